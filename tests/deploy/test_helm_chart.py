@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from phalanx.cli.app import build
+from phalanx.cli.local.node_groups.file import read_node_groups
 from phalanx.errors import PhalanxError
 from tests.deploy.cluster import cluster
 from tests.kubectl import KUBECTL
@@ -80,7 +81,7 @@ def plain(value: Any) -> Any:
         return [plain(each) for each in value]
     if not isinstance(value, dict):
         return value
-    alone = {"image", "imagePullPolicy", "checksum/policy", "helm.sh/resource-policy"}
+    alone = {"image", "imagePullPolicy", "checksum/policy", "checksum/node-groups", "helm.sh/resource-policy"}
     parts = {key: plain(each) for key, each in value.items() if key not in alone}
     return {key: each for key, each in parts.items() if each not in ({}, [], None)}
 
@@ -122,6 +123,8 @@ def test_values_change_the_scheduler(chart: Path, tmp_path: Path) -> None:
                     "pullSecrets": [{"name": "registry"}],
                 },
                 "policy": {"backfill": "conservative", "factors": {"age": 1000}},
+                "components": ["node-groups"],
+                "nodeGroups": [{"name": "spot", "provider": {"autoscaler": {}}, "allocatable": {"cpu": 8}}],
                 "scheduler": {
                     "replicas": 3,
                     "args": ["--ledger=postgresql://phalanx@db/phalanx"],
@@ -138,7 +141,11 @@ def test_values_change_the_scheduler(chart: Path, tmp_path: Path) -> None:
     pod, (container,) = spec["template"]["spec"], spec["template"]["spec"]["containers"]
     assert (spec["replicas"], container["image"]) == (3, "registry.example/phalanx:1.2")
     assert pod["imagePullSecrets"] == [{"name": "registry"}]
-    assert container["args"][-2:] == ["--policy=/etc/phalanx/policy.yaml", "--ledger=postgresql://phalanx@db/phalanx"]
+    assert container["args"][-3:] == [
+        "--policy=/etc/phalanx/policy.yaml",
+        "--node-groups=/etc/phalanx-node-groups/node-groups.yaml",
+        "--ledger=postgresql://phalanx@db/phalanx",
+    ]
     assert [each["name"] for each in container["env"]] == ["POD_IP", "PGPASSWORD"]
     assert container["resources"]["requests"] == {"cpu": "2", "memory": "512Mi"}
     assert (pod["nodeSelector"], pod["tolerations"]) == (
@@ -147,8 +154,19 @@ def test_values_change_the_scheduler(chart: Path, tmp_path: Path) -> None:
     )
     text = found["ConfigMap", "phalanx-policy", "phalanx-system"]["data"]["policy.yaml"]
     assert yaml.safe_load(text) == {"backfill": "conservative", "factors": {"age": 1000}}
-    assert pod["volumes"] == [{"name": "policy", "configMap": {"name": "phalanx-policy"}}]
-    assert container["volumeMounts"] == [{"name": "policy", "mountPath": "/etc/phalanx"}]
+    (tmp_path / "groups.yaml").write_text(
+        found["ConfigMap", "phalanx-node-groups", "phalanx-system"]["data"]["node-groups.yaml"]
+    )
+    assert [each.group.name for each in read_node_groups(tmp_path / "groups.yaml")] == ["spot"]
+    assert ("Role", "phalanx-scheduler", "phalanx-node-requests") in found
+    assert pod["volumes"] == [
+        {"name": "policy", "configMap": {"name": "phalanx-policy"}},
+        {"name": "node-groups", "configMap": {"name": "phalanx-node-groups"}},
+    ]
+    assert container["volumeMounts"] == [
+        {"name": "policy", "mountPath": "/etc/phalanx"},
+        {"name": "node-groups", "mountPath": "/etc/phalanx-node-groups"},
+    ]
 
 
 def test_the_monitoring_of_the_prometheus_operator_is_a_value(chart: Path) -> None:

@@ -130,7 +130,15 @@ class Client:
             return self._write(f"bind {name}", lambda: self._bind(body, namespace, name))
         if subresource == "eviction":
             return self._write(f"evict {name}", lambda: self._evict(body, namespace, name))
-        return self._write(f"create {kind.name}", lambda: self.api.put(kind, body))
+        return self._write(f"create {kind.name}", lambda: self._create(kind, body))
+
+    async def delete(self, kind: Kind, name: str, namespace: str = "") -> Object:
+        def happen() -> Object:
+            found = self._find(kind, namespace, name)
+            self.api.drop(kind, key_of(found))
+            return found
+
+        return self._write(f"delete {kind.plural}/{name}", happen)
 
     async def patch(self, kind: Kind, name: str, body: Any, namespace: str = "", *args: str, **_: str) -> Object:
         return self._write(f"patch {kind.plural}/{name}", lambda: self._patch(kind, namespace, name, body))
@@ -162,6 +170,11 @@ class Client:
         if fault == "lost":
             raise ApiUnknown("the answer was lost")
         return sent(answer)
+
+    def _create(self, kind: Kind, body: Object) -> Object:
+        if key_of(body) in self.api.objects[kind]:
+            raise ApiRefusal(409, "AlreadyExists", f"{kind.plural} {key_of(body)!r} already exists")
+        return self.api.put(kind, body)
 
     def _find(self, kind: Kind, namespace: str, name: str) -> Object:
         obj = self.api.objects[kind].get(f"{namespace}/{name}" if namespace else name)

@@ -6,6 +6,7 @@ import asyncio
 
 from phalanx.client.kind import JOBS, PODS
 from phalanx.kube.write.events import EventReporter, ReportRate
+from phalanx.providers.provision import Provisioning
 from tests.kube.double import Object, job, node, pod
 from tests.kube.stage import Stage
 from tests.kube.test_barrier import play, settle
@@ -154,5 +155,33 @@ def test_a_reason_that_quotes_what_somebody_wrote_is_no_longer_than_an_event() -
             said = stage.api.job("j")["metadata"]["annotations"]["phalanx.dev/reason"]
             told = condition(stage.api.objects[PODS]["default/p"])["message"]
             assert [(text.partition(":")[0], len(text)) for text in (said, told)] == [("QueueUnknown", 1024)] * 2
+
+    play(scene())
+
+
+def test_an_autoscaler_sees_all_pods_of_a_gang_at_once() -> None:
+    async def scene() -> None:
+        stage = Stage(nodes=[node("n1", 2)])
+        stage.put(*(pod(f"p{number}", "1", job="g", min_available="8") for number in range(8)))
+        async with stage.scheduler():
+            slow = ReportRate(settle_s=0.001, writes_per_s=0.01)  # the pause after one write is longer than the test
+            stage.world.effects.reporter = EventReporter(stage._client, lambda: stage.now_s, slow)  # type: ignore[arg-type]  # a double
+            await settle(stage)
+            await report(stage, 8)
+            assert {condition(each)["reason"] for each in stage.api.pods()} == {"Unschedulable"}
+
+    play(scene())
+
+
+def test_where_phalanx_requests_nodes_itself_no_autoscaler_is_asked() -> None:
+    async def scene() -> None:
+        stage = Stage(nodes=[node("n1", 2)])
+        stage.put(pod("p", "3"))
+        async with stage.scheduler():
+            quick(stage)
+            stage.world.provide(Provisioning([], lambda: stage.now_s))
+            await settle(stage)
+            await report(stage, 1)
+            assert condition(stage.api.objects[PODS]["default/p"])["reason"] == "PhalanxQueued"
 
     play(scene())

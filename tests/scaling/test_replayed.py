@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from phalanx import loop
 from phalanx.cli.files.recording import Step, decided
-from phalanx.cli.local.node_group import node_groups
+from phalanx.cli.local.node_groups.option import node_groups
 from phalanx.model.event import Event
 from phalanx.model.plan import Plan, ReleaseNodes, RequestNodes
 from phalanx.model.policy import Policy

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from phalanx import loop
-from phalanx.cli.local.node_group import node_group, node_groups
+from phalanx.cli.local.node_groups.option import node_group, node_groups
 from phalanx.errors import PhalanxError
 from phalanx.model.event import Event
 from phalanx.model.job import Job, Role

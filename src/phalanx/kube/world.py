@@ -16,7 +16,7 @@ import gc
 import logging
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from typing import Any, Protocol
@@ -44,9 +44,11 @@ _MANY = 256  # larger batches are processed in pieces, so that other tasks can r
 
 
 class NodeProvisioning(Protocol):
-    """The node groups of a cluster, as `providers.provision` has them. `wake`: called when there are events."""
+    """The node groups of a cluster, as `providers.provision` has them. `wake`: called when there are events.
+    `group_labels`: label (key, value) of nodes -> their group, besides the label `phalanx.dev/node-group`."""
 
     wake: Callable[[], None]
+    group_labels: Mapping[tuple[str, str], str]
 
     def events(self) -> Sequence[Event]:
         """Return the events since the last call; first the groups."""
@@ -161,6 +163,8 @@ class KubeWorld:
     def provide(self, nodes: NodeProvisioning) -> None:
         """Let these node groups add and remove nodes."""
         self.nodes, nodes.wake = nodes, self._wake
+        self.watch.capacity.group_labels = nodes.group_labels
+        self.effects.reporter.asks_autoscalers = False
 
     async def sync(self) -> None:
         """Wait until every cache that decisions need was listed once and routed, and the past usage was read. Other

@@ -234,6 +234,7 @@ class Occupied:
     """A foreign pod (bound by another scheduler, static, of a DaemonSet, or nominated) holds amounts on a node.
 
     `requests`: the exact amounts, including one of the resource `pods`. `devices`: the names of its devices.
+    `resident`: True for a static pod and a pod of a DaemonSet: a node that has no other pods is empty.
     The other fields are as in `Shape`: the affinity terms of other pods use them, and its own terms limit other
     pods."""
 
@@ -246,6 +247,7 @@ class Occupied:
     near: tuple[PodAffinityTerm, ...] = ()
     away: tuple[PodAffinityTerm, ...] = ()
     devices: tuple[str, ...] = ()  # by name, each whole
+    resident: bool = False
 
 
 @dataclass(frozen=True, slots=True)

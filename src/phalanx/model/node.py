@@ -67,7 +67,8 @@ class Node:
     `used`: the measured usage, for load-aware scores; empty if it is not measured.
     `part_of`: the name of the real node, if this node is a reserved part of it; the real node is smaller by this
     part.
-    `group`: the name of its node group; empty if no provider manages the node."""
+    `group`: the name of its node group; empty if no provider manages the node.
+    `protected`: True if an annotation forbids to remove the node while it is empty."""
 
     name: str
     allocatable: Amounts
@@ -80,6 +81,7 @@ class Node:
     used: Amounts = ()
     part_of: str = ""
     group: str = ""
+    protected: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +93,7 @@ class NodeGroup:
     `price_per_hour`: the price of one node, in any currency.
     `delay_s`: the time after which a requested node is expected.
     `timeout_s`: the time after which the request of a node has failed.
-    `idle_s`: the time after which an empty node is released."""
+    `idle_s`: the time after which an empty node is released; infinite: its provider removes empty nodes itself."""
 
     name: str
     template: Node

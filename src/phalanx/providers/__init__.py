@@ -2,7 +2,8 @@
 
 Parts, lowest first:
 
-    provider   what a provider does: `scale` and `status`
-    simulated  nodes that exist in the API alone, with delays, failures and losses
-    provision  the calls to providers, side by side and repeated; their answers as events
+    provider    what a provider does: `scale` and `status`
+    simulated   nodes that exist in the API alone, with delays, failures and losses
+    autoscaler  nodes that the Cluster Autoscaler or Karpenter adds for unschedulable pods
+    provision   the calls to providers, side by side and repeated; their answers as events
 """

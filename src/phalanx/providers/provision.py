@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 from phalanx.model.event import Event, NodeGroupSeen, NodesComing, NodesFailed
 from phalanx.model.node import NodeGroup
@@ -26,9 +27,16 @@ CALL_S = 60.0  # the longest time of one call
 
 class Provisioning:
     """The node groups of one cluster. `groups`: each group with its provider. `now_s`: seconds since the epoch.
-    `may_act`: whether this process leads. `wake`: called when there are events."""
+    `group_labels`: label (key, value) of nodes -> their group, besides the label `phalanx.dev/node-group`.
+    `wake`: called when there are events."""
 
-    def __init__(self, groups: Iterable[tuple[NodeGroup, Provider]], now_s: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        groups: Iterable[tuple[NodeGroup, Provider]],
+        now_s: Callable[[], float],
+        group_labels: Mapping[tuple[str, str], str] = MappingProxyType({}),
+    ) -> None:
+        self.group_labels = group_labels
         self._lines = {group.name: GroupCalls(group, provider, now_s, self._tell) for group, provider in groups}
         self.wake: Callable[[], None] = lambda: None
         self._news: list[Event] = [NodeGroupSeen(line.group) for line in self._lines.values()]

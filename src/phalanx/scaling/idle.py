@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from math import inf
 
 from phalanx.core.reasons.explain import holds
 from phalanx.model.node import NodeGroup
@@ -16,15 +17,17 @@ from phalanx.state.pending.cell_queue import CellQueue
 
 
 def note_idle(cluster: Cluster, now_s: float) -> None:
-    """Note since when each node of a group is empty. A requested node is empty if no job is nominated to it. Nothing
-    depends on these times but the release of nodes."""
+    """Note since when each node of a group is empty, but for pods of DaemonSets and static pods. A requested node is
+    empty if no job is nominated to it. Nothing depends on these times but the release of nodes."""
     groups, columns = cluster.columns.groups, cluster.columns
+    residents = Counter(cluster.foreign[pod][0] for pod in cluster.residents)
     empty = [
         node.name
         for node in columns
         if node.group in groups.known
+        and not node.protected
         and node.name not in groups.releasing
-        and not columns.charges[columns.row_of[node.name]]
+        and columns.charges[columns.row_of[node.name]] == residents[node.name]
     ]
     groups.idle_since_s = {name: groups.idle_since_s.get(name, now_s) for name in empty}
 
@@ -46,7 +49,7 @@ def next_release_s(cluster: Cluster, now_s: float) -> Iterator[float]:
     """Yield the times (seconds since the epoch) at which nodes that are empty now may be released."""
     for group in cluster.columns.groups.known.values():
         times = (at_s + group.idle_s for _, at_s in idle_nodes(cluster, group))
-        yield from (at_s for at_s in times if at_s > now_s)
+        yield from (at_s for at_s in times if now_s < at_s < inf)
 
 
 def idle_nodes(cluster: Cluster, group: NodeGroup) -> list[tuple[str, float]]:

@@ -145,6 +145,7 @@ class Cluster:
     `policy`, `declared_topologies`: as last reported; the topologies are those that objects declare.
     `foreign`: uid of a pod of another scheduler -> (its node, its requests).
     `foreign_identity`: uid -> (its affinity class, its host ports); `foreign_devices`: uid -> names of its devices.
+    `residents`: the pods among them that make no node occupied (`event.Occupied`).
     `foreign_usage`: resource -> amount that these pods hold; `foreign_usage_on`: the same by node.
     `jobs_of`: queue -> its live jobs.
     `leaving`: job with pods that were told to stop -> time by which they must have stopped (seconds since the epoch).
@@ -171,6 +172,7 @@ class Cluster:
         self.foreign: dict[str, tuple[str, Amounts]] = {}
         self.foreign_identity: dict[str, tuple[AffinityClass | None, tuple[HostPort, ...]]] = {}
         self.foreign_devices: dict[str, tuple[str, ...]] = {}
+        self.residents: set[str] = set()
         self.foreign_usage: dict[str, int] = {}
         self.foreign_usage_on: dict[str, dict[str, int]] = {}
         self.interned = InternTable()
@@ -251,6 +253,7 @@ class Cluster:
 
     def remove_foreign_pod(self, pod: str) -> None:
         """Remove the foreign pod, if it is known."""
+        self.residents.discard(pod)
         if known := self.foreign.pop(pod, None):
             if pod in self.foreign_identity:
                 self.columns.remove_pod(self.columns.row_of[known[0]], *self.foreign_identity.pop(pod))
@@ -330,6 +333,7 @@ class Cluster:
         other.reservations, other.now_s, other.told_s = dict(self.reservations), self.now_s, self.told_s
         other.jobs_of = {queue: dict(jobs) for queue, jobs in self.jobs_of.items()}
         other.foreign, other.foreign_usage = dict(self.foreign), dict(self.foreign_usage)
+        other.residents = set(self.residents)
         other.foreign_usage_on = {node: dict(held) for node, held in self.foreign_usage_on.items()}
         other.policy, other.tree, other.submitted_jobs = self.policy, self.tree.copy(), self.submitted_jobs.copy()
         other.foreign_identity, other.foreign_devices = dict(self.foreign_identity), dict(self.foreign_devices)

@@ -26,7 +26,11 @@ _VALUES = {"phalanx": "scheduler", "phalanx-webhook": "webhook"}  # Deployment -
 _DIALECT = re.compile(r"value: (--dialect=[^\s}]+)")
 _ITEM = re.compile(r"^( *)- '(\{\{-.*\}\})'$", re.MULTILINE)  # an expression that writes whole items of a list
 _EXPRESSION = re.compile(r"'(\{\{.*\}\})'$", re.MULTILINE)
-_POLICY_FOLDER = "/etc/phalanx"
+# Values that become a file of the scheduler: the value, the file's name and option, the folder.
+_FILES = (
+    ("policy", "policy", "/etc/phalanx"),
+    ("nodeGroups", "node-groups", "/etc/phalanx-node-groups"),
+)
 _NEVER_WRAPPED = 10_000  # characters
 _KEEP = {"helm.sh/resource-policy": "keep"}  # queues and their jobs outlive `helm uninstall`
 
@@ -148,10 +152,12 @@ def _template(deployment: Any, condition: str, dialects: Mapping[str, str]) -> s
         pod["tolerations"] = _block(f"{values}.tolerations", 8)
     if values == "scheduler":
         served = [_argument(f'has "{name}" .Values.components', said) for name, said in dialects.items()]
-        container["args"][-1:-1] = [*served, _argument(".Values.policy", f"--policy={_POLICY_FOLDER}/policy.yaml")]
-        container["volumeMounts"] = _if_policy(f'dict "name" "policy" "mountPath" "{_POLICY_FOLDER}"', 10)
-        pod["volumes"] = _if_policy('dict "name" "policy" "configMap" (dict "name" "phalanx-policy")', 8)
-        restart = {"checksum/policy": "{{ toYaml .Values.policy | sha256sum }}"}  # pods read the policy at their start
+        files = [_argument(f".Values.{value}", f"--{name}={folder}/{name}.yaml") for value, name, folder in _FILES]
+        container["args"][-1:-1] = [*served, *files]
+        container["volumeMounts"] = [_mount(value, name, folder) for value, name, folder in _FILES]
+        pod["volumes"] = [_volume(value, name) for value, name, _ in _FILES]
+        # The scheduler reads its files when it starts, so a change restarts it.
+        restart = {f"checksum/{name}": f"{{{{ toYaml .Values.{value} | sha256sum }}}}" for value, name, _ in _FILES}
         deployment["spec"]["template"]["metadata"]["annotations"] = restart
     text = yaml.safe_dump(deployment, sort_keys=False, width=_NEVER_WRAPPED, allow_unicode=True)
     text = _EXPRESSION.sub(r"\1", _ITEM.sub(r"\1\2", text))
@@ -171,7 +177,11 @@ def _argument(condition: str, argument: str) -> str:
     return f'{{{{- if {condition} }}}}{{{{ "- {argument}" | nindent 8 }}}}{{{{ end }}}}'
 
 
-def _if_policy(item: str, indent: int) -> str:
-    return (
-        f"{{{{- if .Values.policy }}}}{{{{ toYaml (list ({item})) | nindent {indent} }}}}{{{{ else }}}} []{{{{ end }}}}"
-    )
+def _mount(value: str, name: str, folder: str) -> str:
+    item = f'dict "name" "{name}" "mountPath" "{folder}"'
+    return f"{{{{- if .Values.{value} }}}}{{{{ toYaml (list ({item})) | nindent 8 }}}}{{{{ end }}}}"
+
+
+def _volume(value: str, name: str) -> str:
+    source = f'dict "name" "{name}" "configMap" (dict "name" "phalanx-{name}")'
+    return f"{{{{- if .Values.{value} }}}}{{{{ toYaml (list ({source})) | nindent 6 }}}}{{{{ end }}}}"

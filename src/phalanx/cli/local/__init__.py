@@ -1,7 +1,7 @@
 """A Kubernetes on this machine, as `phalanx up` runs it.
 
 data_directory  whose it is, and what lies in it
-node_group      node groups, as an option of a command line writes them
+node_groups     node groups, as users write them
 backup          a cluster in one file, and back
 detached        … in the background
 supervisor      child processes: kept alive, and none outlives its parent

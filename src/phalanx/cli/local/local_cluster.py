@@ -139,7 +139,9 @@ class Machines:
         if self.user_quota is not None:
             parse_quota(self.user_quota)
         if self.node_group:
-            from phalanx.cli.local.node_group import node_groups  # most starts have no group, and it is much to import
+            from phalanx.cli.local.node_groups.option import (
+                node_groups,  # most starts have no group, and it is much to import
+            )
 
             node_groups(self.node_group)
         if self.shared and os.geteuid() != 0:

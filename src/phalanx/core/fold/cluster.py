@@ -148,6 +148,8 @@ def occupied(cluster: Cluster, event: Occupied) -> None:
     known = (cluster.foreign.get(event.pod), had, cluster.foreign_devices.get(event.pod, ()))
     if known != (held, seen, event.devices):
         cluster.add_foreign_pod(event.pod, *held, *seen, event.devices)
+    if event.resident:
+        cluster.residents.add(event.pod)
 
 
 def vacated(cluster: Cluster, event: Vacated) -> None:

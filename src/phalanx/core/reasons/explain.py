@@ -147,6 +147,12 @@ def queue_unknown(cluster: Cluster, record: JobRecord, default_queue: str) -> Re
     )
 
 
+def may_get_nodes(cluster: Cluster, gang: Gang) -> bool:
+    """Return whether node groups have nodes for each pod of the gang."""
+    groups = cluster.columns.groups.known.values()
+    return all(any(holds(group, demand) for group in groups) for demand in gang.demands)
+
+
 def backoff(record: JobRecord, now_s: float) -> Reason:
     """Return the reason of a failed start, with the time at which the scheduler tries again."""
     why = record.refusal.text if record.refusal else "its last start came to nothing"

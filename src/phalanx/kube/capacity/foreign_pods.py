@@ -61,4 +61,5 @@ def _occupying(pod: Pod) -> Occupied:
         near=shape.near,
         away=shape.away,
         devices=devices,
+        resident=pod.resident,
     )

@@ -1,7 +1,9 @@
 """Convert a Node object into `model.Node`: its allocatable amounts and its taints.
 
-The amounts are `allocatable`, never `capacity`. A node whose Ready condition is not True gets no new pods. Nodes that
-an autoscaler is about to remove have a taint or are cordoned, which is handled like any taint or cordon.
+The amounts are `allocatable`, never `capacity`. A node whose Ready condition is not True gets no new pods. A node that
+an autoscaler removes, or has not finished to start, has a taint of that autoscaler. Such a node is unschedulable here,
+even for pods that tolerate all taints. The taint `DeletionCandidateOfClusterAutoscaler` is only a preference: the node
+stays if a pod is placed on it, and while it exists the autoscaler adds no other node for that pod.
 """
 
 from __future__ import annotations
@@ -13,19 +15,23 @@ import msgspec
 from phalanx.client.connection import Object
 from phalanx.client.quantity import QuantityError, amount, whole
 from phalanx.kube.read.labels import DEVICES, NODE_GROUP, ZONES, read_json
-from phalanx.model.node import Device, Node, Taint, Zone
+from phalanx.model.node import HARD, Device, Node, Taint, Zone
 from phalanx.model.pod import Amounts, amounts
 
 log = logging.getLogger(__name__)
 
-# Set by cluster-autoscaler on the node that it drains (its effect may be only PreferNoSchedule until the end).
-_TO_BE_DELETED = {"ToBeDeletedByClusterAutoscaler", "DeletionCandidateOfClusterAutoscaler", "karpenter.sh/disrupted"}
+# Taints of the Cluster Autoscaler and of Karpenter: nodes that are removed, and nodes that are not started yet.
+_LEAVING = {"ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted"}
+_STARTING = ("karpenter.sh/unregistered", "startup-taint.cluster-autoscaler.kubernetes.io/")
+# Annotations of nodes that their autoscalers do not remove, and that Phalanx does not release.
+_PROTECTED = ("cluster-autoscaler.kubernetes.io/scale-down-disabled", "karpenter.sh/do-not-disrupt")
 
 
 def read_node(obj: Object) -> Node:
     meta, spec, status = obj["metadata"], obj.get("spec") or {}, obj.get("status") or {}
     taints = tuple(Taint(taint["key"], taint.get("value") or "", taint["effect"]) for taint in spec.get("taints") or ())
-    leaving = bool(meta.get("deletionTimestamp")) or any(taint.key in _TO_BE_DELETED for taint in taints)
+    leaving = bool(meta.get("deletionTimestamp")) or any(_is_closed(taint) for taint in taints)
+    annotations = meta.get("annotations") or {}
     return Node(
         name=meta["name"],
         allocatable=_allocatable(status),
@@ -36,7 +42,13 @@ def read_node(obj: Object) -> Node:
         devices=_devices(meta),
         zones=_zones(meta),
         group=(meta.get("labels") or {}).get(NODE_GROUP, ""),
+        protected=any(annotations.get(key) == "true" for key in _PROTECTED),
     )
+
+
+def _is_closed(taint: Taint) -> bool:
+    """Return whether the taint is that of a node that its autoscaler removes or has not finished to start."""
+    return taint.key in _LEAVING or (taint.key.startswith(_STARTING) and taint.effect in HARD)
 
 
 class _Device(msgspec.Struct, frozen=True):

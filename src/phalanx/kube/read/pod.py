@@ -25,6 +25,7 @@ _REJECTIONS = (
     *("NodeShutdown", "Terminated", "Evicted", "Preempting", "VolumeAttachmentLimitExceeded"),
 )
 _OURS = "phalanx.dev/"
+RESIDENTS = {"DaemonSet", "Node"}  # owners of pods that are on every node, or static
 _NO_GATES: frozenset[str] = frozenset()
 _NOTHING: Object = {}
 
@@ -36,7 +37,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):  # made for every event: t
     its node that Phalanx gave it. `grace_s`: its termination grace period. `claims`: its volume claims; claims in
     `unplaced` need its node first. `awaited`: for a foreign pod, the node that it is about to be bound to. `part`: the
     part of the node that the pod is in. `stands_in`: True if no such pod exists, and it represents an object of a
-    dialect."""
+    dialect. `resident`: True if it is foreign, and static or of a DaemonSet."""
 
     uid: str
     namespace: str
@@ -71,6 +72,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):  # made for every event: t
     awaited: str = ""
     part: str = ""
     stands_in: bool = False
+    resident: bool = False
 
     @property
     def where(self) -> str:
@@ -115,8 +117,7 @@ def read_pod(
     binds_alone: Callable[[Object], bool] = lambda spec: False,
 ) -> Pod:
     """Return the pod. `answers_to`: the scheduler names of pods that Phalanx binds. `binds_alone`: returns True for the
-    spec of a default scheduler's pod that Phalanx binds one at a time, whoever owns it. `owner`: the owner of the pod.
-    `words`: translates a dialect's labels and annotations of a pod."""
+    spec of a default scheduler's pod that Phalanx binds by itself. `words`: translates a dialect's labels of a pod."""
     meta, spec, status = obj["metadata"], obj["spec"], obj.get("status") or {}
     annotations = meta.get("annotations") or {}
     default = (scheduler := spec.get("schedulerName", "")) == labels.DEFAULT_SCHEDULER
@@ -153,6 +154,7 @@ def read_pod(
         index=labels.whole_number(annotations.get(labels.COMPLETION_INDEX)),
         priority=int(spec.get("priority") or 0),
         created_s=epoch_s(meta.get("creationTimestamp")),
+        resident=not ours and _is_resident(meta),
         grace_s=float(spec.get("terminationGracePeriodSeconds", 30)),
         active_s=None if spec.get("activeDeadlineSeconds") is None else float(spec["activeDeadlineSeconds"]),
         preempts=spec.get("preemptionPolicy") != "Never",
@@ -234,6 +236,10 @@ def _waits_for(status: Object) -> str:
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
             return str(condition.get("message") or "").partition(":")[0]
     return ""
+
+
+def _is_resident(meta: Object) -> bool:
+    return any(ref.get("kind") in RESIDENTS for ref in meta.get("ownerReferences") or ())
 
 
 def _said(meta: Object) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from phalanx.client.connection import Object
@@ -37,6 +38,7 @@ class CapacityWatch:
         note: Callable[[Kind, Object, str], None] = lambda kind, obj, text: None,
     ) -> None:
         self.allocations, self.queues = NodeAllocations(), QueueCache()
+        self.group_labels: Mapping[tuple[str, str], str] = {}  # label (key, value) of nodes -> their node group
         self.dialects = DialectWatch(
             dialects, self.queues, objects=objects, mark=gang_changed, clock=clock, note=note, tell=tell
         )
@@ -59,7 +61,7 @@ class CapacityWatch:
             name = change.old["metadata"]["name"]
             self._lose_nodes((name, *self._parts.pop(name, ())))
             return
-        whole = self.dialects.with_places(self._with_places(read_node(change.new)))
+        whole = self.dialects.with_places(self._with_places(self._grouped(read_node(change.new))))
         node, *parts = self.dialects.split(whole)
         for each in (node, *parts):
             if self.allocations.nodes.get(each.name) != each:
@@ -72,6 +74,11 @@ class CapacityWatch:
         self._lose_nodes(name for name in before if name not in names)
         if names != before:
             self._look_at_reservations_again()
+
+    def _grouped(self, node: Node) -> Node:
+        """Return the node with its node group, if one of the node's labels tells the group."""
+        found = next((group for label, group in self.group_labels.items() if label in node.labels), node.group)
+        return node if found == node.group else replace(node, group=found)
 
     def _lose_nodes(self, names: Iterable[str]) -> None:
         for name in names:

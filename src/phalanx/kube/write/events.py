@@ -2,10 +2,10 @@
 
 A queued job costs nothing while it waits. When the *code* of its reason changes, and it still waits a moment later, the
 newest reason is written once: on Jobs as one annotation, on pods that wait unbound as the `PodScheduled` condition,
-whose reason is `Unschedulable` only where more nodes would help (autoscalers act on that word) and `PhalanxQueued`
-else; and one Event. Three writes in a row per object and then one a minute (a token bucket, as client-go's for Events),
-and a budget for all together; what is newer replaces what was not written yet. The full text with its numbers is the
-command line's.
+and one Event. The condition's reason is `Unschedulable` if more nodes would help and Phalanx requests none itself,
+because autoscalers act on that word; otherwise it is `PhalanxQueued`. An object is written three times in a row and
+then once a minute (a token bucket, as client-go's for Events), and all objects together have a budget. A newer reason
+replaces one that was not written yet. The full text with its numbers is the command line's.
 
 All of it is best effort: a report that fails is not repeated before the next change.
 """
@@ -32,6 +32,7 @@ from phalanx.model.reason import Reason
 
 log = logging.getLogger(__name__)
 
+_AT_ONCE = 64  # writes about one gang
 _LONGEST = 1024  # the most characters of a text on an object, which may quote its user; the API's limit for Events
 
 
@@ -49,7 +50,10 @@ class ReportRate:
 
 
 class EventReporter:
-    """`waits` and `event` never wait; `run` writes until cancelled. `may_write`: false past the leader's deadline."""
+    """`waits` and `event` never wait; `run` writes until cancelled. `may_write`: false past the leader's deadline.
+    `asks_autoscalers`: False if Phalanx requests nodes itself, so that an autoscaler buys nothing beside it."""
+
+    asks_autoscalers = True
 
     def __init__(
         self,
@@ -108,9 +112,10 @@ class EventReporter:
         pause_s = 1.0 / self._budget.writes_per_s
         while True:
             self._wake.clear()
-            for about, reason in list(self._due()):
-                await self._send(self._say(about, reason))
-                await asyncio.sleep(pause_s)
+            for gang in list(self._due()):  # its pods at the same time: an autoscaler must not see a part of them
+                for some in (gang[at : at + _AT_ONCE] for at in range(0, len(gang), _AT_ONCE)):
+                    await asyncio.gather(*(self._send(self._say(*each)) for each in some))
+                await asyncio.sleep(pause_s * len(gang))
             while self._events:
                 event = self._events.popleft()
                 await self._send(self._api.create(EVENTS, event, event["metadata"]["namespace"]))
@@ -124,13 +129,13 @@ class EventReporter:
 
     # --- inside ---------------------------------------------------------------------------------------------------
 
-    def _due(self) -> Iterator[tuple[BatchJob | Pod, Reason]]:
-        """Yield the reasons to write now; a reason that is written on all objects is dropped."""
+    def _due(self) -> Iterator[list[tuple[BatchJob | Pod, Reason]]]:
+        """Yield the reasons to write now, by gang; a reason that is written on all objects is dropped."""
         now_s, most_s = self._clock(), self._budget.per_object_s * (self._budget.burst - 1)
         for name, (since_s, gang, reason) in list(self._newest.items()):
             if now_s - since_s < self._budget.settle_s:
                 continue
-            later, written = False, self._written.setdefault(name, {})
+            later, written, due = False, self._written.setdefault(name, {}), []
             for about in _waiting(gang):
                 code, full_s = written.get(_uid(about), (_said(about), 0.0))
                 if code == reason.code:
@@ -139,9 +144,11 @@ class EventReporter:
                     later = True
                     continue
                 written[_uid(about)] = (reason.code, max(now_s, full_s) + self._budget.per_object_s)
-                yield about, reason
+                due.append((about, reason))
             if not later:
                 del self._newest[name]
+            if due:
+                yield due
 
     async def _say(self, about: BatchJob | Pod, reason: Reason) -> None:
         meta: Object = {"uid": _uid(about), "resourceVersion": about.resource_version}
@@ -157,7 +164,7 @@ class EventReporter:
         condition = {
             "type": "PodScheduled",
             "status": "False",
-            "reason": "Unschedulable" if reason.more_nodes_help else "PhalanxQueued",
+            "reason": "Unschedulable" if reason.more_nodes_help and self.asks_autoscalers else "PhalanxQueued",
             "message": text,
             "lastTransitionTime": datetime.fromtimestamp(self._clock(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         }

@@ -8,6 +8,7 @@ import os
 import secrets
 import socket
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -20,6 +21,8 @@ from phalanx.cli.cluster.scheduling import schedule
 from phalanx.cli.cluster.target import Target, connected
 from phalanx.cli.files.policy_file import Settings, settings_of
 from phalanx.cli.files.recording import require_recordable
+from phalanx.cli.local.node_groups.file import GroupInFile, read_node_groups
+from phalanx.cli.local.node_groups.providers import provisioning
 from phalanx.cli.terminal.output import log_to_stderr, note
 from phalanx.cli.terminal.stopping import until_stopped
 from phalanx.client.connection import Connection
@@ -47,6 +50,7 @@ def scheduler(
     record: Path | None = None,
     metrics_address: str | None = None,
     ledger: str | None = None,
+    node_groups: Path | None = None,
     verbose: bool = False,
 ) -> None:
     """Schedule the jobs of a cluster, until Ctrl-C. (`phalanx up` does this too, for its own cluster.)
@@ -63,9 +67,9 @@ def scheduler(
         phalanx scheduler --kubeconfig ~/.kube/config --context production
         phalanx scheduler --policy policy.yaml
         phalanx scheduler --dialect kueue --dialect volcano
-        phalanx scheduler --record monday.jsonl
         phalanx scheduler --metrics-address 127.0.0.1:9090
         phalanx scheduler --ledger postgresql://phalanx@db/phalanx
+        phalanx scheduler --node-groups node-groups.yaml
 
     Parameters
     ----------
@@ -76,17 +80,18 @@ def scheduler(
         field), or a Python file that computes priorities (docs/guide/simulate.md).
     dialect
         Take the place of this other scheduler, which must not run: schedule pods with its scheduler name, install its
-        kinds where they are missing, read them, and write their status. kubeflow: training jobs (PyTorchJob, TFJob and
-        others), beside their operator. docs/dialects describes each field.
+        kinds where they are missing, read them, and write their status. kubeflow: training jobs, beside their operator.
     record
         Append all events and decisions to this file, for `phalanx replay` and `phalanx whatif`.
     metrics_address
         Serve /metrics (for Prometheus), /healthz and /readyz there, without a token: they contain no secret, and they
-        change nothing. Without this option no metrics are served. docs/guide/metrics.md lists all metrics.
+        change nothing. Without this option no metrics are served.
     ledger
         Record every job that runs in this database, for `phalanx history`: sqlite:///FILE or
-        postgresql://USER@HOST/NAME (the password in PGPASSWORD or a .pgpass file). docs/guide/slurm.md lists the
-        recorded fields.
+        postgresql://USER@HOST/NAME (the password in PGPASSWORD or a .pgpass file). See docs/guide/slurm.md.
+    node_groups
+        Request nodes for gangs that do not fit. The file names the node groups and their provider
+        (docs/guide/autoscaling.md describes each field).
     verbose
         Log more details to standard error.
     """
@@ -95,13 +100,14 @@ def scheduler(
     if record is not None:
         require_recordable(record, settings.policy)
     where = None if metrics_address is None else address(metrics_address)
-    if ledger is not None:
-        _require_ledger(ledger)
-    uvloop.run(_connected(target, settings, record, where, ledger))
+    _require_ledger(ledger)
+    uvloop.run(_connected(target, settings, record, where, ledger, read_node_groups(node_groups)))
 
 
-def _require_ledger(url: str) -> None:
+def _require_ledger(url: str | None) -> None:
     """Raises LedgerError before anything starts, if the ledger cannot be opened."""
+    if url is None:
+        return
     from phalanx.ledger.store import Ledger  # a database, which is imported only where there is a ledger
 
     Ledger.open(url).close()
@@ -113,13 +119,14 @@ async def _connected(
     record: Path | None,
     where: tuple[str, int] | None,
     ledger: str | None,
+    groups: Sequence[GroupInFile],
 ) -> None:
     # The Lease is renewed over its own connection, so that no other request delays it. Renewals are the only writes
     # that need no Lease.
     async with connected(target) as connection, connected(target) as apart:
         await refuse_beside_rivals(connection, settings.dialects, time.time())
         note(f"scheduling for {connection.server}, as soon as no other does; Ctrl-C stops it, and nothing that runs")
-        await until_stopped(_serve(connection, apart, settings, record, where, ledger))
+        await until_stopped(_serve(connection, apart, settings, record, where, ledger, groups))
 
 
 async def _serve(
@@ -129,6 +136,7 @@ async def _serve(
     record: Path | None,
     where: tuple[str, int] | None,
     ledger: str | None,
+    groups: Sequence[GroupInFile],
 ) -> None:
     lease = Lease(apart, IDENTITY, terms=LeaseDurations(), policy=settings.text())
     connection.fence(lease.fence)
@@ -136,7 +144,8 @@ async def _serve(
     async with monitored(connection, lease, where) as metrics, asyncio.TaskGroup() as group:
         informers = Informers(connection, group, WIRE_TYPES)
         leads = lambda: note("this process leads")  # noqa: E731 (it is passed on, not called)
-        await schedule(connection, informers, lease, settings, leads, record, metrics, _say, ledger)
+        nodes = provisioning(groups, connection, informers, group)
+        await schedule(connection, informers, lease, settings, leads, record, metrics, _say, ledger, nodes=nodes)
 
 
 def _say(admission: AdmissionMode) -> None:

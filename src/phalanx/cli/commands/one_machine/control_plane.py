@@ -29,7 +29,7 @@ from phalanx.cli.cluster.scheduling import schedule
 from phalanx.cli.files.policy_file import DIALECTS, Settings, settings_of
 from phalanx.cli.local.data_directory import DataDirectory
 from phalanx.cli.local.local_cluster import Machines, keep_logs_s
-from phalanx.cli.local.node_group import node_groups
+from phalanx.cli.local.node_groups.option import node_groups
 from phalanx.cli.terminal.output import log_to_stderr
 from phalanx.cli.terminal.stopping import until_stopped
 from phalanx.client.connection import Connection

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from phalanx.cli.local.node_group import node_groups
+from phalanx.cli.local.node_groups.option import node_groups
 from phalanx.cli.study.simulation.cells import Source
 from phalanx.dialects.schema.fields import Misread, duration_s
 from phalanx.errors import PhalanxError

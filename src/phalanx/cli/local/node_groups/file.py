@@ -1,0 +1,130 @@
+"""`phalanx scheduler --node-groups FILE`: the node groups of a cluster and their providers.
+
+Docs/guide/autoscaling.md has every field. An error names the file, the line and the field."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from phalanx.cli.files.placed_file import read_placed
+from phalanx.dialects.schema.fields import Fields, Misread
+from phalanx.kube.read.labels import NODE_GROUP
+from phalanx.model.node import Node, NodeGroup, Taint
+from phalanx.model.pod import PODS, Amounts, amounts
+
+AUTOSCALER = "autoscaler"
+NAMESPACE, IMAGE = "phalanx-node-requests", "registry.k8s.io/pause:3.10"
+NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,50}[a-z0-9])?")
+MOST_NODES = 10_000
+PODS_OF_A_NODE = 110  # the kubelet's default
+EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+DELAY_S, TIMEOUT_S = 180.0, 900.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Autoscaler:
+    """The Cluster Autoscaler, Karpenter, or another autoscaler that adds nodes for unschedulable pods.
+
+    `namespace`: the namespace of the pods that ask it for nodes. `image`: their image, which never runs."""
+
+    namespace: str
+    image: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupInFile:
+    """A node group of the file. `label`: the label (key, value) of its nodes."""
+
+    group: NodeGroup
+    label: tuple[str, str]
+    provider: Autoscaler
+
+
+def read_node_groups(file: Path | None) -> tuple[GroupInFile, ...]:
+    """Return the groups of the file; none without a file. Raises PhalanxError with file, line and field."""
+    return () if file is None else read_placed(file, _groups)
+
+
+def _groups(said: Fields) -> tuple[GroupInFile, ...]:
+    found: dict[str, GroupInFile] = {}
+    labels: dict[tuple[str, str], str] = {}
+    for each in said.each("nodeGroups"):
+        one = _group(each)
+        name, other = one.group.name, labels.setdefault(one.label, one.group.name)
+        if name in found:
+            raise Misread((*each.path, "name"), f"there are two node groups {name}; give each its own name")
+        if other != name:
+            text = f"the nodes of {other} have the label {'='.join(one.label)} too; a node is of one group"
+            raise Misread((*each.path, "nodeLabel"), text)
+        found[name] = one
+    said.done()
+    if not found:
+        raise Misread(("nodeGroups",), "it names no node group")
+    return tuple(found.values())
+
+
+def _group(said: Fields) -> GroupInFile:
+    name = said.name("name")
+    if not NAME.fullmatch(name):
+        raise Misread((*said.path, "name"), f"{name!r} is no name: it has lowercase letters, digits, `-` and `.`")
+    label = _label(said, name)
+    template = Node(
+        name=name,
+        allocatable=_allocatable(said),
+        labels=tuple(sorted({**dict(said.pairs("labels")), label[0]: label[1]}.items())),
+        taints=tuple(_taint(each) for each in said.each("taints")),
+    )
+    group = NodeGroup(
+        name=name,
+        template=template,
+        max_nodes=said.whole("max", 1000, least=1, most=MOST_NODES),
+        price_per_hour=said.number("price"),
+        delay_s=said.seconds("delay", DELAY_S),
+        timeout_s=said.seconds("timeout", TIMEOUT_S),
+        idle_s=math.inf,  # an autoscaler removes empty nodes itself
+    )
+    if group.timeout_s < group.delay_s:
+        raise Misread((*said.path, "timeout"), f"{group.timeout_s:g} s is shorter than the delay, {group.delay_s:g} s")
+    provider = _provider(said.fields("provider"))
+    said.done()
+    return GroupInFile(group=group, label=label, provider=provider)
+
+
+def _label(said: Fields, name: str) -> tuple[str, str]:
+    """Return the label of the group's nodes."""
+    text = said.text("nodeLabel", f"{NODE_GROUP}={name}")
+    key, equals, value = text.partition("=")
+    if not (key and equals and value):
+        raise Misread((*said.path, "nodeLabel"), f"{text!r} is not KEY=VALUE; for example karpenter.sh/nodepool={name}")
+    return key, value
+
+
+def _allocatable(said: Fields) -> Amounts:
+    found = dict(said.amounts("allocatable"))
+    if not found:
+        raise Misread(
+            (*said.path, "allocatable"), "it does not say what a node has, for instance {cpu: 92, memory: 700Gi}"
+        )
+    return amounts({PODS: PODS_OF_A_NODE, **found})
+
+
+def _taint(said: Fields) -> Taint:
+    found = Taint(said.name("key"), said.text("value"), said.text("effect", EFFECTS[0]))
+    if found.effect not in EFFECTS:
+        raise Misread((*said.path, "effect"), f"{found.effect!r} is none of {', '.join(EFFECTS)}")
+    said.done()
+    return found
+
+
+def _provider(said: Fields) -> Autoscaler:
+    """Return the provider of a group. A provider has one key, with its own fields."""
+    named = list(said.values)
+    if named != [AUTOSCALER]:
+        raise Misread(said.path, f"name one provider: {AUTOSCALER}; for example `provider: {{{AUTOSCALER}: {{}}}}`")
+    fields = said.fields(AUTOSCALER)
+    found = Autoscaler(namespace=fields.text("namespace", NAMESPACE), image=fields.text("image", IMAGE))
+    fields.done()
+    return found

@@ -1,0 +1,80 @@
+"""`phalanx scheduler --node-groups FILE`: each field, and errors with file, line and what to write."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from phalanx.cli.local.node_groups.file import Autoscaler, read_node_groups
+from phalanx.errors import PhalanxError
+from phalanx.model.node import Taint
+
+GOOD = """
+nodeGroups:
+- name: a100
+  provider: {autoscaler: {}}
+  nodeLabel: cloud.google.com/gke-nodepool=a100
+  max: 8
+  price: 30.5
+  delay: 4m
+  timeout: 20m
+  allocatable: {cpu: 92, memory: 1Ti, nvidia.com/gpu: 8}
+  labels: {zone: b}
+  taints: [{key: nvidia.com/gpu, effect: NoSchedule}]
+- name: spot
+  provider: {autoscaler: {namespace: batch, image: local/pause}}
+  allocatable: {cpu: "16", pods: 30}
+"""
+
+
+def read(tmp_path: Path, text: str) -> object:
+    file = tmp_path / "groups.yaml"
+    file.write_text(text)
+    return read_node_groups(file)
+
+
+def test_the_example_can_be_read() -> None:
+    example = Path(__file__).parents[2] / "examples" / "autoscaling" / "node-groups.yaml"
+    assert [each.group.name for each in read_node_groups(example)] == ["a100-spot", "a100"]
+
+
+def test_each_field_is_read(tmp_path: Path) -> None:
+    (tmp_path / "groups.yaml").write_text(GOOD)
+    first, second = read_node_groups(tmp_path / "groups.yaml")
+    group, template = first.group, first.group.template
+    assert (group.name, group.max_nodes, group.price_per_hour) == ("a100", 8, 30.5)
+    assert (group.delay_s, group.timeout_s, group.idle_s) == (240.0, 1200.0, float("inf"))
+    assert dict(template.allocatable) == {"cpu": 92_000, "memory": 2**40, "nvidia.com/gpu": 8, "pods": 110}
+    assert dict(template.labels) == {"zone": "b", "cloud.google.com/gke-nodepool": "a100"}
+    assert template.taints == (Taint("nvidia.com/gpu"),)
+    assert first.label == ("cloud.google.com/gke-nodepool", "a100")
+    assert first.provider == Autoscaler(namespace="phalanx-node-requests", image="registry.k8s.io/pause:3.10")
+    assert second.label == ("phalanx.dev/node-group", "spot")
+    assert (second.provider.namespace, second.provider.image) == ("batch", "local/pause")
+    assert dict(second.group.template.allocatable)["pods"] == 30
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "error"),
+    [
+        ("name: a100", "name: A_100", ":3: nodeGroups[0].name: 'A_100' is no name"),
+        ("name: spot", "name: a100", ":13: nodeGroups[1].name: there are two node groups a100"),
+        ("gke-nodepool=a100", "gke-nodepool", "is not KEY=VALUE"),
+        ("cloud.google.com/gke-nodepool=a100", "phalanx.dev/node-group=spot", "the nodes of a100 have the label"),
+        ("{autoscaler: {}}", "{cloud: {}}", ":4: nodeGroups[0].provider: name one provider: autoscaler"),
+        ("{autoscaler: {}}", "{autoscaler: {url: x}}", "there is no such field"),
+        ("timeout: 20m", "timeout: 1m", "60 s is shorter than the delay, 240 s"),
+        ("max: 8", "max: 0", "is no whole number from 1 to 10000"),
+        ("max: 8", "maximum: 8", "there is no such field; did you mean max?"),
+        ("effect: NoSchedule", "effect: Never", "'Never' is none of NoSchedule"),
+        ('{cpu: "16", pods: 30}', "{}", "it does not say what a node has"),
+        ("price: 30.5", "price: -1", "is no number of at least 0"),
+        (GOOD, "nodeGroups: []", "it names no node group"),
+    ],
+)
+def test_an_error_says_what_is_wrong_and_where(tmp_path: Path, before: str, after: str, error: str) -> None:
+    assert before in GOOD
+    with pytest.raises(PhalanxError) as caught:
+        read(tmp_path, GOOD.replace(before, after, 1))
+    assert error in str(caught.value)

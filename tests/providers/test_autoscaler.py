@@ -1,0 +1,203 @@
+"""Nodes that an autoscaler adds for unschedulable pods, on a real API server: bought once, for whole gangs alone."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from phalanx import loop
+from phalanx.cli.local.node_groups.file import read_node_groups
+from phalanx.cli.local.node_groups.providers import provisioning
+from phalanx.client.connection import Connection
+from phalanx.client.kind import EVENTS, JOBS, NODES, PODS
+from phalanx.embedded.controllers.run import run_controllers
+from phalanx.embedded.controllers.runtime.calls import SharedInformers
+from phalanx.kube.install.definitions import QUEUES
+from phalanx.kube.world import KubeWorld, open_world
+from phalanx.model.policy import Policy
+from phalanx.model.reason import ReasonCode
+from phalanx.providers.autoscaler import GROUP, AutoscalerGroup, AutoscalerProvider
+from phalanx.state.cluster import Cluster
+from tests.clockwork import settle
+from tests.embedded.apiserver.process import ServerProcess
+from tests.kube.double import Api, Caches, Client, Object, job, node
+
+FILE = """
+nodeGroups:
+- name: spot
+  provider: {autoscaler: {namespace: default}}
+  nodeLabel: karpenter.sh/nodepool=spot
+  max: 4
+  allocatable: {cpu: 4, memory: 60Gi}
+"""
+FULL = {"karpenter.sh/nodepool": "spot"}
+
+
+@pytest.fixture
+def groups(tmp_path: Path) -> Any:
+    file = tmp_path / "groups.yaml"
+    file.write_text(FILE)
+    return read_node_groups(file)
+
+
+def played(scene: Callable[[Connection], Any], data: Path) -> None:
+    async def run() -> None:
+        async with asyncio.timeout(120), await Connection.open(server.kubeconfig) as user:
+            await scene(user)
+
+    with ServerProcess.started(data) as server:
+        asyncio.run(run())
+
+
+@asynccontextmanager
+async def scheduler(user: Connection, groups: Any) -> AsyncIterator[tuple[SharedInformers, Cluster, KubeWorld]]:
+    cluster = Cluster()
+    async with SharedInformers(user) as informers, asyncio.TaskGroup() as tasks:
+        nodes = provisioning(groups, user, informers, tasks)
+        async with open_world(user, informers, nodes=nodes) as world:
+            parts = [
+                asyncio.ensure_future(loop.run(world, cluster, Policy(), time.time)),
+                asyncio.ensure_future(run_controllers(user, informers)),
+            ]
+            try:
+                yield informers, cluster, world
+            finally:
+                for part in parts:
+                    part.cancel()
+                await asyncio.gather(*parts, return_exceptions=True)
+
+
+async def until(informers: SharedInformers, reached: Callable[[], bool]) -> None:
+    """Wait for a condition that pods or nodes decide."""
+    news = asyncio.Event()
+    for kind in (PODS, NODES):
+        informers(kind).subscribe(lambda change: news.set())
+    while not reached():
+        async with asyncio.timeout(60):
+            await news.wait()
+        news.clear()
+
+
+def asking(informers: SharedInformers) -> list[Object]:
+    """The pods that ask the autoscaler for nodes."""
+    return [pod for pod in informers(PODS).objects.values() if GROUP in pod["metadata"].get("labels", {})]
+
+
+def unschedulable(pod: Object) -> bool:
+    """Whether the Cluster Autoscaler and Karpenter act on the pod."""
+    conditions = pod.get("status", {}).get("conditions") or ()
+    said = [one["reason"] for one in conditions if one["type"] == "PodScheduled" and one["status"] == "False"]
+    return said == ["Unschedulable"]
+
+
+def bound(informers: SharedInformers) -> list[str]:
+    return [pod["spec"]["nodeName"] for pod in informers(PODS).objects.values() if pod["spec"].get("nodeName")]
+
+
+def code(cluster: Cluster, name: str) -> ReasonCode | None:
+    reason = cluster.reason(f"default/{name}")
+    return None if reason is None else reason.code
+
+
+async def add_node(user: Connection, name: str) -> None:
+    """As an autoscaler does: the node is there, and then it is ready."""
+    body = node(name, 4)
+    body["metadata"]["labels"] = dict(FULL)
+    await user.create(NODES, {"apiVersion": "v1", "kind": "Node", **body})
+    await user.patch(NODES, name, {"status": body["status"]}, subresource="status")
+    await user.patch(NODES, name, {"spec": {"taints": None}})
+
+
+async def submit(user: Connection, *jobs: Object) -> None:
+    for body in jobs:
+        template = body["spec"]["template"]["spec"]
+        template |= {"restartPolicy": "Never", "containers": [{**template["containers"][0], "image": "x"}]}
+        await user.create(JOBS, {"apiVersion": "batch/v1", "kind": "Job", **body}, "default")
+
+
+@pytest.mark.slow
+def test_a_suspended_gang_gets_its_nodes_from_an_autoscaler_once_and_starts_whole(tmp_path: Path, groups: Any) -> None:
+    async def scene(user: Connection) -> None:
+        async with scheduler(user, groups) as (informers, cluster, _):
+            quota = {"spec": {"quotas": [{"limit": {"cpu": 8}}]}}
+            await user.create(
+                QUEUES, {"apiVersion": "phalanx.dev/v1", "kind": "Queue", "metadata": {"name": "q"}, **quota}
+            )
+            await submit(user, job("gang", 2, "4", queue="q"), job("later", 1, "4", queue="q"))
+            await until(informers, lambda: len(asking(informers)) == 2 and all(map(unschedulable, asking(informers))))
+            assert code(cluster, "gang") is ReasonCode.WAITING_FOR_NODES
+            assert code(cluster, "later") is ReasonCode.QUEUE_LIMIT, "it has no quota, so nothing is bought"
+            await add_node(user, "new-1")
+            await until(informers, lambda: "new-1" in informers(NODES).objects)
+            await until(informers, lambda: not cluster.columns.groups.coming or len(cluster.columns.groups.coming) == 1)
+            assert (bound(informers), len(asking(informers))) == ([], 2), "half a gang starts nothing"
+            await add_node(user, "new-2")
+            await until(informers, lambda: sorted(bound(informers)) == ["new-1", "new-2"])
+            assert asking(informers) == [], "its own pods are not unschedulable beside them"
+            assert len(informers(NODES).objects) == 2
+
+    played(scene, tmp_path / "server")
+
+
+async def provided(groups: Any, api: Api, scene: Callable[[AutoscalerProvider, Caches], Any]) -> None:
+    client = Client(api)
+    caches = Caches(api, 0, client)
+    async with asyncio.TaskGroup() as tasks:
+        here = AutoscalerGroup(groups[0].group, groups[0].label, "default", "pause")
+        await scene(AutoscalerProvider(client, caches, [here], tasks), caches)  # type: ignore[arg-type]  # doubles
+
+
+def test_a_restarted_scheduler_knows_what_was_requested_and_what_the_autoscaler_has_not(groups: Any) -> None:
+    api = Api()
+
+    async def before(provider: AutoscalerProvider, _: Caches) -> None:
+        assert await provider.scale("spot", ["spot-1", "spot-2"], ()) == {}
+        assert await provider.scale("spot", ["spot-1", "spot-2"], ()) == {}, "a repeated call changes nothing"
+        await provider.scale("spot", ["spot-3"], ())
+        await provider.scale("spot", (), ["spot-3", "spot-9"])
+
+    async def after(provider: AutoscalerProvider, _: Caches) -> None:
+        assert [each.name for each in (await provider.status("spot")).requested] == ["spot-1", "spot-2"]
+        about = {"kind": "Pod", "uid": api.objects[PODS]["default/spot-2"]["metadata"]["uid"]}
+        event = {"metadata": {"name": "e", "namespace": "default"}, "involvedObject": about}
+        api.put(EVENTS, {**event, "reason": "NotTriggerScaleUp", "message": "max node group size reached"})
+        assert (await provider.status("spot")).failed == {"spot-2": "max node group size reached"}
+
+    for scene in (before, after):
+        asyncio.run(provided(groups, api, scene))
+
+
+def test_the_pods_of_a_request_stay_until_all_its_nodes_have_arrived(groups: Any) -> None:
+    api = Api()
+
+    def arrive(name: str, *, ready: bool = True, **taint: str) -> None:
+        found = node(name)
+        found["metadata"]["labels"] = dict(FULL)
+        found["metadata"]["creationTimestamp"] = "2026-01-02T00:00:00Z"
+        found["status"]["conditions"][0]["status"] = str(ready)
+        api.put(NODES, {**found, "spec": {"taints": [taint] if taint else []}})
+
+    async def scene(provider: AutoscalerProvider, caches: Caches) -> None:
+        async def names() -> list[str]:
+            caches.deliver(all=True)
+            await settle(20)
+            return sorted(each["metadata"]["name"] for each in api.pods())
+
+        await provider.scale("spot", ["spot-1", "spot-2"], ())
+        await provider.scale("spot", ["spot-3"], ())
+        arrive("n1", ready=False)
+        arrive("n2", key="startup", effect="NoSchedule")
+        arrive("n3")
+        assert await names() == ["spot-1", "spot-2", "spot-3"]
+        arrive("n1")
+        assert await names() == ["spot-3"]
+        arrive("n2")
+        assert await names() == []
+
+    asyncio.run(provided(groups, api, scene))

@@ -1,0 +1,51 @@
+"""Which nodes of groups count as empty: pods of DaemonSets do not keep a node, and annotations of autoscalers do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from phalanx.loop import step
+from phalanx.model.event import Event, NodeGroupSeen, NodeSeen, Occupied, Vacated
+from phalanx.model.node import Node, NodeGroup
+from phalanx.model.plan import Plan, ReleaseNodes
+from phalanx.model.pod import amounts
+from phalanx.model.policy import Policy
+from phalanx.state.cluster import Cluster
+
+NODE = Node(name="n", allocatable=amounts({"cpu": 4000, "pods": 110}), group="g")
+GROUP = NodeGroup(name="g", template=replace(NODE, group=""), idle_s=600.0)
+DAEMON = Occupied("daemon", "n", amounts({"cpu": 100, "pods": 1}), resident=True)
+THEIRS = Occupied("theirs", "n", amounts({"cpu": 100, "pods": 1}))
+
+
+class Nowhere:
+    def apply(self, plan: Plan) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("events", "released"),
+    [
+        ([NodeSeen(NODE), DAEMON], True),
+        ([NodeSeen(NODE), DAEMON, THEIRS], False),
+        ([NodeSeen(NODE), THEIRS, DAEMON, Vacated("theirs")], True),
+        ([NodeSeen(NODE), DAEMON, Vacated("daemon"), THEIRS], False),
+        ([NodeSeen(replace(NODE, protected=True))], False),
+    ],
+)
+def test_an_empty_node_is_released(events: list[Event], released: bool) -> None:
+    cluster, policy = Cluster(), Policy()
+    first = step(cluster, [NodeGroupSeen(GROUP), *events], policy, 1000.0, Nowhere())
+    assert not [each for each in first.actions if isinstance(each, ReleaseNodes)]
+    later = step(cluster, [], policy, 1601.0, Nowhere())
+    assert bool([each for each in later.actions if isinstance(each, ReleaseNodes)]) is released
+
+
+def test_a_group_whose_provider_removes_nodes_itself_releases_none_and_wakes_nobody() -> None:
+    cluster = Cluster()
+    seen = [NodeGroupSeen(replace(GROUP, idle_s=float("inf"))), NodeSeen(NODE)]
+    first = step(cluster, seen, Policy(), 1000.0, Nowhere())
+    assert (first.actions, first.wake_s) == ((), None)
+    assert step(cluster, [], Policy(), 1e9, Nowhere()).actions == ()
