@@ -63,7 +63,6 @@ def scheduler(
 
     For example:
 
-        phalanx scheduler
         phalanx scheduler --kubeconfig ~/.kube/config --context production
         phalanx scheduler --policy policy.yaml
         phalanx scheduler --dialect kueue --dialect volcano
