@@ -8,7 +8,6 @@ decision is not judged."""
 from __future__ import annotations
 
 from collections import Counter
-from itertools import product
 from typing import NamedTuple
 
 from phalanx.model.job import Phase, Placement
@@ -23,6 +22,7 @@ from .rights import Victims, may_search
 from .victims import Search, apply_victims, faults
 
 NOBODY: Victims = {}
+WAYS = 64  # ways through what the rules leave open that are tried for one plan
 
 
 class Fault(NamedTuple):
@@ -83,19 +83,44 @@ def nodes_of(placements: tuple[Placement, ...]) -> dict[int, str]:
     return {each.ordinal: each.node for each in placements}
 
 
+class Choices:
+    """What the rules leave open, and no plan shows. Each walk takes one way through: `next_way` turns to the next."""
+
+    def __init__(self) -> None:
+        self.taken: list[list[int]] = []  # of each choice: what was chosen, and of how many
+        self.at = 0
+
+    def choose(self, options: int) -> int:
+        if self.at == len(self.taken):
+            self.taken.append([0, options])
+        self.at += 1
+        return self.taken[self.at - 1][0]
+
+    def next_way(self) -> bool:
+        """Turn to the next way; return False if there is none."""
+        while self.taken and self.taken[-1][0] + 1 == self.taken[-1][1]:
+            self.taken.pop()
+        if self.taken:
+            self.taken[-1][0] += 1
+        self.at = 0
+        return bool(self.taken)
+
+
 def judge(facts: Facts, plan: Plan) -> Fault | None:
     """Return the first rule that the plan breaks on these facts; None: the plan is right.
 
     R6 leaves open whether growth comes after the waiting jobs of other queues. A plan need not mention new pods of a
-    job that it preempts later, so nobody can see whether they took capacity. Either is right."""
-    fault: Fault | None = None
-    for growth_last, is_imagined in product((True, False), repeat=2):
+    job that it preempts later, so nobody can see whether they took capacity, and where. Each is right."""
+    choices, fault = Choices(), None
+    for _ in range(WAYS):
         try:
-            Walk(facts.copy(), plan, growth_last=growth_last, is_imagined=is_imagined).walk()
+            Walk(facts.copy(), plan, choices).walk()
         except Broken as broken:
             fault = fault or broken.fault
         else:
             return None
+        if not choices.next_way():
+            break
     return fault
 
 
@@ -106,8 +131,8 @@ class Walk(Cycle):
         requests that were tried in vain; `blocked`: queues whose strict head waits; `known`: outcomes on the present
         facts."""
 
-    def __init__(self, facts: Facts, plan: Plan, *, growth_last: bool, is_imagined: bool) -> None:
-        self.growth_last, self.is_imagined = growth_last, is_imagined
+    def __init__(self, facts: Facts, plan: Plan, choices: Choices) -> None:
+        self.choices, self.growth_last = choices, not choices.choose(2)
         super().__init__(facts)
         self.left = decisions(plan)
         self.is_late = plan.wake_s is not None and plan.wake_s <= facts.now_s
@@ -183,7 +208,9 @@ class Walk(Cycle):
         short = replacements(self.facts)
         for priority in sorted({each.work.job.priority for each in short}, reverse=True):
             here = [each for each in short if each.work.job.priority == priority]
-            losing = [each for each in here if self.is_imagined and each.name in self.losers]
+            losing = [each for each in here if each.name in self.losers]
+            if losing and self.choices.choose(2):  # the age of these is open as well
+                losing = []
             for request in losing:
                 while request.work.missing() and self.settle(request) is Demand.START:
                     pass
@@ -280,8 +307,9 @@ class Walk(Cycle):
 
     def settle(self, request: Request) -> Demand:
         """Hold the plan's decision about the request against the outcome that the rules demand."""
-        demand, mine = self.demand(request), self.left.get(request.name, [])
-        name = request.name
+        demand, mine, name = self.demand(request), self.left.get(request.name, []), request.name
+        if demand in (Demand.NOMINATE, Demand.PREEMPT, Demand.TAKE_OVER):  # a plan lists such decisions after others
+            mine.sort(key=lambda each: not each.is_nomination and not each.losers)
         match demand:
             case Demand.START:
                 if not mine and name in self.losers:
@@ -338,12 +366,13 @@ class Walk(Cycle):
     def imagine(self, request: Request) -> Demand:
         """Place a pod of a job that the same plan preempts later: the plan need not mention that pod."""
         room = places(free(self.facts), request.work.asks)
-        node = min((node for node in room if room[node]), key=lambda node: (room[node], node))
-        if not self.is_imagined:
+        nodes = sorted((node for node in room if room[node]), key=lambda node: (room[node], node))
+        chosen = self.choices.choose(len(nodes) + 1)
+        if chosen == len(nodes):
             self.give_up(request, holds=True)
             return Demand.NOTHING
         ordinal = min(request.work.open - request.work.nominated.keys())
-        self.put(request.work, {ordinal: node})
+        self.put(request.work, {ordinal: nodes[chosen]})
         request.work.imagined.add(ordinal)
         return Demand.START
 

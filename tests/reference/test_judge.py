@@ -215,6 +215,8 @@ CASES = [
     ("R17", "surplus_first_leads_astray", 0, ""),
     ("R20", "fifo_loop", 1, "preempt j7 for j8; preempt j6 for j8; preempt j4 for j8; nominate j8 0@n"),
     ("R22", "crash1", 1, ""),
+    ("", "replaced_and_preempted", 0, "place j1 1@n0 2@n1; preempt j0 for j1; nominate j1 0@n1"),
+    ("", "replaced_on_another_node", 0, "place j3 0@n1; preempt j1 for j6; nominate j6 0@n2"),
 ]
 
 

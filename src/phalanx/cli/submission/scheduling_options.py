@@ -110,9 +110,7 @@ def moment_s(option: str, text: str, now_s: float) -> float:
             return now_s + duration_s(text[1:])
         if clock := _TIME_OF_DAY.fullmatch(text):
             return _next(int(clock[1]), int(clock[2]), now_s)
-        return read_moment(
-            datetime.fromisoformat(text).astimezone()
-        )  # no zone: the time zone of the machine
+        return read_moment(datetime.fromisoformat(text).astimezone())  # no zone: the time zone of the machine
     except (Misread, MomentError, ValueError, OverflowError):
         raise PhalanxError(
             f"{option} {text!r} is no point in time. Write for instance +2h (from now), 18:00, 2026-01-31T18:00 (of "

@@ -55,7 +55,6 @@ from phalanx.state.cluster import Cluster, JobRecord, minimum_gang
 from phalanx.state.pending.cell_queue import Request
 
 TRIES = 64  # times at which counting finds room, tried for one gang
-UNFORESEEN = 8  # requests of which that is tried in vain in one cycle of EASY; then nobody has a reservation in it
 MOVES = 8  # how often in a cycle the first is given other nodes so that another can start
 
 
@@ -105,15 +104,11 @@ class BackfillForecast:
         self.cluster, self.policy, self.now_s, self.draft = cluster, policy, now_s, draft
         self.ends = CycleEnds(cluster, now_s)
         self.reservations: list[BackfillReservation] = []
-        self.failed = 0  # requests whose start could not be foreseen
         self.moves = 0
         self.is_broken = False  # the first does not fit any more where it was
         self.kept_out: set[Gang] = set()
         easy = policy.backfill is Backfill.EASY
-        if policy.backfill is Backfill.CONSERVATIVE:
-            self.wanted = self.patience = max(0, policy.backfill_depth)
-        else:
-            self.wanted, self.patience = int(easy), UNFORESEEN
+        self.wanted = max(0, policy.backfill_depth) if policy.backfill is Backfill.CONSERVATIVE else int(easy)
         self.one = OneNode(cluster, draft, now_s) if easy and self.is_alone() else None
         self.free: Free = {}  # EASY: what is left at the shadow time beside the first
         self.profile: CapacityProfile | OneNodeProfile | None = None  # CONSERVATIVE
@@ -269,8 +264,6 @@ class BackfillForecast:
             return None
         run = self.foreseen(request, gang)
         if run is None:
-            self.failed += 1
-            self.open = self.failed < self.patience
             return None
         if self.profile is not None:
             self.profile.take(run)

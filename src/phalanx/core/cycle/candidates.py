@@ -87,7 +87,7 @@ class Candidates:
             return True
         if not state.several and self.cells.told[cell] == UNTOLD:
             return True  # of one arena it changes nothing who else comes up
-        if not (self.reserving.may_reserve or state.blocked.open[line.cls]):
+        if not (state.blocked.open[line.cls] or self.reserving.may_get_one(line)):
             return False
         return not self.pending.headroom.keys or state.is_within_limits(line)
 
@@ -106,6 +106,9 @@ class Candidates:
         found = np.ones(len(some), np.bool_) if within is None else within
         if not self.reserving.may_reserve:
             found = found & state.blocked.columns()[0][cls]
+        elif "unforeseen" in self.reserving.__dict__:
+            unforeseen = np.frombuffer(self.reserving.unforeseen, np.bool_)
+            found = found & (state.blocked.columns()[0][cls] | ~unforeseen[cls])
         if state.cluster.tree.stricts:
             found |= state.is_strict[self.cells.row[some]]
         if not state.several:

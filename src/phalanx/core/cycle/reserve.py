@@ -57,7 +57,18 @@ class Reserving:
     def victims_leave(self) -> bool:
         """Note that victims leave now. Return whether a request that got no reservation before may get one."""
         could_before, self.hopeful = self.__dict__.pop("may_reserve", True), None
-        return self.may_reserve and (not could_before or self.forecast.failed > 0)
+        were_unforeseen = any(self.__dict__.pop("unforeseen", ()))
+        return self.may_reserve and (not could_before or were_unforeseen)
+
+    @lazy
+    def unforeseen(self) -> bytearray:
+        """Return a byte for each class, whether it is known that its start cannot be foreseen. That stays so in a
+        cycle until victims leave."""
+        return bytearray(len(self.state.blocked.open))
+
+    def may_get_one(self, line: CellQueue) -> bool:
+        """Return whether the next request of the cell that finds no room may be given a reservation."""
+        return self.may_reserve and not ("unforeseen" in self.__dict__ and self.unforeseen[line.cls])
 
     def first(self) -> tuple[Request, float] | None:
         """Return who has the first reservation, and from when."""
@@ -97,10 +108,13 @@ class Reserving:
             return False  # growth has none, nor has anybody where no node was ever known
         if not self.is_affordable(line, entry):
             return False
-        forecast = self.forecast
-        reserved = forecast.hold(entry.request, line.key.gang) is not None
+        forecast, gang = self.forecast, line.key.gang
+        is_possible = "unforeseen" not in self.__dict__ or self.has_room_at_last(gang)
+        reserved = is_possible and forecast.hold(entry.request, gang) is not None
         if reserved:
             self.reserved.add(entry.request)
+        elif not self.cluster.reservations:
+            self.unforeseen[line.cls] = 1
         if not forecast.open or (self.conservative and not self.is_anyone_hopeful()):
             self.may_reserve = False
             self._turned = True
@@ -111,18 +125,24 @@ class Reserving:
         """Return whether the request, for which nodes have no capacity, would get a reservation now (rule R8)."""
         if not self.may_reserve or line.key.kind == Kind.GROWTH or not self.state.draft.free:
             return False
-        ends, gang, columns = self.forecast.ends, line.key.gang, self.cluster.columns
+        gang = line.key.gang
+        has_room = self.has_room_at_last(gang)
+        exact = self.conservative or (gang.simple and len(gang.roles) == 1 and gang.demands[0].unconstrained)
+        if not has_room or (exact and not self.cluster.reservations):
+            return has_room
+        return self.forecast.foreseen(entry.request, gang) is not None
+
+    def has_room_at_last(self, gang: Gang) -> bool:
+        """Return whether by counting the gang's minimum has room once all has ended that ends."""
+        ends = self.forecast.ends
         if not ends.anyone_ends():
             return False
         free = ends.free_at_last(self.state.draft)
         if self.foreseen_at != ends.changes:
             self.foreseen_at, self.foreseen = ends.changes, {}
         if gang not in self.foreseen:
-            self.foreseen[gang] = has_room(columns, free, gang)
-        exact = self.conservative or (gang.simple and len(gang.roles) == 1 and gang.demands[0].unconstrained)
-        if not self.foreseen[gang] or (exact and not self.cluster.reservations):
-            return self.foreseen[gang]
-        return self.forecast.foreseen(entry.request, gang) is not None
+            self.foreseen[gang] = has_room(self.cluster.columns, free, gang)
+        return self.foreseen[gang]
 
     def is_anyone_hopeful(self) -> bool:
         """Return whether some cell may still start beside what is reserved; fewer may as more is reserved. The head of

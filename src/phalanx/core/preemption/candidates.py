@@ -21,7 +21,7 @@ import numpy as np
 
 from phalanx.core.preemption import nomination
 from phalanx.core.preemption.context import PreemptionContext
-from phalanx.core.preemption.policy import PreemptionPolicy, PreemptionRule
+from phalanx.core.preemption.policy import GOES_BEYOND, PreemptionPolicy, PreemptionRule
 from phalanx.core.preemption.victims import CandidatePods, CandidateTable, Ints
 from phalanx.model.job import Placement, Slot, pods_by_role
 from phalanx.state import queue_tree
@@ -67,6 +67,7 @@ class VictimCandidates:
         self.placed, self.told = context.placed, context.told
         self.going: dict[int, PreemptionRule] = {}
         self._aside: dict[bool, dict[str, Counter[Key]]] = {True: {}, False: {}}  # see `_judged`
+        self._lost: dict[str, Counter[Key]] = {}  # queue -> what it was charged with for those that are evicted
         self._spared: dict[tuple[int, int], int] = {}  # (job number, role) -> pods of it that go alone
         self._spared_slots: set[tuple[int, Slot]] = set()
         self._slots: dict[int, list[Slot]] = {}  # entry -> its slots, the highest ordinal first
@@ -154,13 +155,28 @@ class VictimCandidates:
                 seats.append(CandidatePods(position, demands[placement.role], 1, placement.devices))
         return seats
 
-    def free_growth(self, candidate: int) -> bool:
-        """Free what this cycle has placed above the minimum of the candidate's job; return whether there is any."""
-        record = self.record(candidate)
-        placed = self.placed.get(record.job.id, ()) if self.is_gang(candidate) and not is_incomplete(record) else ()
-        for each in placed:
-            self._vacate(self.cluster.columns.row_of[each.node], record.gang.demands[each.role], each.devices)
-        return bool(placed)
+    def free_growth(self) -> bool:
+        """Free what this cycle has placed above the minimums of jobs that stay, and that may lose a pod; return whether
+        there is any."""
+        found = False
+        for job, placed in self.placed.items():
+            number, record = self.running_pods.number_of.get(job, -1), self.cluster.jobs[job]
+            candidate = int(self.gang_unit[number]) if number >= 0 else -1
+            if candidate < 0 or self.field.gone[candidate] or is_incomplete(record):
+                continue
+            with self._judged(gang=False):
+                rule = self.rights.rule_for(
+                    number, whole=False, loss=partial(self._growth_charge, record, placed[0].role)
+                )
+            for each in placed if rule is not None else ():
+                self._vacate(self.cluster.columns.row_of[each.node], record.gang.demands[each.role], each.devices)
+                found = True
+        return found
+
+    def _growth_charge(self, record: JobRecord, role: int) -> Charge | None:
+        """Return what the job's queue is charged with for one pod of the role."""
+        pods = [int(each == role) for each in range(len(record.job.roles))]
+        return record.charge and record.charge._replace(cost=self._cost(record, pods), jobs=0)
 
     def _free_leaving(self, context: PreemptionContext) -> None:
         """Count what terminating pods hold as free."""
@@ -218,6 +234,9 @@ class VictimCandidates:
         if rule is None:
             return False
         self.go(candidate, rule)
+        if rule in GOES_BEYOND and self.rights.takes_too_much(self.queue(candidate), self._lost):
+            self.restore(candidate)
+            return False
         return True
 
     @contextmanager
@@ -296,6 +315,7 @@ class VictimCandidates:
         queue = self.queue(candidate)
         if self.rights.counts and (charge := self.charge_of(candidate)) is not None:
             self.ledger.charge(charge, sign)
+            self._lost.setdefault(queue, Counter()).update({key: -sign * amount for key, amount in charge.cost})
             for gang in (True, False):
                 if queue == self.rights.queue or self.is_gang(candidate) is not gang:
                     aside = self._aside[gang].setdefault(queue, Counter())

@@ -29,7 +29,7 @@ from phalanx.core.preemption.search import (
 )
 from phalanx.core.quota.flavor_assignment import FlavorAssignment
 from phalanx.model.job import Slot
-from phalanx.state.cluster import JobRecord
+from phalanx.state.cluster import Cluster, JobRecord
 from phalanx.state.pending.cell_queue import Request
 from phalanx.state.queue_tree import Charge, Cost
 
@@ -50,8 +50,10 @@ class ReservationGuard:
         self.placed = context.placed
         self.guarded = self.lifted = False  # `lifted`: there are reservations, which the job need not respect
         if forecast is not None and forecast.reservations:
-            asks = rights(context, record.job, cost)
-            self.lifted = all(may_preempt_if_it_ran(context, asks, hold) for hold in forecast.reservations)
+            asks = [each(context, record.job, cost) for each in kinds_of(context.cluster, record, rights)]
+            self.lifted = all(
+                any(may_preempt_if_it_ran(context, each, hold) for each in asks) for hold in forecast.reservations
+            )
             self.guarded = not self.lifted
 
     def beside(self, context: PreemptionContext) -> PreemptionContext:
@@ -66,7 +68,7 @@ class ReservationGuard:
         """Return the plan for the first of the offers for which there is one that every reservation allows."""
         cluster, job = context.cluster, self.record.job
         wants = queue_preemption(cluster, cluster.queue_of(job))
-        kinds = in_turn(wants.strategy) if rights is PreemptionPolicy else (rights,)
+        kinds = kinds_of(cluster, self.record, rights)
         context = self.beside(context)
         with advance.without_closed_nodes(context.draft, cluster, job, context.now_s):
             for offer in offers:
@@ -124,15 +126,22 @@ class ReservationGuard:
         return [*back, CapacityChange(forecast.ends.of(self.record, self.request), taken, -1)]
 
 
+def kinds_of(cluster: Cluster, record: JobRecord, rights: type[PreemptionPolicy]) -> Sequence[type[PreemptionPolicy]]:
+    """Return the rights to try, one after the other: those of a job follow the strategy of its queue."""
+    wants = queue_preemption(cluster, cluster.queue_of(record.job))
+    return in_turn(wants.strategy) if rights is PreemptionPolicy else (rights,)
+
+
 def may_preempt_if_it_ran(
     context: PreemptionContext, rights: PreemptionPolicy, hold: reservation.BackfillReservation
 ) -> bool:
     """Return whether the preemptor might preempt the job with the reservation, if that ran."""
     record, mark = context.cluster.jobs[hold.request.job], context.ledger.mark()
+    job, queue = record.job, context.cluster.queue_of(record.job)
+    charge = record.charge or Charge(queue, job.user, job.group, hold.gang.due(), 1, job.id)
     if record.charge is None:
-        job, queue = record.job, context.cluster.queue_of(record.job)
-        context.ledger.charge(Charge(queue, job.user, job.group, hold.gang.due(), 1, job.id))
-    found = rights.outranks(record)
+        context.ledger.charge(charge)
+    found = rights.outranks(record, charge)
     context.ledger.rewind(mark)
     return found
 

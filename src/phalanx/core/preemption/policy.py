@@ -226,18 +226,18 @@ class PreemptionPolicy:
         """Return how many more of the queue's jobs may be preempted in this hour."""
         return preemption_budget(self.cluster, queue, self.now_s, self.spent)
 
-    def outranks(self, record: JobRecord) -> bool:
-        """Return whether that job could be preempted if it ran, by what its queue and it have now."""
-        job, queue = record.job, self.cluster.queue_of(record.job)
+    def outranks(self, record: JobRecord, charge: Charge) -> bool:
+        """Return whether that job could be preempted if it ran, by what its queue and it have now. `charge`: what its
+        queue is charged with for it, and was charged already."""
+        job, queue, priority = record.job, self.cluster.queue_of(record.job), clamped_priority(record.job.priority)
         if not job.preemptible:
             return False
-        comes_first = (job.submitted_s, job.id) < (self.job.submitted_s, self.job.id)
-        if queue == self.queue and self.branch.order is QueueOrder.FIFO and comes_first:
+        if queue != self.queue:
+            return self._strongest(queue, priority, lambda: charge) is not None
+        if self.branch.order is QueueOrder.FIFO and (job.submitted_s, job.id) < (self.job.submitted_s, self.job.id):
             return False
         newer = self.preemption.within is WithinQueue.LOWER_OR_NEWER and job.submitted_s > self.job.submitted_s
-        if queue == self.queue and newer and clamped_priority(job.priority) == clamped_priority(self.job.priority):
-            return True
-        return clamped_priority(job.priority) <= self._highest(queue)
+        return priority <= self._highest(queue) or (newer and priority == clamped_priority(self.job.priority))
 
     # What allows it just now, given who goes already
 
@@ -251,9 +251,11 @@ class PreemptionPolicy:
         if queue == self.queue:
             return PreemptionRule.WITHIN
         priority = int(residents.of_jobs("priority")[number])
+        return self._strongest(queue, priority, loss)
+
+    def _strongest(self, queue: str, priority: int, loss: Callable[[], Charge | None]) -> PreemptionRule | None:
+        """Return the strongest rule that allows to take `loss`, of a job of that priority, from the other queue."""
         rule = next((rule for rule in self._rules(queue) if priority <= self._bound(rule)), None)
-        if rule in GOES_BEYOND and self._breaks_guarantee(self._tie(queue), loss):
-            return None
         if rule is PreemptionRule.FAIR_SHARE and self.final and not self._stays_richer(self._tie(queue), loss):
             return None
         return rule
@@ -268,23 +270,20 @@ class PreemptionPolicy:
         self.ledger.rewind(mark)
         return not theirs < ours
 
-    def _breaks_guarantee(self, tie: QueueRelation, loss: Callable[[], Charge | None]) -> bool:
-        """Return whether a queue on the victim's side would fall below its guarantee of all that it loses, and a queue
-        there may reclaim: it would take back what the preemptor, which goes beyond its own guarantee, takes now (rule
-        R20)."""
-        if not any(branch.guaranteed and self._may_reclaim(branch) for branch in tie.way) or (lost := loss()) is None:
-            return False
-        return any(
-            self._is_short(branch, lost.cost) for branch in tie.way if branch.guaranteed and self._may_reclaim(branch)
-        )
-
-    def _is_short(self, branch: Branch, lost: Cost) -> bool:
-        """Return whether the branch is below its guarantee of all that counts of what it loses."""
-        total, counting = self.ledger.account(branch).total, branch.parent.contested if branch.parent else ()
-        short = [
-            total.get(key, 0) - less < branch.guaranteed.get(key, 0) for key, less in lost if key in counting and less
-        ]
-        return bool(short) and all(short)
+    def takes_too_much(self, queue: str, lost: Mapping[str, Mapping[Key, int]]) -> bool:
+        """Return whether that queue, or one above it on the victim's side, is now below its guarantee of all that it
+        loses, and a queue there may reclaim: it would take back what the preemptor, which goes beyond its own
+        guarantee, takes now (rule R20). `lost`: queue -> what it was charged with for the victims."""
+        for branch in self._tie(queue).way:
+            if branch.guaranteed and branch.parent is not None and self._may_reclaim(branch):
+                total, costs = (
+                    self.ledger.account(branch).total,
+                    (lost[each] for each in lost if self.is_under(each, branch.name)),
+                )
+                keys = {key for cost in costs for key, amount in cost.items() if amount} & branch.parent.contested
+                if keys and all(total.get(key, 0) < branch.guaranteed.get(key, 0) for key in keys):
+                    return True
+        return False
 
     def _may_reclaim(self, branch: Branch) -> bool:
         """Return whether the queue, or one below it, may reclaim."""

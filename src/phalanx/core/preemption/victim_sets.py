@@ -389,17 +389,17 @@ class Choice:
         for candidate in self._members(chosen):
             rule = self.candidates.going[candidate]
             self.candidates.restore(candidate)
-            needed = not self._is_enough(chosen ^ self.bit_of[candidate]) and not self._growth_is_enough(candidate)
+            needed = not self._is_enough(chosen ^ self.bit_of[candidate]) and not self._growth_is_enough()
             self.candidates.go(candidate, rule)
             if not needed:
                 return False
         return True
 
-    def _growth_is_enough(self, candidate: int) -> bool:
-        """Return whether the job has its place if the candidate, a gang that stays, only lacks its growth of this
-        cycle. Such a gang is not preempted: its growth is preempted in the next cycle (rule R18)."""
+    def _growth_is_enough(self) -> bool:
+        """Return whether the job has its place if gangs that stay only lack their growth of this cycle. No gang is
+        preempted for that: the growth is preempted in the next cycle (rule R18)."""
         mark = self.hunt.draft.mark()
-        if self.hunt.at_once or not self.candidates.free_growth(candidate):
+        if self.hunt.at_once or not self.candidates.free_growth():
             return False
         placed = self.hunt.place()
         self.hunt.draft.rewind(mark)

@@ -34,9 +34,7 @@ class DependencyOutcomes:
         self._gangs, self._annotate = gangs, annotate
         self._outcomes: dict[str, Outcome] = {}
         self._needs: dict[str, dict[str, DependencyType]] = {}  # pending job -> the jobs that it depends on
-        self._begun: dict[
-            str, set[str]
-        ] = {}  # pending job -> dependencies that an earlier process saw start
+        self._begun: dict[str, set[str]] = {}  # pending job -> dependencies that an earlier process saw start
         self._dependents: dict[str, dict[str, None]] = {}  # the same from the other side
         self._due: dict[str, None] = {}  # waiting jobs of whose dependencies something was told
 
