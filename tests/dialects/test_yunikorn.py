@@ -20,7 +20,7 @@ from phalanx.dialects.yunikorn.configuration import ConfigurationError, Placemen
 from phalanx.dialects.yunikorn.dialect import CONFIGURATIONS, NAMESPACE
 from phalanx.dialects.yunikorn.dialect import YUNIKORN as YUNIKORN_DIALECT
 from phalanx.dialects.yunikorn.gangs import GROUPS as GROUPS_WORD
-from phalanx.dialects.yunikorn.gangs import POD, QUEUE_PREFIX, USER, queue_of, words
+from phalanx.dialects.yunikorn.gangs import POD, QUEUE_PREFIX, USER, options_of, queue_of
 from phalanx.dialects.yunikorn.gangs import SCHEDULER_NAME as YUNIKORN
 from phalanx.dialects.yunikorn.placement.made import NAMESPACE as NAMESPACE_TABLE
 from phalanx.dialects.yunikorn.placement.rules import Application, QueueTree, place, tree_of
@@ -307,7 +307,7 @@ def meta(labels: dict[str, str], **annotations: str) -> dict[str, Any]:
 
 
 def test_the_first_pod_says_what_the_whole_gang_asks_for() -> None:
-    found = words(
+    found = options_of(
         meta({"applicationId": "app", "queue": "root.a"}, task_groups=GROUPS, task_group_name="driver"), YUNIKORN
     )
     resources = json.loads(found["phalanx.dev/min-resources"])
@@ -323,11 +323,11 @@ def test_the_first_pod_says_what_the_whole_gang_asks_for() -> None:
 
 def test_which_name_of_an_application_and_which_queue_count() -> None:
     labels = {"yunikorn.apache.org/app-id": "one", "applicationId": "two", "queue": "c"}
-    found = words(meta(labels, app_id="three", queue="b", task_group_name="g"), YUNIKORN)
+    found = options_of(meta(labels, app_id="three", queue="b", task_group_name="g"), YUNIKORN)
     assert (found["phalanx.dev/job"], queue_of(found["phalanx.dev/queue"], found)) == ("one", "b")
-    found = words(meta({}, task_group_name="g"), YUNIKORN)
+    found = options_of(meta({}, task_group_name="g"), YUNIKORN)
     assert (found["phalanx.dev/job"], queue_of(found["phalanx.dev/queue"], found)) == ("yunikorn-ns-autogen", "")
-    alone = words(meta({"queue": "a"}), YUNIKORN)
+    alone = options_of(meta({"queue": "a"}), YUNIKORN)
     assert "phalanx.dev/job" not in alone
     assert queue_of(alone["phalanx.dev/queue"], alone) == "a"
 
@@ -336,7 +336,7 @@ def test_which_name_of_an_application_and_which_queue_count() -> None:
     "groups", ["", "no JSON", "{}", "[{}]", '[{"name": "a", "minMember": 0, "minResource": {"cpu": 1}}]', "[" * 2000]
 )
 def test_a_pod_without_a_task_group_that_can_be_read_is_no_member_of_a_gang(groups: str) -> None:
-    assert words(meta({"applicationId": "app"}, task_groups=groups), YUNIKORN) == {
+    assert options_of(meta({"applicationId": "app"}, task_groups=groups), YUNIKORN) == {
         "phalanx.dev/queue": "yunikorn/",
         "phalanx.dev/job": "application:app",
         "yunikorn/queue": ":",
@@ -344,8 +344,8 @@ def test_a_pod_without_a_task_group_that_can_be_read_is_no_member_of_a_gang(grou
 
 
 def test_pods_of_another_scheduler_or_with_a_queue_of_ours_say_nothing() -> None:
-    assert words(meta({"applicationId": "app"}, task_group_name="g"), "phalanx") == {}
-    assert words(meta({"phalanx.dev/queue": "default"}, task_group_name="g"), YUNIKORN) == {}
+    assert options_of(meta({"applicationId": "app"}, task_group_name="g"), "phalanx") == {}
+    assert options_of(meta({"phalanx.dev/queue": "default"}, task_group_name="g"), YUNIKORN) == {}
 
 
 RULES = """
@@ -474,7 +474,7 @@ def test_a_gang_needs_a_leaf_that_sorts_by_fifo(queue: str, starts: bool) -> Non
         {CONFIGURATIONS: {f"{NAMESPACE}/yunikorn-configs": {"data": {"queues.yaml": dedent(text)}}}}
     )
     for groups in (GROUPS, ""):
-        found = words(meta({"applicationId": "app", "queue": f"root.{queue}"}, task_groups=groups), YUNIKORN)
+        found = options_of(meta({"applicationId": "app", "queue": f"root.{queue}"}, task_groups=groups), YUNIKORN)
         said = Said(gang="g", namespace="n", queue=found["phalanx.dev/queue"], options=found)
         claim = YUNIKORN_DIALECT.claim(defined, said)
         assert claim is not None

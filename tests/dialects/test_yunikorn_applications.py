@@ -10,7 +10,7 @@ import pytest
 from phalanx.client.moment import write_moment
 from phalanx.dialects.frame.dialect import Claim, Object, Said, Stage, Told
 from phalanx.dialects.yunikorn.dialect import CONFIGURATIONS, YUNIKORN, YuniKornDefinitions
-from phalanx.dialects.yunikorn.gangs import GIVEN_UP, QUEUE_OPTION, words
+from phalanx.dialects.yunikorn.gangs import GIVEN_UP, QUEUE_OPTION, options_of
 from phalanx.model.queue import Queue, QueueOrder, QueuePreemption, ReclaimWithinCohort
 
 SITE = """
@@ -49,12 +49,12 @@ def gang(queue: str, parameters: str = "") -> Object:
     return found
 
 
-def options_of(one: Object) -> dict[str, str]:
-    return dict(words(one["metadata"], "yunikorn"))
+def read_options(one: Object) -> dict[str, str]:
+    return dict(options_of(one["metadata"], "yunikorn"))
 
 
 def claimed(one: Object) -> Claim:
-    options = options_of(one)
+    options = read_options(one)
     said = Said(gang="ns/app", namespace="ns", queue=options[QUEUE_OPTION], options=options)
     found = YUNIKORN.claim(defined(), said)
     assert found is not None
@@ -63,7 +63,7 @@ def claimed(one: Object) -> Claim:
 
 def answered(one: Object, *, waited_s: float = 0.0, stage: Stage = Stage.WAITING) -> list[Any]:
     usual: dict[str, Any] = {"id": "ns/app", "namespace": "ns", "kind": "PodGroup", "priority": 0, "pod_sets": ()}
-    options = options_of(one)
+    options = read_options(one)
     created_s = NOW_S - waited_s
     told = Told(**usual, owners=(one,), options=options, queue="q", stage=stage, created_s=created_s)
     return list(YUNIKORN.answer(defined(), told, {}, write_moment(NOW_S)))

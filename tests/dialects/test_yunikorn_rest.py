@@ -18,7 +18,7 @@ from phalanx.client.connection import ApiRefusal, Connection
 from phalanx.client.kind import NODES, PODS, Kind
 from phalanx.dialects.frame.dialect import Object, Stage, Told
 from phalanx.dialects.yunikorn.dialect import CONFIGURATIONS, NAMESPACE, YUNIKORN, YuniKornDefinitions
-from phalanx.dialects.yunikorn.gangs import GROUPS, QUEUE_PREFIX, USER, words
+from phalanx.dialects.yunikorn.gangs import GROUPS, QUEUE_PREFIX, USER, options_of
 from phalanx.dialects.yunikorn.rest import LEFT_OUT, dashboards
 from phalanx.embedded.apiserver.apimachinery.meta.resource import User
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
@@ -71,7 +71,7 @@ def told(pod: Object, queue: str = X, *, created_s: float = 5.0, reason: Reason 
         namespace="lab",
         kind="Pod",
         owners=(pod,),
-        options=words(pod["metadata"], "yunikorn"),
+        options=options_of(pod["metadata"], "yunikorn"),
         queue=QUEUE_PREFIX + queue,
         priority=0,
         stage=Stage.FINISHED if over else Stage.RUNNING if runs else Stage.WAITING,

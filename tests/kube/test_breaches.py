@@ -50,10 +50,10 @@ def test_a_breach_in_each_cycle_is_not_a_list_in_each(caplog: pytest.LogCaptureF
             raise ApiUnknown("no answer")
 
         relist = BreachRelist(lambda: found)
-        assert not relist.arise()
+        assert not relist.must_relist()
         for found in range(1, 5):
-            assert relist.arise() is (found == 1)
-            await relist.settle(list_again)
+            assert relist.must_relist() is (found == 1)
+            await relist.relist_if_due(list_again)
         assert lists == 1
 
     with caplog.at_level(logging.WARNING):

@@ -300,14 +300,14 @@ def test_what_another_dialect_would_say_is_said_on_the_pod() -> None:
         note=lambda kind, obj, text: said.append(f"{kind.name} {obj['metadata']['name']}: {text}"),
     )
     both = member("a", "g")["metadata"] | {"labels": {"kueue.x-k8s.io/queue-name": "q"}, "uid": "u", "name": "a"}
-    assert watch.words("Pod", both, "volcano")[DIALECT] == "volcano"
+    assert watch.options_of("Pod", both, "volcano")[DIALECT] == "volcano"
     assert said == [
         "Pod a: words of several schedulers: those of volcano count, since its scheduler is volcano; those of kueue "
         "have no effect"
     ]
-    assert watch.words("Pod", both, "phalanx")[DIALECT] == "kueue"
+    assert watch.options_of("Pod", both, "phalanx")[DIALECT] == "kueue"
     assert said[1].startswith("Pod a: words of several schedulers: those of kueue count, since it is first; ")
-    assert watch.words("Pod", {"name": "a"}, "volcano") == {}
+    assert watch.options_of("Pod", {"name": "a"}, "volcano") == {}
 
 
 def test_a_queue_that_cannot_be_read_is_held_and_said_so() -> None:

@@ -174,11 +174,11 @@ class KubeWorld:
             past = await load_usage(self._api)
             await self.watch.follow()
             self._routed = True
-            await _in_pieces(self.watch.read_again())
+            await _run_in_slices(self.watch.read_again())
             self._define()
             self._out += past  # queues are known, which may count it otherwise, and nothing that runs
             for steps in (self._recover(), self._conclude(), self._see_foreign_pods()):
-                await _in_pieces(steps)
+                await _run_in_slices(steps)
         self._news.set()
 
     async def look_for_more(self, pause_s: float = 5.0) -> None:
@@ -208,15 +208,15 @@ class KubeWorld:
         if not self._routed:
             self._routed = True
             self.watch.subscribe()
-        _at_once(self._carry_out(), self.watch.read_again())
+        _run_all(self._carry_out(), self.watch.read_again())
         self._define()
         if self.nodes is not None:
             self._out = [*self.nodes.events(), *self._out]  # a node is of a group that is known
-        _at_once(self._recover())
+        _run_all(self._recover())
         self._dirty.update(dict.fromkeys(self._timers.due(self._clock())))
         self._dirty.update(dict.fromkeys(self.watch.with_headroom()))
-        _at_once(self._conclude(), self._see_foreign_pods())
-        if self.watch.headroom.quotas.news:
+        _run_all(self._conclude(), self._see_foreign_pods())
+        if self.watch.headroom.quotas.has_changes:
             self._news.set()
         out, self._out = self._out, []
         return self._outcomes.hear(out)
@@ -224,8 +224,8 @@ class KubeWorld:
     def apply(self, plan: Plan) -> None:
         """Take the plan up: what is much of it is carried out while this world waits, piece by piece."""
         self._decided.extend(plan.actions)
-        if len(self._decided) <= _MANY and not self._breaches.arise():
-            _at_once(self._carry_out())
+        if len(self._decided) <= _MANY and not self._breaches.must_relist():
+            _run_all(self._carry_out())
 
     def _carry_out(self) -> Iterator[None]:
         while self._decided:
@@ -257,12 +257,12 @@ class KubeWorld:
         self._outcomes.write()
 
     async def wait(self, timeout_s: float | None) -> None:
-        await self._breaches.settle(self.caches.list_again)
-        await _in_pieces(self._carry_out())
+        await self._breaches.relist_if_due(self.caches.list_again)
+        await _run_in_slices(self._carry_out())
         await self._until_news(timeout_s)
-        await _in_pieces(self.watch.read_again())
+        await _run_in_slices(self.watch.read_again())
         if len(self._dirty) > _MANY:
-            await _in_pieces(self._conclude())
+            await _run_in_slices(self._conclude())
 
     async def _until_news(self, timeout_s: float | None) -> None:
         if (at_s := self._timers.next_s) is not None:
@@ -382,14 +382,14 @@ def _without_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _at_once(*steps: Iterator[None]) -> None:
+def _run_all(*steps: Iterator[None]) -> None:
     """Run all steps at once."""
     for each in steps:
         for _ in each:
             pass
 
 
-async def _in_pieces(steps: Iterator[None], most_s: float = 0.02) -> None:
+async def _run_in_slices(steps: Iterator[None], most_s: float = 0.02) -> None:
     """Run all steps. After each `most_s` seconds other tasks may run."""
     clock = asyncio.get_running_loop().time
     began_s = clock()

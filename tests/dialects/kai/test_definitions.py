@@ -10,7 +10,7 @@ from phalanx.client.kind import PRIORITY_CLASSES
 from phalanx.dialects.frame.dialect import Object, RoleClaim
 from phalanx.dialects.kai import kinds
 from phalanx.dialects.kai.fields.migration import moved
-from phalanx.dialects.kai.gang.grouper import Group, OwnerName, grouped, words
+from phalanx.dialects.kai.gang.grouper import Group, OwnerName, grouped, options_of
 from phalanx.dialects.kai.gang.owners import ROOT, shape_of
 from phalanx.dialects.kai.queues import GPU, KaiDefinitions, define
 from phalanx.model.pod import MAX_AMOUNT
@@ -148,15 +148,15 @@ def test_the_kind_of_the_owner_says_who_is_grouped(found: Object, group: Group) 
 def test_a_pod_says_queue_part_of_a_gpu_and_pod_group() -> None:
     said = meta(kai_scheduler__queue="q") | {"annotations": {"gpu-memory": "2000"}}
     said["labels"] = {"kai.scheduler/queue": "q"}
-    found = words(said, kinds.SCHEDULER_NAME)
+    found = options_of(said, kinds.SCHEDULER_NAME)
     assert found["phalanx.dev/queue"] == "kai/q"
     assert found["phalanx.dev/gpu-memory"] == "2000Mi"
     assert found["phalanx.dev/job"] == "kai:pg-p-u0"
-    assert words(said, "default-scheduler") == {}
+    assert options_of(said, "default-scheduler") == {}
     said["labels"] = {"project": "team", "kai.scheduler/node-pool": "a100"}
-    assert words(said, kinds.SCHEDULER_NAME)["phalanx.dev/queue"] == "kai/team-a100"
+    assert options_of(said, kinds.SCHEDULER_NAME)["phalanx.dev/queue"] == "kai/team-a100"
     said["labels"] = {}
-    assert words(said, kinds.SCHEDULER_NAME)["phalanx.dev/queue"] == "kai/default-queue"
+    assert options_of(said, kinds.SCHEDULER_NAME)["phalanx.dev/queue"] == "kai/default-queue"
 
 
 def owner(spec: Object, **notes: str) -> Object:

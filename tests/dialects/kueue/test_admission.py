@@ -262,5 +262,5 @@ def test_the_pods_of_a_deployment_and_of_a_stateful_set_name_the_queue(server: S
 def test_a_group_of_a_leader_worker_set_is_one_gang() -> None:
     lws = "leaderworkerset.sigs.k8s.io/"
     labels = {**QUEUED, f"{lws}name": "serve", f"{lws}group-index": "1", f"{lws}worker-index": "2"}
-    said = gangs.words("Pod", {"namespace": "n", "labels": labels, "annotations": {gangs.GROUP_COUNT: "4"}})
+    said = gangs.options_of("Pod", {"namespace": "n", "labels": labels, "annotations": {gangs.GROUP_COUNT: "4"}})
     assert (said["phalanx.dev/job"], said["phalanx.dev/min-available"]) == ("serve-1", "4")

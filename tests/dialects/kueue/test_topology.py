@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from phalanx.dialects.kueue.answers.topology import topology_request
-from phalanx.dialects.kueue.gangs import words
+from phalanx.dialects.kueue.gangs import options_of
 from phalanx.kube.gang.spec.gang_spec import GangDefaults, GangMembers, gang_spec
 from phalanx.kube.read.template.admission import AdmissionDefaults
 from phalanx.kube.read.workload.batch_job import read_job
@@ -24,7 +24,7 @@ def read(**annotations: str) -> Job:
     obj["metadata"]["labels"] = {f"{PREFIX}queue-name": "l"}
     said = {f"{PREFIX}podset-{key.replace('_', '-')}": text for key, text in annotations.items()}
     obj["spec"]["template"]["metadata"] = {"annotations": said}
-    around = AdmissionDefaults(words=lambda kind, meta, scheduler: words(kind, meta))
+    around = AdmissionDefaults(words=lambda kind, meta, scheduler: options_of(kind, meta))
     members = GangMembers(id="default/j", jobs=[read_job(obj, around)], pods=[])
     return gang_spec(members, GangDefaults(largest={"cpu": 4000})).job
 

@@ -62,7 +62,7 @@ def test_without_quotas_there_is_no_tree_and_a_pod_is_in_the_default_queue() -> 
 
 def test_whose_pods_are_of_a_quota_or_a_group() -> None:
     def words(scheduler: str, **labels: str) -> Any:
-        return SCHEDULER_PLUGINS.words("Pod", {"namespace": "a", "labels": labels}, scheduler)
+        return SCHEDULER_PLUGINS.options_of("Pod", {"namespace": "a", "labels": labels}, scheduler)
 
     assert words("phalanx") == {}
     assert words("volcano", **{"scheduling.x-k8s.io/pod-group": "g"}) == {}

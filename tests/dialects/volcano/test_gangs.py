@@ -10,7 +10,7 @@ from phalanx.client.kind import NAMESPACES
 from phalanx.dialects.frame.dialect import GroupClaim, Said
 from phalanx.dialects.schema.fields import Misread
 from phalanx.dialects.volcano.definitions.queues import VolcanoDefinitions, define
-from phalanx.dialects.volcano.gangs import OBJECT, PodGroup, claim, read_pod_group, words
+from phalanx.dialects.volcano.gangs import OBJECT, PodGroup, claim, options_of, read_pod_group
 from phalanx.dialects.volcano.kinds import POD_GROUPS
 
 
@@ -50,16 +50,16 @@ def test_quotas_of_pods_are_no_room() -> None:
 
 def test_annotations_count_before_labels() -> None:
     meta = {"annotations": {"scheduling.k8s.io/group-name": "a"}, "labels": {"volcano.sh/preemptable": "true"}}
-    found = words(meta, "volcano")
+    found = options_of(meta, "volcano")
     assert (found["phalanx.dev/job"], "phalanx.dev/preemptible" in found) == ("podgroup:a", False)
-    assert words({"annotations": {"scheduling.volcano.sh/group-name": "b"}}, "volcano")[OBJECT] == "b"
+    assert options_of({"annotations": {"scheduling.volcano.sh/group-name": "b"}}, "volcano")[OBJECT] == "b"
 
 
 def test_the_pods_of_other_schedulers_say_nothing_of_a_group() -> None:
     meta = {"annotations": {"scheduling.k8s.io/group-name": "a"}}
-    assert words(meta, "phalanx")
-    assert words(meta, "koord-scheduler") == words({}, "volcano") == {}
-    assert words({**meta, "labels": {"phalanx.dev/job": "mine"}}, "volcano") == {}
+    assert options_of(meta, "phalanx")
+    assert options_of(meta, "koord-scheduler") == options_of({}, "volcano") == {}
+    assert options_of({**meta, "labels": {"phalanx.dev/job": "mine"}}, "volcano") == {}
 
 
 def said(queue: str = "volcano/", group: str = "g", priority: int = 0) -> Said:
@@ -83,7 +83,7 @@ def test_the_queue_of_a_pod_counts_before_that_of_its_group() -> None:
 
 def test_a_pod_that_is_not_preemptable_spares_its_group() -> None:
     meta = {"annotations": {"scheduling.k8s.io/group-name": "g", "volcano.sh/preemptable": "false"}}
-    options = dict(words(meta, "volcano"))
+    options = dict(options_of(meta, "volcano"))
     group = {POD_GROUPS: {"a/g": {"metadata": {}, "spec": {}}}}
     for with_words, expected in ((options, "false"), ({**options, "phalanx.dev/preemptible": "true"}, None)):
         shown = Said(gang="a/g", namespace="a", queue="volcano/", options=with_words)
@@ -104,7 +104,7 @@ def test_a_gang_of_others_is_counted_in_the_queue_that_it_names() -> None:
 def test_a_namespace_redirects_groups_of_the_default_queue(queue: str, counts: str) -> None:
     annotations = {"scheduling.volcano.sh/queue-name": "lab"}
     defined = define({NAMESPACES: {"ns": {"metadata": {"name": "ns", "annotations": annotations}}}})
-    options = words({"annotations": {"scheduling.k8s.io/group-name": "g"}}, "volcano")
+    options = options_of({"annotations": {"scheduling.k8s.io/group-name": "g"}}, "volcano")
     for namespace, expected in (("ns", counts), ("beside", "other" if queue == "other" else "volcano/default")):
         said = Said(gang="x", namespace=namespace, queue=options["phalanx.dev/queue"], options=options)
         found = claim(defined, said, {POD_GROUPS: {f"{namespace}/g": {"spec": {"queue": queue}}}})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from phalanx.dialects.volcano.definitions.zones import read_zones
-from phalanx.dialects.volcano.gangs import words
+from phalanx.dialects.volcano.gangs import options_of
 from phalanx.model.node import Zone
 
 
@@ -24,7 +24,7 @@ def test_the_cpus_of_each_zone_whatever_of_them_is_free() -> None:
 
 def test_policies() -> None:
     def said(policy: str) -> str | None:
-        return words({"annotations": {"volcano.sh/numa-topology-policy": policy}}, "volcano").get(
+        return options_of({"annotations": {"volcano.sh/numa-topology-policy": policy}}, "volcano").get(
             "phalanx.dev/numa-alignment"
         )
 

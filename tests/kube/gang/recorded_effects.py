@@ -63,16 +63,16 @@ class RecordedEffects:
     def now_s(self) -> float:
         return self.time_s
 
-    def tell(self, event: Event) -> None:
+    def emit_event(self, event: Event) -> None:
         self.told.append(event)
 
     def report(self, about: BatchJob | Pod, reason: str, text: str, *, warning: bool = False) -> None:
         self.reports.append((about.name, f"{reason}: {text}"))
 
-    def waits_no_more(self, gang: str) -> None:
+    def drop_wait_reason(self, gang: str) -> None:
         self.reports.append((gang, "waits no more"))
 
-    def later(self, gang: str, refusals: int, call: Callable[[], None]) -> None:
+    def retry_later(self, gang: str, refusals: int, call: Callable[[], None]) -> None:
         self.waiting.append(call)
 
     def resume(self, gang: str, roles: Sequence[RoleStart], record: StartRecord, answered: Answered) -> None:

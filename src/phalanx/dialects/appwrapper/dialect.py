@@ -37,7 +37,7 @@ class AppWrapper:
     def define(self, objects: Objects) -> QuotaTrees:
         return quota_trees.define(objects)
 
-    def words(self, kind: str, meta: Mapping[str, Any], scheduler: str = "") -> Mapping[str, str]:
+    def options_of(self, kind: str, meta: Mapping[str, Any], scheduler: str = "") -> Mapping[str, str]:
         return {}
 
     def claim(self, defined: QuotaTrees, said: Said, objects: Objects) -> Claim | None:

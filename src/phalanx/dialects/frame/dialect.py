@@ -102,7 +102,7 @@ class Definitions:
         """Return whether the definitions affect single pods (`words_of`, `part_use`, `device_ask`)."""
         return False
 
-    def places(self) -> Hashable:
+    def topology_key(self) -> Hashable:
         """Return a cache key for `node_labels`, `node_zones` and `node_devices`: they change only if it changes."""
         return ()
 
@@ -114,11 +114,11 @@ class Definitions:
         """Return the topology labels of a node, in addition to its own `labels`."""
         return {}
 
-    def joins(self) -> Hashable:
+    def options_key(self) -> Hashable:
         """Return a cache key for `words_of`: its results change only if it changes."""
         return ()
 
-    def words_of(self, pod: Object) -> Mapping[str, str]:
+    def pod_options(self, pod: Object) -> Mapping[str, str]:
         """Return Phalanx options of a pod that follow from the definitions, in addition to the pod's own
         (`Dialect.words`)."""
         return {}
@@ -395,7 +395,7 @@ class Dialect(Protocol[Defined]):
     def define(self, objects: Objects) -> Defined:
         """Translate all definition objects. Never raises: an unreadable object becomes a queue that starts no jobs."""
 
-    def words(self, kind: str, meta: Mapping[str, Any], scheduler: str = "") -> Mapping[str, str]:
+    def options_of(self, kind: str, meta: Mapping[str, Any], scheduler: str = "") -> Mapping[str, str]:
         """Return the Phalanx options in an object's labels and annotations; empty if it has none. `meta`: its metadata.
         The key `template` has the metadata of its pods, `group` the group in a pod's spec. `scheduler`: a pod's
         scheduler name."""
@@ -469,7 +469,7 @@ class ServedOnly:
     def define(self, objects: Objects) -> Definitions:
         return Definitions()
 
-    def words(self, kind: str, meta: Mapping[str, Any], scheduler: str = "") -> Mapping[str, str]:
+    def options_of(self, kind: str, meta: Mapping[str, Any], scheduler: str = "") -> Mapping[str, str]:
         return {}
 
     def claim(self, defined: Definitions, said: Said, objects: Objects) -> Claim | None:

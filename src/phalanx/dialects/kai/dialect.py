@@ -28,8 +28,8 @@ class Kai:
     def define(self, objects: Objects) -> KaiDefinitions:
         return queues.define(objects)
 
-    def words(self, kind: str, meta: Mapping[str, Any], scheduler: str = "") -> Mapping[str, str]:
-        return grouper.words(meta, scheduler) if kind == "Pod" else {}
+    def options_of(self, kind: str, meta: Mapping[str, Any], scheduler: str = "") -> Mapping[str, str]:
+        return grouper.options_of(meta, scheduler) if kind == "Pod" else {}
 
     def claim(self, defined: KaiDefinitions, said: Said, objects: Objects) -> Claim | None:
         return pod_groups.claim(defined, said, objects)

@@ -49,8 +49,8 @@ class Koordinator:
     def define(self, objects: Objects) -> KoordinatorDefinitions:
         return define(objects)
 
-    def words(self, kind: str, meta: Mapping[str, Any], scheduler: str = "") -> Mapping[str, str]:
-        return claims.words(meta, scheduler) if kind == "Pod" else {}
+    def options_of(self, kind: str, meta: Mapping[str, Any], scheduler: str = "") -> Mapping[str, str]:
+        return claims.options_of(meta, scheduler) if kind == "Pod" else {}
 
     def claim(self, defined: KoordinatorDefinitions, said: Said, objects: Objects) -> Claim | None:
         return claims.claim(defined, said, objects)

@@ -38,8 +38,8 @@ class Kubernetes:
     def define(self, objects: Objects) -> WorkloadDefinitions:
         return WorkloadDefinitions(workloads=dict(objects.get(kinds.WORKLOADS_1_35, {})))
 
-    def words(self, kind: str, meta: Mapping[str, Any], scheduler: str = "") -> Mapping[str, str]:
-        return groups.words(meta, scheduler) if kind == "Pod" else {}
+    def options_of(self, kind: str, meta: Mapping[str, Any], scheduler: str = "") -> Mapping[str, str]:
+        return groups.options_of(meta, scheduler) if kind == "Pod" else {}
 
     def claim(self, defined: WorkloadDefinitions, said: Said, objects: Objects) -> Claim | None:
         return groups.claim(said, objects, defined.workloads)

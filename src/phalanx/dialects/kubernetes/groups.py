@@ -31,7 +31,7 @@ _UNSPOKEN: Final = frozenset({ReasonCode.WAITING_FOR_MEMBERS, ReasonCode.BEHIND_
 _SCHEDULED, _TARGET = "Scheduled", "DisruptionTarget"
 
 
-def words(meta: Mapping[str, Any], scheduler: str) -> Mapping[str, str]:
+def options_of(meta: Mapping[str, Any], scheduler: str) -> Mapping[str, str]:
     """Return the group reference of a pod, translated into Phalanx labels; empty: it has none. `meta`: the metadata of
     the pod, with the references to groups under `group`."""
     named = meta.get("group")

@@ -50,8 +50,8 @@ class Kueue:
     def define(self, objects: Objects) -> KueueDefinitions:
         return definitions.define(objects)
 
-    def words(self, kind: str, meta: Mapping[str, Any], scheduler: str = "") -> Mapping[str, str]:
-        return gangs.words(kind, meta)
+    def options_of(self, kind: str, meta: Mapping[str, Any], scheduler: str = "") -> Mapping[str, str]:
+        return gangs.options_of(kind, meta)
 
     def claim(self, defined: KueueDefinitions, said: Said, objects: Objects) -> Claim | None:
         key = names.key_of_gang(defined, said)

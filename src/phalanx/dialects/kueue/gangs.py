@@ -49,7 +49,7 @@ class Layer(msgspec.Struct):
     size: int
 
 
-def words(kind: str, meta: Mapping[str, Any]) -> Mapping[str, str]:
+def options_of(kind: str, meta: Mapping[str, Any]) -> Mapping[str, str]:
     """Return the Phalanx options of an object; empty if it names no LocalQueue, or has Phalanx's queue label."""
     labels = meta.get("labels") or _NOTHING
     name = labels.get(kinds.QUEUE_LABEL)

@@ -36,8 +36,8 @@ class SchedulerPlugins:
     def define(self, objects: Objects) -> QuotaDefinitions:
         return quotas.define(objects)
 
-    def words(self, kind: str, meta: Mapping[str, Any], scheduler: str = "") -> Mapping[str, str]:
-        return groups.words(meta, scheduler) if kind == "Pod" else {}
+    def options_of(self, kind: str, meta: Mapping[str, Any], scheduler: str = "") -> Mapping[str, str]:
+        return groups.options_of(meta, scheduler) if kind == "Pod" else {}
 
     def claim(self, defined: QuotaDefinitions, said: Said, objects: Objects) -> Claim | None:
         return groups.claim(defined, said, objects)

@@ -30,7 +30,7 @@ _LABELS = frozenset(kinds.GROUP_LABELS)
 _SCHEDULERS = frozenset({kinds.SCHEDULER_NAME, kinds.DEFAULT_SCHEDULER})
 
 
-def words(meta: Mapping[str, Any], scheduler: str) -> Mapping[str, str]:
+def options_of(meta: Mapping[str, Any], scheduler: str) -> Mapping[str, str]:
     """Return the Phalanx options of a pod; empty if it has another scheduler and no PodGroup. A pod with Phalanx's own
     scheduler name may belong to a PodGroup, but to no ElasticQuota."""
     labels = meta.get("labels") or _NOTHING

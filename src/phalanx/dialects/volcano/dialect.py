@@ -41,8 +41,8 @@ class Volcano:
     def define(self, objects: Objects) -> VolcanoDefinitions:
         return queues.define(objects)
 
-    def words(self, kind: str, meta: Mapping[str, Any], scheduler: str = "") -> Mapping[str, str]:
-        return gangs.words(meta, scheduler) if kind == "Pod" else {}
+    def options_of(self, kind: str, meta: Mapping[str, Any], scheduler: str = "") -> Mapping[str, str]:
+        return gangs.options_of(meta, scheduler) if kind == "Pod" else {}
 
     def claim(self, defined: VolcanoDefinitions, said: Said, objects: Objects) -> Claim | None:
         return gangs.claim(defined, said, objects)

@@ -86,7 +86,7 @@ class PodGroup:
     subgroups: tuple[SubGroups, ...] = ()
 
 
-def words(meta: Mapping[str, Any], scheduler: str) -> Mapping[str, str]:
+def options_of(meta: Mapping[str, Any], scheduler: str) -> Mapping[str, str]:
     """Return the Phalanx options of a pod; empty if it has none of Volcano's. Annotations take precedence over labels,
     as in Volcano."""
     labels, annotations = meta.get("labels") or _NOTHING, meta.get("annotations") or _NOTHING

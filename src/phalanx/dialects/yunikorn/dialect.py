@@ -48,10 +48,10 @@ from phalanx.dialects.yunikorn.gangs import (
     is_application,
     is_given_up,
     is_hard,
+    options_of,
     opts_out,
     queue_of,
     timeout_s,
-    words,
 )
 from phalanx.dialects.yunikorn.limits import LimitedGroups, counted_group, limited_groups, with_limits
 from phalanx.dialects.yunikorn.placement.made import Made, NamespaceTags, made, namespace_tags
@@ -128,8 +128,8 @@ class YuniKorn:
         tags = {name: namespace_tags(one) for name, one in objects.get(NAMESPACES, {}).items()}
         return replace(found, spaces={name: said for name, said in tags.items() if said != _NO_TAGS})
 
-    def words(self, kind: str, meta: Mapping[str, Any], scheduler: str = "") -> Mapping[str, str]:
-        return words(meta, scheduler) if kind == "Pod" else {}
+    def options_of(self, kind: str, meta: Mapping[str, Any], scheduler: str = "") -> Mapping[str, str]:
+        return options_of(meta, scheduler) if kind == "Pod" else {}
 
     def claim(self, defined: YuniKornDefinitions, said: Said, objects: Objects = NONE) -> Claim | None:
         if not said.queue.startswith(QUEUE_PREFIX):

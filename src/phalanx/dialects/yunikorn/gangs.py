@@ -71,7 +71,7 @@ class TaskGroup:
     resources: Mapping[str, str]
 
 
-def words(meta: Mapping[str, Any], scheduler: str) -> Mapping[str, str]:
+def options_of(meta: Mapping[str, Any], scheduler: str) -> Mapping[str, str]:
     """Return the labels and annotations of a pod, translated into those of Phalanx; empty: the pod is not for YuniKorn,
     or names a Phalanx Queue."""
     labels, notes = meta.get("labels") or _NOTHING, meta.get("annotations") or _NOTHING

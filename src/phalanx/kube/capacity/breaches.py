@@ -28,7 +28,7 @@ class BreachRelist:
         self._listed_s = -inf
         self._doubtful = False
 
-    def arise(self) -> bool:
+    def must_relist(self) -> bool:
         """Return whether what was just decided is to wait for a list."""
         found, now_s = self._breaches(), time.monotonic()
         fresh, self._known = found > self._known, found
@@ -36,7 +36,7 @@ class BreachRelist:
             self._doubtful, self._listed_s = True, now_s
         return self._doubtful
 
-    async def settle(self, list_again: Callable[[], Awaitable[None]]) -> None:
+    async def relist_if_due(self, list_again: Callable[[], Awaitable[None]]) -> None:
         """List the objects again if that is due. Kinds that cannot be listed keep their last known state."""
         if not self._doubtful:
             return

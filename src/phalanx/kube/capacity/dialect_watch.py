@@ -154,7 +154,7 @@ class DialectWatch:
                 yield TopologiesSeen(tuple(one for each in self.defined.values() for one in each.topologies))
             self._about_pods = tuple(each for each in self.defined.values() if each.about_pods)
             self._parts = {part.name: part for each in self.defined.values() for part in each.parts}
-            if defined.places() != before.places() or defined.parts != before.parts:
+            if defined.topology_key() != before.topology_key() or defined.parts != before.parts:
                 self.places_changed()
             self.pods_changed(list(self._other_pods(name, before, defined)))
             for gang in [gang for gang, of in self.claimed.items() if of == name]:
@@ -205,10 +205,10 @@ class DialectWatch:
             else:
                 yield key, obj
 
-    def words(self, kind: str, meta: Mapping[str, Any], scheduler: str = "") -> Mapping[str, str]:
+    def options_of(self, kind: str, meta: Mapping[str, Any], scheduler: str = "") -> Mapping[str, str]:
         """Translate the object's settings of a dialect into Phalanx's options, and add the dialect's name. If the
         object has settings of several dialects, the dialect of its scheduler name wins, or else the first."""
-        found = {name: said for name, each in self.dialects.items() if (said := each.words(kind, meta, scheduler))}
+        found = {name: said for name, each in self.dialects.items() if (said := each.options_of(kind, meta, scheduler))}
         if not found:
             return _NOTHING
         theirs = (name for name in found if scheduler in self.dialects[name].scheduler_names)
@@ -254,7 +254,7 @@ class DialectWatch:
             is_in_part = PART in (pod["metadata"].get("annotations") or {})
             other_use = _said_of(before, pod) != _said_of(now, pod)
             waits = "nodeName" not in pod["spec"]  # what runs stays in its gang
-            if is_in_part or other_use or (waits and before.words_of(pod) != now.words_of(pod)):
+            if is_in_part or other_use or (waits and before.pod_options(pod) != now.pod_options(pod)):
                 yield Change(kind=PODS, old=pod, new=pod)
 
     def as_defined(self, pod: Pod, obj: Object) -> Pod:
@@ -267,7 +267,7 @@ class DialectWatch:
             return pod
         use = None
         for each in self._about_pods:
-            if said := each.words_of(obj):
+            if said := each.pod_options(obj):
                 pod = msgspec.structs.replace(pod, options={**pod.options, **said})
             if (asked := each.device_ask(obj)) is not None:
                 pod = _with_devices(pod, asked)
@@ -335,7 +335,7 @@ class DialectWatch:
 
 def _about_pods(defined: Definitions) -> Hashable:
     """Return what follows for single pods from the definitions."""
-    return defined.about_pods, defined.parts, defined.places(), defined.joins()
+    return defined.about_pods, defined.parts, defined.topology_key(), defined.options_key()
 
 
 def _said_of(defined: Definitions, pod: Object) -> Hashable:

@@ -189,7 +189,7 @@ class ResourceQuotas:
         return namespace in self._spaces
 
     @property
-    def news(self) -> bool:
+    def has_changes(self) -> bool:
         return any(space.grown and space.waiting for space in self._spaces.values())
 
     # --- what there is --------------------------------------------------------------------------------------------
@@ -241,7 +241,7 @@ class ResourceQuotas:
             ledger.add(ledger.pods, demand, -1)
         space.grown = True
 
-    def promise(self, namespace: str, gang: str, demand: QuotaDemand) -> None:
+    def reserve(self, namespace: str, gang: str, demand: QuotaDemand) -> None:
         """Reserve quota for the pods that a starting gang has yet to create; an empty `demand` ends the reservation."""
         space = self._spaces.get(namespace)
         if space is None or (old := space.promises.get(gang, ())) == demand:
@@ -270,7 +270,7 @@ class ResourceQuotas:
         else:
             space.waiting.pop(gang, None)
 
-    def freed(self) -> list[str]:
+    def unblocked_gangs(self) -> list[str]:
         """The gangs that wait and would be let go now; those of namespaces where nothing changed are passed over."""
         found = []
         for namespace, space in self._spaces.items():

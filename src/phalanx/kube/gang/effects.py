@@ -108,15 +108,15 @@ class Effects(Protocol):
     def now_s(self) -> float:
         """Seconds since the epoch."""
 
-    def tell(self, event: Event) -> None:
+    def emit_event(self, event: Event) -> None:
         """Tell the core."""
 
     def report(self, about: Member, reason: str, text: str, *, warning: bool = False) -> None:
         """Tell people, by an Event."""
 
-    def waits_no_more(self, gang: str) -> None:
+    def drop_wait_reason(self, gang: str) -> None:
         """Forget what was to be written of why it waits."""
 
-    def later(self, gang: str, refusals: int, call: Callable[[], None]) -> None:
+    def retry_later(self, gang: str, refusals: int, call: Callable[[], None]) -> None:
         """Call in a while, which is longer the more `refusals` there were in a row: what was refused is tried again.
         The gang draws its conclusions then."""

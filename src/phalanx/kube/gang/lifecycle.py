@@ -149,7 +149,7 @@ class GangLifecycle:
         if pod.node:
             self.history.avoided[pod.node] = max(now_s + avoid_s, self.history.avoided.get(pod.node, 0.0))
             if self.parts is not None:
-                self.parts.start.prefer(self.history.preference(now_s))
+                self.parts.start.prefer_nodes(self.history.preference(now_s))
         said = f": {pod.message}" if pod.message else ""
         text = f"the kubelet of {pod.node} refused pod {pod.name} ({pod.reason}{said}); other nodes are preferred"
         job = self.objects.job_of(pod)
@@ -164,7 +164,7 @@ class GangLifecycle:
         now_s, spec = self.effects.now_s(), self.state.spec if isinstance(self.state, Waiting) else None
         if spec is None or spec.job.blocked is not None:
             text = "it changed while it was planned"
-            self.effects.tell(
+            self.effects.emit_event(
                 Refused(self.id, decided.attempt, Reason(code=ReasonCode.BACKOFF, text=text), now_s + 1.0)
             )
             return
@@ -184,7 +184,7 @@ class GangLifecycle:
         )
         seats.plan(decided.placements)
         parts = self.new_parts(spec, record, seats)
-        self.effects.waits_no_more(self.id)  # now, because reasons during the start are about pods that still wait
+        self.effects.drop_wait_reason(self.id)  # now, because reasons during the start are about pods that still wait
         self.state = Starting(parts=parts, held=spec.gated)
         if gang:
             parts.elastic.grant([len(row.seats) for row in seats.rows])
@@ -202,9 +202,13 @@ class GangLifecycle:
                 return
             parts.start.since_s = self.effects.now_s()
             if answer is Answer.REFUSED:
-                self.go_back(parts, Reason(code=ReasonCode.BACKOFF, text=f"its Job could not be resumed: {text}"))
+                self.take_back_start(
+                    parts, Reason(code=ReasonCode.BACKOFF, text=f"its Job could not be resumed: {text}")
+                )
             elif answer is Answer.CHANGED:
-                self.go_back(parts, Reason(code=ReasonCode.WAITING_FOR_MEMBERS, text="it changed while it was started"))
+                self.take_back_start(
+                    parts, Reason(code=ReasonCode.WAITING_FOR_MEMBERS, text="it changed while it was started")
+                )
 
         parts.resume_jobs(resumed)
 
@@ -212,7 +216,7 @@ class GangLifecycle:
         """Open seats have nodes now; what is no longer there is given back."""
         if self.parts is None:
             for placement in placements:
-                self.effects.tell(Released(self.id, (Slot(placement.role, placement.ordinal),)))
+                self.effects.emit_event(Released(self.id, (Slot(placement.role, placement.ordinal),)))
             return
         self.parts.seating.place(placements)
         self.parts.elastic.fill(Slot(role, ordinal) for role, ordinal, _, _ in placements)
@@ -235,7 +239,7 @@ class GangLifecycle:
             case Starting(held=True) as starting:
                 self._await_gate(starting, defaults)
             case Starting(parts=parts) | Running(parts=parts):
-                self._attend(parts, defaults)
+                self._reconcile_start(parts, defaults)
             case Leaving() as leaving:
                 self._leave(leaving)
             case Waiting():
@@ -247,12 +251,12 @@ class GangLifecycle:
         members = self.objects.waiting()
         if not members.jobs and not members.pods:
             if waiting.spec is not None:
-                self.effects.tell(Finished(self.id, self.objects.outcome))
+                self.effects.emit_event(Finished(self.id, self.objects.outcome))
             waiting.spec = None
             return
         spec = self.history.avoiding(gang_spec(members, defaults), self.effects.now_s())
         if waiting.spec is None or spec.job != waiting.spec.job:
-            self.effects.tell(Submitted(spec.job))
+            self.effects.emit_event(Submitted(spec.job))
         waiting.spec = spec
 
     def _await_gate(self, starting: Starting, defaults: GangDefaults) -> None:
@@ -263,7 +267,7 @@ class GangLifecycle:
         members = self.objects.waiting()
         claim = claim_on(members, defaults) if members.jobs or members.pods else None
         if claim is not None and claim.drained and claim.blocked is not None:
-            self.go_back(starting.parts, claim.blocked)
+            self.take_back_start(starting.parts, claim.blocked)
         elif self._lost_a_member(starting.parts) or (claim is not None and claim.gate is not None):
             return
         else:
@@ -272,17 +276,19 @@ class GangLifecycle:
             if claim is not None:
                 starting.parts.seating.update(claim.updates)
             self.resume_jobs(starting.parts)
-            self._attend(starting.parts, defaults)
+            self._reconcile_start(starting.parts, defaults)
 
-    def _attend(self, parts: StartedParts, defaults: GangDefaults) -> None:
+    def _reconcile_start(self, parts: StartedParts, defaults: GangDefaults) -> None:
         if self.objects.idle:
             self._finish()
             return
         if self._suspended_by_others(parts):
-            self.go_back(parts, Reason(code=ReasonCode.HELD, text="suspended by somebody else after it was admitted"))
+            self.take_back_start(
+                parts, Reason(code=ReasonCode.HELD, text="suspended by somebody else after it was admitted")
+            )
             return
         if (why := self.resized or self._drained(parts, defaults)) is not None:
-            self.go_back(parts, why, evicts=bool(parts.start.bare_pods()))
+            self.take_back_start(parts, why, evicts=bool(parts.start.bare_pods()))
             return
         if self._lost_a_member(parts):
             return
@@ -312,7 +318,7 @@ class GangLifecycle:
     def _finish(self) -> None:
         """Remove the gang from the core, because none of its pods runs or will run. Terminating pods stay charged until
         they are gone."""
-        self.effects.tell(Finished(self.id, self.objects.outcome))
+        self.effects.emit_event(Finished(self.id, self.objects.outcome))
         if self.parts is not None:
             self.parts.preemption.cancel()
         self.state, self.history = Waiting(), StartHistory()
@@ -323,7 +329,7 @@ class GangLifecycle:
         gone = parts.start.short_member() if starting else ""
         if not gone:
             return False
-        self.go_back(parts, member_went_reason(gone))
+        self.take_back_start(parts, member_went_reason(gone))
         return self.stage is not Stage.STARTING
 
     def _suspended_by_others(self, parts: StartedParts) -> bool:
@@ -338,7 +344,7 @@ class GangLifecycle:
         running = Running(parts=parts, bound_s=self.effects.now_s())
         self.state = running
         parts.start.phase, self.history.failures = Phase.RUNNING, 0
-        self.effects.tell(Started(self.id, parts.start.record.attempt))
+        self.effects.emit_event(Started(self.id, parts.start.record.attempt))
         self._tell_started(parts)
         if defaults.start_timeout_s(self.queue) is not None and parts.start.record.gang:
             running.unready = {uid: None for uid, pod in self.pods.items() if not pod.ready}
@@ -362,14 +368,14 @@ class GangLifecycle:
             return
         deadline_s = self._deadline_s(parts)
         if deadline_s and now_s >= deadline_s:
-            self.go_back(parts, self._timeout_reason(parts, now_s - start.since_s))
+            self.take_back_start(parts, self._timeout_reason(parts, now_s - start.since_s))
             return
         if isinstance(self.state, Running) and self._is_unready_too_long(self.state, defaults, now_s):
             return
         self._end_holds(parts, now_s)
         if start.guarded_s and now_s >= start.guarded_s:
             start.guarded_s = 0.0
-            start.restate()
+            start.emit_full_state()
         self._wake(deadline_s, start.guarded_s, *parts.barrier.resting.values())
 
     def _deadline_s(self, parts: StartedParts) -> float:
@@ -412,7 +418,7 @@ class GangLifecycle:
             return False
         waited_s = now_s - end_s + grace_s
         why = staleness_reason(bound=seats.minimum_bound, needed=seats.least, waited_s=waited_s)
-        self.go_back(parts, why, evicts=True)
+        self.take_back_start(parts, why, evicts=True)
         return True
 
     def _time_out(self, running: Running, now_s: float) -> None:
@@ -424,7 +430,7 @@ class GangLifecycle:
         history.failures = history.timeouts - 1
         if history.timeouts >= self.effects.timeouts.start_attempts:
             hold, history.timeouts = f"{history.timeouts} starts in a row came to nothing", 0
-        self.go_back(running.parts, start_timeout_reason(late, now_s - running.bound_s), hold)
+        self.take_back_start(running.parts, start_timeout_reason(late, now_s - running.bound_s), hold)
 
     def _ready(self, running: Running, pod: Pod) -> None:
         running.unready.pop(pod.uid, None)
@@ -444,7 +450,7 @@ class GangLifecycle:
 
     # --- going back -----------------------------------------------------------------------------------------------
 
-    def go_back(self, parts: StartedParts, why: Reason, hold: str = "", *, evicts: bool = False) -> None:
+    def take_back_start(self, parts: StartedParts, why: Reason, hold: str = "", *, evicts: bool = False) -> None:
         """Take the start back whole: suspend what was resumed, then wait until no pod of it is left. Bare pods that are
         bound cannot be taken back, only evicted: without `evicts` such a gang goes on as it is."""
         if parts.start.bare_pods() and not evicts:
@@ -483,5 +489,5 @@ class GangLifecycle:
         self.history.failures += failed
         rest_s = self.effects.timeouts.rest_s(self.history.failures) if failed else 0.0
         until_s = self.effects.now_s() + rest_s if rest_s else 0.0
-        self.effects.tell(Refused(self.id, start.record.attempt, departure.why, until_s))
+        self.effects.emit_event(Refused(self.id, start.record.attempt, departure.why, until_s))
         self.state = Waiting(spec=start.spec)

@@ -77,7 +77,7 @@ class Preemption:
             self._write_marks(request)
             return
         self._request = None
-        self._start.guard()
+        self._start.forbid_preemption()
 
     def _write_marks(self, request: PreemptionRequest) -> None:
         bare = [pod for pod in self._start.bare_pods() if pod.mark != request.mark]
@@ -92,10 +92,12 @@ class Preemption:
                 return
             if answer is Answer.REFUSED and refusals + 1 >= _GIVE_UP:
                 self._request = None
-                self._start.guard()
+                self._start.forbid_preemption()
                 return
             if answer is Answer.REFUSED:
-                self._effects.later(self._start.id, refusals + 1, lambda: self._write_mark(request, pod, refusals + 1))
+                self._effects.retry_later(
+                    self._start.id, refusals + 1, lambda: self._write_mark(request, pod, refusals + 1)
+                )
                 return
             request.unmarked.discard(pod.uid)
             self._check(request)
@@ -206,7 +208,7 @@ class Departure:
             said = f"Job {job.name} could not be suspended: {text}"
             self._effects.report(job, "SuspendFailed", said, warning=True)
             self.why = replace(self.why, text=f"{self.why.text}; {said}")
-        self._effects.later(self._start.id, refusals, lambda: self._suspend_again(job.uid))
+        self._effects.retry_later(self._start.id, refusals, lambda: self._suspend_again(job.uid))
 
     def _suspended(self, uid: str, quote: str) -> None:
         """Note that the Job is suspended. `quote`: its controller's message about pods that it could not create."""
@@ -237,7 +239,7 @@ class Departure:
     def _evict(self, pod: Pod, refusals: int) -> None:
         def answered(answer: Answer, text: str) -> None:
             if answer is Answer.REFUSED:
-                self._effects.later(self._start.id, refusals + 1, lambda: self._evict(pod, refusals + 1))
+                self._effects.retry_later(self._start.id, refusals + 1, lambda: self._evict(pod, refusals + 1))
 
         if pod.uid in self._start.objects.pods and not self._over:
             self._effects.pods.evict(self._start.id, pod, self._grace_s, answered, self._condition(pod))

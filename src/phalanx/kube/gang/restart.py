@@ -177,14 +177,14 @@ def _go_on(gang: GangLifecycle, parts: StartedParts, begun: UnfinishedStart) -> 
     short = _missing_members(parts) if isinstance(gang.state, Starting) and begun.record.gang else 0
     interrupted = Reason(code=ReasonCode.BACKOFF, text="its start was being taken back")
     if not begun.leaving and not short:
-        parts.start.restate()
+        parts.start.emit_full_state()
         gang.resume_jobs(parts)
     elif begun.mark is not None:
-        parts.start.restate(Phase.STOPPING)
+        parts.start.emit_full_state(Phase.STOPPING)
         parts.preemption.resume(begun.mark)
     else:
-        parts.start.restate(None if parts.start.bare_pods() else Phase.STOPPING)
-        gang.go_back(parts, member_went_reason(f"{short} of its pods will not come") if short else interrupted)
+        parts.start.emit_full_state(None if parts.start.bare_pods() else Phase.STOPPING)
+        gang.take_back_start(parts, member_went_reason(f"{short} of its pods will not come") if short else interrupted)
 
 
 def _missing_members(parts: StartedParts) -> int:

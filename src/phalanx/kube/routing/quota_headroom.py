@@ -61,7 +61,7 @@ class QuotaHeadroom:
         promised: PodsToCreate = []
         if isinstance(gang.state, Starting) and gang.state.parts.start.record.gang:
             promised = _not_created(gang, gang.state.parts.start.seats)
-        self.quotas.promise(namespace, gang.id, self._demand(promised))
+        self.quotas.reserve(namespace, gang.id, self._demand(promised))
         blocked = gang.spec.job.blocked if isinstance(gang.state, Waiting) and gang.spec is not None else None
         waits = blocked is not None and blocked.code is ReasonCode.QUOTA
         self.quotas.wait(namespace, gang.id, self._demand(_needed(gang)) if waits else ())

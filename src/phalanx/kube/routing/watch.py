@@ -61,7 +61,7 @@ class ClusterWatch:
             gang_changed=self._mark_known,
             note=note,
         )
-        caches.words = self.capacity.dialects.words
+        caches.words = self.capacity.dialects.options_of
         self.capacity.dialects.pods_changed = self._on_other_pods
         self._workloads = WorkloadWatch(
             caches,
@@ -122,7 +122,7 @@ class ClusterWatch:
 
     def with_headroom(self) -> Iterator[str]:
         """Gangs that waited for a ResourceQuota, and would be let go now."""
-        yield from self.headroom.quotas.freed()
+        yield from self.headroom.quotas.unblocked_gangs()
 
     def defaults(self) -> GangDefaults:
         """Return what holds for all gangs now."""

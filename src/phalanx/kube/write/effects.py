@@ -59,7 +59,7 @@ class ApiEffects:
     def now_s(self) -> float:
         return self._clock()
 
-    def tell(self, event: Event) -> None:
+    def emit_event(self, event: Event) -> None:
         self._tell(event)
 
     def report(self, about: Member, reason: str, text: str, *, warning: bool = False) -> None:
@@ -84,10 +84,10 @@ class ApiEffects:
             told.add(what)
             self.reporter.object_event(kind, obj["metadata"], "NoEffect", what)
 
-    def waits_no_more(self, gang: str) -> None:
+    def drop_wait_reason(self, gang: str) -> None:
         self.reporter.forget(gang)
 
-    def later(self, gang: str, refusals: int, call: Callable[[], None]) -> None:
+    def retry_later(self, gang: str, refusals: int, call: Callable[[], None]) -> None:
         def again() -> None:
             call()
             self._conclude(gang)

@@ -1,4 +1,4 @@
-"""Telling people why their job waits, at a price that a cluster can pay.
+"""ReasonReporter people why their job waits, at a price that a cluster can pay.
 
 A queued job costs nothing while it waits. When the *code* of its reason changes, and it still waits a moment later, the
 newest reason is written once: on Jobs as one annotation, on pods that wait unbound as the `PodScheduled` condition,

@@ -57,7 +57,7 @@ class Group(NamedTuple):
     role: str = ""
 
 
-def words(meta: Mapping[str, Any], scheduler: str) -> Mapping[str, str]:
+def options_of(meta: Mapping[str, Any], scheduler: str) -> Mapping[str, str]:
     """Return the Phalanx options of a pod; empty if it has another scheduler name, or Phalanx's queue label."""
     labels, notes = meta.get("labels") or _NOTHING, meta.get("annotations") or _NOTHING
     if scheduler != kinds.SCHEDULER_NAME or QUEUE in labels:

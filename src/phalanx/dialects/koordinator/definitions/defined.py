@@ -36,7 +36,7 @@ class KoordinatorDefinitions(QuotaDefinitions):
     def about_pods(self) -> bool:
         return True
 
-    def places(self) -> Hashable:
+    def topology_key(self) -> Hashable:
         return tuple(sorted(self.devices.items())), tuple(sorted(self.cpus.nodes.items(), key=itemgetter(0)))
 
     def node_zones(self, node: str) -> tuple[Zone, ...]:
@@ -56,16 +56,16 @@ class KoordinatorDefinitions(QuotaDefinitions):
         given = given_devices(pod) if node in self.devices else ()
         return (*given, *cpus.given_cores(pod, self.cpus.of(node)))
 
-    def joins(self) -> Hashable:
+    def options_key(self) -> Hashable:
         return tuple(sorted(self.groups.items()))
 
-    def words_of(self, pod: Object) -> Mapping[str, str]:
+    def pod_options(self, pod: Object) -> Mapping[str, str]:
         if not self.groups:
             return {}
         meta = pod["metadata"]
         name = str((meta.get("labels") or {}).get(kinds.GROUP_LABEL, ""))
         others = self.groups.get(f"{meta.get('namespace')}/{name}")
-        return groups.words(name, others) if others else {}
+        return groups.options_of(name, others) if others else {}
 
     def part_use(self, pod: Object) -> PartUse | None:
         if not self.parts and kinds.AFFINITY not in (pod["metadata"].get("annotations") or ()):

@@ -45,7 +45,7 @@ def grouped(pod_groups: Mapping[str, Object]) -> dict[str, tuple[str, ...]]:
     return {key: others for key, group in pod_groups.items() if (others := of_pod_group(group))}
 
 
-def words(name: str, others: tuple[str, ...]) -> Mapping[str, str]:
+def options_of(name: str, others: tuple[str, ...]) -> Mapping[str, str]:
     """Return the Phalanx labels for the pods of a PodGroup that is in a group. `others`: all PodGroups of the group."""
     return {JOB: _joined(others), ROLE: name}
 

@@ -11,7 +11,7 @@ from phalanx.dialects.frame.moved import Moved, each_moved
 from phalanx.dialects.koordinator import kinds
 from phalanx.dialects.koordinator.fields.notes import notes
 from phalanx.dialects.koordinator.fields.tables import TABLES
-from phalanx.dialects.koordinator.gang.claims import words
+from phalanx.dialects.koordinator.gang.claims import options_of
 from phalanx.dialects.koordinator.quota.tree import QuotaDefinitions, define
 
 _GROUPS = tuple(
@@ -62,7 +62,7 @@ def _moved(obj: Object, defined: QuotaDefinitions) -> Moved | None:
     if pod is None:
         return None
     meta = {"namespace": obj["metadata"].get("namespace") or "default", **(pod.get("metadata") or {})}
-    said_by = words(meta, str((pod.get("spec") or {}).get("schedulerName") or "default-scheduler"))
+    said_by = options_of(meta, str((pod.get("spec") or {}).get("schedulerName") or "default-scheduler"))
     if not said_by:
         return None
     quota = defined.quota(*(kinds.quota_said(said_by["phalanx.dev/queue"]) or ("", "")))

@@ -23,7 +23,7 @@ OBJECT = kinds.GROUP_LABEL  # the key under which `words` returns the PodGroup o
 _LEAST = "koordinator/min-available"  # the key under which `words` returns the minimum of a gang without a PodGroup
 
 
-def words(meta: Mapping[str, Any], scheduler: str) -> Mapping[str, str]:
+def options_of(meta: Mapping[str, Any], scheduler: str) -> Mapping[str, str]:
     """Return the labels and annotations of a pod, translated into those of Phalanx; empty: the pod is for another
     scheduler."""
     labels, notes = meta.get("labels") or _NOTHING, meta.get("annotations") or _NOTHING

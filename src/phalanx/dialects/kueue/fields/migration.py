@@ -56,7 +56,7 @@ def _moved(obj: Object, defined: KueueDefinitions) -> Moved | None:
         return Moved(object=f"{kind} {name}", becomes=_becomes(kind, name, obj, defined), notes=said)
     if kind == CONFIGURATIONS.name and text_of(obj) is not None:
         return Moved(object=f"{kind} {name}", becomes="these settings", notes=tuple(notes(kind, obj)))
-    if kind in _JOBS and gangs.words(kind, obj["metadata"]):
+    if kind in _JOBS and gangs.options_of(kind, obj["metadata"]):
         return Moved(object=f"{kind} {name}", becomes=_job(obj, defined), notes=tuple(notes(kind, obj)))
     if kinds.QUEUE_LABEL in (obj["metadata"].get("labels") or {}):
         why = "jobs of this kind are not read in Kueue's words: it is not queued"

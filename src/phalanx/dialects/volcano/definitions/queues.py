@@ -61,7 +61,7 @@ class VolcanoDefinitions(Definitions):
         said = self.redirects.get(namespace, kinds.DEFAULT) if queue in ("", kinds.DEFAULT) else queue
         return kinds.tree_name(said)
 
-    def places(self) -> Hashable:
+    def topology_key(self) -> Hashable:
         return (*self.hyper_nodes.all, *self.zones.items())
 
     def node_zones(self, node: str) -> tuple[Zone, ...]:

@@ -58,7 +58,7 @@ class BindBarrier:
             self._seats.mark(slot, ready=False, bound=False)
             self.pending.pop(slot, None)
         if slots:
-            self._effects.tell(Opened(self._start.id, slots))
+            self._effects.emit_event(Opened(self._start.id, slots))
 
     def release(self, slots: Iterable[Slot]) -> None:
         """Give back seats that are vacant."""
@@ -68,7 +68,7 @@ class BindBarrier:
             self.resting.pop(slot, None)
             self._start.leaving.pop(slot, None)
         if slots:
-            self._effects.tell(Released(self._start.id, slots))
+            self._effects.emit_event(Released(self._start.id, slots))
 
     def advance(self) -> None:
         """Bind what may be bound now."""

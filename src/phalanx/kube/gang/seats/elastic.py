@@ -104,7 +104,7 @@ class ElasticParallelism:
             if refusals + 1 >= _GIVE_UP:
                 self._stays(pod)
             else:
-                self._effects.later(self._start.id, refusals + 1, lambda: self._evict(pod, grace_s, refusals + 1))
+                self._effects.retry_later(self._start.id, refusals + 1, lambda: self._evict(pod, grace_s, refusals + 1))
 
         if self._start.going_on and pod.uid in self._start.objects.pods:
             self._effects.pods.evict(self._start.id, pod, grace_s, answered)
@@ -113,7 +113,7 @@ class ElasticParallelism:
         """A PodDisruptionBudget protects the evicted pod: keep its seat, and report that to the core."""
         slot = self._seats.slot_of.get(pod.uid)
         if slot is not None and self.leaving.pop(slot, None) is not None:
-            self._start.guard()
+            self._start.forbid_preemption()
 
     def end_shrinking(self) -> None:
         """As many seats have gone as were to go: if others than those named, the core hears which are left."""
@@ -122,7 +122,7 @@ class ElasticParallelism:
             return
         self.leaving.clear()
         if left:
-            self._start.restate()
+            self._start.emit_full_state()
 
     def _too_many(self, number: int) -> bool:
         row = self._seats.rows[number]
@@ -199,7 +199,7 @@ class ElasticParallelism:
         def answered(answer: Answer, text: str) -> None:
             if answer is Answer.REFUSED:
                 refusals = self._refused[job.uid] = self._refused.get(job.uid, 0) + 1
-                self._effects.later(self._start.id, refusals, lambda: self._resizing.discard(job.uid))
+                self._effects.retry_later(self._start.id, refusals, lambda: self._resizing.discard(job.uid))
             else:
                 self._refused.pop(job.uid, None)
                 self._resizing.discard(job.uid)

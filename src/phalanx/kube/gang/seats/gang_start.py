@@ -85,7 +85,7 @@ class GangStart:
         slot = self.seats.slot_of.get(pod.uid)
         return slot is not None and (self.seats[slot].sent or self.seats[slot].bound)
 
-    def prefer(self, preference: NodePreference | None) -> None:
+    def prefer_nodes(self, preference: NodePreference | None) -> None:
         """From now on pods of it that need a node rather go where this says."""
         for row in self.seats.rows:
             own = tuple(one for one in row.role.shape.preferences if one != self._preference)
@@ -93,14 +93,14 @@ class GangStart:
             row.role = replace(row.role, shape=replace(row.role.shape, preferences=(*own, *beside)))
         self._preference = preference
         if self.going_on:
-            self.restate()
+            self.emit_full_state()
 
-    def guard(self) -> None:
+    def forbid_preemption(self) -> None:
         """A PodDisruptionBudget protects it: nobody is to try again for a while."""
         self.guarded_s = self.effects.now_s() + self.effects.timeouts.guarded_s
-        self.restate()
+        self.emit_full_state()
 
-    def restate(self, phase: Phase | None = None) -> None:
+    def emit_full_state(self, phase: Phase | None = None) -> None:
         """Tell the core the whole truth about this started job. `phase`: as which, if not as its own."""
         phase = phase or self.phase
         job = replace(self.spec.job, roles=self.seats.roles, blocked=None)
@@ -109,7 +109,7 @@ class GangStart:
         if job.limit_s is None:
             job = replace(job, limit_s=self.record.limit_s)
         flavors = self.record.flavors and (*self.record.flavors, *[""] * len(self.seats.rows))[: len(self.seats.rows)]
-        self.effects.tell(
+        self.effects.emit_event(
             Adopted(
                 job,
                 self.record.attempt,

@@ -87,7 +87,7 @@ class Seating:
         if pod.node:
             if seat.node != pod.node:  # bound by another scheduler, or by a write whose answer was lost
                 seat.node = pod.node
-                self._start.restate()
+                self._start.emit_full_state()
             self._barrier.settle(slot)
             return
         ready = bool(seat.node) and (pod.bindable or seat.sent)
@@ -105,7 +105,7 @@ class Seating:
         for placement in placements:
             slot = Slot(placement.role, placement.ordinal)
             if slot not in self._seats or self._seats[slot].bound:
-                self._start.effects.tell(Released(self._start.id, (slot,)))
+                self._start.effects.emit_event(Released(self._start.id, (slot,)))
                 continue
             self._seats.plan((placement,))
             if (uid := self._seats[slot].pod) and uid in self._start.objects.pods:
@@ -163,7 +163,7 @@ class Seating:
         if len(pod.shape.labels) > len(row.role.shape.labels):
             shape = replace(row.role.shape, labels=pod.shape.labels, namespace=pod.shape.namespace)
             row.role = replace(row.role, shape=shape)
-            self._start.restate()
+            self._start.emit_full_state()
 
     def _role_for(self, pod: Pod, source: PodSource) -> int:
         """A pod that no role expects makes one; room held for pods to come is cut to its shape."""
@@ -182,7 +182,7 @@ class Seating:
         for node in nodes:
             row.add(row.next_ordinal(), node)
         row.role = replace(row.role, count=max(row.role.count, len(row.seats)))
-        self._start.restate()
+        self._start.emit_full_state()
 
     def _cut(self, held: int, pod: Pod) -> list[str]:
         """The held pieces become room for pods of this shape: the nodes, each as often as it takes one."""
@@ -221,4 +221,4 @@ class Seating:
                 seat.node = ""
                 self._seats.mark(slot, ready=False, bound=False)
                 self._barrier.pending.pop(slot, None)
-        self._start.restate()
+        self._start.emit_full_state()
