@@ -103,7 +103,7 @@ def measure(load: Load, events: int) -> dict[str, object]:
         "load": load.name,
         "policy": str(load.policy.backfill),
         "running": len(load.cluster.ends.order),
-        "lines": len(load.cluster.pending.lines),
+        "lines": len(load.cluster.pending.request_classes),
         "p50_ms": round(taken[len(taken) // 2], 3),
         "p99_ms": round(taken[int(len(taken) * 0.99)], 3),
         "max_ms": round(taken[-1], 3),

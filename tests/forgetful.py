@@ -1,6 +1,6 @@
-"""A decision on a state that remembers nothing: what was found about classes, cells and searches is forgotten, and
-what nodes hold is counted anew. Only facts are left: who waits, since when, whose turn it is to search for victims, and
-which gangs were searched a place for in vain, and why, where that search is within a budget."""
+"""A decision on a state that remembers nothing: what was found about classes, request classes and searches is
+forgotten, and what nodes hold is counted anew. Only facts are left: who waits, since when, whose turn it is to search
+for victims, and which gangs were searched a place for in vain, and why, where that search is within a budget."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from phalanx.model.plan import Action, Nominate, Place, Plan, Start, Wait
 from phalanx.model.policy import Policy
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster
-from phalanx.state.pending.cell_queue import UNTOLD
 from phalanx.state.pending.pending import Pending
+from phalanx.state.pending.request_class import Blocker
 
 
 @contextmanager
@@ -39,15 +39,15 @@ def forgotten(cluster: Cluster) -> Iterator[None]:
 def without_findings(cluster: Cluster) -> Pending:
     pending = cluster.pending.copy(cluster.tree)
     for number in list(pending.failed):
-        found = pending.classes[number]
-        if found is None or not is_searched(found.combination.gang):
+        found = pending.placement_classes[number]
+        if found is None or not is_searched(found.key.gang):
             del pending.failed[number]
-    pending.cells.told[:] = UNTOLD
-    for found in pending.classes:
+    pending.columns.reported_blocker[:] = Blocker.NONE_REPORTED
+    for found in pending.placement_classes:
         if found is not None and found.number not in pending.failed:
             found.reason = None  # else it would be tried again to be explained
-    for line in pending.lines.values():
-        line.reason = None
+    for request_class in pending.request_classes.values():
+        request_class.reason = None
     pending.searched = {
         key: search if search.changes < 0 or is_searched(key.gang) else search._replace(changes=pending.changes + 1)
         for key, search in pending.searched.items()

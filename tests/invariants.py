@@ -20,7 +20,7 @@ from phalanx.model.job import Phase, pods_by_role
 from phalanx.model.pod import Amount, Amounts
 from phalanx.model.queue import Queue
 from phalanx.state.cluster import Cluster, JobRecord
-from phalanx.state.pending.cell_queue import Kind, Request
+from phalanx.state.pending.request_class import Kind, Request
 from phalanx.state.queue_tree import Charge, Key, QueueTree, QueueUsage
 from tests.recount import index_errors, related_truly, residents_truly
 
@@ -278,42 +278,48 @@ def tree_of(queues: tuple[Queue, ...], flavors: tuple[str, ...]) -> QueueTree:
 
 
 def pending_is_true(cluster: Cluster) -> Iterator[str]:
-    """Every request is fresh, resting, in one cell, or parked; and nothing else is."""
+    """Every request is fresh, resting, in one request class, or parked; and nothing else is."""
     pending = cluster.pending
     requests = set(pending.fresh) | {item for item in pending.timers if isinstance(item, Request)}
-    for key, line in pending.lines.items():
-        if not line or line.key != key:
-            yield f"a cell of {len(line)} is kept under a wrong key or empty"
-        if requests & line.requests():
-            yield f"requests wait in two places: {sorted(requests & line.requests())}"
-        requests |= line.requests()
+    for key, request_class in pending.request_classes.items():
+        if not request_class or request_class.key != key:
+            yield f"a request class of {len(request_class)} is kept under a wrong key or empty"
+        if requests & request_class.requests():
+            yield f"requests wait in two places: {sorted(requests & request_class.requests())}"
+        requests |= request_class.requests()
     asked = {Request(job) for job, record in cluster.jobs.items() if record.phase is Phase.QUEUED}
     asked |= {Request(job, slot) for job, record in cluster.jobs.items() for slot in record.open}
     if strangers := requests - asked:
         yield f"what does not ask for room waits: {sorted(strangers)}"
-    if strangers := pending.untold.keys() - requests:
+    if strangers := pending.unreported.keys() - requests:
         yield f"who does not wait is to be told why: {sorted(strangers)}"
 
 
 def columns_are_true(cluster: Cluster) -> Iterator[str]:
-    """The columns of cells and classes say what their lines and gangs do."""
+    """The columns of request classes and classes say what their lines and gangs do."""
     pending, used = cluster.pending, Counter[int]()
-    cells = pending.cells
-    live = {line.cell: line for line in pending.lines.values()}
-    if {cell for cell in range(len(cells)) if cells.cls[cell] >= 0} != live.keys():
-        yield "cells are vacant that are not, or the other way round"
-    for cell, line in live.items():
-        first, found = line.first(), pending.classes[int(cells.cls[cell])]
-        used[int(cells.cls[cell])] += 1
-        if cells.lines[cell] is not line or found is None or found.combination.gang is not line.key.gang:
-            yield f"the cell of {line.key.queue} is of another class"
-        if (cells.arrival_s[cell], cells.priority[cell]) != (first.arrival_s, line.key.priority):
-            yield f"the cell of {line.key.queue} is led by another than {first}"
-        if line.key.kind != Kind.REPLACEMENT and line.strict != (cluster.tree.strict_above(line.key.queue) is not None):
-            yield f"the cell of {line.key.queue} is not known to be in a strict queue, or wrongly"
-    used.update(way for each in pending.classes if each is not None for way in each.ways)
-    if used != {each.number: each.cells for each in pending.classes if each is not None}:
-        yield "classes count other cells than they have"
+    columns = pending.columns
+    live = {request_class.number: request_class for request_class in pending.request_classes.values()}
+    if {number for number in range(len(columns)) if columns.placement_class[number] >= 0} != live.keys():
+        yield "request classes are vacant that are not, or the other way round"
+    for number, request_class in live.items():
+        first, found = request_class.first(), pending.placement_classes[int(columns.placement_class[number])]
+        used[int(columns.placement_class[number])] += 1
+        if (
+            columns.request_classes[number] is not request_class
+            or found is None
+            or found.key.gang is not request_class.key.gang
+        ):
+            yield f"the request class of {request_class.key.queue} is of another class"
+        if (columns.arrival_s[number], columns.priority[number]) != (first.arrival_s, request_class.key.priority):
+            yield f"the request class of {request_class.key.queue} is led by another than {first}"
+        if request_class.key.kind != Kind.REPLACEMENT and request_class.strict != (
+            cluster.tree.strict_above(request_class.key.queue) is not None
+        ):
+            yield f"the request class of {request_class.key.queue} is not known to be in a strict queue, or wrongly"
+    used.update(way for each in pending.placement_classes if each is not None for way in each.flavor_classes)
+    if used != {each.number: each.request_class_count for each in pending.placement_classes if each is not None}:
+        yield "placement classes count other request classes than they have"
 
 
 def room_is_true(cluster: Cluster) -> Iterator[str]:

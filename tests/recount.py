@@ -15,7 +15,7 @@ from phalanx.state.cluster import Cluster, JobRecord
 from phalanx.state.dependencies import JobDependencies
 from phalanx.state.nodes.devices import WHOLE_DEVICE, DeviceTable, device_use
 from phalanx.state.nodes.pod_index import PodIndex
-from phalanx.state.pending.cell_queue import Request
+from phalanx.state.pending.request_class import Request
 from phalanx.state.running import RunningPods
 
 
@@ -144,4 +144,4 @@ def has_turn(cluster: Cluster, record: JobRecord) -> bool:
     """Of its array: it has started, is promised room, or stands in a line and may start some day."""
     if record.phase is not Phase.QUEUED or record.nominated:
         return True
-    return cluster.pending.stands(Request(record.job.id)) and contends(record)
+    return cluster.pending.is_in_request_class(Request(record.job.id)) and contends(record)

@@ -32,7 +32,7 @@ def volcano_pod(name: str, code: int) -> dict[str, Any]:
 
 
 def test_a_volcano_job_is_recorded_with_its_own_name_and_the_exit_code_of_its_pods() -> None:
-    seen = Objects(lambda kind, meta, scheduler: DIALECTS["volcano"].words(kind, meta, scheduler))
+    seen = Objects(lambda kind, meta, scheduler: DIALECTS["volcano"].options_of(kind, meta, scheduler))
     for name, code in (("claimant-main-0", 0), ("claimant-main-1", 3)):
         seen.on_pod(Change(kind=PODS, old=None, new=volcano_pod(name, code)))
     facts = seen.look("default/podgroup:claimant-d75b")

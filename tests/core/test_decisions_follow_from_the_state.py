@@ -1,5 +1,5 @@
 """A decision follows from the state alone: every cycle's is that of a state that remembers nothing of earlier cycles,
-and that of the other way to look at the cells, one by one or all at once.
+and that of the other way to look at the request classes, one by one or all at once.
 
 `PHALANX_SEEDS` says which seeds (`tests.seeds`): 200 without it, `make fuzz` runs 10,000. What else a seed draws
 changes what its world is, so none is written down here: what one finds becomes a scenario."""
@@ -157,7 +157,7 @@ class World:
 
 @contextmanager
 def looked_at(few: int) -> Iterator[None]:
-    """So few cells, classes, and pairs of a demand and a node, are looked at one by one."""
+    """So few request classes, classes, and pairs of a demand and a node, are looked at one by one."""
     with patch.object(state, "FEW", few), patch.object(capacity, "FEW", few):
         yield
 

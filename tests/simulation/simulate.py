@@ -16,7 +16,7 @@ from phalanx import loop
 from phalanx.core.cycle import messages, state
 from phalanx.core.cycle.intake.eligible import not_eligible
 from phalanx.core.fold import fold as folding
-from phalanx.core.order import cell
+from phalanx.core.order import request_class
 from phalanx.core.placement import capacity, gang, node_order
 from phalanx.core.placement.draft import Draft
 from phalanx.core.placement.replacement import replacement_gang
@@ -31,7 +31,7 @@ from phalanx.model.policy import Policy
 from phalanx.model.reason import ReasonCode
 from phalanx.report.forecast import forecast
 from phalanx.state.cluster import Cluster, JobRecord, is_growth
-from phalanx.state.pending.cell_queue import Kind, Request
+from phalanx.state.pending.request_class import Kind, Request
 from tests.core.brute import gang_fits
 from tests.forgetful import decided_without_memory, decisions
 from tests.invariants import check_invariants
@@ -422,7 +422,7 @@ class Run:
         """Whether its queue's quota allows it, and the nodes have room for it."""
         queue = self.cluster.queues.get(self.cluster.queue_of(record.job))
         slots = None if request.slot is None else replacement_gang(self.cluster, (TOPOLOGY,), record, request.slot)
-        key, _ = cell.cell_of(self.cluster, record, request, slots, whole=queue is None or queue.gang)
+        key, _ = request_class.request_class_of(self.cluster, record, request, slots, whole=queue is None or queue.gang)
         if key.kind == Kind.REPLACEMENT:
             return not isinstance(gang.place(draft, key.gang), gang.PlacementShortfall)
         offers = flavor_assignment.flavor_assignments(self.cluster, ledger, key, record.job)

@@ -21,7 +21,7 @@ from phalanx.core.cycle.intake.receive import Intake
 from phalanx.core.cycle.preempt import evict
 from phalanx.core.fold import fold, job_dependencies, lifecycle
 from phalanx.core.fold.lifecycle import LATE
-from phalanx.core.order import cell
+from phalanx.core.order import request_class
 from phalanx.core.order.next_job import Tournament
 from phalanx.core.placement import capacity, gang, packing
 from phalanx.core.placement.draft import Draft
@@ -30,7 +30,7 @@ from phalanx.core.preemption import policy
 from phalanx.core.quota import ledger
 from phalanx.model.plan import Nominate
 from phalanx.model.reason import ReasonCode
-from phalanx.state.pending.bars import Rule
+from phalanx.state.pending.bounds import Rule
 from phalanx.state.queue_tree import QueueTree
 from tests.scenarios.language import read
 from tests.scenarios.test_scenarios import FOLDER, play
@@ -149,7 +149,7 @@ def limit_is_off_by_one_pod(patch: pytest.MonkeyPatch) -> None:
 
     def lenient(*args, **options):
         short = at_branch(*args, **options)
-        over = short is not None and short.bar.rule is Rule.LIMIT and short.used + short.asked - short.allowed
+        over = short is not None and short.bound.rule is Rule.LIMIT and short.used + short.asked - short.allowed
         return None if over and over <= 1000 else short
 
     patch.setattr(ledger, "branch_shortfall", lenient)
@@ -194,8 +194,8 @@ def borrow_check_is_skipped(patch: pytest.MonkeyPatch) -> None:
 
 
 def strict_head_is_skipped(patch: pytest.MonkeyPatch) -> None:
-    lost = Tournament.lost
-    patch.setattr(Tournament, "lost", lambda self, *, holds_up=True: lost(self, holds_up=False))
+    lost = Tournament.reject_head
+    patch.setattr(Tournament, "reject_head", lambda self, *, holds_up=True: lost(self, holds_up=False))
 
 
 def backfill_delays_the_head(patch: pytest.MonkeyPatch) -> None:
@@ -203,7 +203,7 @@ def backfill_delays_the_head(patch: pytest.MonkeyPatch) -> None:
 
 
 def growth_comes_before_the_queue(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(cell, "is_growth", lambda record, slot: False)
+    patch.setattr(request_class, "is_growth", lambda record, slot: False)
 
 
 def budget_is_ignored(patch: pytest.MonkeyPatch) -> None:
@@ -236,7 +236,7 @@ def held_room_is_given_away(patch: pytest.MonkeyPatch) -> None:
 def never_holds_up_all_the_same(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(steps, "ALONE", {ReasonCode.USER_LIMIT})
     patch.setattr(messages, "ALONE", {ReasonCode.USER_LIMIT})
-    patch.setattr(messages.Telling, "never_starts", lambda self, found: False)
+    patch.setattr(messages.ReasonReporter, "never_starts", lambda self, found: False)
 
 
 def kept_room_stays_kept(patch: pytest.MonkeyPatch) -> None:
@@ -244,7 +244,7 @@ def kept_room_stays_kept(patch: pytest.MonkeyPatch) -> None:
 
 
 def queues_stand_by_whoever_waits(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(blocked, "fits", lambda pending: bytearray(b"\1" * len(pending.classes) + b"\0"))
+    patch.setattr(blocked, "fits", lambda pending: bytearray(b"\1" * len(pending.placement_classes) + b"\0"))
 
 
 # In which worlds, and the first seed to notice it when this was written: where the search begins.

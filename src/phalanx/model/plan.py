@@ -10,8 +10,8 @@ from typing import Final, NamedTuple, TypeAlias
 
 from phalanx.model.job import Placement, Slot
 from phalanx.model.reason import Reason
-from phalanx.state.pending.cell_queue import CellKey, Request
-from phalanx.state.pending.pending import Combination, Search
+from phalanx.state.pending.pending import PlacementClassKey, Search
+from phalanx.state.pending.request_class import Request, RequestClassKey
 
 
 class Start(NamedTuple):
@@ -122,11 +122,11 @@ ACTION_NAMES: Final[Mapping[type[Action], str]] = {
 }
 
 
-class Told(NamedTuple):
-    """The kind of message to a request class (`state.pending.cell_queue.ROOM` and the like), and its reason; `reason`
+class RequestClassReport(NamedTuple):
+    """The kind of message to a request class (`Blocker.CAPACITY` and the like), and its reason; `reason`
     None: the reason of its placement class."""
 
-    told: int
+    blocker: int
     reason: Reason | None = None
 
 
@@ -135,24 +135,25 @@ class Findings(NamedTuple):
     If they are not folded, only time and some reasons are lost.
 
     `version`: the version of the state that was decided on; findings older than the latest event are ignored.
-    `received`: requests that are now in a request class. `parked`: requests that wait for an event about themselves.
-    `resting`: requests that wait until a time.
-    `told`: the message to each request class.
+    `received`: requests that are now in a request class. `waiting_for_event`: requests that wait for an event about
+        themselves.
+    `waiting_until`: requests that wait until a time.
+    `reports`: the report to each request class.
     `explained`: the reason of each placement class without capacity. `failed`: placement classes whose trial failed
     although counting found capacity.
     `first`: the request with the first reservation, and since when it has it (seconds since the epoch).
-    `searched`: failed searches for victims. `put_off`: some searches have yet to be made."""
+    `searched`: failed searches for victims. `has_postponed`: some searches have yet to be made."""
 
     version: int
     received: tuple[Request, ...] = ()
-    parked: tuple[Request, ...] = ()
-    resting: tuple[tuple[Request, float], ...] = ()
-    told: tuple[tuple[CellKey, Told], ...] = ()
-    explained: tuple[tuple[Combination, Reason], ...] = ()
+    waiting_for_event: tuple[Request, ...] = ()
+    waiting_until: tuple[tuple[Request, float], ...] = ()
+    reports: tuple[tuple[RequestClassKey, RequestClassReport], ...] = ()
+    explained: tuple[tuple[PlacementClassKey, Reason], ...] = ()
     failed: tuple[int, ...] = ()
     first: tuple[Request, float] | None = None
-    searched: tuple[tuple[CellKey, Search], ...] = ()
-    put_off: bool = False
+    searched: tuple[tuple[RequestClassKey, Search], ...] = ()
+    has_postponed: bool = False
 
 
 class Plan(NamedTuple):

@@ -13,7 +13,7 @@ import numpy as np
 from phalanx.model.job import Phase
 from phalanx.model.status import ClusterStatus
 from phalanx.state.cluster import Cluster
-from phalanx.state.pending.cell_queue import Kind, Request
+from phalanx.state.pending.request_class import Kind, Request
 
 
 def cluster_status(cluster: Cluster) -> ClusterStatus:
@@ -35,10 +35,10 @@ def waiting_by_reason(cluster: Cluster) -> Counter[str]:
     found: Counter[str] = Counter()
     pending = cluster.pending
     told = 0
-    for line in pending.lines.values():
-        if line.key.kind == Kind.JOB and (reason := pending.reason_of(line)) is not None:
-            found[str(reason.code)] += len(line)
-            told += len(line)
+    for request_class in pending.request_classes.values():
+        if request_class.key.kind == Kind.JOB and (reason := pending.reason_of(request_class)) is not None:
+            found[str(reason.code)] += len(request_class)
+            told += len(request_class)
     if told < len(cluster.jobs):
         found += _single(cluster)
     return found
@@ -51,6 +51,8 @@ def _single(cluster: Cluster) -> Counter[str]:
     for name, record in cluster.jobs.items():
         if record.phase is not Phase.QUEUED:
             continue
-        if (line := pending.line_of(Request(name))) is None or pending.reason_of(line) is None:
+        if (request_class := pending.request_class_of(Request(name))) is None or pending.reason_of(
+            request_class
+        ) is None:
             found[str(record.reason.code) if record.reason is not None else ""] += 1
     return found

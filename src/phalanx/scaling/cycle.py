@@ -28,7 +28,7 @@ from phalanx.scaling.growth import GrowingCluster
 from phalanx.scaling.waiting import Waiting
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster, nominated_placements
-from phalanx.state.pending.cell_queue import CellQueue, Request
+from phalanx.state.pending.request_class import Request, RequestClass
 
 HOPELESS = 32  # gangs that fit on no nodes, tried in one cycle
 
@@ -77,7 +77,7 @@ class Scaling:
         """Decide about nodes."""
         self.do(*self.reach_minimum())
         waiting = Waiting(self.cluster, self.policy, self.now_s)
-        is_due = bool(waiting.lines) and waiting.due_s() <= self.now_s
+        is_due = bool(waiting.request_classes) and waiting.due_s() <= self.now_s
         granted = is_due and self.request_nodes(waiting)
         idle.note_idle(self.cluster, self.now_s)
         sizes = self.sizes()
@@ -124,9 +124,9 @@ class Scaling:
     def served(self, growing: GrowingCluster, waiting: Waiting) -> Iterator[Served]:
         """Yield the requests, in order, that fit on nodes which are requested, or may be."""
         failed: set[Gang] = set()
-        for line in waiting.classes():
-            for request, offers in waiting.requests(line):
-                found = self.grown(growing, waiting, line, request, offers, failed)
+        for request_class in waiting.classes():
+            for request, offers in waiting.requests(request_class):
+                found = self.grown(growing, waiting, request_class, request, offers, failed)
                 if found is None:
                     break
                 waiting.state.ledger.grant(found.offer.charge)
@@ -138,14 +138,14 @@ class Scaling:
         self,
         growing: GrowingCluster,
         waiting: Waiting,
-        line: CellQueue,
+        request_class: RequestClass,
         request: Request,
         offers: Sequence[FlavorAssignment],
         failed: set[Gang],
     ) -> Served | None:
         """Return the request with the first offer for which nodes help. `failed`: gangs that fit on no nodes."""
         for offer in offers:
-            gang = waiting.minimum(line, offer)
+            gang = waiting.minimum(request_class, offer)
             if gang in failed:
                 continue
             placements = growing.grow(gang)
@@ -170,7 +170,7 @@ class Scaling:
         """Yield the times (seconds since the epoch) at which nodes must be decided again without an event."""
         yield from (coming.until_s for coming in self.groups.coming.values())
         yield from idle.next_release_s(self.cluster, self.now_s)
-        if waiting.lines and waiting.due_s() > self.now_s:
+        if waiting.request_classes and waiting.due_s() > self.now_s:
             yield waiting.due_s()
-        if waiting.lines or any(group.min_nodes for group in self.groups.known.values()):
+        if waiting.request_classes or any(group.min_nodes for group in self.groups.known.values()):
             yield from (failed.retry_s for failed in self.groups.failed.values() if failed.retry_s > self.now_s)

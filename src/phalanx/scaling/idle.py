@@ -13,7 +13,7 @@ from math import inf
 from phalanx.core.reasons.explain import holds
 from phalanx.model.node import NodeGroup
 from phalanx.state.cluster import Cluster
-from phalanx.state.pending.cell_queue import CellQueue
+from phalanx.state.pending.request_class import RequestClass
 
 
 def note_idle(cluster: Cluster, now_s: float) -> None:
@@ -33,7 +33,7 @@ def note_idle(cluster: Cluster, now_s: float) -> None:
 
 
 def releasable(
-    cluster: Cluster, now_s: float, sizes: Counter[str], waiting: Sequence[CellQueue]
+    cluster: Cluster, now_s: float, sizes: Counter[str], waiting: Sequence[RequestClass]
 ) -> Iterator[tuple[NodeGroup, list[str]]]:
     """Yield the nodes of each group that have been empty for long enough. The group keeps its minimum.
 
@@ -41,7 +41,7 @@ def releasable(
     for group in cluster.columns.groups.known.values():
         due = [name for name, at_s in idle_nodes(cluster, group) if at_s + group.idle_s <= now_s]
         more = max(0, sizes[group.name] - leaving(cluster, group) - group.min_nodes)
-        if due and more and not any(may_use(group, line) for line in waiting):
+        if due and more and not any(may_use(group, request_class) for request_class in waiting):
             yield group, due[:more]
 
 
@@ -65,6 +65,6 @@ def leaving(cluster: Cluster, group: NodeGroup) -> int:
     return sum(node is not None and node.group == group.name for node in nodes)
 
 
-def may_use(group: NodeGroup, line: CellQueue) -> bool:
+def may_use(group: NodeGroup, request_class: RequestClass) -> bool:
     """Return whether some pod of the class has room on an empty node of the group."""
-    return any(holds(group, demand) for demand in line.key.gang.demands)
+    return any(holds(group, demand) for demand in request_class.key.gang.demands)

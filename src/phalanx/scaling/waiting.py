@@ -19,7 +19,7 @@ from phalanx.model.queue import QueueOrder
 from phalanx.model.reason import NEVER, ReasonCode
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster, minimum_gang
-from phalanx.state.pending.cell_queue import BEHIND, QUOTA, CellQueue, Kind, Request
+from phalanx.state.pending.request_class import Blocker, Kind, Request, RequestClass
 
 CLASSES = 64  # request classes for which nodes are planned in one cycle
 JOBS = 256  # requests of one class
@@ -54,58 +54,75 @@ class Waiting:
     def __init__(self, cluster: Cluster, policy: Policy, now_s: float) -> None:
         self.cluster = cluster
         self.state = CycleState(cluster, policy, now_s)
-        self.state.turn = frozenset()
-        self.lines = [line for line in cluster.pending.lines.values() if self.needs_capacity(line)]
+        self.state.search_classes = frozenset()
+        self.request_classes = [
+            request_class
+            for request_class in cluster.pending.request_classes.values()
+            if self.needs_capacity(request_class)
+        ]
 
-    def needs_capacity(self, line: CellQueue) -> bool:
+    def needs_capacity(self, request_class: RequestClass) -> bool:
         """Return whether the class waits for capacity, as far as its last reason tells."""
-        told = self.cluster.pending.cells.told[line.cell]
-        if line.key.kind == Kind.GROWTH or told in (QUOTA, BEHIND) or not self.state.is_whole(line.key):
+        reported = self.cluster.pending.columns.reported_blocker[request_class.number]
+        if (
+            request_class.key.kind == Kind.GROWTH
+            or reported in (Blocker.QUOTA, Blocker.HEAD)
+            or not self.state.is_whole(request_class.key)
+        ):
             return False
-        reason = self.cluster.pending.reason_of(line)
+        reason = self.cluster.pending.reason_of(request_class)
         return reason is not None and reason.code in CAPACITY
 
     def due_s(self) -> float:
         """Return the time (seconds since the epoch) at which nodes are planned for the requests; in the past if it is
         now. Jobs that are submitted at about the same time are planned together, because that may be cheaper."""
         planned_s = self.cluster.columns.groups.planned_s
-        new = [at_s for line in self.lines if (at_s := line.first().arrival_s) > planned_s]
+        new = [at_s for request_class in self.request_classes if (at_s := request_class.first().arrival_s) > planned_s]
         return min(max(new) + QUIET_S, min(new) + LONGEST_S) if new else planned_s
 
     def pods(self) -> int:
         """Return the number of pods for which nodes may be requested in one cycle."""
-        gangs = ((line, sum(role.minimum for role in line.key.gang.roles)) for line in self.lines)
-        return min(MOST_PODS, sum(pods * min(len(line), JOBS) for line, pods in gangs))
+        gangs = (
+            (request_class, sum(role.minimum for role in request_class.key.gang.roles))
+            for request_class in self.request_classes
+        )
+        return min(MOST_PODS, sum(pods * min(len(request_class), JOBS) for request_class, pods in gangs))
 
-    def classes(self) -> list[CellQueue]:
+    def classes(self) -> list[RequestClass]:
         """Return the first classes in order."""
-        return nsmallest(CLASSES, self.lines, key=self.rank)
+        return nsmallest(CLASSES, self.request_classes, key=self.rank)
 
-    def rank(self, line: CellQueue) -> tuple[bool, bool, int, float, int, str]:
+    def rank(self, request_class: RequestClass) -> tuple[bool, bool, int, float, int, str]:
         """Return the key of the order of classes."""
-        first = line.first()
-        offers = self.state.offers(line.key, first.request)
-        urgent = line.key.kind == Kind.REPLACEMENT
+        first = request_class.first()
+        offers = self.state.offers(request_class.key, first.request)
+        urgent = request_class.key.kind == Kind.REPLACEMENT
         tie = (first.tie, "") if isinstance(first.tie, int) else (0, first.tie)
-        fifo = self.cluster.tree.branches[line.key.queue].order is QueueOrder.FIFO if line.key.queue else False
-        priority = 0 if fifo else -line.key.priority
+        fifo = (
+            self.cluster.tree.branches[request_class.key.queue].order is QueueOrder.FIFO
+            if request_class.key.queue
+            else False
+        )
+        priority = 0 if fifo else -request_class.key.priority
         return not urgent, all(offer.borrows for offer in offers), priority, first.arrival_s, *tie
 
-    def requests(self, line: CellQueue) -> Iterator[Admitted]:
+    def requests(self, request_class: RequestClass) -> Iterator[Admitted]:
         """Yield the requests of the class in order, as long as their quota admits them. Of a strict queue only the
         first request of a class is tried."""
-        for entry in islice(line, 1 if line.strict else JOBS):
-            offers = self.state.offers(line.key, entry.request)
+        for entry in islice(request_class, 1 if request_class.strict else JOBS):
+            offers = self.state.offers(request_class.key, entry.request)
             admitted = [offer for offer in offers if offer.short is None]
             if not admitted:
                 return
             yield Admitted(entry.request, admitted)
 
-    def minimum(self, line: CellQueue, offer: FlavorAssignment) -> Gang:
+    def minimum(self, request_class: RequestClass, offer: FlavorAssignment) -> Gang:
         """Return the gang of the offer without pods above its minimum."""
-        return minimum_gang(self.cluster, offer.gang) if line.key.kind == Kind.JOB else offer.gang
+        return minimum_gang(self.cluster, offer.gang) if request_class.key.kind == Kind.JOB else offer.gang
 
-    def may_start_later(self) -> list[CellQueue]:
+    def may_start_later(self) -> list[RequestClass]:
         """Return the classes that the present nodes could hold, if fewer pods ran on them."""
-        reasons = ((line, self.cluster.pending.reason_of(line)) for line in self.lines)
-        return [line for line, reason in reasons if reason is not None and reason.code not in NEVER]
+        reasons = (
+            (request_class, self.cluster.pending.reason_of(request_class)) for request_class in self.request_classes
+        )
+        return [request_class for request_class, reason in reasons if reason is not None and reason.code not in NEVER]

@@ -26,8 +26,8 @@ from phalanx.state.dependencies import JobDependencies
 from phalanx.state.history.usage import DecayedUsage
 from phalanx.state.limits import SubmittedJobs
 from phalanx.state.nodes.table import NodeTable
-from phalanx.state.pending.cell_queue import Request
 from phalanx.state.pending.pending import Pending
+from phalanx.state.pending.request_class import Request
 from phalanx.state.queue_tree import Charge, Key, QueueTree, queue_time_limit_s
 from phalanx.state.running import ExpectedEnds, LargestConsumers, RunningPods
 
@@ -316,8 +316,8 @@ class Cluster:
 
     def reason(self, job: str) -> Reason | None:
         """Return the last reason why the job waits. All requests of a request class have the same reason."""
-        line = self.pending.line_of(Request(job))
-        known = None if line is None else self.pending.reason_of(line)
+        request_class = self.pending.request_class_of(Request(job))
+        known = None if request_class is None else self.pending.reason_of(request_class)
         return self.jobs[job].reason if known is None else known
 
     def topologies(self, policy: Policy) -> tuple[Topology, ...]:

@@ -165,17 +165,18 @@ class Branch:
     `order`: the order of its jobs and children.
     `charged`: own job -> its charge.
     `preempts`, `reclaims`: whether its jobs may preempt, and may preempt jobs of other queues.
-    `cells`: the queue in the request classes of its jobs; the arena where the arena's queues are equal in all rules.
+    `request_class_queue`: the queue in the request classes of its jobs; the arena where the arena's queues are equal in
+        all rules.
     `arena`: the highest branch on the path below which one order alone decides which job is next, as in one queue.
     `split`: whether the branch is an arena and a branch below belongs to another one.
     `shares`: charge -> the branch's share with it, until an amount changes (`core.quota.flavor_assignment`).
     `ties`: queue -> its relation to this one (`core.preemption.policy`)."""
 
     __slots__ = (
-        *("account", "arena", "by_factors", "by_group", "by_user", "caps_jobs", "cells", "charged", "children"),
+        *("account", "arena", "by_factors", "by_group", "by_user", "caps_jobs", "charged", "children"),
         *("contested", "fault", "flavors", "guaranteed", "kept", "limit", "limits_groups", "limits_jobs"),
         *("limits_submissions", "limits_users", "longest_s", "name", "order", "parent", "path", "preempts", "queue"),
-        *("reclaims", "shares", "split", "stated", "states", "strict", "ties", "unbounded"),
+        *("reclaims", "request_class_queue", "shares", "split", "stated", "states", "strict", "ties", "unbounded"),
     )
 
     def __init__(self, name: str, queue: Queue | None, parent: Branch | None) -> None:
@@ -213,7 +214,7 @@ class Branch:
         self.preempts: bool = queue is not None and queue.preemption.searches()
         self.reclaims: bool = queue is not None and queue.preemption.reclaim is not ReclaimWithinCohort.NEVER
         self.arena: Branch = self
-        self.cells = name
+        self.request_class_queue = name
         self.split = False
         self.shares: dict[Cost, Any] = {}
         self.ties: dict[str, Any] = {}
@@ -235,7 +236,7 @@ class Branch:
             self.by_factors,
             self.order is QueueOrder.USAGE,
             self.limits_submissions,
-            self.cells,
+            self.request_class_queue,
         )
 
     def below(self) -> Iterator[Branch]:
@@ -340,7 +341,7 @@ class QueueTree:
             else:
                 branch.unbounded = True
             _join_arena(branch)
-            branch.cells = _cells(branch)
+            branch.request_class_queue = _request_class_queue(branch)
         self.stricts = {name for name, queue in queues.items() if queue.strict}
         self.keeps_claimed = {}
         if self.keeps:
@@ -471,8 +472,8 @@ def _join_arena(branch: Branch) -> None:
         parent.arena.split = True
 
 
-def _cells(branch: Branch) -> str:
-    """Return the queue in the request classes of its jobs (`Branch.cells`)."""
+def _request_class_queue(branch: Branch) -> str:
+    """Return the queue in the request classes of its jobs (`Branch.request_class_queue`)."""
     plain = branch.unbounded and branch.order is not QueueOrder.MULTIFACTOR and not branch.by_factors
     if branch.queue is None or not plain or branch.preempts or not branch.queue.gang:
         return branch.name

@@ -26,7 +26,7 @@ from phalanx.model.reason import ReasonCode
 from phalanx.report.forecast import forecast
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster
-from phalanx.state.pending.cell_queue import Request
+from phalanx.state.pending.request_class import Request
 from tests.forgetful import without_findings
 from tests.invariants import check_invariants
 
@@ -206,7 +206,7 @@ def test_on_one_node_who_is_held_back_is_told_anew_only_when_the_first_is_expect
         )
         assert [action.job for action in plan.actions] == ["behind"] * told
         assert plan.findings is not None
-        assert [each.reason for _, each in plan.findings.told] == [reason] * told
+        assert [each.reason for _, each in plan.findings.reports] == [reason] * told
         check_invariants(world.cluster)
 
 

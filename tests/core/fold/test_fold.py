@@ -26,7 +26,7 @@ from phalanx.model.job import Phase, Placement, Slot
 from phalanx.model.plan import Action, Place, Start, Wait
 from phalanx.model.policy import Policy
 from phalanx.model.reason import Reason, ReasonCode
-from phalanx.state.pending.cell_queue import Request
+from phalanx.state.pending.request_class import Request
 from tests.core.builders import cluster, free, job, node, role
 from tests.invariants import InvariantViolation, check_invariants
 

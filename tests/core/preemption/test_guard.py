@@ -21,7 +21,7 @@ from phalanx.model.pod import Shape, amounts
 from phalanx.model.policy import Backfill, Policy
 from phalanx.model.queue import Queue, QueueOrder, QueuePreemption, WithinQueue
 from phalanx.state.cluster import Cluster
-from phalanx.state.pending.cell_queue import Request
+from phalanx.state.pending.request_class import Request
 from tests.invariants import check_invariants
 
 BOOKS = 40
@@ -64,10 +64,10 @@ def jobs(random: Random, name: str, count: int, *, most_pods: int) -> Iterator[J
 
 def expected_s(cluster: Cluster, policy: Policy, request: Request) -> float | None:
     """When it could start as everything stands now (seconds since the epoch)."""
-    line = cluster.pending.line_of(request)
-    assert line is not None
+    request_class = cluster.pending.request_class_of(request)
+    assert request_class is not None
     state = CycleState(cluster, policy, NOW_S)
-    hold = BackfillForecast(cluster, policy, NOW_S, state.draft).hold(request, line.key.gang)
+    hold = BackfillForecast(cluster, policy, NOW_S, state.draft).hold(request, request_class.key.gang)
     state.close()
     return None if hold is None else hold.run.start_s
 

@@ -19,7 +19,7 @@ def test_where_nobody_is_richer_no_rule_lets_anybody_be_asked(monkeypatch: pytes
     """`anybody` is over at once where shares alone count and none is above what one's own would be. All rules, asked
     job by job, say the same."""
     met: Counter[tuple[bool, bool]] = Counter()
-    anybody = PreemptionPolicy.anybody
+    anybody = PreemptionPolicy.has_candidates
 
     def compared(self: PreemptionPolicy) -> bool:
         found = anybody(self)
@@ -28,7 +28,7 @@ def test_where_nobody_is_richer_no_rule_lets_anybody_be_asked(monkeypatch: pytes
         met[self._goes_by_share_alone(), found] += 1
         return found
 
-    monkeypatch.setattr(PreemptionPolicy, "anybody", compared)
+    monkeypatch.setattr(PreemptionPolicy, "has_candidates", compared)
     monkeypatch.setattr(rivals, "preemption", lambda seed: BY_SHARE)
     for number in TREES:
         rivals.run(number)

@@ -28,7 +28,7 @@ from phalanx.core.placement.draft import Draft
 from phalanx.model.job import Phase, Placement, Slot
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster, JobRecord, nominated_placements, time_limit_s
-from phalanx.state.pending.cell_queue import Request
+from phalanx.state.pending.request_class import Request
 from phalanx.state.running import LEAVING_S
 
 INFINITE_S = float("inf")

@@ -52,7 +52,7 @@ from phalanx.model.policy import Backfill, Policy
 from phalanx.model.reason import Reason, ReasonCode, format_time
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster, JobRecord, minimum_gang
-from phalanx.state.pending.cell_queue import Request
+from phalanx.state.pending.request_class import Request
 
 TRIES = 64  # times at which counting finds room, tried for one gang
 MOVES = 8  # how often in a cycle the first is given other nodes so that another can start

@@ -22,7 +22,7 @@ from phalanx.core.placement.draft import Draft
 from phalanx.core.quota import role_flavors
 from phalanx.state.classes import Gang, NodeConstraints
 from phalanx.state.cluster import Cluster
-from phalanx.state.pending.pending import Combination, Pending, PendingClass
+from phalanx.state.pending.pending import Pending, PlacementClass, PlacementClassKey
 
 Mask: TypeAlias = NDArray[np.bool_]
 
@@ -46,12 +46,12 @@ class Blocked:
     `had_room`: a byte a class: it had room by counting, and had not failed, when the cycle began; where nothing was
         counted then, it was found to have some since.
     `failed`: classes that a trial closed though counting found room.
-    `is_small`, `several`: as in `core.cycle.state`."""
+    `is_small`, `has_several_arenas`: as in `core.cycle.state`."""
 
-    def __init__(self, cluster: Cluster, failed: list[int], *, is_small: bool, several: bool) -> None:
+    def __init__(self, cluster: Cluster, failed: list[int], *, is_small: bool, has_several_arenas: bool) -> None:
         self.cluster, self.pending, self.failed = cluster, cluster.pending, failed
-        self.is_small, self.several = is_small, several
-        still_failed(self.pending)
+        self.is_small, self.has_several_arenas = is_small, has_several_arenas
+        forget_mended_failures(self.pending)
         self.open = fits(self.pending)
         self._opened = bytes(self.open)
         self.had_room = bytearray(len(self.open) if self.pending.capacity.behind else self._opened)
@@ -61,19 +61,19 @@ class Blocked:
         self._counted: dict[int, int] = {}  # class -> after how many grants it was counted, and had enough
         self._live: Live | None = None
         self._wheres: dict[NodeConstraints, int] = {}
-        self._parents = [each for number in self.pending.composite if (each := self._of(number)).ways]
+        self._parents = [each for number in self.pending.composite if (each := self._of(number)).flavor_classes]
 
     def columns(self) -> tuple[Mask, Mask]:
         """Return by class whether it is open, and whether it had room, as arrays that follow."""
         return np.frombuffer(self.open, np.bool_), np.frombuffer(self.had_room, np.bool_)
 
-    def closed(self, *, all_of_them: bool) -> Iterator[PendingClass]:
+    def closed(self, *, all_of_them: bool) -> Iterator[PlacementClass]:
         """The classes that are not open any more; or all that are not."""
         if not all_of_them and self.open == self._opened:
             return
         at = self.open.find(0)
         while at >= 0:
-            found = self.pending.classes[at] if at < len(self.pending.classes) else None
+            found = self.pending.placement_classes[at] if at < len(self.pending.placement_classes) else None
             if found is not None and (all_of_them or self._opened[at]):
                 yield found
             at = self.open.find(0, at + 1)
@@ -84,7 +84,7 @@ class Blocked:
         found = self._of(number)
         if found.single and self.open[number] and self._counted.get(number) != grants:
             need = int(found.demands[0][1])
-            room = draft.room_up_to(need, found.combination.gang.demands[0])
+            room = draft.room_up_to(need, found.key.gang.demands[0])
             if room < need:
                 self.close(draft, found, room)
                 return False
@@ -94,16 +94,16 @@ class Blocked:
             self._shut(number)
         return bool(self.open[number])
 
-    def gangs_of_flavors(self, found: PendingClass) -> list[Gang]:
+    def gangs_of_flavors(self, found: PlacementClass) -> list[Gang]:
         """Return the gang of a class whose queue names flavors, in each way to give them; empty: its queue names
         none."""
-        return [self._of(way).combination.gang for way in found.ways]
+        return [self._of(way).key.gang for way in found.flavor_classes]
 
     def fail(self, draft: Draft, gang: Gang, placed: int) -> None:
         """A trial of the gang failed; so many pods of its one role, if it has but one, found room. A class that was
         closed before is tried only to be explained, when that was not done in an earlier cycle: so it closes nobody."""
         for counts in (True, False):
-            number = self.pending.number_of(Combination(gang, counts=counts))
+            number = self.pending.placement_class_number(PlacementClassKey(gang, counts=counts))
             if number is None or not self.open[number]:
                 continue
             found = self._of(number)
@@ -118,17 +118,17 @@ class Blocked:
         self.open[number] = 0
         self._close_parents()
 
-    def close(self, draft: Draft, found: PendingClass, room: int) -> None:
+    def close(self, draft: Draft, found: PlacementClass, room: int) -> None:
         """Close the class, of which so many pods fit, which are too few; and all that it dominates."""
         self.open[found.number] = 0
-        if not self.several and (self.is_small or not self.pending.loose):
+        if not self.has_several_arenas and (self.is_small or not self.pending.loose):
             return  # each is as soon counted by itself
         live = self._live = self._live or self._columns(draft)
         dominated = live.needs > room
         for has, asked in zip(live.asks, self.pending.capacity.asks[:, found.demands[0][0]].tolist(), strict=False):
             if asked:
                 dominated &= has >= asked
-        if where := self._where(draft, found.combination.gang.demands[0].where):
+        if where := self._where(draft, found.key.gang.demands[0].where):
             dominated &= live.wheres == where
         closing = live.numbers[dominated]
         if len(closing):
@@ -143,13 +143,13 @@ class Blocked:
     def _close_parents(self) -> None:
         """A class of which no flavor is open any more."""
         for each in self._parents:
-            if self.open[each.number] and not any(self.open[way] for way in each.ways):
+            if self.open[each.number] and not any(self.open[way] for way in each.flavor_classes):
                 self.open[each.number] = 0
 
     def _columns(self, draft: Draft) -> Live:
-        classes, capacity = self.pending.classes, self.pending.capacity
+        classes, capacity = self.pending.placement_classes, self.pending.capacity
         found = [each for at, is_open in enumerate(self.open) if is_open and (each := classes[at]) and each.single]
-        wheres = [self._where(draft, each.combination.gang.demands[0].where) for each in found]
+        wheres = [self._where(draft, each.key.gang.demands[0].where) for each in found]
         demands = [each.demands[0][0] for each in found]
         return Live(
             np.array([each.number for each in found], np.intp),
@@ -165,50 +165,50 @@ class Blocked:
             number = self._wheres[where] = 0 if draft.matching(where) is None else len(self._wheres) + 1
         return number
 
-    def _of(self, number: int) -> PendingClass:
-        found = self.pending.classes[number]
-        assert found is not None  # a cell, or a flavor's parent, is of it
+    def _of(self, number: int) -> PlacementClass:
+        found = self.pending.placement_classes[number]
+        assert found is not None  # a request class, or a flavor's parent, is of it
         return found
 
 
 def fits(pending: Pending) -> bytearray:
     """Return a byte for each class, whether it has room by counting; the one beyond the last is 0."""
-    count = len(pending.classes)
+    count = len(pending.placement_classes)
     room = pending.capacity.room
     if pending.capacity.behind:
         return bytearray(b"\1" * count + b"\0")
     found = bytearray((room[pending.demand[:count]] >= pending.need[:count]).tobytes() + b"\0")
     parents = []
     for number in pending.composite:
-        each = pending.classes[number]
+        each = pending.placement_classes[number]
         assert each is not None  # composites are noted as long as they are
-        if each.combination.flavors:
+        if each.key.flavors:
             parents.append(each)
         else:
             found[number] = all(room[demand] >= need for demand, need in each.demands)
     for each in parents:
-        found[each.number] = not each.ways or any(found[way] for way in each.ways)
+        found[each.number] = not each.flavor_classes or any(found[way] for way in each.flavor_classes)
     return found
 
 
-def still_failed(pending: Pending) -> None:
+def forget_mended_failures(pending: Pending) -> None:
     """Forget that classes failed of which a row that gained something since holds a pod."""
     if pending.failed:
         grown = pending.capacity.grown
         for number in list(pending.failed):
-            found = pending.classes[number]
+            found = pending.placement_classes[number]
             if found is None or any(grown[demand] for demand, _ in found.demands):
                 del pending.failed[number]
     pending.capacity.settle()
 
 
-def find_ways(cluster: Cluster, number: int) -> None:
+def find_flavor_classes(cluster: Cluster, number: int) -> None:
     """A class whose queue names flavors is open if the gang is in one of the ways to give them."""
     pending = cluster.pending
-    found = pending.classes[number]
-    if found is None or found.ways or not found.combination.flavors or not found.combination.whole:
+    found = pending.placement_classes[number]
+    if found is None or found.flavor_classes or not found.key.flavors or not found.key.whole:
         return
-    gang, counts = found.combination.gang, found.combination.counts
-    given = role_flavors.combinations(cluster.flavors, found.combination.flavors, gang)
+    gang, counts = found.key.gang, found.key.counts
+    given = role_flavors.combinations(cluster.flavors, found.key.flavors, gang)
     gangs = (cluster.with_flavors(gang, flavors) for flavors in given)
-    pending.give_ways(found, [Combination(each, counts=counts) for each in gangs])
+    pending.add_flavor_classes(found, [PlacementClassKey(each, counts=counts) for each in gangs])

@@ -1,9 +1,10 @@
 """What requests are told in a cycle about why they wait.
 
-A class that finds no room is explained once for all that ask the same, in whatever queue (`PendingClass.reason`): the
+A class that finds no room is explained once for all that ask the same, in whatever queue (`PlacementClass.reason`): the
 first `EXPLAINED` failures of a cycle anew, and each class at the latest after `RENEWED` cycles in which it had room and
-lost it to others. What quota lacks is said cell by cell. The order of what is said is: what can never be, then quota,
-then room. A cell is told again when another of these keeps it; its first is told new numbers when it fails itself.
+lost it to others. What quota lacks is said request class by request class. The order of what is said is: what can never
+be, then quota, then room. A request class is told again when another of these keeps it; its first is told new numbers
+when it fails itself.
 
 What waits behind the head of a strict queue says so: who the head is, why that waits, and when enough is expected.
 Thousands may wait there, and each time that the head starts another is the head. So whoever comes to stand behind one
@@ -26,55 +27,52 @@ from phalanx.core.quota.flavor_assignment import FlavorAssignment
 from phalanx.core.reasons import explain, no_quota
 from phalanx.core.reasons.consumers import CycleGrants
 from phalanx.model.job import Placement
-from phalanx.model.plan import Told
+from phalanx.model.plan import RequestClassReport
 from phalanx.model.reason import ALONE, NEVER, Reason, ReasonCode
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import JobRecord
-from phalanx.state.pending.cell_queue import (
-    BEHIND,
-    QUOTA,
-    ROOM,
-    UNTOLD,
-    CellKey,
-    CellQueue,
+from phalanx.state.pending.pending import PlacementClass, PlacementClassKey
+from phalanx.state.pending.request_class import (
+    Blocker,
     Kind,
     QueuedRequest,
     Request,
+    RequestClass,
+    RequestClassKey,
 )
-from phalanx.state.pending.pending import Combination, PendingClass
 
 EXPLAINED = 4  # failures explained in a cycle, at least
 RENEWED = 100  # cycles after which a class is explained anew
-NEXT = 4  # cells right behind a head, which always name it
+NEXT = 4  # request classes right behind a head, which always name it
 
 Wait: TypeAlias = tuple[str | None, str | None]  # what one behind a head is told: the head, and the code of its reason
 
 
-class Unlooked(NamedTuple):
-    """The cells that did not come up and are to be told: that quota is `short`; that their class is `closed`; and in
-    order those that had either when the cycle began and `lost` it."""
+class UntriedClasses(NamedTuple):
+    """The request classes that did not come up and are to be told: that quota is `short`; that their class is `closed`;
+    and in order those that had either when the cycle began and `lost` it."""
 
-    short: list[CellQueue]
-    closed: list[CellQueue]
-    lost: list[CellQueue]
+    short: list[RequestClass]
+    closed: list[RequestClass]
+    lost: list[RequestClass]
 
 
-class Telling:
-    """The messages of one cycle. `waits`: what jobs are told. `cells`: what cells are told, and their own reason,
-    None: that of their class. `explained`: classes that were explained. `failures`: requests that were tried in
+class ReasonReporter:
+    """The messages of one cycle. `waits`: what jobs are told. `reports`: what request classes are told, and their own
+    reason, None: that of their class. `explained`: classes that were explained. `failures`: requests that were tried in
     vain. `eased`: quota that was given back in this cycle lets somebody start in the next, which follows at once."""
 
-    def __init__(self, state: CycleState, contest: Tournament) -> None:
-        self.state, self.contest, self.cluster, self.pending = state, contest, state.cluster, state.pending
+    def __init__(self, state: CycleState, tournament: Tournament) -> None:
+        self.state, self.tournament, self.cluster, self.pending = state, tournament, state.cluster, state.pending
         self.waits: dict[str, Reason] = {}
-        self.cells: dict[CellQueue, Told] = {}
-        self.explained: dict[Combination, Reason] = {}
+        self.reports: dict[RequestClass, RequestClassReport] = {}
+        self.explained: dict[PlacementClassKey, Reason] = {}
         self.failures = 0
         self.eased = False
         self.grants: CycleGrants | None = None
         self._unnoted: list[tuple[Gang, str, Sequence[Placement]]] = []  # granted, and not in `grants` yet
 
-    def granted(self, gang: Gang, job: str, placements: Sequence[Placement]) -> None:
+    def note_granted(self, gang: Gang, job: str, placements: Sequence[Placement]) -> None:
         """The job was given that: reasons say who holds most."""
         self._unnoted.append((gang, job, placements))
 
@@ -87,75 +85,81 @@ class Telling:
 
     # What is known
 
-    def reason_of(self, line: CellQueue) -> Reason | None:
-        """Return why the cell waits, as last told, in this cycle or before."""
-        if (told := self.cells.get(line)) is None:
-            return self.pending.reason_of(line)
-        return self.reason_of_class(self.state.class_of(line)) if told[1] is None else told[1]
+    def reason_of(self, request_class: RequestClass) -> Reason | None:
+        """Return why the request class waits, as last told, in this cycle or before."""
+        if (blocker := self.reports.get(request_class)) is None:
+            return self.pending.reason_of(request_class)
+        return (
+            self.reason_of_placement_class(self.state.placement_class_of(request_class))
+            if blocker[1] is None
+            else blocker[1]
+        )
 
-    def reason_of_class(self, found: PendingClass) -> Reason | None:
-        return self.explained.get(found.combination) or found.reason
+    def reason_of_placement_class(self, found: PlacementClass) -> Reason | None:
+        return self.explained.get(found.key) or found.reason
 
-    def is_untold(self, line: CellQueue) -> bool:
-        return bool(self.pending.cells.told[line.cell] == UNTOLD)
+    def has_no_report(self, request_class: RequestClass) -> bool:
+        return bool(self.pending.columns.reported_blocker[request_class.number] == Blocker.NONE_REPORTED)
 
-    def holds_up_for_quota(self, line: CellQueue, entry: QueuedRequest) -> bool:
-        """Return whether the cell, which quota keeps out, holds up those behind it in a strict queue: not if it can
-        never start, or lacks only what its own user or group may have. It is told if it was told something else."""
-        if (reason := self.short_of_quota(line, entry)) is None:
+    def holds_up_for_quota(self, request_class: RequestClass, entry: QueuedRequest) -> bool:
+        """Return whether the request class, which quota keeps out, holds up those behind it in a strict queue: not if
+        it can never start, or lacks only what its own user or group may have. It is told if it was told something
+        else."""
+        if (reason := self.short_of_quota(request_class, entry)) is None:
             return True
-        said = self.reason_of(line)
+        said = self.reason_of(request_class)
         if said is None or said.code is not reason.code:
-            self.tell_cell(line, entry, reason, QUOTA, reason)
+            self.report(request_class, entry, reason, Blocker.QUOTA, reason)
         return reason.code not in ALONE
 
-    def short_of_quota(self, line: CellQueue, entry: QueuedRequest) -> Reason | None:
-        """Return why quota keeps the cell out; None: it does no more when those who give way have given back theirs."""
-        offers = self.state.offers(line.key, entry.request)
+    def short_of_quota(self, request_class: RequestClass, entry: QueuedRequest) -> Reason | None:
+        """Return why quota keeps the request class out; None: it does no more when those who give way have given back
+        theirs."""
+        offers = self.state.offers(request_class.key, entry.request)
         if any(offer.short is None for offer in offers):
             self.eased = True
             return None
-        return self.why_not(line.key, offers, ())
+        return self.why_not(request_class.key, offers, ())
 
-    def is_hopeless(self, found: PendingClass) -> bool:
+    def is_hopeless(self, found: PlacementClass) -> bool:
         """Return whether the class was found to have no room even if nothing ran: it is given no reservation."""
-        reason = self.reason_of_class(found)
+        reason = self.reason_of_placement_class(found)
         return reason is not None and reason.code in NEVER
 
-    def never_fits(self, key: CellKey, offers: Sequence[FlavorAssignment]) -> bool:
+    def never_fits(self, key: RequestClassKey, offers: Sequence[FlavorAssignment]) -> bool:
         """Return whether none of the offers could be placed even if nothing ran."""
         return all(self.never(key, offer) is not None for offer in offers)
 
-    def never_starts(self, found: PendingClass) -> bool:
-        """Return whether the class, which has no room, could not start even if nothing ran: so its cells hold up
-        nobody in a strict queue. What was found of it is forgotten if that says something else."""
-        gangs = self.state.blocked.gangs_of_flavors(found) or [found.combination.gang]
-        reason = self.reason_of_class(found)
+    def never_starts(self, found: PlacementClass) -> bool:
+        """Return whether the class, which has no room, could not start even if nothing ran: so its request classes hold
+        up nobody in a strict queue. What was found of it is forgotten if that says something else."""
+        gangs = self.state.blocked.gangs_of_flavors(found) or [found.key.gang]
+        reason = self.reason_of_placement_class(found)
         never = all(explain.never(self.cluster, self.state.draft, gang) is not None for gang in gangs)
         if reason is not None and (reason.code in NEVER) != never:
-            self.explained.pop(found.combination, None)
+            self.explained.pop(found.key, None)
             found.reason = None
         return never
 
-    def explains(self, found: PendingClass) -> bool:
+    def explains(self, found: PlacementClass) -> bool:
         """Return whether the class, which has no room, is to be explained anew: it had room when the cycle began,
         and few failed before it."""
         return (
             bool(self.state.blocked.had_room[found.number])
             and self.failures < EXPLAINED
-            and found.combination not in self.explained
+            and found.key not in self.explained
         )
 
-    def known(self, line: CellQueue, found: PendingClass | None) -> Reason | None:
-        """Return why the class, which the cell asks for, has no room, if that is known and need not be explained
-        anew."""
+    def known_reason(self, request_class: RequestClass, found: PlacementClass | None) -> Reason | None:
+        """Return why the class, which the request class asks for, has no room, if that is known and need not be
+        explained anew."""
         blocked = self.state.blocked
         if found is None or (blocked.open[found.number] and found.number not in self.pending.failed):
             return None
-        searches = line.cell in self.state.turn and self.failures < EXPLAINED
-        if line.strict:
+        searches = request_class.number in self.state.search_classes and self.failures < EXPLAINED
+        if request_class.strict:
             self.never_starts(found)  # what was found out when nodes were others is forgotten
-        return None if searches or self.explains(found) else self.reason_of_class(found)
+        return None if searches or self.explains(found) else self.reason_of_placement_class(found)
 
     # Why not
 
@@ -171,21 +175,21 @@ class Telling:
         state = self.state
         reason = explain.why_not(self.cluster, state.draft, gang, lack, self.granted_so_far())
         for counts in (True, False):
-            number = self.pending.number_of(Combination(gang, counts=counts))
+            number = self.pending.placement_class_number(PlacementClassKey(gang, counts=counts))
             if number is not None:
-                self.explained[Combination(gang, counts=counts)] = reason
+                self.explained[PlacementClassKey(gang, counts=counts)] = reason
         return reason
 
-    def explain_class(self, found: PendingClass) -> Reason | None:
+    def explain_placement_class(self, found: PlacementClass) -> Reason | None:
         """Return why requests of the class find no room, found by a trial if it is not known; None: they do."""
-        known = self.reason_of_class(found)
-        if known is None and not found.ways:
-            gang = found.combination.gang
-            lack = self.tried(gang)
+        known = self.reason_of_placement_class(found)
+        if known is None and not found.flavor_classes:
+            gang = found.key.gang
+            lack = self.try_placement(gang)
             known = None if lack is None else self.explain(gang, lack)
         return known
 
-    def tried(self, gang: Gang) -> PlacementShortfall | None:
+    def try_placement(self, gang: Gang) -> PlacementShortfall | None:
         draft = self.state.draft
         mark = draft.mark()
         outcome = place(draft, gang)
@@ -194,7 +198,7 @@ class Telling:
         draft.rewind(mark)
         return None
 
-    def why_not(self, key: CellKey, offers: Sequence[FlavorAssignment], found: Sequence[Reason]) -> Reason:
+    def why_not(self, key: RequestClassKey, offers: Sequence[FlavorAssignment], found: Sequence[Reason]) -> Reason:
         """Return why each offer fails, `found`: those that quota allows, in the same order. The one that the queue
         likes best gives the code; of those with the same flavors one speaks, that time can mend if any is."""
         lacking, reasons = iter(found), dict[tuple[str, ...], Reason]()
@@ -212,53 +216,59 @@ class Telling:
                 reasons[offer.flavors] = reason
         return no_quota.of_flavors(list(reasons), list(reasons.values()))
 
-    def never(self, key: CellKey, offer: FlavorAssignment) -> Reason | None:
+    def never(self, key: RequestClassKey, offer: FlavorAssignment) -> Reason | None:
         """Return why the offer could not be placed even if nothing ran: that is said before what quota lacks."""
         if not self.state.is_whole(key) or explain.may_get_nodes(self.cluster, offer.gang):
             return None
         return explain.never(self.cluster, self.state.draft, offer.gang)
 
-    # What cells are told
+    # What request classes are told
 
-    def denied(self, line: CellQueue, entry: QueuedRequest, reason: Reason, told: int) -> None:
-        """The first of the cell was tried, or asked about, in vain. `told` UNTOLD: quota allows none of its offers."""
+    def report_denied(self, request_class: RequestClass, entry: QueuedRequest, reason: Reason, blocker: int) -> None:
+        """The first of the request class was tried, or asked about, in vain. `blocker` NONE_REPORTED: quota allows none
+        of its offers."""
         self.failures += 1
-        if told == UNTOLD:
-            told = ROOM if self.state.is_within_limits(line) else QUOTA
-        own = None if reason is self.reason_of_class(self.state.class_of(line)) else reason
-        self.tell_cell(line, entry, reason, told, own)
+        if blocker == Blocker.NONE_REPORTED:
+            blocker = Blocker.CAPACITY if self.state.is_within_limits(request_class) else Blocker.QUOTA
+        own = None if reason is self.reason_of_placement_class(self.state.placement_class_of(request_class)) else reason
+        self.report(request_class, entry, reason, blocker, own)
 
-    def lacks_room(self, line: CellQueue, entry: QueuedRequest) -> None:
-        """The cell came up, and its class is known to have no room."""
-        if self.pending.cells.told[line.cell] != ROOM and line not in self.cells:
-            found = self.state.class_of(line)
-            reason = self.explain_class(found)
+    def report_no_capacity(self, request_class: RequestClass, entry: QueuedRequest) -> None:
+        """The request class came up, and its class is known to have no room."""
+        if (
+            self.pending.columns.reported_blocker[request_class.number] != Blocker.CAPACITY
+            and request_class not in self.reports
+        ):
+            found = self.state.placement_class_of(request_class)
+            reason = self.explain_placement_class(found)
             if reason is not None:
-                self.tell_cell(line, entry, reason, ROOM, None)
+                self.report(request_class, entry, reason, Blocker.CAPACITY, None)
 
-    def tell_cell(self, line: CellQueue, entry: QueuedRequest, reason: Reason, told: int, own: Reason | None) -> None:
+    def report(
+        self, request_class: RequestClass, entry: QueuedRequest, reason: Reason, blocker: int, own: Reason | None
+    ) -> None:
         """The first is told the new numbers, the others only if the code is another, newcomers in any case. In a strict
-        queue a cell is at the head, and behind another's, in turns: then only the next few are told."""
-        said = self.reason_of(line)
-        self.cells[line] = Told(told, own)
-        self.tell_request(entry.request, reason)
+        queue a request class is at the head, and behind another's, in turns: then only the next few are told."""
+        said = self.reason_of(request_class)
+        self.reports[request_class] = RequestClassReport(blocker, own)
+        self.report_request(entry.request, reason)
         if said is None or said.code is not reason.code:
-            few = said is not None and takes_turns(said, reason)
-            for other in islice(self.state.following(line), NEXT if few else None):
-                self.tell_request(other.request, reason)
+            few = said is not None and is_head_change(said, reason)
+            for other in islice(self.state.following(request_class), NEXT if few else None):
+                self.report_request(other.request, reason)
 
-    def tell_others(self) -> None:
-        """Tell all cells that did not come up, if another thing keeps them now than they were told."""
-        if self.pending.lines:
+    def report_remaining(self) -> None:
+        """Tell all request classes that did not come up, if another thing keeps them now than they were told."""
+        if self.pending.request_classes:
             self.renew()
-            if self.contest.closed:
-                self.tell_behind()
+            if self.tournament.closed:
+                self.report_blocked_by_head()
             if self.pending.loose or self.pending.headroom.keys:
-                self.tell_unlooked(self.unlooked())
-        for request in self.pending.untold:
-            line = self.pending.line_of(request)
-            if line is not None and self.state.still_waits(request):
-                self.tell_newcomer(line, request)
+                self.report_untried(self.untried())
+        for request in self.pending.unreported:
+            request_class = self.pending.request_class_of(request)
+            if request_class is not None and self.state.still_waits(request):
+                self.report_new_request(request_class, request)
 
     def renew(self) -> None:
         """Explain classes anew: at times those that had room and lost it, and all when a node became another."""
@@ -266,143 +276,170 @@ class Telling:
         left = EXPLAINED
         for found in blocked.closed(all_of_them=pending.renews):
             found.stale += blocked.had_room[found.number]
-            if found.stale <= RENEWED or found.reason is None or found.ways or found.combination in self.explained:
+            if found.stale <= RENEWED or found.reason is None or found.flavor_classes or found.key in self.explained:
                 continue
-            lack = self.tried(found.combination.gang)
+            lack = self.try_placement(found.key.gang)
             if lack is not None:
-                self.explain(found.combination.gang, lack)
-                self.tell_some_of(found)
+                self.explain(found.key.gang, lack)
+                self.report_first_few(found)
             if not (left := left - 1):
                 return
         pending.renews = False
 
-    def tell_some_of(self, found: PendingClass) -> None:
-        """The first of the first few cells of a class are told its new reason."""
-        cells = self.pending.cells
-        reason = self.reason_of_class(found)
-        some = (cells.cls == found.number) & (cells.told == ROOM)
-        for cell in some.nonzero()[0][:EXPLAINED].tolist():
-            line = cells.lines[cell]
-            if line is not None and line.reason is None and (entry := self.state.first_waiting(line)) is not None:
+    def report_first_few(self, found: PlacementClass) -> None:
+        """The first of the first few request classes of a class are told its new reason."""
+        columns = self.pending.columns
+        reason = self.reason_of_placement_class(found)
+        some = (columns.placement_class == found.number) & (columns.reported_blocker == Blocker.CAPACITY)
+        for number in some.nonzero()[0][:EXPLAINED].tolist():
+            request_class = columns.request_classes[number]
+            if (
+                request_class is not None
+                and request_class.reason is None
+                and (entry := self.state.first_waiting(request_class)) is not None
+            ):
                 assert reason is not None  # it was explained just now
-                self.tell_cell(line, entry, reason, ROOM, None)
+                self.report(request_class, entry, reason, Blocker.CAPACITY, None)
 
-    def unlooked(self) -> Unlooked:
-        """Return the cells that quota or a count kept from coming up, by what they are to be told."""
-        state, told = self.state, self.pending.cells.told
-        found, is_open = Unlooked([], [], []), state.blocked.open
+    def untried(self) -> UntriedClasses:
+        """Return the request classes that quota or a count kept from coming up, by what they are to be told."""
+        state, reported = self.state, self.pending.columns.reported_blocker
+        found, is_open = UntriedClasses([], [], []), state.blocked.open
         unbounded = not self.pending.headroom.keys
-        for line in self.to_be_told():
-            said = told.item(line.cell)
-            if unbounded or state.is_within_limits(line):
-                if is_open[line.cls]:
+        for request_class in self.classes_to_report():
+            said = reported.item(request_class.number)
+            if unbounded or state.is_within_limits(request_class):
+                if is_open[request_class.placement_class]:
                     continue
-                if said != ROOM:
-                    if not line.strict:
-                        found.closed.append(line)
-                elif state.blocked.had_room[line.cls]:
-                    found.lost.append(line)
-            elif said in (UNTOLD, ROOM):  # quota is said before capacity (rule R25)
-                if not line.strict:
-                    found.short.append(line)
-            elif said == QUOTA and state.within_at_first[line.cell]:
-                found.lost.append(line)
-        found.lost.sort(key=lambda line: (-line.key.priority, line.first().arrival_s))
+                if said != Blocker.CAPACITY:
+                    if not request_class.strict:
+                        found.closed.append(request_class)
+                elif state.blocked.had_room[request_class.placement_class]:
+                    found.lost.append(request_class)
+            elif said in (Blocker.NONE_REPORTED, Blocker.CAPACITY):  # quota is said before capacity (rule R25)
+                if not request_class.strict:
+                    found.short.append(request_class)
+            elif said == Blocker.QUOTA and state.within_at_first[request_class.number]:
+                found.lost.append(request_class)
+        found.lost.sort(key=lambda request_class: (-request_class.key.priority, request_class.first().arrival_s))
         return found
 
-    def to_be_told(self) -> Iterable[CellQueue]:
-        """Return the cells that may have to be told something: all if they are few. Of those that had room, or quota,
-        and lost it, the first few are."""
-        state, cells = self.state, self.pending.cells
+    def classes_to_report(self) -> Iterable[RequestClass]:
+        """Return the request classes that may have to be told something: all if they are few. Of those that had room,
+        or quota, and lost it, the first few are."""
+        state, columns = self.state, self.pending.columns
         if state.is_small:
-            return self.pending.lines.values()
-        count = len(cells)
-        cls, row, told = cells.cls[:count], cells.row[:count], cells.told[:count]
-        within, (open_, had_room) = state.within_limits(cls, row), state.blocked.columns()
-        is_open, live = open_[cls], cls >= 0
-        another = np.where(within, ~is_open & (told != ROOM), (told == UNTOLD) | (told == ROOM)) & live
+            return self.pending.request_classes.values()
+        count = len(columns)
+        placement_class, row, reported = (
+            columns.placement_class[:count],
+            columns.row[:count],
+            columns.reported_blocker[:count],
+        )
+        within, (open_, had_room) = state.within_limits(placement_class, row), state.blocked.columns()
+        is_open, live = open_[placement_class], placement_class >= 0
+        another = (
+            np.where(
+                within,
+                ~is_open & (reported != Blocker.CAPACITY),
+                (reported == Blocker.NONE_REPORTED) | (reported == Blocker.CAPACITY),
+            )
+            & live
+        )
         if self.cluster.tree.stricts:
             another &= ~state.is_strict[row]
         some = another.nonzero()[0].tolist()
         if self.failures < EXPLAINED:
             was_within = np.frombuffer(state.within_at_first, np.bool_)[:count]
-            lost = np.where(within, ~is_open & (told == ROOM) & had_room[cls], was_within & (told == QUOTA)) & live
+            lost = (
+                np.where(
+                    within,
+                    ~is_open & (reported == Blocker.CAPACITY) & had_room[placement_class],
+                    was_within & (reported == Blocker.QUOTA),
+                )
+                & live
+            )
             losing = lost.nonzero()[0]
-            order = np.lexsort((cells.arrival_s[losing], -cells.priority[losing]))
+            order = np.lexsort((columns.arrival_s[losing], -columns.priority[losing]))
             some += losing[order[: 2 * EXPLAINED]].tolist()
-        return [line for cell in some if (line := cells.lines[cell]) is not None]
+        return [request_class for number in some if (request_class := columns.request_classes[number]) is not None]
 
-    def tell_unlooked(self, unlooked: Unlooked) -> None:
-        """Tell cells what keeps them, if they were told something else; and of those that had room, or quota, and
-        lost it to others, the first few the new numbers."""
+    def report_untried(self, untried: UntriedClasses) -> None:
+        """Tell request classes what keeps them, if they were told something else; and of those that had room, or quota,
+        and lost it to others, the first few the new numbers."""
         state = self.state
-        for line in unlooked.short:
-            if line not in self.cells and (entry := state.first_waiting(line)) is not None:
-                self.tell_short(line, entry)
-        for line in unlooked.closed:
-            if line not in self.cells and (entry := state.first_waiting(line)) is not None:
-                self.tell_closed(line, entry, state.class_of(line))
-        for line in unlooked.lost:
+        for request_class in untried.short:
+            if request_class not in self.reports and (entry := state.first_waiting(request_class)) is not None:
+                self.report_short_of_quota(request_class, entry)
+        for request_class in untried.closed:
+            if request_class not in self.reports and (entry := state.first_waiting(request_class)) is not None:
+                self.report_closed(request_class, entry, state.placement_class_of(request_class))
+        for request_class in untried.lost:
             if self.failures >= EXPLAINED:
                 return
-            if line not in self.cells and (entry := state.first_waiting(line)) is not None:
-                self.tell_lost(line, entry, state.class_of(line))
+            if request_class not in self.reports and (entry := state.first_waiting(request_class)) is not None:
+                self.report_lost(request_class, entry, state.placement_class_of(request_class))
 
-    def tell_closed(self, line: CellQueue, entry: QueuedRequest, found: PendingClass) -> None:
-        """The cell's class has no room."""
-        if not found.ways:
-            if (reason := self.explain_class(found)) is not None:
-                self.tell_cell(line, entry, reason, ROOM, None)
+    def report_closed(self, request_class: RequestClass, entry: QueuedRequest, found: PlacementClass) -> None:
+        """The request class's class has no room."""
+        if not found.flavor_classes:
+            if (reason := self.explain_placement_class(found)) is not None:
+                self.report(request_class, entry, reason, Blocker.CAPACITY, None)
             return
-        offers, lacking = self.state.offers(line.key, entry.request), []
+        offers, lacking = self.state.offers(request_class.key, entry.request), []
         for offer in offers:
-            way = self.state.class_of_offer(line, offer) if offer.short is None else None
-            if offer.short is None and (said := None if way is None else self.explain_class(way)) is None:
+            way = self.state.placement_class_of_offer(request_class, offer) if offer.short is None else None
+            if offer.short is None and (said := None if way is None else self.explain_placement_class(way)) is None:
                 return
             if offer.short is None and said is not None:
                 lacking.append(said)
-        reason = self.why_not(line.key, offers, lacking)
-        self.tell_cell(line, entry, reason, ROOM, reason)
+        reason = self.why_not(request_class.key, offers, lacking)
+        self.report(request_class, entry, reason, Blocker.CAPACITY, reason)
 
-    def tell_lost(self, line: CellQueue, entry: QueuedRequest, found: PendingClass) -> None:
-        """The cell had room, or quota, when the cycle began."""
-        if self.pending.cells.told[line.cell] == QUOTA:
+    def report_lost(self, request_class: RequestClass, entry: QueuedRequest, found: PlacementClass) -> None:
+        """The request class had room, or quota, when the cycle began."""
+        if self.pending.columns.reported_blocker[request_class.number] == Blocker.QUOTA:
             self.failures += 1
-            self.tell_short(line, entry)
-        elif not found.ways and line.reason is None:
-            if found.combination not in self.explained and (lack := self.tried(found.combination.gang)) is not None:
-                self.explain(found.combination.gang, lack)
-            if (reason := self.reason_of_class(found)) is not None:
+            self.report_short_of_quota(request_class, entry)
+        elif not found.flavor_classes and request_class.reason is None:
+            if found.key not in self.explained and (lack := self.try_placement(found.key.gang)) is not None:
+                self.explain(found.key.gang, lack)
+            if (reason := self.reason_of_placement_class(found)) is not None:
                 self.failures += 1
-                self.tell_cell(line, entry, reason, ROOM, None)
+                self.report(request_class, entry, reason, Blocker.CAPACITY, None)
 
-    def tell_short(self, line: CellQueue, entry: QueuedRequest) -> None:
-        if (reason := self.short_of_quota(line, entry)) is not None:
-            self.tell_cell(line, entry, reason, QUOTA, reason)
+    def report_short_of_quota(self, request_class: RequestClass, entry: QueuedRequest) -> None:
+        if (reason := self.short_of_quota(request_class, entry)) is not None:
+            self.report(request_class, entry, reason, Blocker.QUOTA, reason)
 
-    def tell_newcomer(self, line: CellQueue, request: Request) -> None:
-        """Tell a newcomer what its cell was told; unless that names the job itself as who holds what is lacking."""
-        reason = self.reason_of(line)
+    def report_new_request(self, request_class: RequestClass, request: Request) -> None:
+        """Tell a newcomer what its request class was told; unless that names the job itself as who holds what is
+        lacking."""
+        reason = self.reason_of(request_class)
         if (
             reason is not None
             and request.slot is None
             and self.cluster.jobs[request.job].attempt
             and reason.names(request.job)
         ):
-            found = self.state.class_of(line)
-            lack = None if found.ways or reason.code is not ReasonCode.NO_ROOM else self.tried(found.combination.gang)
+            found = self.state.placement_class_of(request_class)
+            lack = (
+                None
+                if found.flavor_classes or reason.code is not ReasonCode.NO_ROOM
+                else self.try_placement(found.key.gang)
+            )
             if lack is not None:
-                reason = self.explain(found.combination.gang, lack)
-                self.cells[line] = Told(ROOM)
+                reason = self.explain(found.key.gang, lack)
+                self.reports[request_class] = RequestClassReport(Blocker.CAPACITY)
         if reason is not None:
-            self.tell_request(request, reason)
+            self.report_request(request, reason)
 
     # Behind a head
 
-    def tell_behind(self) -> None:
+    def report_blocked_by_head(self) -> None:
         """Tell all that this cycle's heads hold up."""
-        behind = self.newly_behind()
-        for queue, (head, entry) in self.contest.closed.items():
+        behind = self.newly_blocked()
+        for queue, (head, entry) in self.tournament.closed.items():
             why = self.reason_of(head)
             now = entry.request.job, None if why is None else str(why.code)
             new = behind.get(queue, [])
@@ -410,62 +447,70 @@ class Telling:
             if not (new or near):
                 continue
             reason = no_quota.behind_head(self.cluster, entry.request.job, queue, why)
-            for line in dict.fromkeys((*new, *near)):
-                first = self.state.first_waiting(line)
-                if first is not None and line is not head:
-                    self.tell_cell(line, first, reason, BEHIND, reason)
+            for request_class in dict.fromkeys((*new, *near)):
+                first = self.state.first_waiting(request_class)
+                if first is not None and request_class is not head:
+                    self.report(request_class, first, reason, Blocker.HEAD, reason)
 
-    def newly_behind(self) -> dict[str, list[CellQueue]]:
-        """Return by strict queue the cells that a head holds up from now on."""
-        state, cells = self.state, self.pending.cells
-        some: Iterable[int] = range(len(cells))
+    def newly_blocked(self) -> dict[str, list[RequestClass]]:
+        """Return by strict queue the request classes that a head holds up from now on."""
+        state, columns = self.state, self.pending.columns
+        some: Iterable[int] = range(len(columns))
         if not state.is_small:
-            cls, row = cells.cls[: len(cells)], cells.row[: len(cells)]
-            some = (state.is_strict[row] & (cells.told[: len(cells)] != BEHIND) & (cls >= 0)).nonzero()[0].tolist()
-        found: dict[str, list[CellQueue]] = {}
-        for cell in some:
-            line = cells.lines[cell]
-            if line is None or state.over[cell] or cells.told[cell] == BEHIND:
+            placement_class, row = columns.placement_class[: len(columns)], columns.row[: len(columns)]
+            some = (
+                (
+                    state.is_strict[row]
+                    & (columns.reported_blocker[: len(columns)] != Blocker.HEAD)
+                    & (placement_class >= 0)
+                )
+                .nonzero()[0]
+                .tolist()
+            )
+        found: dict[str, list[RequestClass]] = {}
+        for number in some:
+            request_class = columns.request_classes[number]
+            if request_class is None or state.is_done[number] or columns.reported_blocker[number] == Blocker.HEAD:
                 continue
-            strict = self.cluster.tree.strict_above(line.key.queue)
-            if strict is not None and line.key.kind != Kind.REPLACEMENT:
-                found.setdefault(strict.name, []).append(line)
+            strict = self.cluster.tree.strict_above(request_class.key.queue)
+            if strict is not None and request_class.key.kind != Kind.REPLACEMENT:
+                found.setdefault(strict.name, []).append(request_class)
         return found
 
-    def next_few(self, queue: str, now: Wait) -> list[CellQueue]:
-        """The cells right behind the head that wait for its sake; none if the first of them has heard of it, since the
-        others were told with it."""
-        found: list[CellQueue] = []
-        for _, line in islice(self.contest.left.get(queue, ()), 2 * NEXT):
-            said = self.pending.reason_of(line)
+    def next_few(self, queue: str, now: Wait) -> list[RequestClass]:
+        """The request classes right behind the head that wait for its sake; none if the first of them has heard of it,
+        since the others were told with it."""
+        found: list[RequestClass] = []
+        for _, request_class in islice(self.tournament.left.get(queue, ()), 2 * NEXT):
+            said = self.pending.reason_of(request_class)
             if said is not None and said.code is ReasonCode.BEHIND_HEAD:
                 if not found and wait_of(said) == now:
                     break
-                found.append(line)
+                found.append(request_class)
                 if len(found) == NEXT:
                     break
         return found
 
-    # Telling
+    # ReasonReporter
 
-    def tell_request(self, request: Request, reason: Reason) -> None:
+    def report_request(self, request: Request, reason: Reason) -> None:
         record = self.cluster.jobs[request.job]
         if request.slot is not None:
             reason = explain.of_slots(record, reason, granted=len(self.state.places.get(request.job, ())))
-        self.tell(record, reason)
+        self.report_job(record, reason)
 
-    def tell(self, record: JobRecord, reason: Reason) -> None:
+    def report_job(self, record: JobRecord, reason: Reason) -> None:
         if record.reason != reason:
             self.waits[record.job.id] = reason
 
 
-def is_behind(reason: Reason | None) -> bool:
+def is_blocked_by_head(reason: Reason | None) -> bool:
     return reason is not None and reason.code is ReasonCode.BEHIND_HEAD
 
 
-def takes_turns(said: Reason, reason: Reason) -> bool:
-    """The cell comes to the head, or behind another's: who stands further back in it waits as before."""
-    return is_behind(said) != is_behind(reason) and not ALONE & {said.code, reason.code}
+def is_head_change(said: Reason, reason: Reason) -> bool:
+    """The request class comes to the head, or behind another's: who stands further back in it waits as before."""
+    return is_blocked_by_head(said) != is_blocked_by_head(reason) and not ALONE & {said.code, reason.code}
 
 
 def wait_of(reason: Reason) -> Wait:

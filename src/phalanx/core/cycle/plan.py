@@ -16,18 +16,18 @@ from phalanx.model.plan import Action, Findings, Place, Plan, Start, Wait
 from phalanx.model.reason import NEVER, Reason, ReasonCode
 from phalanx.state.cluster import Cluster
 from phalanx.state.nodes.pod_index import arrival_may_help
-from phalanx.state.pending.cell_queue import KEPT, QUOTA, Request
 from phalanx.state.pending.pending import Deadline
+from phalanx.state.pending.request_class import Blocker, Request
 from phalanx.state.pending.timers import NEVER_S
 
 
 def plan(cycle: Cycle) -> Plan:
     """Return what the cycle decided."""
-    state, preempting, telling = cycle.state, cycle.preempting, cycle.telling
-    waits, parked = telling.waits, cycle.state.parked
-    if gone := preempting.gone():  # what they were told a moment ago is not true any more
-        parked = {request: None for request in parked if request.job not in gone}
-        waits = {job: reason for job, reason in waits.items() if job not in gone}
+    state, preempting, reporter = cycle.state, cycle.preempting, cycle.reporter
+    waits, waiting_for_event = reporter.waits, cycle.state.waiting_for_event
+    if outdated_jobs := preempting.outdated_jobs():  # what they were told a moment ago is not true any more
+        waiting_for_event = {request: None for request in waiting_for_event if request.job not in outdated_jobs}
+        waits = {job: reason for job, reason in waits.items() if job not in outdated_jobs}
     actions: list[Action] = [Place(job, tuple(placements)) for job, placements in state.places.items()]
     actions += cycle.state.starts
     actions += preempting.actions
@@ -35,14 +35,14 @@ def plan(cycle: Cycle) -> Plan:
     findings = Findings(
         version=cycle.pending.version,
         received=tuple(cycle.state.received),
-        parked=tuple(parked),
-        resting=tuple(cycle.state.resting),
-        told=tuple([(line.key, told) for line, told in telling.cells.items()]),
-        explained=tuple(telling.explained.items()),
+        waiting_for_event=tuple(waiting_for_event),
+        waiting_until=tuple(cycle.state.waiting_until),
+        reports=tuple([(request_class.key, report) for request_class, report in reporter.reports.items()]),
+        explained=tuple(reporter.explained.items()),
         failed=tuple(state.failed),
         first=cycle.reserving.first(),
         searched=tuple(preempting.outcomes()),
-        put_off=preempting.put_off,
+        has_postponed=preempting.has_postponed,
     )
     return Plan(tuple(actions), min(wake_times_s(cycle, findings), default=None), findings)
 
@@ -57,46 +57,50 @@ def withdrawals(cycle: Cycle) -> Plan:
 def wake_times_s(cycle: Cycle, findings: Findings) -> Iterator[float]:
     """Yield when to look again though nothing happens, seconds since the epoch."""
     cluster, now_s, placed = cycle.cluster, cycle.now_s, cycle.state.places
-    yield from appointments(cluster, now_s, cycle.state.starts, cycle.state.won)
-    for _, again_s in findings.resting:
+    yield from next_change_times_s(cluster, now_s, cycle.state.starts, cycle.state.granted)
+    for _, again_s in findings.waiting_until:
         if now_s < again_s < NEVER_S:
             yield again_s
     for _, search in findings.searched:
         if now_s < search.again_s < NEVER_S:
             yield search.again_s
     yield from cycle.preempting.wake_s()
-    if cycle.preempting.told and waits_for_quota(cycle):
+    if cycle.preempting.victims and waits_for_quota(cycle):
         yield now_s  # who gives way gives back quota that others wait for
-    if cluster.dependencies.arrays and any(passes_turn(cycle, *each) for each in cycle.telling.waits.items()):
+    if cluster.dependencies.arrays and any(frees_array_slot(cycle, *each) for each in cycle.reporter.waits.items()):
         yield now_s  # whose turn it is then is looked at next
-    if (findings.failed or cycle.pending.failed) and brings_company(cycle):
+    if (findings.failed or cycle.pending.failed) and may_satisfy_affinity(cycle):
         yield now_s  # who waits for such pods is looked at next
     for job, placements in placed.items():
         if cluster.jobs[job].gang.tree is not None and len(cluster.jobs[job].open) > len(placements):
             yield now_s  # where pods are placed now decides where the others may go: these follow next
 
 
-def passes_turn(cycle: Cycle, job: str, reason: Reason) -> bool:
+def frees_array_slot(cycle: Cycle, job: str, reason: Reason) -> bool:
     """Return whether it was the job's turn in its array, and it can do nothing with it."""
     record = cycle.cluster.jobs[job]
     if record.job.array_cap is None or reason.code is ReasonCode.ARRAY_LIMIT or record.phase is not Phase.QUEUED:
         return False
-    if cycle.pending.stands(Request(job)):
+    if cycle.pending.is_in_request_class(Request(job)):
         return reason.code in NEVER
     return job_dependencies.waits_for_turn(record) or cycle.cluster.dependencies.contends(record.job)
 
 
 def waits_for_quota(cycle: Cycle) -> bool:
     """Return whether a request waits for quota."""
-    cells = cycle.pending.cells
-    told = any(told == QUOTA for told, _ in cycle.telling.cells.values())
-    return told or cycle.telling.eased or bool(((cells.told == QUOTA) & (cells.cls >= 0)).any())
+    columns = cycle.pending.columns
+    report = any(report == Blocker.QUOTA for report, _ in cycle.reporter.reports.values())
+    return (
+        report
+        or cycle.reporter.eased
+        or bool(((columns.reported_blocker == Blocker.QUOTA) & (columns.placement_class >= 0)).any())
+    )
 
 
-def brings_company(cycle: Cycle) -> bool:
-    """Return whether pods are placed now that a cell waits to be with, or evenly beside."""
-    classes = [cycle.pending.classes[number] for number in (*cycle.pending.failed, *cycle.state.failed)]
-    heeding = [found.combination.gang for found in classes if found is not None and found.heeds]
+def may_satisfy_affinity(cycle: Cycle) -> bool:
+    """Return whether pods are placed now that a request class waits to be with, or evenly beside."""
+    classes = [cycle.pending.placement_classes[number] for number in (*cycle.pending.failed, *cycle.state.failed)]
+    heeding = [found.key.gang for found in classes if found is not None and found.depends_on_other_pods]
     if not heeding:
         return False
     jobs = [*(start.job for start in cycle.state.starts if start.placements), *cycle.state.places]
@@ -105,18 +109,22 @@ def brings_company(cycle: Cycle) -> bool:
     return bool(kinds) and any(arrival_may_help(shape, kind) for shape in shapes for kind in kinds)
 
 
-def appointments(cluster: Cluster, now_s: float, starts: Sequence[Start], won: Iterable[Request]) -> Iterator[float]:
-    """Yield when something comes to pass by itself, seconds since the epoch, each later than `now_s`. `starts`, `won`:
-    the jobs, and requests, that start now."""
-    if (next_s := cluster.pending.timers.next_s({Deadline(request.job) for request in won} if won else ())) is not None:
+def next_change_times_s(
+    cluster: Cluster, now_s: float, starts: Sequence[Start], granted: Iterable[Request]
+) -> Iterator[float]:
+    """Yield when something comes to pass by itself, seconds since the epoch, each later than `now_s`. `starts`,
+    `granted`: the jobs, and requests, that start now."""
+    if (
+        next_s := cluster.pending.timers.next_s({Deadline(request.job) for request in granted} if granted else ())
+    ) is not None:
         yield next_s
-    if cluster.dependencies.dependents and any(awaited(cluster, each.job) for each in starts):
+    if cluster.dependencies.dependents and any(has_start_dependents(cluster, each.job) for each in starts):
         yield nextafter(now_s, inf)  # who waits for their start is looked at next
     if cluster.reservations:
         yield from advance.boundaries_s(cluster, now_s)[:1]
 
 
-def awaited(cluster: Cluster, job: str) -> bool:
+def has_start_dependents(cluster: Cluster, job: str) -> bool:
     """Return whether anyone waits for the job to start."""
     others = (cluster.jobs[name].job for name in cluster.dependencies.dependents.get(job, ()))
     return any(each.job == job and each.after is DependencyType.START for other in others for each in other.after)
@@ -126,11 +134,11 @@ def is_idle(cluster: Cluster, now_s: float) -> bool:
     """Return whether there is nothing to decide: nothing has happened since the last plan that may let a request start,
     and no timer is due."""
     pending = cluster.pending
-    if cluster.nominated or pending.fresh or pending.changed or (cluster.tree.eased and pending.lines):
+    if cluster.nominated or pending.fresh or pending.changed or (cluster.tree.eased and pending.request_classes):
         return False
     if cluster.columns.pod_index.changed and pending.failed:
         return False
-    if (pending.cells.told == KEPT).any():
+    if (pending.columns.reported_blocker == Blocker.RESERVATION).any():
         return False  # whose room is kept may have it as time passes: the first is expected at another time
     next_s = pending.timers.next_s()
     return (next_s is None or next_s > now_s) and not pending.has_due_search()

@@ -2,7 +2,7 @@
 
 A reservation goes to the first request in order that finds no room (EASY), or to each up to a depth (conservative) as
 long as anybody behind may still start now: else nobody is there whom one more could keep out. So until all are made
-every cell within its limits comes up, whether it may start or not; after that only those that may.
+every request class within its limits comes up, whether it may start or not; after that only those that may.
 Those behind the first reservation then come in the order of their estimates (`BackfillOrder.SHORTEST`, EASY-SJBF),
 equal ones as the contest had them. An estimate says who is tried first; who may start goes by limits.
 How reservations are made and kept is said in `core.backfill.reservation`."""
@@ -20,24 +20,24 @@ from phalanx.lazy import lazy
 from phalanx.model.job import Placement
 from phalanx.model.policy import Backfill, BackfillOrder
 from phalanx.state.classes import Gang
-from phalanx.state.pending.cell_queue import KEPT, CellQueue, Kind, QueuedRequest, Request
+from phalanx.state.pending.request_class import Blocker, Kind, QueuedRequest, Request, RequestClass
 
 
 class Reserving:
     """The backfill reservations of one cycle. `may_reserve`: the next request that finds no room may be given a
-    reservation. `others`: of cells of which some have one, who comes next. `hopeful`: cells that may start something
-    now, as far as was asked; None: all, since others were found to give way."""
+    reservation. `further_requests`: of request classes of which some have one, who comes next. `hopeful`: request
+    classes that may start something now, as far as was asked; None: all, since others were found to give way."""
 
     def __init__(self, state: CycleState) -> None:
         self.state, self.cluster, self.policy = state, state.cluster, state.policy
         self.greedy = self.policy.backfill is Backfill.GREEDY
         self.conservative = self.policy.backfill is Backfill.CONSERVATIVE
-        self.others: dict[CellQueue, Iterator[QueuedRequest]] = {}
+        self.further_requests: dict[RequestClass, Iterator[QueuedRequest]] = {}
         self.reserved: set[Request] = set()
-        self.hopeful: list[CellQueue] | None = None
+        self.hopeful: list[RequestClass] | None = None
         self.foreseen: dict[Gang, bool] = {}
         self.foreseen_at = 0
-        self.by_estimate = self._turned = False
+        self.by_estimate = self._all_reserved = False
 
     @lazy
     def forecast(self) -> BackfillForecast:
@@ -45,14 +45,14 @@ class Reserving:
 
     @lazy
     def may_reserve(self) -> bool:
-        cells, cluster = self.state.pending.cells, self.cluster
+        columns, cluster = self.state.pending.columns, self.cluster
         if self.greedy or (self.conservative and self.policy.backfill_depth <= 0):
             return False
         if "forecast" in self.__dict__ and (not self.forecast.open or self.forecast.ends.anyone_ends()):
             return self.forecast.open
         if cluster.ends.order or cluster.reservations or cluster.leaving:
             return True
-        return bool((np.isfinite(cells.limit_s) & (cells.cls >= 0)).any())
+        return bool((np.isfinite(columns.limit_s) & (columns.placement_class >= 0)).any())
 
     def victims_leave(self) -> bool:
         """Note that victims leave now. Return whether a request that got no reservation before may get one."""
@@ -66,9 +66,11 @@ class Reserving:
         cycle until victims leave."""
         return bytearray(len(self.state.blocked.open))
 
-    def may_get_one(self, line: CellQueue) -> bool:
+    def may_get_one(self, request_class: RequestClass) -> bool:
         """Return whether the next request of the cell that finds no room may be given a reservation."""
-        return self.may_reserve and not ("unforeseen" in self.__dict__ and self.unforeseen[line.cls])
+        return self.may_reserve and not (
+            "unforeseen" in self.__dict__ and self.unforeseen[request_class.placement_class]
+        )
 
     def first(self) -> tuple[Request, float] | None:
         """Return who has the first reservation, and from when."""
@@ -84,14 +86,14 @@ class Reserving:
             return None
         return (self.state.pending.version,) if self.conservative else self.first()
 
-    def is_turned(self) -> bool:
+    def pop_all_reserved(self) -> bool:
         """Return whether all reservations have been made since this was last asked."""
-        turned, self._turned = self._turned, False
-        return turned
+        all_reserved, self._all_reserved = self._all_reserved, False
+        return all_reserved
 
-    def was_denied(self, line: CellQueue) -> bool:
-        """The cell comes up again only so that the next of it is given a reservation too."""
-        return line in self.others
+    def was_denied(self, request_class: RequestClass) -> bool:
+        """The request class comes up again only so that the next of it is given a reservation too."""
+        return request_class in self.further_requests
 
     def granted(self, request: Request, gang: Gang, placements: Sequence[Placement]) -> bool:
         """Count what the request holds from now on. Return whether its start is a backfill, before a reservation."""
@@ -100,32 +102,32 @@ class Reserving:
             self.forecast.grant(request, gang, placements)
         return backfilled
 
-    def hold(self, line: CellQueue, entry: QueuedRequest) -> bool:
+    def try_reserve(self, request_class: RequestClass, entry: QueuedRequest) -> bool:
         """The request cannot start for want of room: whether it is given a reservation."""
         if entry.request in self.reserved:
             return True  # it was tried again, and keeps its reservation
-        if not self.may_reserve or line.key.kind == Kind.GROWTH or not self.state.draft.free:
+        if not self.may_reserve or request_class.key.kind == Kind.GROWTH or not self.state.draft.free:
             return False  # growth has none, nor has anybody where no node was ever known
-        if not self.is_affordable(line, entry):
+        if not self.is_affordable(request_class, entry):
             return False
-        forecast, gang = self.forecast, line.key.gang
+        forecast, gang = self.forecast, request_class.key.gang
         is_possible = "unforeseen" not in self.__dict__ or self.has_room_at_last(gang)
         reserved = is_possible and forecast.hold(entry.request, gang) is not None
         if reserved:
             self.reserved.add(entry.request)
         elif not self.cluster.reservations:
-            self.unforeseen[line.cls] = 1
+            self.unforeseen[request_class.placement_class] = 1
         if not forecast.open or (self.conservative and not self.is_anyone_hopeful()):
             self.may_reserve = False
-            self._turned = True
+            self._all_reserved = True
             self.by_estimate = bool(forecast.reservations) and self.policy.backfill_order is not BackfillOrder.QUEUE
         return reserved
 
-    def would_reserve(self, line: CellQueue, entry: QueuedRequest) -> bool:
+    def would_reserve(self, request_class: RequestClass, entry: QueuedRequest) -> bool:
         """Return whether the request, for which nodes have no capacity, would get a reservation now (rule R8)."""
-        if not self.may_reserve or line.key.kind == Kind.GROWTH or not self.state.draft.free:
+        if not self.may_reserve or request_class.key.kind == Kind.GROWTH or not self.state.draft.free:
             return False
-        gang = line.key.gang
+        gang = request_class.key.gang
         has_room = self.has_room_at_last(gang)
         exact = self.conservative or (gang.simple and len(gang.roles) == 1 and gang.demands[0].unconstrained)
         if not has_room or (exact and not self.cluster.reservations):
@@ -145,45 +147,53 @@ class Reserving:
         return self.foreseen[gang]
 
     def is_anyone_hopeful(self) -> bool:
-        """Return whether some cell may still start beside what is reserved; fewer may as more is reserved. The head of
-        a strict queue needs a reservation in any case, not to hold up others."""
+        """Return whether some request class may still start beside what is reserved; fewer may as more is reserved. The
+        head of a strict queue needs a reservation in any case, not to hold up others."""
         if self.hopeful is None:
-            self.hopeful = list(self.state.pending.lines.values())
-        while self.hopeful and self.is_out(self.hopeful[-1]):
+            self.hopeful = list(self.state.pending.request_classes.values())
+        while self.hopeful and self.cannot_start_now(self.hopeful[-1]):
             self.hopeful.pop()
         return bool(self.hopeful or self.cluster.tree.stricts)
 
-    def is_out(self, line: CellQueue) -> bool:
-        """Return whether the cell cannot start anything in this cycle any more, by counting."""
+    def cannot_start_now(self, request_class: RequestClass) -> bool:
+        """Return whether the request class cannot start anything in this cycle any more, by counting."""
         state = self.state
-        if state.over[line.cell] or line.cell in state.turn:
-            return bool(state.over[line.cell])
-        if not state.blocked.open[line.cls]:
+        if state.is_done[request_class.number] or request_class.number in state.search_classes:
+            return bool(state.is_done[request_class.number])
+        if not state.blocked.open[request_class.placement_class]:
             return True
-        alone = line.key.kind == Kind.JOB and state.class_of(line).single and state.is_whole(line.key)
-        return alone and self.forecast.shuts_out(line.first().request, line.key.gang)
+        alone = (
+            request_class.key.kind == Kind.JOB
+            and state.placement_class_of(request_class).single
+            and state.is_whole(request_class.key)
+        )
+        return alone and self.forecast.shuts_out(request_class.first().request, request_class.key.gang)
 
-    def is_affordable(self, line: CellQueue, entry: QueuedRequest) -> bool:
+    def is_affordable(self, request_class: RequestClass, entry: QueuedRequest) -> bool:
         """Return whether quota allows the request, and nothing but room is lacking."""
-        if line.key.kind == Kind.REPLACEMENT or self.cluster.tree.branches[line.key.queue].unbounded:
+        if request_class.key.kind == Kind.REPLACEMENT or self.cluster.tree.branches[request_class.key.queue].unbounded:
             return True
-        return any(offer.short is None for offer in self.state.offers(line.key, entry.request))
+        return any(offer.short is None for offer in self.state.offers(request_class.key, entry.request))
 
-    def next_of(self, line: CellQueue) -> QueuedRequest | None:
-        """The next of a cell whose first was denied, if it is to have a reservation of its own."""
+    def next_of(self, request_class: RequestClass) -> QueuedRequest | None:
+        """The next of a request class whose first was denied, if it is to have a reservation of its own."""
         if not self.conservative or not self.may_reserve:
             return None
-        others = self.others.get(line)
-        if others is None:
-            others = self.others[line] = iter(line)
+        further = self.further_requests.get(request_class)
+        if further is None:
+            further = self.further_requests[request_class] = iter(request_class)
         still_waits = self.state.still_waits
-        return next((each for each in others if each.request not in self.reserved and still_waits(each.request)), None)
+        return next((each for each in further if each.request not in self.reserved and still_waits(each.request)), None)
 
-    def keeps_out_still(self, line: CellQueue, entry: QueuedRequest) -> bool:
-        """Return whether the cell was told that its room is kept, and is sure to be told the same again."""
+    def is_still_blocked_by_reservation(self, request_class: RequestClass, entry: QueuedRequest) -> bool:
+        """Return whether the request class was told that its room is kept, and is sure to be told the same again."""
         state = self.state
-        if "forecast" not in self.__dict__ or state.pending.cells.told[line.cell] != KEPT or line in state.rest:
+        if (
+            "forecast" not in self.__dict__
+            or state.pending.columns.reported_blocker[request_class.number] != Blocker.RESERVATION
+            or request_class in state.remaining
+        ):
             return False
-        key, told = line.key, line.reason
+        key, reason = request_class.key, request_class.reason
         plain = key.kind == Kind.JOB and key.gang.rigid and self.cluster.tree.branches[key.queue].unbounded
-        return plain and told is not None and self.forecast.keeps_out(entry.request, key.gang, told)
+        return plain and reason is not None and self.forecast.keeps_out(entry.request, key.gang, reason)

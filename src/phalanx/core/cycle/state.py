@@ -1,4 +1,5 @@
-"""What the parts of a cycle share: the state that it decides on, what was decided so far, and what follows for cells.
+"""What the parts of a cycle share: the state that it decides on, what was decided so far, and what follows for request
+classes.
 
 Whoever takes part in a cycle (`core.cycle.candidates`, `core.cycle.reserve`, `core.cycle.messages`) is given this, and
 nothing of each other that they do not ask for by name; `core.cycle.steps` has them all, and is the only one that
@@ -23,11 +24,11 @@ from phalanx.model.job import Placement
 from phalanx.model.plan import Start
 from phalanx.model.policy import Policy
 from phalanx.state.cluster import Cluster, JobRecord, is_incomplete
-from phalanx.state.pending.cell_queue import CellKey, CellQueue, Kind, QueuedRequest, Request
-from phalanx.state.pending.pending import Combination, PendingClass
+from phalanx.state.pending.pending import PlacementClass, PlacementClassKey
+from phalanx.state.pending.request_class import Kind, QueuedRequest, Request, RequestClass, RequestClassKey
 from phalanx.state.queue_tree import Charge
 
-FEW = 64  # cells that are looked at one by one faster than together
+FEW = 64  # request classes that are looked at one by one faster than together
 NO_CHARGE = Charge("", "", "", (), 0)
 NOBODY: Iterator[QueuedRequest] = iter(())
 
@@ -36,17 +37,18 @@ class CycleState:
     """The state of one cycle. `now_s`: seconds since the epoch. `draft` (room) and `ledger` (the queue tree's
     accounts) have what was decided so far laid over the state, with mark and rewind. `without_returns`: the accounts
     without what victims gave back in this cycle. `places`: of started jobs, the
-    pods that are placed now; `won`: all that start. `stopped`: jobs that this cycle preempts whole; `withdrawn`:
-    jobs whose nominations it withdraws. `rest`: of cells
+    pods that are placed now; `granted`: all that start. `stopped`: jobs that this cycle preempts whole; `withdrawn`:
+    jobs whose nominations it withdraws. `remaining`: of request classes
     that were granted something, who comes next.
     `failed`: classes that a trial closed though counting found room. `starts`: queued jobs that start. `received`,
-    `parked`, `resting`: as in `Findings`.
+    `waiting_for_event`, `waiting_until`: as in `Findings`.
 
-    Since it began: `over`: a byte a cell, nothing more of it comes up; `turn`: cells whose turn it is to search for
-    victims; `is_small`: they are few; `within_at_first`: a byte a cell, its limits let it start."""
+    Since it began: `is_done`: a byte a request class, nothing more of it comes up; `search_classes`: request classes
+    whose turn it is to search for victims; `is_small`: they are few; `within_at_first`: a byte a request class, its
+    limits let it start."""
 
-    over: bytearray
-    turn: frozenset[int]
+    is_done: bytearray
+    search_classes: frozenset[int]
     is_small: bool
     within_at_first: bytes | bytearray
 
@@ -56,29 +58,29 @@ class CycleState:
         self.ledger = QuotaLedger(cluster.tree)
         self.without_returns = self.ledger
         self.places: dict[str, list[Placement]] = {}
-        self.won: set[Request] = set()
+        self.granted: set[Request] = set()
         self.grants = 0
         self.stopped: set[str] = set()
         self.withdrawn: dict[str, None] = {}
-        self.rest: dict[CellQueue, Iterator[QueuedRequest]] = {}
+        self.remaining: dict[RequestClass, Iterator[QueuedRequest]] = {}
         self.failed: list[int] = []
         self.starts: list[Start] = []
         self.received: list[Request] = []
-        self.parked: dict[Request, None] = {}
-        self.resting: list[tuple[Request, float]] = []
+        self.waiting_for_event: dict[Request, None] = {}
+        self.waiting_until: list[tuple[Request, float]] = []
 
-    def begin(self, *, turn: frozenset[int]) -> None:
-        """Begin the cycle: all that is pending is in its cell."""
-        cells, lines = self.pending.cells, self.pending.lines
-        self.over, self.turn = bytearray(len(cells)), turn
-        self.is_small = len(lines) <= FEW
+    def begin(self, *, search_classes: frozenset[int]) -> None:
+        """Begin the cycle: all that is pending is in its request class."""
+        columns, request_classes = self.pending.columns, self.pending.request_classes
+        self.is_done, self.search_classes = bytearray(len(columns)), search_classes
+        self.is_small = len(request_classes) <= FEW
         if not self.is_small:
-            self.within_at_first = self.within_limits(cells.cls, cells.row).tobytes()
+            self.within_at_first = self.within_limits(columns.placement_class, columns.row).tobytes()
         elif self.pending.headroom.keys:
             self.pending.cost_columns()
-            self.within_at_first = found = bytearray(len(cells))
-            for line in lines.values():
-                found[line.cell] = self.is_within_limits(line)
+            self.within_at_first = found = bytearray(len(columns))
+            for request_class in request_classes.values():
+                found[request_class.number] = self.is_within_limits(request_class)
 
     def close(self) -> None:
         """The cycle is over. What it laid out for its draft is kept for the next."""
@@ -96,11 +98,11 @@ class CycleState:
 
     @lazy
     def blocked(self) -> Blocked:
-        return Blocked(self.cluster, self.failed, is_small=self.is_small, several=self.several)
+        return Blocked(self.cluster, self.failed, is_small=self.is_small, has_several_arenas=self.has_several_arenas)
 
     @lazy
-    def several(self) -> bool:
-        """Return whether it matters by which cell a queue stands."""
+    def has_several_arenas(self) -> bool:
+        """Return whether it matters by which request class a queue stands."""
         return self.pending.has_several_arenas(self.cluster.tree)
 
     @lazy
@@ -129,47 +131,49 @@ class CycleState:
         """Let everything come up again: pods that this cycle had placed are taken back, so capacity has grown; or a
         reservation may be made that could not be made before."""
         self.__dict__.pop("blocked", None)
-        self.over = bytearray(len(self.over))
+        self.is_done = bytearray(len(self.is_done))
 
     def note_charged(self, charge: Charge) -> None:
         self.pending.headroom.charged(charge, self.without_returns.account)
         self.cluster.tree.note_charged(charge)
 
-    def ledger_for(self, key: CellKey, record: JobRecord) -> QuotaLedger:
+    def ledger_for(self, key: RequestClassKey, record: JobRecord) -> QuotaLedger:
         """Return the accounts that bound such requests: what victims give back counts at once for requests that may
         preempt, and for others in the next cycle (rule R21)."""
-        line = self.pending.lines.get(key)
-        may_preempt = line is not None and line.cell in self.turn and key.kind != Kind.GROWTH
+        request_class = self.pending.request_classes.get(key)
+        may_preempt = (
+            request_class is not None and request_class.number in self.search_classes and key.kind != Kind.GROWTH
+        )
         delay_s = self.cluster.queues[key.queue].preemption.delay_s if may_preempt else 0.0
         if delay_s > 0:
             since_s = record.short_since_s
             may_preempt = since_s is not None and since_s + delay_s <= self.now_s
         return self.ledger if may_preempt else self.without_returns
 
-    # Cells
+    # Request classes
 
-    def within_limits(self, cls: NDArray[np.int32], row: NDArray[np.int32]) -> NDArray[np.bool_]:
+    def within_limits(self, placement_class: NDArray[np.int32], row: NDArray[np.int32]) -> NDArray[np.bool_]:
         """Return whether the headroom of the row has what a request of the class costs at least."""
-        found = np.ones(len(cls), np.bool_)
+        found = np.ones(len(placement_class), np.bool_)
         headroom = self.pending.headroom
         if headroom.keys:
             for cost, left in zip(self.pending.cost_columns(), headroom.of_rows(), strict=True):
-                found &= cost[cls] <= left[row]
+                found &= cost[placement_class] <= left[row]
         return found
 
-    def is_within_limits(self, line: CellQueue) -> bool:
+    def is_within_limits(self, request_class: RequestClass) -> bool:
         if not self.pending.headroom.keys:
             return True
-        return self.pending.headroom.allows(line.row, self.class_of(line).cost)
+        return self.pending.headroom.allows(request_class.row, self.placement_class_of(request_class).cost)
 
-    def class_of(self, line: CellQueue) -> PendingClass:
-        found = self.pending.classes[line.cls]
-        assert found is not None  # it has this cell
+    def placement_class_of(self, request_class: RequestClass) -> PlacementClass:
+        found = self.pending.placement_classes[request_class.placement_class]
+        assert found is not None  # it has this request class
         return found
 
     # What they ask
 
-    def offers(self, key: CellKey, request: Request) -> list[FlavorAssignment]:
+    def offers(self, key: RequestClassKey, request: Request) -> list[FlavorAssignment]:
         """The ways in which it may start, best first. Replacements are within their queue's quota already."""
         if key.kind == Kind.REPLACEMENT:
             return [FlavorAssignment((), key.gang, NO_CHARGE)]
@@ -181,46 +185,48 @@ class CycleState:
             )
         return flavor_assignment.flavor_assignments(self.cluster, self.ledger_for(key, record), key, record.job, given)
 
-    def class_of_offer(self, line: CellQueue, offer: FlavorAssignment) -> PendingClass | None:
-        """The class of the offer's gang; None: no cell is of it."""
-        if offer.gang is line.key.gang and not offer.flavors:
-            return self.class_of(line)
-        number = self.pending.number_of(Combination(offer.gang, counts=line.key.kind == Kind.JOB))
-        return None if number is None else self.pending.classes[number]
+    def placement_class_of_offer(self, request_class: RequestClass, offer: FlavorAssignment) -> PlacementClass | None:
+        """The class of the offer's gang; None: no request class is of it."""
+        if offer.gang is request_class.key.gang and not offer.flavors:
+            return self.placement_class_of(request_class)
+        number = self.pending.placement_class_number(
+            PlacementClassKey(offer.gang, counts=request_class.key.kind == Kind.JOB)
+        )
+        return None if number is None else self.pending.placement_classes[number]
 
-    def is_whole(self, key: CellKey) -> bool:
-        """Return whether the cell's gangs are placed at once, not pod by pod as these open."""
+    def is_whole(self, key: RequestClassKey) -> bool:
+        """Return whether the request class's gangs are placed at once, not pod by pod as these open."""
         return key.kind != Kind.JOB or (queue := self.cluster.queues.get(key.queue)) is None or queue.gang
 
     # Who waits
 
-    def wants_nothing(self, line: CellQueue, entry: QueuedRequest) -> bool:
+    def wants_nothing(self, request_class: RequestClass, entry: QueuedRequest) -> bool:
         """Return whether the job is told to stop; or whether it would grow, and misses pods to its minimum."""
-        job, grows = entry.request.job, line.key.kind == Kind.GROWTH
+        job, grows = entry.request.job, request_class.key.kind == Kind.GROWTH
         return job in self.stopped or (grows and is_incomplete(self.cluster.jobs[job], self.places.get(job, ())))
 
     def still_waits(self, request: Request) -> bool:
         """Return whether the request has not been granted what it asks in this cycle, and its job goes on."""
-        return request not in self.won and request.job not in self.stopped
+        return request not in self.granted and request.job not in self.stopped
 
-    def first_waiting(self, line: CellQueue) -> QueuedRequest | None:
-        """Return the first request of the cell that still waits; None: none does."""
-        if line not in self.rest and not self.stopped:
-            return line.first()
-        return next((entry for entry in line if self.still_waits(entry.request)), None)
+    def first_waiting(self, request_class: RequestClass) -> QueuedRequest | None:
+        """Return the first request of the request class that still waits; None: none does."""
+        if request_class not in self.remaining and not self.stopped:
+            return request_class.first()
+        return next((entry for entry in request_class if self.still_waits(entry.request)), None)
 
-    def next_waiting(self, line: CellQueue) -> QueuedRequest | None:
-        """Return the next request of the cell that still waits, each once; None: there is none left."""
-        return next((entry for entry in self.following(line) if self.still_waits(entry.request)), None)
+    def next_waiting(self, request_class: RequestClass) -> QueuedRequest | None:
+        """Return the next request of the request class that still waits, each once; None: there is none left."""
+        return next((entry for entry in self.following(request_class) if self.still_waits(entry.request)), None)
 
-    def following(self, line: CellQueue) -> Iterator[QueuedRequest]:
+    def following(self, request_class: RequestClass) -> Iterator[QueuedRequest]:
         """Yield who stands behind the first, in order; each is given out once."""
-        rest = self.rest.get(line)
+        rest = self.remaining.get(request_class)
         if rest is None:
-            if len(line) == 1:
+            if len(request_class) == 1:
                 rest = NOBODY
             else:
-                rest = iter(line)
+                rest = iter(request_class)
                 next(rest)  # the first is up already
-            self.rest[line] = rest
+            self.remaining[request_class] = rest
         return rest

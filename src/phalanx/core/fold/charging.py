@@ -25,7 +25,7 @@ from phalanx.model.job import Phase, Placement, Slot, pods_by_role
 from phalanx.model.pod import Amount
 from phalanx.state.cluster import Cluster, JobRecord
 from phalanx.state.limits import SubmittedJobs
-from phalanx.state.pending.cell_queue import Request
+from phalanx.state.pending.request_class import Request
 from phalanx.state.queue_tree import Charge, gang_cost
 
 SLOT = partial(tuple.__new__, Slot)  # as `Slot._make`, without a Python call for each pod
@@ -93,21 +93,21 @@ def nominate(cluster: Cluster, record: JobRecord, placements: Sequence[Placement
     for role, ordinal, node, _ in placements:
         record.nominated[Slot(role, ordinal)] = node
     charge_nodes(cluster, record, placements)
-    cluster.pending.stir()
+    cluster.pending.allow_new_searches()
 
 
 def withdraw_nomination(cluster: Cluster, record: JobRecord, slots: Collection[Slot] | None = None) -> None:
     """The job's nomination is withdrawn; or that of those slots alone."""
     for slot in list(record.nominated if slots is None else slots):
         cluster.release_slot(record, slot, record.nominated.pop(slot))
-        cluster.pending.stir()
+        cluster.pending.allow_new_searches()
     if not record.nominated:
         cluster.nominated.pop(record.job.id, None)
 
 
 def update_usage(cluster: Cluster, record: JobRecord, change: list[int]) -> None:
     """Note that the job holds so many pods more of each role."""
-    changed(cluster, record)
+    note_holdings_changed(cluster, record)
     job, placed = record.job, list(record.placed)
     for role, pods in enumerate(change):
         if pods:
@@ -125,14 +125,14 @@ def mark_leaving(cluster: Cluster, record: JobRecord, slots: Iterable[Slot], gra
     if record.leaving:
         cluster.leaving[record.job.id] = cluster.now_s + (grace_s or 0.0)
     cluster.ends.foreseen = None
-    changed(cluster, record)
+    note_holdings_changed(cluster, record)
 
 
-def changed(cluster: Cluster, record: JobRecord) -> None:
+def note_holdings_changed(cluster: Cluster, record: JobRecord) -> None:
     """Note that what the job holds has changed: for those who look for somebody to give way."""
     if cluster.running_pods is not None:
         cluster.running_pods.touch(record.job.id)
-        cluster.pending.stir()
+        cluster.pending.allow_new_searches()
 
 
 def settle_charge(cluster: Cluster, record: JobRecord) -> None:

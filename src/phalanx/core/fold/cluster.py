@@ -39,7 +39,7 @@ from phalanx.model.pod import bounded_amounts
 from phalanx.model.policy import BackfillOrder, Policy
 from phalanx.state.cluster import Cluster, time_limit_s
 from phalanx.state.history.usage import Price
-from phalanx.state.pending.cell_queue import Request
+from phalanx.state.pending.request_class import Request
 
 
 def node_seen(cluster: Cluster, event: NodeSeen) -> None:

@@ -68,8 +68,8 @@ from phalanx.model.queue import HOUR_S
 from phalanx.model.reason import NEVER, SHORT
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster, JobRecord, grows_partly, is_overcommitted, nominated_in, time_limit_s
-from phalanx.state.pending.cell_queue import Request
 from phalanx.state.pending.pending import Deadline
+from phalanx.state.pending.request_class import Request
 from phalanx.state.pending.timers import NEVER_S
 from phalanx.state.running import LEAVING_S
 
@@ -95,7 +95,7 @@ def fold_plan(cluster: Cluster, plan: Plan) -> None:
     """The plan's actions, and what deciding found out."""
     findings, pending = plan.findings, cluster.pending
     if findings is not None and findings.version == pending.version:
-        for request in findings.parked:
+        for request in findings.waiting_for_event:
             pending.leave(request)  # before the actions, which may be what it waits for
         pending.changed = cluster.tree.eased = False
     for action in plan.actions:
@@ -420,18 +420,18 @@ def fixed_size(record: JobRecord, slots: Iterable[Slot]) -> tuple[int, ...]:
 
 def store_findings(cluster: Cluster, findings: Findings) -> None:
     pending = cluster.pending
-    for request, again_s in findings.resting:
-        pending.rest(request, again_s)
-    for combination, reason in findings.explained:
-        pending.explain(combination, reason)
-    for key, told in findings.told:
-        pending.tell(key, told.told, told.reason)
+    for request, again_s in findings.waiting_until:
+        pending.wait_until(request, again_s)
+    for placement_key, reason in findings.explained:
+        pending.explain(placement_key, reason)
+    for key, report in findings.reports:
+        pending.note_report(key, report.blocker, report.reason)
     for key, search in findings.searched:
         pending.remember(key, search)
     pending.failed.update(dict.fromkeys(findings.failed))
-    pending.untold.clear()
+    pending.unreported.clear()
     pending.reserved = findings.first
-    if findings.put_off:
+    if findings.has_postponed:
         pending.changed = True
     if cluster.dependencies.arrays:
         note_arrays(cluster, findings)
@@ -442,13 +442,13 @@ def note_arrays(cluster: Cluster, findings: Findings) -> None:
     room, or has just started in it, stands in no line and has its turn all the same."""
     relations = cluster.dependencies
     for request in findings.received:
-        if request.job not in cluster.jobs or not cluster.pending.stands(request):
+        if request.job not in cluster.jobs or not cluster.pending.is_in_request_class(request):
             continue
         if job_dependencies.contends(cluster.jobs[request.job]):
             relations.work(cluster.jobs[request.job].job)
         else:
             relations.passed[request.job] = None
-    for request in (*findings.parked, *(request for request, _ in findings.resting)):
+    for request in (*findings.waiting_for_event, *(request for request, _ in findings.waiting_until)):
         record = cluster.jobs[request.job]
         if request.slot is None and record.phase is Phase.QUEUED and not record.nominated:
             relations.rest(record.job)
@@ -462,7 +462,7 @@ def pass_turn(cluster: Cluster, record: JobRecord) -> None:
     """The job waits for something else than its turn. If it stands in a line all the same, it could never start; when
     that may have changed it needs a turn again."""
     pending, name = cluster.pending, record.job.id
-    if pending.stands(Request(name)):
+    if pending.is_in_request_class(Request(name)):
         pending.hopeless[Request(name)] = None
     if not job_dependencies.waits_for_turn(record) and (
         following := job_dependencies.next_of_array(cluster, record.job)

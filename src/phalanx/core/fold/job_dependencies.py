@@ -24,7 +24,7 @@ from phalanx.model.job import Dependency, DependencyType, Job, Outcome, Phase
 from phalanx.model.reason import NEVER, NotEligible, Reason, ReasonCode, format_time
 from phalanx.state.cluster import Cluster, JobRecord
 from phalanx.state.dependencies import JobFamily
-from phalanx.state.pending.cell_queue import Request
+from phalanx.state.pending.request_class import Request
 
 CIRCLE_STEPS = 1000  # a circle of more jobs than that is not recognised: its jobs wait as for any other
 
@@ -62,7 +62,7 @@ def not_eligible(
 def cleared(cluster: Cluster) -> dict[JobFamily, int]:
     """How many jobs of each array were let through by a decision that was not taken in."""
     found: dict[JobFamily, int] = {}
-    for request in cluster.pending.untold:
+    for request in cluster.pending.unreported:
         job = cluster.jobs[request.job].job
         if request.slot is None and job.array_cap is not None and not cluster.dependencies.contends(job):
             found[job.user, job.array] = found.get((job.user, job.array), 0) + 1

@@ -17,7 +17,7 @@ from phalanx.model.node import Device, Node, NodeGroup
 from phalanx.model.plan import ReleaseNodes, RequestNodes
 from phalanx.state.cluster import Cluster, JobRecord
 from phalanx.state.nodes.groups import ComingNode, FailedRequest, has_arrived
-from phalanx.state.pending.cell_queue import ROOM, UNTOLD, Request
+from phalanx.state.pending.request_class import Blocker, Request
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 300.0, 1800.0  # as the Cluster Autoscaler's back-off
 
@@ -105,12 +105,12 @@ def note_failed(cluster: Cluster, group: str, coming: Sequence[ComingNode], text
 def explain_again(cluster: Cluster) -> None:
     """Let the next cycle explain anew all requests without capacity, because their reasons name failed requests."""
     pending = cluster.pending
-    for found in pending.classes:
+    for found in pending.placement_classes:
         if found is not None:
             found.reason = None
-    for line in pending.lines.values():
-        if pending.cells.told[line.cell] == ROOM:
-            pending.cells.told[line.cell], line.reason = UNTOLD, None
+    for request_class in pending.request_classes.values():
+        if pending.columns.reported_blocker[request_class.number] == Blocker.CAPACITY:
+            pending.columns.reported_blocker[request_class.number], request_class.reason = Blocker.NONE_REPORTED, None
     pending.changed = True
 
 

@@ -2,10 +2,10 @@
 
 Rooms, lowest first:
 
-    cell         the cell to which a request belongs
-    rank         the sort key of a pending request in each queue order
-    fair_tree    Slurm's fair-share factor, by its Fair Tree and its classic formula
-    multifactor  Slurm's multifactor priority
+    request_class  the request class to which a request belongs
+    rank           the sort key of a pending request in each queue order
+    fair_tree      Slurm's fair-share factor, by its Fair Tree and its classic formula
+    multifactor    Slurm's multifactor priority
     account_usage  the past usage of accounts, where the least used comes first
-    next_job     the next job of the whole queue tree, by a tournament
+    next_job       the next job of the whole queue tree, by a tournament
 """

@@ -137,50 +137,54 @@ class MultifactorPriority:
             estimate_s=limit_s if job.estimate_s is None else job.estimate_s,
         )
 
-    def of_cells(self, cells: NDArray[np.intp]) -> NDArray[np.float64]:
-        """Return the priority of the first of each cell: the same sum, to the bit, by columns."""
+    def of_request_classes(self, numbers: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Return the priority of the first of each request class: the same sum, to the bit, by columns."""
         pending, factors = self.cluster.pending, self.policy.factors
-        columns = pending.cells
+        columns = pending.columns
         if self.policy.priority_function is not None:
-            firsts = [line.first().request.job for cell in cells.tolist() if (line := columns.lines[cell]) is not None]
+            firsts = [
+                request_class.first().request.job
+                for each in numbers.tolist()
+                if (request_class := columns.request_classes[each]) is not None
+            ]
             return np.array([self.of(self.cluster.jobs[job]) for job in firsts], np.float64)
-        eligible_s = self._eligible_s(cells)
+        eligible_s = self._eligible_s(numbers)
         if factors.max_age_s <= 0:
-            ages = np.ones(len(cells))
+            ages = np.ones(len(numbers))
         else:
             ages = np.clip((self.now_s - eligible_s) / factors.max_age_s, 0.0, 1.0)
-        cls, row = columns.cls[cells], columns.row[cells]
-        known, number = np.unique(cls, return_inverse=True)
-        asked = [self._asked(found.combination.gang) for each in known.tolist() if (found := pending.classes[each])]
+        placement_class, row = columns.placement_class[numbers], columns.row[numbers]
+        known, number = np.unique(placement_class, return_inverse=True)
+        asked = [self._asked(found.key.gang) for each in known.tolist() if (found := pending.placement_classes[each])]
         rows, of_row = np.unique(row, return_inverse=True)
         whose = [pending.headroom.rows[each] for each in rows.tolist()]
         shares = [self._fair_shares.get((each.queue, each.user), 0.0) if factors.fair_share else 0.0 for each in whose]
         most = max(self._qos.values(), default=0.0)
         qos = np.array([fraction(self._qos.get(name, 0.0), most) for name in pending.qos_names()])
-        found = columns.priority[cells] + factors.age * ages
+        found = columns.priority[numbers] + factors.age * ages
         found = found + factors.fair_share * np.array(shares)[of_row]
         sizes = np.array([size for size, _ in asked])[number]
         if factors.size_relative_to_time:
             sizes = sizes * (factors.size_full_time_s / MINUTE_S)
-            sizes = np.minimum(1.0, sizes / np.maximum(1.0, columns.limit_s[cells] / MINUTE_S))
+            sizes = np.minimum(1.0, sizes / np.maximum(1.0, columns.limit_s[numbers] / MINUTE_S))
         found = found + factors.size * (1.0 - sizes if factors.small_first else sizes)
         found = found + factors.queue * np.array([self._factor_of_queue(each.queue) for each in whose])[of_row]
-        found = found + factors.qos * qos[columns.qos[cells]]
+        found = found + factors.qos * qos[columns.qos[numbers]]
         weighted = [
             sum(weight * dict(parts).get(resource, 0.0) for resource, weight in factors.resources) for _, parts in asked
         ]
-        return np.asarray(found + np.array(weighted, np.float64)[number] - columns.nice[cells])
+        return np.asarray(found + np.array(weighted, np.float64)[number] - columns.nice[numbers])
 
-    def _eligible_s(self, cells: NDArray[np.intp]) -> NDArray[np.float64]:
+    def _eligible_s(self, numbers: NDArray[np.intp]) -> NDArray[np.float64]:
         """Return when the first request of each request class could have started (seconds since the epoch)."""
-        columns, jobs = self.cluster.pending.cells, self.cluster.jobs
-        found = columns.eligible_s[cells]
+        columns, jobs = self.cluster.pending.columns, self.cluster.jobs
+        found = columns.eligible_s[numbers]
         for at in np.isnan(found).nonzero()[0].tolist():
-            line = columns.lines[int(cells[at])]
-            assert line is not None  # only live request classes are ranked
-            job = jobs[line.first().request.job].job
+            request_class = columns.request_classes[int(numbers[at])]
+            assert request_class is not None  # only live request classes are ranked
+            job = jobs[request_class.first().request.job].job
             found[at] = max(job.submitted_s, job.begin_s or 0.0)
-        columns.eligible_s[cells] = found
+        columns.eligible_s[numbers] = found
         return found
 
     def fair_share(self, job: Job) -> float:

@@ -33,12 +33,12 @@ from phalanx.core.order.rank import rank
 from phalanx.core.quota import shares
 from phalanx.core.quota.ledger import QuotaLedger, within_guarantee
 from phalanx.model.queue import QueueOrder
-from phalanx.state.pending.cell_queue import CellKey, CellQueue, Kind, QueuedRequest
+from phalanx.state.pending.request_class import Kind, QueuedRequest, RequestClass, RequestClassKey
 from phalanx.state.queue_tree import Branch, Cost, Key, QueueTree
 
-Head: TypeAlias = tuple[CellQueue, QueuedRequest]
+Head: TypeAlias = tuple[RequestClass, QueuedRequest]
 SortKey: TypeAlias = tuple[object, ...]
-Draws: TypeAlias = Iterator[tuple[SortKey, CellQueue]]
+Draws: TypeAlias = Iterator[tuple[SortKey, RequestClass]]
 
 
 class Arena(NamedTuple):
@@ -57,33 +57,33 @@ class QueueCursor:
     """An arena in the contest, or the own jobs of an arena with children or accounts.
 
     `own`: the account whose jobs these are; empty: all own jobs; None: the arena itself.
-    `lines`, `children`: heaps of its request classes and of the cursors below it.
+    `request_classes`, `children`: heaps of its request classes and of the cursors below it.
     `draws`: further request classes, in order; `drawn`: the one of them that contends now.
     `ranked`: the rank of its head in the order of its parent, as last computed."""
 
-    __slots__ = ("branch", "children", "drawn", "draws", "lines", "own", "parent", "ranked")
+    __slots__ = ("branch", "children", "drawn", "draws", "own", "parent", "ranked", "request_classes")
 
     def __init__(self, branch: Branch, parent: QueueCursor | None, *, own: str | None = None) -> None:
         self.branch, self.parent, self.own = branch, parent, own
-        self.lines: list[tuple[SortKey, CellQueue, QueuedRequest]] = []
+        self.request_classes: list[tuple[SortKey, RequestClass, QueuedRequest]] = []
         self.children: list[tuple[SortKey, str, QueueCursor]] = []
         self.draws = NOBODY
-        self.drawn: CellQueue | None = None
+        self.drawn: RequestClass | None = None
         self.ranked: SortKey = ()
 
     def last(self) -> QueueCursor:
         """Return the cursor, this one or one below, whose first request class has the head."""
-        runner = self
-        while runner.children:
-            runner = runner.children[0][-1]
-        return runner
+        cursor = self
+        while cursor.children:
+            cursor = cursor.children[0][-1]
+        return cursor
 
 
 class Tournament:
     """The tournament of one cycle.
 
     `priority_of`: returns the priority of a request in MULTIFACTOR order.
-    `may_come_up`: returns whether a request class may still be tried.
+    `may_be_tried`: returns whether a request class may still be tried.
     `first_of`: returns the request that contends for a request class.
     `usage`: the past usage, for USAGE order."""
 
@@ -92,14 +92,14 @@ class Tournament:
         tree: QueueTree,
         ledger: QuotaLedger,
         priority_of: Callable[[QueuedRequest], float],
-        may_come_up: Callable[[CellQueue], bool],
-        first_of: Callable[[CellQueue], QueuedRequest | None],
+        may_be_tried: Callable[[RequestClass], bool],
+        first_of: Callable[[RequestClass], QueuedRequest | None],
         usage: AccountUsage,
     ) -> None:
         self.tree, self.ledger, self.usage = tree, ledger, usage
-        self.priority_of, self.may_come_up, self.first_of = priority_of, may_come_up, first_of
+        self.priority_of, self.may_be_tried, self.first_of = priority_of, may_be_tried, first_of
         self.by_estimate = False
-        self.fresh: CellQueue | None = None  # the last drawn request class, until its result is known
+        self.fresh: RequestClass | None = None  # the last drawn request class, until its result is known
         self.out_of_turn = False  # the head that is tried now is not the best of all
         self.closed: dict[str, Head] = {}  # strict queue -> its head that cannot start
         self.left: dict[str, Draws] = {}  # strict queue -> its request classes behind that head
@@ -109,8 +109,8 @@ class Tournament:
         self.urgent = QueueCursor(self.tree.root, None)  # replacements
         self.root = QueueCursor(self.tree.root, None)
         self.at = self.root  # the cursor of the head that is tried now
-        self.runners: dict[str, QueueCursor] = {self.tree.root.name: self.root}
-        self.owns: dict[Arena, QueueCursor] = {}
+        self.cursor_by_queue: dict[str, QueueCursor] = {self.tree.root.name: self.root}
+        self.own_cursors: dict[Arena, QueueCursor] = {}
 
     def is_closed(self, branch: Branch) -> bool:
         """Return whether a strict queue on the path has left the contest."""
@@ -119,10 +119,12 @@ class Tournament:
     def leaf(self, key: Arena) -> QueueCursor:
         """Return the cursor with the request classes of an arena's own jobs, or of one account in it."""
         arena = self.tree.branches[key.queue]
-        runner = self.runners.get(arena.name) or self.runner(arena)
+        cursor = self.cursor_by_queue.get(arena.name) or self.runner(arena)
         if not arena.split and arena.order is not QueueOrder.USAGE:
-            return runner
-        return self.owns.get(key) or self.owns.setdefault(key, QueueCursor(arena, runner, own=key.account))
+            return cursor
+        return self.own_cursors.get(key) or self.own_cursors.setdefault(
+            key, QueueCursor(arena, cursor, own=key.account)
+        )
 
     def draw_from(self, arena: Arena | None, draws: Draws) -> None:
         """Let these request classes contend, one after the other. `arena`: None for replacements. Call `begin` when all
@@ -134,166 +136,176 @@ class Tournament:
 
     def runner(self, arena: Branch) -> QueueCursor:
         missing = []
-        while (runner := self.runners.get(arena.name)) is None:
+        while (cursor := self.cursor_by_queue.get(arena.name)) is None:
             missing.append(arena)
             assert arena.parent is not None  # the root has a runner
             arena = arena.parent.arena
         for each in reversed(missing):
-            runner = self.runners[each.name] = QueueCursor(each, runner)
-        return runner
+            cursor = self.cursor_by_queue[each.name] = QueueCursor(each, cursor)
+        return cursor
 
     def begin(self) -> None:
         """Rank every cursor by its best request class that may be tried, the deepest cursors first."""
-        for runner in (self.urgent, *self.owns.values(), *reversed(self.runners.values())):  # made parents first
-            self.thin(runner)
-            heapify(runner.children)
-            if runner.parent is not None and (runner.lines or runner.children):
-                runner.parent.children.append(self.ranking(runner))
+        for cursor in (
+            self.urgent,
+            *self.own_cursors.values(),
+            *reversed(self.cursor_by_queue.values()),
+        ):  # made parents first
+            self.advance_cursor(cursor)
+            heapify(cursor.children)
+            if cursor.parent is not None and (cursor.request_classes or cursor.children):
+                cursor.parent.children.append(self.ranking(cursor))
 
     def renew(self) -> None:
         """Rank all cursors again, because fewer request classes may be tried."""
         self.out_of_turn = False
-        for runner in self.runners.values():
-            runner.children.clear()
+        for cursor in self.cursor_by_queue.values():
+            cursor.children.clear()
         self.begin()
 
     def head(self) -> Head | None:
-        """Return the best request. Before the next call, report the result of this one with `won` or `lost`."""
-        runner = self.urgent if self.urgent.lines else self.root
-        self.at = runner = runner.last() if runner.children else runner
-        return runner.lines[0][1:] if runner.lines else None
+        """Return the best request. Before the next call, report the result of this one with `accept_head` or
+        `reject_head`."""
+        cursor = self.urgent if self.urgent.request_classes else self.root
+        self.at = cursor = cursor.last() if cursor.children else cursor
+        return cursor.request_classes[0][1:] if cursor.request_classes else None
 
     def cursors(self) -> list[QueueCursor]:
         """Return the cursors with request classes of their own."""
-        return [each for each in (*self.runners.values(), *self.owns.values()) if each.lines]
+        return [each for each in (*self.cursor_by_queue.values(), *self.own_cursors.values()) if each.request_classes]
 
-    def head_of(self, runner: QueueCursor) -> Head:
+    def head_of(self, cursor: QueueCursor) -> Head:
         """Return the best request of one cursor, to be tried out of turn. Call `renew` before the next `head`."""
-        self.at, self.out_of_turn = runner, True
-        return runner.lines[0][1:]
+        self.at, self.out_of_turn = cursor, True
+        return cursor.request_classes[0][1:]
 
-    def won(self, following: QueuedRequest | None) -> None:
+    def accept_head(self, following: QueuedRequest | None) -> None:
         """Report that the head has started. `following`: the next request of its request class."""
-        runner, self.fresh = self.at, None
+        cursor, self.fresh = self.at, None
         if following is None:
-            _, line, _ = heappop(runner.lines)
+            _, request_class, _ = heappop(cursor.request_classes)
         else:
-            line = runner.lines[0][1]
-            heapreplace(runner.lines, (self.rank(runner.branch, line.key, following), line, following))
-        if line is runner.drawn:
-            runner.drawn = None
-        self.rerank(runner)
+            request_class = cursor.request_classes[0][1]
+            heapreplace(
+                cursor.request_classes,
+                (self.rank(cursor.branch, request_class.key, following), request_class, following),
+            )
+        if request_class is cursor.drawn:
+            cursor.drawn = None
+        self.rerank(cursor)
 
-    def lost(self, *, holds_up: bool = True) -> None:
+    def reject_head(self, *, holds_up: bool = True) -> None:
         """Report that the head, and so its request class, cannot start. `holds_up`: it may start later, so the jobs
         behind it in a strict queue wait, unless it only grows a job."""
-        runner, self.fresh = self.at, None
-        _, line, entry = heappop(runner.lines)
-        strict = self.tree.strict_above(runner.branch.name) if holds_up and line.strict else None
-        if strict is not None and line.key.kind != Kind.GROWTH and runner is not self.urgent:
-            lines = nsmallest(MOST_LEFT, runner.lines)
-            self.left[strict.name] = chain([(ranked, line) for ranked, line, _ in lines], runner.draws)
-            runner = self.close(self.runners[strict.name], (line, entry))
-        elif line is runner.drawn:
-            runner.drawn = None
-        self.rerank(runner)
+        cursor, self.fresh = self.at, None
+        _, request_class, entry = heappop(cursor.request_classes)
+        strict = self.tree.strict_above(cursor.branch.name) if holds_up and request_class.strict else None
+        if strict is not None and request_class.key.kind != Kind.GROWTH and cursor is not self.urgent:
+            request_classes = nsmallest(MOST_LEFT, cursor.request_classes)
+            self.left[strict.name] = chain(
+                [(ranked, request_class) for ranked, request_class, _ in request_classes], cursor.draws
+            )
+            cursor = self.close(self.cursor_by_queue[strict.name], (request_class, entry))
+        elif request_class is cursor.drawn:
+            cursor.drawn = None
+        self.rerank(cursor)
 
-    def close(self, runner: QueueCursor, head: Head) -> QueueCursor:
+    def close(self, cursor: QueueCursor, head: Head) -> QueueCursor:
         """Close the cursor: all its requests, and those below it, wait behind the head."""
-        self.closed[runner.branch.name] = head
-        left = [runner]
+        self.closed[cursor.branch.name] = head
+        left = [cursor]
         while left:
             each = left.pop()
             left += [child for _, _, child in each.children]
-            each.lines, each.children, each.draws, each.drawn = [], [], NOBODY, None
-        return runner
+            each.request_classes, each.children, each.draws, each.drawn = [], [], NOBODY, None
+        return cursor
 
-    def rerank(self, runner: QueueCursor) -> None:
+    def rerank(self, cursor: QueueCursor) -> None:
         """Rank the runner and the runners above it again, because its head or its charge changed. Each of them is the
         first child of the one above."""
-        self.thin(runner)
-        while runner.parent is not None and not self.out_of_turn:
-            if runner.lines or runner.children:
-                heapreplace(runner.parent.children, self.ranking(runner))
+        self.advance_cursor(cursor)
+        while cursor.parent is not None and not self.out_of_turn:
+            if cursor.request_classes or cursor.children:
+                heapreplace(cursor.parent.children, self.ranking(cursor))
             else:
-                heappop(runner.parent.children)
-            runner = runner.parent
+                heappop(cursor.parent.children)
+            cursor = cursor.parent
 
-    def thin(self, runner: QueueCursor) -> None:
+    def advance_cursor(self, cursor: QueueCursor) -> None:
         """Drop request classes that may not be tried from the top of the runner, and draw the next one."""
         while True:
-            if runner.drawn is None:
-                for ranked, line in runner.draws:
-                    if self.may_come_up(line) and (first := self.first_of(line)) is not None:
-                        runner.drawn = self.fresh = line
-                        heappush(runner.lines, (ranked, line, first))
+            if cursor.drawn is None:
+                for ranked, request_class in cursor.draws:
+                    if self.may_be_tried(request_class) and (first := self.first_of(request_class)) is not None:
+                        cursor.drawn = self.fresh = request_class
+                        heappush(cursor.request_classes, (ranked, request_class, first))
                         break
-            if not runner.lines:
+            if not cursor.request_classes:
                 return
-            best = runner.lines[0][1]
-            if best is self.fresh or self.may_come_up(best):
+            best = cursor.request_classes[0][1]
+            if best is self.fresh or self.may_be_tried(best):
                 return
-            heappop(runner.lines)
-            if best is runner.drawn:
-                runner.drawn = None
+            heappop(cursor.request_classes)
+            if best is cursor.drawn:
+                cursor.drawn = None
 
-    def ranking(self, runner: QueueCursor) -> tuple[SortKey, str, QueueCursor]:
-        return self.standing(runner), runner.branch.name, runner  # no two are equal: ranks end with a tie
+    def ranking(self, cursor: QueueCursor) -> tuple[SortKey, str, QueueCursor]:
+        return self.standing(cursor), cursor.branch.name, cursor  # no two are equal: ranks end with a tie
 
-    def standing(self, runner: QueueCursor) -> SortKey:
+    def standing(self, cursor: QueueCursor) -> SortKey:
         """Return the key by which the parent compares its children; lower is sooner."""
-        assert runner.parent is not None
-        parent, (_, line, entry) = runner.parent.branch, runner.last().lines[0]
-        key = line.key
-        if parent.order is runner.branch.order:  # the rank within the branch is also the rank in its parent
-            ranked = runner.children[0][-1].ranked if runner.children else runner.lines[0][0]
+        assert cursor.parent is not None
+        parent, (_, request_class, entry) = cursor.parent.branch, cursor.last().request_classes[0]
+        key = request_class.key
+        if parent.order is cursor.branch.order:  # the rank within the branch is also the rank in its parent
+            ranked = cursor.children[0][-1].ranked if cursor.children else cursor.request_classes[0][0]
         else:
             ranked = self.rank(parent, key, entry)
-        runner.ranked = ranked
+        cursor.ranked = ranked
         if self.by_estimate:
             return ranked
         if parent.order is QueueOrder.FILL:
-            return -self.seen(runner, key.priority), self.fill(runner), ranked
+            return -self.seen(cursor, key.priority), self.fill(cursor), ranked
         if parent.order in (QueueOrder.FAIR, QueueOrder.TIERED):
-            priority = runner.branch.queue.priority if runner.branch.queue is not None and runner.own is None else 0
-            share = self.share(runner, cost_of(key))
+            priority = cursor.branch.queue.priority if cursor.branch.queue is not None and cursor.own is None else 0
+            share = self.share(cursor, cost_of(key))
             if parent.order is QueueOrder.TIERED:
                 return share > shares.NOTHING, -priority, share, ranked
             return share, -priority, ranked
         if parent.order is QueueOrder.USAGE:
-            ranked = (self.used(runner), *ranked)
+            ranked = (self.used(cursor), *ranked)
         if not parent.contested:
             return ranked
-        return self.borrows(runner, parent.contested, cost_of(key)), ranked
+        return self.borrows(cursor, parent.contested, cost_of(key)), ranked
 
-    def used(self, runner: QueueCursor) -> float:
-        if runner.own is None or runner.branch.queue is None:
-            return self.usage.of_queue(runner.branch)
-        return self.usage.of_account(runner.branch.queue, runner.own)
+    def used(self, cursor: QueueCursor) -> float:
+        if cursor.own is None or cursor.branch.queue is None:
+            return self.usage.of_queue(cursor.branch)
+        return self.usage.of_account(cursor.branch.queue, cursor.own)
 
-    def share(self, runner: QueueCursor, extra: Cost) -> shares.DominantShare:
-        branch = runner.branch
-        if runner.own is not None:
+    def share(self, cursor: QueueCursor, extra: Cost) -> shares.DominantShare:
+        branch = cursor.branch
+        if cursor.own is not None:
             return shares.own_share(branch, self.ledger.account(branch).own, self.tree.pool, extra)
         return self.ledger.share(branch, extra)
 
-    def seen(self, runner: QueueCursor, priority: int) -> int:
-        if runner.own is not None:
+    def seen(self, cursor: QueueCursor, priority: int) -> int:
+        if cursor.own is not None:
             return priority
-        return seen_priority(runner.last().branch, runner.branch, priority)
+        return seen_priority(cursor.last().branch, cursor.branch, priority)
 
-    def fill(self, runner: QueueCursor) -> float:
-        account, own = self.ledger.account(runner.branch), runner.own is not None
-        return shares.fill(runner.branch, account.own if own else account.total, self.tree.pool, own=own)
+    def fill(self, cursor: QueueCursor) -> float:
+        account, own = self.ledger.account(cursor.branch), cursor.own is not None
+        return shares.fill(cursor.branch, account.own if own else account.total, self.tree.pool, own=own)
 
-    def borrows(self, runner: QueueCursor, contested: set[Key], extra: Cost) -> bool:
+    def borrows(self, cursor: QueueCursor, contested: set[Key], extra: Cost) -> bool:
         """Return whether the head would borrow. The own jobs of an inner queue have only the part of its guarantee that
         its children leave."""
-        if runner.own is not None:
+        if cursor.own is not None:
             return any(key in contested for key, _ in extra)
-        return not within_guarantee(self.ledger, runner.branch, contested, extra)
+        return not within_guarantee(self.ledger, cursor.branch, contested, extra)
 
-    def rank(self, branch: Branch, key: CellKey, entry: QueuedRequest) -> SortKey:
+    def rank(self, branch: Branch, key: RequestClassKey, entry: QueuedRequest) -> SortKey:
         factors = self.priority_of(entry) if branch.order is QueueOrder.MULTIFACTOR else None
         ranked = rank(key, entry, branch.order, factors)
         return (estimate(key), *ranked) if self.by_estimate else ranked
@@ -310,13 +322,13 @@ def seen_priority(queue: Branch, child: Branch, priority: int) -> int:
     return priority
 
 
-def estimate(key: CellKey) -> float:
+def estimate(key: RequestClassKey) -> float:
     """Return the expected run time of its jobs (seconds): the estimate, else the limit, else infinity."""
     terms = key.terms
     expected_s = terms.limit_s if terms.estimate_s is None else terms.estimate_s
     return inf if expected_s is None else expected_s
 
 
-def cost_of(key: CellKey) -> Cost:
+def cost_of(key: RequestClassKey) -> Cost:
     """Return the request of the first request of the class, without flavors."""
     return key.gang.due()

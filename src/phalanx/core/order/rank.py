@@ -15,14 +15,14 @@ job's first."""
 from __future__ import annotations
 
 from phalanx.model.queue import QueueOrder
-from phalanx.state.pending.cell_queue import CellKey, Kind, QueuedRequest, Rank
+from phalanx.state.pending.request_class import Kind, QueuedRequest, Rank, RequestClassKey
 
 
 def rank(
-    key: CellKey, entry: QueuedRequest, order: QueueOrder = QueueOrder.PRIORITY, priority: float | None = None
+    key: RequestClassKey, entry: QueuedRequest, order: QueueOrder = QueueOrder.PRIORITY, priority: float | None = None
 ) -> Rank:
-    """Return the rank of a cell's request among those of all cells: lower is sooner. Replacements go by priority in any
-    order (rule R5). `priority`: what the factors come to, where they decide."""
+    """Return the rank of a request class's request among those of all request classes: lower is sooner. Replacements go
+    by priority in any order (rule R5). `priority`: what the factors come to, where they decide."""
     if key.kind == Kind.REPLACEMENT:
         first = -float(key.priority)
     elif order is QueueOrder.FIFO:

@@ -87,7 +87,7 @@ def look_at_failed(cluster: Cluster) -> None:
     """Note of which failed classes' demands a row that gained something holds a pod."""
     pending, columns = cluster.pending, cluster.columns
     known = pending.capacity
-    classes = [found for number in pending.failed if (found := pending.classes[number]) is not None]
+    classes = [found for number in pending.failed if (found := pending.placement_classes[number]) is not None]
     if classes and pending.grown:
         rows = np.fromiter(pending.grown, np.intp, len(pending.grown))
         numbers = np.array(sorted({demand for found in classes for demand, _ in found.demands}), np.intp)

@@ -53,7 +53,7 @@ class VictimCandidates:
 
     `going`: those that are evicted, in the order in which they were found, with the rule that allows it.
     `above`: so many candidates are single pods.
-    `told`: jobs that this cycle preempts whole, or the slots that it told to go.
+    `evicted_slots`: job -> the slots that this cycle has evicted already; empty: the job is preempted whole.
     `excluded`: jobs that are not candidates."""
 
     def __init__(self, context: PreemptionContext, rights: PreemptionPolicy, excluded: Collection[str] = ()) -> None:
@@ -64,14 +64,14 @@ class VictimCandidates:
             context.running_pods,
         )
         self.rights = rights
-        self.placed, self.told = context.placed, context.told
+        self.placed, self.evicted_slots = context.placed, context.victims
         self.going: dict[int, PreemptionRule] = {}
         self._aside: dict[bool, dict[str, Counter[Key]]] = {True: {}, False: {}}  # see `_judged`
         self._lost: dict[str, Counter[Key]] = {}  # queue -> what it was charged with for those that are evicted
         self._spared: dict[tuple[int, int], int] = {}  # (job number, role) -> pods of it that go alone
         self._spared_slots: set[tuple[int, Slot]] = set()
         self._slots: dict[int, list[Slot]] = {}  # entry -> its slots, the highest ordinal first
-        self._lay_out((*(job for job, slots in self.told.items() if not slots), *excluded))
+        self._lay_out((*(job for job, slots in self.evicted_slots.items() if not slots), *excluded))
         self._name_pods()
         self._free_leaving(context)
 
@@ -116,9 +116,9 @@ class VictimCandidates:
         above the minimum."""
         residents, entry, rows = self.running_pods, self.running_pods.entry, self.cluster.columns.row_of
         pods, spare = entry("pods"), entry("spare")
-        if any(self.told.values()):
+        if any(self.evicted_slots.values()):
             pods, spare = pods.copy(), spare.copy()
-        for job, slots in self.told.items():
+        for job, slots in self.evicted_slots.items():
             for slot in slots:
                 row = rows[self.cluster.jobs[job].placements[slot]]
                 here = (entry("job") == residents.number_of[job]) & (entry("row") == row) & (entry("role") == slot.role)
@@ -139,7 +139,7 @@ class VictimCandidates:
         """Return what the candidate holds pod by pod, with the devices of each."""
         record, number = self.record(candidate), int(self.field.job[candidate])
         if self.is_gang(candidate):
-            kept = record.placements.keys() - record.leaving - {*self.told.get(record.job.id, ())}
+            kept = record.placements.keys() - record.leaving - {*self.evicted_slots.get(record.job.id, ())}
             slots = sorted(slot for slot in kept if (number, slot) not in self._spared_slots)
         else:
             slots = [self.slot_of(candidate)]
@@ -218,7 +218,7 @@ class VictimCandidates:
             record, role = self.record(candidate), int(self.running_pods.entry("role")[entry])
             node = self.cluster.columns.names[int(self.running_pods.entry("row")[entry])]
             here = (slot for slot, name in record.placements.items() if name == node and slot.role == role)
-            going = record.leaving.union(self.told.get(record.job.id, ()))
+            going = record.leaving.union(self.evicted_slots.get(record.job.id, ()))
             self._slots[entry] = sorted((slot for slot in here if slot not in going), reverse=True)
         return self._slots[entry][int(self._nth[candidate])]
 
@@ -258,7 +258,7 @@ class VictimCandidates:
         """Return what the gang's queue is charged with for it, with what this cycle has granted it, and without what
         this cycle has told to go."""
         record = self.record(candidate)
-        granted, told = self.ledger.of_jobs.get(record.job.id), self.told.get(record.job.id)
+        granted, told = self.ledger.of_jobs.get(record.job.id), self.evicted_slots.get(record.job.id)
         if record.charge is None or not (granted or told):
             return record.charge
         cost = Counter(dict(record.charge.cost))
@@ -327,7 +327,7 @@ class VictimCandidates:
 
     def _can_spare(self, candidate: int) -> bool:
         role, record = self.slot_of(candidate).role, self.record(candidate)
-        told = sum(slot.role == role for slot in self.told.get(record.job.id, ()))
+        told = sum(slot.role == role for slot in self.evicted_slots.get(record.job.id, ()))
         return told + self._spared.get((int(self.field.job[candidate]), role), 0) < spare_pods(record)[role]
 
     def _spare(self, candidate: int, pods: int) -> None:

@@ -60,7 +60,9 @@ def find_moves(context: PreemptionContext, job: Job, offer: FlavorAssignment) ->
     """Return whom to move so that the job starts; None if there is no way. Draft and ledger are as before
     afterwards."""
     # Who has devices by name is spared: in the book a slot's devices are of its place or of its promise, not of both.
-    spared = {name for name in context.running_pods.number_of if context.cluster.jobs[name].devices} | {*context.told}
+    spared = {name for name in context.running_pods.number_of if context.cluster.jobs[name].devices} | {
+        *context.victims
+    }
     for _ in range(ATTEMPTS):
         drafted, entered = context.draft.mark(), context.ledger.mark()
         try:

@@ -30,7 +30,7 @@ class PreemptionContext:
     `running_pods`: the running pods as of the state.
     `leaving`: (node, demand, device names) of each pod that was told to go in this cycle, which `running_pods` does not
         show yet.
-    `told`: the jobs of these pods -> the slots that each gives up; empty: it is preempted whole.
+    `victims`: the jobs of these pods -> the slots that each gives up; empty: it is preempted whole.
     `placed`: job -> the pods that this cycle has placed for it, which `running_pods` does not show yet.
     `spent`: queue -> how many of its jobs this cycle has preempted whole.
     `place`: places a gang on the draft, beside the reservations that it must not delay; `is_guarded`: there are any.
@@ -42,7 +42,7 @@ class PreemptionContext:
     running_pods: RunningPods
     now_s: float
     leaving: list[tuple[str, Demand, tuple[str, ...]]] = field(default_factory=list)
-    told: dict[str, tuple[Slot, ...]] = field(default_factory=dict)
+    victims: dict[str, tuple[Slot, ...]] = field(default_factory=dict)
     placed: dict[str, list[Placement]] = field(default_factory=dict)
     spent: dict[str, int] = field(default_factory=dict)
     place: Placer = place_anywhere

@@ -20,7 +20,7 @@ from phalanx.core.backfill.shadow_time import held_by_job, held_by_placements, h
 from phalanx.core.preemption import consolidation
 from phalanx.core.preemption.candidates import Victim
 from phalanx.core.preemption.context import PreemptionContext
-from phalanx.core.preemption.policy import ByRight, PreemptionPolicy, in_turn, queue_preemption
+from phalanx.core.preemption.policy import GuaranteeOnlyPolicy, PreemptionPolicy, in_turn, queue_preemption
 from phalanx.core.preemption.search import (
     PreemptionPlan,
     at_once_if_there_is_room,
@@ -30,7 +30,7 @@ from phalanx.core.preemption.search import (
 from phalanx.core.quota.flavor_assignment import FlavorAssignment
 from phalanx.model.job import Slot
 from phalanx.state.cluster import Cluster, JobRecord
-from phalanx.state.pending.cell_queue import Request
+from phalanx.state.pending.request_class import Request
 from phalanx.state.queue_tree import Charge, Cost
 
 
@@ -72,7 +72,7 @@ class ReservationGuard:
         context = self.beside(context)
         with advance.without_closed_nodes(context.draft, cluster, job, context.now_s):
             for offer in offers:
-                if rights is ByRight and not ByRight(context, job, offer.charge.cost).due():
+                if rights is GuaranteeOnlyPolicy and not GuaranteeOnlyPolicy(context, job, offer.charge.cost).due():
                     continue
                 if self.lifted and (free := find_without_victims(context, job, offer)) is not None:
                     return at_once_if_there_is_room(context, free)

@@ -101,7 +101,7 @@ def nomination_state(cluster: Cluster, record: JobRecord, now_s: float, others: 
             return NominationState.KEPT
         return (
             NominationState.BROKEN
-            if any(is_astray(cluster, record, *each) for each in record.nominated.items())
+            if any(lacks_required_neighbor(cluster, record, *each) for each in record.nominated.items())
             else NominationState.FREE
         )
     return NominationState.KEPT if leave_enough(cluster, short, others) else NominationState.BROKEN
@@ -155,7 +155,7 @@ def makes_uneven(demand: Demand, other: Demand) -> bool:
     return kind is not None and any(selector_matches(selector, (shape.namespace,), kind) for selector in spread)
 
 
-def is_astray(cluster: Cluster, record: JobRecord, slot: Slot, node: str) -> bool:
+def lacks_required_neighbor(cluster: Cluster, record: JobRecord, slot: Slot, node: str) -> bool:
     """Return whether pods that the slot must be near run elsewhere, and none beside it. (Where none runs at all it is
     the first, which was found out when it was promised that place.)"""
     shape = record.gang.demands[slot.role].shape
@@ -164,7 +164,7 @@ def is_astray(cluster: Cluster, record: JobRecord, slot: Slot, node: str) -> boo
         return False
     homes = [
         labels_of(cluster, name)
-        for kind, name in others(cluster, record)
+        for kind, name in other_running_pods(cluster, record)
         if all(term_matches(term, shape.namespace, kind) for term in terms)
     ]
     here = labels_of(cluster, node)
@@ -177,7 +177,7 @@ def labels_of(cluster: Cluster, node: str) -> Mapping[str, str]:
     return {} if known is None else dict(known.labels)
 
 
-def others(cluster: Cluster, record: JobRecord) -> Iterator[tuple[AffinityClass, str]]:
+def other_running_pods(cluster: Cluster, record: JobRecord) -> Iterator[tuple[AffinityClass, str]]:
     """Pods that run and stay, of other jobs and of others: what they are, and where."""
     for pod, (kind, _) in cluster.foreign_identity.items():
         if kind is not None:

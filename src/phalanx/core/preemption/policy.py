@@ -132,7 +132,7 @@ class PreemptionPolicy:
             np.int64
         )
 
-    def anybody(self) -> bool:
+    def has_candidates(self) -> bool:
         """Return whether any running job could be preempted now."""
         residents = self.running_pods
         if self._goes_by_share_alone() and not self._anybody_is_richer():
@@ -390,7 +390,7 @@ def in_turn(strategy: Strategy) -> Sequence[type[PreemptionPolicy]]:
             return (FinalShare, PreemptionPolicy)
 
 
-class ByRight(PreemptionPolicy):
+class GuaranteeOnlyPolicy(PreemptionPolicy):
     """Of a job that would grow: only what its queue is guaranteed is worth it that others give way."""
 
     def __init__(self, context: PreemptionContext, job: Job, cost: Cost) -> None:

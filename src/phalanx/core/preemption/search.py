@@ -67,7 +67,7 @@ def find_victims(
     context: PreemptionContext, job: Job, offer: FlavorAssignment, rights: type[PreemptionPolicy] = PreemptionPolicy
 ) -> PreemptionPlan | None:
     """Whose going lets the job start, or grow, as the offer says. Draft and ledger are as before afterwards."""
-    if offer.short is not None and offer.short.bar.rule not in ledger.RECLAIM_RULES:
+    if offer.short is not None and offer.short.bound.rule not in ledger.RECLAIM_RULES:
         return None
     if offer.short is None and not may_help(context, job, offer.charge.cost, rights):
         return None
@@ -113,7 +113,7 @@ def find_quota_victims(
     hunt = VictimSearch(context, job, offer, at_once=True, rights=rights)
     if hunt.is_exact():
         return hunt.best(placements)
-    return hunt.settled(placements) if hunt.ease_quota() else None
+    return hunt.finish_plan(placements) if hunt.evict_for_quota() else None
 
 
 def at_once_if_there_is_room(context: PreemptionContext, found: PreemptionPlan) -> PreemptionPlan:
@@ -131,7 +131,7 @@ def may_help(
     """Return whether a job is leaving, or could be a victim: else the job, which found no room, finds none now. Most
     searches end here: among queues that have what is theirs nobody may ask anybody."""
     leaving = bool(context.leaving or context.cluster.leaving)
-    return leaving or rights(context, job, cost).anybody()
+    return leaving or rights(context, job, cost).has_candidates()
 
 
 class VictimSearch:
@@ -182,20 +182,20 @@ class VictimSearch:
         extra = 0
         for _ in range(TRIALS):
             known = len(self.candidates.going)
-            if not self.make_room(extra) or not self.ease_quota():
+            if not self.make_room(extra) or not self.evict_for_quota():
                 return None
             mark = self.draft.mark()
             placements = self.place()
             if not isinstance(placements, gang.PlacementShortfall):
                 if not self.by_amounts or len(self.candidates.going) <= FEW:
                     self.draft.rewind(mark)
-                    self.stay_who_can(placements)
+                    self.restore_unneeded(placements)
                     mark = self.draft.mark()
                     placed = self.place()
                     assert not isinstance(placed, gang.PlacementShortfall)  # it was placed with as much room
                     placements = placed
-                return self.settled(placements, mark)
-            if extra and len(self.candidates.going) == known and not self.more_go(extra):
+                return self.finish_plan(placements, mark)
+            if extra and len(self.candidates.going) == known and not self.evict_more(extra):
                 return None
             extra = max(1, 2 * extra)
         return None
@@ -243,7 +243,7 @@ class VictimSearch:
             fill(self.draft, demand, role, missing - still, filled)
         return still <= extra or not self.by_amounts
 
-    def more_go(self, count: int) -> bool:
+    def evict_more(self, count: int) -> bool:
         """Let so many candidates go, in victim order, as the shortage cannot be counted. Return whether any did."""
         field, known = self.candidates.field, len(self.candidates.going)
         left = (~field.gone).nonzero()[0]
@@ -257,10 +257,10 @@ class VictimSearch:
 
     # Quota
 
-    def ease_quota(self) -> bool:
+    def evict_for_quota(self) -> bool:
         """Candidates go until the queue tree allows the job; whether it does."""
         while (short := self.quota_short()) is not None:
-            if short.bar.rule not in ledger.RECLAIM_RULES or not self.ease(short):
+            if short.bound.rule not in ledger.RECLAIM_RULES or not self.evict_for_shortfall(short):
                 return False
         return True
 
@@ -269,7 +269,7 @@ class VictimSearch:
         branch, charge = self.rights.branch, self.offer.charge
         return ledger.shortfall(self.ledger, branch, charge, preemptible=self.job.preemptible)
 
-    def ease(self, short: ledger.QuotaShortfall) -> bool:
+    def evict_for_shortfall(self, short: ledger.QuotaShortfall) -> bool:
         """Candidates that are charged where it binds go, until less is missing; whether any did."""
         candidates, field = self.candidates, self.candidates.field
         for candidate in in_victim_order(self.charged_there(short), field.tier, field.group, self.share_of):
@@ -277,7 +277,7 @@ class VictimSearch:
                 field.gone[candidate] = True
                 continue
             now = self.quota_short()
-            if now is None or now.bar != short.bar or ledger.missing_amount(now) < ledger.missing_amount(short):
+            if now is None or now.bound != short.bound or ledger.missing_amount(now) < ledger.missing_amount(short):
                 return True
         return False
 
@@ -294,10 +294,10 @@ class VictimSearch:
 
     def held_there(self, short: ledger.QuotaShortfall) -> NDArray[np.float64]:
         """By candidate, what that branch is charged with for it of what is short there."""
-        field, (flavor, resource) = self.candidates.field, short.bar.key
+        field, (flavor, resource) = self.candidates.field, short.bound.key
         held = np.bincount(field.candidate, field.costs(resource), len(field.job)).astype(np.float64)
         queues = self.candidates.running_pods.queues
-        under = np.array([self.rights.is_under(queue, short.bar.queue) for queue in queues], np.bool_)
+        under = np.array([self.rights.is_under(queue, short.bound.queue) for queue in queues], np.bool_)
         held[~under[field.group]] = 0.0
         if flavor:
             for candidate in held.nonzero()[0].tolist():
@@ -320,7 +320,7 @@ class VictimSearch:
 
     # The answer
 
-    def settled(self, placements: list[Placement], mark: int | None = None) -> PreemptionPlan:
+    def finish_plan(self, placements: list[Placement], mark: int | None = None) -> PreemptionPlan:
         """With the job in its place: whoever can stay, stays. (Where rules or devices decide, that was found out by
         placing it anew.) Then others go instead, if that is better. `mark`: the draft without the job in its place;
         None: it has its place in any case."""
@@ -339,7 +339,7 @@ class VictimSearch:
         victims = tuple(self.candidates.victims())
         return PreemptionPlan(offer=self.offer, placements=tuple(placements), victims=victims, at_once=self.at_once)
 
-    def stay_who_can(self, placements: list[Placement]) -> None:
+    def restore_unneeded(self, placements: list[Placement]) -> None:
         """Whose staying lets the gang still be placed, stays, found by placing it anew each time."""
         candidates, rows = self.candidates, self.candidates.cluster.columns.row_of
         places = {int(candidates.field.position_of[rows[placement.node]]) for placement in placements}

@@ -262,9 +262,9 @@ class Choice:
     def _charged(self, candidate: int, short: QuotaShortfall) -> float:
         """Return what the branch that is short is charged with for the candidate of what is short there."""
         charge = self.candidates.charge_of(candidate)
-        if charge is None or not self.hunt.rights.is_under(charge.queue, short.bar.queue):
+        if charge is None or not self.hunt.rights.is_under(charge.queue, short.bound.queue):
             return 0.0
-        return float(dict(charge.cost).get(short.bar.key, 0))
+        return float(dict(charge.cost).get(short.bound.key, 0))
 
     def _room(self, demand: Demand) -> Ints:
         """By set, how many pods of the demand fit when it has gone."""

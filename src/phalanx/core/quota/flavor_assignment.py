@@ -20,7 +20,7 @@ from phalanx.model.job import Job, Placement
 from phalanx.state import queue_tree
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster
-from phalanx.state.pending.cell_queue import CellKey, Kind
+from phalanx.state.pending.request_class import Kind, RequestClassKey
 from phalanx.state.queue_tree import (
     Branch,
     Charge,
@@ -55,7 +55,7 @@ def never_allowed(tree: QueueTree, offer: FlavorAssignment) -> QuotaShortfall | 
 
 
 def flavor_assignments(
-    cluster: Cluster, ledger: QuotaLedger, key: CellKey, job: Job, given: tuple[str, ...] = ()
+    cluster: Cluster, ledger: QuotaLedger, key: RequestClassKey, job: Job, given: tuple[str, ...] = ()
 ) -> list[FlavorAssignment]:
     """Return the assignments with which `job` may start, the best first; never empty. `given`: the flavors of a started
     job, which stay the same."""

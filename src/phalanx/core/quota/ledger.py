@@ -16,7 +16,7 @@ from phalanx.core.quota.shares import DominantShare
 from phalanx.model.pod import Amount
 from phalanx.model.queue import BorrowingPolicy, Limits
 from phalanx.state.cluster import Cluster, time_limit_s
-from phalanx.state.pending.bars import Bar, Rule
+from phalanx.state.pending.bounds import Bound, Rule
 from phalanx.state.queue_tree import Branch, Charge, Cost, Key, QueueTree, QueueUsage, SubjectUsage, post_charge
 
 REMEMBERED = 256  # shares of a branch
@@ -28,10 +28,10 @@ RECLAIM_RULES = {Rule.LIMIT, Rule.GUARANTEE, Rule.POOL}  # rules for which other
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaShortfall:
-    """A limit that does not allow a charge. `bar` bounds the amount: `used` of `allowed` are charged, `asked` are
+    """A limit that does not allow a charge. `bound` bounds the amount: `used` of `allowed` are charged, `asked` are
     wanted."""
 
-    bar: Bar
+    bound: Bound
     asked: Amount
     used: Amount
     allowed: int
@@ -54,9 +54,9 @@ class QuotaLedger:
         self.version = 0
         self._log: list[tuple[Charge, int]] = []
         self._entered = 0  # the number of log entries in the accounts; the others are entered when they are needed
-        # Branch -> largest consumers of its bars (`core.reasons.no_quota`), and its shares by further charge. Both are
-        # valid until the next charge.
-        self.had: dict[str, dict[Bar, Any]] = {}
+        # Branch -> the largest consumers of its bounds (`core.reasons.no_quota`), and its shares by charge. Both
+        # are valid until the next charge.
+        self.had: dict[str, dict[Bound, Any]] = {}
         self._shares: dict[str, dict[Cost, DominantShare]] = {}
 
     def account(self, branch: Branch) -> QueueUsage:
@@ -183,9 +183,9 @@ def branch_shortfall(
     for key, asked in charge.cost:
         allowed = branch.limit.get(key)
         if allowed is not None and account.total.get(key, 0) + asked > allowed:
-            return quota_shortfall(Bar(branch.name, Rule.LIMIT, key), asked, account.total.get(key, 0), allowed)
+            return quota_shortfall(Bound(branch.name, Rule.LIMIT, key), asked, account.total.get(key, 0), allowed)
     if queue.total.running is not None and account.running + charge.jobs > queue.total.running:
-        return quota_shortfall(Bar(branch.name, Rule.RUNNING), charge.jobs, account.running, queue.total.running)
+        return quota_shortfall(Bound(branch.name, Rule.RUNNING), charge.jobs, account.running, queue.total.running)
     if branch.limits_users:
         tally = account.users.get(charge.user, NOTHING)
         if found := subject_shortfall(
@@ -208,7 +208,7 @@ def branch_shortfall(
         return None
     used = account.total.get(over, 0)
     return quota_shortfall(
-        Bar(branch.name, Rule.GUARANTEE, over), dict(charge.cost)[over], used, branch.guaranteed[over]
+        Bound(branch.name, Rule.GUARANTEE, over), dict(charge.cost)[over], used, branch.guaranteed[over]
     )
 
 
@@ -223,18 +223,18 @@ def subject_shortfall(
 ) -> QuotaShortfall | None:
     """Return the first limit of a user, group or job that does not allow the charge; None if all do."""
     if running is not None and limits.running is not None and tally.running + charge.jobs > limits.running:
-        return quota_shortfall(Bar(queue, running, whose=whose), charge.jobs, tally.running, limits.running)
+        return quota_shortfall(Bound(queue, running, whose=whose), charge.jobs, tally.running, limits.running)
     if limits.resources:
         cost = dict(charge.cost)
         for resource, allowed in limits.resources:
             asked, used = cost.get(("", resource), 0), tally.used.get(resource, 0)
             if asked and used + asked > allowed:
-                return quota_shortfall(Bar(queue, amounts, ("", resource), whose), asked, used, allowed)
+                return quota_shortfall(Bound(queue, amounts, ("", resource), whose), asked, used, allowed)
     return None
 
 
-def quota_shortfall(bar: Bar, asked: Amount, used: Amount, allowed: int) -> QuotaShortfall:
-    return QuotaShortfall(bar=bar, asked=asked, used=used, allowed=allowed)
+def quota_shortfall(bound: Bound, asked: Amount, used: Amount, allowed: int) -> QuotaShortfall:
+    return QuotaShortfall(bound=bound, asked=asked, used=used, allowed=allowed)
 
 
 def key_beyond_guarantee(ledger: QuotaLedger, branch: Branch, cost: Cost) -> Key | None:
@@ -257,7 +257,9 @@ def kept_shortfall(ledger: QuotaLedger, branch: Branch, cost: Cost) -> QuotaShor
             claimed, kept = ledger.account(each).claimed.get(key, 0), each.kept.get(key, 0)
             allowed = each.limit.get(key)
             if allowed is not None and rising and claimed + rising > allowed:
-                return QuotaShortfall(bar=Bar(each.name, Rule.LIMIT, key), asked=rising, used=claimed, allowed=allowed)
+                return QuotaShortfall(
+                    bound=Bound(each.name, Rule.LIMIT, key), asked=rising, used=claimed, allowed=allowed
+                )
             rising = max(kept, claimed + rising) - max(kept, claimed)
     return None
 
@@ -276,8 +278,8 @@ def pool_shortfall(ledger: QuotaLedger, branch: Branch, cost: Cost) -> QuotaShor
             before, kept = ledger.account(each).claimed.get(key, 0), each.kept.get(key, 0)
             rising = max(kept, before + rising) - max(kept, before)
         if rising and claimed + rising > pool.get(key, 0):
-            bar = Bar(path[-1].name, Rule.POOL, key)
-            return QuotaShortfall(bar=bar, asked=rising, used=claimed, allowed=pool.get(key, 0))
+            bound = Bound(path[-1].name, Rule.POOL, key)
+            return QuotaShortfall(bound=bound, asked=rising, used=claimed, allowed=pool.get(key, 0))
     return None
 
 

@@ -19,7 +19,7 @@ from phalanx.model.reason import NEVER, LazyReason, Reason, ReasonCode, format_t
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster, JobRecord
 from phalanx.state.limits import SubmitLimit
-from phalanx.state.pending.bars import Bar, Rule
+from phalanx.state.pending.bounds import Bound, Rule
 from phalanx.state.queue_tree import Branch, Key
 
 OF_SOMEBODY = {Rule.USER, Rule.USER_RUNNING, Rule.GROUP, Rule.GROUP_RUNNING, Rule.JOB}
@@ -95,24 +95,24 @@ def pods_within(gang: Gang, lack: QuotaShortfall) -> tuple[int, int] | None:
     depend on the pods."""
     if len(gang.roles) != 1 or (pods := gang.minimums[0]) < 2:
         return None
-    each = dict(gang.demands[0].costs).get(lack.bar.key[1], 0)
+    each = dict(gang.demands[0].costs).get(lack.bound.key[1], 0)
     return (max(0, pods - ceil((lack.used + lack.asked - lack.allowed) / each)), pods) if each else None
 
 
 def never_allowed(cluster: Cluster, own: str, lack: QuotaShortfall) -> Reason:
     """Return the reason of quota that would be short even if no job ran."""
-    bar, queue = lack.bar, f"queue {whose(lack.bar.queue, own)}"
-    asked, allowed = amount(bar.key, lack.asked), amount(bar.key, lack.allowed)
-    numbers: dict[str, object] = {"queue": bar.queue, "rule": str(bar.rule)}
+    bound, queue = lack.bound, f"queue {whose(lack.bound.queue, own)}"
+    asked, allowed = amount(bound.key, lack.asked), amount(bound.key, lack.allowed)
+    numbers: dict[str, object] = {"queue": bound.queue, "rule": str(bound.rule)}
     numbers |= {
-        "flavor": bar.key[0],
-        "resource": bar.key[1],
+        "flavor": bound.key[0],
+        "resource": bound.key[1],
         "asked": json_number(lack.asked),
         "allowed": json_number(lack.allowed),
     }
-    match bar.rule:
+    match bound.rule:
         case Rule.POOL | Rule.KEEP:
-            kept = f" less {amount(bar.key, lack.used)} that queues keep, used or not" if lack.used else ""
+            kept = f" less {amount(bound.key, lack.used)} that queues keep, used or not" if lack.used else ""
             text = f"{asked} to borrow, but the cluster has {allowed}{kept}"
             return Reason(
                 code=ReasonCode.NEVER_FITS,
@@ -125,13 +125,13 @@ def never_allowed(cluster: Cluster, own: str, lack: QuotaShortfall) -> Reason:
         case Rule.LIMIT:
             text = f"{asked} asked, but {queue} allows {allowed} in all"
         case Rule.USER | Rule.GROUP:
-            text = f"{asked} asked, but {queue} allows {who(bar.rule, bar.whose)} {allowed}"
+            text = f"{asked} asked, but {queue} allows {who(bound.rule, bound.whose)} {allowed}"
         case Rule.JOB:
             text = f"{asked} asked, but {queue} allows {allowed} a job"
         case Rule.RUNNING:
             text = f"{queue} runs at most {allowed} jobs"
         case Rule.USER_RUNNING | Rule.GROUP_RUNNING:
-            text = f"{who(bar.rule, bar.whose)} runs at most {allowed} jobs in {queue}"
+            text = f"{who(bound.rule, bound.whose)} runs at most {allowed} jobs in {queue}"
     return never(text, **numbers)
 
 
@@ -141,21 +141,23 @@ def short(
     """Return the reason of short quota. `own`: the job's queue. `within`: see `pods_within`."""
     enough_s = comes_back_s(cluster, ledger, lack)
     enough = None if enough_s is None else (enough_s, expected_release.days(cluster, enough_s))
-    return LazyReason(CODES[lack.bar.rule], QuotaShortage(own, lack, within, had(cluster, ledger, lack.bar), enough))
+    return LazyReason(
+        CODES[lack.bound.rule], QuotaShortage(own, lack, within, had(cluster, ledger, lack.bound), enough)
+    )
 
 
-def had(cluster: Cluster, ledger: QuotaLedger, bar: Bar) -> QuotaConsumers:
-    """Return the largest consumers of the amount that the bar bounds, with the grants of this cycle."""
-    remembered = ledger.had.setdefault(bar.queue, {})
-    known: QuotaConsumers | None = remembered.get(bar)
+def had(cluster: Cluster, ledger: QuotaLedger, bound: Bound) -> QuotaConsumers:
+    """Return the largest consumers of the amount that the bound limits, with the grants of this cycle."""
+    remembered = ledger.had.setdefault(bound.queue, {})
+    known: QuotaConsumers | None = remembered.get(bound)
     if known is None:
-        if not bar.key[1]:
-            known = QuotaConsumers(running=those_that_run(cluster, ledger, bar))
-        elif bar.rule is Rule.JOB:
+        if not bound.key[1]:
+            known = QuotaConsumers(running=those_that_run(cluster, ledger, bound))
+        elif bound.rule is Rule.JOB:
             known = QuotaConsumers()
         else:
-            known = QuotaConsumers(largest(cluster, ledger, bar), (), largest_jobs(cluster, ledger, bar))
-        remembered[bar] = known
+            known = QuotaConsumers(largest(cluster, ledger, bound), (), largest_jobs(cluster, ledger, bound))
+        remembered[bound] = known
     return known
 
 
@@ -166,45 +168,47 @@ def comes_back_s(cluster: Cluster, ledger: QuotaLedger, lack: QuotaShortfall) ->
     if not cluster.ends.order and not ending:
         return None
     missing = lack.used + lack.asked - lack.allowed
-    given = partial(gives_back, cluster, ledger, lack.bar)
+    given = partial(gives_back, cluster, ledger, lack.bound)
     return expected_release.expected_release_s(cluster, missing, given, ending, ENDS)
 
 
-def gives_back(cluster: Cluster, ledger: QuotaLedger, bar: Bar, job: str) -> Amount:
-    """Return the amount of the bar that the end of the job releases."""
+def gives_back(cluster: Cluster, ledger: QuotaLedger, bound: Bound, job: str) -> Amount:
+    """Return the amount of the bound that the end of the job releases."""
     record = cluster.jobs[job]
     path = cluster.tree.branch(cluster.queue_of(record.job)).path
-    if not counts(bar, record, path):
+    if not counts(bound, record, path):
         return 0
-    if not bar.key[1]:
+    if not bound.key[1]:
         return int(record.charge is not None or job in ledger.of_jobs)
-    given = use(cluster, ledger, job, bar.key)
-    if bar.rule is Rule.POOL and len(path) > 1:  # the keep of its topmost queue is not released
+    given = use(cluster, ledger, job, bound.key)
+    if bound.rule is Rule.POOL and len(path) > 1:  # the keep of its topmost queue is not released
         top = path[-2]
-        beyond = ledger.account(top).total.get(bar.key, 0) - top.kept.get(bar.key, 0)
+        beyond = ledger.account(top).total.get(bound.key, 0) - top.kept.get(bound.key, 0)
         return max(0, min(given, beyond))
     return given
 
 
-def counts(bar: Bar, record: JobRecord, path: Sequence[Branch]) -> bool:
-    """Return whether the bar counts the charge of the job. `path`: the path of its queue."""
-    if all(branch.name != bar.queue for branch in path):
+def counts(bound: Bound, record: JobRecord, path: Sequence[Branch]) -> bool:
+    """Return whether the bound counts the charge of the job. `path`: the path of its queue."""
+    if all(branch.name != bound.queue for branch in path):
         return False
-    if bar.rule in {Rule.USER, Rule.USER_RUNNING}:
-        return record.job.user == bar.whose
-    if bar.rule is Rule.JOB:
-        return record.job.id == bar.whose
-    return bar.rule not in OF_SOMEBODY or record.job.group == bar.whose
+    if bound.rule in {Rule.USER, Rule.USER_RUNNING}:
+        return record.job.user == bound.whose
+    if bound.rule is Rule.JOB:
+        return record.job.id == bound.whose
+    return bound.rule not in OF_SOMEBODY or record.job.group == bound.whose
 
 
-def largest_jobs(cluster: Cluster, ledger: QuotaLedger, bar: Bar) -> Holders:
-    """Return the largest consumers of the cluster that the bar counts. They are named beside queues."""
-    if bar.rule in OF_SOMEBODY or not cluster.tree.branch(bar.queue).children:
+def largest_jobs(cluster: Cluster, ledger: QuotaLedger, bound: Bound) -> Holders:
+    """Return the largest consumers of the cluster that the bound counts. They are named beside queues."""
+    if bound.rule in OF_SOMEBODY or not cluster.tree.branch(bound.queue).children:
         return ()
-    jobs = dict.fromkeys((*(job for job, _ in cluster.consumers.largest(bar.key[1], SEARCHED)), *ledger.of_jobs))
+    jobs = dict.fromkeys((*(job for job, _ in cluster.consumers.largest(bound.key[1], SEARCHED)), *ledger.of_jobs))
     records = ((job, cluster.jobs[job]) for job in islice(jobs, 2 * SEARCHED))
-    counted = (job for job, each in records if counts(bar, each, cluster.tree.branch(cluster.queue_of(each.job)).path))
-    found = [(job, use(cluster, ledger, job, bar.key)) for job in counted]
+    counted = (
+        job for job, each in records if counts(bound, each, cluster.tree.branch(cluster.queue_of(each.job)).path)
+    )
+    found = [(job, use(cluster, ledger, job, bound.key)) for job in counted]
     return tuple(sorted((each for each in found if each[1]), key=lambda each: (-each[1], each[0]))[:LARGEST])
 
 
@@ -224,41 +228,42 @@ def of_flavors(flavors: Sequence[tuple[str, ...]], reasons: Sequence[Reason]) ->
     return Reason(code=first.code, text="; ".join(parts), numbers=first.numbers, more_nodes_help=help_)
 
 
-def largest(cluster: Cluster, ledger: QuotaLedger, bar: Bar) -> Holders:
-    """Return the largest consumers, with the grants of this cycle: the queues below the bar's queue, or its jobs if
+def largest(cluster: Cluster, ledger: QuotaLedger, bound: Bound) -> Holders:
+    """Return the largest consumers, with the grants of this cycle: the queues below the bound's queue, or its jobs if
     there are none. For a limit of a user or group, return their jobs."""
-    branch = cluster.tree.branch(bar.queue)
-    if branch.children and bar.rule not in OF_SOMEBODY:
+    branch = cluster.tree.branch(bound.queue)
+    if branch.children and bound.rule not in OF_SOMEBODY:
         found = [
-            (f"queue {child.name!r}", ledger.account(child).total.get(bar.key, 0)) for child in branch.children.values()
+            (f"queue {child.name!r}", ledger.account(child).total.get(bound.key, 0))
+            for child in branch.children.values()
         ]
     else:
-        found = [(job, use(cluster, ledger, job, bar.key)) for job in candidates(cluster, ledger, bar)]
+        found = [(job, use(cluster, ledger, job, bound.key)) for job in candidates(cluster, ledger, bound)]
     return tuple(sorted((each for each in found if each[1]), key=lambda each: (-each[1], each[0]))[:LARGEST])
 
 
-def candidates(cluster: Cluster, ledger: QuotaLedger, bar: Bar) -> list[str]:
-    """Return the jobs of the queue and below that the bar counts; of very many, the largest consumers."""
+def candidates(cluster: Cluster, ledger: QuotaLedger, bound: Bound) -> list[str]:
+    """Return the jobs of the queue and below that the bound counts; of very many, the largest consumers."""
     tree = cluster.tree
-    names = {each.name: None for each in tree.branch(bar.queue).below()}
+    names = {each.name: None for each in tree.branch(bound.queue).below()}
     of_queues = [each for name in names for each in (tree.branches[name].charged, ledger.of_queues.get(name, ()))]
     if sum(map(len, of_queues)) <= LOOKED_AT:
         jobs = list(dict.fromkeys([job for each in of_queues for job in each]))
     else:
-        most = (job for job, _ in cluster.consumers.largest(bar.key[1], LOOKED_AT // 10))
+        most = (job for job, _ in cluster.consumers.largest(bound.key[1], LOOKED_AT // 10))
         found = dict.fromkeys((*most, *ledger.of_jobs))
         jobs = [job for job in found if cluster.queue_of(cluster.jobs[job].job) in names]
-    match bar.rule:
+    match bound.rule:
         case Rule.USER | Rule.USER_RUNNING:
-            return [job for job in jobs if cluster.jobs[job].job.user == bar.whose]
+            return [job for job in jobs if cluster.jobs[job].job.user == bound.whose]
         case Rule.GROUP | Rule.GROUP_RUNNING:
-            return [job for job in jobs if cluster.jobs[job].job.group == bar.whose]
+            return [job for job in jobs if cluster.jobs[job].job.group == bound.whose]
     return jobs
 
 
-def those_that_run(cluster: Cluster, ledger: QuotaLedger, bar: Bar) -> tuple[str, ...]:
-    """Return a few of the started jobs that the bar counts, the longest running first."""
-    jobs = [(job, cluster.jobs[job]) for job in candidates(cluster, ledger, bar)]
+def those_that_run(cluster: Cluster, ledger: QuotaLedger, bound: Bound) -> tuple[str, ...]:
+    """Return a few of the started jobs that the bound counts, the longest running first."""
+    jobs = [(job, cluster.jobs[job]) for job in candidates(cluster, ledger, bound)]
     old = [job for _, job in sorted((record.started_s, job) for job, record in jobs if record.charge is not None)]
     new = [job for job, record in jobs if record.charge is None and job in ledger.of_jobs]
     return (*old, *new)[:LARGEST]

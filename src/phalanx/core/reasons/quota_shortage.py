@@ -12,7 +12,7 @@ from phalanx.core.quota.ledger import QuotaShortfall
 from phalanx.core.reasons import expected_release
 from phalanx.model.pod import Amount, format_amount, json_number
 from phalanx.model.reason import ReasonCode
-from phalanx.state.pending.bars import Rule
+from phalanx.state.pending.bounds import Rule
 from phalanx.state.queue_tree import Key
 
 Holders = tuple[tuple[str, Amount], ...]
@@ -32,7 +32,7 @@ CODES: Final[dict[Rule, ReasonCode]] = {
 
 
 class QuotaConsumers(NamedTuple):
-    """The largest consumers of the amount that a bar bounds.
+    """The largest consumers of the amount that a bound limits.
 
     `holders`: queues, or jobs.
     `running`: for a limit on running jobs, a few of them.
@@ -55,26 +55,26 @@ class QuotaShortage(NamedTuple):
     enough: tuple[float, int] | None
 
     def text(self) -> str:
-        said, bar, known = self.said(), self.lack.bar, []
+        said, bound, known = self.said(), self.lack.bound, []
         if self.within is not None:
             known.append(f"{self.within[0]} of its {self.within[1]} pods would be within that")
         if self.had.consumers:
-            known.append(f"most is used by {listed(bar.key, self.had.consumers)}")
+            known.append(f"most is used by {listed(bound.key, self.had.consumers)}")
         if self.had.running:
             others = self.lack.used - len(self.had.running)
             known.append(f"{', '.join(self.had.running)}{f' and {others} more' if others > 0 else ''}")
         if self.had.jobs:
             jobs = "job is" if len(self.had.jobs) == 1 else "jobs are"
-            known.append(f"the largest {jobs} {listed(bar.key, self.had.jobs)}")
+            known.append(f"the largest {jobs} {listed(bound.key, self.had.jobs)}")
         if self.enough is not None:
             known.append(expected_release.release_text(*self.enough))
         return f"{said} ({'; '.join(known)})" if known else said
 
     def said(self) -> str:
-        lack, bar = self.lack, self.lack.bar
-        asked, used, allowed = (amount(bar.key, each) for each in (lack.asked, lack.used, lack.allowed))
-        queue = "" if not bar.queue else f"queue {whose(bar.queue, self.own)}"
-        match bar.rule:
+        lack, bound = self.lack, self.lack.bound
+        asked, used, allowed = (amount(bound.key, each) for each in (lack.asked, lack.used, lack.allowed))
+        queue = "" if not bound.queue else f"queue {whose(bound.queue, self.own)}"
+        match bound.rule:
             case Rule.LIMIT:
                 return f"{asked} asked, but {queue} uses {used} of its limit of {allowed}"
             case Rule.GUARANTEE:
@@ -82,23 +82,28 @@ class QuotaShortage(NamedTuple):
                     f"{asked} asked, but {queue} uses {used} of the {allowed} guaranteed to it, and this may not borrow"
                 )
             case Rule.POOL | Rule.KEEP:
-                left = amount(bar.key, max(0, lack.allowed - lack.used))
+                left = amount(bound.key, max(0, lack.allowed - lack.used))
                 unused = f"only {left} of the cluster's {allowed} are neither in use nor kept by queues"
                 return f"{asked} to borrow, but {unused}"
             case Rule.RUNNING:
                 return f"{queue} runs {lack.used} of at most {lack.allowed} jobs"
             case Rule.USER_RUNNING | Rule.GROUP_RUNNING:
-                return f"{who(bar.rule, bar.whose)} runs {lack.used} of at most {lack.allowed} jobs in {queue}"
+                return f"{who(bound.rule, bound.whose)} runs {lack.used} of at most {lack.allowed} jobs in {queue}"
             case Rule.USER | Rule.GROUP:
-                return f"{asked} asked, but {who(bar.rule, bar.whose)} uses {used} of at most {allowed} in {queue}"
+                return f"{asked} asked, but {who(bound.rule, bound.whose)} uses {used} of at most {allowed} in {queue}"
             case Rule.JOB:
                 return f"{asked} asked, but it uses {used} of the {allowed} that {queue} allows a job"
 
     def numbers(self) -> Mapping[str, Any]:
-        lack, bar = self.lack, self.lack.bar
-        found: dict[str, Any] = {"queue": bar.queue, "rule": str(bar.rule), "asked": json_number(lack.asked)}
-        found |= {"used": json_number(lack.used), "allowed": lack.allowed, "flavor": bar.key[0], "resource": bar.key[1]}
-        found["whose"] = bar.whose
+        lack, bound = self.lack, self.lack.bound
+        found: dict[str, Any] = {"queue": bound.queue, "rule": str(bound.rule), "asked": json_number(lack.asked)}
+        found |= {
+            "used": json_number(lack.used),
+            "allowed": lack.allowed,
+            "flavor": bound.key[0],
+            "resource": bound.key[1],
+        }
+        found["whose"] = bound.whose
         if self.within is not None:
             found["fit"], found["pods"] = self.within
         if self.had.consumers:

@@ -1,13 +1,13 @@
-"""Pending requests. Equal requests form a request class (`cell` in the code), and request classes that ask the same of
-nodes share a placement class (`class`). Each cycle compares both with the free amounts, as columns.
+"""Pending requests. Equal requests form a request class. Request classes that ask the same of nodes share a placement
+class. Each cycle compares both with the free amounts, as columns.
 
 Rooms, lowest first:
 
-    cell_queue  the requests of one request class, in order
-    cells       the request classes as columns, and their order in strict queues
-    bars        one number that bounds the charges of a queue
-    timers      times at which a request is examined again although no event came
-    capacity    an upper bound on the pods of each demand that the nodes hold
-    headroom    the amount that may still be charged to each row of the queue tree
-    pending     all request classes and placement classes, and the last findings about each
+    request_class  the requests of one request class, in order
+    columns        the request classes as columns, and their order in strict queues
+    bounds         one number that bounds the charges of a queue
+    timers         times at which a request is examined again although no event came
+    capacity       an upper bound on the pods of each demand that the nodes hold
+    headroom       the amount that may still be charged to each row of the queue tree
+    pending        all request classes and placement classes, and the last findings about each
 """

@@ -1,10 +1,10 @@
 """The amount that each row of the queue tree may still start, as columns.
 
-A *row* is a queue and, if a queue on its path limits them, a user, a group or a job. Each bound on the path is a `Bar`.
-`left` holds the amount that a bar still admits, once for all rows below. The headroom of a row in a resource is the
-least amount on its path:
+A *row* is a queue and, if a queue on its path limits them, a user, a group or a job. Each limit on the path is a
+`Bound`. `left` holds the amount that a bound still admits, once for all rows below. The headroom of a row in a resource
+is the least amount on its path:
 
-    headroom(row, resource) = min( min of left(bar) over the path,
+    headroom(row, resource) = min( min of left(bound) over the path,
                                    left(pool) + sum of max(0, kept - claimed) over the path )
 
 The second term is the availability rule of Kueue's KEP-79 (`state.queue_tree`): charges within the keeps of the path
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from phalanx.model.pod import Amount
 from phalanx.model.queue import BorrowingPolicy
-from phalanx.state.pending.bars import Bar, Rule, room
+from phalanx.state.pending.bounds import Bound, Rule, amount_left
 from phalanx.state.queue_tree import ROOT, Branch, Charge, QueueTree, QueueUsage
 
 RUNNING = ""  # stands for started jobs in place of a resource
@@ -47,8 +47,8 @@ class HeadroomRow(NamedTuple):
 
 
 class Headroom:
-    """The headroom of all rows. `left[place]`: the amount that a bar still admits. `bounds[row]`: (key, place) of each
-    bar of a row. `slack[row]`: (key, place) of each keep on its path."""
+    """The headroom of all rows. `left[place]`: the amount that a bound still admits. `bounds[row]`: (key, place) of
+    each bound of a row. `slack[row]`: (key, place) of each keep on its path."""
 
     def __init__(self) -> None:
         self.keys: dict[str, int] = {}  # resource -> number
@@ -56,7 +56,7 @@ class Headroom:
         self.build(QueueTree())
 
     def build(self, tree: QueueTree) -> None:
-        """Take over a changed tree: find the bars of every row. Rows keep their numbers."""
+        """Take over a changed tree: find the bounds of every row. Rows keep their numbers."""
         rows = self.rows
         self.tree = tree
         self.rows = []
@@ -66,8 +66,8 @@ class Headroom:
         self.slack: list[list[tuple[int, int]]] = []
         self.pool: dict[int, int] = {}  # key -> place
         self.pooled: list[bool] = []  # by row: whether the pool bounds it
-        self._bars: list[Bar] = [Bar("", Rule.LIMIT)] * 2
-        self._place_of: dict[Bar, int] = {}
+        self._bound_at: list[Bound] = [Bound("", Rule.LIMIT)] * 2
+        self._place_of: dict[Bound, int] = {}
         self._at: dict[tuple[str, Subject], list[int]] = {}  # queue and subject -> places
         self._tables: tuple[NDArray[np.intp], NDArray[np.intp]] | None = None
         for row in rows:
@@ -84,11 +84,11 @@ class Headroom:
         return number
 
     def key(self, resource: str) -> int:
-        """Return the number of a resource that a bar bounds."""
+        """Return the number of a resource that a bound limits."""
         return self.keys.setdefault(resource, len(self.keys))
 
     def renew(self, queues: Iterable[str], subjects: Iterable[Subject], account_of: AccountOf) -> None:
-        """Compute `left` for the bars of these queues and of these subjects in them."""
+        """Compute `left` for the bounds of these queues and of these subjects in them."""
         for place, left in self._now(queues, subjects, account_of):
             self.left[place] = left
 
@@ -129,7 +129,7 @@ class Headroom:
         return True
 
     def _bind(self, row: HeadroomRow) -> None:
-        """Find the bars of the row."""
+        """Find the bounds of the row."""
         bounds: list[tuple[int, int]] = []
         slack: list[tuple[int, int]] = []
         self.bounds.append(bounds)
@@ -139,10 +139,10 @@ class Headroom:
         if branch.unbounded:
             return
         for each in branch.path:
-            for bar in bars_of(each, row):
-                bounds.append((self.key(bar.key[1]), self._place(each, bar, QUEUE)))
-            for subject, bar in bars_of_subjects(each, row):
-                bounds.append((self.key(bar.key[1]), self._place(each, bar, subject)))
+            for bound in bounds_of(each, row):
+                bounds.append((self.key(bound.key[1]), self._place(each, bound, QUEUE)))
+            for subject, bound in bounds_of_subjects(each, row):
+                bounds.append((self.key(bound.key[1]), self._place(each, bound, subject)))
         if self.tree.keeps:
             self._bind_keeps(branch, slack)
 
@@ -150,29 +150,29 @@ class Headroom:
         for each in branch.path[:-1]:
             for key, kept in each.kept.items():
                 if kept and not key[0]:
-                    slack.append((self.key(key[1]), self._place(each, Bar(each.name, Rule.KEEP, key), QUEUE)))
+                    slack.append((self.key(key[1]), self._place(each, Bound(each.name, Rule.KEEP, key), QUEUE)))
         if not self.pool:
             resources = {key for each in self.tree.branches.values() for key, kept in each.kept.items() if kept}
             for key in sorted(resources):
                 if not key[0]:
-                    bar = Bar(ROOT, Rule.POOL, key)
-                    self.pool[self.key(key[1])] = self._place(self.tree.root, bar, QUEUE)
+                    bound = Bound(ROOT, Rule.POOL, key)
+                    self.pool[self.key(key[1])] = self._place(self.tree.root, bound, QUEUE)
 
-    def _place(self, branch: Branch, bar: Bar, subject: Subject) -> int:
-        place = self._place_of.get(bar)
+    def _place(self, branch: Branch, bound: Bound, subject: Subject) -> int:
+        place = self._place_of.get(bound)
         if place is None:
-            place = self._place_of[bar] = len(self.left)
-            self._bars.append(bar)
-            self.left.append(self._measured(branch, branch.account, bar))
+            place = self._place_of[bound] = len(self.left)
+            self._bound_at.append(bound)
+            self.left.append(self._measured(branch, branch.account, bound))
             self._at.setdefault((branch.name, subject), []).append(place)
         return place
 
     def _now(
         self, queues: Iterable[str], subjects: Iterable[Subject], account_of: AccountOf
     ) -> Iterator[tuple[int, float]]:
-        """Yield (place, amount left) for the bars of these queues and of these subjects in them."""
+        """Yield (place, amount left) for the bounds of these queues and of these subjects in them."""
         if not self._at:
-            return  # there are no bars
+            return  # there are no bounds
         subjects = [*subjects, QUEUE]
         for queue in queues:
             branch = self.tree.branches[queue]
@@ -181,27 +181,27 @@ class Headroom:
                 if places is not None:
                     account = account_of(branch)
                     for place in places:
-                        yield place, self._measured(branch, account, self._bars[place])
+                        yield place, self._measured(branch, account, self._bound_at[place])
 
-    def _measured(self, branch: Branch, account: QueueUsage, bar: Bar) -> float:
-        left: Amount = room(branch, account, bar, self.tree.pool)
-        return upward(left) if left > 0 else 0.0  # an excess does not bar requests for other resources
+    def _measured(self, branch: Branch, account: QueueUsage, bound: Bound) -> float:
+        left: Amount = amount_left(branch, account, bound, self.tree.pool)
+        return upward(left) if left > 0 else 0.0  # an excess does not block requests for other resources
 
 
-def bars_of(branch: Branch, row: HeadroomRow) -> Iterable[Bar]:
-    """Yield the bars for all jobs of a queue, without flavors."""
+def bounds_of(branch: Branch, row: HeadroomRow) -> Iterable[Bound]:
+    """Yield the bounds for all jobs of a queue, without flavors."""
     queue = branch.queue
     if queue is None:
         return
-    yield from (Bar(branch.name, Rule.LIMIT, key) for key in branch.limit if not key[0])
+    yield from (Bound(branch.name, Rule.LIMIT, key) for key in branch.limit if not key[0])
     if queue.total.running is not None:
-        yield Bar(branch.name, Rule.RUNNING)
+        yield Bound(branch.name, Rule.RUNNING)
     if queue.borrow is BorrowingPolicy.NONE:
-        yield from (Bar(branch.name, Rule.GUARANTEE, key) for key in branch.guaranteed if not key[0])
+        yield from (Bound(branch.name, Rule.GUARANTEE, key) for key in branch.guaranteed if not key[0])
 
 
-def bars_of_subjects(branch: Branch, row: HeadroomRow) -> Iterable[tuple[Subject, Bar]]:
-    """Yield the bars for the user, the group and the job of the row."""
+def bounds_of_subjects(branch: Branch, row: HeadroomRow) -> Iterable[tuple[Subject, Bound]]:
+    """Yield the bounds for the user, the group and the job of the row."""
     queue = branch.queue
     if queue is None:
         return
@@ -212,12 +212,12 @@ def bars_of_subjects(branch: Branch, row: HeadroomRow) -> Iterable[tuple[Subject
         found.append((("group", row.group), queue.per_group.of(row.group), Rule.GROUP, Rule.GROUP_RUNNING))
     for subject, limits, amounts, running in found:
         for resource, _ in limits.resources:
-            yield subject, Bar(branch.name, amounts, ("", resource), subject[1])
+            yield subject, Bound(branch.name, amounts, ("", resource), subject[1])
         if limits.running is not None:
-            yield subject, Bar(branch.name, running, whose=subject[1])
+            yield subject, Bound(branch.name, running, whose=subject[1])
     if branch.limits_jobs and row.job:
         for resource, _ in queue.per_job.resources:
-            yield ("job", row.job), Bar(branch.name, Rule.JOB, ("", resource), row.job)
+            yield ("job", row.job), Bound(branch.name, Rule.JOB, ("", resource), row.job)
 
 
 def subjects_of(charge: Charge) -> tuple[Subject, ...]:

@@ -1,9 +1,9 @@
 """Pending requests as columns: one column per request class, and one per placement class.
 
-A *request* (`state.pending.cell_queue.Request`) is a queued job, or an open slot of a started job. Requests with the
-same `CellKey` get the same answer; they form a *request class* (`cell` in the code). A request class keeps its requests
-in order (`CellQueue`), and its first request stands for all of them (`Cells`). A *placement class* (`class`) is what
-the request classes of any queue ask of nodes: a gang, or one role of it, and the flavors that it may get. Each cycle
+A *request* (`state.pending.request_class.Request`) is a queued job, or an open slot of a started job. Requests with the
+same `RequestClassKey` get the same answer; they form a *request class*. A request class keeps its requests in order
+(`RequestClass`), and its first request stands for all of them (`RequestClassColumns`). A *placement class* is what the
+request classes of any queue ask of nodes: a gang, or one role of it, and the flavors that it may get. Each cycle
 compares all request classes with the free amounts and the quota, in a few operations on arrays
 (`core.cycle.candidates`). So no request sleeps, and none must be woken.
 
@@ -27,9 +27,16 @@ from phalanx.state.classes import AffinityClass as PodKind
 from phalanx.state.classes import Gang
 from phalanx.state.nodes.pod_index import change_may_help
 from phalanx.state.pending.capacity import Capacity
-from phalanx.state.pending.cell_queue import ROOM, UNTOLD, CellKey, CellQueue, Kind, QueuedRequest, Request
-from phalanx.state.pending.cells import FIRST_CELLS, Cells, Heads
+from phalanx.state.pending.columns import FIRST_LENGTH, Heads, RequestClassColumns
 from phalanx.state.pending.headroom import RUNNING, Headroom, HeadroomRow, upward
+from phalanx.state.pending.request_class import (
+    Blocker,
+    Kind,
+    QueuedRequest,
+    Request,
+    RequestClass,
+    RequestClassKey,
+)
 from phalanx.state.pending.timers import Timers
 from phalanx.state.queue_tree import Branch, Key, QueueTree, ResourceGroup
 
@@ -38,7 +45,7 @@ REMEMBERED = 1 << 16  # answers of `_heeds` that are remembered
 MOVING = frozenset({QueueOrder.MULTIFACTOR, QueueOrder.USAGE})  # orders that change with time
 
 
-class Combination(NamedTuple):
+class PlacementClassKey(NamedTuple):
     """The key of a placement class. `flavors`: the flavors of the queues of its requests, by resource group. `whole`:
     whether all pods are placed at once. `counts`: whether a start counts as a started job."""
 
@@ -49,26 +56,26 @@ class Combination(NamedTuple):
 
 
 @dataclass(slots=True)
-class PendingClass:
+class PlacementClass:
     """A placement class.
 
     `demands`: (number in `Capacity`, pods needed) of each role; 0 pods of an optional role.
-    `ways`: the placement classes of the gang in each flavor; one of them must fit.
+    `flavor_classes`: the placement classes of the gang in each flavor; one of them must fit.
     `single`: whether it has one role and no further condition.
     `cost`: the least cost of a request, by key of `Headroom`.
-    `cells`: the number of request classes that refer to it.
-    `heeds`: whether other pods can keep it from fitting, by affinity, spread or ports.
+    `request_class_count`: the number of request classes that refer to it.
+    `depends_on_other_pods`: whether other pods can keep it from fitting, by affinity, spread or ports.
     `reason`: the last reason why it does not fit.
     `stale`: the number of cycles since then in which capacity that it could use was taken."""
 
     number: int
-    combination: Combination
+    key: PlacementClassKey
     demands: tuple[tuple[int, float], ...]
-    ways: tuple[int, ...] = ()
+    flavor_classes: tuple[int, ...] = ()
     single: bool = False
     cost: tuple[float, ...] = ()
-    cells: int = 0
-    heeds: bool = False
+    request_class_count: int = 0
+    depends_on_other_pods: bool = False
     reason: Reason | None = None
     stale: int = 0
 
@@ -96,7 +103,7 @@ class Pending:
 
     `version`: the number of folded events.
     `fresh`: requests that are not received yet.
-    `untold`: received requests that have no reason yet.
+    `unreported`: received requests that have no reason yet.
     `changed`: whether an event since the last plan may let a request start.
     `changes`: the number of changes that could let a search for victims succeed.
     `searched`: request class -> its failed search, the oldest first.
@@ -107,26 +114,26 @@ class Pending:
     def __init__(self) -> None:
         self.version = self.changes = 0
         self.fresh: dict[Request, None] = {}
-        self.untold: dict[Request, None] = {}
+        self.unreported: dict[Request, None] = {}
         self.changed = False
         self.timers = Timers()
-        self.lines: dict[CellKey, CellQueue] = {}
-        self.cells = Cells()
-        self.classes: list[PendingClass | None] = []
-        self.demand: NDArray[np.int32] = np.zeros(FIRST_CELLS, np.int32)  # by placement class: its first demand
-        self.need: NDArray[np.float64] = np.zeros(FIRST_CELLS)  # the pods of it that the class needs; -1: no demand
+        self.request_classes: dict[RequestClassKey, RequestClass] = {}
+        self.columns = RequestClassColumns()
+        self.placement_classes: list[PlacementClass | None] = []
+        self.demand: NDArray[np.int32] = np.zeros(FIRST_LENGTH, np.int32)  # by placement class: its first demand
+        self.need: NDArray[np.float64] = np.zeros(FIRST_LENGTH)  # the pods of it that the class needs; -1: no demand
         self.composite: dict[int, None] = {}  # placement classes with several roles or flavors
         self.failed: dict[int, None] = {}  # classes whose last placement failed although counting found room
         self.capacity = Capacity()
         self.headroom = Headroom()
         self.costs: NDArray[np.float64] = np.zeros((0, 1))  # [key, class]; the last class stands for a vacant number
         self.grown: dict[int, None] = {}
-        self.searched: dict[CellKey, Search] = {}
+        self.searched: dict[RequestClassKey, Search] = {}
         self.reserved: tuple[Request, float] | None = None
         self.hopeless: dict[Request, None] = {}
-        self._class_of: dict[Combination, int] = {}
+        self._placement_class_of: dict[PlacementClassKey, int] = {}
         self._vacant: list[int] = []
-        self._line_of: dict[Request, CellQueue] = {}
+        self._request_class_of: dict[Request, RequestClass] = {}
         self.renews = False  # whether the reasons of all classes are to be computed again
         self.heads: dict[str, Heads] = {}  # arena -> the order of its request classes in strict queues
         self.loose = 0  # request classes that are in none of `heads`
@@ -141,7 +148,7 @@ class Pending:
 
     def __bool__(self) -> bool:
         """Return whether a request waits."""
-        return bool(self.fresh or self.lines) or any(isinstance(item, Request) for item in self.timers)
+        return bool(self.fresh or self.request_classes) or any(isinstance(item, Request) for item in self.timers)
 
     @property
     def urgent(self) -> bool:
@@ -155,7 +162,7 @@ class Pending:
         self.leave(request)
         self.fresh[request] = None
 
-    def rest(self, request: Request, again_s: float) -> None:
+    def wait_until(self, request: Request, again_s: float) -> None:
         """Set the request aside until `again_s` (seconds since the epoch). No event makes it eligible before."""
         self.leave(request)
         self.timers.set(request, again_s)
@@ -165,162 +172,167 @@ class Pending:
         if request in self.fresh:
             del self.fresh[request]
             return
-        line = self._line_of.pop(request, None)
-        if line is None:
+        request_class = self._request_class_of.pop(request, None)
+        if request_class is None:
             self.timers.drop(request)
             return
-        if self.untold:
-            self.untold.pop(request, None)
+        if self.unreported:
+            self.unreported.pop(request, None)
         if self.hopeless:
             self.hopeless.pop(request, None)
         if self.reserved is not None and self.reserved[0] == request:
-            self.stir()  # other jobs may use the reserved capacity
+            self.allow_new_searches()  # other jobs may use the reserved capacity
             self.changed = True
-        first = line.first()
-        line.remove(request)
-        if not line:
-            self._close(line)
+        first = request_class.first()
+        request_class.remove(request)
+        if not request_class:
+            self._close(request_class)
         elif first.request == request:
-            self._lead(line, line.first())
-            self._forget_search(line.key)
-        if line.strict:
+            self._set_first(request_class, request_class.first())
+            self._forget_search(request_class.key)
+        if request_class.strict:
             self.changed = True  # the queue may have another head
 
-    def enter(self, key: CellKey, entry: QueuedRequest, tree: QueueTree) -> CellQueue:
+    def enter(self, key: RequestClassKey, entry: QueuedRequest, tree: QueueTree) -> RequestClass:
         """Enter the request in its request class."""
         request = entry.request
         self.fresh.pop(request, None)
-        line = self.lines.get(key) or self._open(key, tree)
-        line.add(entry)
-        self._line_of[request] = line
-        self.untold[request] = None
-        if line.first() is entry:
-            self._lead(line, entry)
-        return line
+        request_class = self.request_classes.get(key) or self._open(key, tree)
+        request_class.add(entry)
+        self._request_class_of[request] = request_class
+        self.unreported[request] = None
+        if request_class.first() is entry:
+            self._set_first(request_class, entry)
+        return request_class
 
-    def _lead(self, line: CellQueue, entry: QueuedRequest) -> None:
+    def _set_first(self, request_class: RequestClass, entry: QueuedRequest) -> None:
         """Write the first request of the request class."""
-        self.cells.lead(line.cell, entry)
-        if line.rank is not None:
-            line.rank = (line.rank[0], entry.arrival_s, line.key.kind, entry.tie)
-            if line.arena is not None:
-                self.heads.setdefault(line.arena, Heads()).put(line, line.rank)
+        self.columns.set_first(request_class.number, entry)
+        if request_class.rank is not None:
+            request_class.rank = (request_class.rank[0], entry.arrival_s, request_class.key.kind, entry.tie)
+            if request_class.arena is not None:
+                self.heads.setdefault(request_class.arena, Heads()).put(request_class, request_class.rank)
 
-    def stands(self, request: Request) -> bool:
+    def is_in_request_class(self, request: Request) -> bool:
         """Return whether the request is in a request class."""
-        return request in self._line_of
+        return request in self._request_class_of
 
-    def line_of(self, request: Request) -> CellQueue | None:
+    def request_class_of(self, request: Request) -> RequestClass | None:
         """Return the request class of the request; None if it is in none."""
-        return self._line_of.get(request)
+        return self._request_class_of.get(request)
 
     def qos_names(self) -> list[str]:
-        """Return the names that `Cells.qos` numbers."""
+        """Return the names that `RequestClassColumns.qos` numbers."""
         return list(self._qos)
 
-    def reason_of(self, line: CellQueue) -> Reason | None:
+    def reason_of(self, request_class: RequestClass) -> Reason | None:
         """Return the last reason why the requests of a request class wait."""
-        if line.reason is not None:
-            return line.reason
-        if self.cells.told[line.cell] == UNTOLD:
+        if request_class.reason is not None:
+            return request_class.reason
+        if self.columns.reported_blocker[request_class.number] == Blocker.NONE_REPORTED:
             return None
-        found = self.classes[line.cls]
+        found = self.placement_classes[request_class.placement_class]
         return None if found is None else found.reason
 
-    # Cells and classes
+    # RequestClassColumns and classes
 
-    def _open(self, key: CellKey, tree: QueueTree) -> CellQueue:
-        line = self.lines[key] = CellQueue(key)
-        cells, terms, branch = self.cells, key.terms, tree.branches[key.queue]
-        cell = line.cell = cells.place(line)
-        self._place_in_tree(line, branch)
-        self.loose += line.arena is None
+    def _open(self, key: RequestClassKey, tree: QueueTree) -> RequestClass:
+        request_class = self.request_classes[key] = RequestClass(key)
+        columns, terms, branch = self.columns, key.terms, tree.branches[key.queue]
+        number = request_class.number = columns.add(request_class)
+        self._place_in_tree(request_class, branch)
+        self.loose += request_class.arena is None
         self.replacements += key.kind == Kind.REPLACEMENT
-        line.cls = cells.cls[cell] = self._join_class(key, tree)
+        request_class.placement_class = columns.placement_class[number] = self._join_placement_class(key, tree)
         row = HeadroomRow(key.queue, terms.user, terms.group, terms.job, terms.account)
-        line.row = cells.row[cell] = self.headroom.row(row)
-        cells.told[cell] = UNTOLD
-        cells.priority[cell] = key.priority
-        cells.limit_s[cell] = np.inf if terms.limit_s is None else terms.limit_s
-        cells.nice[cell] = terms.nice
-        cells.qos[cell] = self._qos.setdefault(terms.qos, len(self._qos))
-        return line
+        request_class.row = columns.row[number] = self.headroom.row(row)
+        columns.reported_blocker[number] = Blocker.NONE_REPORTED
+        columns.priority[number] = key.priority
+        columns.limit_s[number] = np.inf if terms.limit_s is None else terms.limit_s
+        columns.nice[number] = terms.nice
+        columns.qos[number] = self._qos.setdefault(terms.qos, len(self._qos))
+        return request_class
 
-    def _place_in_tree(self, line: CellQueue, branch: Branch) -> None:
+    def _place_in_tree(self, request_class: RequestClass, branch: Branch) -> None:
         """Set the fields of the request class that depend on the place of its queue in the tree."""
-        key, order = line.key, branch.arena.order
+        key, order = request_class.key, branch.arena.order
         replaces = key.kind == Kind.REPLACEMENT
-        line.strict = branch.strict is not None
-        self.cells.preempts[line.cell] = key.terms.preempts and (
+        request_class.strict = branch.strict is not None
+        self.columns.preempts[request_class.number] = key.terms.preempts and (
             (branch.preempts and key.kind == Kind.JOB) or (branch.reclaims and key.kind == Kind.GROWTH)
         )
-        line.rank = line.arena = None
-        if line.strict and not replaces and order not in MOVING:
-            line.arena = branch.arena.name
+        request_class.rank = request_class.arena = None
+        if request_class.strict and not replaces and order not in MOVING:
+            request_class.arena = branch.arena.name
         if replaces or order is not QueueOrder.MULTIFACTOR:
-            line.rank = (0.0 if order is QueueOrder.FIFO and not replaces else -float(key.priority), 0.0, key.kind, 0)
+            request_class.rank = (
+                0.0 if order is QueueOrder.FIFO and not replaces else -float(key.priority),
+                0.0,
+                key.kind,
+                0,
+            )
 
-    def _close(self, line: CellQueue) -> None:
-        cell = line.cell
-        line.rank = None
-        self.loose -= line.arena is None
-        self.replacements -= line.key.kind == Kind.REPLACEMENT
-        self._leave_class(line.cls)
-        self.cells.vacate(cell)
-        del self.lines[line.key]
-        self._forget_search(line.key)
-        if line.key in self.timers:
-            self.timers.drop(line.key)
+    def _close(self, request_class: RequestClass) -> None:
+        number = request_class.number
+        request_class.rank = None
+        self.loose -= request_class.arena is None
+        self.replacements -= request_class.key.kind == Kind.REPLACEMENT
+        self._leave_placement_class(request_class.placement_class)
+        self.columns.vacate(number)
+        del self.request_classes[request_class.key]
+        self._forget_search(request_class.key)
+        if request_class.key in self.timers:
+            self.timers.drop(request_class.key)
 
-    def _forget_search(self, key: CellKey) -> None:
+    def _forget_search(self, key: RequestClassKey) -> None:
         self.searched.pop(key, None)
 
-    def _join_class(self, key: CellKey, tree: QueueTree) -> int:
+    def _join_placement_class(self, key: RequestClassKey, tree: QueueTree) -> int:
         """Return the number of the placement class of such a request class, and count one more that refers to it."""
         job = key.kind == Kind.JOB
         queue = tree.branches[key.queue].queue
         whole = not job or queue is None or queue.gang
         flavors = tree.branches[key.queue].flavors if key.kind != Kind.REPLACEMENT else ()
-        number = self.class_of(Combination(key.gang, flavors, whole, job))
-        found = self.classes[number]
+        number = self.open_placement_class(PlacementClassKey(key.gang, flavors, whole, job))
+        found = self.placement_classes[number]
         assert found is not None
-        found.cells += 1
+        found.request_class_count += 1
         return number
 
-    def number_of(self, combination: Combination) -> int | None:
+    def placement_class_number(self, key: PlacementClassKey) -> int | None:
         """Return the number of the placement class; None if it is not pending."""
-        return self._class_of.get(combination)
+        return self._placement_class_of.get(key)
 
-    def class_of(self, combination: Combination) -> int:
+    def open_placement_class(self, key: PlacementClassKey) -> int:
         """Return the number of the placement class; make the class if it is not pending."""
-        number = self._class_of.get(combination)
+        number = self._placement_class_of.get(key)
         if number is None:
-            number = self._vacant.pop() if self._vacant else len(self.classes)
-            if number == len(self.classes):
-                self.classes.append(None)
+            number = self._vacant.pop() if self._vacant else len(self.placement_classes)
+            if number == len(self.placement_classes):
+                self.placement_classes.append(None)
                 if number == len(self.need):
                     self.demand = np.concatenate((self.demand, np.zeros_like(self.demand)))
                     self.need = np.concatenate((self.need, np.zeros_like(self.need)))
             self.demand[number], self.need[number] = 0, -1.0
-            self._class_of[combination] = number
-            self.classes[number] = self._described(number, combination)
+            self._placement_class_of[key] = number
+            self.placement_classes[number] = self._described(number, key)
             self._costly[number] = None
         return number
 
-    def give_ways(self, found: PendingClass, ways: Iterable[Combination]) -> None:
+    def add_flavor_classes(self, found: PlacementClass, ways: Iterable[PlacementClassKey]) -> None:
         """Store the placement classes of the gang in each choice of flavors. `found` keeps them pending."""
-        found.ways = tuple(dict.fromkeys(map(self.class_of, ways)))
-        for way in found.ways:
-            each = self.classes[way]
+        found.flavor_classes = tuple(dict.fromkeys(map(self.open_placement_class, ways)))
+        for way in found.flavor_classes:
+            each = self.placement_classes[way]
             assert each is not None  # `class_of` has made it
-            each.cells += 1
+            each.request_class_count += 1
 
-    def _described(self, number: int, combination: Combination) -> PendingClass:
-        gang = combination.gang
-        if combination.flavors:
+    def _described(self, number: int, key: PlacementClassKey) -> PlacementClass:
+        gang = key.gang
+        if key.flavors:
             self.composite[number] = None
-            return PendingClass(number, combination, ())  # `core.cycle.blocked` finds its ways
-        needed, roles = set(gang.required_roles()), range(len(gang.roles)) if combination.whole else ()
+            return PlacementClass(number, key, ())  # `core.cycle.blocked` finds its ways
+        needed, roles = set(gang.required_roles()), range(len(gang.roles)) if key.whole else ()
         demands = tuple(
             (self.capacity.refer(gang.demands[at]), float(gang.minimums[at] if at in needed else 0)) for at in roles
         )
@@ -330,23 +342,23 @@ class Pending:
             self.demand[number], self.need[number] = demands[0]
         if len(demands) > 1:
             self.composite[number] = None
-        return PendingClass(number, combination, demands, single=single, heeds=heeds)
+        return PlacementClass(number, key, demands, single=single, depends_on_other_pods=heeds)
 
-    def _leave_class(self, number: int) -> None:
-        found = self.classes[number]
+    def _leave_placement_class(self, number: int) -> None:
+        found = self.placement_classes[number]
         assert found is not None
-        found.cells -= 1
-        if found.cells > 0:
+        found.request_class_count -= 1
+        if found.request_class_count > 0:
             return
-        self.classes[number] = None
+        self.placement_classes[number] = None
         self.composite.pop(number, None)
         self.failed.pop(number, None)
-        del self._class_of[found.combination]
+        del self._placement_class_of[found.key]
         self._vacant.append(number)
         for demand, _ in found.demands:
             self.capacity.release(demand)
-        for way in found.ways:
-            self._leave_class(way)
+        for way in found.flavor_classes:
+            self._leave_placement_class(way)
 
     def cost_columns(self) -> NDArray[np.float64]:
         """Return the least cost of a request to its queue, [key of the headroom, placement class]."""
@@ -354,37 +366,37 @@ class Pending:
         if len(keys) != len(self.costs):
             self.costs, self._costly = (
                 np.zeros((len(keys), len(self.need) + 1)),
-                dict.fromkeys(range(len(self.classes))),
+                dict.fromkeys(range(len(self.placement_classes))),
             )
         if self._costly:
             if self.costs.shape[1] <= len(self.need):
                 self.costs = np.zeros((len(keys), 2 * len(self.need)))
-                self._costly = dict.fromkeys(range(len(self.classes)))
+                self._costly = dict.fromkeys(range(len(self.placement_classes)))
             for number in self._costly:
-                if (found := self.classes[number]) is not None:
-                    found.cost = cost_of(found.combination, keys)
+                if (found := self.placement_classes[number]) is not None:
+                    found.cost = cost_of(found.key, keys)
                     self.costs[:, number] = found.cost
             self._costly = {}
         return self.costs
 
     # Findings
 
-    def explain(self, combination: Combination, reason: Reason) -> None:
+    def explain(self, key: PlacementClassKey, reason: Reason) -> None:
         """Store the reason why requests of the placement class do not fit."""
-        number = self._class_of.get(combination)
-        if number is not None and (found := self.classes[number]) is not None:
+        number = self._placement_class_of.get(key)
+        if number is not None and (found := self.placement_classes[number]) is not None:
             found.reason, found.stale = reason, 0
 
-    def tell(self, key: CellKey, told: int, reason: Reason | None) -> None:
+    def note_report(self, key: RequestClassKey, blocker: int, reason: Reason | None) -> None:
         """Store the last answer to a request class. `reason`: None if it is the reason of its placement class."""
-        line = self.lines.get(key)
-        if line is not None:
-            line.reason = reason
-            self.cells.told[line.cell] = told
+        request_class = self.request_classes.get(key)
+        if request_class is not None:
+            request_class.reason = reason
+            self.columns.reported_blocker[request_class.number] = blocker
 
-    def remember(self, key: CellKey, search: Search) -> None:
+    def remember(self, key: RequestClassKey, search: Search) -> None:
         """Remember a failed search for victims, and set a timer for the time at which it may succeed."""
-        if key in self.lines:
+        if key in self.request_classes:
             if (known := self.searched.get(key)) is None or known.again_s != search.again_s:
                 self.timers.set(key, search.again_s)
             self._forget_search(key)
@@ -407,7 +419,7 @@ class Pending:
                 return search.changes != self.changes
         return False
 
-    def stir(self) -> None:
+    def allow_new_searches(self) -> None:
         """Note a change that could let a search for victims succeed."""
         self.changes += 1
 
@@ -421,27 +433,29 @@ class Pending:
         """Take note of a changed or removed node. Requests that could never start may start now. All reasons become
         stale."""
         self._look_at_never()
-        for found in self.classes:
+        for found in self.placement_classes:
             if found is not None:
                 found.stale = STALE
         self.renews = True
         self.failed.clear()
-        self.stir()
+        self.allow_new_searches()
         self.changed = True
 
     def _look_at_never(self) -> None:
         """Forget all reasons by which a request can never start."""
         self._renew_turns()
         forgotten = []
-        for found in self.classes:
+        for found in self.placement_classes:
             if found is not None and found.reason is not None and found.reason.code in NEVER:
                 found.reason = None
                 forgotten.append(found.number)
-        told = self.cells.told
-        told[np.isin(self.cells.cls, forgotten) & (told == ROOM)] = UNTOLD
-        for line in self.lines.values():
-            if line.reason is not None and line.reason.code in NEVER:
-                told[line.cell] = UNTOLD
+        reported = self.columns.reported_blocker
+        reported[np.isin(self.columns.placement_class, forgotten) & (reported == Blocker.CAPACITY)] = (
+            Blocker.NONE_REPORTED
+        )
+        for request_class in self.request_classes.values():
+            if request_class.reason is not None and request_class.reason.code in NEVER:
+                reported[request_class.number] = Blocker.NONE_REPORTED
 
     def _renew_turns(self) -> None:
         """Have array jobs received again that could never start. They gave up their turn in the array, and need one
@@ -452,25 +466,25 @@ class Pending:
     def look_at_all(self) -> None:
         """Forget all findings, after the policy, the flavors or the reservations changed."""
         self._renew_turns()
-        for found in self.classes:
+        for found in self.placement_classes:
             if found is not None:
                 found.reason = None
         self.failed.clear()
-        self.cells.told[:] = UNTOLD
-        self.stir()
+        self.columns.reported_blocker[:] = Blocker.NONE_REPORTED
+        self.allow_new_searches()
         self.changed = True
 
     def look_at_pods(self, kinds: Iterable[PodKind]) -> None:
         """Note that pods of these affinity classes came or went. Placement classes that depend on them may fit now."""
         changed = list(kinds)
         for number in list(self.failed):
-            found = self.classes[number]
-            if found is not None and found.heeds and self._heeds(found, changed):
+            found = self.placement_classes[number]
+            if found is not None and found.depends_on_other_pods and self._depends_on(found, changed):
                 del self.failed[number]
                 self.changed = True
 
-    def _heeds(self, found: PendingClass, kinds: Sequence[PodKind]) -> bool:
-        for demand in found.combination.gang.demands:
+    def _depends_on(self, found: PlacementClass, kinds: Sequence[PodKind]) -> bool:
+        for demand in found.key.gang.demands:
             for kind in kinds:
                 known = self._concerned.get((demand, kind))
                 if known is None:
@@ -484,18 +498,18 @@ class Pending:
     def look_at_hopeless(self) -> None:
         """Note that the capacity or the queue tree changed. Requests that could never start may start now."""
         self._look_at_never()
-        self.stir()
+        self.allow_new_searches()
         self.changed = True
 
     def arrange(self, tree: QueueTree) -> None:
         """Take over a changed queue tree."""
         self.headroom.build(tree)
         self.heads.clear()
-        for line in self.lines.values():
-            self.loose -= line.arena is None
-            self._place_in_tree(line, tree.branches[line.key.queue])
-            self.loose += line.arena is None
-            self._lead(line, line.first())
+        for request_class in self.request_classes.values():
+            self.loose -= request_class.arena is None
+            self._place_in_tree(request_class, tree.branches[request_class.key.queue])
+            self.loose += request_class.arena is None
+            self._set_first(request_class, request_class.first())
         self.look_at_hopeless()
 
     def copy(self, tree: QueueTree) -> Pending:
@@ -503,23 +517,24 @@ class Pending:
         other = Pending()
         other.headroom.build(tree)
         other.version, other.changes, other.changed = self.version, self.changes, True
-        other.fresh, other.untold, other.hopeless = dict(self.fresh), dict(self.untold), dict(self.hopeless)
+        other.fresh, other.unreported, other.hopeless = dict(self.fresh), dict(self.unreported), dict(self.hopeless)
         other.timers, other.searched, other.reserved = self.timers.copy(), dict(self.searched), self.reserved
-        for key, line in self.lines.items():
+        for key, request_class in self.request_classes.items():
             copied = other._open(key, tree)
-            copied.take(line)
-            other._lead(copied, copied.first())
-            other.cells.told[copied.cell] = self.cells.told[line.cell]
-            other._line_of.update(dict.fromkeys(copied.requests(), copied))
-        classes = [found for found in self.classes if found is not None]
-        for found in sorted(
-            classes, key=lambda found: not found.ways
-        ):  # a class with ways makes the classes of its ways pending
-            number = other.number_of(found.combination)
-            if number is None or (same := other.classes[number]) is None:
+            copied.take(request_class)
+            other._set_first(copied, copied.first())
+            other.columns.reported_blocker[copied.number] = self.columns.reported_blocker[request_class.number]
+            other._request_class_of.update(dict.fromkeys(copied.requests(), copied))
+        classes = [found for found in self.placement_classes if found is not None]
+        # A class with flavor classes makes these pending, so it comes first.
+        for found in sorted(classes, key=lambda found: not found.flavor_classes):
+            number = other.placement_class_number(found.key)
+            if number is None or (same := other.placement_classes[number]) is None:
                 continue
             same.reason, same.stale = found.reason, found.stale
-            other.give_ways(same, [each.combination for way in found.ways if (each := self.classes[way]) is not None])
+            other.add_flavor_classes(
+                same, [each.key for way in found.flavor_classes if (each := self.placement_classes[way]) is not None]
+            )
             if found.number in self.failed:
                 other.failed[number] = None
         other.capacity.settle()  # a demand that is new in the copy lets no failed class fit
@@ -527,12 +542,12 @@ class Pending:
         return other
 
 
-def cost_of(combination: Combination, keys: dict[str, int]) -> tuple[float, ...]:
+def cost_of(key: PlacementClassKey, keys: dict[str, int]) -> tuple[float, ...]:
     """Return the least cost of such a request to its queue, by key of the headroom. Optional groups cost nothing."""
-    gang, found = combination.gang, [0.0] * len(keys)
+    gang, found = key.gang, [0.0] * len(keys)
     if RUNNING in keys:
-        found[keys[RUNNING]] = float(combination.counts)
-    if combination.whole and not gang.optional:
+        found[keys[RUNNING]] = float(key.counts)
+    if key.whole and not gang.optional:
         due: Iterable[tuple[Key, object]] = gang.due()
         for (_, resource), amount in due:
             if resource in keys:

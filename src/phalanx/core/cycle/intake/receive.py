@@ -1,4 +1,4 @@
-"""A request that is in no cell: it is answered at once, or enters its cell.
+"""A request that is in no request class: it is answered at once, or enters its request class.
 
 Whoever is nominated starts when victims have left, or is received again if they will not. A request that is not
 eligible (`core.cycle.intake.eligible`) waits for an event or a time; all others contend from this cycle on."""
@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from phalanx.core.cycle.intake.eligible import not_eligible
-from phalanx.core.cycle.messages import Telling
+from phalanx.core.cycle.messages import ReasonReporter
 from phalanx.core.cycle.preempt.search import CyclePreemption
 from phalanx.core.cycle.state import CycleState
 from phalanx.core.fold import job_dependencies
-from phalanx.core.order.cell import cell_of
+from phalanx.core.order.request_class import request_class_of
 from phalanx.core.placement import replacement
 from phalanx.core.preemption import nomination
 from phalanx.core.preemption.nomination import NominationState
@@ -21,14 +21,14 @@ from phalanx.model.job import Phase, Placement, Slot
 from phalanx.model.plan import Start
 from phalanx.state.cluster import JobRecord, nominated_placements, time_limit_s
 from phalanx.state.dependencies import JobFamily
-from phalanx.state.pending.cell_queue import Request
+from phalanx.state.pending.request_class import Request
 
 
 class Intake:
     """The newcomers of one cycle. `cleared`: of arrays and singletons, how many jobs were let through."""
 
-    def __init__(self, state: CycleState, telling: Telling, preempting: CyclePreemption) -> None:
-        self.state, self.telling, self.preempting = state, telling, preempting
+    def __init__(self, state: CycleState, reporter: ReasonReporter, preempting: CyclePreemption) -> None:
+        self.state, self.reporter, self.preempting = state, reporter, preempting
         self.cluster, self.pending, self.now_s = state.cluster, state.pending, state.now_s
         self.cleared: dict[JobFamily, int] = {}
 
@@ -42,7 +42,7 @@ class Intake:
             self.preempting.withdraw(record)
         for record, state in found if not broken else ():
             request, waits = Request(record.job.id), record.phase is Phase.QUEUED
-            self.state.parked |= dict.fromkeys(
+            self.state.waiting_for_event |= dict.fromkeys(
                 [request] if waits else [Request(request.job, slot) for slot in record.nominated]
             )
             if state is NominationState.FREE:
@@ -51,10 +51,10 @@ class Intake:
                     self.start(record, placements, record.flavors)
                 else:
                     self.state.places[request.job] = list(placements)
-                self.telling.granted(record.gang, request.job, placements)
+                self.reporter.note_granted(record.gang, request.job, placements)
             else:
                 leavers = nomination.leavers(record, self.state.leaving)
-                self.telling.tell(record, preempted.nominated_reason(self.cluster, record, leavers, self.now_s))
+                self.reporter.report_job(record, preempted.nominated_reason(self.cluster, record, leavers, self.now_s))
 
     def hindered(self, record: JobRecord) -> bool:
         """Return whether the job, which is nominated, waits and is not eligible any more."""
@@ -62,7 +62,7 @@ class Intake:
         return waits and not_eligible(self.cluster, record, self.now_s, self.cleared) is not None
 
     def newcomers(self) -> list[Request]:
-        """Return the requests that are in no cell and may be eligible."""
+        """Return the requests that are in no request class and may be eligible."""
         for item in self.pending.timers.due(self.now_s):
             self.pending.ring(item)
         if self.cluster.dependencies.arrays:
@@ -70,7 +70,7 @@ class Intake:
         return list(self.pending.fresh)
 
     def receive(self, request: Request) -> None:
-        """Answer a request that needs no room, or put it in its cell."""
+        """Answer a request that needs no room, or put it in its request class."""
         record = self.cluster.jobs[request.job]
         queue = self.cluster.queues.get(self.cluster.queue_of(record.job))
         whole = queue is None or queue.gang
@@ -80,13 +80,13 @@ class Intake:
             self.enter(record, request, whole=whole)
         elif found := not_eligible(self.cluster, record, self.now_s, self.cleared):
             if found.again_s is None:
-                self.state.parked[request] = None
+                self.state.waiting_for_event[request] = None
             else:
-                self.state.resting.append((request, found.again_s))
-            self.telling.tell(record, found.reason)
+                self.state.waiting_until.append((request, found.again_s))
+            self.reporter.report_job(record, found.reason)
         elif record.not_before_s > self.now_s:
-            self.state.resting.append((request, record.not_before_s))
-            self.telling.tell(record, explain.backoff(record, self.now_s))
+            self.state.waiting_until.append((request, record.not_before_s))
+            self.reporter.report_job(record, explain.backoff(record, self.now_s))
         elif not whole and self.cluster.tree.branches[self.cluster.queue_of(record.job)].unbounded:
             # Its pods are placed one by one as they open.
             self.start(record)
@@ -98,13 +98,13 @@ class Intake:
             request.slot is not None
             and request.slot != replacement.slots_together(self.cluster, record, request.slot)[0]
         ):
-            self.state.parked[request] = None  # another waits for it
+            self.state.waiting_for_event[request] = None  # another waits for it
             return
         slots = None
         if request.slot is not None:
             topologies = self.cluster.topologies(self.state.policy)
             slots = replacement.replacement_gang(self.cluster, topologies, record, request.slot)
-        key, entry = cell_of(self.cluster, record, request, slots, whole=whole)
+        key, entry = request_class_of(self.cluster, record, request, slots, whole=whole)
         self.pending.enter(key, entry, self.cluster.tree)
         self.state.received.append(request)
 
@@ -120,4 +120,4 @@ class Intake:
             replacement.placements_of_slots(self.cluster, record, slot, placements)
         )
         for beside in replacement.slots_together(self.cluster, record, slot)[1:]:
-            self.state.parked.pop(Request(request.job, beside), None)
+            self.state.waiting_for_event.pop(Request(request.job, beside), None)

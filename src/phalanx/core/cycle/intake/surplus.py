@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from phalanx.core.backfill.reservation import BackfillForecast
-from phalanx.core.cycle.messages import Telling
+from phalanx.core.cycle.messages import ReasonReporter
 from phalanx.core.cycle.state import CycleState
 from phalanx.core.order.account_usage import AccountUsage
 from phalanx.core.order.next_job import Head, Tournament, seen_priority
@@ -26,7 +26,7 @@ from phalanx.model.plan import Action, Start
 from phalanx.model.queue import QueueOrder
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import JobRecord, minimum_gang
-from phalanx.state.pending.cell_queue import CellQueue, QueuedRequest, Request
+from phalanx.state.pending.request_class import QueuedRequest, Request, RequestClass
 from phalanx.state.queue_tree import Branch, Charge, gang_cost
 
 Actions: TypeAlias = list[Start] | list[Action]
@@ -74,8 +74,10 @@ def takes_all_at_once(record: JobRecord) -> bool:
 class Surplus:
     """The surplus of the jobs that start in one cycle. `closed`: strict queues whose head waits, and the head."""
 
-    def __init__(self, state: CycleState, closed: Mapping[str, Head], usage: AccountUsage, telling: Telling) -> None:
-        self.state, self.closed, self.usage, self.telling = state, closed, usage, telling
+    def __init__(
+        self, state: CycleState, closed: Mapping[str, Head], usage: AccountUsage, reporter: ReasonReporter
+    ) -> None:
+        self.state, self.closed, self.usage, self.reporter = state, closed, usage, reporter
         self.growing: dict[str, Growing] = {}
 
     def note(self, actions: Actions, at: int) -> None:
@@ -115,14 +117,16 @@ class Surplus:
             del self.growing[best.record.job.id]  # what is missing is growth, in later cycles
         return True
 
-    def comes_before(self, growing: Growing, contest: Tournament, line: CellQueue, entry: QueuedRequest) -> bool:
+    def comes_before(
+        self, growing: Growing, contest: Tournament, request_class: RequestClass, entry: QueuedRequest
+    ) -> bool:
         """Return whether the job's next pod comes before the request: where their queues part, by the order there."""
         theirs = contest.at.branch
         above = next(each for each in growing.branch.path if each in theirs.path)
         mine = rank(growing, above.order)[:2]
-        other = (0.0 if above.order is QueueOrder.FIFO else -float(line.key.priority), entry.arrival_s)
+        other = (0.0 if above.order is QueueOrder.FIFO else -float(request_class.key.priority), entry.arrival_s)
         side = theirs.path.index(above) - 1
-        runner = contest.runners.get(theirs.path[side].name) if side >= 0 else None
+        runner = contest.cursor_by_queue.get(theirs.path[side].name) if side >= 0 else None
         if above.order is not QueueOrder.FILL or runner is None or growing.branch is above:
             return mine <= other
         child = growing.branch.path[growing.branch.path.index(above) - 1]
@@ -132,8 +136,8 @@ class Surplus:
         """Return whether the first job of a strict queue waits before the job's growth (rule R14)."""
         for branch in growing.branch.path if self.closed else ():
             if branch.name in self.closed:
-                line, _ = self.closed[branch.name]
-                if branch.order is not QueueOrder.PRIORITY or line.key.priority >= growing.record.job.priority:
+                request_class, _ = self.closed[branch.name]
+                if branch.order is not QueueOrder.PRIORITY or request_class.key.priority >= growing.record.job.priority:
                     return True
         return False
 
@@ -232,7 +236,7 @@ class Surplus:
         charge = self.charge(growing, role, len(more))
         self.state.charge(charge)
         self.usage.start(job, charge.cost)
-        self.telling.granted(growing.record.gang, job.id, more)
+        self.reporter.note_granted(growing.record.gang, job.id, more)
         return True
 
 

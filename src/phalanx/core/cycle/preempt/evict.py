@@ -19,7 +19,7 @@ from phalanx.model.job import Phase, Placement, pods_by_role
 from phalanx.model.plan import Action, Nominate, Place, Preempt, Shrink, Start
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster, JobRecord, nominated_placements, time_limit_s
-from phalanx.state.pending.cell_queue import Request
+from phalanx.state.pending.request_class import Request
 from phalanx.state.queue_tree import gang_cost
 
 
@@ -85,8 +85,8 @@ def tell(context: PreemptionContext, actions: list[Action], victim: Victim, righ
         actions.append(Nominate(victim.job, victim.place, record.flavors, until_s))
     elif victim.charge is not None:
         context.ledger.charge(victim.charge, -1)
-    told = context.told.get(victim.job, ())
-    context.told[victim.job] = (*told, *victim.slots) if victim.slots else ()
+    told = context.victims.get(victim.job, ())
+    context.victims[victim.job] = (*told, *victim.slots) if victim.slots else ()
     for slot in victim.slots or sorted(record.placements.keys() - record.leaving - {*told}):
         demand = record.gang.demands[slot.role]
         context.leaving.append((record.placements[slot], demand, record.devices.get(slot, ())))

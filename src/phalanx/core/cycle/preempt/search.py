@@ -23,14 +23,14 @@ from phalanx.core.cycle.state import CycleState
 from phalanx.core.preemption import guard, nomination
 from phalanx.core.preemption.context import PreemptionContext
 from phalanx.core.preemption.nomination import NominationState
-from phalanx.core.preemption.policy import ByRight, PreemptionPolicy, next_chance_s, queue_preemption
+from phalanx.core.preemption.policy import GuaranteeOnlyPolicy, PreemptionPolicy, next_chance_s, queue_preemption
 from phalanx.core.preemption.search import PreemptionPlan
 from phalanx.core.quota.flavor_assignment import FlavorAssignment
 from phalanx.model.job import Phase, Slot
 from phalanx.model.plan import Action, Nominate, Preempt
 from phalanx.state.cluster import JobRecord, residents
-from phalanx.state.pending.cell_queue import CellKey, Kind, Request
 from phalanx.state.pending.pending import Search
+from phalanx.state.pending.request_class import Kind, Request, RequestClassKey
 from phalanx.state.pending.timers import NEVER_S
 
 EFFORT = 256
@@ -50,25 +50,25 @@ class Found(NamedTuple):
 class CyclePreemption:
     """The preemption of one cycle.
 
-    `actions`: what was decided so far. `told`: the victims (see `PreemptionContext`). `kept`: jobs whose nominations
+    `actions`: what was decided so far. `victims`: as in `PreemptionContext`. `kept`: jobs whose nominations
     stand; `withdrawn`: jobs whose nominations do not. `effort`: what all searches cost so far. `known`: their results
     since the last decision; `known_at`: how many were decided then, and whether a reservation had to be respected.
-    `searched`: by cell, a search that failed.
-    `put_off`: the next cycle must follow at once. `has_taken_back`: pods that this cycle had placed for victims are
-    taken back, or the reservation is another, so that any request may start now."""
+    `searched`: by request class, a search that failed.
+    `has_postponed`: the next cycle must follow at once. `has_taken_back`: pods that this cycle had placed for victims
+    are taken back, or the reservation is another, so that any request may start now."""
 
     def __init__(self, state: CycleState) -> None:
         self.state, self.cluster, self.ledger, self.now_s = state, state.cluster, state.ledger, state.now_s
         self.pending = state.pending
         self.actions: list[Action] = []
-        self.told: dict[str, tuple[Slot, ...]] = {}
+        self.victims: dict[str, tuple[Slot, ...]] = {}
         self.kept: list[str] = []
         self.withdrawn = state.withdrawn
         self.effort = 0
         self.known: dict[tuple[Request, tuple[tuple[str, ...], ...]], Found | None] = {}
         self.known_at: tuple[int, bool] | None = None
-        self.searched: dict[CellKey, Search] = {}
-        self.put_off = self.has_taken_back = False
+        self.searched: dict[RequestClassKey, Search] = {}
+        self.has_postponed = self.has_taken_back = False
         self.reserved: object = None  # what searches were not to delay
         self._context: PreemptionContext | None = None
         self._chance: tuple[int, float | None] | None = None  # after so many actions
@@ -91,7 +91,7 @@ class CyclePreemption:
         self.actions.append(Nominate(record.job.id, ()))
         self.withdrawn[record.job.id] = None
 
-    def gone(self) -> Container[str]:
+    def outdated_jobs(self) -> Container[str]:
         """Return the jobs that do not wait any more as they did when they were looked at: their nomination is
         withdrawn, or they are stopped."""
         if not self.actions:
@@ -100,22 +100,22 @@ class CyclePreemption:
 
     def wake_s(self) -> Iterator[float]:
         """Yield when nominations and searches want the next cycle (seconds since the epoch)."""
-        if not (self.actions or self.kept or self.pending.searched or self.put_off):
+        if not (self.actions or self.kept or self.pending.searched or self.has_postponed):
             return
         withdrawn = any(isinstance(action, Nominate) and not action.placements for action in self.actions)
-        if withdrawn or self.put_off:
+        if withdrawn or self.has_postponed:
             yield self.now_s
         yield from (self.cluster.jobs[job].nominated_until_s for job in self.kept)
         yield from (action.until_s for action in self.actions if isinstance(action, Nominate) and action.placements)
 
     # Requests that found no room
 
-    def cells(self) -> list[int]:
-        """Return the cells whose requests may preempt."""
-        found: list[int] = self.pending.cells.preempts.nonzero()[0].tolist()
+    def classes_to_search(self) -> list[int]:
+        """Return the request classes whose requests may preempt."""
+        found: list[int] = self.pending.columns.preempts.nonzero()[0].tolist()
         return found
 
-    def may_search(self, key: CellKey, reserved: object) -> bool:
+    def may_search(self, key: RequestClassKey, reserved: object) -> bool:
         """Return whether a search may find somebody, as far as is known: something has changed since the last, or
         time has passed; or this cycle has decided something. `reserved`: who has a reservation, which is not to be
         delayed."""
@@ -129,13 +129,14 @@ class CyclePreemption:
 
     def make_room(
         self,
-        key: CellKey,
+        key: RequestClassKey,
         request: Request,
         offers: Sequence[FlavorAssignment],
         forecast: BackfillForecast | None,
     ) -> bool:
-        """Preempt other jobs, if that lets the cell's first request start by one of the offers, and nominate it. Return
-        whether that was done. `forecast`: with the reservations that are not to be delayed, if there may be any."""
+        """Preempt other jobs, if that lets the request class's first request start by one of the offers, and nominate
+        it. Return whether that was done. `forecast`: with the reservations that are not to be delayed, if there may be
+        any."""
         if self.is_delayed(key, request):
             return False
         found = self.search(key, request, offers, forecast)
@@ -148,7 +149,7 @@ class CyclePreemption:
         self.searched[key] = Search(self.pending.changes, NEVER_S if again_s is None else again_s, self.reserved)
         return False
 
-    def is_delayed(self, key: CellKey, request: Request) -> bool:
+    def is_delayed(self, key: RequestClassKey, request: Request) -> bool:
         """Return whether the delay of the queue is not over for the request."""
         wants, record = queue_preemption(self.cluster, key.queue), self.cluster.jobs[request.job]
         since_s = self.now_s if record.short_since_s is None else record.short_since_s
@@ -157,21 +158,21 @@ class CyclePreemption:
             self.searched[key] = Search(DELAYED, ready_s, None)
         return ready_s > self.now_s
 
-    def may_try_again(self, cell: int, across: bool) -> bool:
-        """Return whether a search of the cell failed, in this cycle or before, and another may be made. `across`: only
-        if the cell's requests may preempt jobs of other queues."""
-        line = self.pending.cells.lines[cell]
-        if line is None or self.is_spent():
+    def may_try_again(self, number: int, across: bool) -> bool:
+        """Return whether a search of the request class failed, in this cycle or before, and another may be made.
+        `across`: only if the request class's requests may preempt jobs of other queues."""
+        request_class = self.pending.columns.request_classes[number]
+        if request_class is None or self.is_spent():
             return False
-        search = self.searched.get(line.key) or self.pending.searched.get(line.key)
+        search = self.searched.get(request_class.key) or self.pending.searched.get(request_class.key)
         if search is None or search.changes == DELAYED:
             return False
-        wants = queue_preemption(self.cluster, line.key.queue)
-        return not across or wants.borrowing or self.cluster.tree.branches[line.key.queue].reclaims
+        wants = queue_preemption(self.cluster, request_class.key.queue)
+        return not across or wants.borrowing or self.cluster.tree.branches[request_class.key.queue].reclaims
 
     def search(
         self,
-        key: CellKey,
+        key: RequestClassKey,
         request: Request,
         offers: Sequence[FlavorAssignment],
         forecast: BackfillForecast | None,
@@ -185,7 +186,7 @@ class CyclePreemption:
         if asked in self.known:
             return self.known[asked]
         if self.is_spent():
-            self.put_off = True
+            self.has_postponed = True
             return None
         self.effort += 1 + len(residents(self.cluster).number_of) // JOBS_OF_EFFORT
         context, record = self.context, self.cluster.jobs[request.job]
@@ -195,7 +196,7 @@ class CyclePreemption:
         if found is None and key.kind == Kind.JOB:
             found = self.take_over(record, offers, aside)
         if found is None and self.state.places:
-            self.put_off = True  # pods that are placed now may be preempted in the next cycle
+            self.has_postponed = True  # pods that are placed now may be preempted in the next cycle
         self.known[asked] = found
         return found
 
@@ -203,7 +204,9 @@ class CyclePreemption:
         """Return whether no further search may be made in this cycle."""
         return self.effort >= EFFORT
 
-    def carry_out(self, key: CellKey, request: Request, found: Found, forecast: BackfillForecast | None) -> None:
+    def carry_out(
+        self, key: RequestClassKey, request: Request, found: Found, forecast: BackfillForecast | None
+    ) -> None:
         """Preempt the victims, and nominate the request to their nodes, or start it."""
         context, plan, mark = self.context, found.plan, self.ledger.mark()
         found.aside.enter(plan)
@@ -216,12 +219,12 @@ class CyclePreemption:
         self.state.charge_preemptor(mark, plan.offer.charge)
         self.has_taken_back |= forecast is not None and forecast.renew_first()
         self.state.stopped |= {victim.job for victim in plan.victims if not victim.slots}
-        self.put_off = self.put_off or (is_free and not plan.at_once)  # the next cycle starts it, if it can
+        self.has_postponed = self.has_postponed or (is_free and not plan.at_once)  # the next cycle starts it, if it can
         self.searched.pop(key, None)
 
-    def outcomes(self) -> Iterator[tuple[CellKey, Search]]:
-        """Yield the failed searches; and those of cells that were not tried now, since they may not start in any case,
-        as if they had failed again."""
+    def outcomes(self) -> Iterator[tuple[RequestClassKey, Search]]:
+        """Yield the failed searches; and those of request classes that were not tried now, since they may not start in
+        any case, as if they had failed again."""
         changes = self.pending.changes
         for key, search in self.pending.searched.items():
             if key not in self.searched and search.changes not in (DELAYED, changes):
@@ -234,14 +237,15 @@ class CyclePreemption:
             self._chance = len(self.actions), next_chance_s(context)
         return self._chance[1]
 
-    def await_change(self, key: CellKey) -> None:
-        """Note that nobody's going helps the cell, nor does time: it searches again when something has changed. (It is
-        not forgotten: it would be new in each cycle, and put off others to the next, at once, for ever.)"""
+    def await_change(self, key: RequestClassKey) -> None:
+        """Note that nobody's going helps the request class, nor does time: it searches again when something has
+        changed. (It is not forgotten: it would be new in each cycle, and put off others to the next, at once, for
+        ever.)"""
         if key in self.searched:
             self.searched[key] = Search(self.pending.changes, NEVER_S, self.reserved)
 
-    def forget(self, key: CellKey) -> None:
-        """Forget a failed search of the cell: its first request has started on another flavor."""
+    def forget(self, key: RequestClassKey) -> None:
+        """Forget a failed search of the request class: its first request has started on another flavor."""
         self.searched.pop(key, None)
 
     def take_over(
@@ -271,12 +275,12 @@ class CyclePreemption:
                 ledger=self.ledger,
                 running_pods=residents(self.cluster),
                 now_s=self.now_s,
-                told=self.told,
+                victims=self.victims,
                 placed=self.state.places,
             )
         return self._context
 
 
-def rights_of(key: CellKey) -> type[PreemptionPolicy]:
-    """Return what jobs of the cell may ask of others."""
-    return ByRight if key.kind == Kind.GROWTH else PreemptionPolicy
+def rights_of(key: RequestClassKey) -> type[PreemptionPolicy]:
+    """Return what jobs of the request class may ask of others."""
+    return GuaranteeOnlyPolicy if key.kind == Kind.GROWTH else PreemptionPolicy

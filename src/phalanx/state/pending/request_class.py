@@ -1,7 +1,7 @@
-"""The requests of one request class, in order. One answer serves all of them.
+"""Request classes: the equal requests of one queue, in order. One answer serves all requests of a class.
 
 A *request* is a queued job, or one open slot of a started job. Requests of one queue with the same roles, shapes,
-counts, priority and terms form a *request class* (`cell` in the code). If the first request of the class cannot be
+counts, priority and terms form a *request class*. If the first request of the class cannot be
 placed, none of the others can. So a cycle examines request classes, and 100,000 equal jobs cost as much as one. Within
 a class the order is arrival, then `tie`.
 
@@ -23,9 +23,16 @@ from phalanx.state.classes import Gang
 
 BEHIND_ALL_S = float(2**53)  # later than any submission: seconds since the epoch
 
-# The last answer to the requests of a request class: none yet, no capacity, no quota, a reservation of another job, or
-# a place behind the head of a strict queue.
-UNTOLD, ROOM, QUOTA, KEPT, BEHIND = range(5)
+
+class Blocker:
+    """The kinds of reasons that a request class may report. The values are plain integers: to compare a column of
+    integers with a member of an enum takes ten times as long."""
+
+    NONE_REPORTED: Final = 0
+    CAPACITY: Final = 1
+    QUOTA: Final = 2
+    RESERVATION: Final = 3  # the capacity is reserved for another job
+    HEAD: Final = 4  # the requests are behind the head of a strict queue
 
 
 # (the first key of the order, lower first; arrival; kind; tie). `kind` comes before `tie` so that ties have one type.
@@ -73,7 +80,7 @@ class Terms(NamedTuple):
 PLAIN = Terms()
 
 
-class CellKey(NamedTuple):
+class RequestClassKey(NamedTuple):
     """The key of a request class: everything that the answer to a request depends on. The gang of a slot is one pod.
     `queue`: the queue of the request; empty for replacements, because their charges are within its quota already."""
 
@@ -97,21 +104,33 @@ NOBODY: Final[dict[Request, QueuedRequest]] = {}  # shared, and never written to
 NO_HEAP: Final[list[QueuedRequest]] = []
 
 
-class CellQueue:
+class RequestClass:
     """The requests of one request class, in order.
 
     `reason`: the last reason why the first request was not placed; None: the reason of its placement class.
-    `cell`, `cls`, `row`: the numbers of the request class, of its placement class and of its headroom row.
+    `number`, `placement_class`, `row`: the numbers of the request class, its placement class and its headroom row.
     `strict`: whether the queue, or a queue above it, is strict.
     `rank`: the rank of the first request; None if it changes with time.
     `arena`: the arena (`state.queue_tree`) in which a class of a strict queue is kept in order; None otherwise."""
 
-    __slots__ = ("_entries", "_heap", "_only", "arena", "cell", "cls", "key", "rank", "reason", "row", "strict")
+    __slots__ = (
+        "_entries",
+        "_heap",
+        "_only",
+        "arena",
+        "key",
+        "number",
+        "placement_class",
+        "rank",
+        "reason",
+        "row",
+        "strict",
+    )
 
-    def __init__(self, key: CellKey) -> None:
+    def __init__(self, key: RequestClassKey) -> None:
         self.key = key
         self.reason: Reason | None = None
-        self.cell = self.cls = self.row = -1
+        self.number = self.placement_class = self.row = -1
         self.strict = False
         self.rank: Rank | None = None
         self.arena: str | None = None
@@ -137,7 +156,7 @@ class CellQueue:
             self._only = None
             return
         del self._entries[request]
-        while self._heap and not self._stands(self._heap[0]):
+        while self._heap and not self._is_queued(self._heap[0]):
             heappop(self._heap)
         if len(self._heap) > 2 * len(self._entries) + 8:
             self._heap = list(self._entries.values())
@@ -158,17 +177,17 @@ class CellQueue:
         frontier = [(heap[0], 0)] if heap else []
         while frontier:
             entry, at = heappop(frontier)
-            if self._stands(entry):
+            if self._is_queued(entry):
                 yield entry
             for child in (2 * at + 1, 2 * at + 2):
                 if child < len(heap):
                     heappush(frontier, (heap[child], child))
 
-    def take(self, other: CellQueue) -> None:
+    def take(self, other: RequestClass) -> None:
         """Take over the requests and the reason of the other queue."""
         self.reason, self._only = other.reason, other._only
         if self._only is None:
             self._entries, self._heap = dict(other._entries), list(other._heap)
 
-    def _stands(self, entry: QueuedRequest) -> bool:
+    def _is_queued(self, entry: QueuedRequest) -> bool:
         return self._only is entry or self._entries.get(entry.request) is entry

@@ -1,7 +1,7 @@
 """The bounds of the queue tree that may keep a request from starting, and the amount that each still admits.
 
-A `Bar` is one bound of one queue: a limit, a guarantee beyond which the queue may not borrow, the limit of a user. Its
-room is the allowed amount less the charged amount."""
+A `Bound` is one bound of one queue: a limit, a guarantee beyond which the queue may not borrow, the limit of a user.
+Its room is the allowed amount less the charged amount."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Rule(StrEnum):
     JOB = "job"
 
 
-class Bar(NamedTuple):
+class Bound(NamedTuple):
     """A bound of one queue that may keep requests from starting. `whose`: the user, group or job that the bound is for;
     empty: the whole queue."""
 
@@ -36,10 +36,10 @@ class Bar(NamedTuple):
     whose: str = ""
 
 
-def room(branch: Branch, account: QueueUsage, bar: Bar, pool: Mapping[Key, int]) -> Amount:
-    """Return the amount that the bar still admits. `account`: the charges of the branch."""
-    queue, key = branch.queue, bar.key
-    match bar.rule:
+def amount_left(branch: Branch, account: QueueUsage, bound: Bound, pool: Mapping[Key, int]) -> Amount:
+    """Return the amount that the bound still admits. `account`: the charges of the branch."""
+    queue, key = branch.queue, bound.key
+    match bound.rule:
         case Rule.LIMIT:
             return branch.limit.get(key, 0) - account.total.get(key, 0)
         case Rule.GUARANTEE:
@@ -49,14 +49,14 @@ def room(branch: Branch, account: QueueUsage, bar: Bar, pool: Mapping[Key, int])
         case Rule.KEEP:
             return branch.kept.get(key, 0) - account.claimed.get(key, 0)
     assert queue is not None  # the root has no limits
-    if bar.rule is Rule.RUNNING:
+    if bound.rule is Rule.RUNNING:
         return (queue.total.running or 0) - account.running
-    limits, tallies = queue.per_user.of(bar.whose), account.users
-    if bar.rule in {Rule.GROUP, Rule.GROUP_RUNNING}:
-        limits, tallies = queue.per_group.of(bar.whose), account.groups
-    if bar.rule is Rule.JOB:
+    limits, tallies = queue.per_user.of(bound.whose), account.users
+    if bound.rule in {Rule.GROUP, Rule.GROUP_RUNNING}:
+        limits, tallies = queue.per_group.of(bound.whose), account.groups
+    if bound.rule is Rule.JOB:
         limits, tallies = queue.per_job, account.jobs
-    tally = tallies.get(bar.whose)
-    if bar.rule in {Rule.USER_RUNNING, Rule.GROUP_RUNNING}:
+    tally = tallies.get(bound.whose)
+    if bound.rule in {Rule.USER_RUNNING, Rule.GROUP_RUNNING}:
         return (limits.running or 0) - (tally.running if tally else 0)
     return dict(limits.resources).get(key[1], 0) - (tally.used.get(key[1], 0) if tally else 0)

@@ -1,4 +1,5 @@
-"""The request class of a request: requests of one class get the same answer (`state.pending.cell_queue.CellKey`)."""
+"""The request class of a request: requests of one class get the same answer
+(`state.pending.request_class.RequestClassKey`)."""
 
 from __future__ import annotations
 
@@ -9,7 +10,15 @@ from phalanx.model.queue import QueueOrder
 from phalanx.state import queue_tree
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster, JobRecord, is_growth
-from phalanx.state.pending.cell_queue import BEHIND_ALL_S, PLAIN, CellKey, Kind, QueuedRequest, Request, Terms
+from phalanx.state.pending.request_class import (
+    BEHIND_ALL_S,
+    PLAIN,
+    Kind,
+    QueuedRequest,
+    Request,
+    RequestClassKey,
+    Terms,
+)
 from phalanx.state.queue_tree import Branch
 
 # Further fields of a job that the answer depends on, and their values for most jobs.
@@ -17,9 +26,9 @@ DETAILS = attrgetter("limit_s", "estimate_s", "deadline_s", "preemptible", "pree
 PLAIN_DETAILS = DETAILS(PLAIN)
 
 
-def cell_of(
+def request_class_of(
     cluster: Cluster, record: JobRecord, request: Request, slots: Gang | None, *, whole: bool
-) -> tuple[CellKey, QueuedRequest]:
+) -> tuple[RequestClassKey, QueuedRequest]:
     """Return the key of the request class, and the entry of the request in it.
 
     `slots`: the gang of the open slots that are placed together; None for a queued job.
@@ -30,16 +39,16 @@ def cell_of(
     if slot is not None and slots is not None and whole and not is_growth(record, slot):
         limit_s = queue_tree.queue_time_limit_s(job, branch)
         terms = PLAIN if limit_s is None else Terms(limit_s=limit_s, job=job.id)  # its pods end with their own job
-        return CellKey(int(Kind.REPLACEMENT), job.priority, slots, "", terms), QueuedRequest(
+        return RequestClassKey(int(Kind.REPLACEMENT), job.priority, slots, "", terms), QueuedRequest(
             *record.open[slot], request
         )
     terms = terms_of(job, branch, by_person=bool(cluster.reservations))
     if branch.by_factors and cluster.policy.priority_function is not None:
         terms = terms._replace(job=job.id)  # a priority function may tell any two jobs apart
     if not cluster.reservations:  # reservations may be for some queues only
-        queue = branch.cells
+        queue = branch.request_class_queue
     if slot is None or slots is None:
-        return CellKey(int(Kind.JOB), job.priority, record.gang, queue, terms), QueuedRequest(
+        return RequestClassKey(int(Kind.JOB), job.priority, record.gang, queue, terms), QueuedRequest(
             job.submitted_s, job.id, request
         )
     if branch.caps_jobs or terms.limit_s is not None:
@@ -49,7 +58,7 @@ def cell_of(
     if kind is Kind.GROWTH:
         arrival_s = job.submitted_s if job.size is GangSize.IN_TURN else BEHIND_ALL_S
     entry = QueuedRequest(arrival_s, number, request)
-    return CellKey(int(kind), job.priority, slots, queue, terms), entry
+    return RequestClassKey(int(kind), job.priority, slots, queue, terms), entry
 
 
 def terms_of(job: Job, branch: Branch, *, by_person: bool) -> Terms:
