@@ -1,12 +1,12 @@
 """A node of the embedded Kubernetes: pods as processes of this machine, or simulated.
 
-container   one container's process, and what it is given
+container   one container's process, its files and its limits
 images      images of containers on this machine's disk
 network     addresses and names
-pod         one pod: what it asks for, where it stands, what it is told; pure, but for files
-machine     the machine as a node: what it has, and what the API knows of it
+pod         one pod: its requests, its status, its environment; pure except for files
+machine     the machine as a node: its resources, and its Node object
 streams     exec, attach and port-forward
-agent       pods and their containers started, watched and stopped
+agent       start, watch and stop pods and their containers
 simulated   nodes and pods that exist in the API alone
-run         all of it in one process
+run         run all of these in one process
 """

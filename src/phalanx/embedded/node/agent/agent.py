@@ -1,7 +1,7 @@
-"""The pods of this node: who is taken, who is turned away, whose processes are looked for after a restart.
+"""The pods of this node: admit or reject them, and find their processes after a restart.
 
-Pods that were taken before come first when the agent starts, whatever the API tells first; then the new ones in the
-order of their creation. What a pod asks counts until none of its processes is left.
+When the agent starts, it handles pods that it admitted before first, and then new pods in the order of their creation.
+The requests of a pod count until none of its processes is left.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Agent:
             self._spawn(self._refuse(pod, rejection))
 
     def _let_go(self, pod: Object) -> None:
-        """Never taken, and it shall go, or it went long ago: nothing runs, so its end needs only be told."""
+        """Report the end of a deleted pod that was never admitted, or that ended long ago: no process of it runs."""
         if "deletionTimestamp" in pod["metadata"]:
             self._keep(pod, PodRecord.of(pod, self.around.settings.address, at(time.time()), {}))
 
@@ -140,8 +140,8 @@ class Agent:
         return {cpu for cpus in held for own in cpus for cpu in own}
 
     def _share_cpus(self, *, again: bool = False) -> None:
-        """Keep everybody else to the cpus that are left. `again`: also those who have been kept to just these, of whom
-        one may have started meanwhile."""
+        """Restrict all other containers to the CPUs that are not exclusive. `again`: also containers that already have
+        exactly these CPUs, because one may have started in the meantime."""
         shared = {cpu for node in self._cpus for cpu in node} - self._own_cpus()
         if not self.around.settings.static_cpus or (shared == self.around.shared_cpus and not again):
             return

@@ -1,8 +1,8 @@
-"""Why a pod ended, in words: what its containers' ends, its own object and its node say of it. Pure.
+"""Explain why a pod ended, from the ends of its containers, its object and its node. Pure functions.
 
-A signal has no sender that the kernel would tell to a parent. What the node itself sent it has on record with the
-reason, and the kernel counts the processes that it killed for want of memory; any other SIGKILL came from a user of
-the machine, or from the program itself, and that is what is said.
+The kernel does not report the sender of a signal to the parent. The node records its own signals with their reasons,
+and the kernel counts its out-of-memory kills. Any other SIGKILL came from a user of the machine or from the program
+itself, and the text states that.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from phalanx.embedded.node.pod.lifecycle import Known
 Object = Mapping[str, Any]
 DELETED_BY = "phalanx.dev/deleted-by"  # annotation, written by the API server: the user who deleted the object
 _PREEMPTED = "phalanx.dev/preempted"  # annotation, written by the scheduler before it has a pod evicted
-_REASONS = ("Completed", "Error", "OOMKilled", "StartError")  # of those that are told in other words
+_REASONS = ("Completed", "Error", "OOMKilled", "StartError")  # reasons with a text of their own
 _MIB = 1 << 20
-_LEFT_BYTES = 16 * _MIB  # of its limit, and a tenth of it: who had more left was not killed for that
+# A container that was this far, and a tenth of its limit, below its limit was not killed because of the limit.
+_LEFT_BYTES = 16 * _MIB
 
 
 def pod_cause(pod: Object, known: Mapping[str, Known]) -> str:
@@ -55,7 +56,7 @@ def container_cause(container: Object, end: Exited) -> str:
 
 
 def out_of_memory(container: Object, end: Exited) -> str:
-    """Return what the container had and what it could have."""
+    """Return the container's memory usage and its limit as text."""
     said = limits(container).get("memory")
     most = said or end.memory_limit_bytes
     limit = f"its limit is {most // _MIB}Mi" if most else "the limit is that of a group above it"
@@ -68,7 +69,7 @@ def out_of_memory(container: Object, end: Exited) -> str:
 
 
 def deletion_cause(pod: Object) -> str:
-    """Return who deleted a pod, and what for, as far as its object says."""
+    """Return the user or program that deleted the pod, and the purpose, as far as the pod's object shows."""
     meta, status = pod["metadata"], pod.get("status") or {}
     notes = meta.get("annotations") or {}
     if who := notes.get(DELETED_BY):

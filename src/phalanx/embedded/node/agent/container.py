@@ -50,8 +50,8 @@ from phalanx.embedded.node.pod.record import PodRecord
 from phalanx.errors import PhalanxError
 
 _HOSTS = "/etc/hosts"
-_LOOK_S = 0.05  # between two looks whether a container is on record that somebody else started
-_PIDS = 8192  # of a container of another user: a fork bomb is his own affair
+_LOOK_S = 0.05  # the interval of checks for the run record of a container that another process started
+_PIDS = 8192  # the most processes of a user's container, so that a fork bomb harms only its user
 _KEPT_ATTEMPTS = 2  # this one and the one before: what `kubectl logs --previous` shows
 _MESSAGE_BYTES, _MESSAGE_LINES = 2048, 80  # of terminationMessagePolicy FallbackToLogsOnError
 _LOG_END_BYTES, _LOG_END_LINES = 1024, 5  # of the log, in the words that say how it ended
@@ -210,7 +210,7 @@ class Container:
         await self._tell_start(is_routine=is_routine)
 
     def _image(self) -> Image | None:
-        """Return what stands in for its image here; else it waits."""
+        """Return the container's image on this machine; otherwise the container waits."""
         image, before = self.spec["image"], self.known.waiting
         if (found := self._around.image(image)) is not None:
             return found
@@ -232,7 +232,7 @@ class Container:
         return None
 
     def move(self) -> None:
-        """To the cpus that are everybody's now, unless it has its own."""
+        """Move the container to the shared CPUs, unless it has exclusive ones."""
         if self._attempt is None or self._record.cpus.get(self.name) or not isinstance(self.known.state, Running):
             return
         if file := self._attempt.spec.cpus_file:
@@ -314,8 +314,8 @@ class Container:
         return Fenced(user=user, address="" if address == self._around.settings.address else address)
 
     def _limits(self, owner: Owner | None, others_files: tuple[str, ...]) -> Limits:
-        """Return what the kernel holds the container to. An ephemeral one has no memory of its own: with the others it
-        has what its pod may have."""
+        """Return the limits that the kernel enforces on the container. An ephemeral container has no memory limit of
+        its own: it shares the limit of its pod."""
         around = self._around
         found = around.limits(requests(self.spec), limits(self.spec))
         return replace(
@@ -421,7 +421,8 @@ class Container:
 
 
 def _user_of(owner: Owner, spec: Object, pod: Object) -> tuple[int, int]:
-    """The namespace's owner; who asks for another user or group than his own is refused. Raises ConfigError."""
+    """Return the uid and gid of the namespace's owner. A pod that requests another user or group is refused. Raises
+    ConfigError."""
     context = security_context(spec, pod)
     user, group = context.get("runAsUser"), context.get("runAsGroup")
     if user not in (None, owner.user) or group not in (None, owner.group, *owner.groups):
@@ -439,7 +440,7 @@ def _user(spec: Object, pod: Object, image: Image) -> tuple[int | None, int | No
     context = security_context(spec, pod)
     user, group = context.get("runAsUser"), context.get("runAsGroup")
     if os.geteuid() != 0:
-        if image.layers:  # who it is in there is the user namespace's affair
+        if image.layers:  # the user namespace maps the user inside of it
             return None, None
         if (user not in (None, os.geteuid())) or (group not in (None, os.getegid())):
             raise ConfigError(f"runAsUser {user} needs a node agent that runs as root; this one is user {os.geteuid()}")
@@ -450,6 +451,6 @@ def _user(spec: Object, pod: Object, image: Image) -> tuple[int | None, int | No
 
 
 def _is_number_of_user(text: str) -> bool:
-    """Return whether an image says by number that it is not root; of a name nobody can tell."""
+    """Return True if the image's user is a number other than root; a name cannot be checked."""
     user = text.partition(":")[0]
     return user.isdigit() and int(user) != 0

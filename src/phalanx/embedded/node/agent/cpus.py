@@ -21,7 +21,7 @@ _SYSTEM = Path("/sys/devices/system/cpu")
 
 
 def machine_cpus(system: Path = _SYSTEM) -> tuple[Cpus, ...]:
-    """Return the cpus that this process may use, by NUMA node, threads of one core beside each other."""
+    """Return the CPUs that this process may use, by NUMA node, with the threads of a core next to each other."""
     nodes: dict[int, list[int]] = {}
     for cpu in sorted(os.sched_getaffinity(0), key=lambda cpu: (_core(cpu, system), cpu)):
         nodes.setdefault(_numa_node(cpu, system), []).append(cpu)

@@ -1,12 +1,12 @@
-"""Whose files fill the disk: what each pod has written is counted, and who has more than his limit is evicted.
+"""Measure the disk usage of each pod, and evict pods that exceed their limit or fill the disk.
 
-A pod's scratch is its emptyDir volumes on the disk, its private /tmp, and its logs. Its limit is the sum of its
-containers' `ephemeral-storage` limits; an emptyDir may have a `sizeLimit` besides. When the disk itself runs low, the
-node says so (DiskPressure, which keeps new pods away) and evicts one pod after another until there is room: first who
-has more than it asked for, of these the least priority, of these the largest excess.
+The usage of a pod is its emptyDir volumes on the disk, its private /tmp, and its logs. Its limit is the sum of its
+containers' `ephemeral-storage` limits; an emptyDir may also have a `sizeLimit`. When the disk is nearly full, the node
+reports DiskPressure (which keeps new pods away) and evicts one pod after another until there is space. Pods above their
+request go first, of these the lowest priority, and then the largest excess.
 
-Files are counted by du(1), in a process of its own: a pod with millions of them costs nobody else anything.
-Source of words and ranks: pkg/kubelet/eviction (eviction_manager.go, helpers.go).
+A separate process, du(1), counts the files, so that a pod with millions of files does not slow other pods. Source of
+texts and ranks: pkg/kubelet/eviction (eviction_manager.go, helpers.go).
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from phalanx.embedded.node.pod.demand import limits, requests
 Object = Mapping[str, Any]
 STORAGE = "ephemeral-storage"
 _DU_S = 60.0  # one pod's files are not counted for longer
-_RESERVE_BYTES, _RESERVE_PART = 1 << 30, 20  # the disk is low below the first, or the twentieth part of it if less
-_LEAST_BYTES = 1 << 20  # who has less is not worth evicting
+_RESERVE_BYTES, _RESERVE_PART = 1 << 30, 20  # the disk is low if less than 1 GiB, or less than 1/20 of it, is free
+_LEAST_BYTES = 1 << 20  # a pod with less is not evicted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,13 +73,13 @@ def over_limit(pod: Object, scratch: Scratch) -> str:
 
 
 def first_to_go(candidates: Sequence[Candidate]) -> Candidate | None:
-    """Return who is evicted first when the disk is low; None if nobody has written anything worth it."""
+    """Return the pod to evict first when the disk is low; None if no pod has written enough."""
     worth = [one for one in candidates if one.scratch.total >= _LEAST_BYTES]
     return min(worth, key=lambda one: one.rank, default=None)
 
 
 def low_disk_message(candidate: Candidate, free_bytes: int) -> str:
-    """Return what the pod is told that must go."""
+    """Return the message for the evicted pod."""
     return (
         f"The node was low on resource: {STORAGE}. {_shown(free_bytes)} of the disk were free; the pod had written "
         f"{_shown(candidate.scratch.total)}."

@@ -1,8 +1,8 @@
-"""One pod on this node, from admission to the end of its object: one task that looks, does what is due, and reports.
+"""One pod on this node, from admission to the deletion of its object: one task that observes, acts and reports.
 
-Every turn is the same (level-triggered): look at the containers, compute the next steps, do them, write the status if
-it is another, wait for news or for the time at which something is due. So a turn that failed is repeated, and an agent
-that was killed goes on where the files and the API say it was.
+Every iteration is the same (level-triggered): observe the containers, compute the next steps, take them, write the
+status if it changed, and wait for an event or a timer. So a failed iteration is repeated, and a killed agent continues
+from the state in the files and the API.
 """
 
 from __future__ import annotations
@@ -241,7 +241,8 @@ class Pod:
         return True
 
     async def _renew_tokens(self, now_s: float) -> float | None:
-        """When to look again. What fails is tried again, long before the old token is worth nothing."""
+        """Renew the tokens, and return the time of the next check. A failed renewal is retried long before the old
+        token expires."""
         try:
             return await renew(self._tokens, self.pod, self._around.token, now_s)
         except (ApiError, ConfigError, OSError) as error:
@@ -258,7 +259,7 @@ class Pod:
     # --- reports ------------------------------------------------------------------------------------------------------
 
     async def _report(self, found: Steps) -> None:
-        """Write the status if it is another than was written; the end of the pod is told exactly so."""
+        """Write the status if it changed; the end of the pod is reported in the same way."""
         known = self.known()
         place = Place(
             cause=pod_cause(self.pod, known) if found.done else "",

@@ -32,7 +32,7 @@ from phalanx.errors import PhalanxError
 
 
 def shared_token(path: Path) -> str:
-    """The token; made, 0600, by whoever comes first."""
+    """Return the shared token; the first caller creates its file, with mode 0600."""
     if not path.exists():
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_whole(path, f"{secrets.token_urlsafe(32)}\n".encode())
@@ -86,7 +86,7 @@ class Endpoint:
         return web.Response(text="ok")
 
     async def summary(self, request: web.Request) -> web.Response:
-        """Return what runs now, and what it uses."""
+        """Return the running pods and their usage."""
         return self._stranger(request) or web.json_response(self._meter.summary())
 
     async def logs(self, request: web.Request) -> web.StreamResponse:

@@ -1,12 +1,12 @@
-"""One container's process, and what it is given.
+"""One container's process, its files and its limits.
 
-durable     files that are whole or not there, and who may write them
+durable     files that are written atomically, and their permissions
 shim        the parent of a container's process, which outlives the agent
-attempt     one start of a container, and how it ended
-exec        a command beside it
-probe       is it alive, is it ready?
-image       what the name of its image stands for on this machine
-cgroup      what it may use
-isolation   what of it can be set apart on this machine
-log         what it wrote
+attempt     one start of a container, and its end
+exec        a command beside the container
+probe       liveness, readiness and startup probes
+image       the files and settings of an image name on this machine
+cgroup      resource limits
+isolation   the kinds of isolation that this machine supports
+log         the container's output
 """

@@ -1,8 +1,8 @@
-"""One run of one container, as its files tell it: planned, running, or ended.
+"""The state of one run of one container, from its files: planned, running, or ended.
 
-The files are the shim's (see `shim`); this is the agent's side. What is read here holds after any crash of either:
-no run record and a free lock means that nothing was ever started, a run record and a free lock without an exit record
-means that the shim was killed and the kernel killed the program with it.
+The shim writes the files (see `shim`), and this module reads them for the agent. The state is correct after any crash
+of either. Without a run record, and with a free lock, no program was started. With a run record, a free lock, and no
+exit record, the shim was killed, and the kernel killed the program with it.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ _NEVER = "The node agent was killed before this container was started."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mount:
-    """`target` in the container shows `source`, a file or directory of the machine, or what is `below` it. `by_user`:
-    the source is what the pod's user named. `kind`: of file that the source must be, by a hostPath's types; empty: any.
-    `no_links`: no symbolic link may lead to it. Both hold for confined programs."""
+    """A mount: `target` in the container shows `source`, a file or directory of the machine, or the path `below` it.
+    `by_user`: True if the pod's user named the source. `kind`: the required type of the source, as in hostPath; "" for
+    any. `no_links`: True if the path of the source may contain no symbolic link. The last two apply to confined
+    programs."""
 
     source: str
     target: str
@@ -74,12 +75,13 @@ class Process:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSpec:
-    """The specification of what the shim runs. `root`: of an image; None: the machine's. `capabilities`: which it may
-    have at most, by number; None: all that its user has. `no_new_rights`: set-user-ID programs run as plain ones.
-    `cgroup_dirs` are removed after the end; `user` and `group` None: the agent's own. `groups`: its further ones.
-    `confined`: it is another user's than the agent's, see `shim`. `processes_of`: it sees the processes that this one
-    sees; None: only its own, where it is confined or has a root. `host_name`: what hostname(1) says, if not the
-    machine's. `user_namespace`: mounts and names are had in one."""
+    """The program that the shim runs. `root`: the root of an image; None: the machine's. `capabilities`: the most
+    capabilities of the program, by number; None: all of its user's. `no_new_rights`: True if set-user-ID bits have no
+    effect. `cgroup_dirs`: directories to remove after the end. `user`, `group`: None for the agent's own. `groups`:
+    supplementary groups. `confined`: True if the program belongs to another user than the agent, see `shim`.
+    `processes_of`: the process whose PID namespace the program joins; None: a new one, if the program is confined or
+    has a root. `host_name`: the host name, if not the machine's. `user_namespace`: True if mounts and host names need a
+    user namespace."""
 
     argv: tuple[str, ...]
     env: Mapping[str, str]
@@ -101,10 +103,10 @@ class RunSpec:
     capabilities: tuple[int, ...] | None = None
     no_new_rights: bool = False
     image_id: str = ""
-    memory_limit_bytes: int = 0  # what the kernel holds it to; 0: nothing
-    oom_score: int = 0  # whom the kernel takes first where memory is short, proc(5), oom_score_adj
+    memory_limit_bytes: int = 0  # the memory limit; 0: none
+    oom_score: int = 0  # oom_score_adj, proc(5): the kernel kills the highest first when memory is short
     stdin: bool = False
-    stdin_once: bool = False  # its input is over when whoever attached to it first has gone
+    stdin_once: bool = False  # its input ends when the first attached client disconnects
     tty: bool = False
     hash: str = ""  # of the container's spec, to see that it was changed
 
@@ -220,7 +222,7 @@ class Attempt:
         write_whole(self.path("spec.json"), msgspec.json.encode(spec))
 
     def settle(self) -> State:
-        """Return what is true now: an attempt whose supervisor is gone without a word gets its end recorded here."""
+        """Return the present state. If the supervisor was killed, record the end of the attempt."""
         state = self.state()
         if isinstance(state, Exited) or (lock := self._lock()) is None:
             return state
@@ -291,7 +293,7 @@ def _lost(state: Running | Planned) -> dict[str, Any]:
 
 
 def _open(state: Running) -> int | None:
-    """A handle on the shim (pidfd_open(2)), or None if it is gone and its number may be another's."""
+    """Return a handle on the shim (pidfd_open(2)), or None if it has ended and its process id may be reused."""
     try:
         handle = os.pidfd_open(state.shim_pid)
     except ProcessLookupError:

@@ -1,4 +1,4 @@
-"""Files that are there whole, private to their owner, and stay after a power cut; and who may write them."""
+"""Write files atomically and durably, readable by their owner only."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Commands beside a running container, in its environment and its mounts: probes and lifecycle hooks.
+"""Run commands in the environment and the mounts of a running container: probes and lifecycle hooks.
 
-Whoever waits for one may be cancelled at any moment, and is then done at once. asyncio's own subprocesses cannot
-promise that (CPython 3.11): where all tasks are cancelled while one is being made, it waits for ever for pipes that
-nobody connects any more; and its `wait_for` forgets a cancellation that comes as the process ends, so that a probe
-would go on after its container. So the process is made here, and its end is read from a handle on it (pidfd_open(2)).
+A task that waits for a command can be cancelled at any moment, and then ends at once. asyncio's subprocesses do not
+guarantee that (CPython 3.11). If all tasks are cancelled during the creation of a subprocess, it waits for ever for its
+pipes. Its `wait_for` loses a cancellation that arrives when the process ends, so a probe would outlive its container.
+So this module creates the process, and reads its end from a handle (pidfd_open(2)).
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ def _spawn(spec: RunSpec, pid: int, command: Sequence[str]) -> subprocess.Popen[
 
 
 async def _ended(process: subprocess.Popen[bytes], words: bytearray) -> None:
-    """Returns when it has ended; `words` gets the beginning of what it wrote. What it left behind is not waited for,
-    though it may still hold its output."""
+    """Wait until the process has ended; `words` gets the beginning of its output. Its own child processes are not
+    waited for, although they may still have its output open."""
     assert process.stdout is not None
     loop, gone, output = asyncio.get_running_loop(), asyncio.Event(), process.stdout.fileno()
     handle = os.pidfd_open(process.pid)
@@ -99,7 +99,7 @@ async def _ended(process: subprocess.Popen[bytes], words: bytearray) -> None:
 
 
 def _take(output: int, words: bytearray) -> bytes | None:
-    """Return what is there, of which the beginning is kept; empty at the end, None if there is nothing yet."""
+    """Read the available output and keep its beginning; return b"" at the end, None if no output is available."""
     try:
         chunk = os.read(output, 65536)
     except BlockingIOError:
@@ -109,7 +109,7 @@ def _take(output: int, words: bytearray) -> bytes | None:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """With all of its group, if it is still there; and it is no zombie, unless the kernel cannot let go of it."""
+    """Kill the process with its group if it still runs, and reap it, unless the kernel cannot end it."""
     if process.poll() is None:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -121,11 +121,11 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 @contextmanager
 def entering(spec: RunSpec, pid: int, command: Sequence[str], env: Mapping[str, str]) -> Iterator[Entrance]:
-    """Into what the container has of its own: by nsenter(1), or by our own program where the container is another
-    user's or has a root of its own.
+    """Enter the container's namespaces by nsenter(1), or by Phalanx's own program if the container belongs to another
+    user or has its own root.
 
-    That program is ours, with our rights, until it is inside. So the pod's environment, of which the dynamic linker
-    reads some variables, reaches it as text, in a file that has no name, and becomes one when the command is run."""
+    That program has the agent's rights until it is inside. The dynamic linker reads some environment variables. So the
+    program gets the pod's environment as text in an unnamed file, and sets it only for the command."""
     if spec.root is None and not spec.confined:
         nsenter = _nsenter(spec, pid)
         yield Entrance(argv=(*nsenter, *command), env=env, cwd=None if nsenter else spec.cwd)

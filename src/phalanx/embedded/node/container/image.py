@@ -1,9 +1,8 @@
-"""What the names of images mean on a node that pulls none: parts of this machine that stand in for them.
+"""Map image names to parts of this machine, on a node that pulls no images.
 
-A file says for each image what its configuration would say (OCI image-spec, config.md: Entrypoint, Cmd, Env,
-WorkingDir) and which directories and files of this machine its containers see at which path. So a manifest or a client
-that was written for a container image runs unchanged, as processes. The image `host` is always there: the machine as it
-is.
+A file defines for each image its configuration (OCI image-spec, config.md: Entrypoint, Cmd, Env, WorkingDir), and the
+directories and files of this machine that its containers see, with their paths. So a manifest for a container image
+runs unchanged, as processes. The image `host` always exists: the machine as it is.
 """
 
 from __future__ import annotations
@@ -25,10 +24,12 @@ _EXAMPLE = "{images: {'acme/train:1': {entrypoint: [/app/start], paths: {/app: .
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Image:
-    """`command`: of a container that says neither command nor args. `paths`: what its containers see where.
+    """`command`: the command of a container without command and args. `paths`: path in the container -> path of the
+    machine.
 
-    `layers`: folders of its files, the uppermost first, which its containers have for their root; without any they see
-    the machine's. `user`: as whom, unless they say so. `digest`: which image it is, whatever its name."""
+    `layers`: the folders of the image's layers, the uppermost first, which form the root of its containers; without
+    layers, containers see the machine's root. `user`: the user of containers that set none. `digest`: the identity of
+    the image, whatever its name."""
 
     entrypoint: tuple[str, ...] = ()
     command: tuple[str, ...] = ()

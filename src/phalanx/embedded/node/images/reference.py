@@ -1,7 +1,7 @@
 """Names of images, as registries and container runtimes read them (github.com/distribution/reference).
 
-`debian` is `docker.io/library/debian:latest`: whoever imports an image under one of these names finds it under the
-others, too.
+`debian` is `docker.io/library/debian:latest`: an image that is imported under one of these names can be used under the
+others.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""An image of this machine from whatever it is given as: a layout, an archive, a folder, a registry, or a Debian suite.
+"""Import an image from an OCI layout, an archive, a folder, a registry, or a Debian suite.
 
-Registries are skopeo's affair, which knows their logins and signatures, and Debian is debootstrap's. What they are told
-are words of a command line, never of a shell, and none can be an option.
+skopeo reads registries, with their logins and signatures, and debootstrap makes Debian systems. They get arguments of a
+command line, never of a shell, and no argument can be taken for an option.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _from_disk(store: ImageStore, name: str, source: str, allowance: Allowance) 
 
 
 def _path_and_tag(source: str) -> tuple[Path, str]:
-    """As skopeo writes them: PATH[:TAG], of a path that is there."""
+    """Split PATH[:TAG], in skopeo's notation, for an existing path."""
     path = Path(source)
     if path.exists() or ":" not in source:
         return path, ""

@@ -1,11 +1,11 @@
-"""The images that this machine has: a record for each name, and their layers, each of which is there once.
+"""The images of this machine: a record for each name, and the layers, each stored once.
 
-    images/names/HASH.json   what one name stands for; written whole
+    images/names/HASH.json   the image of one name; written atomically
     images/layers/DIGEST/    the files of a layer, or of a root file system
-    images/lock              held shared by who uses or makes layers, alone by who takes away what nobody needs
+    images/lock              held shared while layers are used or created, exclusively while unused layers are deleted
 
-A layer belongs to the records that name it and to containers that run on it; when there is neither any more, it goes.
-The folder is its owner's alone: files in it may have the set-user-ID bit.
+A layer without a record and without a running container is deleted. Only the owner may enter the folder, because files
+in it may have the set-user-ID bit.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _PATIENCE_S, _LOOK_S = 10.0, 0.05
 
 
 class StoredImage(msgspec.Struct, frozen=True, kw_only=True):
-    """`layers`: names in the folder of layers, the lowest first. `digest`: of the image's configuration; of a root file
-    system, a name of its own. `source`: where it came from."""
+    """`layers`: the names of the layers' folders, the lowest first. `digest`: the digest of the image's configuration;
+    for a root file system, a name of its own. `source`: the origin of the image."""
 
     name: str
     digest: str
@@ -56,7 +56,8 @@ class ImageStore:
         self._folder, self._pods = data_dir / "images", data_dir / "pods"
 
     def find(self, name: str) -> Image | None:
-        """Return what containers of the image are given; None: there is none of that name. Raises OSError."""
+        """Return the image with the files and settings for its containers; None if no image has that name. Raises
+        OSError."""
         try:
             record = self._read(self._place(normalized(name)))
         except (PhalanxError, FileNotFoundError):
@@ -96,7 +97,7 @@ class ImageStore:
             shutil.rmtree(place, ignore_errors=True)
 
     def keep(self, draft: Path, name: str) -> None:
-        """The draft is the layer of that name, unless one is there already. Raises OSError."""
+        """Move the draft to the layer of that name, unless the layer exists. Raises OSError."""
         with suppress(FileExistsError, OSError):
             draft.rename(self._layers / name)
         if not (self._layers / name).is_dir():
@@ -118,7 +119,7 @@ class ImageStore:
         return record
 
     def sweep(self) -> int | None:
-        """Take away layers that nobody needs. Return how many; None: others are at work, so not now. Raises OSError."""
+        """Delete unused layers, and return their number; None if the lock is held by others. Raises OSError."""
         if not self._layers.is_dir():
             return 0
         with self._locked(fcntl.LOCK_EX) as got:

@@ -1,7 +1,7 @@
-"""Layers of an image as one tree of files, copied: for machines on which they cannot be mounted over each other, and
-for root file systems that somebody has in a folder.
+"""Copy the layers of an image into one tree of files, for machines without overlay mounts, and for root file systems in
+a folder.
 
-Nothing is followed: a link is copied as a link. Device files and sockets are left out.
+A link is copied as a link. Device files and sockets are left out.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Limits by control groups, wherever this process may make them: v1, v2, or both side by side (cgroups(7)).
+"""Resource limits by control groups, if this process may create them: v1, v2, or both (cgroups(7)).
 
-Groups are nested under the agent's own, never at the root: that is the part of the tree that was given to us. For each
-of cpu, memory and pids the hierarchy is used in which that controller lives. What cannot be enforced is said once, in
-`problems`, with what to do about it.
+Groups are created below the agent's own group, never at the root, because the agent's group is the delegated part of
+the tree. For each of cpu, memory and pids the hierarchy with that controller is used. Limits that cannot be enforced
+are listed in `problems`, with a remedy.
 
-Shares of cpu are divided at every level of the tree: among the pods' groups and the machine's other processes by what
-the node offers, among pods by what each asks, among its containers by what they ask.
+CPU shares are divided at every level of the tree: between all pods and the machine's other processes by the node's
+allocatable CPUs, between pods by their requests, and between containers by their requests.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from pathlib import Path
 from phalanx.embedded.node.container.cgroup.device_filter import try_program, withhold
 from phalanx.embedded.node.container.cgroup.limits import CONTROLLERS, Hierarchy, Limits, hierarchies, settings
 
-_ALWAYS = ("devices", "cpuacct")  # where version 1 has them; `cpuacct` only counts
-_TOGETHER = "memory.oom.group"  # what is for want of memory is killed whole: a container, not its pod
+_ALWAYS = ("devices", "cpuacct")  # used with version 1; `cpuacct` only measures
+_TOGETHER = "memory.oom.group"  # an out-of-memory kill ends the whole container, not its pod
 _LEAF = "phalanx-agent"  # where the agent itself goes: a v2 group with children may hold no process
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """A container's groups: its directories, the files to join by, and those that tell its oom kills and the most
-    memory that it had."""
+    """A container's groups: the directories, the files to write a process id to, and the files with the out-of-memory
+    kills and the peak memory."""
 
     dirs: tuple[str, ...] = ()
     procs: tuple[str, ...] = ()
@@ -72,7 +72,7 @@ class Cgroups:
         return cls(hierarchies(*texts, besides=(*_ALWAYS, *besides)), name, cpu_milli)
 
     def create(self, pod: str, container: str, limits: Limits, of_pod: Limits | None = None) -> Group:
-        """`of_pod`: what all containers of the pod ask, and have at most. Raises OSError."""
+        """Create the group of a container. `of_pod`: the requests and limits of the whole pod. Raises OSError."""
         whole = of_pod or Limits()
         whole = replace(whole, cpu_request_milli=max(whole.cpu_request_milli, limits.cpu_request_milli))
         dirs, procs, oom_files, peak_files, cpus_file = [], [], [], [], ""

@@ -32,7 +32,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hierarchy:
-    """A mounted tree: its version, the controllers used in it, and our own directory there."""
+    """A mounted cgroup hierarchy: its version, its controllers, and this process's directory in it."""
 
     version: int
     controllers: tuple[str, ...]
@@ -40,8 +40,8 @@ class Hierarchy:
 
 
 def hierarchies(mountinfo: str, membership: str, besides: tuple[str, ...] = ()) -> list[Hierarchy]:
-    """Return the trees of the texts of /proc/self/mountinfo and /proc/self/cgroup; nothing is tried yet. `besides`:
-    controllers that are used where there are any."""
+    """Return the hierarchies from the texts of /proc/self/mountinfo and /proc/self/cgroup, without testing them.
+    `besides`: optional controllers."""
     own: dict[frozenset[str], str] = {}
     for line in membership.splitlines():
         _, controllers, path = line.split(":", 2)
@@ -103,8 +103,8 @@ def settings(hierarchy: Hierarchy, limits: Limits) -> Mapping[str, str]:
 
 
 def _huge_pages(limits_bytes: Mapping[int, int], word: str) -> dict[str, str]:
-    """Return the limits of what is used and of what is reserved: a program over the first is killed by SIGBUS when it
-    touches a page, one over the second is told by mmap(2) (hugetlbpage of the kernel's cgroup documentation)."""
+    """Return the limits on used and on reserved huge pages. A program over the first limit is killed by SIGBUS when it
+    touches a page. Over the second limit, mmap(2) fails (hugetlb in the kernel's cgroup documentation)."""
     found: dict[str, str] = {}
     for size_kib, most_bytes in limits_bytes.items():
         name = f"hugetlb.{size_kib >> 20}GB" if size_kib >= 1 << 20 else f"hugetlb.{size_kib >> 10}MB"

@@ -1,8 +1,8 @@
-"""Logs of pods that are gone: kept for their users, for some time and up to some size.
+"""Keep the logs of deleted pods for their users, for a limited time and up to a limited size.
 
-When a pod goes, its log files move to DIR/kept-logs/NAMESPACE/UID, beside a record of the pod. Each namespace may keep
-so many bytes: the oldest pods go first. On a shared machine a namespace is a user's own. When the disk runs low, all
-kept logs go before any pod is evicted.
+When a pod is deleted, its log files move to DIR/kept-logs/NAMESPACE/UID, with a record of the pod. Each namespace has a
+limit in bytes: the logs of the oldest pods are deleted first. On a shared machine each user has a namespace. When the
+disk is nearly full, all kept logs are deleted before any pod is evicted.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ class KeptPod:
 
 
 class KeptLogs:
-    """The kept logs of a node. `most_bytes`: of each namespace; 0 keeps nothing. `most_s`: for how long."""
+    """The kept logs of a node. `most_bytes`: the limit of each namespace; 0 keeps none. `most_s`: how long they are
+    kept."""
 
     def __init__(self, data_dir: Path, most_bytes: int, most_s: float) -> None:
         self._folder, self._most_bytes, self._most_s = data_dir / FOLDER, most_bytes, most_s

@@ -1,12 +1,12 @@
-"""The parent of a container's process, which outlives the agent; no more of Phalanx is imported in it than this.
+"""The parent of a container's process. It outlives the agent, and imports only this package of Phalanx.
 
-starting    how the agent starts one
-record      what it leaves behind, and by what a process is known again
-streams     what the program reads and writes
-syscalls    calls of the kernel that Python does not have
-privileges  as whom a program runs, and what it may
-root        the files of its image as its root
-namespaces  what it has of its own
-program     from a fork to the program
-supervisor  all of it, from the start to the record of the end
+starting    start a shim from the agent
+record      the files of a shim, and the identity of a process
+streams     the program's input and output
+syscalls    system calls that Python does not have
+privileges  the user, groups and capabilities of a program
+root        the files of an image as the program's root
+namespaces  the namespaces of the program
+program     from the fork to the exec of the program
+supervisor  the whole life of a shim, from the start to the record of the end
 """

@@ -1,4 +1,5 @@
-"""What a program has of its own (namespaces(7)): mounts, a host name, IPC, and as process 1 one of ours."""
+"""Create the namespaces of a program (namespaces(7)): mounts, host name, IPC, and processes, with a Phalanx process as
+process 1."""
 
 from __future__ import annotations
 
@@ -46,7 +47,7 @@ from phalanx.embedded.node.container.shim.syscalls import (
 
 PASSED_ON = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2}
 _SECRETS = "/var/run/secrets"
-_ACCOUNT = f"{_SECRETS}/kubernetes.io/serviceaccount"  # a mount point that anybody's pod may make us make
+_ACCOUNT = f"{_SECRETS}/kubernetes.io/serviceaccount"  # a mount point that any pod may require
 _HANDLES = 1 << 16
 _KINDS = {
     "Directory": stat.S_ISDIR,
@@ -73,11 +74,11 @@ def enter_user_namespace(user: int, group: int) -> None:
 
 
 def join_processes(pid: int, start: int, *, user_namespace: bool) -> None:
-    """Children of ours see what the process `pid` sees, which began at `start`. Raises Refused."""
+    """Let future children join the PID namespace of the process `pid`, which started at `start`. Raises Refused."""
     names = ("user", "pid") if user_namespace else ("pid",)
     handles = [step("entering the target container", partial(_namespace, pid, name)) for name in names]
     if step("entering the target container", partial(start_ticks, pid)) != start:
-        raise Refused("the target container has ended")  # the number is another's by now
+        raise Refused("the target container has ended")  # the process id was reused
     for handle in handles:
         call("entering the target container", libc.setns(handle, 0))
         os.close(handle)
@@ -88,8 +89,8 @@ def _namespace(pid: int, name: str) -> int:
 
 
 def isolate(spec: dict[str, Any]) -> None:
-    """Mounts and a host name of its own. Who is not root needs a user namespace for that, in which it stays who it is;
-    with a root of its own the supervisor has entered one already. Raises Refused."""
+    """Enter new namespaces for mounts and the host name. Without root this needs a user namespace, which keeps the
+    user's identity. For a program with its own root the supervisor has already entered one. Raises Refused."""
     name, mounts, root = spec.get("host_name", "").encode(), spec["mounts"], spec.get("root")
     flags = (CLONE_NEWNS if mounts or root else 0) | (CLONE_NEWUTS if name else 0)
     flags |= CLONE_NEWIPC if has_own_processes(spec) else 0
@@ -107,10 +108,9 @@ def isolate(spec: dict[str, Any]) -> None:
 
 
 def _mount_all(mounts: list[dict[str, Any]], spec: dict[str, Any]) -> None:
-    """Make the mounts in a namespace of their own: nobody else sees them, while later mounts of the machine are seen
-    here, too (mount_namespaces(7)).
-
-    All sources are opened before the first is mounted, which may hide another."""
+    """Make the mounts in this mount namespace: other processes do not see them, while later mounts of the machine
+    appear here as well (mount_namespaces(7)). All sources are opened before the first mount, because a mount may hide
+    another source."""
     mount("separating mounts", "none", "/", None, MS_REC | MS_SLAVE)
     sources = [_opened(one, spec) for one in mounts]
     account = _account_point() if any(one["target"] == _ACCOUNT for one in mounts) else None
@@ -126,7 +126,7 @@ def _mount_all(mounts: list[dict[str, Any]], spec: dict[str, Any]) -> None:
 
 
 def _mount_here(source: int, one: dict[str, Any]) -> None:
-    """By calls that every kernel has: whoever named the paths is who we are."""
+    """Mount by plain mount(2): the user who named the paths is the user of this process."""
     target = one["target"]
     step(f"making the mount point {target}", partial(_mount_point, os.fstat(source).st_mode, target))
     mount(f"mounting {target}", f"/proc/self/fd/{source}", target, None, MS_BIND | MS_REC)
@@ -135,8 +135,8 @@ def _mount_here(source: int, one: dict[str, Any]) -> None:
 
 
 def _mount_for_user(source: int, one: dict[str, Any], spec: dict[str, Any], account: int | None) -> None:
-    """By handles alone. A path that we followed as root could lead through what the user has mounted, /proc itself
-    included, or be another one a moment later."""
+    """Mount by file handles alone. A path that root follows could lead through the user's mounts, even of /proc, or
+    could change a moment later."""
     target = one["target"]
     tree = copied_tree(f"taking {one['source']}", source)
     if one["read_only"]:
@@ -165,10 +165,11 @@ def _account_point() -> int:
 
 
 def _make_account_point() -> None:
-    """Make the mount point of the service account in a tmpfs over what there is of its parents, which keeps what the
-    machine has there, and who may see it.
+    """Create the mount point of the service account in a tmpfs over the existing parent folder. The machine's files in
+    that folder stay visible, with their permissions.
 
-    On the machine itself that folder must not stand: client libraries that find it believe that they run in a pod."""
+    The folder must not exist on the machine itself, because client libraries take it as a sign that they run in a
+    pod."""
     place = parent if os.path.isdir(parent := os.path.dirname(_ACCOUNT)) else _SECRETS
     step(f"making {place}", partial(os.makedirs, place, exist_ok=True))
     mode = stat.S_IMODE(os.stat(place).st_mode)
@@ -250,8 +251,8 @@ def fork_below_init(ended: int) -> None:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED_ON)
         return
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    limit_capabilities((CAP_KILL,))  # it is in sight of the program, and passes signals on
-    os.closerange(0, ended)  # nobody is to wait for us to close what is the program's or the shim's
+    limit_capabilities((CAP_KILL,))  # the program can see this process, which forwards signals
+    os.closerange(0, ended)  # close the program's and the shim's descriptors, so that no process waits for this one
     os.closerange(ended + 1, _HANDLES)
 
     def pass_on(number: int, _: Any) -> None:
@@ -265,4 +266,4 @@ def fork_below_init(ended: int) -> None:
         pid, status = os.waitpid(-1, 0)
         if pid == program:
             os.write(ended, status.to_bytes(4, "little"))
-            os._exit(0)  # with us the kernel ends all that is left in the namespace
+            os._exit(0)  # the kernel then ends all processes of the namespace

@@ -1,8 +1,8 @@
-"""As whom a program runs, and what it may: user, groups, capabilities.
+"""Set the user, groups and capabilities of a program.
 
-A program with a root of its own has no more than the capabilities that it is given (capabilities(7)): the others are
-taken from its bounding set, so that no program in the image can regain them. What is ours and in sight of it, process 1
-of its namespace and commands on their way in, gives up what it does not need: a program that may trace takes it over.
+A program with its own root has only the given capabilities (capabilities(7)). The others are removed from its bounding
+set, so that no program of the image can regain them. Phalanx's processes in its namespace (process 1, and commands that
+enter) give up the capabilities that they do not need, because a program that may trace them could take them over.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def become_user(spec: dict[str, Any]) -> None:
 
 
 def hide_from_program(kept: Iterable[int]) -> None:
-    """Until it becomes another program, this process has no capabilities but these, and none but who may trace any
-    process looks into it (PR_SET_DUMPABLE). Raises Refused."""
+    """Reduce this process to the `kept` capabilities until its exec, and hide its memory from unprivileged tracers
+    (PR_SET_DUMPABLE). Raises Refused."""
     limit_capabilities(kept)
     call("hiding from the container", libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0))
 
@@ -77,7 +77,7 @@ def _of_image(said: str, group: int | None, groups: list[int] | None) -> tuple[i
 
 
 def _number(name: str, path: str, fields: int) -> int:
-    """A number is meant as such, whoever has it for a name."""
+    """Return the id for a name; a number is an id, even if some user has it as a name."""
     if name.isdigit():
         return int(name)
     row = next((row for row in _accounts(path, fields) if row[0] == name), None)

@@ -1,5 +1,5 @@
-"""From a fork of the supervisor to the program that it was made for: everything here runs in its process, before exec,
-or beside a container that runs, for commands that `kubectl exec` and probes start in it."""
+"""The steps between the supervisor's fork and the exec of the program. They run in the new process, also for commands
+that `kubectl exec` and probes start in a running container."""
 
 from __future__ import annotations
 

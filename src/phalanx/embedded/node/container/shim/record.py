@@ -8,7 +8,7 @@ from typing import Any
 
 
 def write_whole(path: str, value: dict[str, Any]) -> None:
-    """The file is there with all of `value`, and stays, or it is not there."""
+    """Write the file durably with all of `value`, or not at all."""
     handle = os.open(path + ".new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(handle, "w") as file:
         json.dump(value, file)

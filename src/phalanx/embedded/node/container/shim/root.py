@@ -1,14 +1,14 @@
-"""The root of a container that has an image: its layers, and over them what the container writes (overlayfs).
+"""Build the root of a container with an image: the layers, and above them the container's writes (overlayfs).
 
-What comes from the machine (volumes, device files, /sys) is taken as copies of mounts while the machine's own root is
-still there; then the image's tree becomes the root and the machine's is let go of. Only after that are the copies put
-in their places, so that whatever an image has there, links above all, leads nowhere but into itself. Root makes mount
-points in the image's own tree alone. Whatever leads into a volume, which may be a directory of the machine, is made
-with the rights of a confined program's user. `mount_point` has the kernel say which of both it is, and keeps to that.
+Mounts from the machine (volumes, device files, /sys) are copied while the machine's root is still present. Then the
+image's tree becomes the root, and the machine's root is unmounted. Only then are the copies moved to their places, so
+that links in the image cannot lead outside of it. Root creates mount points only in the image's own tree. A mount point
+inside a volume, which may be a directory of the machine, is created with the rights of the confined program's user.
+`mount_point` asks the kernel which of both applies.
 
-Of the machine a container sees what OCI runtime-spec, config-linux.md, lists: /proc of its own processes, /sys
-read-only, the usual files of /dev and its own devices. What of /proc and /sys tells of the machine is hidden, and what
-would change it is read-only, for root in a container is the machine's root but for its capabilities.
+A container sees the parts of the machine that OCI runtime-spec, config-linux.md, lists: /proc of its own processes,
+/sys read-only, the usual files of /dev, and its own devices. Files of /proc and /sys about the machine are hidden or
+read-only, because root in a container is the machine's root with fewer capabilities.
 """
 
 from __future__ import annotations
@@ -138,9 +138,9 @@ def _attach(target: str, tree: int, point: int) -> None:
 def mount_point(
     target: str, spec: dict[str, Any], *, file: bool = False, own: tuple[tuple[str, int, int], ...] = ()
 ) -> int:
-    """Return a handle on a directory of the container, or a file, that is made where it is missing: by root in the
-    container's own tree, with the user's rights in all else. `own`: that tree's directories, their handles, and how
-    links are followed there. Raises Refused."""
+    """Return a handle on a directory (or file) of the container, created if missing: by root in the container's own
+    tree, and with the user's rights elsewhere. `own`: the directories of that tree, with their handles and the flags
+    for following links. Raises Refused."""
     what = f"making the mount point {target}"
     target = f"/{target.lstrip('/')}"
     for place, folder, resolve in own:

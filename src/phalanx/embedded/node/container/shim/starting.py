@@ -1,10 +1,10 @@
-"""How a shim is started: by the same Python, with nothing on its path but this package, and from the modules that are
-compiled already. A process that stays forks one for each container (`supervisor.serve`).
+"""Start shims with the same Python, with only this package on the path, from compiled modules. A resident process forks
+one shim for each container (`supervisor.serve`).
 
-A shim enters containers, and forks into what becomes one. There a program of an image can have itself run as
-/proc/self/exe, which is the interpreter, a file of the machine, with whatever libraries the image has: as its owner it
-may change that file, or its mode (CVE-2019-5736 of runc). So what is run is a copy in memory that nothing can write
-(memfd_create(2), F_ADD_SEALS), one for all shims of this process. It lives as long as any of them.
+A shim enters containers, and forks processes that become containers. A program of an image could then make the shim run
+/proc/self/exe, the machine's interpreter, with the image's libraries, and as the owner change that file or its mode
+(CVE-2019-5736 of runc). So the shim runs a sealed copy of the interpreter in memory (memfd_create(2), F_ADD_SEALS). All
+shims of this process share the copy, which exists as long as any of them.
 """
 
 from __future__ import annotations

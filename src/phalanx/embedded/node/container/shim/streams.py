@@ -1,8 +1,8 @@
-"""What the program reads and writes. Its output goes to its log, in lines `TIME NAME F|P TEXT`, as container runtimes
-write them. Its input, of one that has any, comes by a named pipe from whoever attaches to it, in frames: a byte that
-says of what sort, the length in two bytes (little-endian), the content.
+"""The program's input and output. Output goes to the log, in lines `TIME NAME F|P TEXT`, the format of container
+runtimes. Input comes from attached clients through a named pipe, in frames: one byte for the type, two bytes for the
+length (little-endian), and the content.
 
-A frame fits into what the kernel writes whole (PIPE_BUF), so that those of several who are attached do not mix.
+A frame is at most PIPE_BUF bytes, which the kernel writes atomically, so that the frames of several clients do not mix.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class Log:
 
 
 class Stream:
-    """An of the program's two outputs, as lines `TIME NAME F|P TEXT`. `prompt`: of a terminal, at which somebody waits
-    for what is not a line yet."""
+    """One of the program's two outputs, as lines `TIME NAME F|P TEXT`. `prompt`: True for a terminal, where incomplete
+    lines are passed on at once."""
 
     def __init__(self, name: str, source: int, log: Log, *, prompt: bool = False) -> None:
         self.source, self._prompt = source, prompt
@@ -63,12 +63,12 @@ class Stream:
         os.set_blocking(source, False)
 
     def pump(self) -> bool:
-        """Take what is there; False when the last writer is gone."""
+        """Read the available output; return False when the last writer has closed it."""
         try:
             chunk = os.read(self.source, 65536)
         except BlockingIOError:
             return True
-        except OSError:  # EIO, of a terminal that nobody has open any more
+        except OSError:  # EIO: no process has the terminal open any more
             chunk = b""
         if not chunk:
             self._write([(b"F", self._rest)] if self._rest else [])
@@ -103,8 +103,8 @@ def _stamp(now_ns: int) -> bytes:
 
 
 class Input:
-    """The program's input: frames from the named pipe at `path`, of which nobody but us and the agent knows. `target`:
-    our end of the program's pipe or terminal."""
+    """The program's input: frames from the named pipe at `path`, which only this process and the agent use. `target`:
+    this process's end of the program's pipe or terminal."""
 
     def __init__(self, path: str, target: int, *, tty: bool) -> None:
         os.mkfifo(path, 0o600)
@@ -114,7 +114,7 @@ class Input:
         os.set_blocking(target, False)
 
     def watch(self, poll: select.poll) -> None:
-        """Look for frames, or, as long as the program has not read those before, for its reading them."""
+        """Wait for frames, or, while the program has not read the earlier ones, until it can take more."""
         poll.register(self.source, 0 if self._pending else select.POLLIN)
         if self._pending:
             poll.register(self.target, select.POLLOUT)

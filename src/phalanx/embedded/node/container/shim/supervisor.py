@@ -1,30 +1,29 @@
-"""The supervisor of one container: started for the node agent, outlives it, knows nothing of Kubernetes.
+"""The supervisor of one container. It is started for the node agent, outlives the agent, and has no notion of
+Kubernetes.
 
 The agent has a process that forks supervisors (`serve`). This process has imported all that a supervisor needs, so a
 supervisor takes the time of a fork, and shares the memory of Python with all others. It ends with the agent; the
 supervisors stay.
 
-STEM.spec.json says what to run. It leaves three things behind, each written whole or not at all: STEM.run.json (who
-runs, since when; durable *before* the program starts), STEM.log (what it wrote, one stamped line each, as container
-runtimes do) and STEM.exit.json (how it ended).
+STEM.spec.json defines the program. The supervisor writes three files, each atomically: STEM.run.json (the process and
+its start time; durable *before* the program starts), STEM.log (the output, in lines with time stamps, as container
+runtimes write it) and STEM.exit.json (the end).
 
-STEM.lock is held (flock(2)) from before anything is started until the end is recorded. Whoever gets the lock knows
-that no shim lives, without trusting a process id; and a shim that finds STEM.run.json starts nothing, so a container
-is never started twice, however often and whenever the agent is killed.
+STEM.lock is held (flock(2)) from before the start until the end is recorded. A process that gets the lock can be sure
+that no shim runs, without trusting a process id. A shim that finds STEM.run.json starts no program, so a container is
+never started twice, however often the agent is killed.
 
-SIGTERM is passed on to the program's process group; SIGUSR1 kills everything. Processes that the program left behind
-come to us (PR_SET_CHILD_SUBREAPER) and end with it, as they would with a container's PID namespace. If we are killed,
-the kernel kills the program (PR_SET_PDEATHSIG).
+SIGTERM is forwarded to the program's process group; SIGUSR1 kills all processes. Orphaned processes of the program
+become children of the supervisor (PR_SET_CHILD_SUBREAPER), and end with the program, as in a container's PID namespace.
+If the supervisor is killed, the kernel kills the program (PR_SET_PDEATHSIG).
 
-A *confined* program is another user's than ours, who are root then. It gets namespaces of its own for processes, mounts
-and IPC, with a /proc and a /dev/shm of its own, cannot gain rights (PR_SET_NO_NEW_PRIVS), and every path that its user
-chose is opened, and made, with his rights (setfsuid(2)) before we mount it. Process 1 of its namespace is ours: it
-passes signals on and reaps, so that programs that do not expect to be process 1 end as they would outside.
+A *confined* program runs as another user, under a supervisor that is root. It gets new namespaces for processes, mounts
+and IPC, with its own /proc and /dev/shm, and cannot gain rights (PR_SET_NO_NEW_PRIVS). Every path that its user chose
+is opened, or created, with that user's rights (setfsuid(2)) before the mount. Process 1 of its namespace is Phalanx's.
+It forwards signals and reaps, so that programs that do not expect to be process 1 end as they would outside.
 
-A program with a *root* of its own sees the files of its image in place of the machine's (`root`), and is set apart in
-the same way, whether it is confined or not.
-
-Imports are few: of the package nothing but the parts beside this one.
+A program with its own *root* sees the files of its image instead of the machine's (`root`), and is isolated in the same
+way, confined or not. The supervisor imports only the other modules of this folder.
 """
 
 from __future__ import annotations
@@ -77,7 +76,7 @@ class Shim:
         self.input: Input | None = None
 
     def run(self, started: int) -> None:
-        """Start the program, tell `started` when it is on record, tend it to its end, record that."""
+        """Start the program, signal `started` when the start is recorded, supervise the program, and record its end."""
         libc.prctl(PR_SET_CHILD_SUBREAPER, 1)
         wake_read, wake_write = os.pipe()
         os.set_blocking(wake_write, False)
@@ -170,14 +169,14 @@ class Shim:
                 return False
 
     def _pass_on(self, number: int) -> None:
-        if self.status is None:  # not reaped: the number cannot be another's
+        if self.status is None:  # not reaped, so the process id cannot be reused
             try:
                 os.killpg(self.main, number)
             except ProcessLookupError:  # it has not called setsid yet
                 os.kill(self.main, number)
 
     def _kill(self) -> None:
-        """Every child of ours; their children become ours and are next."""
+        """Kill every child; the children of killed processes become children of this one, and are killed next."""
         self.killing = True
         if self.status is None:
             self._pass_on(signal.SIGKILL)
@@ -199,7 +198,8 @@ class Shim:
 
 
 def separate_processes(spec: dict[str, Any]) -> None:
-    """Children of ours have processes of their own, or another container's; we ourselves stay. Raises Refused."""
+    """Let future children have a new PID namespace, or another container's; this process stays in its own. Raises
+    Refused."""
     if (target := spec.get("processes_of")) is not None:
         join_processes(target["pid"], target["start"], user_namespace=bool(spec.get("user_namespace")))
         return

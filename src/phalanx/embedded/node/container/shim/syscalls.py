@@ -1,8 +1,8 @@
-"""The kernel's calls that Python does not have, and their refusals in words.
+"""System calls that Python does not have, with error messages.
 
-open_tree(2) takes a copy of a mount by a handle, move_mount(2) puts it somewhere: between the two the root may have
-become another one, so that nothing of an image can lead a mount's source astray. Numbers of these calls are the same on
-all architectures but Alpha (include/uapi/asm-generic/unistd.h).
+open_tree(2) copies a mount by a handle, and move_mount(2) attaches it. The root may be changed between the two, so that
+no link of an image can redirect the source of a mount. The numbers of these calls are the same on all architectures
+except Alpha (include/uapi/asm-generic/unistd.h).
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ def open_resolved(folder: int, path: str, resolve: int, flags: int = _HANDLE) ->
 
 
 def make_resolved(folder: int, path: str, resolve: int, *, file: bool = False) -> int:
-    """Return a handle on `path`, with all that is missing made: directories, and with `file` an empty file at the end.
-    Each is made by the handle of the directory above, so that no link that changes meanwhile leads elsewhere. Raises
+    """Return a handle on `path`, and create its missing directories and, with `file`, an empty file at the end. Each is
+    created through the handle of its parent directory, so that a changing link cannot lead elsewhere. Raises
     OSError."""
     path = path.strip("/") or "."
     try:
@@ -135,7 +135,7 @@ def without_capabilities() -> Iterator[None]:
 
 
 def limit_capabilities(kept: Iterable[int]) -> None:
-    """Give up all capabilities but these, of those that this process has (capset(2)). Raises Refused."""
+    """Drop all capabilities of this process except `kept` (capset(2)). Raises Refused."""
     head, sets = _capabilities()
     mask = sum(1 << number for number in kept)
     for place, word in enumerate((mask & 0xFFFFFFFF, mask >> 32)):
