@@ -164,7 +164,7 @@ async def _run_node(connection: Connection, informers: Informers, settings: Node
 
 
 def _upkeep(around: Surroundings) -> dict[str, Callable[[], Awaitable[None]]]:
-    """Return what keeps what pods find around them as it is to be."""
+    """Return the tasks that keep the environment of pods up to date."""
     fence = {} if around.fence is None else {"network": around.fence.keep}
     return {"events of pods": around.tell.run, "names of pods": around.naming.run, **fence}
 
@@ -172,7 +172,7 @@ def _upkeep(around: Surroundings) -> dict[str, Callable[[], Awaitable[None]]]:
 def _heartbeats(
     connection: Connection, registration: Registration, nodes: Informer, uid: str, settings: NodeSettings
 ) -> dict[str, Callable[[], Awaitable[None]]]:
-    """Return what tells the cluster, for ever, that the node is there."""
+    """Return the tasks that report to the cluster that the node is alive."""
     patience, name = settings.patience, registration.name
     return {
         "node": lambda: keep_registered(connection, registration, nodes, patience.heartbeat_s),
@@ -270,7 +270,8 @@ def _require_confinement(settings: NodeSettings, isolation: Isolation) -> None:
 
 
 def _devices(around: Surroundings) -> dict[str, str]:
-    """The GPUs by name, so that a scheduler can tell them apart and give parts of them."""
+    """Return the annotation that lists the GPUs by name, so that a scheduler can assign single GPUs and parts of
+    them."""
     memory = {gpu.index: f"{gpu.memory_mib}Mi" for gpu in around.gpus if gpu.memory_mib}
     listed = [{"name": one, "resource": GPU, "memory": memory.get(one, "0")} for one in around.device_ids()]
     return {DEVICES: msgspec.json.encode(listed).decode()} if listed else {}
@@ -291,7 +292,7 @@ def _gpu_labels(gpus: tuple[Gpu, ...]) -> dict[str, str]:
 
 
 def _limits_condition(cgroups: Cgroups) -> tuple[str, str, str, str]:
-    """A condition of our own: whether the limits of containers are more than words here."""
+    """Return a Phalanx condition: whether the limits of containers are enforced on this machine."""
     missing = [name for name in CONTROLLERS if name not in cgroups.enforced]
     if not missing:
         return "ResourceLimitsEnforced", "True", "CgroupsWritable", "limits of cpu, memory and pids are enforced"
@@ -303,7 +304,7 @@ def _limits_condition(cgroups: Cgroups) -> tuple[str, str, str, str]:
 
 
 def _isolation_conditions(around: Surroundings) -> Iterator[tuple[str, str, str, str]]:
-    """Conditions of our own: what containers have for themselves here, and on a machine that is shared what not."""
+    """Yield Phalanx conditions about the isolation of containers, and, on a shared machine, about missing isolation."""
     isolation = around.isolation
     if isolation.root_refusal:
         text = f"images cannot be run, only `image: host`: {isolation.root_refusal}"
@@ -352,7 +353,8 @@ def _warn_of_limits(around: Surroundings, node: Object) -> None:
 
 
 async def _register(connection: Connection, registration: Registration, lease_s: int) -> Object:
-    """Until the API server is there; with its lease, without which it would soon look lost."""
+    """Register the node, and retry until the API server answers. Also create its Lease, without which the node would
+    soon count as lost."""
     while True:
         try:
             node = await register(connection, registration)

@@ -1,6 +1,5 @@
-"""One container of one pod on this node: its attempts, why it waits, and how it is started and stopped.
-
-Stopping is level-triggered like everything here: `stop` may be called at every turn and does what is due.
+"""Start and stop one container of a pod on this node, and track its attempts and the reason for waiting. `stop` is
+level-triggered: it may be called in every iteration, and takes the step that is due.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """Probes of one running container: startup first, then readiness and liveness (pkg/kubelet/prober).
 
-Without a probe a container is ready as soon as it runs. A probe's verdict changes only after so many equal results as
-its thresholds say.
+Without a probe a container is ready as soon as it runs. The state of a probe changes only after as many equal results
+as its threshold.
 
-Probes are connections of the agent's. Where that is root, who reaches every pod, a confined container's probes ask its
-own pod alone, and no redirection is followed: else a user could send root to what others' pods listen on.
+The agent opens the connections of probes. An agent that is root can reach every pod. So the probes of a confined
+container connect to its own pod only, and follow no redirect: otherwise a user could make root connect to other users'
+pods.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ Object = Mapping[str, Any]
 
 
 class Health:
-    """Runs the probes from creation to `close`. `tell` is called at each change; its text is why to kill, if so."""
+    """Run the probes from creation to `close`. `tell` is called at each change; its text is the reason to kill the
+    container, if any."""
 
     def __init__(
         self, container: Object, attempt: Attempt, address: str, started_s: float, tell: Callable[[str], None]
@@ -73,7 +75,7 @@ class Health:
                 return
 
     async def _verdicts(self, probe: Object) -> Any:
-        """Return one (good, what was said) whenever as many equal results came as the threshold asks."""
+        """Yield (success, message) whenever the threshold of equal results is reached."""
         period_s = probe.get("periodSeconds") or 10
         await asyncio.sleep(max(0.0, self._started_s + (probe.get("initialDelaySeconds") or 0) - time.time()))
         good, count = None, 0
@@ -87,7 +89,7 @@ class Health:
 
 
 async def check(probe: Object, attempt: Attempt, address: str, container: Object) -> tuple[bool, str]:
-    """Return one look: success, and what was said."""
+    """Run the probe once, and return its success and its message."""
     timeout_s = float(probe.get("timeoutSeconds") or 1)
     match probe:
         case {"exec": {"command": command}}:

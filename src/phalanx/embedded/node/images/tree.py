@@ -18,7 +18,7 @@ _OPAQUE = ("trusted.overlay.opaque", "user.overlay.opaque")
 
 
 def copy_tree(source: Path, target: Path, allowance: Allowance) -> None:
-    """Lay `source` over what is in `target`; a file that says that another is gone takes that away. Raises OSError,
+    """Copy the layer `source` over the tree `target`; a whiteout file deletes the file that it names. Raises OSError,
     PhalanxError."""
     _copy_status(source, target)
     with os.scandir(source) as found:

@@ -1,12 +1,12 @@
-"""A tar archive as files below a folder, whatever its author had in mind.
+"""Unpack a tar archive from an untrusted author below a folder.
 
 - No file is made or linked outside the folder: `..` is refused, links lead within (`inside`).
 - No device files: a container has those of its own /dev. They are left out and counted.
-- Size, number and names of what is unpacked are bounded, whatever the archive promises: an archive of some kilobytes
-  can stand for terabytes. So is the size of its own headers, which are read into memory.
+- The size, number and names of unpacked files are bounded, because an archive of some kilobytes can expand to
+  terabytes. The size of its headers, which are read into memory, is bounded too.
 
-The layers of an image say what is gone from those below in names of their own (OCI image-spec, layer.md, Whiteouts);
-they become what overlayfs takes for that.
+A layer of an image names deleted files of lower layers by special file names (OCI image-spec, layer.md, Whiteouts).
+They are converted into the whiteouts of overlayfs.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from phalanx.embedded.node.images.inside import folder, folder_inside
 from phalanx.errors import PhalanxError
 
 _PIECE_BYTES = 1 << 20
-_HEADER_BYTES = 1 << 20  # of long names and extended headers
-_LOOK_BYTES = 256 << 20  # so much is written between two looks at the disk
+_HEADER_BYTES = 1 << 20  # the most bytes of long names and extended headers
+_LOOK_BYTES = 256 << 20  # the free disk space is checked after this many written bytes
 _KEPT_FREE = 20  # the twentieth part of the disk stays free
 _WHITEOUT, _OPAQUE = ".wh.", ".wh..wh..opq"
 _LARGE_ID = 1 << 31
@@ -40,8 +40,8 @@ _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 @dataclass(slots=True, kw_only=True)
 class Allowance:
-    """The allowance of what may still be unpacked; all archives of an image share one. `devices`: how many device files
-    were left out."""
+    """The bytes and files that may still be unpacked; all archives of an image share one allowance. `devices`: the
+    number of skipped device files."""
 
     bytes_left: int = 64 << 30
     files_left: int = 2_000_000
@@ -91,7 +91,8 @@ class _Header(tarfile.TarInfo):
 
 
 def unpack(source: IO[bytes], target: Path, allowance: Allowance, *, layer: bool) -> str:
-    """Return the SHA-256 of the archive, in hex. `layer`: of an image. Raises PhalanxError."""
+    """Unpack the archive, and return its SHA-256 in hex. `layer`: True for a layer of an image, with whiteouts. Raises
+    PhalanxError."""
     counted = _Counted(source, allowance, target)
     try:
         with folder(target) as root, tarfile.open(fileobj=counted, mode="r|", tarinfo=_Header) as archive:  # type: ignore[call-overload]  # typeshed leaves tarinfo out of streams
@@ -180,7 +181,7 @@ class _Files:
             file.write(piece)
 
     def _set(self, path: str, member: tarfile.TarInfo) -> None:
-        """Owner (as root), mode and time. Who is not root can open what is his."""
+        """Set owner (as root), mode and time. Without root, the user must be able to open his own files."""
         follow = path.count("/") == 4  # the folder itself, by its handle
         if self._is_root:
             if not (0 <= member.uid < _LARGE_ID and 0 <= member.gid < _LARGE_ID):

@@ -1,11 +1,11 @@
 """The machine as a node.
 
-settings       what an agent is told
-machine        what the machine has
+settings       the settings of an agent
+machine        the resources of the machine
 rdma           RDMA cards, divided among containers
-events         what happened to a pod, told as events
-devices        what else it has by name: device plugins, and devices that a file lists
+events         Events about pods
+devices        further named devices: device plugins, and devices that a file lists
 registration   the Node and its lease
-owners         as whom pods run, where it is shared
-surroundings   what all pods of the machine share
+owners         the Unix users of pods on a shared machine
+surroundings   the objects that all pods of the machine share
 """

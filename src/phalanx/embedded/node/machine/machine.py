@@ -1,4 +1,4 @@
-"""What this machine is: its size, its GPUs, its names. Read once at the start of the agent."""
+"""Read the machine's size, GPUs and names, once at the start of the agent."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ HUGE_PAGES = {"hugepages-1Gi": 1 << 20, "hugepages-2Mi": 2 << 10}
 _NVIDIA_SMI_S = 20.0
 # Files that programs on any NVIDIA GPU open besides the GPU's own.
 SHARED_FILES = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset")
-KUBERNETES = "v1.36.2"  # whose kubelet this node behaves like
+KUBERNETES = "v1.36.2"  # the version whose kubelet this node imitates
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
-    """`index` is what CUDA_VISIBLE_DEVICES names; `uuid` is empty for a device that only a setting promises, and so is
-    `device_file`, which whoever may use it opens."""
+    """`index`: the number for CUDA_VISIBLE_DEVICES. `uuid`, `device_file`: "" for a simulated device; otherwise the
+    GPU's uuid, and the file that its users open."""
 
     index: str
     uuid: str = ""
@@ -68,7 +68,7 @@ def huge_pages(folder: Path = Path("/sys/kernel/mm/hugepages")) -> dict[int, int
 
 
 def find_gpus() -> tuple[Gpu, ...]:
-    """Return what nvidia-smi says; nothing where there is none or it has no answer."""
+    """Return the GPUs that nvidia-smi lists; empty if it is missing or fails."""
     fields = "index,uuid,name,memory.total,pci.bus_id"
     try:
         answer = subprocess.run(

@@ -1,8 +1,8 @@
-"""As whom pods run on a shared machine: a namespace belongs to a Unix user, and its pods run as that user.
+"""The users of pods on a shared machine: a namespace belongs to a Unix user, and its pods run as that user.
 
-The annotations `phalanx.dev/uid` and `phalanx.dev/gid` of the namespace say who that is. Only who may write namespaces
-can write them: `phalanx login` does for its user, an admin for any other. Pods of a namespace that says nothing run as
-nobody; uid 0 is what an admin writes to allow root there.
+The annotations `phalanx.dev/uid` and `phalanx.dev/gid` of the namespace name the user. Writing them needs the right to
+write namespaces: `phalanx login` writes them for its user, an administrator for any other. Pods of a namespace without
+the annotations run as the user nobody. An administrator may write uid 0 to allow root.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""RDMA cards: handles and objects on them, divided among containers by the rdma controller of cgroups.
+"""RDMA cards: divide their handles and objects among containers by the rdma controller of cgroups.
 
-A card has so many handles (opened devices) and objects (queue pairs, memory regions and the like), and one program may
-take them all. The node offers what it is told of both as the extended resources `rdma/hca_handle` and
-`rdma/hca_object`, and holds each container to what it asks, none if it asks none. The kernel counts by card: where
-there are several, a container may have as many on each.
+A card has a limited number of handles (opened devices) and objects (queue pairs, memory regions and others), and one
+program may take them all. The node offers the configured numbers as the extended resources `rdma/hca_handle` and
+`rdma/hca_object`. Each container is limited to its request, which is zero by default. The kernel counts for each card,
+so with several cards a container may have its request on each.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def rdma_cards(folder: Path = _CARDS) -> tuple[str, ...]:
 
 
 def require_rdma(cards: tuple[str, ...], *, enforced: bool) -> None:
-    """Raises PhalanxError if handles and objects cannot be divided here. `enforced`: there is an rdma controller of
-    cgroups, and this process may write it."""
+    """Raise PhalanxError if handles and objects cannot be limited on this machine. `enforced`: True if the rdma
+    controller of cgroups exists and this process may write it."""
     lacking = "it has no RDMA card (/sys/class/infiniband is empty)" if not cards else ""
     if cards and not enforced:
         lacking = (

@@ -1,7 +1,7 @@
-"""The Node object, its heartbeat and its Lease: how the cluster knows that this node is there.
+"""Write the Node object, its heartbeat and its Lease, which show the cluster that this node is alive.
 
-As the kubelet does it: the Lease in kube-node-lease is renewed often, for it is small; the status is written when it
-changes and every few minutes. A Node that somebody deletes is registered anew.
+As in the kubelet, the Lease in kube-node-lease is small and renewed often. The status is written when it changes, and
+every few minutes. A deleted Node is registered again.
 """
 
 from __future__ import annotations
@@ -35,9 +35,8 @@ _CONDITIONS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registration:
-    """The registration of one node: what the cluster is to know of it. `conditions` come on top: type, status, reason,
-    message. `pressures`: the conditions of pressure that hold now, such as DiskPressure; whoever watches one adds it
-    and takes it away."""
+    """The registration of one node. `conditions`: further conditions as (type, status, reason, message). `pressures`:
+    the present pressure conditions, such as DiskPressure; each is added and removed by the part that measures it."""
 
     name: str
     labels: Mapping[str, str]
@@ -103,7 +102,7 @@ async def tell_pressure(connection: Connection, registration: Registration, old:
 
 
 async def register(connection: Connection, registration: Registration) -> Object:
-    """Create the Node, or bring one that is there up to date; labels that others gave it stay. Raises ApiError."""
+    """Create the Node, or update an existing one; labels of other writers stay. Raises ApiError."""
     try:
         old = await connection.get(NODES, registration.name)
     except ApiRefusal as error:

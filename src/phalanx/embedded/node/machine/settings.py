@@ -1,4 +1,4 @@
-"""What a node is told: where its state lies, what it offers, how patient it is."""
+"""The settings of a node: the directory of its state, its resources, its intervals and time-outs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Patience:
     backoff_most_s: float = 300.0
     # A container's missing ConfigMap, or a volume that cannot be set up, is looked at again after this.
     config_retry_s: float = 5.0
-    # What pods have written is counted so often.
+    # The interval of the measurements of pods' disk usage.
     disk_look_s: float = 10.0
     # Devices that a file lists are looked for so often.
     device_look_s: float = 5.0
@@ -42,11 +42,11 @@ class NodeSettings:
     rdma: Mapping[str, int] = field(default_factory=dict)  # of each card, by what the kernel counts: see rdma.py
     static_cpus: bool = False  # the kubelet's --cpu-manager-policy=static
     shared: bool = False
-    fenced: bool = False  # on a machine that is shared, users do not reach what others' pods listen on: see fence.py
-    default_memory_bytes: int | None = None  # of containers that state no limit, 0: none; None: see Surroundings
+    fenced: bool = False  # on a shared machine, users cannot connect to other users' pods: see fence.py
+    default_memory_bytes: int | None = None  # for containers without a limit; 0: none; None: see Surroundings
     disk_reserve_bytes: int | None = None  # with less free, pods are evicted; None: 1 GiB, or 5 % of the disk if less
     max_pods: int = 110
-    kept_log_bytes: int = 256 << 20  # of pods that are gone, in each namespace; 0: none are kept
+    kept_log_bytes: int = 256 << 20  # for deleted pods, in each namespace; 0: keep none
     kept_log_s: float = 30 * 86400.0
     address: str = "127.0.0.1"
     port: int = 0  # of the log endpoint; 0 takes a free one

@@ -1,4 +1,4 @@
-"""What all pods of one node share: the API, the settings, and what the machine offers."""
+"""The objects that all pods of one node share: the API connection, the settings, and the machine's resources."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Surroundings:
     isolation: Isolation
     owners: Owners | None  # None: the machine is not shared, and pods run as the agent does, or as they say
     tell: Occurrences
-    shared_cpus: set[int]  # of containers that have none of their own; empty: all
+    shared_cpus: set[int]  # for containers without exclusive CPUs; empty: all
     pressures: set[str]  # of the node's conditions, those that are bad now; see Registration
     observe: Callable[[Object], Any]  # takes in the answer to a write, before the watch tells it
 
@@ -85,8 +85,8 @@ class Surroundings:
         )
 
     def limits_of_pod(self, spec: Object) -> Limits:
-        """Return what all containers of a pod may have together: as much as the most of them that run at a time; None:
-        one of them has no limit."""
+        """Return the limits of a whole pod: the largest sum over the containers that run at the same time; None for a
+        resource if a container has no limit."""
         init = spec.get("initContainers") or ()
         together = [*spec["containers"], *(one for one in init if is_sidecar(one))]
         amounts = {id(one): self.limits(requests(one), limits(one)) for one in (*together, *init)}
@@ -116,23 +116,24 @@ class Surroundings:
         return KeptLogs(self.settings.data_dir, self.settings.kept_log_bytes, self.settings.kept_log_s)
 
     def image(self, name: str) -> Image | None:
-        """Return what stands in for the image here, or its files; None: nothing does. `host` with a tag, which some
-        clients put behind every name, is `host` unless it was imported. Raises OSError."""
+        """Return the parts of the machine that stand for the image, or the image's files; None if there are none.
+        `host` with a tag, which some clients add to every name, is `host` unless such an image was imported. Raises
+        OSError."""
         if name == HOST_IMAGE:
             return HOST
         tagged = HOST if name.startswith(f"{HOST_IMAGE}:") else None
         return self.settings.images.get(name) or self.images.find(name) or tagged
 
     def owner(self, namespace: str) -> Owner | None:
-        """Return as whom pods of the namespace must run; None: nobody says, or it is root who may. Raises
-        ConfigError."""
+        """Return the user of the namespace's pods; None if the machine is not shared, or if the namespace belongs to
+        root. Raises ConfigError."""
         owner = self.owners.of(namespace) if self.owners is not None else None
         return owner if owner is not None and owner.user != 0 else None
 
     @property
     def default_memory_bytes(self) -> int:
-        """Return the memory limit of containers that state none, 0: none. On a machine that is shared it is the memory
-        that there is for each cpu, so that nobody takes the others' by leaving a line out."""
+        """Return the memory limit of containers without one; 0: none. On a shared machine it is the machine's memory
+        per CPU, so that a missing limit does not let a container take other users' memory."""
         said = self.settings.default_memory_bytes
         if said is not None:
             return said
@@ -145,8 +146,8 @@ class Surroundings:
         return BackOff(first_s=patience.backoff_first_s, most_s=patience.backoff_most_s)
 
     def variables(self, *, own_root: bool = False) -> dict[str, str]:
-        """Of every container: nothing of the agent's own environment but its PATH, and not even that in a root of its
-        own."""
+        """Return the variables of every container: of the agent's environment only PATH, and not even that for a
+        container with its own root."""
         server = urlsplit(self.connection.server)
         here = {"PATH": os.environ.get("PATH") or _PATH, "HOME": os.path.expanduser("~")}
         return {

@@ -1,11 +1,11 @@
-"""Addresses, names, and who reaches whom.
+"""Addresses and names of pods and services, and the connections that are allowed between them.
 
-addresses    of pods and services: parts of 127.0.0.0/8
+addresses    the addresses of pods and services: parts of 127.0.0.0/8
 nft          rules of the kernel
-redirect     all services behind one socket, where the kernel can be told to
-fence        what keeps users of a shared machine from each other's connections
+redirect     all services behind one socket, if the kernel supports it
+fence        keep users of a shared machine from connecting to each other's programs
 forward      services with a cluster IP: connections passed on to a ready pod
 hosts_file   a pod's /etc/hosts, which changes while programs read it
-names        what a pod finds by name
-naming       keeps all of these true
+names        the names that a pod can resolve
+naming       keep all of these up to date
 """

@@ -1,10 +1,9 @@
 """The addresses of this machine's pods and services: parts of 127.0.0.0/8, all of which is this machine.
 
-Every pod has one of its own, so that two may listen on one port, and every service with a cluster IP. Whoever runs a
-node on this machine takes a pair of networks that nobody else has, for as long as it lives. Numbers 0 to 31 are for
-users, claimed by a socket in the abstract namespace (unix(7)), which goes with its owner and is as private as the
-loopback device. Anybody may take such a name, though; so root has numbers of his own, 32 to 63, claimed by a lock on a
-file in a folder where nobody else can make one.
+Every pod has its own address, so that two pods may listen on the same port, and so has every service with a cluster IP.
+A node on this machine claims a pair of networks for as long as it runs. Numbers 0 to 31 are for users. A user claims
+one by a socket in the abstract namespace (unix(7)), which the kernel removes with its process. Any user may take such a
+name, so root has its own numbers, 32 to 63, claimed by a lock on a file in a folder that only root may write.
 """
 
 from __future__ import annotations
@@ -40,7 +39,8 @@ class Networks:
         return self.number % _MOST * _SIZE + (_ROOTS if self.number >= _MOST else 0)
 
     def pod_address(self, taken: Iterable[str], after: str = "") -> str | None:
-        """A free one, the first after `after`: an address comes back late, when nobody remembers who had it."""
+        """Return the first free address after `after`, so that an address is not reused soon after its pod has ended;
+        None if all are taken."""
         used, first = set(taken), _PODS + self._offset
         last = int(IPv4Address(after)) - int(first) if after else 0
         begin = last if 0 < last < _SIZE - 1 else 0
@@ -62,7 +62,7 @@ class Networks:
 
     @property
     def api_address(self) -> str:
-        """Of the service `kubernetes`."""
+        """Return the address of the service `kubernetes`."""
         return self.service_address("10.96.0.1")
 
 

@@ -1,19 +1,21 @@
-"""What keeps the users of a shared machine from each other's connections: rules for its kernel (nft(8)). Decision 50.
+"""Prevent users of a shared machine from connecting to each other's programs, by kernel rules (nft(8)). Decision 50.
 
-All pods have the machine's own network, so every program reaches every address that another listens on. The kernel
-knows whose a socket is, though: a connection over the loopback device is given a mark for the user who asks for it,
-and the answer of a *fenced* user's listener (the second packet of TCP, sent in the listener's name) is dropped unless
-the mark is his own. So nobody's but his own processes ever get through, whatever address he listens on.
+All pods share the machine's network, so every program can reach every listening address. But the kernel knows the owner
+of each socket. A connection over the loopback device gets a mark for the user of the client. The answer of a *fenced*
+user's listener (the second packet of TCP, which the listener's user sends) is dropped unless the mark is that user's.
+So only the user's own processes can connect, whatever address the listener has.
 
-The address of a pod is answered by its user alone, and that of a service by root, who forwards what arrives there: a
-listener on all addresses is none at these, and whoever binds one first has nothing of it.
+Only a pod's user may answer at the address of the pod. Only root, which forwards connections, may answer at the address
+of a service. Another user's listener on all addresses, or one that bound such an address first, gets no connection
+there.
 
-Connections of root are a stranger's, too, for what runs as root forwards those of users (services, `kubectl
-port-forward`, probes). Those to the address of a pod count as the pod's user's: they were asked of the API.
+Connections of root count as another user's, because programs of root forward users' connections (services, `kubectl
+port-forward`, probes). Connections of root to the address of a pod count as the pod's user's, because the API server
+has authorized them.
 
-A user is fenced from when his first pod starts until his last has ended. Root never is: the API server is his. The
-rules are the kernel's: they stay when the node agent ends, as pods do. If they are taken away meanwhile (Debian's
-nftables.service flushes all rules of the machine when it starts), they are loaded again.
+A user is fenced from the start of the user's first pod until the end of the last. Root is never fenced, because the API
+server runs as root. The rules stay in the kernel when the node agent ends, as pods do. If they are deleted in the
+meantime (Debian's nftables.service flushes all rules of the machine when it starts), they are loaded again.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ from phalanx.embedded.node.network.redirect import Redirect
 from phalanx.errors import PhalanxError
 
 TABLE = "inet phalanx"
-# The rules are one table, so one agent writes them: who has locked this file, which users may not even open.
+# The rules are one table, so only one agent may write them: the one that has locked this file, which users may not
+# open.
 _CLAIM = Path("/run/phalanx-network.lock")
 _LOOK_S = 10.0
 _STRANGER = 1
@@ -64,7 +67,7 @@ _CHAINS = """\
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fenced:
-    """A pod on this machine: as whom it runs, and the address that is its own; "": it has the machine's."""
+    """A pod on this machine: its user and its address; "" if it has the machine's address."""
 
     user: int
     address: str = ""
@@ -103,7 +106,8 @@ class Fence:
     """The rules as they are in force. `refusal`: why there are none. `redirect`: what is asked of services."""
 
     def __init__(self, services: str, claim: Path = _CLAIM) -> None:
-        """`services`: the network of their addresses. `claim`: whoever has locked it writes the rules."""
+        """`services`: the network of the services' addresses. `claim`: the lock file of the agent that writes the
+        rules."""
         self.refusal, self.redirect = "", Redirect(services)
         self._pods: dict[str, Fenced] = {}  # by uid
         self._services, self._in_force = services, ""
@@ -171,7 +175,7 @@ class Fence:
 
 
 async def take_down() -> None:
-    """Take away rules that an earlier agent left, unless they are another's who runs. Raises PhalanxError."""
+    """Delete the rules of an earlier agent, unless another running agent owns them. Raises PhalanxError."""
     claimed = _lock(_CLAIM)
     try:
         await load(without(TABLE) + without(SERVICES_TABLE))

@@ -1,14 +1,15 @@
-"""Services with a cluster IP, on one machine: a TCP port for each, from which connections are passed to a ready pod.
+"""Serve services with a cluster IP on one machine: listen on a TCP port for each, and forward connections to a ready
+pod.
 
-All of 127.0.0.0/8 is this machine, so the service at 10.96.x.y gets 127.96.x.y without touching the machine's network,
-and its name resolves to that (see `names`). Connections go to its pods in turn, as kube-proxy's userspace mode did. The
-API server itself is passed on to as the service `kubernetes` in `default`.
+All addresses in 127.0.0.0/8 belong to this machine. So the service at 10.96.x.y gets 127.96.x.y without a change of the
+machine's network, and its name resolves to that (see `names`). Connections go to its pods in turn, as in kube-proxy's
+former userspace mode. The service `kubernetes` in `default` forwards to the API server.
 
-One service has so many connections at most, and all have a bound together, of which each may have its part: the files
-that this process may open are the scheduler's, too.
+The connections of each service, and of all services together, are bounded, because the scheduler in the same process
+also needs file descriptors.
 
-Ports below 1024 need root. What cannot be listened on is said once; names resolve all the same. Where the kernel can
-be told to, all services are behind one socket instead (see `redirect`).
+Ports below 1024 need root. A port that cannot be opened is reported once; its service's name still resolves. If the
+kernel supports redirects, all services share one socket instead (see `redirect`).
 """
 
 from __future__ import annotations
@@ -33,14 +34,14 @@ _MOST_OF_ONE, _FILES_OF_ONE = 1024, 2  # connections of a service; what each ope
 
 
 def most_connections() -> int:
-    """Return how many connections there may be in all: with them, half of the files that this process may open. That
-    limit is left as it is, since pods have the same."""
+    """Return the most connections of all services together, which use half of the file descriptors of this process. The
+    process limit is not raised, because pods inherit it."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return soft // 2 // _FILES_OF_ONE
 
 
 class Forwarder:
-    """Listens at as many places as it is told, or for all of them at one (`redirect`)."""
+    """Listen on each service's address and port, or on one socket for all of them (`redirect`)."""
 
     def __init__(self, redirect: Redirect | None = None, most: int | None = None) -> None:
         """`most`: connections in all."""
@@ -102,7 +103,7 @@ class Forwarder:
         try:
             if targets:
                 await _join(reader, writer, targets[next(self._turn) % len(targets)])
-        except OSError:  # nobody listens there, or one side went away: the client sees its connection end
+        except OSError:  # no program listens, or one side disconnected: the client's connection is closed
             pass
         finally:
             writer.close()

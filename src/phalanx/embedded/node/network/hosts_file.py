@@ -1,9 +1,9 @@
 """A pod's /etc/hosts, which changes while programs read it.
 
-It is mounted into containers as a file, so it can be neither replaced nor written as a whole: a reader would see half
-of it. A line is therefore put into a slot of a whole number of blocks, as a comment at first, and comes into force by
-its first byte; it goes by becoming a comment again. Who reads meanwhile sees the old or the new, never a third thing.
-A slot that is free is used again, so the file does not grow with every pod that comes and goes.
+The file is mounted into containers, so it cannot be replaced, and a reader could see half of a rewrite. So each line
+has a slot of a whole number of blocks. It is written as a comment first, and takes effect when its first byte is
+written; it is removed by becoming a comment again. A concurrent reader sees the old or the new state only. Free slots
+are reused, so the file does not grow with the number of past pods.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ _BLOCK = 64
 
 
 def create(path: Path, head: Sequence[str], machine: bytes) -> None:
-    """A file of `head` and of what the machine's own says; it stays as it is if it is there. Raises OSError."""
+    """Create the file from `head` and the lines of the machine's own hosts file. An existing file is not changed.
+    Raises OSError."""
     if path.exists():
         return
     draft = path.with_name(path.name + ".new")

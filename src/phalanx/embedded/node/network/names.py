@@ -1,11 +1,12 @@
-"""What the pods of this node find by name: services, and pods with a host name below a headless service.
+"""Compute the names that the pods of this node can resolve: services, and pods with a host name below a headless
+service.
 
 The names are those of the DNS specification of Kubernetes (github.com/kubernetes/dns, docs/specification.md), with the
-shorter forms that a pod's search path makes of them. A headless service stands for the addresses of its ready pods, or
-of all with `publishNotReadyAddresses`; one with a cluster IP for the address at which the node forwards to one of its
-pods (see `forward`). Pure: pods and services in, records out.
+shorter forms that a pod's search path allows. A headless service resolves to the addresses of its ready pods, or of all
+pods with `publishNotReadyAddresses`. A service with a cluster IP resolves to the address at which the node forwards to
+one of its pods (see `forward`). Pure functions: pods and services in, records out.
 
-What this node does not run has no address here, so only its own pods are in the records.
+Pods of other nodes have no address on this machine, so the records contain this node's pods only.
 """
 
 from __future__ import annotations
@@ -93,10 +94,10 @@ def full_name(pod: Object) -> str:
 
 
 def own_lines(pod: Object, address: str) -> list[str]:
-    """Of /etc/hosts: the pod's own names first, and the aliases that its author wrote.
+    """Return the lines of /etc/hosts for the pod's own names, and for the aliases of its spec.
 
-    The name of its node is one of them: programs that are told the nodes of their job (those of Slurm are) ask whether
-    the first of these is the machine that they run on, and listen there."""
+    The name of its node is one of them. Programs that get the list of their job's nodes (as in Slurm) check whether the
+    first node is their own machine, and listen there."""
     names = dict.fromkeys((address, full_name(pod), _short(pod), pod["spec"].get("nodeName") or ""))
     own = " ".join(name for name in names if name)
     aliases = [" ".join([one["ip"], *(one.get("hostnames") or ())]) for one in pod["spec"].get("hostAliases") or ()]

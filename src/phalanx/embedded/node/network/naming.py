@@ -1,7 +1,8 @@
-"""Keeps names true for the pods of this node: their hosts files, and what services with a cluster IP forward to.
+"""Keep names up to date for the pods of this node: their hosts files, and the targets of services with a cluster IP.
 
-Everything follows from the caches of pods and services, level-triggered: whatever changed, all is computed again, and
-only what is another is written. Addresses are those in the pods' status, so a name is known when the API knows it.
+Everything is derived from the caches of pods and services (level-triggered): after any change all records are computed
+again, and only differences are written. Addresses are read from the pods' status, so a name resolves once the API has
+the address.
 """
 
 from __future__ import annotations
@@ -166,7 +167,7 @@ def _targets(port: Mapping[str, Any], behind: Sequence[tuple[Object, str]]) -> T
 
 
 def _number(pod: Object, wanted: int | str) -> int:
-    """Of a container's port by name, or the number itself; 0 if the pod has no port of that name."""
+    """Return the number of a named container port, or the number itself; 0 if the pod has no port of that name."""
     if isinstance(wanted, int):
         return wanted
     named = (port for one in pod["spec"]["containers"] for port in one.get("ports") or ())

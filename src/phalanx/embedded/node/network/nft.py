@@ -22,7 +22,7 @@ async def is_loaded(table: str) -> bool:
 
 
 def without(table: str) -> str:
-    """Return the rules that take a table away, whether or not it is there."""
+    """Return the rules that delete a table, whether or not it exists."""
     return f"table {table}\ndelete table {table}\n"
 
 

@@ -1,8 +1,9 @@
-"""All addresses of services behind one socket: the kernel hands it what is asked of any of them (nft(8), dnat).
+"""Serve all addresses of services by one socket, to which the kernel redirects their connections (nft(8), dnat).
 
-A socket that listens at a service's own address and port keeps every program of the machine from listening on that port
-at all addresses (bind(2), EADDRINUSE): the service's own pod, others' pods, sshd. So who may make a service would have
-any port he likes. This one has a port that nobody asks for; what was asked of it the kernel tells (SO_ORIGINAL_DST).
+A socket that listens at a service's address and port would prevent all programs of the machine from listening on that
+port at all addresses (bind(2), EADDRINUSE): the service's own pod, other pods, sshd. So any user who may create a
+service could block any port. This socket has an unused port, and reads the original destination from the kernel
+(SO_ORIGINAL_DST).
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Redirect:
         async def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             try:
                 place = _asked(writer.get_extra_info("socket"))
-            except OSError:  # nobody was redirected: it was asked for by its own port
+            except OSError:  # not redirected: the client connected to the socket's own port
                 writer.transport.abort()
             else:
                 await accept(place, reader, writer)

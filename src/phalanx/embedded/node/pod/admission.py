@@ -26,8 +26,8 @@ class Rejection:
 
 
 def admit(pod: Object, node: Object, allocatable: Amounts, used: Amounts) -> Rejection | None:
-    """None if the node takes it. `allocatable`: what it offers itself; what others wrote into its status counts as
-    well. `used` is what the pods taken before ask together."""
+    """Return the rejection of the pod; None if the node admits it. `allocatable`: the node's own amounts; amounts that
+    other writers add to its status count as well. `used`: the sum of the admitted pods' requests."""
     asked, told = demand(pod["spec"]), (node.get("status") or {}).get("allocatable") or {}
     for name in sorted(asked, key=lambda name: (_ORDER.index(name) if name in _ORDER else len(_ORDER), name)):
         if name not in allocatable and name not in told and _is_extended(name):

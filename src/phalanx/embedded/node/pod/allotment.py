@@ -1,4 +1,4 @@
-"""What a node hands out by name rather than by amount: GPUs. Nobody gets what another has."""
+"""Assign GPUs, which have names, to containers; no GPU is assigned twice."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from phalanx.embedded.node.pod.demand import GPU, requests
 from phalanx.embedded.node.pod.record import PodRecord
 
 Object = Mapping[str, Any]
-DEVICES = "phalanx.dev/devices"  # annotation: on nodes what devices there are, on pods which of them they are given
+DEVICES = "phalanx.dev/devices"  # annotation: on nodes all devices, on pods the assigned ones
 
 
 def told_devices(pod: Object, ids: Sequence[str]) -> tuple[str, ...]:
-    """The devices that its scheduler chose for the pod, if all of them are here; NUMA zones and cores, which have a
-    slash in their names, are nothing that is handed out."""
+    """Return the devices that the scheduler chose for the pod, if this node has all of them. NUMA zones and cores,
+    which have a slash in their names, are not assigned here."""
     text = (pod["metadata"].get("annotations") or {}).get(DEVICES, "")
     told = tuple(one for one in text.split(",") if one and "/" not in one)
     return told if set(told) <= set(ids) else ()
@@ -23,8 +23,9 @@ def told_devices(pod: Object, ids: Sequence[str]) -> tuple[str, ...]:
 def allot_devices(
     spec: Object, ids: Sequence[str], taken: Iterable[PodRecord], told: Sequence[str] = ()
 ) -> dict[str, tuple[str, ...]] | None:
-    """Container -> ids, lowest first; None if too few are free. Init containers use what their pod's others will.
-    `told`: the pod's are these, of which others may have a part; containers that count none of them see all."""
+    """Return container -> device ids, lowest first; None if too few are free. Init containers use the devices of their
+    pod's other containers. `told`: the pod's devices from the scheduler, which other pods may share; containers that
+    request no number see all of them."""
     asked = sum(requests(container).get(GPU, 0) for container in spec["containers"])
     if told and not asked:
         return {one["name"]: tuple(told) for one in (*spec["containers"], *(spec.get("initContainers") or ()))}

@@ -53,8 +53,8 @@ def limits(container: Mapping[str, Any]) -> Amounts:
 
 
 def oom_score(pod: Mapping[str, Any], container: Mapping[str, Any], memory_bytes: int) -> int:
-    """Return whom the kernel takes first where the machine, which has so much memory, has none left: who asked for the
-    least of it, as the kubelet has it (pkg/kubelet/qos/policy.go). Raises QuantityError."""
+    """Return the container's oom_score_adj by the kubelet's rule (pkg/kubelet/qos/policy.go): the smaller the memory
+    request, the earlier the kernel kills it. `memory_bytes`: the memory of the machine. Raises QuantityError."""
     match (pod.get("status") or {}).get("qosClass"):
         case "Guaranteed":
             return _GUARANTEED_OOM
@@ -65,12 +65,12 @@ def oom_score(pod: Mapping[str, Any], container: Mapping[str, Any], memory_bytes
 
 
 def every_container(spec: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return a pod's containers of all sorts: those that initialize it, its own, and those added to look at it."""
+    """Return all containers of a pod: init containers, containers and ephemeral containers."""
     return [one for key in ("initContainers", "containers", "ephemeralContainers") for one in spec.get(key) or ()]
 
 
 def is_sidecar(container: Mapping[str, Any]) -> bool:
-    """Of an init container: it stays beside the others."""
+    """Return True if the init container is a sidecar: it keeps running beside the containers."""
     return container.get("restartPolicy") == "Always"
 
 

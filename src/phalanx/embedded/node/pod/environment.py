@@ -1,7 +1,7 @@
-"""A container's environment and command line, as the kubelet makes them (pkg/kubelet/kubelet_pods.go).
+"""Build a container's environment and command line, as the kubelet does (pkg/kubelet/kubelet_pods.go).
 
-Later entries see earlier ones in `$(NAME)`; an unknown name is left as it stands, `$$(NAME)` is an escape. What is
-missing is an error with the kubelet's words, and the container waits with CreateContainerConfigError.
+`$(NAME)` refers to earlier entries; an unknown name is left unchanged, and `$$(NAME)` is an escape. A missing object is
+an error with the kubelet's text, and the container waits with CreateContainerConfigError.
 """
 
 from __future__ import annotations

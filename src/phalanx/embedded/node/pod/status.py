@@ -67,7 +67,7 @@ def pod_status(pod: Object, known: Mapping[str, Known], place: Place, now_s: flo
         status["ephemeralContainerStatuses"] = [context.ephemeral(one) for one in late]
     if place.failure:
         status["reason"], status["message"] = place.failure
-    elif phase == "Failed" and place.cause:  # what another said of its end stays
+    elif phase == "Failed" and place.cause:  # keep a reason from another writer
         status["message"] = (pod.get("status") or {}).get("message") or place.cause
     if generation := pod["metadata"].get("generation"):
         status["observedGeneration"] = generation
@@ -273,7 +273,7 @@ class _Context:
 
 
 def container_id(uid: str, name: str, number: int) -> str:
-    """The same for the same attempt, also after a restart of the agent."""
+    """Return the id of an attempt, which is the same after a restart of the agent."""
     return f"phalanx://{hashlib.sha256(f'{uid}/{name}/{number}'.encode()).hexdigest()}"
 
 

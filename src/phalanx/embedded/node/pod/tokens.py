@@ -27,7 +27,7 @@ class TokenFile:
     source: Object
 
     def due_s(self) -> float:
-        """When it is to be renewed (Unix time); at once if it is not there."""
+        """Return the time of the next renewal (Unix time); 0 if the file does not exist."""
         life_s = float(self.source.get("expirationSeconds") or _LIFE_S)
         try:
             return self.path.stat().st_mtime + min(_PART * life_s, _LONGEST_S)
@@ -43,13 +43,13 @@ class TokenFile:
         with os.fdopen(handle, "w") as file:
             file.write(token)
         new.chmod(mode)
-        if self.path.exists():  # whose it was
+        if self.path.exists():  # keep the owner
             os.chown(new, self.path.stat().st_uid, self.path.stat().st_gid)
         new.rename(self.path)
 
 
 def token_files(pod: Object, root: Path) -> tuple[TokenFile, ...]:
-    """Of the pod whose volumes lie below `root`."""
+    """Return the token files of a pod. `root`: the folder of its volumes."""
     return tuple(
         TokenFile(path=root / volume["name"] / said["path"], source=said)
         for volume in pod["spec"].get("volumes") or ()
@@ -59,8 +59,8 @@ def token_files(pod: Object, root: Path) -> tuple[TokenFile, ...]:
 
 
 async def renew(files: tuple[TokenFile, ...], pod: Object, request: TokenRequest, now_s: float) -> float | None:
-    """Return those that are due; when the next is (Unix time), None: there are none. Raises ApiError, ConfigError,
-    OSError."""
+    """Renew the tokens that are due. Return the time of the next renewal (Unix time); None if there are no tokens.
+    Raises ApiError, ConfigError, OSError."""
     account = pod["spec"].get("serviceAccountName") or "default"
     for file in files:
         if file.due_s() <= now_s:

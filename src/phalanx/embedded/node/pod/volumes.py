@@ -1,8 +1,9 @@
-"""A pod's volumes as directories of this machine, and what a container mounts of them.
+"""Create a pod's volumes as directories of this machine, and the mounts of its containers.
 
-Files of ConfigMaps, Secrets and the downward API are written once, before the first container starts, below a
-directory that only the agent's user may enter; a container sees them through its mounts. A tmpfs (emptyDir with medium
-Memory) lies in /dev/shm, where anybody may write: below a directory that we have made, which only we may enter.
+Files of ConfigMaps, Secrets and the downward API are written once, before the first container starts, below a directory
+that only the agent's user may enter; a container sees them through its mounts. A tmpfs (emptyDir with medium Memory) is
+in /dev/shm, where any user may write. So it is below a directory that the agent has created and only the agent may
+enter.
 """
 
 from __future__ import annotations
@@ -60,8 +61,8 @@ def give(root: Path, user: int, group: int) -> None:
 
 
 def _give_claimed(place: Path, root: Path, user: int, group: int) -> None:
-    """Make the top of a volume its user's, if we made it. What is in it is as its users left it: they may have made
-    links there to what is not theirs."""
+    """Give the top directory of a volume to its user if the agent created it. The content is not changed, because users
+    may have created links to other users' files."""
     if place.parent == claimed_folder(root):
         handle = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
@@ -233,7 +234,7 @@ class _Sources:
                 case {"serviceAccountToken": inner}:
                     account = self.pod["spec"].get("serviceAccountName") or "default"
                     text = await self._token(self.pod["metadata"]["namespace"], account, inner)
-                    found[inner["path"]] = (text.encode(), mode)  # whoever the container's user is can read it
+                    found[inner["path"]] = (text.encode(), mode)  # readable by any user of the container
                 case _:
                     raise ConfigError(f"projected source {', '.join(part)} is not supported here")
         return found
@@ -289,8 +290,8 @@ def _make_empty(place: Path, in_memory: bool, uid: str) -> None:
 
 
 def _own_folder(place: Path) -> Path:
-    """Make a directory that only we may enter. Raises ConfigError where somebody was there first: the uid of a pod is
-    known long before it starts."""
+    """Create a directory that only the agent may enter. Raises ConfigError if another user created it first, which is
+    possible because the uid of a pod is known before its start."""
     with suppress(FileExistsError):
         place.mkdir(mode=0o700)
     found = place.lstat()
@@ -317,7 +318,7 @@ def _check_host_path(source: Object) -> None:
 
 
 def _write_files(place: Path, files: Mapping[str, tuple[bytes, int]]) -> None:
-    """A directory made anew and put in place in one step, so that a crash leaves no half of it."""
+    """Write a new directory and move it into place in one step, so that a crash leaves no partial directory."""
     draft = place.with_name(place.name + ".new")
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir(mode=0o755)

@@ -1,9 +1,9 @@
-"""Which simulated pods belong together, and when all of them are ready.
+"""Group simulated pods by job, and find out when all pods of a job are ready.
 
-The pods of a job are those with one gang label (`phalanx.dev/job`, on the pods or on their Jobs) or, without it, those
-with one controller. How many there must be says `phalanx.dev/min-available` of the pods; else their Jobs: the sum of
-each one's min-available or parallelism, once there are as many Jobs as `phalanx.dev/job-roles`. What is said may stand
-as a label or as an annotation; the label wins.
+The pods of a job have the same gang label (`phalanx.dev/job`, on the pods or on their Jobs) or, without it, the same
+controller. The number of pods is `phalanx.dev/min-available` of the pods. Otherwise it is the sum of their Jobs'
+min-available or parallelism, once there are `phalanx.dev/job-roles` Jobs. These options may be labels or annotations;
+the label wins.
 """
 
 from __future__ import annotations

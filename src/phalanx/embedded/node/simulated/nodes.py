@@ -1,14 +1,14 @@
-"""Nodes that do not exist, for tests at scale: their pods become Ready as soon as they are bound, and finish in time.
+"""Simulate nodes, for tests at scale: pods become Ready as soon as they are bound, and end after a given time.
 
 A pod with the annotation `phalanx.dev/run-seconds` is Succeeded that long after *all* pods of its job were ready; so a
 job of which only some pods are placed runs for ever, as a real one whose workers wait for each other. Without the
-annotation a pod runs for ever. Whose pods belong together, and how many they must be, says `gangs`.
+annotation a pod runs for ever. `gangs` groups the pods and counts them.
 
-A Node that somebody made for KWOK (annotation `kwok.x-k8s.io/node: fake`) is played too: it becomes Ready with what it
-says it has, and its pods end as KWOK's own stages have it (`stages`).
+A Node for KWOK (annotation `kwok.x-k8s.io/node: fake`) is simulated too: it becomes Ready with its own allocatable
+amounts, and its pods end by KWOK's stages (`stages`).
 
-Everything is as cheap as it can be: one PATCH makes a pod Running and Ready, one makes it Succeeded, and a fixed
-number of writers takes them from one queue. The check whether a node takes a pod is the real agent's.
+The cost is small: one PATCH makes a pod Running and Ready, another one makes it Succeeded, and a fixed number of
+writers sends them from one queue. Admission of pods is the real agent's code.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ Write = Callable[[], Awaitable[None]]
 
 
 async def retire(connection: Connection, nodes: int) -> None:
-    """Delete the nodes beyond so many that an earlier run simulated: nobody will renew their leases, and what was bound
-    to them, which never ran, is made anew elsewhere. Raises ApiError."""
+    """Delete simulated nodes of an earlier run in excess of `nodes`, because their Leases are not renewed any more.
+    Controllers replace their pods, which never ran, on other nodes. Raises ApiError."""
     kept = {_name(number) for number in range(nodes)}
     listing = await connection.list(NODES, labelSelector=f"{SIMULATED}=true")
     for name in sorted({one["metadata"]["name"] for one in listing["items"]} - kept):

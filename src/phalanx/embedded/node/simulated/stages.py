@@ -1,8 +1,8 @@
-"""When and how a simulated pod ends: by a word of ours, or by the stages that KWOK ships, for what is written on pods.
+"""Decide when and how a simulated pod ends: by Phalanx's annotation, or by KWOK's default stages.
 
-`phalanx.dev/run-seconds` says how long a pod runs once all of its job are ready. Of KWOK's stages, `pod-complete` ends
-pods whose owner is a Job, of any group: on a node that is played as KWOK's at once, unless an annotation says a delay.
-`pod-container-running-failed` makes pods fail that have its label. Stages that users write are not read.
+`phalanx.dev/run-seconds` sets how long a pod runs after all pods of its job are ready. KWOK's stage `pod-complete` ends
+pods whose owner is a Job of any group: on a KWOK node at once, or after the delay of an annotation.
+`pod-container-running-failed` fails pods with its label. Users' own stages are not read.
 
 Source: kustomize/stage/pod/{fast,general,chaos} of KWOK v0.8.0.
 """

@@ -25,7 +25,7 @@ class Feed:
             await self._send(DATA, data[at : at + FRAME_MOST])
 
     async def resize(self, width: int, height: int) -> None:
-        """Of its terminal, in characters."""
+        """Set the size of the terminal, in characters."""
         if 0 < width < 2**16 and 0 < height < 2**16:
             await self._send(RESIZE, struct.pack("HHHH", height, width, 0, 0))
 

@@ -90,7 +90,7 @@ class _Tunnel:
     def __init__(self, socket: web.WebSocketResponse, address: str, group: asyncio.TaskGroup) -> None:
         self._socket, self._address, self._group = socket, address, group
         self._connection = spdy.Connection()
-        self._errors: dict[str, int] = {}  # requestID -> the stream of its errors, until its data stream is there
+        self._errors: dict[str, int] = {}  # requestID -> its error stream, until its data stream is opened
         self._lines: dict[int, Line] = {}  # by the stream of data
         self._tasks: dict[int, asyncio.Task[None]] = {}
 

@@ -1,7 +1,7 @@
 """`kubectl exec` (and `cp`, which is tar(1) by exec) and `kubectl attach`.
 
-exec runs a command beside the container and tells its exit code. attach passes on what the container writes from now
-on, and to one with `stdin` what is given to it.
+exec runs a command beside the container and returns its exit code. attach forwards the container's output from now on,
+and forwards input to a container with `stdin`.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from phalanx.embedded.node.streams.session import Session, pieces
 from phalanx.embedded.node.streams.spdy_channels import PROTOCOLS as SPDY
 from phalanx.embedded.node.streams.spdy_channels import SpdyChannels
 
-_LAST_WORDS_S = 0.5  # for output that was written before the end; a child left behind may hold the pipe for ever
-_LOOK_S = 0.02  # between two looks at what the container has written: somebody waits for his own keys
+_LAST_WORDS_S = 0.5  # wait for output before the end; an orphaned child may keep the pipe open for ever
+_LOOK_S = 0.02  # the interval of checks for new output; short, because a user waits for his keys to appear
 _SUCCESS = {"status": "Success"}
 AnyChannels: TypeAlias = Channels | SpdyChannels
 
@@ -46,7 +46,7 @@ def _failure(message: str, reason: str = "InternalError", **more: Any) -> dict[s
 
 
 def _ended(command: list[str], code: int) -> dict[str, Any]:
-    """The status that tells an exit code, in the words that clients read it from."""
+    """Return the Status with an exit code, in the format that clients parse."""
     if code == 0:
         return _SUCCESS
     text = f"error executing command [{' '.join(command)}], exit code {code}"
@@ -165,7 +165,8 @@ async def _pass_on(channels: AnyChannels, attempt: Attempt, options: LogOptions)
 
 
 async def _until_gone(channels: AnyChannels, work: Awaitable[None], feed: Feed | None, *, once: bool) -> None:
-    """Do `work` for as long as the client is there, whose input goes to `feed`. `once`: which is over with it."""
+    """Run `work` until the client disconnects; the client's input goes to `feed`. `once`: end `feed` when the client
+    closes its input or disconnects (stdinOnce)."""
 
     async def listen() -> None:
         async for channel, data in channels.messages():

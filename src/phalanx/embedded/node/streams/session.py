@@ -1,7 +1,7 @@
 """A command beside a running container, in its environment, mounts and control groups, with pipes or a terminal.
 
-It is made like a probe's (`container.exec`), whose reasons not to use asyncio's subprocesses hold here, too. When
-whoever asked for it goes away, it and its process group are ended.
+The process is created as for probes (`container.exec`), for the same reasons without asyncio's subprocesses. When the
+client disconnects, the process and its process group are ended.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Session:
         return cls(process, *own, tty=tty)
 
     async def write(self, data: bytes) -> None:
-        """To its input; what nobody reads any more is dropped."""
+        """Write to the command's input; data after the command has closed its input is dropped."""
         with suppress(BrokenPipeError, OSError):
             while data and self._stdin >= 0:
                 try:
@@ -80,7 +80,7 @@ class Session:
             self._stdin = -1
 
     def resize(self, width: int, height: int) -> None:
-        """Of its terminal, in characters."""
+        """Set the size of the terminal, in characters."""
         if self._tty and 0 < width < 2**16 and 0 < height < 2**16:
             with suppress(OSError):
                 fcntl.ioctl(self.stdout, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
@@ -109,7 +109,7 @@ class Session:
 
 
 async def pieces(source: int) -> AsyncIterator[bytes]:
-    """Yield what comes from a file descriptor that does not block, until its end."""
+    """Yield the data of a non-blocking file descriptor until its end."""
     loop = asyncio.get_running_loop()
     while True:
         try:

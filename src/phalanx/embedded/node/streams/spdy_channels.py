@@ -1,8 +1,8 @@
-"""The streams of a SPDY connection as the channels of an exec or attach, as older clients speak.
+"""Use the streams of a SPDY connection as the channels of an exec or attach, for older clients.
 
-The API server tunnels their SPDY in a WebSocket, as clients of port-forward do themselves. For each channel the client
-opens a stream with a header `streamType`; nothing begins until all are there that its query asks for. The end of a
-command is told on the stream of errors, as a `v1.Status`.
+The API server tunnels the clients' SPDY in a WebSocket, as clients of port-forward do themselves. For each channel the
+client opens a stream with a header `streamType`. The command starts when all streams of the query are open. The end of
+a command is reported on the error stream, as a `v1.Status`.
 
 Source: k8s.io/cri-streaming, remotecommand/httpstream.go, and client-go/tools/remotecommand.
 """
@@ -38,7 +38,8 @@ class SpdyChannels:
         self._early: deque[tuple[int, bytes]] = deque()
 
     async def open(self, request: web.Request) -> web.WebSocketResponse:
-        """Answer the handshake and wait for the streams; whoever does not open them finds the connection closed."""
+        """Answer the handshake and wait for the streams; close the connection if the client does not open them in
+        time."""
         await self._socket.prepare(request)
         with suppress(TimeoutError):
             async with asyncio.timeout(_OPENING_S):

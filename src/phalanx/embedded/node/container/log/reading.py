@@ -1,7 +1,7 @@
-"""Reading the log of one attempt: lines `TIME stdout|stderr F|P TEXT`, as `kubectl logs` asks for them.
+"""Read the log of one attempt, in lines `TIME stdout|stderr F|P TEXT`, with the options of `kubectl logs`.
 
-A log is several files once it is long (`shim`): the newest, and those before it with a number, the oldest with the
-highest. They are read as one. Who reads holds the file itself, which may get another name meanwhile.
+A long log consists of several files (`shim`): the newest, and older ones with a number, the oldest with the highest.
+They are read as one. A reader keeps a file open, which may be renamed in the meantime.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def _files(path: Path) -> list[BinaryIO]:
 
 
 def _begin(path: Path, lines: int | None) -> BinaryIO:
-    """The file in which the last `lines` lines begin, at that place; None: all of them."""
+    """Return the file with the first of the last `lines` lines, positioned at that line; None: all lines."""
     files = _files(path)
     at = 0
     if lines is not None:
@@ -102,7 +102,8 @@ def _begin(path: Path, lines: int | None) -> BinaryIO:
 
 
 def _after(path: Path, file: BinaryIO) -> BinaryIO | None:
-    """The file that follows this one in the log; None: it is the newest. The oldest there is, if it is gone."""
+    """Return the file after this one in the log; None if this is the newest. If this file was deleted, return the
+    oldest."""
     try:
         files = _files(path)
     except FileNotFoundError:

@@ -1,6 +1,6 @@
-"""Devices that containers are given by name, whoever offers them.
+"""Devices that are assigned to containers by name, from several sources.
 
-pool        which there are, which are healthy, and who offers them
+pool        the devices of all sources, and their health
 protocol    the messages of the kubelet's device plugins
 plugins     device plugins, as the kubelet serves them
 listed      devices that a file lists

@@ -73,7 +73,7 @@ class AmdGpus:
         return tuple(self._gpus)
 
     def files(self) -> frozenset[str]:
-        """Return the device files that nobody opens who was given no GPU."""
+        """Return the device files that only containers with a GPU may open."""
         return frozenset({_SHARED_FILE, *(one.render_file for one in self._gpus.values())})
 
     async def allocate(self, ids: Ids) -> Granted:

@@ -5,8 +5,8 @@
       - {id: left, devices: [/dev/ttyUSB0], env: {SCOPE: left}}
       - {id: right, devices: [/dev/ttyUSB1], env: {SCOPE: right}}
 
-A device is healthy as long as its files are there, so one that is unplugged is taken off and comes back by itself. The
-file is read again when it changes; one that makes no sense changes nothing, and is told.
+A device is healthy as long as its files exist, so an unplugged device is removed and comes back by itself. The list is
+read again when it changes; an invalid list is reported and changes nothing.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ListedDevices:
         self._devices = {one.id: one for one in devices}
 
     def healthy(self) -> Ids:
-        """Return those whose files are there."""
+        """Return the devices whose files exist."""
         found = self._devices.values()
         return tuple(one.id for one in found if all(Path(path).exists() for path in one.devices))
 
@@ -50,7 +50,8 @@ class ListedDevices:
         return frozenset(path for one in self._devices.values() for path in one.devices)
 
     async def allocate(self, ids: Ids) -> Granted:
-        """Return their files and environment. Of several with the same variable, all values, with commas."""
+        """Return the files and the environment of these devices. If several set the same variable, their values are
+        joined by commas."""
         env: dict[str, str] = {}
         mine = [self._devices[one] for one in ids if one in self._devices]
         if len(mine) != len(ids):

@@ -1,10 +1,10 @@
-"""Slices of NVIDIA GPUs (MIG): a GPU that is cut into instances, each with memory and multiprocessors of its own.
+"""NVIDIA's Multi-Instance GPUs (MIG): GPUs that are divided into instances with their own memory and multiprocessors.
 
 A GPU in MIG mode is not offered whole; its instances are, by profile, as the resource that NVIDIA's own device plugin
-gives them (its strategy "mixed"): `nvidia.com/mig-1g.10gb`. They are found once, when the node starts: whoever cuts a
-GPU anew does it while nothing runs on it, and starts the node again. CUDA_VISIBLE_DEVICES names the instance that a
-program uses. The GPU's file, and those of its instances (/dev/nvidia-caps, numbered in mig-minors), are withheld from
-whoever has no part of the GPU; parts of one GPU are told apart by that variable alone.
+gives them (its strategy "mixed"): `nvidia.com/mig-1g.10gb`. They are found once, when the node starts. To divide a GPU
+again, drain it, and restart the node afterwards. CUDA_VISIBLE_DEVICES names the instance that a program uses. The GPU's
+file, and those of its instances (/dev/nvidia-caps, numbered in mig-minors), are hidden from containers without an
+instance of the GPU; containers with different instances of one GPU are separated by that variable alone.
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
 """Device plugins, as the kubelet serves them (v1beta1): those of GPU, FPGA and RDMA vendors register unchanged.
 
-A plugin is a program beside the node. It serves a socket in our folder and calls Register on ours (`kubelet.sock`)
-with its socket's name and its resource. We call its ListAndWatch, whose stream tells which devices there are and how
-they are, and Allocate before a container with some is started. When the stream ends, its devices are gone until it
-registers again. It must do that when our socket is made anew, which plugins watch for, as of a kubelet that restarts.
+A plugin is a separate program. It serves a socket in the node's folder, and calls Register on the node's socket
+(`kubelet.sock`) with its socket's name and its resource. The node calls its ListAndWatch, whose stream reports the
+devices and their health, and Allocate before it starts a container with devices. When the stream ends, the devices are
+gone until the plugin registers again. Plugins watch the node's socket, and register again when it is created again, as
+after a restart of the kubelet.
 
-Whoever may write in the folder offers devices and says what containers mount: it must be root's alone, or our user's.
+A program that may write to the folder can offer devices and choose containers' mounts. So the folder must belong to
+root or to the agent's user.
 """
 
 from __future__ import annotations
@@ -56,7 +58,7 @@ class DevicePlugin:
                 log.warning("the device plugin of %s has gone, and its devices with it", self._resource)
 
     async def allocate(self, ids: Ids) -> Granted:
-        """Return what it gives a container with these. Raises PhalanxError."""
+        """Return the mounts, files and variables of a container with these devices. Raises PhalanxError."""
         asked = message("AllocateRequest")()
         asked.container_requests.add().devices_ids.extend(ids)
         try:

@@ -1,9 +1,9 @@
-"""The devices of one node beside its GPUs: extended resources whose units have names.
+"""The devices of one node other than GPUs: extended resources whose units have names.
 
-Whoever offers a resource says which devices it has and which of them are healthy, again whenever that changes, and what
-a container must be given to use some (environment, mounts, device files). The node counts the healthy ones as its
-capacity, writes down which a pod has, and gives none twice. A resource whose source is gone has none, and counts as
-zero from then on; containers that have some keep them.
+The source of a resource reports its devices and their health, again at each change. It also returns the environment,
+mounts and device files for a container that uses them. The node's capacity is the number of healthy devices. The node
+records the devices of each pod, and assigns none twice. If the source of a resource ends, the capacity becomes zero;
+containers keep their devices.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ class DeviceSource(Protocol):
 
 
 class DevicePool:
-    """`changed` is awaited when the node's capacity is another."""
+    """`changed` is awaited when the node's capacity changes."""
 
     def __init__(self, capacity: MutableMapping[str, str], changed: Callable[[], Awaitable[None]]) -> None:
         self._capacity, self._changed = capacity, changed
         self._own = frozenset(capacity)  # what the node offers itself
         self._healthy: dict[str, Ids] = {}
         self._sources: dict[str, DeviceSource] = {}
-        self.known_files: set[str] = set()  # of the machine, that are somebody's: none of them is everybody's
+        self.known_files: set[str] = set()  # device files that belong to a device: not open to all containers
 
     @property
     def resources(self) -> frozenset[str]:
@@ -92,7 +92,7 @@ class DevicePool:
         return tuple(one for one in self._healthy.get(resource, ()) if one not in used)
 
     async def grant(self, devices: Mapping[str, Ids]) -> Granted:
-        """Return what a container is given with all its devices. Raises PhalanxError."""
+        """Return the mounts, files and variables of a container with all its devices. Raises PhalanxError."""
         found = Granted()
         for resource, ids in sorted(devices.items()):
             source = self._sources.get(resource)

@@ -1,7 +1,7 @@
 """The messages between the kubelet and device plugins, version v1beta1, as classes of the protobuf library.
 
-Source of names and numbers: k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1/api.proto. Fields that we neither read nor
-write are left out; the library skips them.
+Source of names and numbers: k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1/api.proto. Fields that Phalanx neither reads
+nor writes are left out; the library skips them.
 """
 
 from __future__ import annotations
