@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 log = logging.getLogger(__name__)
 
 _FIRST_S, _MOST_S = 1.0, 60.0
-_WELL_S = 300.0  # who has worked for so long has got over what was wrong
+_WELL_S = 300.0  # after this time without an error, the pause starts small again
 
 
 async def endless(name: str, work: Callable[[], Awaitable[None]], *, first_s: float = _FIRST_S) -> None:
@@ -19,7 +19,7 @@ async def endless(name: str, work: Callable[[], Awaitable[None]], *, first_s: fl
         began_s = loop.time()
         try:
             await work()
-        except Exception:  # a defect of ours, whoever brought it out
+        except Exception:  # a defect, which a user's object may have triggered
             log.exception("%s: again in %.0f s", name, pause_s)
         if loop.time() - began_s > _WELL_S:
             pause_s = first_s

@@ -18,8 +18,8 @@ _FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def remove_tree(path: Path) -> None:
-    """Remove the folder with all that is in it, or a file. What cannot be removed (a mount, a file that is immutable)
-    stays, with the folders above it."""
+    """Remove a folder with its content, or a file. Entries that cannot be removed (a mount, an immutable file) stay,
+    with the folders above them."""
     with suppress(OSError):
         if not path.is_dir() or path.is_symlink():
             path.unlink()
@@ -32,7 +32,8 @@ def remove_tree(path: Path) -> None:
 
 
 def _flatten(top: int, names: Iterator[int]) -> bool:
-    """Remove what is at the top, and move up what is in folders there. Return whether anything was done."""
+    """Remove the entries at the top, and move the entries of its folders to the top. Return True if anything
+    changed."""
     done = False
     for name in os.listdir(top):
         with suppress(OSError):
@@ -82,7 +83,7 @@ def _rename(name: str, folder: int, top: int, names: Iterator[int]) -> None:
 
 @contextmanager
 def _opened(name: str, folder: int | None) -> Iterator[int]:
-    """A handle on a folder, in which who is not root may do all, as far as it is theirs. Raises OSError."""
+    """Open a folder and give its owner all rights in it, for a caller without root. Raises OSError."""
     if os.geteuid() != 0:
         handle = os.open(name, _FOLDER | os.O_PATH, dir_fd=folder)
         try:

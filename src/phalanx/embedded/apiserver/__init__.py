@@ -1,12 +1,12 @@
-"""The API server. A request passes the rooms from bottom to top: parsed, identified, admitted, stored, answered.
+"""The API server. A request is parsed, authenticated, authorized, admitted, stored and answered.
 
-apimachinery   what every API is made of: types, metadata, expressions, patches; no storage, no network
+apimachinery   the base of every API: types, metadata, expressions, patches; no storage, no network
 storage        objects and their history on disk, and watches over them
-auth           who asks, and what they may do
+auth           authentication and authorization
 transport      requests and answers as bytes: HTTP, JSON, Protobuf, tables
-registry       the kinds that are served, built in and custom
-admission      what may change or refuse a write
+registry       the served kinds, built-in and custom
+admission      plug-ins, policies and webhooks that change or refuse a write
 endpoints      the verbs: read, list, watch, create, update, patch, delete, and subresources
-app            the way of one request
+app            the path of one request
 server         the process: its data directory, its socket, its start and end
 """

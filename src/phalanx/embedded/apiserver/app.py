@@ -1,8 +1,8 @@
-"""The application: one request in, one answer out. Everything that the server can be asked is dispatched here.
+"""The application: dispatch each request to its handler, and return the answer.
 
-Order of a request: who is it, what does the path name, may he, in which form; then the handler. Every refusal below
-is an `ApiError`, caught in one place and sent as a Status; anything else that escapes is a defect of ours and is
-answered 500 with its trace in the log.
+The steps of a request: authenticate the user, parse the path, authorize, negotiate the media type, call the handler.
+Every refusal is an `ApiError`, which is caught in one place and sent as a Status. Any other exception is a defect of
+Phalanx, answered with 500 and logged with its trace.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class Api:
             return await self._answer(raw)
         except ApiError as error:
             return _refusal(raw, error)
-        except Exception:  # a defect of ours: this client gets a 500, all others are served on
+        except Exception:  # a defect: this client gets a 500, and other clients are not affected
             _log.exception("%s %s", raw.method, raw.path)
             return _refusal(raw, ApiError(500, "InternalError", "Internal error occurred: see the log of the server"))
 

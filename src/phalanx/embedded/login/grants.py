@@ -103,8 +103,8 @@ _RULES: dict[str, list[dict[str, Any]]] = {
 
 
 async def install_grants(api: Connection, policies: Iterable[tuple[Kind, Object]] = ()) -> None:
-    """Write the roles and the admission policies, and let every user see what all users may see. `policies`: further
-    admission policies, and their bindings. Raises ApiError."""
+    """Write the roles and the admission policies, and grant every user the rights that all users have. `policies`:
+    further admission policies, and their bindings. Raises ApiError."""
     for kind, body in policies:
         await _put(api, kind, body)
     for policy in (POLICY, NUMBERS, *coordinators.POLICIES):

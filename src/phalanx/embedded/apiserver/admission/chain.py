@@ -1,8 +1,8 @@
 """Admission: the plug-ins of a default kube-apiserver that matter to jobs and pods, one function each.
 
 They run after defaulting and before validation, in the order of the real server, and may edit the object or raise
-`ApiError`. What they must know besides it (the namespace, limit ranges, priority classes) they read through `Reader`.
-The lists at the end say which plug-in sees which kind; a kind that none sees costs one look-up.
+`ApiError`. They read other objects (the namespace, limit ranges, priority classes) through `Reader`. The lists at the
+end assign plug-ins to kinds; a kind without plug-ins costs one look-up.
 
 Source: k8s.io/kubernetes/plugin/pkg/admission and k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle.
 """
@@ -183,7 +183,7 @@ def _priorities(part: object) -> Iterator[str | int]:
 
 
 def _value(said: str | int, reader: Reader) -> int:
-    """Return the priority; of a class that does not exist 0, for it can be given to nothing."""
+    """Return the priority; 0 for a class that does not exist, because no pod can have it."""
     if isinstance(said, int):
         return said
     found = (

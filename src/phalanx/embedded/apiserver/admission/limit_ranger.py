@@ -44,7 +44,7 @@ def _defaults(pod: Object, items: Iterable[Mapping[str, Any]]) -> None:
 
 
 def _fill(container: Object, item: Mapping[str, Any], sort: str) -> list[str]:
-    """Return what was set, in words: `cpu, memory request for container c`."""
+    """Set the defaults, and return a text about them: `cpu, memory request for container c`."""
     notes = []
     resources = container.setdefault("resources", {})
     for key, source, word in (("requests", "defaultRequest", "request"), ("limits", "default", "limit")):

@@ -78,7 +78,7 @@ def _at(obj: Object, path: tuple[str, ...]) -> Spec:
 
 
 def violations(spec: Spec, level: str) -> list[str]:
-    """Return what of a pod's spec a level does not allow, in words."""
+    """Return the violations of a level in a pod's spec, as texts."""
     checks = {"baseline": BASELINE, "restricted": RESTRICTED}.get(level, ())
     return [text for check in checks if (text := check(spec))]
 

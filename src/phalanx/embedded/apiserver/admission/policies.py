@@ -25,7 +25,7 @@ from phalanx.embedded.apiserver.apimachinery.schema import schema
 from phalanx.embedded.apiserver.apimachinery.schema.typed import merged
 from phalanx.embedded.apiserver.storage.store import Event, Store
 
-DEFINITIONS = "apiextensions.k8s.io"  # which versions there are is theirs to say
+DEFINITIONS = "apiextensions.k8s.io"  # these objects define the served versions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +42,8 @@ RightsOf = Callable[[User], Rights]
 
 
 class Policies:
-    """The policies of one server. `forms`: the kinds in whose shape the objects of one are served. `rights`: those
-    of a user."""
+    """The policies of one server. `forms`: returns the kinds as which objects of a kind are served. `rights`: returns
+    the rights of a user."""
 
     def __init__(self, store: Store, forms: Forms, rights: RightsOf) -> None:
         self._store, self._forms, self._rights = store, forms, rights
@@ -106,7 +106,7 @@ class Policies:
         beneath: Beneath,
         operation: str = "",
     ) -> Review | None:
-        """Return the request for whom it concerns; None if no policy is about such requests."""
+        """Return the request for the policies; None if no policy applies to such requests."""
         review = self.review(resource, obj, old, user, beneath=beneath, operation=operation, located=False)
         if resource.group == GROUP or not self._reader.bound(plural, review):
             return None
@@ -124,7 +124,7 @@ class Policies:
         dry_run: bool = False,
         located: bool = True,
     ) -> Review:
-        """Return the request for those who decide on it, without its namespace unless it is `located`."""
+        """Return the request for policies and webhooks; with its Namespace object only if `located`."""
         meta = (old or obj or {})["metadata"]
         return Review(
             resource=resource,

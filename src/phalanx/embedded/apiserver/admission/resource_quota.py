@@ -1,12 +1,12 @@
-"""ResourceQuota admission: a namespace's total stays below its quotas.
+"""ResourceQuota admission: keep a namespace's usage within its quotas.
 
-What is used is known or counted anew at every create in a namespace that has a quota, instead of being taken from
-`status.used`, which is for people: exact, and dear only where a quota exists. Numbers of objects are known (`Held`);
-counted are pods (cpu, memory, ephemeral storage, extended resources), claims (storage, also of each class) and services
-(load balancers, node ports). A change is asked for what it adds.
+The usage is not read from `status.used`, which is for users. It is known or counted at every create in a namespace with
+a quota, so it is exact, and costs nothing without a quota. Numbers of objects are known (`Held`). The amounts of pods
+(cpu, memory, ephemeral storage, extended resources), claims (storage, also for each class) and services (load
+balancers, node ports) are counted. An update is checked for its increase.
 
-Two names are ours, and hold for all kinds of a namespace together: `phalanx.dev/objects`, without Events, of which a
-namespace may have as many again before its own pods are refused for them, and `phalanx.dev/bytes`, as JSON.
+Two names are Phalanx's, and count all kinds of a namespace together. `phalanx.dev/objects` counts objects other than
+Events; a namespace may have the same number of Events in addition. `phalanx.dev/bytes` counts their size as JSON.
 
 Source: k8s.io/apiserver/pkg/admission/plugin/resourcequota, pkg/quota/v1/evaluator/core.
 """
@@ -64,8 +64,8 @@ def enforce(
     there: Callable[[], Iterable[Object]],
     old: Object | None = None,
 ) -> None:
-    """`held`: by the namespace. `there`: the objects of the same kind in it. `old`: of a change, what it was before.
-    Raises ApiError 403."""
+    """Refuse a write that exceeds a quota. `held`: the namespace's numbers of objects and bytes. `there`: returns the
+    namespace's objects of the same kind. `old`: the object before an update. Raises ApiError 403."""
     whole, before = usage(resource, obj), usage(resource, old) if old is not None else {}
     asked = {name: amount - before.get(name, 0) for name, amount in whole.items()}
     if old is None and any(BYTES in (quota["spec"].get("hard") or {}) for quota in quotas):
@@ -120,7 +120,7 @@ def _size(obj: Object) -> int:
 
 
 def usage(resource: Resource, obj: Object) -> dict[str, int]:
-    """Return what one object takes of each resource that a quota can name, but for its bytes."""
+    """Return the object's amount of each resource that a quota can name, except for bytes."""
     group, plural = resource.key
     found = {f"count/{qualified(plural, group)}": quantity.NANO}
     if resource.key != _EVENTS:

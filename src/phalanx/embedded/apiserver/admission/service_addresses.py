@@ -13,8 +13,8 @@ from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, Cause,
 from phalanx.embedded.apiserver.registry.kinds.workloads.service import HEADLESS
 
 ADDRESSES = IPv4Network("10.96.0.0/16")
-FIRST = 10  # the ones before are for what a cluster itself needs: the API, DNS
-_API = "10.96.0.1"  # of the service `kubernetes`, which every cluster has and which is no object here
+FIRST = 10  # lower addresses are reserved for the cluster itself: the API, DNS
+_API = "10.96.0.1"  # the service `kubernetes`, which every cluster has; it is no object here
 NODE_PORTS = range(30000, 32768)
 
 

@@ -1,11 +1,11 @@
-"""What Volcano's webhooks do, where Volcano's controllers run in this server's control plane.
+"""Volcano's webhooks as admission plug-ins, for a control plane that runs Volcano's controllers.
 
-`default` writes the defaults into Jobs and Queues, and names the PodGroup of a pod of Volcano's scheduler that has
-none (`controllers.operators.volcano.around.pod_groups` makes it). `check` and `check_deletion` refuse what the webhooks
-refuse, with their code 400. On other clusters the dialect's admission policies refuse what can be judged from one
-object; here other objects are read too: queues that are absent, closed, or not leaves.
+`default` sets the defaults of Jobs and Queues, and the PodGroup's name on a pod of Volcano's scheduler without one
+(`controllers.operators.volcano.around.pod_groups` creates the PodGroup). `check` and `check_deletion` refuse the same
+requests as the webhooks, with their code 400. On other clusters the dialect's admission policies check single objects.
+These plug-ins also read other objects: missing queues, closed queues, and queues with children.
 
-Nobody but the control plane is held to less: its own writes pass here as well.
+All writes pass these checks, also the control plane's own.
 
 Source: pkg/webhooks/admission and pkg/controllers/podgroup of Volcano v1.15.1.
 """
@@ -87,7 +87,7 @@ def _default_job(spec: Object) -> None:
 
 
 def _join_group(meta: Object) -> None:
-    """Name the PodGroup of a pod that says none: that of its owner, or its own."""
+    """Set the PodGroup's name on a pod without one: the owner's PodGroup, or one for the pod."""
     said = {**(meta.get("labels") or {}), **(meta.get("annotations") or {})}
     owner = next((one for one in meta.get("ownerReferences") or () if one.get("controller")), None)
     if not _OTHER_GANGS.isdisjoint(said) or (owner is not None and owner.get("kind") not in _GROUPED):
@@ -266,7 +266,7 @@ def _changed_job(spec: Object, old: Object) -> Iterator[str]:
 
 
 def _fixed(spec: Object) -> Object:
-    """Return what of a Job's spec may not change."""
+    """Return the immutable part of a Job's spec."""
     kept = {key: value for key, value in spec.items() if key not in _CHANGEABLE}
     sized = ("replicas", "minAvailable")
     tasks = [{key: value for key, value in task.items() if key not in sized} for task in spec.get("tasks") or ()]
@@ -322,8 +322,8 @@ def _queue(queue: Object, old: Object | None, reader: Reader) -> Iterator[str]:
 
 
 def _exceeds(less: Object, more: Object, absent: str | None) -> bool:
-    """Return whether an amount of `less` is above that of `more`. `absent`: what an amount that is not there means;
-    None: any amount."""
+    """Return True if an amount of `less` exceeds that of `more`. `absent`: the value of a missing amount; None:
+    unlimited."""
     bounds: Iterator[tuple[Any, Any]] = ((amount, more.get(resource, absent)) for resource, amount in less.items())
     return any(most is not None and quantity.of(amount) > quantity.of(most) for amount, most in bounds)
 

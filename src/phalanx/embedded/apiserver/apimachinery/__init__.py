@@ -1,12 +1,12 @@
-"""What every API is made of, as k8s.io/apimachinery is for Kubernetes. Pure, but for the fair
-queue and the connections: plain objects in, plain objects out.
+"""The base of every API, like Kubernetes' k8s.io/apimachinery. All functions are pure, except for the fair queue and
+the connections.
 
-caching       results kept by what users write, within bounds
-fair_queue    turns of the event loop, shared fairly between users
-connections   who has how many of them, and which goes where they are too many
-limits        how deep and how large what one user sends may be
+caching       bounded caches with keys from users
+fair_queue    share the event loop fairly between users
+connections   limit the connections of each user
+limits        limits on the depth and size of requests
 schema        types of fields, their values, and objects that follow them
-meta          what all kinds share: errors, ObjectMeta, selectors
+meta          common to all kinds: errors, ObjectMeta, selectors
 expressions   JSONPath and CEL
 patch         JSON patch, merge patch, strategic merge patch, server-side apply
 """

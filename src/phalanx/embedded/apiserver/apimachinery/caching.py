@@ -1,7 +1,8 @@
-"""A cache for functions of what users write: it holds so many results, and none of a long text.
+"""A cache for functions whose arguments come from users. It holds a limited number of results, and none for a long
+text.
 
-`functools.lru_cache` counts entries, not bytes. Texts of a request may have megabytes, so whoever sends enough of them
-would fill the memory with keys.
+`functools.lru_cache` limits entries, not bytes. Texts of a request may have megabytes, so a user could fill the memory
+with keys.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The connections of a server that are open, by who asks on them: one user's are not at the cost of another's.
+"""The open connections of a server, limited for each user, so that no user takes connections from another.
 
-A user has so many at most (and so many watches, for each has a connection to itself); beyond them the one of his that
-has been silent longest goes. Where all are as many as the process may have, it is one of whoever has the most, those of
-whom nothing is known yet counting as one. Answers that he does not read take so much memory at most, beyond which the
-one goes that has waited longest.
+Each user has a limit on connections (and on watches, each of which has its own connection). Beyond it, the user's
+longest idle connection is closed. At the limit of the process, a connection of the user with the most is closed;
+connections without a known user count as one user's. The memory of unread answers is limited for each user as well:
+beyond it, the connection that has waited longest is closed.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ _MOST, _MOST_OF_ONE, _UNREAD_BYTES = 16_384, 1024, 256 * 2**20
 
 
 class Client(Protocol):
-    """A connection. `user`: who asks, "": not known yet; `limited`: he may have only so much. `active_s`: when it was
-    last used. `unread_bytes`: what waits to be read, since `unread_s`."""
+    """A connection. `user`: its user; "" if unknown. `limited`: True if the limits apply to the user. `active_s`: the
+    time of its last use. `unread_bytes`: the unread bytes of answers, since `unread_s`."""
 
     user: str
     limited: bool
@@ -36,7 +36,7 @@ Open = TypeVar("Open", bound=Client)
 
 
 class Connections(Generic[Open]):
-    """All of one server."""
+    """All connections of one server."""
 
     def __init__(
         self, most: int = _MOST, most_of_one: int = _MOST_OF_ONE, unread_bytes_of_one: int = _UNREAD_BYTES

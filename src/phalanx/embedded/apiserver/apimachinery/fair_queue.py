@@ -1,15 +1,15 @@
-"""Turns of the event loop, shared fairly between users.
+"""Share the event loop fairly between users.
 
-The server answers one piece of a request at a time, so who sends many dear requests at once would make all others wait
-for every one of them. What a request takes of the loop is measured, to the microsecond, and added to what its user has
-used lately (it fades with `_FADES_S`). A user who has used little starts his requests at once. The requests of one who
-has used more wait in a queue of his own, and of all queues one request begins at a time, that of the user who has used
-the least; between two the loop goes round a few times, in which those who have used little are answered. So they wait
-for one dear request at most, however many there are, and the loop never rests while anybody waits.
+The server works on one part of a request at a time, so a user with many expensive requests could delay all other users.
+The time of the loop that a request takes is measured in microseconds and added to its user's recent usage (which decays
+with `_FADES_S`). Requests of a user with little usage start at once. Requests of a user with more usage wait in that
+user's queue. Of all queues one request starts at a time, of the user with the least usage. Between two of them the loop
+runs a few iterations, in which requests of users with little usage are answered. So these wait for at most one
+expensive request, and the loop is never idle while requests wait.
 
-A queue has an end, and so has patience: what is beyond is refused with 429 as a busy server refuses it, before it was
-looked at. As with API Priority and Fairness, of which this is the fair queuing by user (KEP-1040), with a measured cost
-in place of its guessed number of seats, members of system:masters are exempt.
+The length of a queue and the wait in it are limited: further requests are refused with 429 before they are read. This
+is the fair queuing by user of API Priority and Fairness (KEP-1040), with a measured cost instead of estimated seats. As
+there, members of system:masters are exempt.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Generator
 from typing import Any, TypeVar
 
-_FREE_S = 0.1  # of the loop, used lately: who has used no more does not wait
+_FREE_S = 0.1  # users with at most this recent usage do not wait
 _FADES_S = 5.0
 _QUEUE_MOST = 128  # requests of one user that wait
 _PATIENCE_S = 15.0
-_ROUNDS = 4  # of the loop, between two requests of queues: to read, begin, commit and answer another's
+_ROUNDS = 4  # iterations of the loop between two queued requests, to read, start, commit and answer another
 _ACCOUNTS_MOST = 1024
 
 Result = TypeVar("Result")
@@ -58,7 +58,7 @@ class FairQueue:
         self._serving = False
 
     async def run(self, user: str, work: Coroutine[Any, Any, Result]) -> Result:
-        """Return what `work` does, when it is its user's turn. Raises TooManyRequests; then it has not begun."""
+        """Run `work` when its user may, and return its result. Raises TooManyRequests, before `work` has started."""
         account = self._account(user)
         if account.used_s(self._clock()) > _FREE_S:
             try:
@@ -132,5 +132,5 @@ class _Measured:
             try:
                 thrown = None
                 yield waits_for
-            except BaseException as error:  # what is thrown into us is thrown into it: its cancellation above all
+            except BaseException as error:  # pass exceptions on to the coroutine, above all its cancellation
                 thrown = error

@@ -11,8 +11,8 @@ from typing import Any
 DEPTH = 200
 # The largest definitions in use (of RayJobs, say) have 30,000; to read, check and store so many takes half a second.
 VALUES = 50_000
-CAUSES = 100  # of a refusal: so many are told
-OBJECT_BYTES = 3 * 2**20  # of one object as JSON; of one request, too (the real server's limit of these)
+CAUSES = 100  # the most causes in a refusal
+OBJECT_BYTES = 3 * 2**20  # one object as JSON, and one request (the real server's limit)
 
 
 def extent(value: Any, most: int) -> tuple[int, int]:

@@ -1,12 +1,12 @@
-"""Who asks, and what they may do.
+"""Authentication and authorization.
 
-private          files that only their owner reads
+private          files that only their owner may read
 authority        certificate authorities and certificates
-certificates     those of a server
+certificates     the certificates of a server
 account_tokens   tokens of service accounts
-rbac             roles, and what they grant
-authorization    may this user do this?
-authentication   the user whose token or certificate this is
-impersonation    a user who acts as another
+rbac             roles and their rules
+authorization    decide whether a user may make a request
+authentication   find the user of a token or certificate
+impersonation    users who act as other users
 reviews          reviews of access and of tokens, as API kinds
 """

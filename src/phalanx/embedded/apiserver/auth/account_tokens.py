@@ -82,7 +82,7 @@ class AccountTokens:
         return request | {"metadata": meta, "spec": spec, "status": status}
 
     def user(self, token: bytes) -> User | None:
-        """Whose token it is; None when it is not ours, was altered, has ended, or is meant for others."""
+        """Return the user of the token; None if it is foreign, altered, expired, or for another audience."""
         claims = self._claims(token)
         if claims is None or not claims["nbf"] <= time.time() < claims["exp"] or ISSUER not in claims["aud"]:
             return None
@@ -117,7 +117,8 @@ class AccountTokens:
         return text + "." + _text(self._signature(text.encode()))
 
     def _claims(self, token: bytes) -> Any:
-        """Return what a token of ours says; its words are trusted, because nobody else can sign."""
+        """Return the claims of a token that this server has signed; they are trusted because only the server can
+        sign."""
         text, _, signature = token.rpartition(b".")
         try:
             if not hmac.compare_digest(_raw(signature), self._signature(text)):

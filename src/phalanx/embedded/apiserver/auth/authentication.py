@@ -1,8 +1,9 @@
-"""Who asks: bearer tokens from a static token file, in kube-apiserver's format (`--token-auth-file`), or signed ones.
+"""Authenticate users by bearer tokens from a static token file, in kube-apiserver's format (`--token-auth-file`), or by
+signed tokens.
 
-A line is `token,user,uid,"group,group"`. No bearer token is the user system:anonymous; a wrong one is refused outright,
-so that a client with a stale kubeconfig hears of it. The file is read again when it changes, so that a user can be
-added to a running server.
+A line is `token,user,uid,"group,group"`. A request without a bearer token has the user system:anonymous. A wrong token
+is refused, so that a client with an outdated kubeconfig gets a clear error. The file is read again when it changes, so
+that a user can be added to a running server.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Who may do what. Members of `system:masters` may do everything; everybody may ask for the server's version and
-health, who is known may read discovery and ask about himself; all else is what roles grant (`rbac`). The words are
-those of the real server's 403.
+"""Authorize requests. Members of `system:masters` may do everything. Every client may read the server's version and
+health. Authenticated users may read discovery and review their own access. All other rights come from roles (`rbac`).
+The messages are the real server's.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Who is acted for: `kubectl --as ada --as-group research` asks as ada, if who asks may `impersonate` her.
+"""Impersonation: `kubectl --as ada --as-group research` acts as ada, if the user has the right to `impersonate` ada.
 
 Headers, as kube-apiserver takes them: `Impersonate-User`, `Impersonate-Group` (any number), `Impersonate-Uid`. Each
 name is a right of its own (the verb `impersonate` on users, groups, serviceaccounts, uids); members of system:masters
-have them all. From there on the request is that of the other user: it may what he may, and what it creates is his. So
-limits and shares per user can be tried on one machine, and what a role allows be asked before anybody has it.
+have them all. The request then counts as the other user's, with that user's rights, and creates objects for that user.
+So limits and shares of users can be tested on one machine, and the rights of a role can be checked before it is bound.
 
-Extra fields (`Impersonate-Extra-…`) are not kept: nothing here decides by them.
+Extra fields (`Impersonate-Extra-…`) are ignored, because no decision depends on them.
 
 Source: staging/src/k8s.io/apiserver/pkg/endpoints/filters/impersonation.go.
 """
@@ -25,9 +25,11 @@ _ACCOUNT = "system:serviceaccount:"
 
 
 def acting(user: User, headers: Mapping[bytes, bytes], authorizer: Authorizer) -> User:
-    """Whose request this is. Raises `ApiError` 403 where `user` may not act for that one, 400 where none is named.
+    """Return the user of the request. Raises `ApiError` 403 if `user` may not act as that user, 400 if no user is
+    named.
 
-    Several groups come as one header with commas between, so a group's name cannot have one; each is asked for.
+    Several groups are separated by commas in one header, so a group's name cannot contain one. The right is checked for
+    each group.
     """
     if headers.keys().isdisjoint(_HEADERS):
         return user

@@ -1,11 +1,11 @@
-"""Role-based access: what the roles that are bound to a user let him do.
+"""Role-based access control: compute the rights that bound roles give a user.
 
-A ClusterRoleBinding gives a ClusterRole everywhere, a RoleBinding gives a Role or ClusterRole in its namespace. What a
-user may do is the union; nothing is ever denied. A rule without `resourceNames` holds for every name; one with them
-only where the request's path (or a field selector by name) says which object is meant.
+A ClusterRoleBinding gives a ClusterRole everywhere, a RoleBinding gives a Role or ClusterRole in its namespace. A user
+has the union of these rights; no rule denies. A rule without `resourceNames` applies to every name. A rule with names
+applies only if the request's path (or a field selector by name) names the object.
 
-Nobody can give what he does not have: writing a role needs each of its rights (or the verb `escalate`), binding one too
-(or the verb `bind`).
+Users cannot grant rights that they do not have: writing a role needs each of its rights (or the verb `escalate`), and
+so does binding a role (or the verb `bind`).
 
 Sources: pkg/apis/rbac/v1/evaluation_helpers.go, pkg/registry/rbac (policybased), pkg/registry/rbac/validation.
 """
@@ -54,7 +54,7 @@ class Grants:
         self._known.clear()
 
     def rules(self, user: User, namespace: str = "") -> tuple[Rule, ...]:
-        """In that namespace; an empty one: for what is cluster-wide, or in all namespaces at once."""
+        """Return the user's rules in the namespace; "" for cluster-scoped kinds, or for all namespaces at once."""
         known = self._known.get((user, namespace))
         if known is None:
             known = tuple(self._found(user, namespace))
@@ -121,7 +121,7 @@ def _has_resource(said: Sequence[str] | None, wanted: str) -> bool:
 
 
 def beyond(held: Sequence[Rule], wanted: Iterable[Rule]) -> list[Rule]:
-    """Return what of these rules is not covered by those that are held, piece by piece."""
+    """Return the parts of the wanted rules that the held rules do not cover."""
     found: list[Rule] = []
     for rule in wanted:
         for asked in _pieces(rule):

@@ -69,8 +69,8 @@ class Reviewer:
                 return obj | {"status": {"allowed": self._allowed(other, spec)}}
 
     def _token(self, token: str, audiences: list[str]) -> Object:
-        """Return whose token it is, if it is good for one of the audiences, of which this server is one. Raises
-        `ApiError` 400 for none."""
+        """Return the user of the token if the token is valid for one of the audiences; by default for this server.
+        Raises `ApiError` 400 for an empty token."""
         if not token:
             raise bad_request("token is required for TokenReview in authentication")
         try:
@@ -100,7 +100,7 @@ class Reviewer:
         return True
 
     def _rules(self, user: User, namespace: str) -> Object:
-        """Return what roles let the user do there. Raises `ApiError` 400 where no namespace is named."""
+        """Return the user's rights in the namespace. Raises `ApiError` 400 without a namespace."""
         if not namespace:
             raise bad_request("no namespace on request")
         rules = self._authorizer.grants.rules(user, namespace)
@@ -112,7 +112,8 @@ class Reviewer:
 
 
 def _check_subject(spec: Object, namespace: str) -> None:
-    """Refuse a question about nobody, or, with a namespace, about another one. Raises `ApiError` 422."""
+    """Refuse a review that names no user and no group. Refuse a LocalSubjectAccessReview about another namespace.
+    Raises `ApiError` 422."""
     causes = []
     if not spec.get("user") and not spec.get("groups"):
         causes.append(invalid_value("spec.user", "", "at least one of user or group must be specified"))

@@ -1,8 +1,8 @@
-"""One call of a mutating webhook: the AdmissionReview that is posted, and what its answer means.
+"""Call a mutating webhook: post the AdmissionReview, and interpret the answer.
 
-Source: k8s.io/apiserver/pkg/admission/plugin/webhook (request, errors) and pkg/util/webhook/client.go. A webhook that
-is named by its Service is found through the pods that the Service selects, since nobody proxies cluster addresses
-here; its certificate is checked for the Service's name, NAME.NAMESPACE.svc.
+Source: k8s.io/apiserver/pkg/admission/plugin/webhook (request, errors) and pkg/util/webhook/client.go. A webhook with a
+Service is reached through the pods that the Service selects, because cluster addresses are not proxied here. Its
+certificate is verified for the Service's name, NAME.NAMESPACE.svc.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from phalanx.embedded.apiserver.apimachinery.expressions.admission_policy import
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, qualified
 
-_CONNECTIONS = 32  # to one address; further calls wait for their turn
-_PLACES = 64  # pods come and go, and with them addresses: beyond these we connect anew
+_CONNECTIONS = 32  # the most concurrent calls to one address; further calls wait
+_PLACES = 64  # the most addresses with kept connections, because pods and their addresses change
 _HEAD = "content-type: application/json\r\naccept: application/json\r\nuser-agent: kube-apiserver-admission\r\n"
 API_VERSION = "admission.k8s.io/v1"
 
 
 class CallFailed(Exception):
-    """There is no answer, or none that can be understood. What follows is the webhook's `failurePolicy`."""
+    """The webhook gave no answer, or an invalid one. Its `failurePolicy` then decides."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

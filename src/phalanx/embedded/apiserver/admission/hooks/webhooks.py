@@ -1,14 +1,15 @@
-"""Mutating webhooks (admissionregistration.k8s.io/v1): whom a write is shown, in which order, and what comes of it.
+"""Mutating webhooks (admissionregistration.k8s.io/v1): select the webhooks of a write, call them in order, and apply
+their answers.
 
-After the plug-ins and policies of admission, every webhook whose rules, selectors and conditions the write matches is
-called, configurations in the order of their names, webhooks as they stand in them. Each sees what the one before left.
-If any has changed the object, plug-ins and policies look at it again, and those webhooks are called once more that have
-`reinvocationPolicy: IfNeeded` and were called before the change. One that cannot be called is passed over or refuses
-the write, as its `failurePolicy` says.
+After the plug-ins and policies of admission, every webhook with matching rules, selectors and conditions is called:
+configurations in the order of their names, and webhooks in the order within them. Each webhook gets the result of the
+previous one. If any has changed the object, plug-ins and policies run again, and webhooks with `reinvocationPolicy:
+IfNeeded` that ran before the change are called once more. If a call fails, the webhook's `failurePolicy` ignores it or
+refuses the write.
 
-Calls take time, and a write is decided in one turn: who asks is told whether he waited, and then looks again at what he
-had read before (`write.py`). A webhook whose rule names another version of the kind is shown the object in that one,
-unless it says `matchPolicy: Exact`. Of a deletion it is told, and may refuse it.
+A call suspends the request, while a write must be decided without interruption. So the caller learns whether it was
+suspended, and then reads its objects again (`write.py`). A webhook whose rule names another version of the kind gets
+the object in that version, unless it has `matchPolicy: Exact`. A webhook also gets deletions, and may refuse them.
 
 Source: k8s.io/apiserver/pkg/admission/plugin/webhook/mutating.
 """
@@ -97,7 +98,7 @@ class Webhooks:
                 yield _hook(configuration, said)
 
     async def mutate(self, review: Review, hooks: tuple[_Hook, ...], settle: Settle) -> tuple[Object, list[str]] | None:
-        """The object after all of them, and warnings; None if nobody was called. Raises `ApiError`."""
+        """Return the object after all webhooks, and warnings; None if no webhook was called. Raises `ApiError`."""
         assert review.obj is not None
         begin, warnings, waited = review.obj, list[str](), False
         called, again = list[_Hook](), set[_Hook]()
@@ -172,7 +173,7 @@ def _hook(configuration: Object, said: Object) -> _Hook:
 
 
 def _identity(obj: object) -> tuple[object, ...]:
-    """Return what no webhook may change: the kind, and which object it is."""
+    """Return the fields that no webhook may change: the kind and the identity of the object."""
     if not isinstance(obj, dict) or not isinstance(obj.get("metadata"), dict):
         return ()
     meta = obj["metadata"]

@@ -32,11 +32,11 @@ _CODES = {"Invalid": 422, "Forbidden": 403, "Unauthorized": 401, "RequestEntityT
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Review:
-    """A request under admission. `obj` is what will be stored (None for DELETE), `namespace` its Namespace object.
+    """A request under admission. `obj`: the object to store (None for DELETE). `namespace`: its Namespace object.
 
-    `forms`: the kinds in whose shape such objects are served, `resource` among them. `part`: the kind that is written
-    where that is another, beneath the object (Binding, Scale). `rights`: the user's; None: nobody here knows them, and
-    an expression that asks for them cannot be evaluated."""
+    `forms`: the kinds as which such objects are served, including `resource`. `part`: the written kind if it is a
+    subresource of another (Binding, Scale). `rights`: the rights of the user; None if they are unknown, so that
+    expressions about them cannot be evaluated."""
 
     resource: Resource
     forms: tuple[Resource, ...] = ()
@@ -82,8 +82,8 @@ class Bound:
 
 
 class Reader:
-    """The reads that policies need: all objects of a kind in this group, and the parameters that a binding names. Which
-    policies concern which kind is remembered, until somebody says that it was changed (`forget`)."""
+    """The reads that policies need: all objects of a kind in this group, and the parameters that a binding names. The
+    policies of each kind are cached until `forget`."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class Reader:
         self._known.clear()
 
     def bound(self, plural: str, review: Review) -> tuple[Bound, ...]:
-        """Return what may concern such a request by its kind and operation, in the order in which it is asked."""
+        """Return the policies that may apply to the kind and operation of the request, in the order of evaluation."""
         key = (plural, *kind_of(review))
         known = self._known.get(key)
         if known is None:
@@ -121,7 +121,7 @@ class Reader:
 
 
 def kind_of(review: Review) -> tuple[str, ...]:
-    """Return what rules tell requests apart by, besides the names of objects."""
+    """Return the properties by which rules select requests, except the names of objects."""
     of = review.resource
     scope = "Namespaced" if of.namespaced else "Cluster"
     return of.group, of.version, of.plural, scope, review.subresource, review.operation
@@ -222,7 +222,7 @@ class _Case:
         return spec
 
     def shown(self) -> Object | None:
-        """Return the object as expressions see it: the same one each time, since what is known of it is kept."""
+        """Return the object for expressions: the same one each time, because results about it are cached."""
         if self._shown is None:
             self._shown = self.review.shown(self.form, self.review.obj)
         return self._shown
@@ -351,7 +351,7 @@ def _labels(obj: Object | None) -> Mapping[str, str] | None:
 
 
 def about(constraints: Mapping[str, Any], review: Review) -> bool:
-    """Some resource rule is for such requests, whatever object they are about."""
+    """Return True if a resource rule matches such requests, for some object."""
     rules = constraints.get("resourceRules") or ()
     return any(_about(rule, review, form) for rule in rules for form in _forms(constraints, review))
 
@@ -437,7 +437,8 @@ def applies(bound: Bound, review: Review, form: Resource) -> bool:
 
 
 def _conditions_hold(case: _Case, scope: Scope | None = None) -> bool:
-    """`scope`: of several policies' conditions; None: of its own."""
+    """Return True if all match conditions hold. `scope`: shared by the conditions of several policies; None: a new
+    one."""
     for condition in case.spec.get("matchConditions") or ():
         text = condition["expression"]
         try:

@@ -32,7 +32,7 @@ Rights = Callable[[Question], bool]
 
 
 def asking(rights: Rights | None) -> dict[str, Callable[..., Any]]:
-    """Return the functions by which an expression asks; none where nobody knows the rights."""
+    """Return the functions with which an expression checks rights; none if the rights are unknown."""
     if rights is None:
         return {}
 

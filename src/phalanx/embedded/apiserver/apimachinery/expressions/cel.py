@@ -1,10 +1,10 @@
 """CEL: the expressions in admission policies and CustomResourceDefinitions.
 
-The language is a library's (`common-expression-language`, the Rust implementation). Kubernetes adds to it, and some of
-its additions are made here: struct literals (`JSONPatch{op: "add"}`, `Object{spec: Object.spec{…}}`), which are
-rewritten into maps before parsing because the library has no types of ours; the string and list functions of
+The language is a library's (`common-expression-language`, the Rust implementation). This module adds some of
+Kubernetes' extensions: struct literals (`JSONPatch{op: "add"}`, `Object{spec: Object.spec{…}}`), which are rewritten
+into maps before parsing because the library does not have these types; the string and list functions of
 k8s.io/apiserver/pkg/cel/library; its comparisons of quantities (a quantity is its text here); and
-`jsonpatch.escapeKey`. The library has no bounds of work: `metering` puts a counter into every comprehension. Optional
+`jsonpatch.escapeKey`. The library does not limit the cost: `metering` adds a counter to every comprehension. Optional
 types (`.?x`, `[?x]`) are not supported: such an expression is refused when the policy is written, never taken for true.
 """
 
@@ -130,8 +130,8 @@ class Scope:
         budget: Budget | None = None,
         functions: Mapping[str, Callable[..., Any]] = MappingProxyType({}),
     ) -> None:
-        """`budget`: what all expressions evaluated in it may cost together. `functions`: besides those that all
-        expressions have."""
+        """`budget`: the total cost that expressions in this scope may have. `functions`: functions in addition to those
+        of all expressions."""
         self.budget, self.variables, self.functions = budget or Budget(), dict(variables), functions
 
     @cached_property
@@ -223,12 +223,12 @@ def compiled(text: str) -> Expression:
     return Expression(text)
 
 
-Wanted = dict[str, "Wanted | None"]  # field -> what of it; None: all
+Wanted = dict[str, "Wanted | None"]  # field -> its needed fields; None: all
 
 
 class View:
-    """A view of variables: the parts that some expressions look at. All of them must be known: what they do not look at
-    is not there."""
+    """A view of variables with only the fields that some expressions read. All these expressions must be known in
+    advance."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         self._wanted: Wanted = {}
@@ -236,7 +236,7 @@ class View:
             _enter(self._wanted, path)
 
     def of(self, variables: Mapping[str, Any]) -> dict[str, Any]:
-        """Return those that are looked at, without what nobody looks at of them. Shares the rest."""
+        """Return the variables with only the needed fields. The values are shared with the argument."""
         return {name: _only(value, self._wanted[name]) for name, value in variables.items() if name in self._wanted}
 
     def looks_at(self, variable: str) -> bool:
@@ -277,9 +277,9 @@ def paths_of(text: str) -> frozenset[tuple[str, ...]]:
 
 
 def _looked_at(path: list[str], before: list[str], after: list[str]) -> tuple[str, ...]:
-    """Return what is looked at of a dotted name that stands between these words (three at most on either side). Where
-    it is a map that is asked for one key, that key alone; where only its being there matters, nothing beneath it, which
-    the empty key stands for. A name that is called is no field: `object.spec.exists(…)` looks at (object, spec)."""
+    """Return the path that an expression reads by a dotted name between these tokens (at most three on either side). If
+    one key of a map is read, the path includes only that key. If only its existence is tested, the path ends with an
+    empty key. A called name is no field: `object.spec.exists(…)` reads (object, spec)."""
     match before, after:
         case _, ["(", *_]:
             return tuple(path[:-1] if len(path) > 1 else path)

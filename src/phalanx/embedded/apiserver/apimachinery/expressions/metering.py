@@ -1,10 +1,10 @@
-"""What an expression may cost, and what it may speak of: read off its words, before anything is evaluated.
+"""Limit the cost of an expression, and check its names, from its tokens before the evaluation.
 
-CEL ends always, but nested comprehensions multiply: a hundred lines over a list of a thousand is a million steps. The
-library counts nothing, so a counter is written into every comprehension: `l.all(x, P)` becomes
-`l.all(x, tick() ? (P) : false)`, and `tick` raises when the budget is spent: so many steps, and so much processor time,
-as the library copies the whole result at each step of `map` and `filter` (50,000 items took three minutes). Texts and
-lists grow by `+` and by literals; inside comprehensions such growth multiplies, and `growth` says by how much at most.
+CEL always terminates, but nested comprehensions multiply: two of them over a list of a thousand items are a million
+steps. The library has no limit, so a counter is added to every comprehension: `l.all(x, P)` becomes `l.all(x, tick() ?
+(P) : false)`. `tick` raises when the budget of steps or of processor time is spent. Processor time is limited because
+the library copies the whole result at each step of `map` and `filter` (50,000 items took three minutes). Texts and
+lists grow by `+` and by literals, and comprehensions multiply such growth; `growth` returns an upper bound.
 
 Source of the figures: RuntimeCELCostBudget and PerCallLimit of k8s.io/apiserver/pkg/apis/cel (10,000,000 and 1,000,000
 units, where a step of a comprehension costs some five to ten); of the messages: cel-go.
@@ -97,14 +97,14 @@ def tokens(text: str) -> tuple[tuple[str, str], ...]:
 
 
 def metered(text: str) -> str:
-    """The expression with a counter in each comprehension; as it stands where it has none."""
+    """Return the expression with a counter in each comprehension; unchanged if it has none."""
     if not any(word in text for word in _COMPREHENSIONS):
         return text
     words = tokens(text)
     found: list[str] = []
-    # Of each open bracket: None, or what closes the first argument after the variable.
+    # For each open bracket: None, or the text that closes the first argument after the variable.
     open_: list[str | None] = []
-    bodies: list[bool] = []  # of each open bracket: it is a comprehension's, and its variable was not read yet
+    bodies: list[bool] = []  # for each: True if its comprehension's variable is not read yet
     for number, (kind, word) in enumerate(words):
         if word in ("(", "[", "{"):
             opens = word == "(" and _calls_comprehension(words, number)
@@ -155,8 +155,7 @@ def growth(text: str) -> int:
 
 @cached(1024, RULE)
 def undeclared(text: str, declared: frozenset[str]) -> str:
-    """Return what cel-go says of the first name that stands for nothing; "" if there is none. Functions are not looked
-    up."""
+    """Return cel-go's error about the first undeclared name; "" if there is none. Functions are not checked."""
     words, at = [], 0
     for kind, word in tokens(text):
         if kind != "space":

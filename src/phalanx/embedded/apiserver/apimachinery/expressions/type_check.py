@@ -76,7 +76,8 @@ class Verdict:
 
 
 def check(text: str, variables: Mapping[str, Type]) -> Verdict:
-    """Return what is certain of the expression. `variables`: by name; others are `dyn`."""
+    """Return the known type of the expression, and its certain errors. `variables`: name -> type; other names have type
+    `dyn`."""
     reader = _Reader(text, dict(variables))
     try:
         found = reader.ternary()

@@ -1,8 +1,8 @@
-"""What all kinds share.
+"""Common parts of all kinds.
 
-status       errors, as the API answers them
-resource     a kind that is served: its names, its verbs, its strategy; who asks
-objectmeta   ObjectMeta: what the server fills in
-metadata     ObjectMeta: what is refused
+status       errors as Status objects
+resource     a served kind: its names, verbs and strategy; the user of a request
+objectmeta   ObjectMeta: fields that the server sets
+metadata     ObjectMeta: validation
 selectors    label and field selectors
 """

@@ -1,8 +1,8 @@
-"""The rules of ObjectMeta: names by kind, labels, annotations, owners, finalizers, and what an update may change.
+"""Validate ObjectMeta: names by kind, labels, annotations, owners, finalizers, and changes by updates.
 
 Source: k8s.io/apimachinery/pkg/api/validation/objectmeta.go and the name functions of each kind's strategy. The real
-server checks metadata twice on an update (in rest.BeforeUpdate and again in the kind's own validation), so the causes
-in a 422 stand there two or three times; clients compare them, so they do here.
+server checks metadata twice on an update (in rest.BeforeUpdate and again in the kind's own validation), so a 422
+contains causes two or three times. Clients compare them, so this module repeats them too.
 """
 
 from __future__ import annotations
@@ -172,8 +172,8 @@ def _unqualified_finalizers(resource: Resource, meta: Mapping[str, Any]) -> list
 
 
 def validate_update(resource: Resource, obj: Object, old: Object, subresource: str = "") -> list[Cause]:
-    """Return what of the change to the metadata is not allowed. Through a subresource the kind does not validate
-    anew."""
+    """Return the forbidden changes of the metadata. For a write to a subresource the kind's own validation is not
+    repeated."""
     meta, before = obj["metadata"], old["metadata"]
     updated = _update_causes(meta, before)
     if not any(meta.get(key) != before.get(key) for key in _CHECKED_ANEW):

@@ -1,7 +1,7 @@
-"""Metadata as the engine treats it: what the server fills in, and what an update keeps whatever the client says.
+"""Set the metadata fields that belong to the server, and keep the fields that an update cannot change.
 
 The rules are those of k8s.io/apiserver/pkg/registry/rest (FillObjectMetaSystemFields, BeforeCreate, BeforeUpdate).
-What is wrong with metadata is told by `metadata.py`.
+`metadata.py` validates metadata.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def fill_new(meta: Meta) -> None:
 
 
 def without_double_owners(meta: Meta, when: str = "") -> list[str]:
-    """Drop owner references that are there twice, to the letter; the warning about them."""
+    """Drop identical duplicates of owner references, and return the warning about them."""
     owners = meta.get("ownerReferences")
     if not owners or len(owners) < 2:
         return []
@@ -132,7 +132,7 @@ def keep_system_fields(meta: Meta, old: Meta) -> None:
 
 
 def _keep_deleter(meta: Meta, old: Meta) -> None:
-    """Keep who deleted the object as the server wrote it: nobody else says who did."""
+    """Keep the server's record of the user who deleted the object; clients cannot change it."""
     said, kept = ((one.get("annotations") or {}).get(DELETED_BY) for one in (meta, old))
     if said == kept:
         return

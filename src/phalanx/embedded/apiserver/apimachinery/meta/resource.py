@@ -1,13 +1,13 @@
-"""What a kind is to the server: a `Resource` (how it is called) and a `Strategy` (what its rules are).
+"""The server's view of a kind: a `Resource` (its names) and a `Strategy` (its rules).
 
-The pipeline of every write is one and the same for all kinds (`write.py`); what differs between a Pod and a Lease is
-in its `Strategy`. This is the split that k8s.io/apiserver makes (rest.RESTCreateStrategy and friends), and it keeps
-the rules of each kind in one file that knows nothing of HTTP, storage or watches.
+All kinds share the pipeline of writes (`write.py`); the differences between kinds are in their `Strategy`.
+k8s.io/apiserver has the same separation (rest.RESTCreateStrategy). So the rules of each kind are in one file, without
+HTTP, storage or watches.
 
-Order of a create: decode, schema (unknown fields, types), `default`, `prepare_create`, admission, `validate`,
-store. Order of an update or patch: decode or patch, schema, `default`, `prepare_update`, admission, `validate` +
-`validate_update`, store. Objects are plain JSON values (dicts as decoded by msgspec). Every hook edits `obj` in
-place or returns causes; none keeps a reference to what it was given, and none touches `old`.
+Order of a create: decode, schema (unknown fields, types), `default`, `prepare_create`, admission, `validate`, store.
+Order of an update or patch: decode or patch, schema, `default`, `prepare_update`, admission, `validate` +
+`validate_update`, store. Objects are plain JSON values (dicts as decoded by msgspec). Every hook edits `obj` in place
+or returns causes. A hook keeps no reference to its arguments, and does not change `old`.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Strategy:
         return []
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
-        """Return what of the change is not allowed (immutable fields). `validate` runs too."""
+        """Return the forbidden changes (of immutable fields). `validate` runs as well."""
         return []
 
     def validate_status_update(self, obj: Object, old: Object) -> list[Cause]:
@@ -124,7 +124,7 @@ class Resource:
     storage: tuple[str, str] | None = None
     to_stored: Callable[[Object], Object] | None = None
     from_stored: Callable[[Object], Object] | None = None
-    # Of a custom resource: its additionalPrinterColumns, and subresources.scale with its three JSON paths.
+    # For a custom resource: its additionalPrinterColumns, and subresources.scale with its three JSON paths.
     printer_columns: tuple[Mapping[str, Any], ...] = ()
     scale: Mapping[str, str] | None = None
 

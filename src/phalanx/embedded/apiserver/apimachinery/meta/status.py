@@ -1,7 +1,7 @@
-"""What the API server says when it says no: a `Status` object, raised as `ApiError`.
+"""Refusals of the API server: a `Status` object, raised as `ApiError`.
 
-Every refusal of every module below this package is an `ApiError`; the HTTP layer catches it once and sends its
-`status()` with its `code`. Reasons, codes and message forms are those of k8s.io/apimachinery/pkg/api/errors and
+Every refusal in this package is an `ApiError`. The HTTP layer catches it in one place, and sends its `status()` with
+its `code`. Reasons, codes and message forms are those of k8s.io/apimachinery/pkg/api/errors and
 k8s.io/apimachinery/pkg/util/validation/field, so that a client which parses them cannot tell the difference.
 """
 

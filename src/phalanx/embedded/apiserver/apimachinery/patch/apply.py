@@ -101,7 +101,7 @@ def _new_object(resource: Resource) -> Object:
 
 
 def _before_first_apply(resource: Resource, live: Object | None, now: str) -> list[Owner]:
-    """Return who has what in an object that was not tracked until now."""
+    """Return the owners of the fields of an object that was not tracked until now."""
     if live is None:
         return []
     tracked = {**live, "metadata": dict(live["metadata"])}
@@ -118,13 +118,14 @@ def _seen(change: Comparison, reset: Node) -> Comparison:
 
 
 def _pruned(wanted: Object, owned: Node, former: Node, kind: Type) -> Object:
-    """Without what this manager applied before (`former`), applies no longer, and nobody else has (`owned`)."""
+    """Return the object without fields that this manager applied before (`former`), no longer applies, and no other
+    manager owns (`owned`)."""
     last = with_named_fields(former, kind)
     all_fields = with_named_fields(field_set(wanted, kind), kind)
     stripped = _left(without(wanted, last, kind))
     kept = union(with_named_fields(field_set(stripped, kind), kind), with_named_fields(owned, kind))
     again = _left(without(wanted, difference(all_fields, kept), kind))
-    # What goes must have been this manager's: not what nobody has, nor what an updater has set in its place.
+    # Only fields of this manager are removed, not fields without an owner, and not fields that an updater has replaced.
     gone = difference(all_fields, with_named_fields(field_set(again, kind), kind))
     return _left(without(wanted, intersection(gone, last), kind))
 

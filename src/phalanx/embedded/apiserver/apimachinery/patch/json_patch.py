@@ -50,8 +50,8 @@ def json_patch(current: Any, patch: Any) -> Any:
 
 
 def _cost(document: Any, operation: Mapping[str, Any]) -> int:
-    """Return what the operation takes: values of the containers on its way, which are copied, and ten times those of a
-    copy, which is made from its text."""
+    """Return the cost of the operation: the number of values in the containers on its path, which are copied, and ten
+    times the values of a `copy`, which are decoded from text."""
     op, path = operation["op"], _parts(operation["path"])
     if op == "test":
         return 1
@@ -107,7 +107,7 @@ def _index(items: list[Any], part: str, *, end: int) -> int:
 
 
 def _step(container: Any, part: str) -> Any:
-    """Return what `part` leads to; None below an object that has no such field."""
+    """Return the value at `part` of the container; None if an object has no such field."""
     if isinstance(container, list):
         return container[_index(container, part, end=len(container))]
     if isinstance(container, dict):
@@ -197,7 +197,7 @@ def _merged(current: Any, patch: dict[str, Any]) -> dict[str, Any]:
 
 
 def without_nulls(value: Any) -> Any:
-    """A new value loses the nulls of its objects: they would only remove what is not there."""
+    """Return a new value without nulls in its objects, because there is nothing that they could remove."""
     if isinstance(value, dict):
         return {key: without_nulls(item) for key, item in value.items() if item is not None}
     if isinstance(value, list):

@@ -1,9 +1,9 @@
-"""`metadata.managedFields`: who set which field, and what a write does to that record.
+"""`metadata.managedFields`: the owners of fields, and the effect of a write on them.
 
-An entry belongs to a manager, an operation (Apply or Update) and a subresource. A write by Update takes what it
-changes from everybody else; what it removes nobody has any more. An object without managedFields is not tracked:
-the first apply finds it so and enters everything that it has as set by `before-first-apply`. That is the real
-server's rule; which new objects are tracked from birth is decided here (docs/decisions/0011-managed-fields.md).
+An entry belongs to a manager, an operation (Apply or Update) and a subresource. A write by Update takes the changed
+fields from all other managers; removed fields have no owner. An object without managedFields is not tracked: the first
+apply records all its fields as set by `before-first-apply`, as the real server does.
+docs/decisions/0011-managed-fields.md says which new objects are tracked from their creation.
 
 Sources: k8s.io/apimachinery/pkg/util/managedfields, structured-merge-diff/v6/merge/update.go, KEP-555.
 """
@@ -36,7 +36,7 @@ MAX_UPDATE_MANAGERS = 10
 # Kinds that controllers write in great numbers and nobody applies: not tracked from birth (0011).
 _UNTRACKED = frozenset({("", "Event"), ("events.k8s.io", "Event"), ("coordination.k8s.io", "Lease")})
 
-# What every object has and no manager owns.
+# Fields of every object that no manager owns.
 _OWNERLESS = frozenset(
     (
         *("name", "namespace", "creationTimestamp", "selfLink", "uid", "clusterName", "generation"),
@@ -78,7 +78,7 @@ class Owner(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read(metadata: Mapping[str, Any]) -> list[Owner]:
-    """The entries; none for `[{}]`, by which a client resets the record, and for what is no such record."""
+    """Return the entries; none for `[{}]`, with which a client resets the record, and none for an invalid record."""
     try:
         return [_owner(entry) for entry in metadata.get("managedFields") or () if entry]
     except (KeyError, TypeError, AttributeError):
@@ -187,8 +187,7 @@ def _custom_type(found: Mapping[str, Any]) -> Type:
 
 @lru_cache(maxsize=256)
 def empty_object(schema_name: str) -> Object:
-    """Return what an object of a built-in kind looks like before anything is set: structs by value are there already.
-    Not to be edited."""
+    """Return an empty object of a built-in kind, in which structs by value exist already. Callers must not edit it."""
     found: Object = {}
     if schema_name:
         schema.decode(schema.type_of(schema_name), found)
@@ -196,7 +195,7 @@ def empty_object(schema_name: str) -> Object:
 
 
 def reset_fields(resource: Resource, subresource: str) -> Node:
-    """Return what a write through this endpoint cannot set, and so cannot own."""
+    """Return the fields that a write through this endpoint cannot set, and so cannot own."""
     if not subresource:
         return {"f:status": MEMBER} if resource.subresource("status") else {}
     if subresource == "status":
@@ -273,7 +272,7 @@ def track_update(resource: Resource, obj: Object, old: Object, manager: str, sub
 
 
 def _only_later(owners: Iterable[Owner], mine: Owner) -> bool:
-    """Does the manager set again what it had, and nobody else? Controllers do little else."""
+    """Return True if the manager sets only fields that it alone owned before, as controllers usually do."""
     former, others = _split(owners, mine)
     if not former or difference(mine.fields, former[0].fields):
         return False
@@ -291,13 +290,13 @@ def _split(owners: Iterable[Owner], mine: Owner) -> tuple[list[Owner], list[Owne
 
 
 def _ownable(obj: Object) -> Object:
-    """Return what of an object somebody can own."""
+    """Return the fields of an object that a manager can own."""
     metadata = {key: value for key, value in obj["metadata"].items() if key not in _OWNERLESS}
     return {**obj, "metadata": metadata}
 
 
 def taken(owners: Iterable[Owner], change: Comparison) -> list[Owner]:
-    """The owners after a change that took from each what it set, and from all what it removed."""
+    """Return the owners after a change: other managers lose the changed fields, and all lose the removed fields."""
     gone = change.touched()
     return [_less(owner, gone) for owner in owners]
 

@@ -1,8 +1,8 @@
-"""PATCH: the media type of the body says what the body means.
+"""Apply a PATCH; the media type of the body selects the kind of patch.
 
-`current` is never changed. The result shares with it whatever the patch does not touch, so a patch costs what it
-changes and not what the object weighs; whoever changes the result in place must copy first.
-Server-side apply is no patch of the stored object but a merge of intents: `apply.py`.
+`current` is never changed. The result shares unchanged values with it, so the cost depends on the patch and not on the
+size of the object; a caller must copy the result before editing it. Server-side apply is in `apply.py`: it merges the
+managers' intents instead of patching the stored object.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ APPLY_PATCH = "application/apply-patch+yaml"
 
 
 def apply_patch(media_type: str, current: dict[str, Any], patch: Any, schema_name: str | None) -> dict[str, Any]:
-    """The object after the patch, before defaulting and validation. `schema_name` is the definition of a built-in kind
-    and None for a custom resource. Raises ApiError: 400 (malformed), 415 (no such media type here), 422, 500."""
+    """Return the object after the patch, before defaulting and validation. `schema_name`: the definition of a built-in
+    kind; None for a custom resource. Raises ApiError: 400 (malformed), 415 (unsupported media type), 422, 500."""
     result: Any
     match media_type:
         case "application/json-patch+json":

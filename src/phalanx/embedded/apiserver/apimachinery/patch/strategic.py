@@ -61,7 +61,7 @@ def _merge_object(current: Json, patch: Json, kind: Type | None) -> Json:
 
 
 def _child(kind: Type | None, key: str) -> Type | None:
-    """None below what the schema does not know: nothing merges by key there."""
+    """Return the type of the field; None if the schema does not define it, so that its lists are not merged by key."""
     return kind.child(key) if kind is not None else None
 
 
@@ -179,7 +179,7 @@ def _ordered(merged: list[Any], old: list[Any], order: list[Any], key: Callable[
     before = _places(old, key)
     others.sort(key=lambda item: before.get(key(item), -1))
     woven: list[Any] = []
-    at = 0  # of the others, those before it are in `woven`
+    at = 0  # the others before this index are in `woven`
     for item in named:
         place = before.get(key(item))
         while at < len(others) and place is not None and before.get(key(others[at]), place) < place:

@@ -85,7 +85,7 @@ def _without(node: Node, other: Node) -> Node | None:
 
 
 def recursive_difference(one: Node, other: Node) -> Node:
-    """Paths in `one` that are neither in `other` nor below one of its paths."""
+    """Return the paths in `one` that are neither in `other` nor below one of its paths."""
     result: dict[str, Node] = {}
     for element, node in one.items():
         against = other.get(element)
@@ -146,5 +146,5 @@ def in_order(node: Node) -> Node:
 
 
 def sorted_set(root: Node) -> Node:
-    """The same set in order, whoever wrote it."""
+    """Return the set in canonical order."""
     return {element: sorted_set(root[element]) for element in sorted(root)}

@@ -176,7 +176,7 @@ def cidr(text: str) -> Problems:
 
 
 def path_segment(text: str) -> Problems:
-    """Names of kinds that no other rule covers (RBAC): what can stand in a URL."""
+    """Check that a name of a kind without another rule (RBAC) is a valid URL path segment."""
     if text in (".", ".."):
         return (f"may not be '{text}'",)
     return tuple(f"may not contain '{bad}'" for bad in ("/", "%") if bad in text)

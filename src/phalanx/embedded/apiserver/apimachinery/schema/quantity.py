@@ -19,7 +19,7 @@ NANO = 10**9
 _MILLI = 10**6  # billionths of a thousandth
 # Of the documentation: "no quantity may represent a number greater than 2^63-1 in magnitude … will be capped".
 GREATEST = 2**63 - 1
-_EXACT_DIGITS = 40  # beyond so many digits before or behind the point nothing is exact any more
+_EXACT_DIGITS = 40  # with more digits before or after the point, results are not exact
 _EXPONENT_DIGITS = 19  # as many as a 64 bit integer has
 _DIGITS = Context(prec=2 * _EXACT_DIGITS, rounding=ROUND_UP, Emin=MIN_EMIN, Emax=MAX_EMAX)
 _FORM = re.compile(r"([+-]?)([0-9]*+)(?:\.([0-9]*+))?([A-Za-z]*+)([+-]?[0-9]*+)")

@@ -1,7 +1,7 @@
-"""Decoding of single values as Go does it: texts, numbers, quantities, times, bytes, and what is said of wrong ones.
+"""Decode single values as Go does: texts, numbers, quantities, times and bytes, with Go's error messages.
 
-A decoder takes a JSON value and a list that it has no use for (objects note their unknown fields in it), and answers
-the value in its canonical form. The messages are those of sigs.k8s.io/json and of the types' own UnmarshalJSON.
+A decoder takes a JSON value and a list for unknown fields (which only objects use), and returns the value in its
+canonical form. The messages are those of sigs.k8s.io/json and of the types' own UnmarshalJSON.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""The shape of the kinds: what a field is, how lists of it merge, and what decoding does to it.
+"""The schema of the kinds: the type of each field, the merge rule of its lists, and its decoding.
 
 `Type` is one node of a schema: a definition of the published OpenAPI document (package kubernetes-validate) or the
-structural schema of a custom resource. Nodes are made when first asked for, because a server uses a tenth of the 770
+structural schema of a custom resource. Nodes are created on first use, because a server uses a tenth of the 770
 definitions.
 
-The real server decodes a request into a Go struct and prints that struct again. `decode` does to a JSON value what
-this round trip does: unknown fields go (and are named), `null` is absent, quantities and times get their canonical
-form, empty optional fields vanish, and structs by value appear. It walks closures compiled per definition instead of
-the schema: a Pod of 60 fields takes some 25 µs. What the definitions do not tell about Go structs is in `gotypes`.
+The real server decodes a request into a Go struct and prints that struct again. `decode` has the same effect on a JSON
+value: unknown fields are removed (and reported), `null` means absent, quantities and times get their canonical form,
+empty optional fields are removed, and structs by value are added. It runs closures that are compiled once for each
+definition: a Pod of 60 fields takes some 25 µs. Facts about Go structs that the definitions lack are in `gotypes`.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class Type:
 
     @cached_property
     def fields(self) -> Mapping[str, Type]:
-        """The declared fields of an object; one mapping per definition, whoever refers to it."""
+        """Return the declared fields of an object; all references to a definition share one mapping."""
         if self.name and self.raw is not definitions().get(self.name):
             return type_of(self.name).fields
         return {key: Type(raw) for key, raw in self.body.get("properties", {}).items()}
@@ -157,7 +157,7 @@ class Type:
 
     @cached_property
     def patch_strategy(self) -> tuple[str, ...]:
-        """Of `merge`, `replace`, `retainKeys`; empty means replace for lists and merge for objects."""
+        """Return a subset of `merge`, `replace`, `retainKeys`; empty means replace for lists and merge for objects."""
         return (
             tuple(str(self._extension("patch-strategy") or "").replace(" ", "").split(","))
             if self._extension("patch-strategy")
@@ -335,7 +335,7 @@ def _droppable(node: Type) -> frozenset[str]:
 
 
 def _fills(node: Type) -> Iterable[tuple[str, Callable[[], Any]]]:
-    """The fields that are printed though nobody set them, each with what makes its zero value."""
+    """Yield the fields that are printed even if they are not set, each with a function that creates its zero value."""
     if not node.name.startswith(gotypes.KNOWN):
         return
     none: frozenset[str] = frozenset()

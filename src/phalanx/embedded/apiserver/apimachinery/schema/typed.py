@@ -1,10 +1,9 @@
-"""Values seen through their schema: which fields they set, how two of them differ, how one merges into another.
+"""Operations on values with a schema: the set of their fields, the difference of two values, and merging.
 
-This is the part of server-side apply that knows what a list is. Three cases decide everything: a *leaf* (a scalar, or
-an object or list that the schema calls atomic) is owned and replaced as a whole; in an object or map every key is
-owned apart; in a list of type `map` or `set` every item is owned apart, found by its keys or its value. Below a place
-that the schema leaves free (`x-kubernetes-preserve-unknown-fields`) objects are granular and lists are leaves; such a
-place has no type (None).
+Server-side apply uses them for lists and maps. There are three cases. A *leaf* (a scalar, or an atomic object or list)
+is owned and replaced as a whole. In an object or map every key has its own owners. In a list of type `map` or `set`
+every item has its own owners, and is found by its keys or its value. Below `x-kubernetes-preserve-unknown-fields`
+objects are granular and lists are leaves; such a field has no type (None).
 
 Sets of fields are the tries of `field_set`. Source: sigs.k8s.io/structured-merge-diff/v6/typed.
 """
@@ -121,7 +120,7 @@ def compare(old: Any, new: Any, kind: Kind) -> Comparison:
 
 
 def _compare(old: Any, new: Any, kind: Kind) -> tuple[Node | None, Node | None]:
-    """Return what is removed and what is written of two values that differ; one of them may be absent."""
+    """Return the removed and the written fields of two different values; one of them may be absent."""
     if old is ABSENT:
         return None, _all_of(new, kind)
     if new is ABSENT:
@@ -151,8 +150,8 @@ def _compare(old: Any, new: Any, kind: Kind) -> tuple[Node | None, Node | None]:
 
 
 def _all_of(value: Any, kind: Kind) -> Node:
-    """The fields of a value that is there on one side only. Most of what is written is new, so this walk has nothing
-    to compare and does not enter leaves."""
+    """Return the fields of a value that exists on one side only. Most written values are new, so this function avoids
+    comparisons and does not enter leaves."""
     form = form_of(value, kind)
     if not value or form == "leaf":
         return MEMBER
