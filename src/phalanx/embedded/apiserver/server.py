@@ -1,8 +1,8 @@
-"""From a data directory to a serving socket, and back.
+"""Start and stop the server on a data directory.
 
-`serve` makes or checks everything in the directory, takes its lock, opens the database and listens until it is
-cancelled or told to stop. Whatever can be wrong with the directory, the port or the database is a
-`PhalanxError` that says what to do, before the first request is taken.
+`serve` creates or checks the files of the directory, takes its lock, opens the database, and listens until it is
+cancelled or stopped. Any error with the directory, the port or the database is a `PhalanxError` with a remedy, before
+the first request is accepted.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class _Sockets:
             await self._finish()
 
     async def _sweep(self) -> None:
-        """Close connections that nobody uses, or that nobody gets on with."""
+        """Close connections that are idle, or whose client does not make progress."""
         while True:
             await asyncio.sleep(_SWEEP_S)
             now_s = time.monotonic()
@@ -210,7 +210,7 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def _credentials(settings: Settings, port: int) -> ssl.SSLContext:
-    """Certificates, tokens and the kubeconfig; what is there already stays."""
+    """Create the certificates, tokens and the kubeconfig; existing ones stay."""
     certificates.ensure(settings.pki, settings.host)
     try:
         if not settings.tokens.exists():

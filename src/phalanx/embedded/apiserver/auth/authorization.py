@@ -1,6 +1,6 @@
 """Authorize requests. Members of `system:masters` may do everything. Every client may read the server's version and
 health. Authenticated users may read discovery and review their own access. All other rights come from roles (`rbac`).
-The messages are the real server's.
+The messages of refusals are the real server's.
 """
 
 from __future__ import annotations

@@ -205,7 +205,7 @@ async def many(resource: Resource, request: Request, found: Sequence[Stored], me
     return Response(body=body, media=form.media)
 
 
-# Objects that are encoded in one turn: some 40 us each.
+# The number of objects that are encoded before the loop runs other tasks: some 40 us each.
 TURN = 250
 
 

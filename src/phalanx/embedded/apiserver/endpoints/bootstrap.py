@@ -1,6 +1,6 @@
-"""What a new cluster has from the start: its namespaces, the system priority classes, the roles for users that every
-cluster has (`cluster-admin`, `admin`, `edit`, `view`), and what everybody may do (discovery, questions about himself),
-bound to the groups of the system."""
+"""Create the objects of a new cluster: namespaces, system priority classes, the default user roles (`cluster-admin`,
+`admin`, `edit`, `view`), and the rights of all users (discovery, reviews of their own access), bound to the system's
+groups."""
 
 from __future__ import annotations
 
@@ -98,8 +98,8 @@ async def furnish(writer: Writer, registry: Registry, store: Store) -> None:
 
 
 async def _grant(writer: Writer, registry: Registry, store: Store, name: str, rules: list[dict[str, Any]]) -> None:
-    """A role of the system has at least these rules: an older program's knew fewer kinds. What an admin has added
-    stays, and a role whose annotation says so is left alone (bootstrappolicy, `autoupdate`)."""
+    """Ensure that a system role has at least these rules, because an older program had fewer kinds. Rules that an
+    administrator added stay, and a role with the annotation `autoupdate: false` is not changed (bootstrappolicy)."""
     old = store.get((_RBAC, "clusterroles"), "", name)
     if old is None:
         await _ensure(writer, registry, _RBAC, "clusterroles", "", {"metadata": {"name": name, **_OWN}, "rules": rules})

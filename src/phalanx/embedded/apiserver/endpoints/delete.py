@@ -1,11 +1,12 @@
-"""DELETE: preconditions, grace periods, finalizers, and what becomes of the dependents.
+"""DELETE: preconditions, grace periods, finalizers and dependents.
 
-The steps are those of k8s.io/apiserver's registry.Store.Delete and rest.BeforeDelete. Dependents are not touched
-here: the choice (orphan, foreground, background) is written as a finalizer for the garbage collector, which is a
-client like any other.
+The steps are those of k8s.io/apiserver's registry.Store.Delete and rest.BeforeDelete. Dependents are not changed here:
+the policy (orphan, foreground, background) is written as a finalizer for the garbage collector, which is an ordinary
+client.
 
-Who deletes a pod or a job is kept: in an annotation of the object while it ends, and of what watchers see last. So its
-node, the scheduler and the ledger can say who ended it. Deletions by parts of the cluster (system:…) leave no name.
+The user who deletes a pod or a job is recorded in an annotation of the object while it terminates, and in the last
+state that watchers see. So the node, the scheduler and the ledger can name that user. Deletions by system components
+(system:…) record no name.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ _PROTECTED_NAMESPACES = ("default", "kube-system", "kube-public")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteOptions:
-    """`grace_s` None means the kind's own; `policy` is "" where the request does not say; `by` is the user, "" for a
-    part of the cluster. `user`: whose deletion admission is asked about; None for what the server deletes itself."""
+    """`grace_s`: None for the kind's default. `policy`: "" if the request has none. `by`: the user's name; "" for a
+    system component. `user`: the user for admission; None if the server itself deletes."""
 
     grace_s: int | None = None
     policy: str = ""
@@ -92,8 +93,7 @@ def delete_options(request: Request, body: Any) -> DeleteOptions:
 
 
 def _decoded(body: Any) -> Object:
-    """Return what is said of the deletion. Nothing is deleted for a body that says it wrongly. Raises `ApiError`
-    400."""
+    """Return the options in the body. With an invalid body nothing is deleted. Raises `ApiError` 400."""
     if body is None:
         return {}
     if not isinstance(body, dict):
@@ -257,7 +257,7 @@ def _mark_gracefully(resource: Resource, obj: Object, options: DeleteOptions) ->
 
 
 def _sign(resource: Resource, obj: Object, old: Stored, options: DeleteOptions) -> None:
-    """Keep who deletes it; the first one stays, and nobody else's word counts."""
+    """Record the deleting user. The first record stays, and clients cannot write it."""
     if resource.key != ("", "pods") and resource.group not in _SIGNED_GROUPS:
         return
     meta = obj["metadata"] = dict(obj["metadata"])

@@ -63,7 +63,7 @@ class Reader:
         return await answers.many(resource, request, [stored for _, _, stored in found], meta)
 
     def select(self, target: Target, options: ListOptions) -> list[Found]:
-        """Return what a list of `target` would show, for those who do something with all of it."""
+        """Return the objects that a list of `target` would show, for callers that process all of them."""
         matches = predicate(target.resource, options.label_selector, options.field_selector)
         _, found = self._state(target, options)
         return [one for one in found if matches is None or matches(one[2].obj)]

@@ -68,8 +68,8 @@ class Knowledge:
         guard: Callable[[Resource, Object, Object | None, User], None],
         rights: RightsOf,
     ) -> None:
-        """`forms`: the kinds in whose shape the objects of one are served. `guard` raises `ApiError` for a write by
-        which its user would get rights that he does not have. `rights`: those that a user has."""
+        """`forms`: returns the kinds as which objects of a kind are served. `guard`: raises `ApiError` for a write that
+        would give its user new rights. `rights`: returns the rights of a user."""
         self._store, self._guard = store, guard
         self._policies = Policies(store, forms, rights)
         self._webhooks = Webhooks(store)
@@ -96,9 +96,9 @@ class Knowledge:
         return metadata.validate_update(resource, obj, old, subresource)
 
     def admit(self, resource: Resource, obj: Object, old: Object | None, user: User, beneath: Beneath = WHOLE) -> bool:
-        """Mutating admission of a new object or a change, before validation; of what is written beneath an object,
-        policies and the quota of bytes alone, which does not hold for the control plane: it has to be able to tell how
-        a pod ended. Return whether a policy has changed it. May raise `ApiError` 403."""
+        """Run mutating admission of a new or changed object, before validation. For a write to a subresource only
+        policies and the quota of bytes apply. That quota does not apply to the control plane, which must be able to
+        report the end of a pod. Return True if a policy has changed the object. Raises `ApiError` 403."""
         if beneath is WHOLE:
             if old is None and resource.group == signing.GROUP:
                 signing.ask_as(obj, user)
@@ -125,8 +125,9 @@ class Knowledge:
         *,
         dry_run: bool,
     ) -> list[str] | None:
-        """Ask the webhooks that such a write concerns, and change `obj` as they say. None: there are none, and nobody
-        waited. Else their warnings; what was read before may have changed meanwhile. Raises `ApiError`."""
+        """Call the webhooks of such a write, and apply their changes to `obj`. Return None if there are none, without
+        suspending the caller. Otherwise return their warnings; objects that were read before may have changed in the
+        meantime. Raises `ApiError`."""
         if not self._webhooks.any:
             return None
         review = self._policies.review(resource, obj, old, user, beneath=beneath, dry_run=dry_run)

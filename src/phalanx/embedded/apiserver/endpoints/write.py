@@ -1,13 +1,14 @@
-"""The pipelines of every write: create, update, patch, delete. One for all kinds; the rules of a kind are its Strategy.
+"""The pipelines of writes: create, update, patch, delete. All kinds share them; the rules of a kind are in its
+Strategy.
 
-A write is decided in one turn of the event loop, from reading the head to handing the result to the store, so no two
-decisions can be made on the same state. Then it waits for the disk. What it read is decoded afresh from the stored
-bytes, never edited in place, because readers share the stored object. A write that webhooks are asked about waits for
-them before that turn is over: what admission had looked at is looked at again, and if the object itself has changed
-meanwhile, a patch is made anew from what it is now, and any other write is a conflict.
+A write is decided without interruption, from reading the current object to passing the result to the store, so no two
+decisions can use the same state. Then it waits for the disk. The current object is decoded again from the stored bytes,
+because readers share the stored object, which must not be edited. A write with webhooks is suspended while they are
+called. Afterwards admission reads its objects again. If the written object itself has changed, a patch is applied again
+to the new state, and any other write is a conflict.
 
-A write that changes nothing keeps the resourceVersion, goes to no disk and makes no event. A write that removes the
-last finalizer of an object that is being deleted removes the object.
+A write without changes keeps the resourceVersion, is not stored, and causes no event. A write that removes the last
+finalizer of an object that is being deleted removes the object.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class Intent:
     manager: str
     dry_run: bool = False
     validation: str = "Warn"
-    duplicates: Sequence[str] = ()  # paths of the body that stand there twice
+    duplicates: Sequence[str] = ()  # paths that occur twice in the body
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,7 +207,7 @@ class Writer:
         validate = self._prepare(target, obj, before)
         beneath = WHOLE if target.subresource is None else Beneath(name=target.sub)
         if self._knowledge.admit(resource, obj, before, intent.user, beneath) and beneath is not WHOLE:
-            self._prepare(target, obj, before)  # what may not change there, no policy changes
+            self._prepare(target, obj, before)  # undo forbidden changes by policies
         warnings = [*warnings, *await self._consulted(target, obj, old, intent, beneath)]
         if causes := [*self._knowledge.validate_changed_meta(resource, obj, before, target.sub), *validate()]:
             raise invalid(resource.key[0], resource.kind, target.name, causes)
@@ -272,7 +273,7 @@ class Writer:
             case "", _:
                 strategy.prepare_update(obj, before)
                 return lambda: [*strategy.validate(obj), *strategy.validate_update(obj, before)]
-            case "finalize", _:  # of a namespace: its controller says that it is empty
+            case "finalize", _:  # for a namespace: its controller reports that it is empty
                 obj["status"] = before.get("status") or {}
                 return list
             case "resize", PodStrategy():
@@ -403,7 +404,7 @@ def _bad_patch(patched: str, why: str) -> ApiError:
 
 
 def _of_another_kind(resource: Resource, kind: str, api_version: str) -> ApiError:
-    """400 for a body that is another kind than the path's, or another version of it."""
+    """Return the 400 error for a body of another kind or version than the path's."""
     group, _, version = api_version.rpartition("/")
     if (group, kind) == (resource.group, resource.kind):
         return bad_request(

@@ -1,9 +1,8 @@
-"""The kinds this server knows from the start, as discovery shows them.
+"""The built-in kinds of this server, as in discovery.
 
-A cluster's worth of Kubernetes is served where jobs, pods, nodes and their companions live; what nobody could act on
-(validating webhooks, CSI drivers …) is absent rather than pretended. Daemon sets are kept, with a
-warning that nobody acts on them, because clients expect them. Names, short names, categories and verbs are those
-of kube-apiserver 1.36.
+The server has the kinds around jobs, pods and nodes. Kinds that no component would act on (validating webhooks, CSI
+drivers …) are missing rather than pretended. Daemon sets are stored, with a warning that they have no controller here,
+because clients expect the kind. Names, short names, categories and verbs are those of kube-apiserver 1.36.
 """
 
 from __future__ import annotations

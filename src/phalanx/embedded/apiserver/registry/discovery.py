@@ -1,8 +1,8 @@
-"""What this server serves, told in each of the forms that clients ask for.
+"""Discovery: list the served kinds, in all formats that clients request.
 
-Old clients walk `/api`, `/apis`, `/apis/GROUP`, `/apis/GROUP/VERSION`; kubectl since 1.26 asks `/api` and `/apis` once
-for everything with `Accept: application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList`. Both are computed
-from the resources that are served, and from nothing else: what discovery names can be asked for.
+Old clients walk `/api`, `/apis`, `/apis/GROUP`, `/apis/GROUP/VERSION`; kubectl since 1.26 reads everything once from
+`/api` and `/apis` with `Accept: application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList`. Both are
+computed from the served resources alone, so every kind in discovery can be requested.
 
 Sources: k8s.io/apiserver/pkg/endpoints/discovery (and /aggregated), KEP-3352.
 """
@@ -179,7 +179,7 @@ def _aggregated_resource(resource: Resource) -> Json:
 
 
 def _response_kind(resource: Resource, group: str, version: str, kind: str) -> Json:
-    """Return what is answered. Built-in kinds name their group and version only where it is not that of the list."""
+    """Return the kind of the responses. Built-in kinds have a group and version only if it differs from the list's."""
     if not resource.custom and (group, version) == (resource.group, resource.version):
         group = version = ""
     return {"group": group, "version": version, "kind": kind}

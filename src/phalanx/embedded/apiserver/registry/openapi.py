@@ -1,14 +1,14 @@
-"""OpenAPI v3: one document per group version, from which kubectl validates, explains and completes.
+"""OpenAPI v3: one document for each group version, which kubectl uses to validate, explain and complete.
 
-`/openapi/v3` is an index of the documents with a hash of each, so that clients fetch what changed and nothing else.
-A document has the schemas of its kinds with everything they refer to, and one operation per verb with the query
-parameters that it takes (`fieldValidation` is how kubectl finds out that the server validates). The schemas of
-built-in kinds are the published definitions, turned back from JSON Schema to OpenAPI; those of custom resources come
-from their CustomResourceDefinition. A document is built when first asked for: core/v1 is a megabyte.
+`/openapi/v3` is an index of the documents with a hash of each, so that clients fetch what changed and nothing else. A
+document has the schemas of its kinds with everything they refer to, and one operation per verb with the query
+parameters that it takes (`fieldValidation` is how kubectl finds out that the server validates). The schemas of built-in
+kinds are the published definitions, turned back from JSON Schema to OpenAPI; those of custom resources come from their
+CustomResourceDefinition. A document is built at the first request, because core/v1 has a megabyte.
 
-`/openapi/v2` is there because kubectl still asks for it where a file holds a `kind: List`, which is in no document of
-v3, and gives up if there is none. What it has no schema for there it does not check itself, and the server does: so it
-has none.
+`/openapi/v2` exists because kubectl requests it for a file with a `kind: List`, which is in no document of v3, and
+fails without it. kubectl does not validate kinds without a schema there, and leaves that to the server. So the document
+is empty.
 
 Source of the forms: k8s.io/kube-openapi/pkg/handler3 and builder3, KEP-2896; of v2 as protobuf: openapi_v2.Document and
 Info of github.com/google/gnostic-models.
@@ -102,7 +102,7 @@ _ALWAYS = tuple(
 
 
 def _schemas(resources: Sequence[Resource]) -> dict[str, Json]:
-    """The schemas of the kinds, their lists and their subresources, with all that these refer to."""
+    """Return the schemas of the kinds, their lists and their subresources, and all schemas that these refer to."""
     schemas = _custom_schemas(resources)
     names = [one.schema_name for one in resources if one.schema_name]
     names += [f"{name}List" for name in names]
@@ -162,7 +162,7 @@ def _openapi(schema: Any) -> Any:
     reference = result.get("$ref")
     if isinstance(reference, str):
         result["$ref"] = SCHEMAS + reference.rpartition("/")[2]
-        if len(result) > 1:  # OpenAPI 3.0 ignores what stands beside a reference
+        if len(result) > 1:  # OpenAPI 3.0 ignores fields beside a reference
             result = {"allOf": [{"$ref": result.pop("$ref")}], **result}
     return result
 

@@ -28,9 +28,8 @@ def method_not_allowed() -> ApiError:
 
 
 class Registry:
-    """The kinds that are served: the built-in ones, and those that CustomResourceDefinitions add while it runs.
-
-    `generation` counts changes, so that what is computed from all kinds (discovery, OpenAPI) knows when to be anew.
+    """The served kinds: the built-in ones, and those that CustomResourceDefinitions add at run time. `generation`
+    counts changes, so that documents about all kinds (discovery, OpenAPI) are computed again after a change.
     """
 
     def __init__(self, resources: Iterable[Resource]) -> None:
@@ -70,8 +69,8 @@ class Registry:
         return any(one == group for one, _ in self._served)
 
     def builds_in(self, group: str) -> bool:
-        """Return whether the group is built in. What is below it and is not served is answered with a Status; for a
-        group of CustomResourceDefinitions, as for no group at all, the answer is a text."""
+        """Return True if the group is built in. An unknown path of a built-in group is answered with a Status; for a
+        group of CustomResourceDefinitions, and for an unknown group, the answer is plain text."""
         return any(one.group == group and not one.custom for one in self._resources)
 
     def serves_version(self, group: str, version: str) -> bool:
@@ -123,7 +122,7 @@ def _target(registry: Registry, group: str, version: str, rest: list[str]) -> Ta
     if rest[0] == "namespaces" and len(rest) > 2 and not (group == "" and _own(rest)):
         namespace, rest = rest[1], rest[2:]
     resource = registry.find(group, version, rest[0])
-    proxied = len(rest) > 3 and rest[2] == PROXY  # what follows is the path that is asked there
+    proxied = len(rest) > 3 and rest[2] == PROXY  # the rest is the path of the proxied request
     if resource is None or (len(rest) > 3 and not proxied) or (namespace and not resource.namespaced):
         raise no_such_path()
     name = rest[1] if len(rest) > 1 else ""

@@ -1,12 +1,12 @@
-"""The names of the latest writes that were acknowledged, in a file of their own beside the database.
+"""Record the latest acknowledged writes in a separate file beside the database.
 
-SQLite ends its log at the first frame whose checksum does not match: a log that was cut, damaged or removed looks like
-one that ends earlier, and the database opens without a word. This file says how far it must reach. It is a ring of
-`_SLOTS` slots, one for a version; each has a checksum, so a slot that was half written counts as none. A slot is
-written after the commit and before the writer is answered, so the file never names a write that was not made.
+SQLite ends its log at the first frame with a wrong checksum. So a truncated, damaged or deleted log looks like a
+shorter one, and the database opens without an error. This file records how far the log must reach. It is a ring of
+`_SLOTS` slots, one for each version. Each slot has a checksum, so a partly written slot is ignored. A slot is written
+after the commit and before the answer to the writer, so the file never names a write that was not made.
 
-A write to it is not synced, for that would double the time of every commit: it stands from then on against the death of
-any process, and within `SYNC_S` against a power cut.
+A slot is not synced, because that would double the time of every commit. It survives the death of any process at once,
+and a power cut after `SYNC_S`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Receipt(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loss:
-    """Acknowledged writes that the database does not have: those after version `kept`, up to `last`. `known`: those
+    """Acknowledged writes that the database lost: the versions after `kept`, up to `last`. `known`: the lost writes
     whose names are still in the file."""
 
     kept: int
@@ -73,12 +73,12 @@ class Acknowledged:
         return sorted(one for one in found if one is not None)
 
     def loss(self, kept: int) -> Loss | None:
-        """Return what is missing in a database that ends at version `kept`. Raises OSError."""
+        """Return the lost writes of a database that ends at version `kept`; None if none is lost. Raises OSError."""
         known = [one for one in self.latest() if one.version > kept]
         return Loss(kept=kept, last=known[-1], known=known) if known else None
 
     def note(self, receipts: Iterable[Receipt]) -> None:
-        """Take in writes that are on the disk, before anybody is told."""
+        """Record writes that are on the disk, before their writers are answered."""
         with contextlib.suppress(OSError):
             start, run = -1, b""
             for one in receipts:

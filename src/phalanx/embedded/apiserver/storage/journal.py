@@ -108,7 +108,7 @@ class Journal:
         if loss is not None:
             self._refuse(str(loss))
             kept = loss.last.version
-            self.note("horizon", kept)  # versions that somebody was told are not used again
+            self.note("horizon", kept)  # versions that were answered to a client are not used again
         if loss is not None or not self._acknowledged.latest():
             self._acknowledged.reset(Receipt(kept, at_s, ""))
         if not counted:
@@ -199,8 +199,8 @@ class Journal:
             raise
 
     def hold_room(self) -> None:
-        """Take room on a full disk that was kept for deletions: for what the log has still to write to the file, and
-        for the log itself, which then needs no more. Others that write to the disk would take the room at once."""
+        """Use the disk space that was reserved for deletions: for the log's pending writes to the database file, and
+        for the log itself. The space is allocated at once, because other programs would take it."""
         self.checkpoint()
         with contextlib.suppress(OSError):
             log_file = os.open(f"{self.path}-wal", os.O_WRONLY | os.O_CLOEXEC)
@@ -210,8 +210,8 @@ class Journal:
                 os.close(log_file)
 
     def checkpoint(self) -> None:
-        """Begin the log anew, which keeps its room on the disk, and count what is free within the file. A disk that has
-        no room for it changes nothing."""
+        """Restart the log, which keeps its space on the disk, and count the free pages of the database file. A full
+        disk changes nothing."""
         with contextlib.suppress(sqlite3.Error):
             self._db.execute("PRAGMA wal_checkpoint(RESTART)")
             (pages,), (page_bytes,) = (self._db.execute(f"PRAGMA {one}").fetchone() for one in _FREE)

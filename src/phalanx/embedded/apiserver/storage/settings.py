@@ -1,7 +1,7 @@
-"""What a running API server is told: where its data lies, where it listens, how much of the past it keeps.
+"""The settings of an API server: its data directory, its address, and how much history it keeps.
 
-Everything a server writes lies in one data directory, so that "start again where I was" is "name the same directory"
-and "forget everything" is "remove it". Nothing is read from the environment.
+A server writes to one data directory only. To continue, start it with the same directory; to reset it, delete the
+directory. The environment is not read.
 """
 
 from __future__ import annotations

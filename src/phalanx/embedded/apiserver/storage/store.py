@@ -1,22 +1,21 @@
-"""The objects: in memory for reading, on the disk before anybody is told.
+"""The objects: in memory for readers, and on the disk before a writer is answered.
 
-Every live object is held decoded and as JSON bytes, so a GET, a LIST and a watch event are answered by joining bytes.
-A write is decided on the event loop against the *head*: what is committed, overlaid with the writes that are on their
-way to the disk. So optimistic concurrency sees every earlier decision, while readers see only what is durable.
+Every live object is stored decoded and as JSON bytes, so that GET, LIST and watch events are answered by joining bytes.
+A write is decided on the event loop against the *head*: the committed state with the writes that are being committed.
+So optimistic concurrency sees every earlier decision, while readers see durable writes only.
 
-Group commit: the writes decided in one turn of the event loop go to the disk as one transaction on a writer thread;
-those decided meanwhile are the next one. When a commit has returned, its writes become visible in the order of their
-versions, its events go to the subscribers, and only then are the writers answered.
+Group commit: the writes of one iteration of the event loop are one transaction on a writer thread. Writes that are
+decided during the commit form the next transaction. After a commit its writes become visible in the order of their
+versions, its events go to the subscribers, and then the writers are answered.
 
-A commit that fails (disk full, I/O error) fails its writes and those decided since on top of them; nothing
-acknowledged is touched and the next write tries the disk afresh. On a full disk, writes that let go of something
-(deletions, and all that is on its way to one) are made on room that was kept for them (`reserve`), and no others are
-taken until there is room again. So that such writes free more than they need, no past is kept meanwhile: watches that
-resume list again. Versions of failed writes are never used again while the server runs: a gap in the sequence means
-nothing to anybody.
+If a commit fails (disk full, I/O error), its writes fail, and so do later decisions that depend on them. Acknowledged
+writes are not affected, and the next write tries the disk again. On a full disk, writes that lead to a deletion use
+reserved space (`reserve`), and other writes are refused until there is space again. To free more space than such writes
+need, no history is kept in the meantime: resuming watches must list again. Versions of failed writes are not reused
+while the server runs; gaps in the sequence are harmless.
 
-The past (`Past`, oldest first) is kept as bytes, bounded by `Retention`. It serves watches that resume, and
-snapshots: the state at an earlier version is the present with the events since then undone.
+The history (`Past`, oldest first) is stored as bytes, bounded by `Retention`. It serves resuming watches, and
+snapshots: the state at an earlier version is the present state with the later events undone.
 """
 
 from __future__ import annotations
@@ -250,7 +249,8 @@ class Store:
         return [(*place, state[place]) for place in sorted(state, key=lambda one: (one[0] + "/", one[1]))]
 
     def events_since(self, version: int, key: Key) -> list[Event]:
-        """Return what was committed to a kind after `version`; raises `ApiError` 410 when that is no longer known."""
+        """Return the events of a kind after `version`. Raises `ApiError` 410 if the history does not reach back to
+        it."""
         if version < self.horizon:
             raise expired(f"too old resource version: {version} ({self.horizon})")
         return [past.event() for past in self._since(version) if past.key == key]
@@ -405,7 +405,7 @@ class Store:
         return Event(kind, key, namespace, name, one.head.stored, old)
 
     def _fail(self, batch: list[_Pending], error: Exception) -> None:
-        """Take back the failed writes and, of those decided since, the ones that stand on them."""
+        """Undo the failed writes, and later decisions that depend on them."""
         self.horizon = min(self.horizon, self.version)
         refusal, again = storage_refusal(error), list[_Pending]()
         if refusal.code == FULL and (self._reserve.spend() or self._short is None):

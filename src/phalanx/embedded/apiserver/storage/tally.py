@@ -18,7 +18,7 @@ class Tally:
         self._size_bytes: Counter[str] = Counter()
 
     def change(self, key: Key, namespace: str, before: bytes | None, after: bytes | None) -> None:
-        """An object was `before` and is `after`, as JSON; None: it is not there."""
+        """Count a change of an object from `before` to `after`, as JSON; None if the object does not exist."""
         objects = self._objects.setdefault(namespace, Counter())
         objects[key] += (after is not None) - (before is not None)
         self._size_bytes[namespace] += len(after or b"") - len(before or b"")
@@ -34,5 +34,5 @@ class Tally:
         return self._objects.get(namespace, Counter())
 
     def size_bytes(self, namespace: str) -> int:
-        """Return what all of them take as JSON."""
+        """Return the size of the namespace's objects as JSON, in bytes."""
         return self._size_bytes[namespace]

@@ -1,12 +1,12 @@
-"""Who watches what, and what each is sent.
+"""The watches, and the events that each gets.
 
-The store calls `Hub.publish` with the events of every commit. A watch that wants an event gets its bytes appended to
-its buffer; the bytes are made once per representation (JSON of a version, Table …) and shared by all who want the
-same. A watcher that does not read fills only its own buffer, and is cut off when that exceeds its bound: its client
-lists and watches again, as it must be able to anyway. Nobody else waits for it.
+The store calls `Hub.publish` with the events of every commit. The bytes of an event are appended to the buffer of each
+watch that selects it. The bytes are created once for each representation (JSON of a version, Table …) and shared. A
+slow client fills only its own buffer, and is disconnected when the buffer exceeds its limit; it then lists and watches
+again, as every client must be able to. No other client waits for it.
 
-A selector turns changes into what they mean to its watcher (k8s.io/apiserver/pkg/storage/cacher): an object that
-begins to match is ADDED, one that ceases to match is DELETED with its old content under the version of the change.
+With a selector, changes are translated for the watcher (k8s.io/apiserver/pkg/storage/cacher): an object that begins to
+match is ADDED, and an object that no longer matches is DELETED, with its old content and the version of the change.
 """
 
 from __future__ import annotations
@@ -54,10 +54,8 @@ class Watch:
         self._initial: Iterator[bytes] = iter(())
 
     def begin(self, present: Iterable[Stored], past: Iterable[Event], last: bytes = b"") -> None:
-        """Queue the events that the watch begins with: objects that are there, events since a version, a bookmark that
-        ends them.
-
-        They are rendered as the client reads, so that they cost no buffer: a watch of 100,000 pods may begin.
+        """Queue the initial events of the watch: the existing objects, the events since a version, and the bookmark
+        that ends them. They are rendered while the client reads, so that they need no buffer, even for 100,000 pods.
         """
         matching = (one for one in present if self.matches is None or self.matches(one.obj))
         lines = itertools.chain(
@@ -73,7 +71,7 @@ class Watch:
             self.send(line)
 
     def _seen(self, event: Event) -> bytes | None:
-        """Return what an event means to this watch, as a line; None when it means nothing."""
+        """Return the event as a line for this watch; None if the watch does not select it."""
         if self.namespace is not None and event.namespace != self.namespace:
             return None
         if self.matches is None:
@@ -123,8 +121,8 @@ class Watch:
             self._wake.set_result(None)
 
     async def take(self) -> bytes | None:
-        """Return what it begins with, in pieces; then all that has arrived, at least a line. None when the watch is
-        over."""
+        """Return the initial events, in pieces, and then the events that have arrived, at least one line. Return None
+        when the watch has ended."""
         if (piece := self._next_piece()) and not self.overrun:
             return piece
         while not self._buffer:
@@ -167,7 +165,8 @@ class Hub:
         store.subscribe(self.publish)
 
     def publish(self, events: list[Event]) -> None:
-        """Offer the events to who watches their kind in their namespace or in all: others' watches cost nothing."""
+        """Offer the events to the watches of their kind in their namespace or in all namespaces; other watches cost
+        nothing."""
         for event in events:
             for namespace in (None, event.namespace):
                 for watch in tuple(self._watches.get((event.key, namespace), ())):
@@ -191,7 +190,7 @@ class Hub:
                     watch.end()
 
     def buffered_bytes(self) -> int:
-        """Return what waits for watchers that have not read it yet."""
+        """Return the number of bytes that clients have not read yet."""
         return sum(watch.buffered_bytes for watches in self._watches.values() for watch in watches)
 
     def count(self) -> int:

@@ -1,7 +1,7 @@
-"""What a body may be besides right: so deep, and, as YAML, so much larger than its text.
+"""Limits on the depth of a request's body, and on the expansion of YAML.
 
-An alias of YAML stands for all that its anchor holds, so a few lines can mean billions of values: they are counted
-before any is made. (The real server reads YAML with go-yaml, which counts them too and says the same of them.)
+An alias in YAML repeats the whole value of its anchor, so a few lines can expand to billions of values. They are
+counted before any value is created, as in go-yaml of the real server, with the same message.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ def check_yaml(events: Iterator[yaml.Event]) -> None:
     """Read the events of a document to its end. Raises `Unbounded`: too deep, too many values, aliases that stand for
     too much, an anchor within itself."""
     sizes: dict[str | None, int] = {}  # anchor -> values, itself and aliases below it included
-    open_: list[tuple[str | None, int]] = []  # of each collection around this place: its anchor, values before it
+    open_: list[
+        tuple[str | None, int]
+    ] = []  # for each enclosing collection: its anchor, the values before it
     values = aliased = 0
     for event in events:
         match event:

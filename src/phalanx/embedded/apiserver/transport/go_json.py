@@ -1,8 +1,8 @@
-"""What Go's encoding/json would have said: the words of a syntax error, and fields that stand twice.
+"""The messages of Go's encoding/json: syntax errors and duplicate fields.
 
-Clients see these words in 400s and warnings, and Python's decoders have others. Neither is on the way of a body that
-is right: the first is asked after decoding has failed, the second looks closer only when the count of keys before and
-after decoding differs.
+Clients see these messages in 400s and warnings, and Python's decoders have different ones. A valid body costs nothing:
+the first function is called after decoding has failed, the second if the number of keys before and after decoding
+differs.
 """
 
 from __future__ import annotations

@@ -1,16 +1,15 @@
-"""HTTP/1.1, and nothing of it that an API server does not need.
+"""The part of HTTP/1.1 that an API server needs.
 
-One `Connection` per client connection: httptools parses, a finished request becomes a task that asks the application,
-and the answer leaves in one write. (A general ASGI server takes a third of the time of a pod's creation for itself,
-which is why there is none here: docs/decisions/0010.) Requests of one connection are answered in order, one at a time.
+Each client connection has a `Connection`: httptools parses, a complete request becomes a task that calls the
+application, and the answer is sent in one write. (A general ASGI server would take a third of the time of a pod's
+creation: docs/decisions/0010.) Requests of one connection are answered in order, one at a time.
 
-A stream is sent in chunks and waits while the client does not read (`pause_writing`), so a client that stops reading
-holds only what its own watch buffers. A client that goes away ends its stream; a write of its that has been decided
-is carried out.
+A stream is sent in chunks, and waits while the client does not read (`pause_writing`), so a slow client only uses the
+buffer of its own watch. The stream of a disconnected client ends; a write that has been decided is completed.
 
-Nobody holds a connection or memory for ever (`Limits`): a request that does not come to its end, an answer that is not
-read and a connection that is not used are given up (`expire`, which whoever serves calls every few seconds), and where
-all bodies together take too much, the one that has been coming longest is cut off.
+Connections and memory are limited (`Limits`). Incomplete requests, unread answers and idle connections are closed after
+a time-out (`expire`, which the server calls every few seconds). If all bodies together take too much memory, the
+connection whose body began first is closed.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ def _untold(user: str, limited: bool) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RawRequest:
-    """A request as it came. `headers` holds those that anybody asks for, in lower case."""
+    """A parsed request. `headers`: the headers that the server reads, in lower case."""
 
     method: str
     path: str
@@ -64,8 +63,8 @@ class RawRequest:
     websocket_protocols: bytes = b""
     spdy_protocols: bytes = b""  # it asks for SPDY, and for one of these upon it
     raw_path: bytes = b""  # as it was written, with its escapes
-    others: tuple[tuple[bytes, bytes], ...] = ()  # all other headers, of a request that is to be passed on
-    known: Callable[[str, bool], None] = _untold  # to be told who asks, and whether his connections are limited
+    others: tuple[tuple[bytes, bytes], ...] = ()  # all other headers, of a request to forward
+    known: Callable[[str, bool], None] = _untold  # called with the user, and whether the user's connections are limited
 
 
 Application = Callable[[RawRequest], Awaitable[Response]]
@@ -73,9 +72,9 @@ Application = Callable[[RawRequest], Awaitable[Response]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The limits of one connection. `held_bytes`: of bodies that are not answered yet, of all connections together;
-    who is below `small_bytes` is not cut off for it. `request_s`: from the first byte of a request to its last.
-    `unread_s`: an answer that the client does not go on reading."""
+    """The limits of one connection. `held_bytes`: the unanswered bodies of all connections together; a connection below
+    `small_bytes` is not closed for it. `request_s`: the time from the first byte of a request to its last. `unread_s`:
+    the time without progress in reading an answer."""
 
     body_bytes: int
     held_bytes: int = 256 * 2**20
@@ -142,7 +141,8 @@ class Connection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
-            # A watch may go on as WebSocket; who asks for anything else is answered as if not, and for the last time.
+            # A watch may continue as a WebSocket. Any other upgrade is ignored, and the connection closes after the
+            # answer.
             self._closing = True
             if self._websocket_key:
                 self._listener = Listener()
@@ -193,7 +193,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def held_bytes(self) -> int:
-        """Return what has come of bodies that are not answered yet."""
+        """Return the received bytes of unanswered bodies."""
         return min(self._body_bytes, self._limits.body_bytes) + self._waiting_bytes
 
     # --- the parser's side ---------------------------------------------------------------------------------------
@@ -392,7 +392,7 @@ class Connection(asyncio.Protocol):
 
 
 def _framing(response: Response, request: RawRequest) -> tuple[bytes, Callable[[bytes], bytes], bytes]:
-    """How a stream is sent: what comes first, what is made of each piece, what comes last."""
+    """Return the framing of a stream: the first bytes, a function that frames each piece, and the last bytes."""
     if request.websocket_key and response.media.startswith("application/json"):
         return websocket.head(request.websocket_key), websocket.text, websocket.close()
     if request.chunked_ok:

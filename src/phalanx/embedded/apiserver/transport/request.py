@@ -49,8 +49,8 @@ class Request:
 
 
 class Stream(Protocol):
-    """An answer that comes in pieces. Whoever gets one calls `aclose`, even if it was never read: an async generator
-    would not do, because closing one that has not begun runs nothing of it."""
+    """An answer in pieces. The receiver must call `aclose`, even if it read nothing. This is no async generator,
+    because closing a generator that has not started runs none of its code."""
 
     def __aiter__(self) -> AsyncIterator[bytes]: ...
 

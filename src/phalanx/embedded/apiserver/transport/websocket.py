@@ -15,11 +15,11 @@ from collections.abc import Iterator
 
 _GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # section 1.3
 _CONTINUED, _TEXT, _BINARY, _CLOSE, _PING, _PONG = 0x0, 0x1, 0x2, 0x8, 0x9, 0xA
-_NO_MASK = bytes(4)  # of a client that is ours and crosses no proxy, against which masks are
+_NO_MASK = bytes(4)  # the mask of Phalanx's own client, which needs none because it crosses no proxy
 _FINAL, _MASKED = 0x80, 0x80
 _SHORT, _TWO_BYTES, _EIGHT_BYTES = 125, 126, 127
-_CONTROL_MOST_BYTES = 125  # of a ping or close, section 5.5
-_INPUT_MOST_BYTES = 64 * 1024  # a watch is told nothing; who says much is no watcher
+_CONTROL_MOST_BYTES = 125  # the limit of a ping or close, section 5.5
+_INPUT_MOST_BYTES = 64 * 1024  # a watch needs no input: a client that sends more is disconnected
 NORMAL_CLOSURE = 1000
 
 

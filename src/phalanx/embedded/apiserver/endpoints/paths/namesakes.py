@@ -1,4 +1,4 @@
-"""Kinds of several groups that share a name, and a word to whoever meant the other one.
+"""Kinds of several groups with the same name, and a warning for users who meant the other kind.
 
 `kubectl get queue` asks for the queues of the first group that has some by that name, and kubectl remembers the groups
 for hours. If there is no such object and one in another group, the answer says so in a warning with the full name.

@@ -15,7 +15,7 @@ _NO_AUTOSCALING = (
     "scale; on a cluster that has them, autoscale works"
 )
 _HEALTH = ("/healthz", "/livez", "/readyz")
-# The API that is spoken; "+phalanx" says that it is not kubernetes/kubernetes who speaks it.
+# The API version; "+phalanx" shows that the server is not kubernetes/kubernetes.
 VERSION = {
     "major": "1",
     "minor": "36",

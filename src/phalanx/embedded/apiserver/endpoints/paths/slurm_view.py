@@ -1,18 +1,19 @@
-"""All users' Slurm jobs, and the pods on nodes, as far as Slurm shows them to everybody (PrivateData unset).
+"""Serve the Slurm jobs of all users, and the pods on nodes, with the fields that Slurm shows every user (PrivateData
+unset).
 
     GET /slurm/v1/jobs?labelSelector=…&fieldSelector=…&live=true&users=ada,bob
     GET /slurm/v1/pods?labelSelector=…&fieldSelector=…
-    GET /slurm/v1/ledger               answered by the scheduler, which is told who asks
+    GET /slurm/v1/ledger               answered by the scheduler, which gets the user's name
 
 `live` leaves out jobs that have ended, and `users` jobs of other users.
 
 Roles grant these paths (`nonResourceURLs`). A Job is shown whole if its reader may list the Jobs of its namespace.
 Otherwise only the fields below are shown: names, users, amounts, states and nodes. Scripts, arguments, directories,
-file names and environments are not shown. Of pods everybody sees where they are, what CPUs they request and how they
-ended, and nothing else.
+file names and environments are not shown. Every user sees the node, the CPU requests and the end of each pod, and
+nothing else.
 
-The user of a job stands in an annotation that the user wrote. In a namespace that belongs to a user, the name and the
-numbers of that user replace what the annotation says: nobody appears as another user.
+The user of a job is in an annotation that the user wrote. In a namespace that belongs to a user, that user's name and
+ids replace the annotation's, so that no user can appear as another.
 """
 
 from __future__ import annotations
@@ -91,7 +92,8 @@ class SlurmView:
         return Response(body=b'{"items":[' + b",".join(found) + b"]}")
 
     def asking(self, request: Request) -> Request:
-        """Return the request with who asks, and whether the asker sees all jobs whole: for whoever keeps the ledger."""
+        """Return the request with the user's name, and with the right to see all jobs whole, for the scheduler, which
+        serves the ledger."""
         sees_all = self._may(request.user, Asked("list", *JOBS), "")
         query = {**request.query, "asker": [request.user.name], "all": ["true" if sees_all else "false"]}
         return replace(request, query=query)
@@ -128,7 +130,7 @@ class SlurmView:
                 yield namespace, stored
 
     def _owner(self, namespace: str) -> Mapping[str, Any]:
-        """Return the fields that say whose the jobs of the namespace are; empty: it is nobody's own."""
+        """Return the fields that name the user of the namespace's jobs; empty if the namespace belongs to no user."""
         found = self._store.get(("", "namespaces"), "", namespace)
         notes = (found.obj["metadata"].get("annotations") or {}) if found is not None else {}
         if _USER not in notes:

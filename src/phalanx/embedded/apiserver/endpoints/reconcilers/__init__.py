@@ -1,6 +1,6 @@
-"""Controllers that are the server's own: they hear of every committed object of one kind, and bring things in line.
+"""Controllers inside the server. Each gets every committed object of one kind, and reconciles it.
 
-definitions     definitions, which change what is served
-type_checking   what admission policies get wrong, in their status
-quota_usage     what of quotas is used, in their status
+definitions     CustomResourceDefinitions, which change the served kinds
+type_checking   type errors of admission policies, in their status
+quota_usage     the usage of quotas, in their status
 """

@@ -1,7 +1,7 @@
-"""`status` of ResourceQuotas: what is used of what they allow, for people and for schedulers; nothing is refused by it.
+"""Write the `status` of ResourceQuotas: their usage, for users and schedulers; admission does not read it.
 
-A namespace in which something was written is counted once, a moment later, however much was written meanwhile. What is
-already so is not written again.
+A namespace with writes is counted once, a moment later, for all these writes together. An unchanged status is not
+written.
 
 Source: k8s.io/kubernetes/pkg/controller/resourcequota.
 """
@@ -88,7 +88,7 @@ class QuotaUsage:
         try:
             await self._writer.update(target, quota | {"status": status}, _BY)
         except ApiError as error:
-            if error.code not in (404, 409):  # it has gone or was changed, which is looked at in its turn
+            if error.code not in (404, 409):  # deleted or changed: that event triggers another count
                 raise
 
     def _objects(self, key: tuple[str, str], namespace: str) -> Iterator[tuple[Resource, Object]]:

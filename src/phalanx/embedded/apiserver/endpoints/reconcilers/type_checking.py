@@ -1,12 +1,12 @@
-"""`status.typeChecking` of ValidatingAdmissionPolicies: what their expressions get wrong about their kinds.
+"""Write `status.typeChecking` of ValidatingAdmissionPolicies: type errors of their expressions.
 
-A policy is checked when it is written without knowing what `object` is. Afterwards, once for each generation of its
-spec, its validations are checked with the type of each kind that its rules name, and of its parameters; what does not
-fit is written into its status, for whoever wrote it to read, and changes nothing else.
+When a policy is written, its expressions are checked without the type of `object`. Afterwards, once for each generation
+of its spec, its validations are checked with the type of each kind in its rules, and of its parameters. Errors are
+written into the status for its author, and have no other effect.
 
 Source: k8s.io/kubernetes/pkg/controller/validatingadmissionpolicystatus and
-k8s.io/apiserver/pkg/admission/plugin/policy/validating/typechecking.go, which say what is checked: no rules with a `*`
-for groups or versions, no subresources, and not more than ten kinds of a rule.
+k8s.io/apiserver/pkg/admission/plugin/policy/validating/typechecking.go, which define the limits: no rules with a `*`
+for groups or versions, no subresources, and at most ten kinds of a rule.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""What another process on this machine answers, as an aggregated API server does on a cluster.
+"""Forward requests to another process on this machine, like to an aggregated API server in a cluster.
 
-That are Kueue's visibility API, of which the scheduler alone knows the order, Phalanx' own (`NUMBERS`), and the paths
-below `/ws/v1/`, which are of no API group, for dashboards made for YuniKorn. For these paths roles say by
-`nonResourceURLs` who may read them, and who may post a file to be checked.
+The paths are Kueue's visibility API (only the scheduler has the order of jobs), Phalanx's own (`NUMBERS`), and
+`/ws/v1/`, which belongs to no API group, for YuniKorn's dashboards. Roles grant these paths by `nonResourceURLs`:
+reading them, and posting a file to be checked.
 
-Who asks, and whether he may, is decided here as for any other path; the question then goes to a Unix socket in the data
-directory. While nobody listens there the answer is 503, as of an APIService that is not available.
+The API server authenticates and authorizes the user as for any other path, and forwards the request to a Unix socket in
+the data directory. While no process listens there, the answer is 503, as for an unavailable APIService.
 
-One path is answered for ever, a line for each event. As many such streams may be open as YuniKorn allows, of one user
-and in all. Nothing is kept here for who does not read, and `transport.http` closes his connection after a while.
+One path is an endless stream with a line for each event. YuniKorn's limits on such streams apply, for each user and in
+total. Nothing is buffered for a slow client, and `transport.http` closes its connection after a while.
 
 Sources: k8s.io/kube-aggregator/pkg/apiserver/handler_proxy.go; pkg/webservice/streaming_limit.go of
 apache/yunikorn-core (1.9).
@@ -90,7 +90,7 @@ class Aggregated:
         self._streams: Counter[str] = Counter()  # open ones, by user
 
     async def get(self, request: Request) -> Response:
-        """Return the answer of whoever serves the path. Raises `ApiError` 405, 413, 503."""
+        """Return the answer of the process that serves the path. Raises `ApiError` 405, 413, 503."""
         if request.method != ("POST" if request.path == _CHECKED else "GET"):
             raise ApiError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
         body = request.body if request.method == "POST" else b""
@@ -156,13 +156,13 @@ class Aggregated:
 
 
 class _Pieces:
-    """The pieces of an answer, as they come. `closed`: called when nobody reads them any more."""
+    """The parts of an answer, as they arrive. `closed`: called when the client has disconnected."""
 
     def __init__(self, reader: StreamReader, writer: StreamWriter, closed: Callable[[], None]) -> None:
         self._reader, self._writer, self._closed = reader, writer, closed
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        with suppress(OSError):  # who answers has ended
+        with suppress(OSError):  # the answering process has ended
             while piece := await self._reader.read(2**16):
                 yield piece
 
@@ -172,8 +172,8 @@ class _Pieces:
 
 
 async def _opened(folder: Path, asked: _Asked) -> tuple[int, StreamReader, StreamWriter]:
-    """Ask whoever listens in the folder; return the code of his answer, and where the rest of it comes. Raises OSError,
-    ValueError."""
+    """Send the request to the socket in the folder. Return the status code of the answer, and the connection for the
+    rest of it. Raises OSError, ValueError."""
     directory = os.open(folder, os.O_PATH | os.O_DIRECTORY)  # a socket's own path may be short only
     try:
         reader, writer = await asyncio.open_unix_connection(f"/proc/self/fd/{directory}/{SOCKET}")

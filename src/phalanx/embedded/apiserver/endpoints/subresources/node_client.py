@@ -1,7 +1,7 @@
-"""Questions to the agent of a node: where it listens, who it is, what it answers.
+"""Requests to the agent of a node: find its address, verify its identity, and return its answer.
 
-Its address is in the node's status (InternalIP, kubeletEndpoint), as in a real cluster. The server shows it a token
-from a file that both can read, and where it speaks TLS it must have a certificate of our authority.
+The address is in the node's status (InternalIP, kubeletEndpoint), as in a real cluster. The server sends a token from a
+file that both can read. An agent with TLS must have a certificate of this server's authority.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class NodeClient:
             try:
                 response = await self._open(f"{scheme}://{address}:{port}{path}", scheme)
             except aiohttp.ClientConnectorCertificateError as error:
-                failure = error  # not the node's: nothing is sent to whoever answers there
+                failure = error  # not the node's certificate: send nothing to this program
                 break
             except (aiohttp.ClientError, OSError, TimeoutError) as error:
                 failure = error
@@ -72,7 +72,7 @@ class NodeClient:
 
 
 def refused(code: int, text: str) -> ApiError:
-    """Return what the client is told of a node's refusal."""
+    """Return the error for the client after a node's refusal."""
     reasons = {400: "BadRequest", 404: "NotFound", 401: "Unauthorized", 403: "Forbidden"}
     return ApiError(code, reasons.get(code, "InternalError"), text.strip() or f"the node answered {code}")
 

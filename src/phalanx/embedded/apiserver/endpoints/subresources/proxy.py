@@ -1,12 +1,12 @@
-"""`/proxy/` of pods, services and nodes: a request goes on to a port of what is named, and its answer comes back.
+"""`/proxy/` of pods, services and nodes: forward a request to a port of the named object, and return the answer.
 
     /api/v1/namespaces/NAMESPACE/pods/[https:]NAME[:PORT]/proxy/PATH
     /api/v1/namespaces/NAMESPACE/services/[https:]NAME[:PORT]/proxy/PATH
     /api/v1/nodes/NAME/proxy/PATH                                          (GET alone: /stats/summary, /healthz)
 
-It is how a browser behind `kubectl proxy` reaches a notebook or a dashboard. Who asks is known to this server alone:
-his token is not passed on. Only addresses of pods are reached, whatever somebody wrote into an EndpointSlice. A
-WebSocket is joined with the pod's, as exec is with the node's.
+A browser behind `kubectl proxy` can reach a notebook or a dashboard in this way. The user's token is not forwarded.
+Only addresses of pods are allowed, whatever users write into an EndpointSlice. A WebSocket is connected with the pod's,
+as exec is with the node's.
 
 Source: k8s.io/apimachinery/pkg/util/proxy, pkg/registry/core/{pod,service}/storage.
 """
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 Address = tuple[str, str, int]  # scheme, host, port
 _CONNECT_TIMEOUT_S = 10.0
-# Of one connection and not of what is asked (RFC 9110, 7.6.1), or made anew here.
+# Headers of a single connection (RFC 9110, 7.6.1), or headers that this server creates again.
 _HOPS = {b"connection", b"keep-alive", b"te", b"trailer", b"transfer-encoding", b"upgrade", b"content-length"}
 _HOPS |= {b"proxy-connection", b"proxy-authenticate", b"proxy-authorization", b"expect", b"host", b"authorization"}
 _SOCKET = (b"sec-websocket-key", b"sec-websocket-protocol", b"sec-websocket-version", b"sec-websocket-extensions")
@@ -130,7 +130,7 @@ class Proxy:
                 url,
                 headers=headers,
                 data=raw.body or None,
-                ssl=False,  # as the real one: certificates of pods are nobody's that we know
+                ssl=False,  # as in the real server: certificates of pods have no known authority
                 allow_redirects=False,
                 skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
             )
@@ -171,7 +171,7 @@ def _unavailable(message: str) -> ApiError:
 
 
 def _passed_on(raw: RawRequest, prefix: str) -> Iterator[tuple[bytes, bytes]]:
-    """The client's headers without those that are about it and us."""
+    """Yield the client's headers without those about its connection to this server."""
     for key, value in (*raw.headers.items(), *raw.others):
         if key not in _HOPS and key not in _SOCKET and not key.startswith(b"impersonate-"):
             yield key, value

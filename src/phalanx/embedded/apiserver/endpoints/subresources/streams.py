@@ -1,8 +1,8 @@
 """`kubectl exec`, `attach`, `cp` and `port-forward`: the API server joins the client's WebSocket with the node's.
 
-Who may do that is checked, the pod and the container are found; then the handshake goes on to the node that runs the
-pod, and from its answer on bytes pass both ways unread. Who asks in SPDY (kubectl before 1.31, Go programs by
-`remotecommand.NewSPDYExecutor`) has it put into a WebSocket to the node, which speaks it there.
+The server checks the user's rights, and finds the pod and the container. It forwards the handshake to the pod's node,
+and afterwards forwards bytes in both directions without reading them. SPDY (kubectl before 1.31, Go programs with
+`remotecommand.NewSPDYExecutor`) is tunnelled in a WebSocket to the node, which handles it.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Streams:
                 async with asyncio.timeout(_CONNECT_TIMEOUT_S):
                     return await asyncio.open_connection(host, port, ssl=context, limit=Tunnel.HEAD_BYTES)
             except ssl.SSLCertVerificationError as error:
-                failure = error  # not the node's: nothing is sent to whoever answers there
+                failure = error  # not the node's certificate: send nothing to this program
                 break
             except (OSError, TimeoutError) as error:
                 failure = error

@@ -38,7 +38,7 @@ async def answered(
 
 
 class Tunnel:
-    """The other side of a connection. What is iterated over goes to the client; the first of it is the answer to its
+    """The other side of a connection. Iterating yields the data for the client, beginning with the answer to its
     handshake."""
 
     HEAD_BYTES = 64 * 1024  # at most
@@ -62,7 +62,7 @@ class Tunnel:
             yield piece
 
     async def _read(self) -> bytes:
-        """Return what the other side says next; empty: it has gone."""
+        """Return the next data of the other side; b"" if it has disconnected."""
         try:
             return await self._reader.read(_PIECE_BYTES)
         except OSError:

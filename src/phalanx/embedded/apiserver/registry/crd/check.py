@@ -63,7 +63,7 @@ def definition_causes(obj: Json) -> list[Cause]:
 
 
 def change_causes(obj: Json, old: Json) -> list[Cause]:
-    """Return what of a change is not allowed: an established definition keeps its group, scope and names."""
+    """Return the forbidden changes: an established definition keeps its group, scope and names."""
     found, spec, before = [], obj.get("spec") or {}, old.get("spec") or {}
     names, former = spec.get("names") or {}, before.get("names") or {}
     pairs = [("spec.group", spec.get("group"), before.get("group"))]
@@ -311,7 +311,7 @@ def _pattern_causes(pattern: str, path: str) -> Iterator[Cause]:
 
 
 def _list_type_causes(schema: Json, path: str) -> Iterator[Cause]:
-    """Yield what an apply needs to know of a list: how its items are told apart."""
+    """Yield errors in the list type, which server-side apply needs to identify items."""
     kind, keys = schema.get("x-kubernetes-list-type"), schema.get("x-kubernetes-list-map-keys") or ()
     if kind is not None and kind not in ("atomic", "map", "set"):
         yield not_supported(f"{path}.x-kubernetes-list-type", kind, ("atomic", "map", "set"))

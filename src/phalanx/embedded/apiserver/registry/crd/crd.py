@@ -29,7 +29,7 @@ from phalanx.embedded.apiserver.registry.discovery import version_order
 KEY = ("apiextensions.k8s.io", "customresourcedefinitions")
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 _OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
-# What keeps rules from being evaluated (`hasBlockingErr` of k8s.io/apiextensions-apiserver), and what is said then.
+# Errors after which rules are not evaluated (`hasBlockingErr` of k8s.io/apiextensions-apiserver), and the message then.
 _BLOCKING = frozenset(f"FieldValue{what}" for what in ("NotSupported", "Required", "TooLong", "TooMany", "TypeInvalid"))
 _UNCHECKED = invalid_value(
     NO_FIELD,
@@ -83,7 +83,7 @@ class DefinitionStrategy(Strategy):
         return change_causes(obj, old)
 
     def warnings(self, obj: Object, old: Object | None) -> list[str]:
-        """Return what is accepted and yet not done here."""
+        """Return warnings about accepted fields without an effect here."""
         if old is not None and old.get("spec") == obj.get("spec"):
             return []
         found = [

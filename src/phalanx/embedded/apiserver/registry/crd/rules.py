@@ -1,12 +1,12 @@
 """`x-kubernetes-validations`: CEL rules in the schema of a custom resource.
 
-A rule is evaluated wherever a value stands at its place, with `self` the value and `oldSelf` what stood there before;
-a rule that speaks of `oldSelf` is a transition rule and is left out where there was nothing. Rules run only on
-objects that fit their schema otherwise.
+A rule is evaluated for every value of its schema node, with `self` as the value and `oldSelf` as the value before the
+update. A rule with `oldSelf` is a transition rule, and is skipped without an old value. Rules run only on objects that
+are otherwise valid.
 
-The library does not know all that Kubernetes adds to CEL (optional types, sums of quantities, addresses …). A rule that
-needs such a thing is kept and not enforced, and whoever writes the definition is told so: refusing the definition would
-keep every object of its kind out. Source: k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel.
+The library lacks some of Kubernetes' extensions of CEL (optional types, sums of quantities, addresses …). A rule that
+needs one is stored and not enforced, with a warning to the author of the definition: a refusal of the definition would
+exclude all objects of its kind. Source: k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ _WORDING = {
 def broken(
     value: Any, schema: Schema, old: Any = ABSENT, path: str = "", budget: Budget | None = None
 ) -> Iterator[Cause]:
-    """Yield one cause per rule that does not hold. What has not changed is not checked again, but for transition rules.
-    `budget`: what all rules of an object may cost together."""
+    """Yield one cause for each violated rule. Unchanged values are not checked again, except by transition rules.
+    `budget`: the total cost of all rules of an object."""
     budget = budget or Budget()
     if schema.get(RULES):
         yield from _broken_here(schema, value, old, path, budget)
@@ -127,7 +127,7 @@ def _sees_all(text: str) -> bool:
 def _broken(
     rule: Mapping[str, Any], variables: Mapping[str, Any], scope: Scope | None, path: str, budget: Budget
 ) -> Cause | None:
-    """`scope`: of several rules; None: of its own."""
+    """Return the cause if the rule is violated. `scope`: shared by several rules; None: a new one."""
     text, place = rule["rule"], path + (rule.get("fieldPath") or "")
     try:
         budget.tick()  # a rule of an item of a long list is evaluated as often as the list is long
@@ -166,7 +166,7 @@ def is_transition(text: str) -> bool:
 
 @cached(4096, RULE)
 def unsupported(text: str) -> str:
-    """Return what the rule uses and this server cannot evaluate; "" if it can."""
+    """Return the part of the rule that this server cannot evaluate; "" if there is none."""
     code = _STRINGS.sub("''", text)
     if match := _OPTIONAL.search(code):
         return match[0].replace(" ", "")
@@ -203,7 +203,7 @@ def mistakes(text: str, schema: Schema, *, root: bool = False) -> str:
     return "" if verdict.type in ("bool", DYN) else "cel expression must evaluate to a bool"
 
 
-# What rules may always read of a resource, whatever its schema says.
+# Fields of a resource that rules may always read, whatever its schema.
 _OF_RESOURCES: dict[str, Type] = {"apiVersion": "string", "kind": "string", "metadata": DYN}
 _FORMATS = {"date-time": "timestamp", "date": "timestamp", "duration": "duration", "byte": "bytes"}
 

@@ -1,11 +1,11 @@
-"""Custom resources by their structural schema: which fields they keep, which defaults they get, what is wrong.
+"""Apply structural schemas to custom resources: pruning, defaults and validation.
 
-A structural schema says the type of every place, so a custom resource can be treated as a built-in one: fields that
-it does not name are dropped (`pruned`), absent ones are filled (`defaulted`), values are checked (`causes`), in the
-words that go-openapi's validator uses and the API server passes on. CEL rules are `rules.py`'s.
+A structural schema defines the type of every field, so a custom resource can be treated like a built-in one: unknown
+fields are dropped (`pruned`), missing ones get defaults (`defaulted`), and values are validated (`causes`) with the
+messages of go-openapi's validator. CEL rules are in `rules.py`.
 
-On an update, what was wrong before and has not changed is no reason to refuse the rest (ratcheting, KEP-4008).
-Sources: k8s.io/apiextensions-apiserver/pkg/apiserver/schema (pruning, defaulting, listtype) and /validation.
+An update is not refused for an invalid value that it does not change (ratcheting, KEP-4008). Sources:
+k8s.io/apiextensions-apiserver/pkg/apiserver/schema (pruning, defaulting, listtype) and /validation.
 """
 
 from __future__ import annotations

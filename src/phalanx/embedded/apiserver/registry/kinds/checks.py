@@ -1,6 +1,6 @@
 """Checks that many kinds share: numbers, choices, immutability, label selectors, resource lists.
 
-Each adds what it finds to `found`, so that a right object costs no list. Source:
+Each check appends its causes to `found`, so that a valid object needs no further list. Source:
 k8s.io/kubernetes/pkg/apis/core/validation and k8s.io/apimachinery/pkg/apis/meta/v1/validation.
 """
 
@@ -219,6 +219,6 @@ def count_or_percent(found: Found, value: int | str, path: str) -> None:
 
 
 def at_most_all(found: Found, value: int | str | None, path: str) -> None:
-    """Of a percentage: at most 100."""
+    """Check that a percentage is at most 100."""
     if isinstance(value, str) and _PERCENT.fullmatch(value) and (len(value.lstrip("0")) > 4 or int(value[:-1]) > 100):
         found.append(invalid_value(path, value, "must not be greater than 100%"))

@@ -74,7 +74,7 @@ def values(name: str) -> Callable[[Mapping[str, Any]], Object]:
     return convert
 
 
-# Where a field is (the structs around it), its name there, how its value is converted; None: as it is.
+# The path of a field (the structs around it), its name, and the conversion of its value; None: unchanged.
 _Way = tuple[tuple[str, ...], str, Values | None]
 
 

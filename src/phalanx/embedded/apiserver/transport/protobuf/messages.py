@@ -45,7 +45,7 @@ _LEAVES: dict[str, tuple[tuple[str, int, int | str, bool], ...]] = {
     "SchemaOrBool": (("allows", 1, _TYPE.TYPE_BOOL, False), ("schema", 2, SCHEMA, False)),
     "SchemaOrSchemas": (("schema", 1, SCHEMA, False), ("schemas", 2, SCHEMA, True)),
     "SchemaOrTexts": (("schema", 1, SCHEMA, False), ("texts", 2, _TYPE.TYPE_STRING, True)),
-    # What frames the objects: they are bytes here, as each is a message of its own.
+    # The messages around objects. An object is of type bytes here, because it is a message of its own.
     "TypeMeta": (("apiVersion", 1, _TYPE.TYPE_STRING, False), ("kind", 2, _TYPE.TYPE_STRING, False)),
     "Unknown": (
         ("typeMeta", 1, "TypeMeta", False),

@@ -1,12 +1,12 @@
-"""Which number each field has in Kubernetes' protobuf messages: `field_numbers.txt`, facts and nothing else.
+"""The field numbers of Kubernetes' protobuf messages, from `field_numbers.txt`.
 
 Their source is the struct tags of the types.go files of k8s.io/api, k8s.io/apimachinery (pkg/apis/meta/v1) and
 k8s.io/apiextensions-apiserver at Kubernetes 1.36.2, compared with the generated.proto files there. A field has its name
 in JSON. `[io.k8s.api.core.v1]` opens the messages of a package; types, lists and maps are not repeated, as the
-published definitions have them. Kinds of lists are not there either: each is metadata=1 items=2.
+published definitions have them. Kinds of lists are left out too: each is metadata=1 items=2.
 
 `~Name=2` is a struct that Go embeds: protobuf nests it, JSON has its fields beside the others. `!` marks a number, text
-or boolean whose zero says something (a pointer in Go, or without `omitempty`): Go writes the zeros of all other fields
+or boolean whose zero is significant (a pointer in Go, or without `omitempty`): Go writes the zeros of all other fields
 to protobuf too, and leaves them out of JSON.
 """
 

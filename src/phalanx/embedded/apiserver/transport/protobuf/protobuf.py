@@ -45,7 +45,7 @@ def definition(api_version: str, kind: str) -> str:
 
 
 def decode(body: bytes) -> dict[str, Any]:
-    """The object in a body. Raises `ApiError`: 400 for what is no such body, 415 for a kind that has no message."""
+    """Return the object in a body. Raises `ApiError`: 400 for a malformed body, 415 for a kind without a message."""
     if not body.startswith(MAGIC):
         raise bad_request("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")
     try:

@@ -66,7 +66,7 @@ def _port(port: Object) -> str:
     return f"{number}/{port.get('protocol', 'TCP')}"
 
 
-# What events.k8s.io/v1 calls otherwise; the cells are those of the core kind.
+# Fields with another name in events.k8s.io/v1; the cells are the core kind's.
 _NEW_EVENT_NAMES = {
     "involvedObject": "regarding",
     "message": "note",
@@ -79,7 +79,7 @@ _NEW_EVENT_NAMES = {
 
 
 def new_event_cells(event: Object, now_s: float) -> list[Any]:
-    """Of an events.k8s.io/v1 Event."""
+    """Return the cells of an events.k8s.io/v1 Event."""
     return event_cells({**event, **{old: event[new] for old, new in _NEW_EVENT_NAMES.items() if new in event}}, now_s)
 
 

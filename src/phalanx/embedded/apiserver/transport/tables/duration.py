@@ -9,7 +9,7 @@ from datetime import datetime
 
 MINUTE, HOUR, DAY, YEAR = 60, 3600, 86400, 365 * 86400
 
-# (below this many seconds, unit in seconds, its letter, the unit shown beside it or 0, its letter)
+# (upper bound in seconds, unit in seconds, its letter, the second unit or 0, its letter)
 _STEPS = (
     (2 * MINUTE, 1, "s", 0, ""),
     (10 * MINUTE, MINUTE, "m", 1, "s"),

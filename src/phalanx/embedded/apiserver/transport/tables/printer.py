@@ -1,4 +1,4 @@
-"""What the rows of tables are made of: columns, and the texts that several kinds show in their cells."""
+"""Columns of tables, and texts of cells that several kinds share."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The rows of `kubectl get` for each built-in kind: its columns, and the cells that stand under them.
+"""The tables of `kubectl get` for each built-in kind: its columns and its cells.
 
 Columns are written as one line: `Name` alone is a string, `Value:integer` has a type, `Node+` shows in `-o wide` only.
-A kind that is not in `PRINTERS` shows its name and when it was created, as on the real server. Source of the columns
-and of the wording in cells: k8s.io/kubernetes/pkg/printers/internalversion/printers.go.
+A kind that is not in `PRINTERS` shows its name and its age, as on the real server. Source of the columns and of the
+wording in cells: k8s.io/kubernetes/pkg/printers/internalversion/printers.go.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ def job_spec(found: Found, spec: Spec) -> None:
 
 
 def plain_spec(found: Found, spec: Spec, path: str) -> None:
-    """Of a Job or of a CronJob's template."""
+    """Validate the spec of a Job, or of a CronJob's template."""
     not_negative(found, spec, COUNTS, path)
     not_negative(found, spec, ("backoffLimitPerIndex", "maxFailedIndexes"), path)
     if spec.get("maxFailedIndexes") is not None and spec.get("backoffLimitPerIndex") is None:
@@ -278,7 +278,7 @@ class TemplateChange(Enum):
 
 
 def spec_update(found: Found, spec: Spec, old: Spec, *, template: TemplateChange) -> None:
-    """Add what may not change from `old` to `spec`. `template`: what of the template may."""
+    """Add the forbidden changes from `old` to `spec`. `template`: the allowed changes of the template."""
     _completions(found, spec, old)
     _immutable(found, "selector", spec, old)
     if template is not TemplateChange.NOTHING:

@@ -142,7 +142,7 @@ def _toleration(found: Found, one: Mapping[str, Any], path: str) -> None:
 
 
 def taints(found: Found, given: Sequence[Mapping[str, Any]], path: str) -> None:
-    """Of a node: valid, and unique by key and effect."""
+    """Check that the taints of a node are valid, and unique by key and effect."""
     seen: set[tuple[str, str]] = set()
     for index, taint in enumerate(given):
         here = f"{path}[{index}]"

@@ -1,4 +1,4 @@
-"""What a pod gets that nobody wrote: SetDefaults_Pod, SetDefaults_PodSpec and their kin.
+"""Set the defaults of pods, as SetDefaults_Pod, SetDefaults_PodSpec and related functions do.
 
 `spec` serves pods and pod templates (of Jobs, CronJobs, PodTemplates); `pod` adds what only pods get: requests
 from limits, service links, host ports. All are idempotent. Source: k8s.io/kubernetes/pkg/apis/core/v1/defaults.go.

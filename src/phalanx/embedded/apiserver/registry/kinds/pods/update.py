@@ -79,7 +79,7 @@ def _deadline(found: Found, now_s: int | None, then_s: int | None) -> bool:
 
 
 def _tolerations(found: Found, now: Sequence[Object], then: Sequence[Object]) -> None:
-    """Every old one must still be there, but for its seconds."""
+    """Check that every old toleration still exists, apart from its seconds."""
     left = [_without(one, "tolerationSeconds") for one in now]
     if any(_without(one, "tolerationSeconds") not in left for one in then):
         text = "existing toleration can not be modified except its tolerationSeconds"

@@ -1,4 +1,4 @@
-"""What of a pod or template is allowed and probably a mistake: the texts of `Warning:` headers.
+"""Warnings (the header `Warning:`) about fields of a pod or template that are allowed and probably a mistake.
 
 Source of the rules and texts: k8s.io/kubernetes/pkg/api/pod/warnings.go and pkg/api/node/util.go.
 """
@@ -49,7 +49,7 @@ def of_name(obj: Spec, text: str) -> Iterator[str]:
 
 
 def of_pod(pod: Spec, path: str = "") -> Iterator[str]:
-    """Of a pod, or of the template at `path`."""
+    """Yield the warnings of a pod, or of the template at `path`."""
     spec, meta = pod["spec"], pod.get("metadata") or {}
     where = f"{path}." if path else ""
     annotations = meta.get("annotations") or {}

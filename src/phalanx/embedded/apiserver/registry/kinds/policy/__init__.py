@@ -1,4 +1,4 @@
-"""Who may do what, and how much of it.
+"""Rights, limits and policies.
 
 limits             LimitRange and ResourceQuota
 disruption         PodDisruptionBudget

@@ -1,7 +1,7 @@
 """Rules of admission policies and their bindings: defaults, and expressions refused when they are written.
 
-Source: k8s.io/kubernetes/pkg/apis/admissionregistration (v1 defaults, validation). An expression is compiled here and
-nowhere later for the first time, so that a policy with a slip of the pen never stands in anybody's way.
+Source: k8s.io/kubernetes/pkg/apis/admissionregistration (v1 defaults, validation). Every expression is compiled at the
+write of its policy, so that a policy with a syntax error is refused and never blocks other requests.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _default_match(match: Object) -> None:
 
 
 class PolicyStrategy(Counted):
-    """Of both kinds of policy; `part` is what it consists of."""
+    """The strategy of both kinds of policy. `part`: the name of the list of its rules."""
 
     allow_unconditional_update = False
 
@@ -96,7 +96,7 @@ def _result_of(path: str) -> str:
 
 
 class BindingStrategy(Counted):
-    """Of both kinds of binding; `acts`: it says what a violation does."""
+    """The strategy of both kinds of binding. `acts`: True if the binding has validationActions."""
 
     allow_unconditional_update = False
 

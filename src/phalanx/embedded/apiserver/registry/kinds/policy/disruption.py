@@ -124,7 +124,8 @@ def _disrupted(budget: Object, pod: str, now: str) -> Object:
 
 
 def evicted(pod: Object, now: str) -> Object | None:
-    """Return the pod with the condition that says so, which a Job's podFailurePolicy looks for; None: it has it."""
+    """Return the pod with the condition of an eviction, which a Job's podFailurePolicy may match; None if the pod has
+    it already."""
     status = pod.get("status") or {}
     seen = {"observedGeneration": pod["metadata"]["generation"]} if pod["metadata"].get("generation") else {}
     why = {"reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting"}
@@ -136,7 +137,7 @@ def evicted(pod: Object, now: str) -> Object | None:
 
 
 def _with(status: Mapping[str, Any], told: Object, now: str) -> list[Object]:
-    """Return the conditions with this one in its place; its time is that of its last change of status."""
+    """Return the conditions with this one added or replaced. Its time changes only with its status."""
     conditions: list[Object] = list(status.get("conditions") or ())
     place = next((at for at, one in enumerate(conditions) if one.get("type") == told["type"]), len(conditions))
     since = now

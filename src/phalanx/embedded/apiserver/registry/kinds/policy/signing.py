@@ -1,7 +1,6 @@
-"""Requests to sign a certificate: kept for signers that a user runs; nothing here signs.
-
-Who asks is written by the server and cannot be changed. Source: pkg/registry/certificates/certificates,
-pkg/apis/certificates (v1 defaults, validation).
+"""CertificateSigningRequests: stored for signers that a user runs; this server does not sign them. The server writes
+the requesting user, which clients cannot change. Source: pkg/registry/certificates/certificates, pkg/apis/certificates
+(v1 defaults, validation).
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _SHORTEST_S = 600
 
 
 def ask_as(obj: Object, user: User) -> None:
-    """Write into a new request who asks, whatever it says."""
+    """Write the requesting user into a new request, whatever it contains."""
     spec = obj.setdefault("spec", {})
     for field, value in (("username", user.name), ("uid", user.uid), ("groups", list(user.groups))):
         spec.pop(field, None)

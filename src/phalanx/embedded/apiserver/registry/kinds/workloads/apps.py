@@ -1,8 +1,7 @@
 """Deployments, replica sets, stateful sets, daemon sets.
 
-Nobody acts on the last here. It is served because clients list it with everything else and manifests contain it; a
-warning at its creation says that no pods will come of it. Source: pkg/apis/apps/v1/defaults.go,
-pkg/apis/apps/validation.
+Daemon sets have no controller here. The kind is served because clients list it and manifests contain it; a warning at
+its creation states that it gets no pods. Source: pkg/apis/apps/v1/defaults.go, pkg/apis/apps/validation.
 """
 
 from __future__ import annotations

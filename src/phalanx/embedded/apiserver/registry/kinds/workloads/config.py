@@ -127,7 +127,7 @@ def _typed(found: Found, secret: Object, data: Mapping[str, str]) -> None:
 
 
 def _not_json(value: bytes) -> str:
-    """Return what is wrong with a text that is no JSON; "" for one that is."""
+    """Return the error of a text that is not JSON; "" for valid JSON."""
     try:
         json.loads(value)
     except (ValueError, RecursionError):

@@ -1,5 +1,5 @@
-"""Network policies, ingresses and their classes: kept for clients that write them with everything else (spark-submit,
-charts), acted on by nobody here but what a user runs, an ingress controller for instance.
+"""Network policies, ingresses and their classes: stored for clients that write them (spark-submit, charts). No
+component of Phalanx acts on them; a user may run an ingress controller, for example.
 
 Source: pkg/apis/networking/v1/defaults.go, pkg/apis/networking/validation.
 """

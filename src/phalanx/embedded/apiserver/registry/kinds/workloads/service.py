@@ -64,7 +64,7 @@ class ServiceStrategy(SpecAndStatus):
         super().prepare_update(obj, old)
         spec, before = obj["spec"], old["spec"]
         if spec.get("clusterIP") != before.get("clusterIP") and spec.get("clusterIPs") == before.get("clusterIPs"):
-            spec["clusterIPs"] = [spec["clusterIP"]] if spec.get("clusterIP") else None  # said in the old field alone
+            spec["clusterIPs"] = [spec["clusterIP"]] if spec.get("clusterIP") else None  # set in the old field alone
             if not spec["clusterIPs"]:
                 del spec["clusterIPs"]
         if spec["type"] == "ExternalName":

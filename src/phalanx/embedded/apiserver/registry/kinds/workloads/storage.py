@@ -1,4 +1,4 @@
-"""Claims, volumes and their classes: defaults, access modes, sizes, what stays once they exist.
+"""Claims, volumes and their classes: defaults, access modes, sizes, immutable fields.
 
 Source: ValidatePersistentVolumeClaimSpec, ValidatePersistentVolume and their updates.
 """
