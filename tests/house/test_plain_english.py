@@ -22,7 +22,7 @@ CEILINGS: dict[str, int] = {
     "src/phalanx/dashboard": 2,
     "src/phalanx/demo": 2,
     "src/phalanx/dialects": 2,
-    "src/phalanx/embedded": 4,
+    "src/phalanx/embedded": 2,
     "src/phalanx/kube": 2,
     "src/phalanx/ledger": 2,
     "src/phalanx/metrics": 2,

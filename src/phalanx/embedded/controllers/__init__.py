@@ -1,16 +1,16 @@
 """The controllers of the embedded Kubernetes: Jobs, owners, namespaces, finished Jobs, lost nodes, budgets.
 
-They are clients of the API like any other, and behave like kube-controller-manager, because a scheduler's protocol
-leans on that behaviour. What must happen is decided by pure modules (`job.decide`, `job.track`, `lifetime.ownership`,
-…) over plain objects; the controllers beside them only read caches, send calls and wait.
+They are ordinary clients of the API, and behave like kube-controller-manager, because the scheduler depends on that
+behaviour. Pure modules over plain objects decide (`job.decide`, `job.track`, `lifetime.ownership`, …); the controllers
+only read caches, send calls and wait.
 
-    runtime      what every controller works with: caches, calls, queues, events
+    runtime      shared by all controllers: caches, calls, queues, events
     gang         pods that start together
     job          Jobs
-    workloads    CronJobs, ReplicaSets and Deployments, the addresses that Services stand for, the volumes of claims
-    operators    job kinds of others, as their operators run them
-    lifetime     what goes, and what waits for it: owners, namespaces, finished Jobs, orphaned pods
-    nodes        nodes that are silent or tainted
+    workloads    CronJobs, ReplicaSets and Deployments, endpoints of Services, volumes of claims
+    operators    job kinds of other projects, with the behaviour of their operators
+    lifetime     deletion of dependents, namespaces, finished Jobs and orphaned pods
+    nodes        nodes without heartbeats, and tainted nodes
     disruption   PodDisruptionBudgets
-    run          all of them in one process
+    run          run all of them in one process
 """

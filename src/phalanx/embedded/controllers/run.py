@@ -143,7 +143,8 @@ async def run_controllers(
 def _loops(
     calls: Calls, index: PodIndex, jobs: PodIndex, recorder: Recorder, retry: Retry, clock: Clock
 ) -> tuple[Reconciler, ...]:
-    """Return the loops of the controllers of one kind each. A kind that is not served yet holds up no other."""
+    """Return the loops of the controllers for one kind each. A kind that is not served yet does not delay the
+    others."""
     volcano = VolcanoJobController(calls, index, recorder, retry=retry, clock=clock)
     return (
         CronJobController(calls, recorder, retry=retry, clock=clock).loop,

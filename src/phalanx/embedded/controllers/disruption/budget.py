@@ -66,7 +66,7 @@ def status_of(budget: Object, pods: Sequence[Object], want: Expected, now_s: flo
 
 
 def failed_status(budget: Object, message: str, now: str) -> dict[str, Any]:
-    """Return the status of a budget of which nobody knows what it wants: nothing is allowed."""
+    """Return the status of a budget that cannot be evaluated: no disruption is allowed."""
     return {
         "currentHealthy": 0,
         "desiredHealthy": 0,

@@ -16,7 +16,7 @@ from phalanx.client.kind import JOBS, POD_GROUPS, WORKLOADS, Kind
 from phalanx.embedded.controllers.runtime.calls import Calls
 from phalanx.embedded.controllers.runtime.pod_state import controller_of, owner_reference, uid_of
 
-_MOST_OF_A_NAME = 200  # of 253 characters, the rest is for what tells it from others
+_MOST_OF_A_NAME = 200  # of 253 characters; the rest is for a suffix that makes the name unique
 _DEFAULT_SCHEDULER = "default-scheduler"
 
 
@@ -35,7 +35,8 @@ def is_gang(job: Object) -> bool:
 
 
 class Gangs:
-    """Makes the objects of gangs. What was made is remembered until `forget` is told that its Job is gone."""
+    """Create the objects of gangs. Created objects are remembered until `forget` is called after the deletion of their
+    Job."""
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls

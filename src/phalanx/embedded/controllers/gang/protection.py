@@ -47,7 +47,7 @@ class PodGroupProtection:
         finalizers = group["metadata"].get("finalizers") or [] if group is not None else []
         if group is None or not is_deleting(group) or FINALIZER not in finalizers:
             return
-        # That no pod names it is for the server to say: the watch of pods may be behind that of groups.
+        # Ask the server that no pod names the group, because the watch of pods may lag behind the watch of groups.
         if _named(key, self._pods.objects.values()) or _named(key, await self._calls.list(PODS, key.partition("/")[0])):
             return
         meta = {"resourceVersion": group["metadata"]["resourceVersion"]}  # finalizers of others may have changed

@@ -161,8 +161,8 @@ class JobController:
     # --- one look at one Job --------------------------------------------------------------------------------------
 
     async def look(self, key: str) -> None:
-        """Make the next step of a Job. Raises ApiError where the step has to be tried again. What else it raises is a
-        defect, and stands on the Job as a condition until a step has gone well."""
+        """Take the next step of a Job. Raises ApiError if the step must be retried. Any other exception is a defect,
+        which is shown as a condition of the Job until a step succeeds."""
         job = self._jobs.objects.get(key)
         if job is None or job["spec"].get("managedBy") not in _OURS or is_finished(job):
             return
@@ -240,7 +240,8 @@ class JobController:
         return errors
 
     async def _write_status(self, key: str, job: Object, status: dict[str, Any]) -> Object | None:
-        """None: somebody else was faster, or the Job is gone; then it is looked at again with what is true now."""
+        """Write the status, and return the Job; None after a conflict or if the Job was deleted. The Job is then
+        reconciled again."""
         try:
             return await self._calls.replace(JOBS, {**job, "status": status}, "status")
         except ApiRefusal as refusal:
@@ -301,8 +302,8 @@ def _asks_anew(old: Object, new: Object) -> bool:
 
 
 def _matters(change: Change, *, during_our_look: bool) -> bool:
-    """Return whether a change of a pod can change its Job. What we did ourselves in this look is in its result
-    already."""
+    """Return True if a change of a pod can affect its Job. The controller's own writes in this step are already part of
+    its result."""
     if change.new is None:
         return True
     if change.old is None:

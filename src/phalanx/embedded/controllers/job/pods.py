@@ -37,7 +37,7 @@ class JobPods:
         self._calls, self._index, self._recorder = calls, index, recorder
 
     async def claim(self, job: Object) -> list[Object]:
-        """The pods of `job`: those it owns and still selects, and those without an owner that it selects."""
+        """Return the pods of `job`: owned pods that it still selects, and selected pods without an owner."""
         mine: list[Object] = []
         foreign: list[Object] = []
         for pod in self._index.owned_by(uid_of(job)):
@@ -155,7 +155,7 @@ def is_unknown(errors: Sequence[ApiError]) -> bool:
 
 
 def _namespace_ends(error: ApiError) -> bool:
-    """Every later creation will be refused too: nothing to tell anybody."""
+    """Return True if the namespace is terminating: further creations would be refused too, so no Event is needed."""
     causes = error.details.get("causes") or () if isinstance(error, ApiRefusal) else ()
     return any(cause.get("reason") == "NamespaceTerminating" for cause in causes)
 

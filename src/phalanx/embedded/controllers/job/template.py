@@ -26,7 +26,7 @@ _INDEX_VARIABLE = {
 
 
 class PodMaker:
-    """Makes the pods of one Job; what they have in common is made once. They share it: nobody may change a made pod."""
+    """Create the pods of one Job. Their common parts are created once and shared, so callers must not change a pod."""
 
     def __init__(self, job: Object, group: str = "") -> None:
         """`group`: the PodGroup that the pods name."""

@@ -47,7 +47,8 @@ class Note:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Track:
-    """`status` is to be written before a finalizer of `release` is removed. `truncated`: there are more to count."""
+    """`status`: must be written before a finalizer of `release` is removed. `truncated`: True if more pods must be
+    counted."""
 
     status: dict[str, Any]
     release: tuple[Object, ...]
@@ -84,7 +85,8 @@ def track(view: JobView, step: Step, done: Done, now_s: float, begun: str | None
 def settle(
     tracked: Track, still_tracked: Collection[str], spec: dict[str, Any], now_s: float
 ) -> tuple[Any, list[Note]]:
-    """The status once finalizers are gone (`still_tracked`: uids of pods that keep theirs), and what to tell."""
+    """Return the status after the removal of finalizers, and the Events to emit. `still_tracked`: the uids of pods that
+    keep their finalizer."""
     status = _copied(tracked.status)
     count_released(status, still_tracked)
     uncounted = status["uncountedTerminatedPods"]
@@ -161,8 +163,8 @@ def _ending(view: JobView, step: Step, done: Done, active: int) -> Ending | None
 
 
 def _suspend_or_resume(status: dict[str, Any], suspended: bool, now_s: float) -> tuple[Note, ...]:
-    """startTime goes when the Job comes to be suspended and is set anew at the resumption: the deadline counts time in
-    use. (Before 1.36 it stayed; who wants to change the template of a Job that ran takes it away.)"""
+    """Remove startTime when the Job is suspended, and set it again at the resumption, because the deadline counts
+    active time. (Before 1.36 it stayed; a client that changes the template of a Job that has run must remove it.)"""
     if suspended:
         if set_condition(status, "Suspended", "True", "JobSuspended", "Job suspended", now_s):
             status.pop("startTime", None)

@@ -1,9 +1,9 @@
-"""What goes, and what waits for it.
+"""Deletion of objects, and of the objects that depend on them.
 
-ownership           what becomes of an object whose owners go
+ownership           decide about an object whose owners are deleted
 garbage             the garbage collector
-namespace           what is in a namespace that goes
+namespace           the content of terminating namespaces
 ttl                 finished Jobs
-pod_gc              finished pods that are too many, pods of nodes that are gone
-accounts            what each namespace has from its beginning
+pod_gc              too many finished pods, and pods of deleted nodes
+accounts            the default objects of each namespace
 """

@@ -1,5 +1,5 @@
-"""What every namespace has from its beginning: the service account `default`, and the ConfigMap `kube-root-ca.crt` with
-the certificate of the API's authority, by which pods that were given a token know the server.
+"""Create the default objects of every namespace: the service account `default`, and the ConfigMap `kube-root-ca.crt`
+with the certificate of the API's authority, with which pods verify the server.
 
 Source: k8s.io/kubernetes/pkg/controller/serviceaccount and pkg/controller/certificates/rootcacertpublisher.
 """
@@ -37,8 +37,8 @@ class AccountController:
             await self._make(CONFIG_MAPS, ROOT_CA, name, {"data": {"ca.crt": self._root_ca}})
 
     async def _make(self, kind: Kind, name: str, namespace: str, content: Object | None = None) -> None:
-        """Create the object if it is not there; one that is there stays: an older certificate of the same authority is
-        as good."""
+        """Create the object if it does not exist. An existing one stays, because an older certificate of the same
+        authority is equally valid."""
         body = {"apiVersion": kind.api_version, "kind": kind.name, "metadata": {"name": name}, **(content or {})}
         try:
             await self._calls.create(kind, body, namespace)

@@ -95,7 +95,8 @@ class GarbageCollector:
             change.cancel()
 
     async def _all_listed(self) -> None:
-        """Wait for one after the other: a gather that is cancelled has an exception that nobody would retrieve."""
+        """Wait for the caches one after the other, because a cancelled gather leaves an exception that is never
+        retrieved."""
         for cache in list(self._caches.values()):
             await cache.synced.wait()
 

@@ -79,7 +79,7 @@ class NamespaceController:
         return Remains(kinds=left, finalizers=finalizers, failures=tuple(failures))
 
     async def _empty_of(self, kind: Kind, name: str, catalog: Catalog) -> list[Object] | ApiError:
-        """Delete all of a kind; what is still there."""
+        """Delete all objects of a kind, and return the objects that still exist."""
         try:
             items = await self._calls.list(kind, name)
             if not items:
@@ -104,7 +104,7 @@ class NamespaceController:
         now = rfc3339(self._clock())
         before = namespace.get("status", {}).get("conditions") or []
         if remains.nothing and not before:
-            return  # it goes in this moment; nobody would read it
+            return  # the namespace is about to be deleted: no client would read it
         conditions = merged(before, conditions_of(remains), now)
         if conditions != before:
             status = {**namespace.get("status", {}), "conditions": conditions}

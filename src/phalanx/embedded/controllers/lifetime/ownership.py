@@ -1,8 +1,8 @@
-"""Who owns whom, and what that means for an object. Pure.
+"""Decide from its owner references what happens to an object. Pure functions.
 
-An object with owner references lives as long as one of its owners does
-(k8s.io/kubernetes/pkg/controller/garbagecollector). An owner is *solid* (it exists), *absent* (no object has that
-uid, or the one with its name has another uid: it may never have existed), or *waiting*: it is being deleted in the
+An object with owner references exists as long as one of its owners does
+(k8s.io/kubernetes/pkg/controller/garbagecollector). An owner is *solid* (it exists), *absent* (no object has that uid,
+or the one with its name has another uid: it may never have existed), or *waiting*: it is being deleted in the
 foreground and waits for its dependents to go first.
 """
 
@@ -52,7 +52,7 @@ class Node:
 
 
 class State(Enum):
-    """Of an owner."""
+    """The state of an owner."""
 
     SOLID = "solid"
     ABSENT = "absent"
@@ -61,7 +61,7 @@ class State(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keep:
-    """Nothing to do."""
+    """The object stays; no step is needed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

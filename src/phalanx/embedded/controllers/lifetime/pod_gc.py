@@ -1,7 +1,8 @@
-"""Pods that nobody else removes: too many finished ones, those of lost nodes, deleted ones that never had a node.
+"""Delete pods that no other component deletes: too many finished pods, pods of lost nodes, and terminating pods without
+a node.
 
-A node that does not exist may be on its way (the watch is behind, a virtual machine is replaced under its name), so
-it is missed for a while, and asked for once more, before its pods are failed and deleted
+A missing node may appear soon (the watch lags, or a virtual machine is replaced under its name). So the controller
+waits for a while, and reads the node once more, before it fails and deletes the pods
 (k8s.io/kubernetes/pkg/controller/podgc).
 """
 

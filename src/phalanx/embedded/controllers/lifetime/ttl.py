@@ -1,4 +1,4 @@
-"""ttlSecondsAfterFinished: a finished Job is deleted, with its pods, so many seconds after it finished (KEP-592)."""
+"""ttlSecondsAfterFinished: delete a finished Job with its pods this many seconds after its end (KEP-592)."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ _OURS = {NOT_READY, UNREACHABLE, _UNSCHEDULABLE, *_PRESSURE.values()}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sighting:
-    """The last renewal of a Lease that we saw, and when we saw it."""
+    """The last observed renewal of a Lease, and the time of the observation."""
 
     renewed: str
     seen_s: float
@@ -83,7 +83,7 @@ class NodeHealth:
 
     def _node_changed(self, change: Change) -> None:
         if change.new is None:
-            # A node of that name that comes later is another: what it renews counts, not what this one left behind.
+            # A later node of that name is another node: only its own renewals count.
             self._sightings.pop((change.old or {})["metadata"]["name"], None)
         elif taints_of(change.new) != _taints(change.new):
             self.queue.add(change.new["metadata"]["name"])
@@ -156,9 +156,9 @@ def unknown_conditions(node: Object, now: str) -> list[dict[str, Any]]:
 
 
 def taints_of(node: Object) -> list[dict[str, Any]]:
-    """The taints that the node should have: others' as they are, ours as its conditions say.
+    """Return the taints of the node: other writers' unchanged, and this controller's by the node's conditions.
 
-    A node that never reported Ready keeps what admission gave it."""
+    A node that never reported Ready keeps the taints of admission."""
     present, ready = _taints(node), _status_of(node, "Ready")
     wanted: list[tuple[str, str]] = []
     if ready is None:

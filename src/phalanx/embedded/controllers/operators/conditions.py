@@ -12,7 +12,7 @@ Condition = dict[str, Any]
 def with_condition(
     conditions: list[Condition], kind: str, value: bool, reason: str, message: str, now: str
 ) -> list[Condition]:
-    """Return them with this one said. `now`: as a metav1.Time."""
+    """Return the conditions with this one added or replaced. `now`: as a metav1.Time."""
     status = "True" if value else "False"
     old = next((one for one in conditions if one["type"] == kind), None)
     if old is not None and (old["status"], old["reason"], old["message"]) == (status, reason, message):

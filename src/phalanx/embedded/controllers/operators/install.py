@@ -1,8 +1,8 @@
-"""The definitions of the job kinds that are run here, made where they are absent.
+"""Install the definitions of the operators' job kinds if they are missing.
 
-They are those of their projects (`definitions.json`, made from the CustomResourceDefinitions that each publishes, with
-pod templates left open, whose types are those of `training.template`), so that manifests made for the operators are
-taken or refused as theirs are. Where a definition is there already, the operator's own say, it is left alone.
+The definitions are their projects' (`definitions.json`, from the published CustomResourceDefinitions, with open pod
+templates, whose types are in `training.template`). So the server accepts and refuses the same manifests. An existing
+definition, for example of the operator's own installation, is not changed.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def definitions() -> list[Object]:
 
 
 def _spelt_out(body: Object) -> Object:
-    """A spec must be: what has none runs nothing, and most of their webhooks refuse it; that of JobSets puts in what it
-    may leave out, and so do we."""
+    """Require a spec, as most of the projects' webhooks do. JobSet's webhook adds optional fields instead, and so does
+    this definition."""
     for version in body["spec"]["versions"]:
         schema = version["schema"]["openAPIV3Schema"] = spelt_out(version["schema"]["openAPIV3Schema"])
         if body["spec"]["names"]["kind"] == "JobSet":
@@ -38,7 +38,8 @@ def _spelt_out(body: Object) -> Object:
 
 
 async def install_operators(connection: Connection) -> None:
-    """Return when every kind is served. What is not answered is asked again. Raises ApiError."""
+    """Install the definitions, and return when every kind is served. Unanswered requests are repeated. Raises
+    ApiError."""
     await asyncio.gather(*(_install(connection, body) for body in definitions()))
 
 

@@ -1,7 +1,7 @@
-"""Profiles that change pods as they are created, which another project's webhook reads: kept as admission policies.
+"""Translate profiles that change new pods, which another project's webhook reads, into admission policies.
 
-No webhook has to run: each profile is a mutating policy, which the server carries out. The policies of a profile go
-with it, by the garbage collector. What a profile becomes is told from outside (`Profiles`).
+No webhook is needed: each profile becomes a mutating policy, which the server applies. The garbage collector deletes
+the policies of a deleted profile. The caller supplies the translation (`Profiles`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ COMPONENT: Final = "pod-profiles"
 
 
 class Profiles(Protocol):
-    """`kind`: of the profiles. `classes`: PriorityClasses, which they name. `made`: the kinds of what they become."""
+    """`kind`: the kind of the profiles. `classes`: the PriorityClasses that they name. `made`: the kinds of the objects
+    that they become."""
 
     @property
     def kind(self) -> Kind: ...

@@ -26,7 +26,7 @@ class Clock(Protocol):
 
 
 class SharedInformers:
-    """The caches of all who ask, one watch a kind. Use as `async with SharedInformers(connection) as informers`, then
+    """Shared caches with one watch for each kind. Use `async with SharedInformers(connection) as informers`, then
     `informers(PODS)`."""
 
     def __init__(self, connection: Connection) -> None:

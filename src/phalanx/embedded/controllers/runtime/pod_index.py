@@ -1,7 +1,7 @@
-"""Pods by their controller, so that looking at one Job costs that Job's pods and not all pods.
+"""Index pods by their controller, so that the reconciliation of a Job reads only its own pods.
 
-A pod without a controller may be adopted by a Job that selects it. Such pods are kept by the label that a generated
-selector asks for, and by namespace for the few Jobs with a selector of their own.
+A Job may adopt a selected pod without a controller. Such pods are indexed by the label of generated selectors, and by
+namespace for the few Jobs with their own selector.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _LEGACY_UID = "controller-uid"
 
 
 class PodIndex:
-    """Kept by `take`, which must be subscribed to the pods before anybody who asks."""
+    """The index is updated by `take`, which must be subscribed to the pods before any reader of the index."""
 
     def __init__(self) -> None:
         self._owned: dict[str, dict[str, Object]] = {}

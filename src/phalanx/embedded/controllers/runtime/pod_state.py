@@ -1,4 +1,5 @@
-"""What a pod's object says about the pod: active, terminating, ready, failed, when it finished, in whose place it runs.
+"""Read a pod's state from its object: active, terminating, ready, failed, its finish time, and the pod that it
+replaces.
 
 The definitions are those of k8s.io/kubernetes/pkg/controller (FilterActivePods, ActivePods, CountTerminatingPods) and
 of its Job controller. Pods are plain JSON objects.

@@ -1,8 +1,8 @@
-"""The loop of a controller of one kind: an object is looked at when it changes, and when what it controls does.
+"""The loop of a controller for one kind: reconcile an object when it, or an object that it controls, changes.
 
-A controller says what is to be done about one object (`reconcile`); this says when. Objects that are being deleted are
-left to the garbage collector. A kind that is not served yet, as its definition comes later or never, costs its watch
-and nothing else: `run` waits for it, and no other controller does.
+A controller defines how to reconcile one object (`reconcile`); this loop decides when. Terminating objects are left to
+the garbage collector. If a kind is not served yet, because its definition is missing, `run` waits for it, and no other
+controller is delayed.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _AGAIN_S = 0.1  # after a status that somebody else wrote meanwhile
 
 
 class Reconciler:
-    """`start`, then `run`. `owns`: the kinds whose objects it controls; their changes are gathered for `gather_s`,
-    where looking at an object costs as much as it has of them. `reads`: other kinds that it decides by; nothing is
-    looked at before they were listed, too. What `reconcile` raises is tried again; a defect is told at the object, as
-    an Event of `component`."""
+    """Call `start`, then `run`. `owns`: the kinds of controlled objects; their changes are collected for `gather_s`,
+    because a reconciliation reads all of an object's controlled objects. `reads`: further kinds that decisions depend
+    on; no object is reconciled before they are listed. An exception of `reconcile` is retried; a defect is also
+    reported on the object, as an Event of `component`."""
 
     def __init__(
         self,
@@ -89,7 +89,8 @@ class Reconciler:
             self.queue.add(key_of(change.new))
 
     def _owned_changed(self, change: Change) -> None:
-        """An owner of the same name in another group is another's: several groups have a kind `Job`."""
+        """Reconcile the owner of the changed object. The owner's group is checked, because several groups have a kind
+        `Job`."""
         for obj in (change.old, change.new):
             owner = controller_of(obj) if obj is not None else None
             if obj is None or owner is None or owner["kind"] != self._kind.name:

@@ -1,9 +1,9 @@
-"""Events: what a controller tells the user, at little cost to the API.
+"""Emit Events for users, with few writes.
 
-What is told within one window is put together before anything is written: equal messages become one Event with a
-count, and more than a few different messages of one reason about one object become one "(combined from similar
-events)", as client-go's correlator does. A repetition is a PATCH of the Event's count. Writes are paced, and the
-oldest are dropped when they pile up: an Event is news, never state.
+Events of one time window are combined before they are written. Equal messages become one Event with a count. More than
+a few different messages with the same reason and object become one "(combined from similar events)", as in client-go's
+correlator. A repetition is a PATCH of the Event's count. The write rate is limited, and the oldest Events are dropped
+when too many are queued, because no component depends on them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 BROKEN = "ReconcileError"  # of an object that a controller cannot deal with, a defect or not
 COMBINED = "(combined from similar events): "
-_SIMILAR = 3  # so many messages of one reason are written one by one
+_SIMILAR = 3  # up to this many messages of one reason are written separately
 _MOST_WAITING = 10_000
 _MOST_REMEMBERED = 4096
 _FORGOTTEN_AFTER_S = 600.0
@@ -86,7 +86,7 @@ class Recorder:
             self._waiting.popitem(last=False)
 
     async def run(self) -> None:
-        """Write what was told, until cancelled."""
+        """Write the queued Events until cancelled."""
         while True:
             await asyncio.sleep(self._window_s)
             for topic in list(itertools.islice(self._waiting, 1000)):

@@ -1,12 +1,12 @@
-"""What makes Jobs, pods that are kept running, what finds these, and what they keep.
+"""Controllers of CronJobs, of long-running pods, of Services and of volumes.
 
-schedule      when a schedule is due
-cron_job      Jobs made when they are due, and cleared away
-replica_set   so many pods of a template
-rollout       how many pods of each template a Deployment wants now
+schedule      the due times of a cron schedule
+cron_job      create due Jobs, and delete old ones
+replica_set   a fixed number of pods of a template
+rollout       the present number of pods of each of a Deployment's templates
 deployment    ReplicaSets, one for each template
 stateful_set  pods that keep their names
-endpoints     the addresses that a Service stands for
-service       Endpoints and EndpointSlices, kept true
-volumes       claims and the volumes that they are bound to
+endpoints     the addresses of a Service
+service       keep Endpoints and EndpointSlices up to date
+volumes       claims and their volumes
 """

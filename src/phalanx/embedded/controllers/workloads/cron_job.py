@@ -1,8 +1,8 @@
-"""The CronJob controller: a Job is made whenever the schedule is due, and old finished ones are deleted.
+"""The CronJob controller: create a Job whenever the schedule is due, and delete old finished Jobs.
 
-The name of a Job follows from its due time, so that none is made twice. What was missed while nobody looked is made up
-for by one Job, the latest, unless `startingDeadlineSeconds` says that it is too late. Without `timeZone` the time zone
-is the machine's. Which kind of job it makes, and when one of these has ended, says `CronKind`. Source:
+The name of a Job is derived from its due time, so that none is created twice. After missed due times (the controller
+was down), only the latest Job is created, unless `startingDeadlineSeconds` has passed. Without `timeZone` the machine's
+time zone is used. `CronKind` defines the kind of the created jobs, and when one has ended. Source:
 k8s.io/kubernetes/pkg/controller/cronjob.
 """
 
@@ -38,8 +38,9 @@ _MOST_MISSED = 10_000  # due times that are gone through, one by one
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CronKind:
-    """`crons` make `jobs`. `scheduled_at`: the annotation with a job's due time. `ended_well`: of a job, None while it
-    has not ended. `completed_at`: when it ended well, as a metav1.Time; empty: it did not."""
+    """Objects of the kind `crons` create objects of the kind `jobs`. `scheduled_at`: the annotation with a job's due
+    time. `ended_well`: returns True if a job succeeded, None while it has not ended. `completed_at`: returns the time
+    of a job's success, as a metav1.Time; "" if it did not succeed."""
 
     crons: Kind
     jobs: Kind

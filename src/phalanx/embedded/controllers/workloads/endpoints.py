@@ -47,7 +47,7 @@ def subsets(service: Object, pods: Sequence[Object]) -> list[Object]:
 
 
 def _cut(subset: Object) -> Object:
-    """At most so many addresses, ready ones first."""
+    """Limit the number of addresses, ready ones first."""
     ready = subset.get("addresses", [])[:_MOST_IN_ENDPOINTS]
     unready = subset.get("notReadyAddresses", [])[: _MOST_IN_ENDPOINTS - len(ready)]
     return {
@@ -58,7 +58,8 @@ def _cut(subset: Object) -> Object:
 
 
 def endpoints(service: Object, pods: Sequence[Object]) -> Object:
-    """The Endpoints of a service. It owns them, so that they go with it (the real ones have no owner)."""
+    """Return the Endpoints of a service. The service owns them, so that they are deleted with it (the real ones have no
+    owner)."""
     meta = service["metadata"]
     found = subsets(service, pods)
     labels = {**(meta.get("labels") or {}), MANAGED_BY: ENDPOINTS_CONTROLLER, **_headless(service)}

@@ -93,7 +93,7 @@ class ReplicaSetController:
 
 
 def _conditions(replica_set: Object, failed: str, why: str, now: str) -> list[dict[str, Any]]:
-    """Return its conditions; one that tells of a failure stays as it was first told while there is any."""
+    """Return the conditions; the condition of a failure stays unchanged while any failure lasts."""
     before = (replica_set.get("status") or {}).get("conditions") or []
     others = [one for one in before if one["type"] != FAILURE]
     if not failed:

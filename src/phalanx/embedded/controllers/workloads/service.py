@@ -61,7 +61,7 @@ class ServiceController:
             await self._keep(ENDPOINT_SLICES, old, new, ("endpoints", "ports"))
 
     async def _keep(self, kind: Kind, found: Object | None, wanted: Object | None, fields: tuple[str, ...]) -> None:
-        """Have the object say in `fields` what is wanted; None: have none. Raises ApiError."""
+        """Create the object or update its `fields`; delete it if `wanted` is None. Raises ApiError."""
         if wanted is None:
             if found is not None:
                 await self._calls.remove(kind, found, policy=None)

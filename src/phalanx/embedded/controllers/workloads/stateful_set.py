@@ -1,13 +1,11 @@
 """The StatefulSet controller: pods that keep their names, hosts and claims, one after the other.
 
-What is to be done is decided by `step` over plain objects, as far as one look can: a set in order makes or ends one pod
-at a time and waits until it is ready or gone, one with `podManagementPolicy: Parallel` all that are missing or too
-many. Pods of an older template are replaced one at a time from the highest ordinal down to the partition. Source:
-pkg/controller/statefulset.
+`step` decides over plain objects. An ordered set creates or deletes one pod at a time, and waits until the pod is ready
+or deleted. A set with `podManagementPolicy: Parallel` creates or deletes all at once. Pods of an older template are
+replaced one at a time from the highest ordinal down to the partition. Source: pkg/controller/statefulset.
 
-There are no ControllerRevisions here: a pod below the partition that has to be made anew gets the present template,
-and `kubectl rollout undo` knows no older one. Claims stay when their set goes or shrinks, whatever its retention policy
-says.
+ControllerRevisions are not supported: a recreated pod below the partition gets the present template, and `kubectl
+rollout undo` finds no older one. Claims stay when their set is deleted or scaled down, whatever its retention policy.
 """
 
 from __future__ import annotations
@@ -41,7 +39,7 @@ class Step:
 
 
 def step(stateful_set: Object, pods: Iterable[Object]) -> Step:
-    """Return what to do now, by the pods that there are, those that are going included."""
+    """Return the next step for the existing pods, including terminating ones."""
     spec = stateful_set["spec"]
     first = int((spec.get("ordinals") or {}).get("start", 0))
     wanted = range(first, first + int(spec.get("replicas", 1)))

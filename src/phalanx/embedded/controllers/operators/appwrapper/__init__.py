@@ -1,8 +1,8 @@
-"""AppWrapper of the CodeFlare project: what it wraps is created, watched, made again, removed.
+"""AppWrapper of the CodeFlare project: create, watch, recreate and remove the wrapped objects.
 
-settings          what its annotations say of retries and grace periods
-wrapping          what is told of the kind, from outside
-phases            how far it is, from its conditions and its pods
-first_generation  the same, of MCAD's AppWrapper (v1beta1)
-controller        what is done about it
+settings          retries and grace periods, from annotations
+wrapping          the facts about the kind that the caller supplies
+phases            the phase, from conditions and pods
+first_generation  the phase of MCAD's AppWrapper (v1beta1)
+controller        the controller
 """

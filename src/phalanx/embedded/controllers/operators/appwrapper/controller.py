@@ -1,8 +1,8 @@
-"""Runs AppWrappers: what CodeFlare's controller does on a cluster, and MCAD's for those of the first generation.
+"""Run AppWrappers like CodeFlare's controller, and like MCAD's for the first generation.
 
-While one is suspended nothing of it is there; the scheduler lets it go when all its pods have a place. Each component
-is then created as the user who created the AppWrapper, whom an admission policy wrote on it (`dialects.appwrapper`): so
-he gets nothing that he may not create himself, and every check of the server is made of him.
+A suspended AppWrapper has no components; the scheduler resumes it when all its pods have a node. Each component is then
+created as the user who created the AppWrapper, whom an admission policy recorded on it (`dialects.appwrapper`). So
+users get only objects that they may create themselves, and the server applies every check to them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from phalanx.embedded.controllers.runtime.work_queue import Retry
 from phalanx.errors import PhalanxError
 
 COMPONENT: Final = "appwrapper"
-_POLL_S: Final = 2.0  # what is being removed, and kinds whose changes are not watched here
+_POLL_S: Final = 2.0  # for objects that are being removed, and for kinds without a watch
 _ASK_S: Final = 2.0  # a kind that is not served is asked for again after so long
 _FATAL: Final = frozenset({400, 403, 404, 405, 409, 422})
 _WATCHED: Final = (PODS, JOBS, DEPLOYMENTS)
@@ -56,7 +56,7 @@ class AppWrapperController:
         calls.cache(PODS).subscribe(self._on_pod)
 
     def _on_pod(self, change: Change) -> None:
-        """Pods are its own by their label, whoever made them."""
+        """Pods belong to an AppWrapper by their label, whoever created them."""
         obj = change.new or change.old
         name = (obj["metadata"].get("labels") or {}).get(self._wrapping.label) if obj is not None else None
         if obj is None or not name:
@@ -143,7 +143,7 @@ class AppWrapperController:
         return f"{obj['spec']['components'][at]['template'].get('kind')} {self._wrapping.component_name(obj, at)}"
 
     async def _find(self, obj: Object, at: int) -> Object | None:
-        """The component, if it is there and this AppWrapper's."""
+        """Return the component if it exists and belongs to this AppWrapper."""
         kind = await self._kind(obj["spec"]["components"][at]["template"])
         name = self._wrapping.component_name(obj, at)
         if kind is None or not name:
@@ -178,7 +178,7 @@ class AppWrapperController:
     # --- writes -------------------------------------------------------------------------------------------------------
 
     async def _create(self, obj: Object) -> None:
-        """In their order; what cannot be created now is remembered, and said by the next step."""
+        """Create the components in their order. A refusal is remembered, and the next step reports it."""
         uid = obj["metadata"]["uid"]
         for at in _each(obj):
             if await self._find(obj, at) is not None:
@@ -219,7 +219,7 @@ class AppWrapperController:
                     raise
 
     async def _components(self, obj: Object, found: Step) -> list[Object]:
-        """Return what is said of each component."""
+        """Return the status of each component."""
         old = (obj.get("status") or {}).get("componentStatus") or ()
         fault, _ = self._faults.get(obj["metadata"]["uid"], ("", False))
         said: list[Object] = []
@@ -245,7 +245,7 @@ def _each(obj: Object) -> range:
 
 
 def _failure(obj: Object) -> str:
-    """Return what a component says of its failure; of other kinds this is left to their pods, as upstream does."""
+    """Return the failure in a component's status; for other kinds only their pods count, as upstream."""
     said = condition(obj, "Failed") if obj["kind"] in ("Job", "PyTorchJob") else None
     return str(said.get("message") or "failed") if said is not None and said["status"] == "True" else ""
 

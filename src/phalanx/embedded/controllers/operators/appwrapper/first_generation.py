@@ -1,13 +1,14 @@
-"""How far an AppWrapper of the first generation (MCAD, v1beta1) is: a pure step, as `phases.step` is for the second.
+"""Compute the state of an AppWrapper of the first generation (MCAD, v1beta1), by a pure step like `phases.step` for the
+second.
 
     Pending -> Running -> RunningHoldCompletion -> Completed
-    Running -> Pending -> Running         too few of its pods ran for too long: all is removed and created again
-    Running -> Pending                    it gave way, and waits again
-    Running -> Failed                     its time since the first dispatch is over, or something cannot be created
-    Running -> Deleted                    it was made again as often as it may be
+    Running -> Pending -> Running         too few pods run for too long: all objects are created again
+    Running -> Pending                    it was preempted, and waits again
+    Running -> Failed                     the time since the first dispatch is over, or an object cannot be created
+    Running -> Deleted                    it reached its limit of retries
 
-It is complete when each item that names conditions has one of them, whatever the condition says, and its pods are done;
-an AppWrapper whose items name none goes on, as upstream. One in which no pods are found is dispatched at once.
+It is complete when each item that names conditions has one of them, with any status, and its pods have ended. An
+AppWrapper whose items name no conditions goes on, as upstream. An AppWrapper without pods is dispatched at once.
 
 Source: pkg/controller/queuejob/queuejob_controller_ex.go of v1.40.0.
 """
@@ -66,7 +67,7 @@ def _begin(at: Step, spec: Mapping[str, Any], demand: Object) -> None:
 
 
 def _wait(at: Step, state: str, seen: Seen) -> None:
-    """Waiting is said; what had started is removed."""
+    """Report that it waits, and remove objects that had been created."""
     if state != "Pending":
         at.status |= {"state": "Pending", "canrun": False, "isdispatched": False}
         _say(at, "Preempted", "PreemptionTriggered", "It gave way to others, and waits.")
@@ -79,7 +80,7 @@ def _wait(at: Step, state: str, seen: Seen) -> None:
 
 
 def _dispatch(at: Step, seen: Seen) -> None:
-    """All of its pods have a place. What was made before, and came to nothing, is removed first."""
+    """Dispatch it, because all its pods have a node. Objects of an earlier, failed attempt are removed first."""
     if _last(at) == "PreemptCandidate" and (seen.there or seen.pods):
         _remove(at, seen)
         return
@@ -143,7 +144,7 @@ def _hold_to_minimum(at: Step, spec: Mapping[str, Any], counts: Mapping[str, int
 
 
 def _completed(spec: Mapping[str, Any], seen: Seen) -> bool:
-    """Return whether every item that names conditions has one of them, and one names some."""
+    """Return True if some item names conditions, and every such item has one of its conditions."""
     items = (spec.get("resources") or {}).get("GenericItems") or ()
     items = [item for item in items if isinstance(item.get("generictemplate"), dict)]
     asked = [

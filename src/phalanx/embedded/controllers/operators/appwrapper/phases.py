@@ -1,11 +1,11 @@
-"""How far an AppWrapper is: a pure step from its status, and from what is seen of what it wraps, to the next.
+"""Compute the next status of an AppWrapper from its status and the observed components. A pure function.
 
     Suspended -> Resuming -> Running -> Succeeded | Failed
-    Running, Resuming -> Resetting -> Resuming        what failed is removed and created again, after a pause
+    Running, Resuming -> Resetting -> Resuming        failed components are removed and created again, after a pause
     Resuming, Running, Resetting -> Suspending -> Suspended
 
-A reset keeps the quota, and so its place with the scheduler; success gives it back at once. Success is by pods, not by
-what the owners of the pods say, and one failed pod that is still there stands in its way.
+A reset keeps the quota and the nodes; success releases them at once. Success is determined by the pods, not by their
+owners, and one existing failed pod prevents it.
 
 Source: internal/controller/appwrapper/appwrapper_controller.go of v1.2.1.
 """
@@ -34,10 +34,10 @@ class Do(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """The components and pods that were seen. `expected`: pods that there are to be. `missing`: components, by name,
-    that are not there. `components`: each, in order; None: it is not there. `there`: some component is. `failed`: one
-    that says it failed. `fault`: why a component cannot be created; `fatal`: ever. `evicted`: a pod is on a node that
-    is to be left."""
+    """The observed components and pods. `expected`: the number of pods that should exist. `missing`: the names of
+    missing components. `components`: each component, in order; None if it is missing. `there`: True if any component
+    exists. `failed`: a component that reports a failure. `fault`: the error of creating a component; `fatal`: True if
+    the error is permanent. `evicted`: True if a pod is on a node that must be left."""
 
     pods: Sequence[Object]
     expected: int
@@ -135,7 +135,7 @@ def step(status: Object, suspended: bool, seen: Seen, settings: Settings, now_s:
 
 
 def _suspended(at: Step, seen: Seen) -> None:
-    """Say at once what could never be created: the scheduler sees no pods in it, so nobody will resume it."""
+    """Report a permanent error at once: the scheduler finds no pods in the AppWrapper, so it would never be resumed."""
     known = at.condition("Unhealthy") or {}
     if seen.fault and seen.fatal:
         if known.get("status") != "True" or known.get("message") != seen.fault:

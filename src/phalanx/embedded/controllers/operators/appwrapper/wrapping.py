@@ -1,4 +1,5 @@
-"""What the controller is told of the kind AppWrapper (`phalanx.dialects.appwrapper.wrapping`), from outside."""
+"""The facts about the kind AppWrapper that the controller gets from its caller
+(`phalanx.dialects.appwrapper.wrapping`)."""
 
 from __future__ import annotations
 
@@ -10,9 +11,9 @@ from phalanx.client.kind import Kind
 
 
 class Wrapping(Protocol):
-    """`label`: of what is made, and of its pods: the AppWrapper's name. `uid`: annotation of its pods: the AppWrapper's
-    uid. `manager`: this controller, where an AppWrapper
-    names one. `creator`, `groups`: annotations that say who created it."""
+    """`label`: the label of components and pods with the AppWrapper's name. `uid`: the annotation of pods with the
+    AppWrapper's uid. `manager`: the name of this controller, in AppWrappers that name one. `creator`, `groups`: the
+    annotations with the creator."""
 
     @property
     def kind(self) -> Kind: ...
@@ -44,7 +45,7 @@ class Wrapping(Protocol):
         """Return what a component is called; empty: it has no name."""
 
     def component(self, app_wrapper: Object, at: int) -> Object:
-        """Return what is created of a component. Raises PhalanxError for what cannot be, ever."""
+        """Return the object to create for a component. Raises PhalanxError if the object can never be created."""
 
     def must_leave(self, pod: Mapping[str, Any], node_labels: Mapping[str, str]) -> bool:
         """Return whether a pod of this spec is to leave a node with these labels."""

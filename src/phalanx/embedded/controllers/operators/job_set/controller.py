@@ -1,7 +1,7 @@
-"""Runs JobSets (jobset.x-k8s.io/v1alpha2): what their operator does on a cluster, for one machine.
+"""Run JobSets (jobset.x-k8s.io/v1alpha2) like their operator, for one machine.
 
-Level-triggered: look at the JobSet and its Jobs, let `judge` say what to do, do it, and write the status if it is
-another. Jobs are made and deleted by name, so that doing something twice does no harm.
+Level-triggered: read the JobSet and its Jobs, let `judge` decide, carry that out, and write the status if it changed.
+Jobs are created and deleted by name, so that repeated steps are harmless.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The Jobs of a JobSet, and the headless Service of its pods.
 
-Names and labels are those of its operator (`<jobset>-<replicated job>-<index>`), so that what selects or names them
-works here. Source: JobSet v0.12, pkg/controllers/jobset_controller.go and api/jobset/v1alpha2.
+Names and labels are the operator's (`<jobset>-<replicated job>-<index>`), so that selectors and references work.
+Source: JobSet v0.12, pkg/controllers/jobset_controller.go and api/jobset/v1alpha2.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NAME, REPLICATED_JOB, JOB_INDEX = f"{PREFIX}jobset-name", f"{PREFIX}replicatedjo
 ATTEMPT = f"{PREFIX}restart-attempt"
 COMPONENT = "jobset-controller"
 OPERATOR = "jobset.sigs.k8s.io/jobset-controller"  # as managedBy names it
-# What of its pods' template may change while it is suspended.
+# The fields of its pods' template that may change while it is suspended.
 MUTABLE = (("metadata", "labels"), ("metadata", "annotations"), ("spec", "nodeSelector"))
 MUTABLE_LISTS = (("spec", "tolerations"), ("spec", "schedulingGates"))
 MOST_JOBS = 10_000  # of one JobSet
@@ -27,7 +27,7 @@ MOST_JOBS = 10_000  # of one JobSet
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """A Job that a JobSet has: a replica of a replicated job. `place`: of all its Jobs."""
+    """A Job of a JobSet: a replica of a replicated job. `place`: its index among all Jobs of the JobSet."""
 
     part: Object
     index: int
@@ -89,7 +89,7 @@ def make_job(job_set: Object, replica: Replica, *, suspended: bool) -> Object:
 
 
 def make_service(job_set: Object) -> Object | None:
-    """Return the headless Service by which its pods find each other; None: it wants none."""
+    """Return the headless Service for the names of the pods; None if the JobSet disables it."""
     network = job_set["spec"].get("network") or {}
     if not network.get("enableDNSHostnames", True):
         return None
@@ -114,8 +114,8 @@ def owner(obj: Object) -> dict[str, Any]:
 
 
 def template_patch(job_set: Object, replica: Replica, job: Object) -> Object:
-    """Return what of a Job's pod template is to change before it is resumed, as a merge patch. Maps are merged, as its
-    operator merges them; lists are those of the JobSet."""
+    """Return the changes of a Job's pod template before its resumption, as a merge patch. Maps are merged, as by the
+    operator; lists are the JobSet's."""
     wanted, now = make_job(job_set, replica, suspended=False)["spec"]["template"], job["spec"]["template"]
     found: Object = {}
     for outer, name in MUTABLE:

@@ -1,8 +1,8 @@
-"""What a JobSet has come to, from its Jobs: a pure function, whose answer is the status and what is to be done.
+"""Compute a JobSet's status and the next steps from its Jobs. A pure function.
 
-A Job that failed is dealt with by the first rule of the failure policy that matches, else by `maxRestarts`: the JobSet
-starts anew whole (its Jobs are deleted and made again, with a higher restart attempt), or one Job does, or it fails.
-It has completed when the Jobs that its success policy names have.
+For a failed Job the first matching rule of the failure policy applies, or else `maxRestarts`: the whole JobSet restarts
+(its Jobs are deleted and created again, with a higher restart attempt), one Job restarts, or the JobSet fails. The
+JobSet completes when the Jobs of its success policy have completed.
 
 Source: JobSet v0.12, pkg/controllers/{failure_policy,success_policy,startup_policy,jobset_controller}.go.
 """
@@ -56,7 +56,7 @@ class _Part:
 
 
 def judge(job_set: Object, jobs: Sequence[Object], now_s: float) -> Verdict:
-    """Return what is to be done about a JobSet that has these Jobs."""
+    """Return the status and the next steps of a JobSet with these Jobs."""
     status = dict(job_set.get("status") or {})
     status.setdefault("restarts", 0)
     current = [job for job in jobs if _attempt(job) >= restarts(job_set)]
@@ -120,7 +120,7 @@ def _live(
 
 
 def _startup(said: _Said, *, done: bool) -> None:
-    """Until all replicated jobs have started in order, it is said that they are starting."""
+    """Report that the replicated jobs are starting until all have started in order."""
     said.set("StartupPolicyInProgress", not done, "StartupPolicyInProgress", "startup policy in progress")
     if done:
         said.set("StartupPolicyCompleted", True, "StartupPolicyCompleted", "startup policy completed")
@@ -131,7 +131,7 @@ def _in_order(job_set: Object) -> bool:
 
 
 def _may_start(job_set: Object, part: Object, parts: Mapping[str, _Part]) -> bool:
-    """Return whether what its Jobs wait for is there."""
+    """Return True if the dependencies of its Jobs are met."""
     needs = {one["name"]: one["status"] for one in part.get("dependsOn") or ()}
     if _in_order(job_set):
         names = [one["name"] for one in replicated_jobs(job_set)]
@@ -242,7 +242,8 @@ def _active(jobs: Sequence[Object]) -> tuple[Object, ...]:
 
 
 def _after_end(job_set: Object, status: dict[str, Any], jobs: Sequence[Object], now_s: float) -> Verdict:
-    """Return what becomes of a JobSet that has ended: what still runs of it is deleted; after its TTL, all of it is."""
+    """Return the steps for a JobSet that has ended: its running Jobs are deleted, and after its TTL the whole
+    JobSet."""
     ttl_s = job_set["spec"].get("ttlSecondsAfterFinished")
     ends = [one["lastTransitionTime"] for one in status.get("conditions") or () if one["type"] in FINISHED]
     expires_s = seconds(ends[0]) + float(ttl_s) if ttl_s is not None and ends else 0.0

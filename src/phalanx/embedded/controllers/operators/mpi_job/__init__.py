@@ -1,10 +1,8 @@
-"""MPIJob of the Kubeflow MPI operator.
+"""MPIJob of the Kubeflow MPI operator. Parts, lowest first:
 
-Rooms, lowest first:
-
-    remote_shell  a program: what mpirun takes for ssh where there is no sshd
-    rsh           the key pair for ssh, and what stands in for ssh on one machine
-    objects       its launcher Job, worker pods, hostfile, key and Service
-    status        what it has come to
-    controller    makes them, and says in the MPIJob what has become of it
+remote_shell  a program that replaces ssh for mpirun in pods without sshd
+rsh           the key pair for ssh, and the replacement of ssh on one machine
+objects       the launcher Job, worker pods, hostfile, key and Service
+status        the status of an MPIJob
+controller    create the objects, and write the status
 """

@@ -1,10 +1,10 @@
-"""Runs MPIJobs (kubeflow.org/v2beta1): what the Kubeflow MPI operator does on a cluster, for one machine.
+"""Run MPIJobs (kubeflow.org/v2beta1) like the Kubeflow MPI operator, for one machine.
 
-Level-triggered: look at the job, its launcher Job and its pods, make what is missing, remove what is not wanted, write
-the status if it is another. Everything has a name of its own, so that doing something twice does no harm.
+Level-triggered: read the job, its launcher Job and its pods, create missing objects, remove surplus ones, and write the
+status if it changed. Every object has a fixed name, so that repeated steps are harmless.
 
-The launcher Job is there while the MPIJob is suspended, and suspended too; the workers are not. With
-`launcherCreationPolicy: WaitForWorkersReady` it is made when all workers are ready.
+A suspended MPIJob has a suspended launcher Job and no workers. With `launcherCreationPolicy: WaitForWorkersReady` the
+launcher is created when all workers are ready.
 """
 
 from __future__ import annotations
@@ -108,8 +108,8 @@ class MPIJobController:
         await self._calls.patch(JOBS, launcher, {"spec": spec})
 
     async def _furnish(self, job: Object, workers: Sequence[Object]) -> None:
-        """Make its Service, key and list of hosts, and keep the list as its pods are. What somebody removes later is
-        not made again."""
+        """Create the Service, the key and the list of hosts, and update the list from the pods. Objects that a user
+        deletes later are not created again."""
         uid, data = job["metadata"]["uid"], config(job, [pod["metadata"]["name"] for pod in workers if _runs(pod)])
         if self._told.get(uid) == data:
             return
@@ -141,8 +141,8 @@ class MPIJobController:
         return found if found is not None and _is_of(job, found) else None
 
     async def _create(self, job: Object, kind: Kind, body: Object) -> Object:
-        """Return what is there then. Raises ApiError: it is tried again; ValueError, where somebody else's stands in
-        its place."""
+        """Create the object, and return the existing one. Raises ApiError, after which the step is retried, and
+        ValueError if a foreign object has the name."""
         name, space = body["metadata"]["name"], job["metadata"]["namespace"]
         try:
             return await self._calls.create(kind, body, space)
@@ -177,7 +177,7 @@ def _is_of(job: Object, obj: Object) -> bool:
 
 
 def _template_patch(wanted: Object, now: Object) -> Object:
-    """Return what of a pod template is to change, and may while its Job is suspended, as a merge patch."""
+    """Return the changes of a pod template that are allowed while its Job is suspended, as a merge patch."""
     found: Object = {}
     for outer, name in _MUTABLE:
         new, old = (wanted.get(outer) or {}).get(name), (now.get(outer) or {}).get(name)

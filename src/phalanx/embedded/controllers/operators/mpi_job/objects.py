@@ -1,6 +1,7 @@
-"""What an MPIJob has: a launcher Job, worker pods, the list of hosts, a key for ssh, and a Service for its names.
+"""Build the objects of an MPIJob: the launcher Job, worker pods, the list of hosts, a key for ssh, and a Service for
+the names.
 
-Names, labels, paths and variables are those of its operator, so that images and scripts made for it work.
+Names, labels, paths and variables are the operator's, so that its images and scripts work unchanged.
 
 Source: kubeflow/mpi-operator caa3c47f, pkg/controller/mpi_job_controller.go.
 """
@@ -34,7 +35,7 @@ _SLOTS = {"OpenMPI": " slots={}", "Intel": ":{}", "MPICH": ":{}"}
 
 
 def replica(job: Object, role: str) -> Mapping[str, Any]:
-    """Return what the job says of a role; nothing: it has none of it."""
+    """Return the spec of a role; empty if the job does not have the role."""
     found: Mapping[str, Any] = (job["spec"].get("mpiReplicaSpecs") or {}).get(role) or {}
     return found
 

@@ -1,9 +1,9 @@
-"""How mpirun starts its daemons on other pods where there is no sshd: `serve` there, `HOST COMMAND…` here.
+"""Start mpirun's daemons in other pods without sshd: run `serve` there, and `HOST COMMAND…` in the launcher.
 
-A program of its own, which lies in the job's ConfigMap. mpirun calls it as its remote shell (`plm_rsh_agent`) with a
-host and a command; the server in that pod runs the command as a shell of that pod would, and the call ends with it,
-with its exit code. Both sides prove by a digest over a fresh number that they know the token of the job's Secret, which
-is never sent: nobody else can run anything there.
+This separate program is in the job's ConfigMap. mpirun calls it as its remote shell (`plm_rsh_agent`) with a host and a
+command. The server in that pod runs the command like a shell, and the call returns its exit code. Both sides prove by a
+digest over a random number that they have the token of the job's Secret. The token is never sent, so no other program
+can run commands.
 """
 
 import hashlib
@@ -36,7 +36,7 @@ def serve() -> None:
 
 
 def answer(connection: socket.socket) -> None:
-    """Run one command, if it is the job's own; tell its exit code."""
+    """Run one command if the client has the job's token, and send its exit code."""
     with connection, connection.makefile("rw") as line:
         connection.settimeout(PATIENCE_S)
         nonce = secrets.token_hex(16)
@@ -65,7 +65,8 @@ def is_here(host: str) -> bool:
 
 
 def reach(host: str) -> socket.socket | None:
-    """Return a connection to the other pod, which may be starting; None: it is this one, whose name may come late."""
+    """Return a connection to the other pod, which may still be starting; None if the host is this pod, whose name may
+    resolve late."""
     deadline_s = time.monotonic() + PATIENCE_S
     while True:
         if is_here(host):  # the launcher, where ranks run as well

@@ -59,7 +59,7 @@ def programs() -> dict[str, str]:
 
 
 def variables(secret: str) -> list[Object]:
-    """Return what the program is told by the environment. `secret`: the name of the job's Secret."""
+    """Return the environment variables of the program. `secret`: the name of the job's Secret."""
     token = {"secretKeyRef": {"name": secret, "key": _TOKEN}}
     address = {"fieldRef": {"fieldPath": "status.podIP"}}
     return [{"name": "MPI_RSH_TOKEN", "valueFrom": token}, {"name": "MPI_RSH_ADDRESS", "valueFrom": address}]

@@ -1,6 +1,6 @@
-"""What an MPIJob has come to, from its launcher and its workers: a pure function, whose answer is its status.
+"""Compute an MPIJob's status from its launcher and its workers. A pure function.
 
-It has succeeded or failed as its launcher Job has. It runs once its launcher's pod and all its workers do. Source:
+It succeeds or fails with its launcher Job. It is running once the launcher's pod and all workers run. Source:
 kubeflow/mpi-operator caa3c47f, pkg/controller/mpi_job_controller_status.go.
 """
 
@@ -63,7 +63,7 @@ def _denied(said: list[Condition], now: str) -> list[Condition]:
 
 
 def _end(launcher: Object | None) -> tuple[str, str, str] | None:
-    """Return how its launcher Job ended: condition, reason, message; None: it has not."""
+    """Return the end of the launcher Job: condition, reason, message; None if the Job has not ended."""
     for one in ((launcher or {}).get("status") or {}).get("conditions") or ():
         if one["status"] == "True" and one["type"] == "Complete":
             return "Succeeded", f"{_NAME}Succeeded", ""

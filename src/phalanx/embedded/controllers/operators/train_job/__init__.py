@@ -1,8 +1,6 @@
-"""TrainJob, run as the Kubeflow Trainer runs it.
+"""TrainJob, with the behaviour of the Kubeflow Trainer. Parts, lowest first:
 
-Rooms, lowest first:
-
-    mpi         hosts, key and remote shell, where its runtime is for MPI
-    job_set     the JobSet that a TrainJob is to have, by its runtime
-    controller  makes it, and says in the TrainJob what has become of it
+mpi         hosts, key and remote shell of MPI runtimes
+job_set     the JobSet of a TrainJob, from its runtime
+controller  create the JobSet, and write the status
 """

@@ -102,8 +102,8 @@ class TrainJobController:
         return await self._end_in_time(job)
 
     async def _furnish(self, job: Object, runtime: Object, wanted: Object) -> None:
-        """Make what an MPI runtime's pods mount, once; while the job is suspended its list of hosts follows the job.
-        Raises RuntimeFault, where somebody else's stands in its place."""
+        """Create the objects that pods of an MPI runtime mount, once; while the job is suspended, its list of hosts is
+        updated. Raises RuntimeFault if a foreign object has the name."""
         policy, made = (runtime["spec"].get("mlPolicy") or {}).get("mpi"), self._made(job)
         if policy is None or (made is not None and not made["spec"].get("suspend")):
             return
@@ -118,7 +118,7 @@ class TrainJobController:
         self._told[uid] = data
 
     async def _create(self, job: Object, kind: Kind, body: Object) -> Object:
-        """Return what is there then."""
+        """Create the object, and return the existing one."""
         name, space = body["metadata"]["name"], job["metadata"]["namespace"]
         try:
             return await self._calls.create(kind, body, space)

@@ -33,7 +33,7 @@ _RUNTIME = ("trainingRuntimeSpec", "template")
 
 
 class RuntimeFault(ValueError):
-    """Of what a TrainJob asks of its runtime, something is not there; the text says what to do."""
+    """The runtime lacks a part that the TrainJob needs; the text states a remedy."""
 
 
 def make_job_set(job: Object, runtime: Object) -> Object:
@@ -72,7 +72,7 @@ def make_job_set(job: Object, runtime: Object) -> Object:
 
 
 def at(obj: Object, path: Sequence[str]) -> Any:
-    """Return what stands there; None: nothing."""
+    """Return the value at the path; None if it does not exist."""
     found: Any = obj
     for name in path:
         found = (found or {}).get(name)

@@ -46,7 +46,7 @@ def node_count(policy: Mapping[str, Any], said: Mapping[str, Any]) -> int | None
 
 
 def check(policy: Mapping[str, Any], said: Mapping[str, Any], names: Iterable[str]) -> None:
-    """Raises Unsupported. `names`: of the runtime's replicated jobs."""
+    """Raise Unsupported if the policy cannot be carried out. `names`: the names of the runtime's replicated jobs."""
     kind = policy.get("mpiImplementation") or "OpenMPI"
     if kind != "OpenMPI":
         raise Unsupported(f"mlPolicy.mpi.mpiImplementation {kind} is not supported: only OpenMPI is; name that")
@@ -132,7 +132,7 @@ def _hosts(job: Object, part: Object, subdomain: str) -> Iterator[str]:
 
 
 def _slots(policy: Mapping[str, Any], said: Mapping[str, Any], container: Object) -> int:
-    """Return how many ranks a node has: as told, else one for each GPU."""
+    """Return the number of ranks of a node: the configured number, or else one for each GPU."""
     if said.get("numProcPerNode") is not None:
         return int(said["numProcPerNode"])
     found = int(policy.get("numProcPerNode") or 1)

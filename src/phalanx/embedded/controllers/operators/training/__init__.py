@@ -1,8 +1,8 @@
-"""PyTorchJobs, run as the training operator runs them.
+"""PyTorchJobs, with the behaviour of the training operator.
 
-template    the types of templates, for its definition and those of other kinds
-pods        from replica specs
-definition  of the kind
-status      from pods
-controller  does what it says
+template    the types of templates, for the definitions of several kinds
+pods        the pods of replica specs
+definition  the definition of the kind
+status      the status, from pods
+controller  the controller
 """

@@ -1,7 +1,7 @@
-"""Runs PyTorchJobs (kubeflow.org/v1): what the Kubeflow training operator does on a cluster, for one machine.
+"""Run PyTorchJobs (kubeflow.org/v1) like the Kubeflow training operator, for one machine.
 
-Level-triggered as the Job controller is: look at the job and its pods, let `status` judge, do what it says and
-write the status if it is another. Pods are created and deleted by name, so that doing something twice does no harm.
+Level-triggered like the Job controller: read the job and its pods, let `status` decide, carry that out, and write the
+status if it changed. Pods are created and deleted by name, so that repeated steps are harmless.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class TrainingController:
             await self._calls.patch(PYTORCH_JOBS, job, {"status": found.status}, subresource="status")
 
     async def _create(self, job: Object, kind: Kind, body: Object) -> None:
-        """Raises ApiError: it is tried again. One that is there already is as good, if it is ours."""
+        """Create the object, unless the job's own exists. Raises ApiError, after which the step is retried."""
         try:
             await self._calls.create(kind, body, job["metadata"]["namespace"])
         except ApiRefusal as refusal:

@@ -66,7 +66,7 @@ def labels(job: Object, replica: Replica) -> dict[str, str]:
 
 
 def selector(job: Object, kind: str) -> str:
-    """Of all pods of the type, as status.replicaStatuses says it."""
+    """Return the selector of all pods of the type, in the format of status.replicaStatuses."""
     own = {f"{_GROUP}/operator-name": OPERATOR, JOB: job["metadata"]["name"], TYPE: kind.lower()}
     return ",".join(f"{key}={own[key]}" for key in sorted(own))
 

@@ -1,8 +1,8 @@
-"""What a PyTorchJob has come to, from its pods: a pure function, whose answer is the status and what is to be done.
+"""Compute a PyTorchJob's status and the next steps from its pods. A pure function.
 
-The rules are the training operator's: the job has succeeded when its Master has, or without one when every Worker has;
-a pod that failed for good fails it, unless its type restarts by exit code and the code is one that says "try again"
-(128 and above: a signal). Times and conditions follow its common JobStatus.
+The rules are the training operator's. The job succeeds with its Master, or, without a Master, when every Worker has
+succeeded. A failed pod fails the job, unless its type restarts by exit code and the code is retryable (128 and above: a
+signal). Times and conditions follow its common JobStatus.
 """
 
 from __future__ import annotations

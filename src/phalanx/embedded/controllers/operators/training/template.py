@@ -1,8 +1,8 @@
-"""The types of what templates of pods and Jobs say, for definitions of kinds that have them.
+"""The types of the fields of pod and Job templates, for the definitions of kinds with templates.
 
-What operators read or write of a template has here the type, and must be said where, their definitions have it; all
-else is let through, for the server sees it again with the pod. So a template of which no pod can be made is refused
-when it is written, with the field, and not by an operator later.
+Fields that operators read or write have the same types here, and are required, as in the operators' definitions. Other
+fields are accepted, because the server validates them with the pod. So a template with an error in such a field is
+refused at its creation, with the field's name, and not later by an operator.
 
 Source: the CustomResourceDefinitions of the training operator 1.9, the MPI operator 0.6 and JobSet 0.12, which spell
 out core/v1 PodTemplateSpec and batch/v1 JobSpec.

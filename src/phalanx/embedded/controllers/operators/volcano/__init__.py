@@ -1,11 +1,11 @@
-"""Volcano's Job and what is around it, as its vc-controller-manager runs them.
+"""Volcano's Job and its related kinds, with the behaviour of vc-controller-manager.
 
-kinds        its kinds, labels and annotations
+kinds        Volcano's kinds, labels and annotations
 tasks        a Job's spec, with its defaults
-plugins      what plugins make of pods, and beside them
+plugins      the changes of plugins to pods, and their further objects
 pods         the pods and the PodGroup of a Job
-policies     which action follows from what happened
-decide       what becomes of a Job
-controller   does it
-around       commands, queues that close, flows, PodGroups of other pods
+policies     the action that follows from an event
+decide       the next steps of a Job
+controller   the controller
+around       commands, closing queues, flows, PodGroups of other pods
 """

@@ -179,7 +179,7 @@ class VolcanoJobController:
                 self._recorder.tell(COMPONENT, owner, "Warning", "PodGroupPending", text)
 
     async def _prepare(self, owner: Object, job: JobSpec, status: dict[str, Any]) -> bool:
-        """Make what the pods need, and note it in the status; whether all of it is there."""
+        """Create the objects that the pods need, and note them in the status. Return True if all exist."""
         if not await self._claim_volumes(owner, job, status):
             return False
         controlled = status.setdefault("controlledResources", {})
@@ -247,7 +247,7 @@ class VolcanoJobController:
         return True
 
     async def _ensure(self, owner: Object, kind: Kind, body: Object) -> None:
-        """Create what the job owns. One that is there already is as good, if it is the job's. Raises ApiError."""
+        """Create an object of the job, unless the job's own exists. Raises ApiError."""
         space, name = owner["metadata"]["namespace"], body["metadata"]["name"]
         meta = {**body["metadata"], "ownerReferences": [owner_reference(JOBS, owner)]}
         full = {"apiVersion": kind.api_version, "kind": kind.name, **body, "metadata": meta}

@@ -77,7 +77,7 @@ class Scene:
 
 
 def decide(scene: Scene) -> Verdict:
-    """Return what is to be done about the Job now."""
+    """Return the next steps of the Job."""
     match scene.phase:
         case "Pending" | "Running":
             return _live(scene)

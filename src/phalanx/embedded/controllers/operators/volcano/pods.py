@@ -156,7 +156,7 @@ def least_resources(job: JobSpec, priorities: Mapping[str, int]) -> dict[str, st
 
 
 def least_of(spec: Mapping[str, Any], pods: int) -> dict[str, str]:
-    """Return what so many pods of one spec ask for."""
+    """Return the requests of `pods` pods of one spec."""
     found = _requests(spec)
     return {resource: _quantity(resource, amount * pods) for resource, amount in sorted(found.items())}
 
@@ -179,7 +179,7 @@ def _least_pods(job: JobSpec, tasks: Sequence[Task]) -> Iterator[tuple[Task, int
 
 
 def _requests(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what one pod asks for: the sum of its containers, or the largest of its init containers, and its
+    """Return the requests of one pod: the sum of its containers, or the largest of its init containers, plus its
     overhead."""
     found: dict[str, Any] = {}
     for container in spec.get("containers") or ():

@@ -28,7 +28,8 @@ _DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Happened:
-    """`task`: whose; empty: of the job. `pod`: the name of whose. `since_s`: since when (seconds since the epoch)."""
+    """An event of a Job. `task`: the task of the event; "" for the whole job. `pod`: the name of its pod. `since_s`:
+    the time of the event, in seconds since the epoch."""
 
     event: str
     since_s: float
@@ -123,7 +124,7 @@ def _of_task(task: Task, pods: Sequence[Object]) -> Iterator[Happened]:
 
 
 def _exit_code(pod: Object) -> int:
-    """Of the first container."""
+    """Return the exit code of the first container."""
     first: Object = next(iter((pod.get("status") or {}).get("containerStatuses") or ()), {})
     return int(((first.get("state") or {}).get("terminated") or {}).get("exitCode") or 0)
 

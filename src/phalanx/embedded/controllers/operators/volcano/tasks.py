@@ -1,7 +1,7 @@
-"""A Job's spec with Volcano's defaults: its tasks, how many pods of each start together, what its plugins are told.
+"""Read a Job's spec with Volcano's defaults: its tasks, their minimum numbers of pods, and the arguments of plugins.
 
-Volcano's webhook writes the defaults into the object; here they are read into it, so an object that was stored without
-them means the same. Source: pkg/webhooks/admission/jobs/mutate of Volcano v1.15.1.
+Volcano's webhook writes the defaults into the object. This module applies them when it reads, so an object without them
+has the same meaning. Source: pkg/webhooks/admission/jobs/mutate of Volcano v1.15.1.
 """
 
 from __future__ import annotations
@@ -47,8 +47,9 @@ class JobFault(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """`minimum`: so many of its `replicas` pods start together. `most_restarts`: of its containers, before the event
-    TaskFailed; negative: any number. `partition`: so many pods are one partition; 0: it has none."""
+    """`minimum`: how many of its `replicas` pods must start together. `most_restarts`: the restarts of its containers
+    before the event TaskFailed; negative: unlimited. `partition`: the number of pods in a partition; 0: no
+    partitions."""
 
     name: str
     replicas: int
@@ -65,7 +66,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSpec:
-    """`minimum`: so many pods of all tasks start together. `plugins`: name -> its arguments."""
+    """`minimum`: how many pods of all tasks must start together. `plugins`: name -> arguments."""
 
     name: str
     namespace: str
@@ -145,7 +146,7 @@ def _task(at: int, said: Mapping[str, Any]) -> Task:
 
 
 def _shaped(value: Any, shape: Shape, path: str) -> Any:
-    """Return the value. Raises JobFault where a part of it that is there has another shape."""
+    """Return the value. Raises JobFault if an existing part of it has another shape."""
     if isinstance(shape, Mapping):
         _demand(isinstance(value, Mapping), path, "a mapping")
         for name, inner in shape.items():
@@ -166,7 +167,7 @@ def _demand(holds: bool, path: str, what: str) -> None:
 
 
 def _plugins(said: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
-    """Return the plugins; those that the webhook adds come with the ones that need them."""
+    """Return the plugins, including those that the webhook adds because another plugin needs them."""
     found = {name: tuple(map(str, arguments or ())) for name, arguments in said.items()}
     if _WITH_SERVICE & found.keys():
         found.setdefault("svc", ())

@@ -1,13 +1,13 @@
-"""Claims are bound to volumes, volumes of the class `local` are made as directories of this machine, and a volume whose
-claim has gone is given back.
+"""Bind claims to volumes, create volumes of the class `local` as directories of this machine, and release the volumes
+of deleted claims.
 
-One worker looks at one object at a time, so no volume is given to two claims. A claim of a class that waits for its
-first consumer is left alone until the scheduler has written the pod's node on it. A claim that names no class gets the
-default one when it is due, as the real controller gives it (`assignDefaultStorageClass`); before that it reads as its
-user wrote it. Where the class is made by somebody else's provisioner, that one makes the volume and we bind it.
+One worker processes one object at a time, so no volume is bound to two claims. A claim of a class with
+WaitForFirstConsumer stays unbound until the scheduler has written the pod's node on it. A claim without a class gets
+the default class when it is processed, as in the real controller (`assignDefaultStorageClass`). If the class has
+another provisioner, that provisioner creates the volume and this controller binds it.
 
-A directory is named after its volume, which is named after the claim's uid: what is removed is never what somebody
-wrote into an object. Source: pkg/controller/volume/persistentvolume, sig-storage-lib-external-provisioner.
+A directory is named after its volume, which is named after the claim's uid: so a path in a user's object is never
+removed. Source: pkg/controller/volume/persistentvolume, sig-storage-lib-external-provisioner.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class VolumeBinding:
             self._tell(claim, "Warning", "FailedBinding", why)
 
     async def _find(self, claim: Object) -> None:
-        """A volume for a claim that names none: one that is there, or a new one."""
+        """Find an existing volume for a claim that names none, or create one."""
         spec, meta = claim["spec"], claim["metadata"]
         chosen = (meta.get("annotations") or {}).get(SELECTED_NODE)
         given = default_class(self._classes.objects.values()) if spec.get("storageClassName") is None else None
@@ -170,7 +170,8 @@ class VolumeBinding:
         await self._bind(claim, made)
 
     async def _bind(self, claim: Object, volume: Object) -> None:
-        """Each step is seen in what is there, so that a crash between two is made good by looking again."""
+        """Bind the claim and the volume. Each step is visible in the objects, so that the next reconciliation after a
+        crash completes it."""
         own = dict(volume["spec"].get("claimRef") or {})
         if own.get("uid") != claim["metadata"]["uid"]:
             body = {"spec": {"claimRef": reference(claim)}, "metadata": _at(volume, {} if own else _BY_US)}

@@ -56,8 +56,8 @@ class VolumeProtection:
         await self._let_go(VOLUMES, volume, VOLUME_FINALIZER, used=used)
 
     async def _is_used(self, claim: str) -> bool:
-        """By a pod that has not ended. That there is none is for the server to say: the watch of pods may be behind
-        that of claims."""
+        """Return True if a pod that has not ended uses the claim. The server is asked before False is returned, because
+        the watch of pods may lag behind the watch of claims."""
         if _used(claim, self._pods.objects.values()):
             return True
         return _used(claim, await self._calls.list(PODS, claim.partition("/")[0]))

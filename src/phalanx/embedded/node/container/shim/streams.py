@@ -54,7 +54,7 @@ class Log:
 
 
 class Stream:
-    """One of the program's two outputs, as lines `TIME NAME F|P TEXT`. `prompt`: True for a terminal, where incomplete
+    """An output of the program, written as lines `TIME NAME F|P TEXT`. `prompt`: True for a terminal, where incomplete
     lines are passed on at once."""
 
     def __init__(self, name: str, source: int, log: Log, *, prompt: bool = False) -> None:

@@ -55,7 +55,7 @@ class CommandController:
             await self._calls.delete(COMMANDS, command, policy="Background")
         except ApiRefusal as refusal:
             if refusal.code == 404:
-                return  # somebody took it back, or carried it out
+                return  # the command was deleted, or carried out
             raise
         if target is None:
             return
@@ -118,7 +118,7 @@ class CommandController:
                 await self._open(child)
 
     def _children(self, name: str) -> list[Object]:
-        """Return those below it; a queue that is its own parent is not below itself."""
+        """Return the queues below it; a queue that is its own parent does not count."""
         found = [one for one in self._queues.objects.values() if (one.get("spec") or {}).get("parent") == name]
         return [one for one in found if one["metadata"]["name"] != name]
 

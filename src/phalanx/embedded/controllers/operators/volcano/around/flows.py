@@ -42,7 +42,7 @@ _TEMPLATE_WAIT_S = 5.0
 
 
 def job_phase(job: Object) -> str:
-    """Return the phase of a Job; one that nobody has looked at yet is Pending."""
+    """Return the phase of a Job; a Job without a status is Pending."""
     return str(((job.get("status") or {}).get("state") or {}).get("phase") or "Pending")
 
 
@@ -133,7 +133,7 @@ class JobFlowController:
             self._recorder.tell(COMPONENT, flow, "Warning", "FailedCreate", f"job {name}: {refusal}")
             if refusal.reason != "AlreadyExists":
                 raise
-            self.loop.look_after(flow, _TEMPLATE_WAIT_S)  # another's: until that one is gone
+            self.loop.look_after(flow, _TEMPLATE_WAIT_S)  # another flow's Job: wait until it is deleted
         else:
             self._recorder.tell(COMPONENT, flow, "Normal", "Created", f"create a job named {name}!")
 

@@ -1,6 +1,6 @@
-"""The names under which the pods of a job reach each other: `<hostname>.<subdomain>`, by task.
+"""The host names of a job's pods, by task: `<hostname>.<subdomain>`.
 
-A template that names a hostname has that one for all its pods, so the task has one host. Source:
+The hostname in a template applies to all its pods, so the task then has one host name. Source:
 pkg/controllers/job/helpers and plugins/distributed-framework of Volcano v1.15.1.
 """
 

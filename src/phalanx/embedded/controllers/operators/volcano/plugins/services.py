@@ -22,7 +22,7 @@ _DEFAULTS: dict[str, str | int | bool] = {"publish-not-ready-addresses": False, 
 
 
 def service_objects(job: JobSpec, arguments: Sequence[str]) -> Iterator[tuple[Kind, Object]]:
-    """Yield what the job has beside its pods, without its owner."""
+    """Yield the further objects of the job, without owner references."""
     said, own = read_flags(arguments, _DEFAULTS), {JOB_NAME: job.name, JOB_NAMESPACE: job.namespace}
     spec: dict[str, Any] = {"clusterIP": "None", "selector": own}
     if said["publish-not-ready-addresses"]:
