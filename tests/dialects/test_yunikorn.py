@@ -96,7 +96,7 @@ def test_a_site_becomes_queues_that_can_be_applied() -> None:
             "parent": "root.tenants",
             "order": "fifo",
             "priority": -5,
-            "preemption": {"minRun": LONGEST_S},
+            "preemption": {"minRun": LONGEST_S, "reclaim": "lower-or-equal", "delay": 90.0},
             "limits": {"total": {"running": 10}},
         },
     }
@@ -128,7 +128,7 @@ def test_names_that_become_the_same_stay_apart() -> None:
     [
         ("{}", "{}", {"reclaim": "lower-or-equal", "delay": 30.0}),
         ("{enabled: off}", "{}", {}),
-        ("{}", "{preemption.policy: fence}", {}),
+        ("{}", "{preemption.policy: fence}", {"fence": True, "reclaim": "lower-or-equal", "delay": 30.0}),
         ("{}", "{preemption.policy: disabled}", {"minRun": LONGEST_S, "reclaim": "lower-or-equal", "delay": 30.0}),
         ("{}", "{preemption.delay: soon}", {"reclaim": "lower-or-equal", "delay": 30.0}),  # a bad value is the default
     ],

@@ -9,8 +9,10 @@ import pytest
 
 from phalanx.client.moment import write_moment
 from phalanx.dialects.frame.dialect import Claim, Object, Said, Stage, Told
+from phalanx.dialects.yunikorn.checks import read
 from phalanx.dialects.yunikorn.dialect import CONFIGURATIONS, YUNIKORN, YuniKornDefinitions
 from phalanx.dialects.yunikorn.gangs import GIVEN_UP, QUEUE_OPTION, options_of
+from phalanx.dialects.yunikorn.queues import translate
 from phalanx.model.queue import Queue, QueueOrder, QueuePreemption, ReclaimWithinCohort
 
 SITE = """
@@ -141,9 +143,31 @@ def test_a_gang_without_parameters_waits() -> None:
     assert answered(gang("root.fenced"), waited_s=10_000.0) == []
 
 
-def test_the_oldest_pod_says_whether_the_application_is_spared() -> None:
-    spared = claimed(pod("root.fifo", allow_preemption="false"))
-    assert spared.options["phalanx.dev/preemptible"] == "false"
+@pytest.mark.parametrize(
+    ("preemption", "queue", "spec"),
+    [
+        ("{quotapreemptionenabled: true}", "resources: {max: {vcore: 4}}", {"excessDelay": 90.0}),
+        ("{quotapreemptionenabled: true}", "parent: false", {}),
+        ("{enabled: true}", "resources: {max: {vcore: 4}}", {}),
+    ],
+)
+def test_quota_preemption_of_a_queue(preemption: str, queue: str, spec: dict[str, Any]) -> None:
+    inner = f"{{name: a, {queue}}}"
+    root = f"{{name: root, properties: {{quota.preemption.delay: 1m30s}}, queues: [{inner}]}}"
+    found = translate(read(f"partitions: [{{preemption: {preemption}, queues: [{root}]}}]"))
+    assert found.queues["root.a"].get("preemption", {}) == spec
+
+
+def test_a_leaf_reclaims_what_a_queue_above_it_is_guaranteed() -> None:
+    inner = "{name: p, resources: {guaranteed: {vcore: 4}}, queues: [{name: a}]}"
+    found = translate(read(f"partitions: [{{queues: [{{name: root, queues: [{inner}, {{name: b}}]}}]}}]"))
+    assert found.queues["root.p.a"]["preemption"]["reclaim"] == "lower-or-equal"
+    assert "preemption" not in found.queues["root.b"]
+
+
+def test_the_oldest_pod_says_whether_the_application_goes_last() -> None:
+    unwilling = claimed(pod("root.fifo", allow_preemption="false"))
+    assert unwilling.options["phalanx.dev/last-victim"] == "true"
     assert "phalanx.dev/preemptible" not in claimed(pod("root.fifo", allow_preemption="true")).options
 
 

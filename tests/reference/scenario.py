@@ -102,6 +102,7 @@ WORDS = {
     "hourly_budget": "budget",
     "delay_s": "delay",
     "grace_s": "grace",
+    "excess_delay_s": "excess",
 }
 
 

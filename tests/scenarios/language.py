@@ -16,7 +16,7 @@ A block that does not say `cycle` decides nothing. `read` makes steps of a file;
         role NAME pods=2 min=1 cpu=1 select:zone=a require:arch=In:x,y&gen=Gt:3 tolerate:gpu tolerate:*
       job options: queue=q priority=5 at=30 (submitted, in seconds; else the order in the file) blocked=Held
         user=u group=g limit=600 estimate=60 begin=100 deadline=900 after=other:ok after-any singleton=name array=a/2
-        reservation=r qos=high nice=5 checkpoint=600 fixed-at-start in-turn not-preemptible preempts-not
+        reservation=r qos=high nice=5 checkpoint=600 fixed-at-start in-turn not-preemptible preempts-not last-victim
         close=rack close=rack?balanced
         sub=left (a group of roles: sub=left/min=1/close=rack/in=parent); a role says in=left, close=…
       `close=LEVEL` is required, `close=LEVEL?` preferred; `+balanced`, `+slice=8@rack+slice=4@host` behind it
@@ -373,6 +373,7 @@ def job_options(words: Words) -> dict[str, Any]:
         "checkpoint_s": seconds if (seconds := float(words.option("checkpoint", "0"))) else None,
         "size": next((size for size in GangSize if words.flag(size.value)), GangSize.ELASTIC),
         "preemptible": not words.flag("not-preemptible"),
+        "last_victim": words.flag("last-victim"),
         "preempts": not words.flag("preempts-not"),
         "closeness": closeness(close) if close else None,
         "groups": tuple(subgroup(word) for word in words.all("sub=")),

@@ -5,6 +5,7 @@ queue NAME parent=up order=fair strict weight=2 weight:gpu=3 priority=1 fenced b
       next-before-borrowing preempt-before-next prefer-preemption      between flavors
       within=lower reclaim=any down-to=fair-share borrowing[=THRESHOLD] consolidate       what its jobs may preempt
       min-run=60 grace=30 budget=2 delay=10                            what protects those that run in it
+      excess=30 fence                                 takes back usage above a lowered limit; bounds its preemptors
       total:running=3 user:submitted=2 group:cpu=4 job:wall=600        limits
       shares:alice=3                                                   of users, for multifactor order (-1: PARENT)
 flavor NAME label:pool=spot tolerate:spot taint:spot=:NoSchedule
@@ -96,7 +97,7 @@ def quotas(words: Words) -> tuple[Quota, ...]:
 
 def preemption(words: Words) -> QueuePreemption:
     threshold = words.option("borrowing", "")
-    grace, budget = words.option("grace", ""), words.option("budget", "")
+    grace, budget, excess = (words.option(word, "") for word in ("grace", "budget", "excess"))
     return QueuePreemption(
         within=WithinQueue(words.option("within", "never")),
         reclaim=ReclaimWithinCohort(words.option("reclaim", "never")),
@@ -110,6 +111,8 @@ def preemption(words: Words) -> QueuePreemption:
         hourly_budget=int(budget) if budget else None,
         delay_s=float(words.option("delay", "0")),
         consolidate=words.flag("consolidate"),
+        fence=words.flag("fence"),
+        excess_delay_s=float(excess) if excess else None,
     )
 
 

@@ -10,6 +10,7 @@ whose first fails is done for this cycle."""
 from __future__ import annotations
 
 from phalanx.core.cycle import plan as conclude
+from phalanx.core.cycle.preempt import excess
 from phalanx.core.cycle.steps import Cycle
 from phalanx.model.plan import Plan
 from phalanx.model.policy import Policy
@@ -27,6 +28,9 @@ def decide(cluster: Cluster, policy: Policy, now_s: float) -> Plan:
     cycle.intake.start_nominated()
     if cycle.preempting.withdrawn:
         return conclude.withdrawals(cycle)
+
+    # 0a. Queues that have used more than their limit for too long lose pods.
+    excess.enforce(cycle.state, lambda: cycle.preempting.context, cycle.preempting.actions)
 
     # 1. Whatever is new, or has rested long enough, is answered at once or gets its place in a request class.
     for request in cycle.intake.newcomers():

@@ -119,6 +119,7 @@ class Job:
     `begin_s`, `deadline_s`: the earliest start, and the time by which the job must be able to end (seconds since the
     epoch).
     `preemptible`, `preempts`: whether the job may be preempted, and whether it may preempt.
+    `last_victim`: the job is preempted only after all others that may be (YuniKorn's allow-preemption: "false").
     `after`, `requires_any`: dependencies. With `requires_any` one met dependency is enough, otherwise all must be met.
     `singleton`: a name; only one of the user's jobs with this name runs at a time.
     `array`, `array_cap`: at most `array_cap` jobs of the same user and array run at a time.
@@ -140,6 +141,7 @@ class Job:
     size: GangSize = GangSize.ELASTIC
     preemptible: bool = True
     preempts: bool = True
+    last_victim: bool = False
     limit_s: float | None = None
     estimate_s: float | None = None
     begin_s: float | None = None

@@ -142,7 +142,10 @@ class Findings(NamedTuple):
     `explained`: the reason of each placement class without capacity. `failed`: placement classes whose trial failed
     although counting found capacity.
     `first`: the request with the first reservation, and since when it has it (seconds since the epoch).
-    `searched`: failed searches for victims. `has_postponed`: some searches have yet to be made."""
+    `searched`: failed searches for victims. `has_postponed`: some searches have yet to be made.
+
+    `exceeding`: queues whose usage is above their limit and may be evicted, and since when (seconds since the
+    epoch)."""
 
     version: int
     received: tuple[Request, ...] = ()
@@ -154,6 +157,7 @@ class Findings(NamedTuple):
     first: tuple[Request, float] | None = None
     searched: tuple[tuple[RequestClassKey, Search], ...] = ()
     has_postponed: bool = False
+    exceeding: tuple[tuple[str, float], ...] = ()
 
 
 class Plan(NamedTuple):

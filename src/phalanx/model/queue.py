@@ -86,7 +86,10 @@ class QueuePreemption:
     `delay_s`: a job of this queue preempts only after it has waited this long for capacity, so that an autoscaler can
     react first.
     `consolidate`: jobs of this queue may be moved, and may cause other jobs to be moved, to make free capacity
-    contiguous."""
+    contiguous.
+    `fence`: jobs of this queue, and of the queues below it, preempt no job outside of them.
+    `excess_delay_s`: usage above the queue's limit, after the limit was lowered, is evicted after this time (YuniKorn's
+    quota preemption); None: never."""
 
     within: WithinQueue = WithinQueue.NEVER
     reclaim: ReclaimWithinCohort = ReclaimWithinCohort.NEVER
@@ -101,6 +104,8 @@ class QueuePreemption:
     hourly_budget: int | None = None
     delay_s: float = 0.0
     consolidate: bool = False
+    fence: bool = False
+    excess_delay_s: float | None = None
 
     def searches(self) -> bool:
         """Return whether jobs of the queue may preempt or move any job."""

@@ -151,6 +151,7 @@ class Cluster:
     `leaving`: job with pods that were told to stop -> time by which they must have stopped (seconds since the epoch).
     `nominated`: jobs that are nominated for nodes.
     `preempted_at`: queue -> times at which its jobs were preempted (seconds since the epoch).
+    `exceeding`: queue above its limit -> since when, as in `Findings` (seconds since the epoch).
     `now_s`: the latest reported time; `told_s`: the last one, since a clock may be set back (seconds since the epoch).
     `opened`: the number of openings of slots so far.
     `latest_s`: the latest submission seen; a slot that opens counts as arrived then.
@@ -183,6 +184,7 @@ class Cluster:
         self.leaving: dict[str, float] = {}
         self.nominated: dict[str, None] = {}
         self.preempted_at: dict[str, deque[float]] = {}
+        self.exceeding: dict[str, float] = {}
         self.ends = ExpectedEnds()
         self.usage = DecayedUsage()
         self.usage.price(self.policy.billing, self.policy.half_life_s, 0.0)
@@ -341,6 +343,7 @@ class Cluster:
         other.pending = self.pending.copy(other.tree)
         other.consumers = self.consumers.copy()
         other.leaving, other.nominated = dict(self.leaving), dict(self.nominated)
+        other.exceeding = dict(self.exceeding)
         other.preempted_at = {queue: times.copy() for queue, times in self.preempted_at.items()}
         other.usage = self.usage.copy()
         other.ends, other.dependencies = self.ends.copy(), self.dependencies.copy()

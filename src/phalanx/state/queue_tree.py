@@ -261,6 +261,7 @@ class QueueTree:
     `pool`: key -> capacity of the cluster.
     `keeps`: whether any queue keeps an amount, so that claims differ from totals.
     `stricts`: the names of strict queues.
+    `trimmed`: the names of queues whose usage above their limit is evicted.
     `keeps_claimed`: branch -> its claims when no job runs.
     `eased`: whether a charge was given back since the last plan.
     `charged`, `subjects`: queues, and users, groups and jobs, whose charges changed since the headroom was computed.
@@ -272,6 +273,7 @@ class QueueTree:
         self.pool: dict[Key, int] = {}
         self.keeps = False
         self.stricts: set[str] = set()
+        self.trimmed: set[str] = set()
         self.stale = self.pool_stale = False
         self.keeps_claimed: dict[str, dict[Key, Amount]] = {}
         self.eased = False
@@ -343,6 +345,7 @@ class QueueTree:
             _join_arena(branch)
             branch.request_class_queue = _request_class_queue(branch)
         self.stricts = {name for name, queue in queues.items() if queue.strict}
+        self.trimmed = {name for name, queue in queues.items() if queue.preemption.excess_delay_s is not None}
         self.keeps_claimed = {}
         if self.keeps:
             self._claim_keeps()

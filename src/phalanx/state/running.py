@@ -42,9 +42,9 @@ class RunningPods:
     Entries: `row`; the numbers of `job` and `demand`; `role`; `pods`; `leaving` (whether they were told to stop);
     `spare` (the number of pods that could leave without breaking the gang).
 
-    By job number: `priority`; the number of `queue`; `started_s`, `submitted_s`; `preemptible`; `checkpoint_s` (the
-    interval of checkpoints; 0: none); `tie` (a number that follows from the job's name alone: it decides between equal
-    victims, so the choice does not depend on the order in which jobs were entered)."""
+    By job number: `priority`; the number of `queue`; `started_s`, `submitted_s`; `preemptible`; `last_victim`;
+    `checkpoint_s` (the interval of checkpoints; 0: none); `tie` (a number that follows from the job's name alone: it
+    decides between equal victims, so the choice does not depend on the order in which jobs were entered)."""
 
     def __init__(self) -> None:
         self.touched: dict[str, None] = {}
@@ -62,7 +62,7 @@ class RunningPods:
             name: np.zeros(FIRST, np.int64) for name in ("row", "job", "role", "demand", "pods", "leaving", "spare")
         }
         self._jobs: dict[str, NDArray[Any]] = {
-            **{name: np.zeros(FIRST, np.int64) for name in ("priority", "queue", "preemptible")},
+            **{name: np.zeros(FIRST, np.int64) for name in ("priority", "queue", "preemptible", "last_victim")},
             **{name: np.zeros(FIRST, np.float64) for name in ("started_s", "submitted_s", "checkpoint_s")},
             "tie": np.zeros(FIRST, np.int64),
         }
@@ -140,7 +140,14 @@ class RunningPods:
         have them after `settle`; until then a job is written at most once."""
         number = self._number(job.id)
         self._empty(number)
-        about = (self.queue_number(queue), job.preemptible, started_s, job.submitted_s, job.checkpoint_s or 0.0)
+        about = (
+            self.queue_number(queue),
+            job.preemptible,
+            job.last_victim,
+            started_s,
+            job.submitted_s,
+            job.checkpoint_s or 0.0,
+        )
         self._told.append((number, clamped_priority(job.priority), *about, crc32(job.id.encode())))
         counted: dict[tuple[int, int, bool], int] = {}
         for slot, row in placed.items():

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from math import inf, nextafter
 
 from phalanx.core.backfill import advance
+from phalanx.core.cycle.preempt import excess
 from phalanx.core.cycle.steps import Cycle
 from phalanx.core.fold import job_dependencies
 from phalanx.model.job import DependencyType, Phase
@@ -43,6 +44,7 @@ def plan(cycle: Cycle) -> Plan:
         first=cycle.reserving.first(),
         searched=tuple(preempting.outcomes()),
         has_postponed=preempting.has_postponed,
+        exceeding=tuple(state.exceeding.items()),
     )
     return Plan(tuple(actions), min(wake_times_s(cycle, findings), default=None), findings)
 
@@ -122,6 +124,9 @@ def next_change_times_s(
         yield nextafter(now_s, inf)  # who waits for their start is looked at next
     if cluster.reservations:
         yield from advance.boundaries_s(cluster, now_s)[:1]
+    if cluster.tree.trimmed:
+        times_s = (excess.due_s(cluster, *each) for each in excess.exceeding(cluster, now_s).items())
+        yield from (time_s for time_s in times_s if time_s > now_s)
 
 
 def has_start_dependents(cluster: Cluster, job: str) -> bool:
@@ -137,6 +142,8 @@ def is_idle(cluster: Cluster, now_s: float) -> bool:
     if cluster.nominated or pending.fresh or pending.changed or (cluster.tree.eased and pending.request_classes):
         return False
     if cluster.columns.pod_index.changed and pending.failed:
+        return False
+    if not excess.is_noted(cluster, now_s):
         return False
     if (pending.columns.reported_blocker == Blocker.RESERVATION).any():
         return False  # whose room is kept may have it as time passes: the first is expected at another time

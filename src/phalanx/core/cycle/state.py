@@ -40,6 +40,7 @@ class CycleState:
     pods that are placed now; `granted`: all that start. `stopped`: jobs that this cycle preempts whole; `withdrawn`:
     jobs whose nominations it withdraws. `remaining`: of request classes
     that were granted something, who comes next.
+    `exceeding`: as in `Findings`.
     `failed`: classes that a trial closed though counting found room. `starts`: queued jobs that start. `received`,
     `waiting_for_event`, `waiting_until`: as in `Findings`.
 
@@ -63,6 +64,7 @@ class CycleState:
         self.stopped: set[str] = set()
         self.withdrawn: dict[str, None] = {}
         self.remaining: dict[RequestClass, Iterator[QueuedRequest]] = {}
+        self.exceeding: dict[str, float] = {}
         self.failed: list[int] = []
         self.starts: list[Start] = []
         self.received: list[Request] = []

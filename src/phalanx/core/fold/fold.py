@@ -430,7 +430,7 @@ def store_findings(cluster: Cluster, findings: Findings) -> None:
         pending.remember(key, search)
     pending.failed.update(dict.fromkeys(findings.failed))
     pending.unreported.clear()
-    pending.reserved = findings.first
+    pending.reserved, cluster.exceeding = findings.first, dict(findings.exceeding)
     if findings.has_postponed:
         pending.changed = True
     if cluster.dependencies.arrays:

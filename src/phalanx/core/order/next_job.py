@@ -10,7 +10,7 @@ queue chooses among its children; its own jobs compete like a child:
   account by account;
 - FAIR: the child with the lowest weighted dominant share, its head included; then higher queue priority; then rank;
 - TIERED: those that stay within their guarantee; then higher queue priority; then as FAIR;
-- FILL: the highest priority that the queue sees (`seen_priority`); then the child that is least full; then rank.
+- FILL: the highest priority that the queue sees (`shares.seen_priority`); then the child that is least full; then rank.
 
 The winner's request is tried. The result changes the rank of the runners on its path to the root only, so the next
 choice costs the depth of the tree times the logarithm of the children. Queues between which one order alone decides are
@@ -292,7 +292,7 @@ class Tournament:
     def seen(self, cursor: QueueCursor, priority: int) -> int:
         if cursor.own is not None:
             return priority
-        return seen_priority(cursor.last().branch, cursor.branch, priority)
+        return shares.seen_priority(cursor.last().branch, cursor.branch, priority)
 
     def fill(self, cursor: QueueCursor) -> float:
         account, own = self.ledger.account(cursor.branch), cursor.own is not None
@@ -309,17 +309,6 @@ class Tournament:
         factors = self.priority_of(entry) if branch.order is QueueOrder.MULTIFACTOR else None
         ranked = rank(key, entry, branch.order, factors)
         return (estimate(key), *ranked) if self.by_estimate else ranked
-
-
-def seen_priority(queue: Branch, child: Branch, priority: int) -> int:
-    """Return the priority of a job of the queue as it is seen beside the child (the queue, or one above it): each queue
-    on the way adds its own priority, and of a fenced queue only that is seen (YuniKorn's offset and fence)."""
-    for branch in queue.path:
-        if branch.queue is not None:
-            priority = branch.queue.priority + (0 if branch.queue.fenced else priority)
-        if branch is child:
-            break
-    return priority
 
 
 def estimate(key: RequestClassKey) -> float:

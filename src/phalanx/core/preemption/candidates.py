@@ -30,6 +30,7 @@ from phalanx.state.cluster import JobRecord, is_incomplete, spare_pods, with_the
 from phalanx.state.queue_tree import Charge, Cost, Key
 
 SURPLUS = -1  # the tier of pods above a minimum: before all gangs
+LAST = 3  # what the tier of a last victim is above that of others: after all of them
 LIGHT = 1e-3  # what such a pod counts among the fewest candidates
 
 
@@ -109,6 +110,7 @@ class VictimCandidates:
         )
         self.field.tier = tier[jobs]
         self.field.tier[:above], self.field.weight[:above] = SURPLUS, LIGHT
+        self.field.tier += LAST * residents.of_jobs("last_victim")[jobs]
         self._single = spare
 
     def _stay(self) -> tuple[Ints, Ints]:

@@ -109,6 +109,9 @@ class PreemptionPolicy:
         self.queue = self.cluster.queue_of(job)
         self.branch = self.cluster.tree.branch(self.queue)
         self.preemption = queue_preemption(self.cluster, self.queue)
+        self.fence = next(
+            (one.name for one in self.branch.path if queue_preemption(self.cluster, one.name).fence), None
+        )
         self.fairest = self.preemption.victims is VictimOrder.FAIREST  # shares say which queue's turn it is
         self.spent = dict(context.spent)  # queue -> jobs of it that go whole
         others = self.preemption.reclaim is not ReclaimWithinCohort.NEVER or self.preemption.borrowing
@@ -206,11 +209,11 @@ class PreemptionPolicy:
                 clamped_priority(self.job.priority) - 1 if self.preemption.within is not WithinQueue.NEVER else NOBODY
             )
         rules = self._rules(queue)
-        return max(map(self._bound, rules)) if rules else NOBODY
+        return max(self._bound(rule, queue) for rule in rules) if rules else NOBODY
 
-    def _bound(self, rule: PreemptionRule) -> int:
-        """Return the highest priority of victims under the rule."""
-        lower = clamped_priority(self.job.priority) - 1
+    def _bound(self, rule: PreemptionRule, queue: str) -> int:
+        """Return the highest priority of victims in the other queue under the rule."""
+        lower = clamped_priority(self._seen_in(self._tie(queue))) - 1
         if rule is PreemptionRule.BORROWING:
             threshold = self.preemption.borrowing_threshold
             return lower if threshold is None else min(lower, clamped_priority(threshold))
@@ -221,6 +224,21 @@ class PreemptionPolicy:
                 return lower + 1
             case _:
                 return lower
+
+    def _seen_in(self, tie: QueueRelation) -> int:
+        """Return the priority of the preemptor as jobs of the other queue compare with it. In `FILL` order each queue
+        adds its own priority on the way up to where the paths part, and a fenced queue shows its own alone; on the way
+        down each takes its own off, and a fenced queue compares as a whole."""
+        seen = self.job.priority
+        if tie.ours is None or tie.ours.parent is None or tie.ours.parent.order is not QueueOrder.FILL:
+            return seen
+        seen = share.seen_priority(self.branch, tie.ours, seen)
+        for branch in reversed(tie.way):
+            offset = 0 if branch.queue is None else branch.queue.priority
+            if branch.queue is not None and branch.queue.fenced:
+                return ANYBODY if offset <= seen else NOBODY
+            seen -= offset
+        return seen
 
     def _budget(self, queue: str) -> int:
         """Return how many more of the queue's jobs may be preempted in this hour."""
@@ -255,7 +273,7 @@ class PreemptionPolicy:
 
     def _strongest(self, queue: str, priority: int, loss: Callable[[], Charge | None]) -> PreemptionRule | None:
         """Return the strongest rule that allows to take `loss`, of a job of that priority, from the other queue."""
-        rule = next((rule for rule in self._rules(queue) if priority <= self._bound(rule)), None)
+        rule = next((rule for rule in self._rules(queue) if priority <= self._bound(rule, queue)), None)
         if rule is PreemptionRule.FAIR_SHARE and self.final and not self._stays_richer(self._tie(queue), loss):
             return None
         return rule
@@ -296,7 +314,7 @@ class PreemptionPolicy:
         if wants.reclaim is ReclaimWithinCohort.NEVER and not wants.borrowing:
             return ()
         theirs = queue_preemption(self.cluster, queue)
-        if not theirs.reclaimable:
+        if not theirs.reclaimable or (self.fence is not None and not self.is_under(queue, self.fence)):
             return ()
         tie: QueueRelation = self.branch.ties.get(queue) or self._tie(queue)
         keys, found = self._keys(tie) if tie.named else self._asked, []

@@ -112,3 +112,14 @@ def weighted(ratio: float, queue: Queue, resource: str) -> DominantShare:
 def scaled_share(share: DominantShare, factor: float) -> DominantShare:
     """Return the share multiplied by the factor."""
     return DominantShare(share.weightless, share.ratio * factor)
+
+
+def seen_priority(queue: Branch, child: Branch, priority: int) -> int:
+    """Return the priority of a job of the queue as it is seen beside the child (the queue, or one above it): each queue
+    on the way adds its own priority, and of a fenced queue only that is seen (YuniKorn's offset and fence)."""
+    for branch in queue.path:
+        if branch.queue is not None:
+            priority = branch.queue.priority + (0 if branch.queue.fenced else priority)
+        if branch is child:
+            break
+    return priority

@@ -120,6 +120,8 @@ def _preemption(said: Fields) -> QueuePreemption:
         hourly_budget=said.whole_or_none("hourlyBudget"),
         delay_s=said.seconds("delay"),
         consolidate=said.flag("consolidate"),
+        fence=said.flag("fence"),
+        excess_delay_s=said.seconds_or_none("excessDelay"),
     )
     said.done()
     return found

@@ -70,7 +70,7 @@ _FILE, _PACKED = "queues.yaml", "queues.yaml.gz"
 _SHOWN = 256  # of a name that a pod asks for
 _NO_TAGS = NamespaceTags()
 _OUR_USER, _OUR_GROUP = "phalanx.dev/user", "phalanx.dev/group"
-_PREEMPTIBLE, _SIZE = "phalanx.dev/preemptible", "phalanx.dev/size"
+_LAST_VICTIM, _SIZE = "phalanx.dev/last-victim", "phalanx.dev/size"
 _TIMED_OUT = "Scheduling has timed out due to insufficient resources"
 _MADE_ANEW = frozenset({"ReplicaSet", "StatefulSet", "DaemonSet"})  # owners that replace failed pods without end
 NONE: Objects = {}
@@ -138,7 +138,7 @@ class YuniKorn:
             return Claim(queue=said.queue, blocked=Reason(code=ReasonCode.INVALID, text=defined.fault))
         as_pods = is_application(said.options) or is_given_up(said.options)
         group = GroupClaim() if as_pods else None
-        spared = {_PREEMPTIBLE: "false"} if opts_out(said.options) else {}
+        spared = {_LAST_VICTIM: "true"} if opts_out(said.options) else {}
         if not defined.named:
             return Claim(queue="", group=group, options=spared)
         found = submit(defined, said.namespace, said.queue, said.options)

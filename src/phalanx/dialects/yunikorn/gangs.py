@@ -58,7 +58,7 @@ POD: Mapping[str, Use] = {
     ),
     USER: Becomes("Job.user", "where there is no user.info; for placement rules, ACLs and limits"),
     _USER_INFO: Becomes("Job.user", "and the groups, of which one counts (Job.group)"),
-    _UNWILLING: Becomes("Job.preemptible", "`false` on the oldest pod spares the application; there it is a wish"),
+    _UNWILLING: Becomes("Job.last_victim", "`false` on the oldest pod: the pods of the application are preempted last"),
 }
 
 

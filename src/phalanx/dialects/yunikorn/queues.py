@@ -24,12 +24,12 @@ from phalanx.dialects.yunikorn.configuration import ANYBODY, Branch, Configurati
 _SORT, _PRIORITY = "application.sort.policy", "application.sort.priority"
 _OFFSET, _FENCE = "priority.offset", "priority.policy"
 _PREEMPTION, _DELAY = "preemption.policy", "preemption.delay"
-_INHERITED = (_SORT, _PRIORITY, _DELAY)
+_QUOTA_DELAY = "quota.preemption.delay"
+_INHERITED = (_SORT, _PRIORITY, _DELAY, _QUOTA_DELAY)
 _DELAY_S, _GO_UNITS_S = 30.0, {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _GO_DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
 _ACCESS = Becomes("Claim.blocked", "who may not submit waits with that reason; admin implies submit, of all below too")
 _RULES = Becomes("Job.queue", "of pods with `schedulerName: yunikorn`; with `create`, queues are made for them")
-_QUOTA_TAKEN = Ignored("a quota that is cut takes nothing back; jobs end, and no other starts until usage is below it")
 _BACKOFF = Ignored("what fits no node costs nothing while nothing changes")
 _TEMPLATE = Becomes("Queue", "of leaves that placement rules make")
 
@@ -45,7 +45,9 @@ TABLE: Mapping[str, Use] = {
     "partitions[].placementrules": _RULES,
     "partitions[].limits": Becomes("limits of root"),
     "partitions[].preemption.enabled": Becomes("Queue.preemption", "`false`: no queue reclaims"),
-    "partitions[].preemption.quotapreemptionenabled": _QUOTA_TAKEN,
+    "partitions[].preemption.quotapreemptionenabled": Becomes(
+        "Queue.preemption", "`false`, the default: usage above a lowered quota is not taken back"
+    ),
     "partitions[].nodesortpolicy": Ignored(
         "a setting of the policy: `score: pack` for binpacking, `score: spread` for fair"
     ),
@@ -68,10 +70,10 @@ TABLE: Mapping[str, Use] = {
     _OFFSET: Becomes("Queue.priority", "added to the priorities of its jobs, as other queues see them"),
     _FENCE: Becomes("Queue.fenced", "other queues see the offset alone"),
     _PREEMPTION: Becomes(
-        "Queue.preemption", "`disabled`: its jobs are spared; `fence`, of a leaf: it reclaims nothing"
+        "Queue.preemption", "`disabled`: its jobs are spared; `fence`: its jobs preempt none outside of the queue"
     ),
     _DELAY: Becomes("Preemption.delay_s"),
-    "quota.preemption.delay": _QUOTA_TAKEN,
+    _QUOTA_DELAY: Becomes("QueuePreemption.excess_delay_s", "0, the default: usage above the quota is not taken back"),
     "application.unschedasks.backoff": _BACKOFF,
     "application.unschedasks.backoff.delay": _BACKOFF,
 }
@@ -150,6 +152,7 @@ class _Work:
     names: dict[str, str] = field(default_factory=dict)
     limits_of: dict[str, tuple[Limit, ...]] = field(default_factory=dict)
     reclaim: bool = True
+    trims: bool = False
 
     def note(self, where: str, name: str, why: str = "") -> None:
         use = TABLE[name]
@@ -158,9 +161,9 @@ class _Work:
 
     def partition(self, partition: Partition) -> None:
         self.reclaim = partition.preemption.enabled is not False
+        self.trims = partition.preemption.quota_preemption_enabled is True
         said = {
             "partitions[].placementrules": partition.placement_rules,
-            "partitions[].preemption.quotapreemptionenabled": partition.preemption.quota_preemption_enabled,
             "partitions[].nodesortpolicy": partition.node_sort_policy.type,
             "partitions[].usergroupresolver": partition.user_group_resolver.type,
         }
@@ -170,7 +173,11 @@ class _Work:
         for root in partition.queues or ():
             self.queue(root, "", "", {})
 
-    def queue(self, queue: Branch, parent: str, prefix: str, above: Mapping[str, str]) -> None:
+    def queue(
+        self, queue: Branch, parent: str, prefix: str, above: Mapping[str, str], *, guaranteed: bool = False
+    ) -> None:
+        """Translate the queue and those below it. `guaranteed`: whether a queue above it is guaranteed anything."""
+        guaranteed = guaranteed or any(amounts(queue.resources.guaranteed).values())
         full = f"{prefix}{queue.name}".lower()
         name = self.names[full] = self.name(f"{parent}.{queue.name}".strip(".").lower())
         properties = properties_of(queue, above)
@@ -182,7 +189,7 @@ class _Work:
             spec["fenced"] = True
         if offset := whole(properties.get(_OFFSET, "")):
             spec["priority"] = offset
-        if preemption := self.preemption(queue, properties):
+        if preemption := self.preemption(queue, properties, guaranteed=guaranteed):
             spec["preemption"] = preemption
         if limits := self.limits(name, queue):
             spec["limits"] = limits
@@ -190,7 +197,7 @@ class _Work:
         self.queues[name] = spec
         self.without_effect(name, queue)
         for child in queue.queues:
-            self.queue(child, name, f"{full}.", properties)
+            self.queue(child, name, f"{full}.", properties, guaranteed=guaranteed)
 
     def name(self, full: str) -> str:
         """A name that an object may have, and no other queue has."""
@@ -201,13 +208,17 @@ class _Work:
             self.note(full, "queues[].name", f"no object may be named so; the queue is {found!r}")
         return found
 
-    def preemption(self, queue: Branch, properties: Mapping[str, str]) -> dict[str, Any]:
+    def preemption(self, queue: Branch, properties: Mapping[str, str], *, guaranteed: bool) -> dict[str, Any]:
+        """Return the preemption settings. `guaranteed`: whether the queue, or one above it, is guaranteed anything."""
         found: dict[str, Any] = {}
         if properties.get(_PREEMPTION, "").lower() == "disabled":
             found["minRun"] = LONGEST_S
-        fenced = properties.get(_PREEMPTION, "").lower() == "fence" and not queue.queues
-        if self.reclaim and not fenced and any(amounts(queue.resources.guaranteed).values()):
+        if properties.get(_PREEMPTION, "").lower() == "fence":
+            found["fence"] = True
+        if self.reclaim and guaranteed:
             found |= {"reclaim": "lower-or-equal", "delay": _go_duration_s(properties.get(_DELAY, "")) or _DELAY_S}
+        if self.trims and queue.resources.max and (delay_s := _go_duration_s(properties.get(_QUOTA_DELAY, ""))):
+            found["excessDelay"] = delay_s
         return found
 
     def limits(self, name: str, queue: Branch) -> dict[str, Any]:
@@ -231,13 +242,11 @@ class _Work:
                 self.note(name, f"queues[].{field_name}", _MIGRATED[f"queues[].{field_name}"])
         if (made := queue.child_template).max_applications or made.properties or made.resources.max:
             self.note(name, "queues[].childtemplate", _MIGRATED["queues[].childtemplate"])
-        for key, value in sorted(queue.properties.items()):
+        for key in sorted(queue.properties):
             if key not in TABLE:
                 self.notes.append(Note(where=name, field=key, why="YuniKorn does not know this property either"))
             elif isinstance(TABLE[key], Ignored):
                 self.note(name, key)
-            elif (key, value.lower()) == (_PREEMPTION, "fence") and queue.queues:
-                self.note(name, key, "queues below it take from any other here that has more than its guarantee")
 
 
 def _order(queue: Branch, properties: Mapping[str, str]) -> str:

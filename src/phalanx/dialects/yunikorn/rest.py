@@ -55,9 +55,9 @@ PATH: Final = "ws"
 VALIDATE: Final = f"{PATH}/v1/validate-conf"
 LEFT_OUT: Final[Mapping[str, str]] = {
     "clusters: `startTime`": "the decisions know no clock",
-    "partitions: `lastStateTransitionTime`, `quotaPreemptionEnabled`": "it is always Active; a quota that is cut waits",
+    "partitions: `lastStateTransitionTime`": "the partition is always Active",
     "queues: `preemptingResource`": "room that is given up is not counted apart",
-    "queues: `currentPriority`, `allocatingAcceptedApps`, `quotaPreemptionDelay`": "they decide nothing here",
+    "queues: `currentPriority`, `allocatingAcceptedApps`": "they decide nothing here",
     "applications: `maxUsedResource`, `stateLog`, `startTime`, `finishedTime`, `resourceHistory`": "no history is kept",
     "applications, nodes: `placeholderData`, `reservations`": "always empty: nothing holds a place before it starts",
     "applications: `backoffDeadline`, `maxRequestPriority`": "nothing is left alone for a time",
@@ -363,6 +363,7 @@ def _partition(seen: _Seen) -> Object:
         "capacity": {"capacity": capacity, "usedCapacity": used, "utilization": _percent(used, capacity)},
         "nodeSortingPolicy": {"type": policy.type or "fair", "resourceWeights": policy.resource_weights},
         "preemptionEnabled": seen.partition.preemption.enabled is not False,
+        "quotaPreemptionEnabled": seen.partition.preemption.quota_preemption_enabled is True,
         "totalNodes": len(seen.nodes),
         "applications": counts,
         "totalContainers": sum(len(one.allocations) for one in seen.applications),
@@ -421,6 +422,7 @@ def _queue(
         "preemptionEnabled": seen.partition.preemption.enabled is not False and preemption != "disabled",
         "isPreemptionFence": preemption == "fence",
         "preemptionDelay": properties.get("preemption.delay", "30s"),
+        "quotaPreemptionDelay": properties.get("quota.preemption.delay", "0s"),
         "isPriorityFence": properties.get("priority.policy", "").lower() == "fence",
         "priorityOffset": whole(properties.get("priority.offset", "")),
     }

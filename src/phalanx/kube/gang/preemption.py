@@ -62,7 +62,8 @@ class Preemption:
 
     def resume(self, mark: PreemptionMark) -> None:
         """Go on with a preemption that a scheduler before this one began."""
-        why = Reason(code=ReasonCode.PREEMPTED, text=f"it gives way to {mark.by}", numbers={"by": mark.by})
+        text = f"it gives way to {mark.by}" if mark.by else "its queue uses more than its limit"
+        why = Reason(code=ReasonCode.PREEMPTED, text=text, numbers={"by": mark.by})
         self._request = PreemptionRequest(mark=mark, why=why)
         self._write_marks(self._request)
 

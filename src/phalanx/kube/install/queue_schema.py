@@ -159,6 +159,9 @@ PREEMPTION = obj(
         "hourlyBudget": whole("At most so many of its jobs are preempted in any hour."),
         "delay": seconds("A job of this queue preempts only after it has waited that long for room."),
         "consolidate": flag("Its jobs may be moved, and may have others moved, to make room whole."),
+        "fence": flag("Its jobs, and those of the queues below it, preempt no job outside of them."),
+        "excessDelay": seconds("Evict pods after this time while the queue uses more than its limit, because the limit"
+                               " was lowered. Not set: they run to their end."),
     },
     "What its jobs may do to others that run, and what protects its own. All of it is off unless said.",
 )  # fmt: skip

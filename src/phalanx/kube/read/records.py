@@ -55,7 +55,7 @@ class StartRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class PreemptionMark(msgspec.Struct, frozen=True, kw_only=True):
-    """`by`: the job that gets the room. `start_s`: `at_s` of the start that ends."""
+    """`by`: the preemptor; empty: the job's queue is above its limit. `start_s`: `at_s` of the start that ends."""
 
     by: str
     start_s: Moment

@@ -17,7 +17,7 @@ from phalanx.core.backfill.reservation import BackfillForecast
 from phalanx.core.cycle.messages import ReasonReporter
 from phalanx.core.cycle.state import CycleState
 from phalanx.core.order.account_usage import AccountUsage
-from phalanx.core.order.next_job import Head, Tournament, seen_priority
+from phalanx.core.order.next_job import Head, Tournament
 from phalanx.core.quota import flavor_assignment, shares
 from phalanx.core.quota import ledger as quota
 from phalanx.core.quota.flavor_assignment import FlavorAssignment
@@ -161,7 +161,7 @@ class Surplus:
         if parent.order is QueueOrder.FILL:
             own = child is parent
             priority = growing.record.job.priority
-            seen = priority if own else seen_priority(growing.branch, child, priority)
+            seen = priority if own else shares.seen_priority(growing.branch, child, priority)
             used = ledger.account(parent).own if own else ledger.account(child).total
             return -seen, shares.fill(child, used, ledger.tree.pool, own=own), rank(growing, parent.order)
         if child is parent:

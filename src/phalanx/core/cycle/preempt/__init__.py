@@ -1,7 +1,8 @@
-"""Preemption's part of a cycle.
+"""The preemption step of a cycle.
 
-Rooms, lowest first:
+Parts, lowest first:
 
-    evict   what follows from a plan of preemption: victims are told, the preemptor is nominated or starts
-    search  who searches for victims, within a budget; and what becomes of nominations that stand
+    evict   carry out a plan: evict the victims, nominate or start the preemptor
+    excess  quota preemption: the pods of queues that use more than a lowered limit
+    search  which requests search for victims, within a budget; and which nominations stay
 """

@@ -15,8 +15,9 @@ from phalanx.core.preemption.context import PreemptionContext
 from phalanx.core.preemption.policy import PreemptionPolicy, queue_preemption
 from phalanx.core.preemption.search import PreemptionPlan
 from phalanx.core.reasons import preempted
-from phalanx.model.job import Phase, Placement, pods_by_role
+from phalanx.model.job import Phase, Placement, Slot, pods_by_role
 from phalanx.model.plan import Action, Nominate, Place, Preempt, Shrink, Start
+from phalanx.model.reason import Reason
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster, JobRecord, nominated_placements, time_limit_s
 from phalanx.state.pending.request_class import Request
@@ -69,25 +70,37 @@ def grown(
 
 
 def tell(context: PreemptionContext, actions: list[Action], victim: Victim, rights: PreemptionPolicy) -> None:
-    """Add the victim's action, whole or in part."""
-    cluster = context.cluster
-    record, spared_s = cluster.jobs[victim.job], grace_s(cluster, victim.job)
-    queue = cluster.queue_of(record.job)
+    """Evict the victim, whole or in part, and give its charge back unless it is moved."""
+    record = context.cluster.jobs[victim.job]
     reason = preempted.preempted_reason(rights, record, victim.rule, len(victim.slots))
-    if victim.slots:
-        actions.append(Shrink(victim.job, victim.slots, rights.job.id, reason, spared_s))
-    else:
-        take_back(context, actions, record)
-        actions.append(Preempt(victim.job, record.attempt, rights.job.id, reason, spared_s))
-        context.spent[queue] = context.spent.get(queue, 0) + 1
+    evict(context, actions, record, victim.slots, rights.job.id, reason)
     if victim.place:
-        until_s = context.now_s + nomination.PATIENCE_S + (spared_s or 0.0)
+        until_s = context.now_s + nomination.PATIENCE_S + (grace_s(context.cluster, victim.job) or 0.0)
         actions.append(Nominate(victim.job, victim.place, record.flavors, until_s))
     elif victim.charge is not None:
         context.ledger.charge(victim.charge, -1)
-    told = context.victims.get(victim.job, ())
-    context.victims[victim.job] = (*told, *victim.slots) if victim.slots else ()
-    for slot in victim.slots or sorted(record.placements.keys() - record.leaving - {*told}):
+
+
+def evict(
+    context: PreemptionContext,
+    actions: list[Action],
+    record: JobRecord,
+    slots: tuple[Slot, ...],
+    by: str,
+    reason: Reason,
+) -> None:
+    """Add the action by which the job loses these slots; no slots: the whole job. `by`: the preemptor; empty: none."""
+    cluster, job = context.cluster, record.job.id
+    spared_s, queue = grace_s(cluster, job), cluster.queue_of(record.job)
+    if slots:
+        actions.append(Shrink(job, slots, by, reason, spared_s))
+    else:
+        take_back(context, actions, record)
+        actions.append(Preempt(job, record.attempt, by, reason, spared_s))
+        context.spent[queue] = context.spent.get(queue, 0) + 1
+    told = context.victims.get(job, ())
+    context.victims[job] = (*told, *slots) if slots else ()
+    for slot in slots or sorted(record.placements.keys() - record.leaving - {*told}):
         demand = record.gang.demands[slot.role]
         context.leaving.append((record.placements[slot], demand, record.devices.get(slot, ())))
 

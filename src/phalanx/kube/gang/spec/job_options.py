@@ -63,6 +63,7 @@ def job_options(members: OptionSource, namespace: str) -> dict[str, Any]:
         "array_cap": read_option(members, labels.ARRAY_CAP, lambda text: whole(text, 1)),
         "nice": read_option(members, labels.NICE, lambda text: whole(text, -(2**31))),
         "preemptible": read_option(members, labels.PREEMPTIBLE, flag),
+        "last_victim": read_option(members, labels.LAST_VICTIM, flag),
         "size": read_option(members, labels.SIZE, lambda text: choice(text, GangSize)),
         "closeness": closeness(members, labels.CLOSENESS, labels.PREFERRED_CLOSENESS, labels.SLICE, labels.BALANCED),
         "groups": read_option(members, labels.SUBGROUPS, subgroups),

@@ -1,0 +1,157 @@
+"""Quota preemption: evict pods of queues whose usage is above their limit, because the limit was lowered.
+
+A queue with `excess_delay_s` whose usage has been above its limit for that time loses pods until its usage is within
+the limit. No queue on its path falls below its guarantee, and no victim overshoots: a pod that is larger than what is
+still missing stays. The excess of a queue with children is divided among them by their usage above their guarantees.
+
+The pods above the minimums of jobs go first, then whole jobs: of each, those of the lowest priority, then the latest.
+
+Source: pkg/scheduler/objects/quota_preemptor.go and queue.go of apache/yunikorn-core (1.9).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeAlias
+
+from phalanx.core.cycle.preempt import evict
+from phalanx.core.cycle.state import CycleState
+from phalanx.core.preemption.context import PreemptionContext
+from phalanx.model.job import Phase, Slot, pods_by_role
+from phalanx.model.plan import Action
+from phalanx.model.pod import Amount
+from phalanx.model.reason import Reason, ReasonCode
+from phalanx.state.cluster import Cluster, JobRecord, spare_pods
+from phalanx.state.queue_tree import Branch, Cost, Key, gang_cost
+
+Excess: TypeAlias = dict[Key, Amount]
+
+
+def exceeding(cluster: Cluster, now_s: float) -> dict[str, float]:
+    """Return the queues whose usage above their limit may be evicted, and since when they use more than the limit."""
+    branches, since = cluster.tree.branches, cluster.exceeding
+    return {name: since.get(name, now_s) for name in sorted(cluster.tree.trimmed) if above_limit(branches[name])}
+
+
+def enforce(state: CycleState, context: Callable[[], PreemptionContext], actions: list[Action]) -> None:
+    """Add the actions by which queues that have used more than their limit for too long lose pods."""
+    cluster = state.cluster
+    state.exceeding = exceeding(cluster, state.now_s) if cluster.tree.trimmed else {}
+    due = {name for name, since_s in state.exceeding.items() if due_s(cluster, name, since_s) <= state.now_s}
+    for name in sorted(due):
+        branch = cluster.tree.branches[name]
+        if any(above.name in due for above in branch.path[1:]):
+            continue  # the excess of the queue above is divided among its queues
+        for record, slots in list(victims(cluster, branch)):
+            evict.evict(context(), actions, record, slots, "", reason(branch, record, slots))
+            if not slots:
+                state.stopped.add(record.job.id)
+
+
+def is_noted(cluster: Cluster, now_s: float) -> bool:
+    """Return whether nothing is due, and each queue above its limit is known with its time."""
+    found = exceeding(cluster, now_s) if cluster.tree.trimmed else {}
+    return found == cluster.exceeding and not any(due_s(cluster, *each) <= now_s for each in found.items())
+
+
+def due_s(cluster: Cluster, queue: str, since_s: float) -> float:
+    """Return when pods of the queue are evicted (seconds since the epoch)."""
+    return since_s + (cluster.queues[queue].preemption.excess_delay_s or 0.0)
+
+
+def above_limit(branch: Branch) -> Excess:
+    """Return the usage of the queue above its limit."""
+    total = branch.account.total
+    return {key: total[key] - limit for key, limit in branch.limit.items() if total.get(key, 0) > limit}
+
+
+def victims(cluster: Cluster, branch: Branch) -> Iterator[tuple[JobRecord, tuple[Slot, ...]]]:
+    """Yield the jobs that lose pods, and which slots; no slots: the whole job."""
+    excess = above_limit(branch)
+    for each in branch.path:
+        total = each.account.total
+        for key in excess.keys() & each.guaranteed.keys():
+            excess[key] = min(excess[key], max(0, total[key] - each.guaranteed[key]))
+    for name, part in divided(branch, excess):
+        yield from victims_of_queue(cluster, name, part)
+
+
+def divided(branch: Branch, excess: Excess) -> Iterator[tuple[str, Excess]]:
+    """Yield the queues whose own jobs lose pods, and how much each loses. Among siblings, and the queue's own jobs
+    beside them, each loses by its part of the usage above guarantees, rounded down."""
+    if not branch.children:
+        yield branch.name, excess
+        return
+    spare: dict[str, Excess] = {child.name: above_guarantee(child) for child in branch.children.values()}
+    spare[branch.name] = {key: amount for key, amount in branch.account.own.items() if amount}
+    total = {key: sum(each.get(key, 0) for each in spare.values()) for key in excess}
+    for name, held in spare.items():
+        part: Excess = {key: excess[key] * held[key] // total[key] for key in excess.keys() & held.keys() if held[key]}
+        if name == branch.name:
+            yield name, part
+        else:
+            yield from divided(branch.children[name], part)
+
+
+def above_guarantee(branch: Branch) -> Excess:
+    """Return the usage of the queue above its guarantee."""
+    found = {key: used - branch.guaranteed.get(key, 0) for key, used in branch.account.total.items()}
+    return {key: amount for key, amount in found.items() if amount > 0}
+
+
+def victims_of_queue(cluster: Cluster, queue: str, excess: Excess) -> Iterator[tuple[JobRecord, tuple[Slot, ...]]]:
+    """Yield the victims among the queue's own jobs, as `victims` does."""
+    records = [cluster.jobs[job] for job in cluster.jobs_of.get(queue, ())]
+    running = [each for each in records if each.phase not in (Phase.QUEUED, Phase.STOPPING) and each.job.preemptible]
+    running.sort(key=lambda each: (each.job.last_victim, each.job.priority, -each.job.submitted_s, each.job.id))
+    branch, left = cluster.tree.branch(queue), dict(excess)
+    chosen = {each.job.id: surplus_victims(each, branch, left) for each in running}
+    for each in running:
+        slots = chosen[each.job.id]
+        kept = sorted(each.placements.keys() - each.leaving - {*slots})
+        if kept and fits(cost := cost_of(each, branch, kept), left):
+            take(cost, left)
+            yield each, ()
+        elif slots:
+            yield each, tuple(slots)
+
+
+def surplus_victims(record: JobRecord, branch: Branch, left: Excess) -> list[Slot]:
+    """Return the slots above the job's minimum that go, the highest ordinals first, and take them off `left`."""
+    spare, chosen = spare_pods(record), list[Slot]()
+    for slot in sorted(record.placements.keys() - record.leaving, key=lambda slot: (slot.role, -slot.ordinal)):
+        if spare[slot.role] > 0 and fits(cost := cost_of(record, branch, [slot]), left):
+            spare[slot.role] -= 1
+            take(cost, left)
+            chosen.append(slot)
+    return chosen
+
+
+def cost_of(record: JobRecord, branch: Branch, slots: Sequence[Slot]) -> Cost:
+    """Return what these slots are charged to the queue."""
+    return gang_cost(record.gang, pods_by_role(slots, len(record.job.roles)), record.flavors, branch.flavors)
+
+
+def fits(cost: Cost, left: Excess) -> bool:
+    """Return whether the cost has a resource that is still to be given back, and no more of it than that."""
+    return any(amount and left.get(key, 0) for key, amount in cost) and all(
+        amount <= left[key] for key, amount in cost if key in left
+    )
+
+
+def take(cost: Cost, left: Excess) -> None:
+    """Take the cost off what is still to be given back."""
+    for key, amount in cost:
+        if key in left:
+            left[key] -= amount
+
+
+def reason(branch: Branch, record: JobRecord, slots: Sequence[Slot]) -> Reason:
+    """Return the reason of a job that loses these slots (none: all) because its queue is above its limit."""
+    resources = sorted({resource for _, resource in above_limit(branch)})
+    what = "is stopped" if not slots else f"gives up {len(slots)} of its pods"
+    return Reason(
+        code=ReasonCode.PREEMPTED,
+        text=f"{what}: {branch.name} uses more {' and '.join(resources)} than its limit, which was lowered",
+        numbers={"rule": "limit", "by": "", "queue": branch.name, "pods": len(slots or record.placements)},
+    )
