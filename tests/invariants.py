@@ -249,6 +249,10 @@ def pool_of(cluster: Cluster) -> dict[Key, int]:
         for resource, amount in node.allocatable:
             for flavor in of:
                 pool[flavor, resource] = pool.get((flavor, resource), 0) + amount
+    for wants, template in ((each.on_demand, each.template) for each in groups if each.on_demand is not None):
+        for resource, amount in template.allocatable:
+            for flavor in ("", *(wants.flavors or (name for name, _ in flavors))):
+                pool[flavor, resource] = pool.get((flavor, resource), 0) + amount
     return pool
 
 

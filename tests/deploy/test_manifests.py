@@ -137,6 +137,8 @@ ANSWERS: dict[str, dict[str, tuple[str, ...]]] = {
         "admissionchecks/status": ("patch",),
         "resourceflavors": ("patch",),
     },
+    "autoscaling.x-k8s.io": {"provisioningrequests": ("create", "delete")},
+    "": {"podtemplates": ("create",)},
     "scheduling.run.ai": {
         "podgroups": ("create",),
         "podgroups/status": ("patch",),
@@ -212,7 +214,8 @@ def test_what_is_dangerous_is_not_granted() -> None:
     assert {each["metadata"]["namespace"] for each in objects(own)} == {NODE_REQUESTS}
     for verb, _, resource in granted(path for path in SCHEDULER if path != own):
         assert "*" not in (verb, resource)
-        assert verb not in {"delete", "deletecollection", "escalate", "bind", "impersonate"}
+        assert verb not in {"deletecollection", "escalate", "bind", "impersonate"}
+        assert verb != "delete" or resource == "provisioningrequests"
         assert resource not in {"pods/exec", "serviceaccounts/token"}
         assert (verb, resource) != ("create", "pods")
     secrets = [rule for rule in rules() if "secrets" in rule["resources"]]

@@ -280,6 +280,7 @@ class KubeWorld:
         """Queues of dialects, as far as they changed."""
         if self.watch.capacity.dialects.stale:
             self._out += list(self.watch.capacity.dialects.events())
+            self.effects.reporter.on_demand = self.watch.capacity.dialects.on_demand()
             self.answers.defined()
 
     def _recover(self) -> Iterator[None]:

@@ -67,6 +67,14 @@ class NodesFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class NodesNoted:
+    """News about the nodes for which a job waits. `text`: a part of a sentence; empty: nothing is known."""
+
+    job: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class QueueSeen:
     """A queue is new or has changed."""
 
@@ -264,6 +272,7 @@ Event: TypeAlias = (
     | NodeGroupGone
     | NodesComing
     | NodesFailed
+    | NodesNoted
     | QueueSeen
     | QueueGone
     | FlavorSeen

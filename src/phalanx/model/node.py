@@ -84,6 +84,15 @@ class Node:
     protected: bool = False
 
 
+class OnDemand(NamedTuple):
+    """The jobs for which a group on demand adds nodes. `queue`: their queue. `flavors`: each job has one of them;
+    `resources`: each job requests one of them; empty: any."""
+
+    queue: str
+    flavors: tuple[str, ...] = ()
+    resources: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeGroup:
     """A node group: equal nodes that a provider adds and removes on request.
@@ -93,7 +102,9 @@ class NodeGroup:
     `price_per_hour`: the price of one node, in any currency.
     `delay_s`: the time after which a requested node is expected.
     `timeout_s`: the time after which the request of a node has failed.
-    `idle_s`: the time after which an empty node is released; infinite: its provider removes empty nodes itself."""
+    `idle_s`: the time after which an empty node is released; infinite: its provider removes empty nodes itself.
+    `on_demand`: the jobs for which somebody else adds suitable nodes; None: the group is as described above. The
+    template of a group on demand has the amounts that all its jobs together may get."""
 
     name: str
     template: Node
@@ -103,6 +114,7 @@ class NodeGroup:
     delay_s: float = 180.0
     timeout_s: float = 900.0
     idle_s: float = 600.0
+    on_demand: OnDemand | None = None
 
     def node(self, name: str) -> Node:
         """Return a node of the group that has not arrived yet."""

@@ -6,6 +6,7 @@ Parts, lowest first:
 
     cheapest   the cheapest numbers of nodes that let a gang fit
     growth     the cluster with the nodes that could be requested: which of them a gang needs
+    on_demand  nodes that somebody else chooses for one job
     waiting    the requests that wait for capacity alone, in order
     idle       empty nodes that are released
     cycle      the requests and releases of nodes in one cycle

@@ -21,14 +21,15 @@ from phalanx.core.placement import replacement
 from phalanx.core.quota.flavor_assignment import FlavorAssignment
 from phalanx.core.reasons import preempted
 from phalanx.model.job import Placement
+from phalanx.model.node import NodeGroup
 from phalanx.model.plan import Action, Nominate, Plan, ReleaseNodes, RequestNodes, Wait
 from phalanx.model.policy import Policy
-from phalanx.scaling import growth, idle
+from phalanx.scaling import growth, idle, on_demand
 from phalanx.scaling.growth import GrowingCluster
 from phalanx.scaling.waiting import Waiting
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster, nominated_placements
-from phalanx.state.pending.request_class import Request, RequestClass
+from phalanx.state.pending.request_class import Kind, Request, RequestClass
 
 HOPELESS = 32  # gangs that fit on no nodes, tried in one cycle
 
@@ -57,12 +58,13 @@ def give_up(cluster: Cluster, now_s: float) -> tuple[Action, ...]:
 
 class Served(NamedTuple):
     """A request that fits on requested nodes. `gang`: the gang of the offer at its minimum. `placements`: its
-    placements, of which some are on requested nodes."""
+    placements, of which some are on requested nodes. `group`: the group on demand that adds all its nodes, if any."""
 
     request: Request
     offer: FlavorAssignment
     gang: Gang
     placements: Sequence[Placement]
+    group: NodeGroup | None = None
 
 
 class Scaling:
@@ -76,6 +78,10 @@ class Scaling:
     def plan(self) -> Plan:
         """Decide about nodes."""
         self.do(*self.reach_minimum())
+        found = list(on_demand.that_fit(self.cluster, self.policy))
+        if found:
+            self.do(*(Nominate(record.job.id, ()) for record in found))
+            return Plan(tuple(self.actions), self.now_s)
         waiting = Waiting(self.cluster, self.policy, self.now_s)
         is_due = bool(waiting.request_classes) and waiting.due_s() <= self.now_s
         granted = is_due and self.request_nodes(waiting)
@@ -108,10 +114,13 @@ class Scaling:
         """Request nodes for waiting requests, and nominate their jobs to them; return whether any job was nominated."""
         self.groups.planned_s = self.now_s
         growing = GrowingCluster(self.cluster, self.policy, self.now_s, sizes=self.sizes(), most=waiting.pods())
-        if not (growing.coming or growing.new):
+        if not (growing.coming or growing.new or any(group.on_demand for group in self.groups.known.values())):
             return False
         begin = growing.draft.mark()
-        served = list(self.served(growing, waiting))
+        every = list(self.served(growing, waiting))
+        for each in (one for one in every if one.group is not None):
+            self.request_on_demand(each)
+        served = [each for each in every if each.group is None]
         together = growing.cheaper_together([each.gang for each in served], begin)
         if together is not None:
             served = [each._replace(placements=found) for each, found in zip(served, together, strict=True)]
@@ -119,7 +128,14 @@ class Scaling:
         for each in served:
             self.do(*growing.requests(each.request.job, each.placements, done))
             self.nominate(each, growing.until_s(each.placements))
-        return bool(served)
+        return bool(every)
+
+    def request_on_demand(self, each: Served) -> None:
+        """Request the nodes of a job from its group on demand, and nominate the job to the placeholder."""
+        assert each.group is not None
+        request = growth.request_of(each.group, [each.placements[0].node], each.request.job, self.now_s)
+        self.do(request)
+        self.nominate(each, request.until_s)
 
     def served(self, growing: GrowingCluster, waiting: Waiting) -> Iterator[Served]:
         """Yield the requests, in order, that fit on nodes which are requested, or may be."""
@@ -151,6 +167,11 @@ class Scaling:
             placements = growing.grow(gang)
             if placements is not None:
                 return Served(request, offer, gang, placements)
+            key = request_class.key
+            group = on_demand.group_for(self.cluster, key.queue, offer) if key.kind == Kind.JOB else None
+            if group is not None:
+                there = on_demand.placements_on(gang, f"{group.name}/{request.job}")
+                return Served(request, offer, gang, there, group)
             failed.add(gang)
         return None
 

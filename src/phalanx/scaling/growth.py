@@ -52,7 +52,7 @@ class GrowingCluster:
         self.coming = dict(groups.coming)
         for name, coming in self.coming.items():
             node, group = table.node(name), groups.known.get(coming.group)
-            if node is not None and group is not None:
+            if node is not None and group is not None and group.on_demand is None:
                 table.update(replace(node, ready=True, unschedulable=False, taints=group.template.taints))
         self.new_of: dict[str, list[str]] = {}
         self.bought: set[str] = set()

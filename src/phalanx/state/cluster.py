@@ -310,6 +310,8 @@ class Cluster:
         for group in columns.groups.known.values():
             more, labels = max(0, group.max_nodes - sizes.get(group.name, 0)), set(group.template.labels)
             flavors = ("", *(flavor.name for flavor in self.flavors.values() if labels.issuperset(flavor.labels)))
+            if group.on_demand is not None:
+                more, flavors = 1, ("", *(group.on_demand.flavors or self.flavors))
             for name, amount in group.template.allocatable:
                 for flavor_name in flavors:
                     key = flavor_name, name

@@ -218,7 +218,7 @@ class ReasonReporter:
 
     def never(self, key: RequestClassKey, offer: FlavorAssignment) -> Reason | None:
         """Return why the offer could not be placed even if nothing ran: that is said before what quota lacks."""
-        if not self.state.is_whole(key) or explain.may_get_nodes(self.cluster, offer.gang):
+        if not self.state.is_whole(key) or explain.may_get_nodes(self.cluster, key.queue, offer.gang):
             return None
         return explain.never(self.cluster, self.state.draft, offer.gang)
 

@@ -21,6 +21,7 @@ from phalanx.model.event import (
     NodesComing,
     NodeSeen,
     NodesFailed,
+    NodesNoted,
     Occupied,
     PolicySeen,
     QueueGone,
@@ -236,6 +237,7 @@ OF_NODE_GROUPS: Final[dict[type[Any], Callable[[Cluster, Any], None]]] = {
     NodeGroupGone: node_groups.group_gone,
     NodesComing: node_groups.nodes_requested,
     NodesFailed: node_groups.nodes_failed,
+    NodesNoted: node_groups.nodes_noted,
     RequestNodes: node_groups.nodes_requested,
     ReleaseNodes: node_groups.nodes_released,
 }

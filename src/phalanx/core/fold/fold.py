@@ -219,6 +219,7 @@ def remove_job(cluster: Cluster, record: JobRecord, outcome: Outcome) -> None:
         cluster.pending.leave(Request(job.id))
     leave_queue(cluster, job)
     del cluster.jobs[job.id]
+    cluster.columns.groups.notes.pop(job.id, None)
     cluster.ends.drop(job.id)
     if job.deadline_s is not None:
         cluster.pending.timers.drop(Deadline(job.id))

@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from phalanx.core.fold.charging import nominate, settle_charge, withdraw_nomination
-from phalanx.model.event import NodeGroupGone, NodeGroupSeen, NodesComing, NodesFailed
+from phalanx.model.event import NodeGroupGone, NodeGroupSeen, NodesComing, NodesFailed, NodesNoted
 from phalanx.model.job import Phase, Placement, Slot
 from phalanx.model.node import Device, Node, NodeGroup
 from phalanx.model.plan import ReleaseNodes, RequestNodes
+from phalanx.model.pod import amounts
 from phalanx.state.cluster import Cluster, JobRecord
 from phalanx.state.nodes.groups import ComingNode, FailedRequest, has_arrived
 from phalanx.state.pending.request_class import Blocker, Request
@@ -52,7 +53,20 @@ def nodes_requested(cluster: Cluster, item: RequestNodes | NodesComing) -> None:
             cluster.columns.groups.coming[name] = ComingNode(
                 item.group, item.requested_s, item.expected_s, item.until_s
             )
-            cluster.update_node(group.node(name))
+            cluster.update_node(placeholder(cluster, group, name, item))
+
+
+def placeholder(cluster: Cluster, group: NodeGroup, name: str, item: RequestNodes | NodesComing) -> Node:
+    """Return the placeholder for a requested node. That of a group on demand holds all pods of its job."""
+    node = group.node(name)
+    if group.on_demand is None or isinstance(item, NodesComing):
+        return node
+    return replace(node, allocatable=amounts(cluster.jobs[item.job].gang.asked()))
+
+
+def nodes_noted(cluster: Cluster, event: NodesNoted) -> None:
+    """Note what is known about the nodes for which a job waits."""
+    cluster.columns.groups.notes[event.job] = event.text
 
 
 def nodes_released(cluster: Cluster, action: ReleaseNodes) -> None:

@@ -71,8 +71,9 @@ def with_failed_requests(cluster: Cluster, gang: Gang, reason: Reason) -> Reason
 
 
 def holds(group: NodeGroup, demand: Demand) -> bool:
-    """Return whether a node of the group has the amounts that a pod of the demand requests."""
-    has = dict(group.template.allocatable)
+    """Return whether a node of the group has the amounts that a pod of the demand requests. A group on demand has no
+    nodes that are known."""
+    has = {} if group.on_demand is not None else dict(group.template.allocatable)
     return all(has.get(name, 0) >= amount for name, amount in demand.asks)
 
 
@@ -147,9 +148,11 @@ def queue_unknown(cluster: Cluster, record: JobRecord, default_queue: str) -> Re
     )
 
 
-def may_get_nodes(cluster: Cluster, gang: Gang) -> bool:
-    """Return whether node groups have nodes for each pod of the gang."""
+def may_get_nodes(cluster: Cluster, queue: str, gang: Gang) -> bool:
+    """Return whether node groups have nodes for each pod of a gang of the queue."""
     groups = cluster.columns.groups.known.values()
+    if any(group.on_demand is not None and group.on_demand.queue == queue for group in groups):
+        return True
     return all(any(holds(group, demand) for group in groups) for demand in gang.demands)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from phalanx.core.preemption.policy import KUEUE, PreemptionPolicy, PreemptionRule
+from phalanx.model.job import pods_by_role
 from phalanx.model.reason import LazyReason, Reason, ReasonCode, format_time
 from phalanx.state.cluster import Cluster, JobRecord
 
@@ -81,6 +82,8 @@ def waiting_for_nodes(cluster: Cluster, record: JobRecord, now_s: float) -> Reas
     names = sorted({name for name in record.nominated.values() if name in cluster.columns.groups.coming})
     if not names:
         return None
+    if (found := on_demand(cluster, record, names[0], now_s)) is not None:
+        return found
     requests = Counter(cluster.columns.groups.coming[name]._replace(is_seen=False) for name in names)
     each = [
         f"{nodes_text(count)} of {request.group}, requested at {format_time(request.requested_s, now_s)}, "
@@ -99,6 +102,27 @@ def waiting_for_nodes(cluster: Cluster, record: JobRecord, now_s: float) -> Reas
             "requested_s": min(request.requested_s for request in requests),
             "expected_s": max(request.expected_s for request in requests),
             "until_s": record.nominated_until_s,
+        },
+    )
+
+
+def on_demand(cluster: Cluster, record: JobRecord, placeholder: str, now_s: float) -> Reason | None:
+    """Return the reason of a job that waits for nodes of a group on demand; None if its nodes are of another group."""
+    groups = cluster.columns.groups
+    coming, note = groups.coming[placeholder], groups.notes.get(record.job.id, "")
+    if (group := groups.known.get(coming.group)) is None or group.on_demand is None:
+        return None
+    text = f"waits for nodes for {pods_text(len(record.nominated))} from {coming.group}, requested at "
+    text += format_time(coming.requested_s, now_s) + (f": {note}" if note else "")
+    return Reason(
+        code=ReasonCode.WAITING_FOR_NODES,
+        text=text,
+        numbers={
+            "group": coming.group,
+            "flavors": list(record.flavors),
+            "pods": pods_by_role(record.nominated, len(record.gang.roles)),
+            "requested_s": coming.requested_s,
+            "note": note,
         },
     )
 

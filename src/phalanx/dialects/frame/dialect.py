@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 from phalanx.client.kind import Kind
 from phalanx.client.tally import Family
 from phalanx.model.job import Outcome
-from phalanx.model.node import Device, Flavor, Topology, Zone
+from phalanx.model.node import Device, Flavor, NodeGroup, Topology, Zone
 from phalanx.model.pod import Amounts, DeviceShare, Toleration
 from phalanx.model.queue import Queue
 from phalanx.model.reason import Reason
@@ -85,6 +85,7 @@ class Definitions:
     `queues`, `flavors`: their names are a kind, a slash and the object's name, so no other dialect uses them. One
     dialect may use plain queue names; a Phalanx Queue takes precedence over such a queue.
     `topologies`: hierarchies of node labels, in addition to the policy's. `node_labels` may add these labels to nodes.
+    `node_groups`: groups on demand (`model.node.OnDemand`).
     `parts`: reserved parts of nodes. `stand_ins`: pods for objects that need capacity.
     `fault`, `fault_at`: why the definitions are invalid as a whole, and the object at fault by kind and key. The last
     valid definitions stay in force; if there are none, these count."""
@@ -92,6 +93,7 @@ class Definitions:
     queues: tuple[Queue, ...] = ()
     flavors: tuple[Flavor, ...] = ()
     topologies: tuple[Topology, ...] = ()
+    node_groups: tuple[NodeGroup, ...] = ()
     parts: tuple[NodePart, ...] = ()
     stand_ins: tuple[StandIn, ...] = ()
     fault: str = ""
@@ -233,11 +235,13 @@ class Claim:
     `queues`: queues, parents first, that no definition declares. They exist while gangs claim them.
     `charging`: computes the charge of its queue for a pod; None: the pod's requests.
     `account`: the name under which its usage counts in its queue; empty: its user's name.
-    `submitted_s`: when it was submitted (seconds since the epoch); None: when its oldest member was created."""
+    `submitted_s`: when it was submitted (seconds since the epoch); None: when its oldest member was created.
+    `note`: what is known about the nodes for which it waits, as a part of a sentence."""
 
     queue: str
     priority: int | None = None
     submitted_s: float | None = None
+    note: str = ""
     blocked: Reason | None = None
     drained: bool = False
     options: Mapping[str, str] = field(default_factory=dict)
@@ -337,7 +341,8 @@ class Answer:
     `finalizers`: the desired finalizers; None: unchanged.
     `annotations`: the desired annotations. `metadata`: further desired metadata: labels and owners.
     `again_s`: when to compute the answer again even without a change (seconds since the epoch).
-    `plain`: the kind has no status subresource, so the status is written with the object."""
+    `plain`: the kind has no status subresource, so the status is written with the object.
+    `gone`: the object is deleted if it exists."""
 
     kind: Kind
     key: str
@@ -349,6 +354,7 @@ class Answer:
     annotations: Mapping[str, str] | None = None
     metadata: Mapping[str, Any] | None = None
     plain: bool = False
+    gone: bool = False
 
 
 class Occurrence(NamedTuple):

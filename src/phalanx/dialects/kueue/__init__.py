@@ -2,12 +2,13 @@
 
 Parts, lowest first:
 
-    kinds     Kueue's kinds, and the names of its queues in the queue tree
-    gangs     labels and annotations of jobs and pods, as Phalanx options
-    tree      Kueue's definitions as queues of the queue tree
-    answers   Workloads, and the status of the definitions
-    events    the events on Workloads and jobs
-    policies  admission policies in place of Kueue's webhooks
-    fields    the use of every field
-    dialect   all parts as a `frame.Dialect`
+    kinds         Kueue's kinds, and the names of its queues in the queue tree
+    gangs         labels and annotations of jobs and pods, as Phalanx options
+    provisioning  ProvisioningRequests of AdmissionChecks
+    tree          Kueue's definitions as queues of the queue tree
+    answers       Workloads, and the status of the definitions
+    events        the events on Workloads and jobs
+    policies      admission policies in place of Kueue's webhooks
+    fields        the use of every field
+    dialect       all parts as a `frame.Dialect`
 """

@@ -12,6 +12,7 @@ from phalanx.dialects.kueue.answers import names, workloads
 from phalanx.dialects.kueue.answers.queues import statuses
 from phalanx.dialects.kueue.fields import notes
 from phalanx.dialects.kueue.policies.all import POLICIES
+from phalanx.dialects.kueue.provisioning import requests
 from phalanx.dialects.kueue.tree import claims, definitions
 from phalanx.dialects.kueue.tree.configuration import CONFIGURATIONS
 from phalanx.dialects.kueue.tree.definitions import KueueDefinitions
@@ -29,13 +30,17 @@ class Kueue:
         kinds.PRIORITY_CLASSES,
         kinds.ADMISSION_CHECKS,
         kinds.PROVISIONING_CONFIGS,
+        kinds.PROVISIONING_REQUESTS,
         kinds.TOPOLOGIES,
         kinds.COHORTS,
         kinds.CLUSTER_QUEUES,
         kinds.LOCAL_QUEUES,
         kinds.LEADER_WORKER_SETS,
     )
-    by_status: Final[Mapping[Kind, tuple[str, ...]]] = {kinds.ADMISSION_CHECKS: ("conditions",)}
+    by_status: Final[Mapping[Kind, tuple[str, ...]]] = {
+        kinds.ADMISSION_CHECKS: ("conditions",),
+        kinds.PROVISIONING_REQUESTS: ("conditions", "provisioningClassDetails"),
+    }
     answer_kinds: Final[tuple[Kind, ...]] = (
         kinds.WORKLOADS,
         kinds.RESOURCE_FLAVORS,
@@ -43,6 +48,8 @@ class Kueue:
         kinds.LOCAL_QUEUES,
         kinds.COHORTS,
         kinds.ADMISSION_CHECKS,
+        kinds.POD_TEMPLATES,
+        kinds.PROVISIONING_REQUESTS,
     )
     crds: Final = "kueue/definitions.json"
     policies: Final[tuple[tuple[Kind, Object], ...]] = POLICIES
@@ -58,6 +65,9 @@ class Kueue:
         return claims.claim(defined, said, objects.get(kinds.WORKLOADS, {}).get(key))
 
     def gang_of(self, answer: Object) -> str:
+        said = (answer.get("metadata") or {}).get("annotations") or {}
+        if found := said.get(requests.GANG):
+            return str(found)
         return names.gang_of(answer) if answer.get("kind", kinds.WORKLOADS.name) == kinds.WORKLOADS.name else ""
 
     def notes(self, kind: str, obj: Object) -> Iterable[str]:

@@ -27,6 +27,10 @@ ADMISSION_CHECKS = _kind("admissionchecks", "AdmissionCheck")
 PROVISIONING_CONFIGS = _kind("provisioningrequestconfigs", "ProvisioningRequestConfig")
 TOPOLOGIES = _kind("topologies", "Topology")
 WORKLOADS = _kind("workloads", "Workload", namespaced=True)
+PROVISIONING_REQUESTS = Kind(
+    group="autoscaling.x-k8s.io", version="v1", plural="provisioningrequests", name="ProvisioningRequest"
+)
+POD_TEMPLATES = Kind(plural="podtemplates", name="PodTemplate")
 LEADER_WORKER_SETS = Kind(
     group="leaderworkerset.x-k8s.io", version="v1", plural="leaderworkersets", name="LeaderWorkerSet", namespaced=True
 )
@@ -56,6 +60,11 @@ def tree_flavor(flavor: str) -> str:
 def cluster_queue_of(queue: str) -> str:
     """Return the ClusterQueue of a queue in the tree; empty if it has none."""
     return queue.removeprefix(_CLUSTER_QUEUE) if queue.startswith(_CLUSTER_QUEUE) else ""
+
+
+def node_group(check: str, cluster_queue: str) -> str:
+    """Return the name of the group on demand of an AdmissionCheck and a ClusterQueue."""
+    return f"AdmissionCheck {check} of ClusterQueue {cluster_queue}"
 
 
 def flavors_of(flavor: str) -> tuple[str, ...]:

@@ -34,8 +34,8 @@ from phalanx.kube.capacity.node_parts import in_parts, node_and_part, split
 from phalanx.kube.read.labels import PART
 from phalanx.kube.read.pod import Pod
 from phalanx.kube.read.queue import QueueCache
-from phalanx.model.event import Event, TopologiesSeen
-from phalanx.model.node import Node
+from phalanx.model.event import Event, NodeGroupGone, NodeGroupSeen, TopologiesSeen
+from phalanx.model.node import Node, NodeGroup
 from phalanx.model.pod import amounts
 from phalanx.model.reason import Reason, ReasonCode
 
@@ -150,6 +150,7 @@ class DialectWatch:
             if defined == before:  # a namespace came that says nothing: no gang has to be looked at again
                 continue
             yield from self._queues.on_definitions(name, defined, self._clock())
+            yield from _group_events(before.node_groups, defined.node_groups)
             if defined.topologies != before.topologies:
                 yield TopologiesSeen(tuple(one for each in self.defined.values() for one in each.topologies))
             self._about_pods = tuple(each for each in self.defined.values() if each.about_pods)
@@ -159,6 +160,11 @@ class DialectWatch:
             self.pods_changed(list(self._other_pods(name, before, defined)))
             for gang in [gang for gang, of in self.claimed.items() if of == name]:
                 self._mark(gang)
+
+    def on_demand(self) -> frozenset[str]:
+        """Return the queues that have a group on demand."""
+        groups = (group for each in self.defined.values() for group in each.node_groups)
+        return frozenset(group.on_demand.queue for group in groups if group.on_demand is not None)
 
     def _is_kept(self, before: Definitions, invalid: Definitions) -> bool:
         """Tell that the definitions are invalid as a whole. Return whether valid ones stay in force."""
@@ -362,3 +368,10 @@ def _is_answer(dialect: Dialect[Any], change: Change) -> bool:
 def _read_back(obj: Object | None) -> list[Any]:
     status = (obj or {}).get("status") or {}
     return [status.get(key) for key in READ_BACK]
+
+
+def _group_events(before: Iterable[NodeGroup], now: Iterable[NodeGroup]) -> Iterator[Event]:
+    """Yield the changes of node groups."""
+    known, names = {group.name: group for group in before}, {group.name for group in now}
+    yield from (NodeGroupGone(name) for name in known if name not in names)
+    yield from (NodeGroupSeen(group) for group in now if known.get(group.name) != group)

@@ -27,7 +27,7 @@ from phalanx.kube.gang.stages import NEXT, Leaving, Running, Stage, StartedParts
 from phalanx.kube.read.pod import Pod
 from phalanx.kube.read.records import StartRecord
 from phalanx.kube.read.workload.batch_job import BatchJob
-from phalanx.model.event import Finished, Refused, Released, Started, Submitted
+from phalanx.model.event import Finished, NodesNoted, Refused, Released, Started, Submitted
 from phalanx.model.job import Phase, Placement, Slot
 from phalanx.model.plan import Preempt, Shrink, Start
 from phalanx.model.reason import Reason, ReasonCode
@@ -257,6 +257,8 @@ class GangLifecycle:
         spec = self.history.avoiding(gang_spec(members, defaults), self.effects.now_s())
         if waiting.spec is None or spec.job != waiting.spec.job:
             self.effects.emit_event(Submitted(spec.job))
+        if spec.note != (waiting.spec.note if waiting.spec is not None else ""):
+            self.effects.emit_event(NodesNoted(self.id, spec.note))
         waiting.spec = spec
 
     def _await_gate(self, starting: Starting, defaults: GangDefaults) -> None:

@@ -282,6 +282,10 @@ class DialectAnswers:
         informer = self._informers(answer.kind)
         there = informer.objects.get(answer.key)
         space, _, name = answer.key.rpartition("/")
+        if answer.gone:
+            if there is not None and "deletionTimestamp" not in there["metadata"]:
+                await self._api.delete(answer.kind, name, space)
+            return
         if there is None and answer.body is not None:
             there = await self._api.create(answer.kind, answer.body, space)
             informer.observe(there)

@@ -28,7 +28,7 @@ from phalanx.kube.gang.stages import Waiting
 from phalanx.kube.read import labels
 from phalanx.kube.read.pod import Pod
 from phalanx.kube.read.workload.batch_job import BatchJob
-from phalanx.model.reason import Reason
+from phalanx.model.reason import Reason, ReasonCode
 
 log = logging.getLogger(__name__)
 
@@ -51,9 +51,11 @@ class ReportRate:
 
 class EventReporter:
     """`waits` and `event` never wait; `run` writes until cancelled. `may_write`: false past the leader's deadline.
-    `asks_autoscalers`: False if Phalanx requests nodes itself, so that an autoscaler buys nothing beside it."""
+    `asks_autoscalers`: False if Phalanx requests nodes itself, so that an autoscaler buys nothing beside it;
+    `on_demand`: the queues for which it requests nodes in any case."""
 
     asks_autoscalers = True
+    on_demand: frozenset[str] = frozenset()
 
     def __init__(
         self,
@@ -129,8 +131,9 @@ class EventReporter:
 
     # --- inside ---------------------------------------------------------------------------------------------------
 
-    def _due(self) -> Iterator[list[tuple[BatchJob | Pod, Reason]]]:
-        """Yield the reasons to write now, by gang; a reason that is written on all objects is dropped."""
+    def _due(self) -> Iterator[list[tuple[BatchJob | Pod, Reason, bool]]]:
+        """Yield the reasons to write now, by gang, and whether they ask autoscalers for nodes. A reason that is written
+        on all objects is dropped."""
         now_s, most_s = self._clock(), self._budget.per_object_s * (self._budget.burst - 1)
         for name, (since_s, gang, reason) in list(self._newest.items()):
             if now_s - since_s < self._budget.settle_s:
@@ -138,19 +141,19 @@ class EventReporter:
             later, written, due = False, self._written.setdefault(name, {}), []
             for about in _waiting(gang):
                 code, full_s = written.get(_uid(about), (_said(about), 0.0))
-                if code == reason.code:
+                if code == _key(reason):
                     continue
                 if full_s - now_s > most_s:
                     later = True
                     continue
-                written[_uid(about)] = (reason.code, max(now_s, full_s) + self._budget.per_object_s)
-                due.append((about, reason))
+                written[_uid(about)] = (_key(reason), max(now_s, full_s) + self._budget.per_object_s)
+                due.append((about, reason, self.asks_autoscalers and gang.queue not in self.on_demand))
             if not later:
                 del self._newest[name]
             if due:
                 yield due
 
-    async def _say(self, about: BatchJob | Pod, reason: Reason) -> None:
+    async def _say(self, about: BatchJob | Pod, reason: Reason, asks: bool) -> None:
         meta: Object = {"uid": _uid(about), "resourceVersion": about.resource_version}
         text = f"{reason.code}: {reason.text}"[:_LONGEST]
         if isinstance(about, BatchJob):
@@ -164,7 +167,7 @@ class EventReporter:
         condition = {
             "type": "PodScheduled",
             "status": "False",
-            "reason": "Unschedulable" if reason.more_nodes_help and self.asks_autoscalers else "PhalanxQueued",
+            "reason": "Unschedulable" if reason.more_nodes_help and asks else "PhalanxQueued",
             "message": text,
             "lastTransitionTime": datetime.fromtimestamp(self._clock(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         }
@@ -189,6 +192,12 @@ def _uid(about: BatchJob | Pod) -> str:
 
 def _kind(about: BatchJob | Pod) -> Kind:
     return about.adapter.kind if isinstance(about, BatchJob) else PODS
+
+
+def _key(reason: Reason) -> str:
+    """Return the part of a reason that is written again when it changes: its code, and the state of requested nodes."""
+    note = reason.numbers.get("note") if reason.code is ReasonCode.WAITING_FOR_NODES else ""
+    return f"{reason.code} {note}" if note else str(reason.code)
 
 
 def _said(about: BatchJob | Pod) -> str:

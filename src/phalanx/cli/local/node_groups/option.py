@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from phalanx.client.quantity import QuantityError, amount
 from phalanx.dialects.schema.fields import Misread, duration_s
@@ -80,7 +81,13 @@ def _offer(text: str, name: str, template: Node, minimum: int, fields: dict[str,
         min_nodes=minimum,
         max_nodes=int(most),
         price_per_hour=_number(text, "price", fields.pop("price", "0"), 1e9),
-        **_read(fields, _TIMES, lambda key, value: _seconds(text, key, value)),
+    )
+    said = _read(fields, _TIMES, lambda key, value: _seconds(text, key, value))
+    group = replace(
+        group,
+        delay_s=said.get("delay_s", group.delay_s),
+        timeout_s=said.get("timeout_s", group.timeout_s),
+        idle_s=said.get("idle_s", group.idle_s),
     )
     if group.timeout_s < group.delay_s:
         raise _wrong(text, f"timeout={group.timeout_s:g}s is shorter than delay={group.delay_s:g}s")

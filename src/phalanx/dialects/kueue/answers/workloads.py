@@ -23,6 +23,9 @@ from phalanx.dialects.kueue.answers import readiness, sizes
 from phalanx.dialects.kueue.answers.conditions import Conditions
 from phalanx.dialects.kueue.answers.names import IS_GROUP, key_of, serving_set
 from phalanx.dialects.kueue.answers.topology import topology_assignment, topology_request
+from phalanx.dialects.kueue.provisioning import answers as provisioned
+from phalanx.dialects.kueue.provisioning.requests import request_name
+from phalanx.dialects.kueue.provisioning.states import PENDING, REJECTED, RETRY
 from phalanx.dialects.kueue.tree import checks, prebuilt
 from phalanx.dialects.kueue.tree.definitions import KueueDefinitions, flavor_of
 from phalanx.model.job import Outcome
@@ -62,8 +65,9 @@ def waits_for_room(told: Told) -> bool:
 
 def answers(defined: KueueDefinitions, told: Told, objects: Objects, now: str) -> Iterator[Answer]:
     """Yield the answers for the Workload of a gang. A prebuilt Workload is taken over first."""
+    told = provisioned.reserved(told)
     if gangs.PREBUILT not in told.options:
-        yield workload(defined, told, objects, now)
+        yield from with_requests(defined, told, objects, workload(defined, told, objects, now))
         return
     key = key_of(defined, told)
     there, uids = objects.get(kinds.WORKLOADS, {}).get(key), [each["metadata"]["uid"] for each in told.owners]
@@ -80,7 +84,19 @@ def answers(defined: KueueDefinitions, told: Told, objects: Objects, now: str) -
         metadata = {"ownerReferences": [*listed, *own], "labels": {_JOB_UID: uids[0]}}
         yield Answer(kind=kinds.WORKLOADS, key=key, metadata=metadata)
     elif told.stage is not Stage.WAITING or not Conditions(status.get("conditions") or (), now).is_true("Finished"):
-        yield replace(workload(defined, told, objects, now), body=None)
+        yield from with_requests(defined, told, objects, replace(workload(defined, told, objects, now), body=None))
+
+
+def with_requests(defined: KueueDefinitions, told: Told, objects: Objects, answer: Answer) -> Iterator[Answer]:
+    """Yield the answer for a gang's Workload, and the answers for its ProvisioningRequests."""
+    yield answer
+    there = objects.get(kinds.WORKLOADS, {}).get(answer.key)
+    known = objects.get(kinds.PROVISIONING_REQUESTS, {})
+    if there is None or not (known or defined.provisioning):
+        return
+    listed = (answer.status or {}).get("admissionChecks") or ()
+    flavors = {flavor.name: flavor for flavor in defined.flavors}
+    yield from provisioned.answers(defined.provisioning, told, there, listed, known, flavors)
 
 
 def workload(defined: KueueDefinitions, told: Told, objects: Objects, now: str) -> Answer:
@@ -88,7 +104,8 @@ def workload(defined: KueueDefinitions, told: Told, objects: Objects, now: str) 
     key = key_of(defined, told)
     there = objects.get(kinds.WORKLOADS, {}).get(key) or {}
     old = there.get("status") or {}
-    status = workload_status(defined, told, old, now)
+    requests = objects.get(kinds.PROVISIONING_REQUESTS, {})
+    status, check_s = _status(defined, told, old, requests, now)
     end_s, again_s = _end_s(told, there, status), _again_s(status)
     if again_s is not None and read_moment(now) >= again_s:
         del status["requeueState"]
@@ -109,7 +126,7 @@ def workload(defined: KueueDefinitions, told: Told, objects: Objects, now: str) 
         body=body,
         spec=spec or None,
         status=status,
-        again_s=min((at_s for at_s in (None if over else end_s, again_s) if at_s is not None), default=None),
+        again_s=min((at_s for at_s in (None if over else end_s, again_s, check_s) if at_s is not None), default=None),
     )
 
 
@@ -121,7 +138,7 @@ def _again_s(status: Mapping[str, Any]) -> float | None:
 
 def _rejected(told: Told, status: Mapping[str, Any]) -> tuple[str, str] | None:
     """Return reason and message of a deactivation, if an AdmissionCheck has rejected the Workload."""
-    names = [str(one["name"]) for one in checks.in_state(status, checks.REJECTED)]
+    names = [str(one["name"]) for one in checks.in_state(status, REJECTED)]
     if not names or told.stage in (Stage.LEAVING, Stage.FINISHED):
         return None
     return "AdmissionCheck", f"AdmissionCheck in Rejected state: {', '.join(names)}"
@@ -197,12 +214,19 @@ def _pod_set(each: PodSet, kind: str) -> Object:
 
 def workload_status(defined: KueueDefinitions, told: Told, old: Mapping[str, Any], now: str) -> Object:
     """Return the desired status of the gang's Workload. `old`: its present status."""
-    evicted = told.evicted
+    return _status(defined, told, old, {}, now)[0]
+
+
+def _status(
+    defined: KueueDefinitions, told: Told, old: Mapping[str, Any], requests: Mapping[str, Object], now: str
+) -> tuple[Object, float | None]:
+    """Return the desired status, and when a check may change without an event. `requests`: the ProvisioningRequests."""
+    evicted = _lost(told, old)
     if evicted is not None and evicted.reason.numbers.get("by") == _RESIZED:
         evicted, old = None, {}  # Kueue makes another Workload
     said = Conditions(old.get("conditions") or (), now, 1)
     status: Object = {key: old[key] for key in _KEPT if key in old}
-    went = False
+    went, again_s = False, None
     if evicted is not None and not said.is_true("Evicted"):
         _evicted(told, evicted, said)
     if told.stage is not Stage.LEAVING and said.is_true("Evicted") and said.is_true("QuotaReserved"):
@@ -228,25 +252,44 @@ def workload_status(defined: KueueDefinitions, told: Told, old: Mapping[str, Any
             readiness.replaced(told, said)
     if told.stage is not Stage.FINISHED:
         status.pop("admissionChecks", None)
-        before = {name: checks.reset(one, now) if went else one for name, one in checks.states(old).items()}
-        if listed := list(_checks(defined, told, before, status, now)):
-            status["admissionChecks"] = listed
-    return {"conditions": said.all(), **status}
+        lost = went or (told.stage is Stage.WAITING and "admission" in old)
+        before = {name: checks.reset(one, now) if lost else one for name, one in checks.states(old).items()}
+        if found := list(_checks(defined, told, before, status, requests, now)):
+            status["admissionChecks"] = [one for one, _ in found]
+            again_s = min((at_s for _, at_s in found if at_s is not None), default=None)
+    return {"conditions": said.all(), **status}, again_s
+
+
+def _lost(told: Told, old: Mapping[str, Any]) -> Eviction | None:
+    """Return the eviction of the gang. A gang that waited for nodes on demand, and is held now, has lost its quota:
+    Kueue evicts its Workload."""
+    reason = told.reason
+    if told.evicted is not None or told.stage is not Stage.WAITING or reason is None or "admission" not in old:
+        return told.evicted
+    return Eviction(reason=reason) if reason.code in (ReasonCode.HELD, ReasonCode.QUEUE_HELD) else None
 
 
 def _checks(
-    defined: KueueDefinitions, told: Told, before: Mapping[str, Object], status: Object, now: str
-) -> Iterator[Object]:
-    """Yield the states of the ClusterQueue's AdmissionChecks, as their controllers wrote them. If the Workload has
-    flavors, only the checks of these flavors count."""
+    defined: KueueDefinitions,
+    told: Told,
+    before: Mapping[str, Object],
+    status: Object,
+    requests: Mapping[str, Object],
+    now: str,
+) -> Iterator[tuple[Object, float | None]]:
+    """Yield the states of the ClusterQueue's AdmissionChecks, and when each may change without an event. If the
+    Workload has flavors, only the checks of these flavors count."""
     found = defined.cluster_queues.get(kinds.cluster_queue_of(told.queue))
     for name in found.checks_on(checks.flavors_of(status)) if found is not None else ():
-        fresh = {"name": name, "state": checks.PENDING, "message": "", "lastTransitionTime": now}
+        fresh = {"name": name, "state": PENDING, "message": "", "lastTransitionTime": now}
         one = before.get(name) or fresh
-        own = defined.own_checks.get(name)
-        if own is not None and own.truth and "admission" in status and one["state"] == checks.PENDING:
-            one = {**fresh, "state": checks.READY, "message": checks.NOT_NEEDED}
-        yield one
+        again_s = None
+        if (config := defined.provisioning.get(name)) is not None:
+            space, _, workload_name = key_of(defined, told).partition("/")
+            request = f"{space}/{request_name(workload_name, name, provisioned.attempt_of(one))}"
+            one, state = provisioned.check_state(config, told, one, requests.get(request), now)
+            again_s = state.again_s
+        yield one, again_s
 
 
 def _left(old: Mapping[str, Any], said: Conditions, now: str) -> Object:
@@ -261,7 +304,7 @@ def _left(old: Mapping[str, Any], said: Conditions, now: str) -> Object:
     said.set("Requeued", cause == "Preempted", cause, text)
     past_s = int(old.get(_PAST) or 0) + ran_s
     found = {"schedulingStats": _counted(old, counted, below), **({_PAST: past_s} if past_s else {})}
-    rest_s = max((float(one.get("requeueAfterSeconds") or 0) for one in checks.in_state(old, checks.RETRY)), default=0)
+    rest_s = max((float(one.get("requeueAfterSeconds") or 0) for one in checks.in_state(old, RETRY)), default=0)
     return found | ({"requeueState": {"requeueAt": write_moment(read_moment(now) + rest_s)}} if rest_s else {})
 
 

@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from phalanx.dialects.frame.dialect import Answered, Becomes, Ignored, Use
 
 _CHECKS = Ignored("for the controller of that name, which says its Active condition and decides")
+_PARAMETERS = Becomes("NodeGroup.on_demand", "of provisioning-request; else for the controller of that name")
 _GATE = Becomes("Claim.gate", "quota is reserved, then each is waited for; held while one is missing or not active")
 _MULTI = Ignored("one scheduler serves one cluster here")
 _CONCURRENT = Ignored("an alpha feature of Kueue: flavors are chosen anew at each start")
-_PROVISIONING = Ignored("no ProvisioningRequests are made: docs/guide/kubernetes.md says what autoscalers see")
 _TOPOLOGY = Ignored("pods are bound to nodes at once: nothing of where they go is left for later")
 _CONDITIONS: Mapping[str, Use] = {"status.conditions": Answered()}
 _QUOTAS: Mapping[str, Use] = {
@@ -98,13 +98,28 @@ PRIORITY_CLASS: Mapping[str, Use] = {
 }
 ADMISSION_CHECK: Mapping[str, Use] = {
     "spec.controllerName": _CHECKS,
-    "spec.parameters": _CHECKS,
+    "spec.parameters": _PARAMETERS,
     "spec.retryDelayMinutes": Ignored("without effect in Kueue since 0.8"),
     "status.conditions": Becomes(
         "Queue.state", "Active=True lets its ClusterQueues admit; of Kueue's own two controllers we write it"
     ),
 }
-PROVISIONING_REQUEST_CONFIG: Mapping[str, Use] = {"spec": _PROVISIONING}
+_IN_REQUEST = Becomes("NodeGroup.on_demand", "in the ProvisioningRequest")
+PROVISIONING_REQUEST_CONFIG: Mapping[str, Use] = {
+    "spec.provisioningClassName": _IN_REQUEST,
+    "spec.parameters": Becomes(
+        "NodeGroup.on_demand", "in the ProvisioningRequest, with those of the job's annotations"
+    ),
+    "spec.managedResources": Becomes("OnDemand.resources", "jobs that request none of them need no request"),
+    "spec.retryStrategy.backoffLimitCount": Becomes("Claim.blocked", "after that many failures the job is deactivated"),
+    "spec.retryStrategy.backoffBaseSeconds": Becomes(
+        "Claim.blocked", "the pause after a failure, twice as long each time"
+    ),
+    "spec.retryStrategy.backoffMaxSeconds": Becomes("Claim.blocked", "the longest pause"),
+    "spec.podSetUpdates.nodeSelector[].key": Becomes("Claim.updates", "in the pods' selector"),
+    "spec.podSetUpdates.nodeSelector[].valueFromProvisioningClassDetail": Becomes("Claim.updates", "its value"),
+    "spec.podSetMergePolicy": Becomes("NodeGroup.on_demand", "equal pod sets are one pod set of the request"),
+}
 MULTI_KUEUE_CLUSTER: Mapping[str, Use] = {"spec": _MULTI, "status": _MULTI}
 MULTI_KUEUE_CONFIG: Mapping[str, Use] = {"spec": _MULTI}
 WORKLOAD: Mapping[str, Use] = {

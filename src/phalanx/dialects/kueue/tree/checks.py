@@ -13,13 +13,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from phalanx.dialects.frame.dialect import Object, PodUpdate
-from phalanx.dialects.kueue import kinds
+from phalanx.dialects.kueue.provisioning import configs as configs_
+from phalanx.dialects.kueue.provisioning.states import PENDING, READY, RETRY
 from phalanx.model.pod import Toleration
 from phalanx.model.reason import Reason, ReasonCode
 
-PENDING, READY, RETRY, REJECTED = "Pending", "Ready", "Retry", "Rejected"
 BY = "admission-check"
-NOT_NEEDED = "no ProvisioningRequest is needed: its pods have room on nodes that exist"
 FAILED_TO_START = "FailedToStart"
 
 
@@ -31,22 +30,30 @@ class Activity(NamedTuple):
     message: str
 
 
-def own_activity(check: Object, configs: Mapping[str, Object]) -> Activity | None:
-    """Return the condition Active of a check whose controller is part of Kueue and does not run here; None for other
-    checks. `configs`: the ProvisioningRequestConfigs. The reasons are Kueue's."""
+def own_activity(check: Object, configs: Mapping[str, Object], *, served: bool) -> Activity | None:
+    """Return the condition Active of a check whose controller is part of Kueue; None for other checks. `configs`: the
+    ProvisioningRequestConfigs. `served`: whether the cluster serves ProvisioningRequests."""
     spec = check.get("spec") or {}
     match spec.get("controllerName"):
-        case "kueue.x-k8s.io/provisioning-request":
-            named = spec.get("parameters") or {}
-            if named.get("kind") != kinds.PROVISIONING_CONFIGS.name or named.get("name") not in configs:
-                text = f"parameters name no ProvisioningRequestConfig that exists: {named.get('name') or 'none'}"
+        case configs_.CONTROLLER:
+            if configs_.config_of(check, configs) is None:
+                named = (spec.get("parameters") or {}).get("name") or "none"
+                text = f"parameters name no ProvisioningRequestConfig that exists: {named}"
                 return Activity(False, "BadParametersRef", text)
-            return Activity(True, "Active", "The admission check is active")
+            return Activity(True, "Active", "The admission check is active") if served else NOT_SERVED
         case "kueue.x-k8s.io/multikueue":
             text = "jobs are not sent to other clusters: one scheduler serves one cluster here"
             return Activity(False, "NoUsableClusters", text)
         case _:
             return None
+
+
+NOT_SERVED = Activity(
+    False,
+    "ProvisioningRequestsNotServed",
+    "the cluster serves no ProvisioningRequests (autoscaling.x-k8s.io/v1): install their definition, and start the "
+    "Cluster Autoscaler with --enable-provisioning-requests",
+)
 
 
 def states(status: Mapping[str, Any]) -> dict[str, Object]:

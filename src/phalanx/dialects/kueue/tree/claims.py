@@ -45,6 +45,7 @@ def claim(defined: KueueDefinitions, said: Said, workload: Object | None = None)
         if gate is None and why is None and workload is not None:
             updates, why = _updates(defined, workload)
     ours = Claim(
+        note=_note(defined, workload or {}),
         queue=queue,
         priority=priority,
         about=about,
@@ -56,6 +57,14 @@ def claim(defined: KueueDefinitions, said: Said, workload: Object | None = None)
         return replace(ours, blocked=why, drained=True)
     blocked, drained = _obstacle(defined, local, said), _drains(defined, local)
     return replace(ours, blocked=blocked, drained=drained, gate=gate, updates=updates)
+
+
+def _note(defined: KueueDefinitions, workload: Mapping[str, Any]) -> str:
+    """Return the messages of the gang's AdmissionChecks that make ProvisioningRequests."""
+    known = checks.states(workload.get("status") or {})
+    return "; ".join(
+        str(one["message"]) for name, one in known.items() if name in defined.provisioning and one.get("message")
+    )
 
 
 def _charging(defined: KueueDefinitions, found: ClusterQueue | None) -> Charging | None:

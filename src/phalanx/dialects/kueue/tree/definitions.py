@@ -27,6 +27,7 @@ from phalanx.client.kind import NAMESPACES
 from phalanx.client.quantity import QuantityError, amount, parse
 from phalanx.dialects.frame.dialect import Definitions, Object, Objects
 from phalanx.dialects.kueue import kinds
+from phalanx.dialects.kueue.provisioning.configs import Config, config_of
 from phalanx.dialects.kueue.tree.checks import Activity, own_activity
 from phalanx.dialects.kueue.tree.configuration import (
     CONFIGURATIONS,
@@ -35,8 +36,9 @@ from phalanx.dialects.kueue.tree.configuration import (
     Configuration,
     configuration,
 )
-from phalanx.model.node import Flavor, Taint, Topology
-from phalanx.model.pod import CPU, MAX_AMOUNT, Toleration
+from phalanx.model.node import Flavor, NodeGroup, OnDemand, Taint, Topology
+from phalanx.model.node import Node as ModelNode
+from phalanx.model.pod import CPU, MAX_AMOUNT, Toleration, amounts
 from phalanx.model.queue import (
     Bounds,
     FlavorFungibility,
@@ -54,6 +56,8 @@ from phalanx.model.queue import (
 )
 
 Cell = tuple[str, str]  # (flavor, resource)
+
+LONGEST_S = 365 * 86400.0  # a request ends by its conditions, not by this time
 
 _WITHIN = {"LowerPriority": WithinQueue.LOWER, "LowerOrNewerEqualPriority": WithinQueue.LOWER_OR_NEWER}
 _RECLAIM = {"LowerPriority": ReclaimWithinCohort.LOWER, "Any": ReclaimWithinCohort.ANY}
@@ -121,7 +125,8 @@ class KueueDefinitions(Definitions):
     `namespaces`: the labels of each namespace.
     `cohorts`: the Cohort objects. `wholes`: the quota of each cohort's subtree, also for cohorts without an object.
     `levels`: flavor -> the node labels of its Topology, from coarse to fine.
-    `own_checks`: AdmissionChecks whose controllers are part of Kueue.
+    `own_checks`: AdmissionChecks whose controllers are part of Kueue. `provisioning`: the configs of the active ones
+    that make ProvisioningRequests.
     `worker_sets`: the uid of each LeaderWorkerSet."""
 
     cluster_queues: Mapping[str, ClusterQueue] = field(default_factory=dict)
@@ -133,6 +138,7 @@ class KueueDefinitions(Definitions):
     wholes: Mapping[str, Mapping[Cell, int]] = field(default_factory=dict)
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     own_checks: Mapping[str, Activity] = field(default_factory=dict)
+    provisioning: Mapping[str, Config] = field(default_factory=dict)
     worker_sets: Mapping[str, str] = field(default_factory=dict)
 
     def manages(self, namespace: str) -> bool:
@@ -169,6 +175,8 @@ def define(objects: Objects) -> KueueDefinitions:
     named = {flavor for each in (*queues.values(),) for flavor, _ in each.node.nominal}
     named |= {flavor for each in cohorts.values() for flavor, _ in each.nominal}
     wholes = _wholes(queues, cohorts)
+    own = _own_checks(objects)
+    provisioning = _provisioning(objects, own)
     locals_ = {key: _local_queue(obj) for key, obj in objects.get(kinds.LOCAL_QUEUES, {}).items()}
     return KueueDefinitions(
         queues=tuple(_tree(queues, cohorts, wholes, settings, locals_)),
@@ -180,7 +188,9 @@ def define(objects: Objects) -> KueueDefinitions:
         namespaces={name: obj["metadata"].get("labels") or {} for name, obj in objects.get(NAMESPACES, {}).items()},
         configuration=settings,
         wholes=wholes,
-        own_checks=_own_checks(objects),
+        own_checks=own,
+        provisioning=provisioning,
+        node_groups=tuple(_node_groups(queues, cohorts, wholes, provisioning)),
         topologies=tuple(dict.fromkeys(map(_topology, objects.get(kinds.TOPOLOGIES, {}).values()))),
         levels=dict(_levels(flavors, objects.get(kinds.TOPOLOGIES, {}))),
         worker_sets={key: obj["metadata"]["uid"] for key, obj in objects.get(kinds.LEADER_WORKER_SETS, {}).items()},
@@ -323,8 +333,44 @@ def _checks(spec: Mapping[str, Any]) -> Iterator[tuple[str, frozenset[str]]]:
 
 def _own_checks(objects: Objects) -> dict[str, Activity]:
     configs = objects.get(kinds.PROVISIONING_CONFIGS, {})
-    found = {name: own_activity(check, configs) for name, check in objects.get(kinds.ADMISSION_CHECKS, {}).items()}
+    served = kinds.PROVISIONING_REQUESTS in objects
+    known = objects.get(kinds.ADMISSION_CHECKS, {})
+    found = {name: own_activity(check, configs, served=served) for name, check in known.items()}
     return {name: activity for name, activity in found.items() if activity is not None}
+
+
+def _provisioning(objects: Objects, own: Mapping[str, Activity]) -> dict[str, Config]:
+    """Return the configs of the active AdmissionChecks that make ProvisioningRequests."""
+    configs, checks = objects.get(kinds.PROVISIONING_CONFIGS, {}), objects.get(kinds.ADMISSION_CHECKS, {})
+    active = ((name, config_of(checks[name], configs)) for name, activity in own.items() if activity.truth)
+    return {name: config for name, config in active if config is not None}
+
+
+def _node_groups(
+    queues: Mapping[str, ClusterQueue],
+    cohorts: Mapping[str, Node],
+    wholes: Mapping[str, Mapping[Cell, int]],
+    provisioning: Mapping[str, Config],
+) -> Iterator[NodeGroup]:
+    """Yield a group on demand for each ClusterQueue and each of its checks that makes ProvisioningRequests."""
+    known = KueueDefinitions(cohorts=cohorts, wholes=wholes)
+    for name, queue in queues.items():
+        for check, flavors in queue.checks.items():
+            if not queue.active or (config := provisioning.get(check)) is None:
+                continue
+            most: dict[str, int] = {}
+            for (_, resource), amount_ in known.capacity(queue.node).items():
+                most[resource] = min(MAX_AMOUNT, most.get(resource, 0) + amount_)
+            wants = OnDemand(kinds.tree_queue(name), tuple(map(kinds.tree_flavor, sorted(flavors))), config.managed)
+            yield NodeGroup(
+                name=kinds.node_group(check, name),
+                template=ModelNode(name=check, allocatable=amounts(most)),
+                max_nodes=0,
+                delay_s=0.0,
+                timeout_s=LONGEST_S,
+                idle_s=0.0,
+                on_demand=wants,
+            )
 
 
 def _is_active(check: Object, own: Activity | None) -> bool:

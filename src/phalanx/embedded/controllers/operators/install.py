@@ -1,4 +1,4 @@
-"""Install the definitions of the operators' job kinds if they are missing.
+"""Install the definitions of the operators' job kinds, and of ProvisioningRequests, if they are missing.
 
 The definitions are their projects' (`definitions.json`, from the published CustomResourceDefinitions, with open pod
 templates, whose types are in `training.template`). So the server accepts and refuses the same manifests. An existing

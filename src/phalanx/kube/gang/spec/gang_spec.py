@@ -70,8 +70,8 @@ class GangSpec:
     """`sources`: for each of `job.roles`, the source of its pods. `gated`: True if the dialect must allow each start
     after another check. `updates`: the known changes of a start to its Jobs' templates, by pod set. `led`: True if one
     pod creates the others and replaces lost ones. `staleness_grace_s`: how long the gang may run with fewer bare pods
-    than its minimum (0: without limit); None: the queue's setting. `evicted_as`, `charging`: these fields of its
-    `Claim`."""
+    than its minimum (0: without limit); None: the queue's setting. `evicted_as`, `charging`, `note`: these fields of
+    its `Claim`."""
 
     job: Job
     sources: tuple[PodSource, ...]
@@ -81,6 +81,7 @@ class GangSpec:
     staleness_grace_s: float | None = None
     evicted_as: tuple[str, str] | None = None
     charging: Charging | None = None
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,6 +200,7 @@ def gang_spec(members: GangMembers, defaults: GangDefaults) -> GangSpec:
         updates=theirs.updates,
         evicted_as=theirs.evicted_as,
         charging=theirs.charging,
+        note=theirs.note,
     )
 
 

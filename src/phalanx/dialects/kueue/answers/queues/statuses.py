@@ -23,6 +23,7 @@ from phalanx.dialects.kueue.answers.conditions import Conditions
 from phalanx.dialects.kueue.answers.queues import consumed
 from phalanx.dialects.kueue.answers.sizes import grows
 from phalanx.dialects.kueue.answers.workloads import deactivated, incomplete
+from phalanx.dialects.kueue.provisioning.answers import reserved
 from phalanx.dialects.kueue.tree.configuration import Configuration
 from phalanx.dialects.kueue.tree.definitions import (
     Cell,
@@ -86,7 +87,7 @@ def _enter(use: Use, told: Told, found: ClusterQueue | None, settings: Configura
 
 def statuses(defined: KueueDefinitions, everyone: Iterable[Told], objects: Objects, now: str) -> Iterator[Answer]:
     """Yield the desired status of every queue. `objects`: the existing objects. `now`: as a metav1.Time."""
-    queues, locals_ = uses(defined, everyone)
+    queues, locals_ = uses(defined, map(reserved, everyone))
     yield from _in_use(defined, queues, objects)
     for name, share in cohort_shares(defined, queues):
         yield Answer(kind=kinds.COHORTS, key=name, status={"fairSharing": {"weightedShare": share}})

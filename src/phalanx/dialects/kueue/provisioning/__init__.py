@@ -1,0 +1,9 @@
+"""ProvisioningRequests: nodes that an autoscaler finds for a Workload with reserved quota.
+
+Parts, lowest first:
+
+    configs   ProvisioningRequestConfigs
+    states    the state of an AdmissionCheck, from the conditions of its ProvisioningRequest
+    requests  ProvisioningRequests and their PodTemplates
+    answers   the answers about them
+"""

@@ -1,0 +1,123 @@
+"""The answers about ProvisioningRequests: the states of their checks, requests that are created, and requests that are
+deleted because nobody needs them any more.
+
+A gang that waits for nodes on demand has its quota (`reserved`), so its Workload shows it as Kueue does: with reserved
+quota, and with pending checks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from phalanx.client.moment import read_moment
+from phalanx.dialects.frame.dialect import Answer, Object, Stage, Told
+from phalanx.dialects.kueue import kinds
+from phalanx.dialects.kueue.provisioning import requests, states
+from phalanx.dialects.kueue.provisioning.configs import Config
+from phalanx.dialects.kueue.provisioning.states import NOT_MANAGED, NOT_NEEDED, PENDING, READY, State, state_of
+from phalanx.model.node import Flavor, parts_of
+from phalanx.model.reason import ReasonCode
+
+_HAS_QUOTA = frozenset({Stage.RESERVED, Stage.STARTING, Stage.RUNNING})
+_ADMITTED = frozenset({Stage.STARTING, Stage.RUNNING})
+
+
+def waits_for_nodes(told: Told) -> bool:
+    """Return whether the gang waits for nodes on demand, with reserved quota."""
+    reason = told.reason
+    return reason is not None and reason.code is ReasonCode.WAITING_FOR_NODES and "group" in reason.numbers
+
+
+def reserved(told: Told) -> Told:
+    """Return the view of a gang as Kueue has it: with quota and flavors while it waits for nodes on demand."""
+    reason = told.reason
+    if reason is None or not waits_for_nodes(told):
+        return told
+    if told.stage is not Stage.WAITING:
+        return replace(told, reason=None)  # it has nodes now
+    pods, flavors = list(reason.numbers["pods"]), list(reason.numbers["flavors"])
+    sets = tuple(
+        replace(each, placed=pods[at] if at < len(pods) else 0, flavor=flavors[at] if at < len(flavors) else "")
+        for at, each in enumerate(told.pod_sets)
+    )
+    return replace(told, stage=Stage.RESERVED, pod_sets=sets)
+
+
+def attempt_of(one: Mapping[str, Any]) -> int:
+    """Return the number of a check's present attempt, from 1."""
+    return int(one.get("retryCount") or 0) + 1
+
+
+def check_state(config: Config, told: Told, one: Object, request: Object | None, now: str) -> tuple[Object, State]:
+    """Return the state of a check in the Workload's status. `one`: its last state. `request`: the request of its
+    present attempt; None if it does not exist."""
+    found = _state(config, told, one, request, read_moment(now))
+    if (found.state, found.message) == (one["state"], one.get("message")):
+        return one, found
+    fresh: Object = {**one, "state": found.state, "message": found.message}
+    fresh.pop("requeueAfterSeconds", None)
+    if found.state != one["state"]:
+        fresh["lastTransitionTime"] = now
+    if found.pause_s is not None:
+        fresh["requeueAfterSeconds"] = found.pause_s
+    if found.state == READY and request is not None and found.message not in (NOT_NEEDED, NOT_MANAGED):
+        fresh["podSetUpdates"] = requests.updates(config, request, config.wanted(told.pod_sets))
+    return fresh, found
+
+
+def _state(config: Config, told: Told, one: Object, request: Object | None, now_s: float) -> State:
+    as_it_is = State(one["state"], str(one.get("message") or ""))
+    if told.stage not in _HAS_QUOTA:
+        return as_it_is
+    if not config.wanted(told.pod_sets):
+        return State(READY, NOT_MANAGED)
+    admitted = told.stage in _ADMITTED
+    if one["state"] == PENDING and not waits_for_nodes(told):
+        return State(READY, NOT_NEEDED)
+    if request is None:
+        return as_it_is
+    found = state_of(config, request, attempt_of(one), now_s, admitted=admitted)
+    if one["state"] == READY and found.state == PENDING:
+        return as_it_is
+    return found
+
+
+def answers(
+    provisioning: Mapping[str, Config],
+    told: Told,
+    workload: Object,
+    checks: Sequence[Object],
+    known: Mapping[str, Object],
+    flavors: Mapping[str, Flavor],
+) -> Iterator[Answer]:
+    """Yield the requests and PodTemplates to create, and the requests to delete. `workload`: as it exists. `checks`:
+    the states of its checks. `known`: the existing requests, by `namespace/name`. `flavors`: by name."""
+    used: set[str] = set()
+    for one in checks:
+        config = provisioning.get(str(one["name"]))
+        if config is None or told.stage not in _HAS_QUOTA or one.get("message") in (NOT_NEEDED, NOT_MANAGED):
+            continue
+        name = requests.request_name(workload["metadata"]["name"], str(one["name"]), attempt_of(one))
+        used.add(name)
+        if one["state"] == PENDING and waits_for_nodes(told) and f"{told.namespace}/{name}" not in known:
+            yield from _created(config, told, workload, name, flavors)
+    if told.stage is Stage.WAITING and told.reason is None:
+        return  # after a restart it is not known yet whether the gang waits for its request
+    for each in requests.owned(known, workload):
+        name = each["metadata"]["name"]
+        if name not in used and not states.is_true(each, "Failed"):
+            yield Answer(kind=kinds.PROVISIONING_REQUESTS, key=f"{told.namespace}/{name}", gone=True)
+
+
+def _created(
+    config: Config, told: Told, workload: Object, name: str, flavors: Mapping[str, Flavor]
+) -> Iterator[Answer]:
+    of_sets = {
+        each.name: [flavors[part] for part in parts_of(each.flavor) if part in flavors] for each in told.pod_sets
+    }
+    templates, request = requests.objects(config, told, workload, name, of_sets)
+    for template in templates:
+        yield Answer(kind=kinds.POD_TEMPLATES, key=f"{told.namespace}/{template['metadata']['name']}", body=template)
+    yield Answer(kind=kinds.PROVISIONING_REQUESTS, key=f"{told.namespace}/{name}", body=request)

@@ -1,0 +1,121 @@
+"""Groups on demand: a job has its quota while somebody else finds nodes for it, and starts where it fits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from phalanx.loop import step
+from phalanx.model.event import Event, NodeGroupGone, NodeGroupSeen, NodeSeen, NodesNoted, QueueSeen, Submitted
+from phalanx.model.node import Node, NodeGroup, OnDemand
+from phalanx.model.plan import Plan, ReleaseNodes, RequestNodes, Start
+from phalanx.model.pod import amounts
+from phalanx.model.policy import Policy
+from phalanx.model.queue import Queue, Quota
+from phalanx.model.reason import Reason, ReasonCode
+from phalanx.state.cluster import Cluster
+from tests.core.builders import job, node, role
+from tests.invariants import check_invariants
+
+POLICY = Policy()
+GROUP = NodeGroup(
+    name="prov",
+    template=Node(name="prov", allocatable=amounts({"cpu": 8})),
+    max_nodes=0,
+    delay_s=0.0,
+    timeout_s=1e6,
+    idle_s=0.0,
+    on_demand=OnDemand("default"),
+)
+QUEUE = Queue(name="default", quotas=(Quota(limit=amounts({"cpu": 8})),))
+
+
+@dataclass
+class Scene:
+    cluster: Cluster = field(default_factory=Cluster)
+    now_s: float = 1000.0
+
+    def apply(self, plan: Plan) -> None:
+        pass
+
+    def step(self, *events: Event, later_s: float = 2.0) -> Plan:
+        self.now_s += later_s
+        plan = step(self.cluster, list(events), POLICY, self.now_s, self)
+        check_invariants(self.cluster)
+        return plan
+
+    def played(self, *events: Event) -> list[object]:
+        """All actions until nothing is due."""
+        plan = self.step(*events)
+        found = list(plan.actions)
+        while plan.wake_s is not None and plan.wake_s <= self.now_s + 15.0:
+            plan = self.step()
+            found += plan.actions
+        return found
+
+    def code(self, name: str) -> ReasonCode | None:
+        reason = self.cluster.reason(name)
+        return None if reason is None else reason.code
+
+
+def requested(actions: list[object]) -> list[str]:
+    return [each.job for each in actions if isinstance(each, RequestNodes)]
+
+
+def started(actions: list[object]) -> list[str]:
+    return [each.job for each in actions if isinstance(each, Start)]
+
+
+def begun() -> Scene:
+    scene = Scene()
+    one, two = (Submitted(job(name, role(count=2, cpu=3), at=at)) for at, name in enumerate(["one", "two"]))
+    assert requested(scene.played(QueueSeen(QUEUE), NodeGroupSeen(GROUP), one, two)) == ["one"]
+    return scene
+
+
+def test_a_job_has_its_quota_while_nodes_are_found_for_it() -> None:
+    scene = begun()
+    assert (scene.code("one"), scene.code("two")) == (ReasonCode.WAITING_FOR_NODES, ReasonCode.QUEUE_LIMIT)
+    reason = scene.cluster.reason("one")
+    assert reason is not None
+    assert reason.text.startswith("waits for nodes for 2 pods from prov, requested at ")
+    assert reason.numbers["pods"] == [2]
+    scene.played(NodesNoted("one", "Accepted"))
+    assert (scene.cluster.reason("one") or reason).text.endswith(": Accepted")
+
+
+def test_a_job_starts_on_nodes_that_come_and_its_request_ends() -> None:
+    scene = begun()
+    assert started(scene.played(NodeSeen(node("n1", cpu=3)))) == [], "half a gang has nodes"
+    actions = scene.played(NodeSeen(node("n2", cpu=3)))
+    assert started(actions) == ["one"]
+    assert [each.group for each in actions if isinstance(each, ReleaseNodes)] == ["prov"]
+    assert not scene.cluster.columns.groups.coming
+    assert scene.code("two") is ReasonCode.QUEUE_LIMIT
+
+
+def test_a_job_that_is_held_gives_its_quota_to_the_next() -> None:
+    scene = begun()
+    held = replace(job("one", role(count=2, cpu=3)), blocked=Reason(code=ReasonCode.HELD, text="by a user"))
+    actions = scene.played(Submitted(held))
+    assert requested(actions) == ["two"]
+    assert scene.code("two") is ReasonCode.WAITING_FOR_NODES
+
+
+@pytest.mark.parametrize(
+    "wants",
+    [OnDemand("other"), OnDemand("default", resources=("nvidia.com/gpu",)), OnDemand("default", flavors=("f",))],
+)
+def test_a_group_is_for_its_queue_flavors_and_resources(wants: OnDemand) -> None:
+    scene = Scene()
+    group = NodeGroup(name="prov", template=GROUP.template, max_nodes=0, on_demand=wants)
+    one = Submitted(job("one", role(cpu=3)))
+    assert requested(scene.played(QueueSeen(QUEUE), NodeGroupSeen(group), one)) == []
+
+
+def test_when_the_group_goes_its_jobs_wait_as_others_do() -> None:
+    scene = begun()
+    scene.played(NodeGroupGone("prov"))
+    assert scene.code("one") is ReasonCode.NO_NODE_MATCHES
+    assert not scene.cluster.columns.groups.coming
