@@ -8,7 +8,9 @@ decision is not judged."""
 from __future__ import annotations
 
 from collections import Counter
-from typing import NamedTuple
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Any, NamedTuple
 
 from phalanx.model.job import Phase, Placement
 from phalanx.model.plan import Nominate, Place, Plan, Preempt, Shrink, Start
@@ -57,6 +59,15 @@ class Decision(NamedTuple):
     @property
     def losers(self) -> list[str]:
         return sorted({*self.gangs, *self.surplus})
+
+
+def losing(units: Sequence[tuple[str, int | None]]) -> dict[str, Any]:
+    """Return the victims of a decision. `units`: gangs, each with None, and pods above minimums."""
+    surplus: dict[str, frozenset[int]] = {}
+    for name, pod in units:
+        if pod is not None:
+            surplus[name] = surplus.get(name, frozenset()) | {pod}
+    return {"gangs": frozenset(name for name, pod in units if pod is None), "surplus": surplus}
 
 
 def decisions(plan: Plan) -> dict[str, list[Decision]]:
@@ -205,9 +216,9 @@ class Walk(Cycle):
     def replacements(self) -> None:
         """R5: replacements second, by priority. Of equal priority those that the plan chose come first: the age may be
         that of the job or of the lost pod."""
-        short = replacements(self.facts)
-        for priority in sorted({each.work.job.priority for each in short}, reverse=True):
-            here = [each for each in short if each.work.job.priority == priority]
+        found = replacements(self.facts)
+        for priority in sorted({each.work.job.priority for each in found}, reverse=True):
+            here = [each for each in found if each.work.job.priority == priority]
             losing = [each for each in here if each.name in self.losers]
             if losing and self.choices.choose(2):  # the age of these is open as well
                 losing = []
@@ -217,7 +228,9 @@ class Walk(Cycle):
             for request in here:
                 while request.work.missing() and self.left.get(request.name) and self.settle(request) is Demand.START:
                     pass
-            for request in here:
+            short = [each for each in here if each.work.missing()]
+            first = self.choices.choose(len(short)) if len(short) > 1 and self.held is None else 0
+            for request in short[first:] + short[:first]:
                 while request.work.missing():
                     if self.settle(request) is not Demand.START:
                         break
@@ -230,6 +243,7 @@ class Walk(Cycle):
             waiting = requests(self.facts, lambda work: is_eligible(self.facts, work))
             main = [each for each in waiting if each.kind is not Kind.SURPLUS]
             main.sort(key=lambda each: not self.left.get(each.name))  # growth that the plan chose comes first
+            self.try_again(main)
             tried = self.tried
             if self.held is not None and self.left.get(self.held.request.name):
                 tried = tried - {(self.held.request.kind, self.held.request.name)}  # victims were found later
@@ -248,6 +262,15 @@ class Walk(Cycle):
             if request is None:
                 return
             self.settle(request)
+
+    def try_again(self, waiting: list[Request]) -> None:
+        """R8: the first of a strict queue, which was tried in vain, may preempt after others have started."""
+        for request in waiting:
+            key = request.kind, request.name
+            mine = self.left.get(request.name) if key in self.tried and self.blocked else None
+            if mine and mine[0].losers and self.demand(request) is Demand.PREEMPT:
+                self.tried.discard(key)
+                self.blocked -= set(strict_above(self.facts, request.work.queue))
 
     def place_surplus(self, further: list[Request], before: Request | None) -> bool:
         """R10: place a pod above the minimum of a job that starts in this cycle, after the minimums of all jobs of its
@@ -424,7 +447,7 @@ class Walk(Cycle):
         if demand is Demand.TAKE_OVER:
             self.hand_over(request)
         held = self.holder_for(request)
-        search, first = Search(self.facts, request, held), mine.pop(0)
+        search, first = Search(self.facts, request, held), self.first_pod(request, mine) or mine.pop(0)
         victims = first.victims(self.facts)
         if demand is Demand.PREEMPT:
             for rule, text in faults(search, victims):
@@ -457,6 +480,26 @@ class Walk(Cycle):
             self.blocked.clear()
         if has_imagined or self.held is None:  # victims that leave let a start be foreseen
             self.replacements()
+        return None
+
+    def first_pod(self, request: Request, mine: list[Decision]) -> Decision | None:
+        """R12: growth is pod by pod: return the decision about the first of several nominated pods, with the fewest
+        victims, and leave the others in the plan. None: the plan has one pod, or the victims are not enough."""
+        whole = mine[0]
+        pods = {each: node for each, node in whole.pods.items() if each not in request.work.nominated}
+        if request.kind is not Kind.GROWTH or not whole.is_nomination or len(pods) < 2 or not whole.losers:
+            return None
+        search = Search(self.facts, request, self.holder_for(request))
+        units: list[tuple[str, int | None]] = [(name, None) for name in sorted(whole.gangs)]
+        units += [(name, pod) for name, lost in sorted(whole.surplus.items()) for pod in sorted(lost, reverse=True)]
+        for taken in (each for count in range(len(units)) for each in combinations(units, count)):
+            part = whole._replace(pods={min(pods): pods[min(pods)]}, **losing(taken))
+            if next(faults(search, part.victims(self.facts)), None) is None if taken else search.is_enough({}):
+                rest = losing([each for each in units if each not in taken])
+                mine[0] = whole._replace(
+                    pods={each: node for each, node in whole.pods.items() if each != min(pods)}, **rest
+                )
+                return part
         return None
 
     def renew(self) -> None:

@@ -105,6 +105,8 @@ def is_poorer(facts: Facts, usage: Usage, request: Request, mine: str, theirs: s
 
 def returns(facts: Facts, after: Usage, request: Request, victims: Sequence[Work]) -> list[Work]:
     """R20 (a): return the victims that could preempt the preemptor afterwards. `after`: the charges then."""
+    if not request.work.job.preemptible:
+        return []
     return [
         victim
         for victim in victims

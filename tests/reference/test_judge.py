@@ -215,7 +215,24 @@ CASES = [
     ("R17", "surplus_first_leads_astray", 0, ""),
     ("R20", "fifo_loop", 1, "preempt j7 for j8; preempt j6 for j8; preempt j4 for j8; nominate j8 0@n"),
     ("R22", "crash1", 1, ""),
+    ("", "growth_by_two_pods", 0, "shrink j1 3 for j4; shrink j1 2 for j4; nominate j4 1@n0 2@n0"),
+    ("R18", "growth_by_two_pods", 0, "shrink j1 3 for j4; shrink j1 2 for j4; nominate j4 1@n0"),
+    (
+        "",
+        "not_preemptible_preemptor",
+        1,
+        "preempt j1 for j2; preempt j0 for j2; shrink j4 1 2 for j2; nominate j2 0@n3",
+    ),
     ("", "replaced_and_preempted", 0, "place j1 1@n0 2@n1; preempt j0 for j1; nominate j1 0@n1"),
+    ("", "reservation_of_a_replacement", 0, "place j2 0@n1 1@n1"),
+    ("", "reservation_of_a_replacement", 0, "place j2 0@n1 1@n1; start j4 0@n1"),
+    (
+        "",
+        "strict_head_preempts_later",
+        0,
+        "start j2 0@n2; start j3 0@n3; start j5 0@n1; preempt j0 for j4; nominate j4 0@n3",
+    ),
+    ("R15", "strict_head_preempts_later", 0, "start j2 0@n2; start j3 0@n3; preempt j0 for j4; nominate j4 0@n3"),
     ("", "replaced_on_another_node", 0, "place j3 0@n1; preempt j1 for j6; nominate j6 0@n2"),
 ]
 

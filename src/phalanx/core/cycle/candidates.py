@@ -9,7 +9,9 @@ request, which are asked of the objects where the columns are equal."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from heapq import merge
 from itertools import pairwise
+from operator import itemgetter
 from typing import TypeAlias
 
 import numpy as np
@@ -72,9 +74,25 @@ class Candidates:
         """Put all request classes that may come up from now on into the contest, in order."""
         self.tournament.clear()
         self.tournament.by_estimate = self.reserving.by_estimate
+        begun = self.begun_classes()
         for arena, draws in self.ordered_classes():
+            if again := begun.get(arena):
+                others = (each for each in draws if each[1] not in self.state.remaining)
+                draws = merge(others, sorted(again), key=itemgetter(0))
             self.tournament.draw_from(arena, draws)
         self.tournament.begin()
+
+    def begun_classes(self) -> dict[Arena | None, list[tuple[SortKey, RequestClass]]]:
+        """Return, by arena, the request classes of which this cycle has granted something, in the place of the request
+        that comes next."""
+        found: dict[Arena | None, list[tuple[SortKey, RequestClass]]] = {}
+        for each in self.state.remaining:
+            branch, first = self.branches[each.key.queue], self.state.first_waiting(each)
+            if first is not None and self.may_be_tried(each):
+                arena = None if each.key.kind == Kind.REPLACEMENT else Arena(branch.arena.name, each.key.terms.account)
+                arena = arena if each.arena is None else Arena(each.arena)
+                found.setdefault(arena, []).append((self.tournament.rank(branch, each.key, first), each))
+        return found
 
     # Who may come up
 

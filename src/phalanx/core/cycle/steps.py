@@ -106,13 +106,8 @@ class Cycle:
                     self.tournament.renew()
                     self.try_again(across=True)
                     continue
-                self.request_class, entry = head
-                if self.state.wants_nothing(self.request_class, entry):
-                    self.advance()
-                elif not self.candidates.may_be_tried(self.request_class):
-                    self.lose(self.request_class, holds_up=False)
-                elif self.must_try(self.request_class, entry):
-                    yield self.request_class.key, entry.request
+                if self.takes_its_turn(head):
+                    yield self.request_class.key, head[1].request
                 if self.reserving.pop_all_reserved():
                     if self.reserving.by_estimate:
                         self.candidates.fill_tournament()
@@ -132,12 +127,22 @@ class Cycle:
         self.weeded, denied = decided, False
         for cursor in cursors:
             while cursor.request_classes and not self.gets_something(*cursor.request_classes[0][1:]):
-                self.request_class, entry = self.tournament.head_of(cursor)
-                denied = True
-                if self.must_try(self.request_class, entry):
-                    yield self.request_class.key, entry.request
+                head, denied = self.tournament.head_of(cursor), True
+                if self.takes_its_turn(head):
+                    yield self.request_class.key, head[1].request
         if denied:
             self.tournament.renew()
+
+    def takes_its_turn(self, head: tuple[RequestClass, QueuedRequest]) -> bool:
+        """Return whether the head of a queue is to be tried. If not, the next request of the queue takes part."""
+        self.request_class, entry = head
+        if self.state.wants_nothing(self.request_class, entry):
+            self.advance()
+        elif not self.candidates.may_be_tried(self.request_class):
+            self.lose(self.request_class, holds_up=False)
+        else:
+            return self.must_try(self.request_class, entry)
+        return False
 
     def gets_something(self, request_class: RequestClass, entry: QueuedRequest) -> bool:
         """Return whether the request can start, finds victims, or would get the reservation."""
@@ -147,7 +152,7 @@ class Cycle:
         if self.reserving.by_estimate or self.reserving.was_denied(request_class):
             return True
         if self.state.wants_nothing(request_class, entry) or not self.candidates.may_be_tried(request_class):
-            return True  # it is passed over when it comes up
+            return False
         if not (self.weeded and self.weeded[0]) and not self.pending.capacity.behind:
             has_room = bool(self.state.blocked.open[request_class.placement_class])  # counted when the cycle began
         else:
@@ -201,6 +206,7 @@ class Cycle:
             if may_search:
                 return True
             asks = request_class.strict or self.reporter.has_no_report(request_class)
+            asks = asks and entry.request not in self.reserving.reserved
             self.lose(request_class, holds_up=asks and self.reporter.holds_up_for_quota(request_class, entry))
             return False
         if self.state.blocked.counted(self.state.draft, found.number, self.state.grants):
@@ -222,7 +228,11 @@ class Cycle:
         return False
 
     def lose(self, request_class: RequestClass, *, holds_up: bool) -> None:
-        """End the request class's part in the cycle."""
+        """End the request class's part in the cycle, unless another request of it may search for victims."""
+        entry = self.tournament.at.request_classes[0][2]
+        if (following := self.preempting.next_ready(request_class, entry)) is not None:
+            self.tournament.accept_head(following)
+            return
         self.state.is_done[request_class.number] = 1
         self.tournament.reject_head(holds_up=holds_up)
 
@@ -364,4 +374,5 @@ class Cycle:
         if lacks and any(each.code not in NEVER for each in found):
             self.reserve_or_block(request_class, entry, holds_up=reason.code not in ALONE)
         else:
-            self.lose(request_class, holds_up=reason.code not in ALONE)
+            has_reservation = request in self.reserving.reserved  # from before others used up its quota
+            self.lose(request_class, holds_up=reason.code not in ALONE and not has_reservation)

@@ -16,14 +16,14 @@ from dataclasses import replace
 from phalanx.core.backfill import advance, reservation
 from phalanx.core.backfill.ends import INFINITE_S
 from phalanx.core.backfill.reservation import BackfillForecast, CapacityChange
-from phalanx.core.backfill.shadow_time import held_by_job, held_by_placements, held_by_slots, held_without
+from phalanx.core.backfill.shadow_time import Release, held_by_job, held_by_placements, held_by_slots, held_without
 from phalanx.core.preemption import consolidation
 from phalanx.core.preemption.candidates import Victim
 from phalanx.core.preemption.context import PreemptionContext
 from phalanx.core.preemption.policy import GuaranteeOnlyPolicy, PreemptionPolicy, in_turn, queue_preemption
 from phalanx.core.preemption.search import (
     PreemptionPlan,
-    at_once_if_there_is_room,
+    at_once_if_free,
     find_victims,
     find_without_victims,
 )
@@ -75,7 +75,7 @@ class ReservationGuard:
                 if rights is GuaranteeOnlyPolicy and not GuaranteeOnlyPolicy(context, job, offer.charge.cost).due():
                     continue
                 if self.lifted and (free := find_without_victims(context, job, offer)) is not None:
-                    return at_once_if_there_is_room(context, free)
+                    return at_once_if_free(context, free)
                 plans = (plan for each in kinds if (plan := find_victims(context, job, offer, each)))
                 found = next(plans, None)
                 if found is None and wants.consolidate and offer.short is None and rights is PreemptionPolicy:
@@ -84,20 +84,31 @@ class ReservationGuard:
                     return found
         return None
 
-    def find_without_victims(
-        self, context: PreemptionContext, offers: Sequence[FlavorAssignment]
+    def find_instead_of(
+        self, context: PreemptionContext, offers: Sequence[FlavorAssignment], other: JobRecord
     ) -> PreemptionPlan | None:
-        """Return the plan for the first of the offers that needs no victims once the terminating pods have left; None:
-        there is none."""
-        cluster, job = context.cluster, self.record.job
+        """Return the plan for the first of the offers that needs no victims once the terminating pods have left, and
+        the other job is not nominated any more; None: there is none."""
+        cluster, job, released = context.cluster, self.record.job, list[Release]()
+        if self.guarded and self.forecast is not None:
+            granted = zip(self.forecast.ends.given, self.forecast.ends.granted, strict=True)
+            ends = (
+                (end_s, gang, places)
+                for (request, _, _), (end_s, gang, places) in granted
+                if request.job == other.job.id
+            )
+            released = [(end_s, held_by_placements(cluster.columns, gang, places)) for end_s, gang, places in ends]
         context = self.beside(context)
         with advance.without_closed_nodes(context.draft, cluster, job, context.now_s):
-            plans = (find_without_victims(context, job, offer) for offer in offers)
-            return next((plan for plan in plans if plan is not None and self.allows(plan)), None)
+            plans = (find_without_victims(context, job, offer, released) for offer in offers)
+            return next((plan for plan in plans if plan is not None and self.allows(plan, released)), None)
 
-    def allows(self, found: PreemptionPlan) -> bool:
-        """Return whether every reservation still holds with the plan."""
-        return not self.guarded or self.forecast is None or self.forecast.holds_with(self.changes(found))
+    def allows(self, found: PreemptionPlan, released: Sequence[Release] = ()) -> bool:
+        """Return whether every reservation still holds with the plan. `released`: what is free besides, until when."""
+        if not self.guarded or self.forecast is None:
+            return True
+        besides = [CapacityChange(end_s, held, 1) for end_s, held in released]
+        return self.forecast.holds_with([*besides, *self.changes(found)])
 
     def enter(self, found: PreemptionPlan) -> None:
         """Enter the plan, which is carried out, in the forecast."""

@@ -80,22 +80,25 @@ def find_victims(
         found = VictimSearch(context, job, offer, rights=rights).run()
         if found is not None and not found.victims:
             context.draft.rewind(drafted)
-            return at_once_if_there_is_room(context, found)
+            return at_once_if_free(context, found)
         return found
     finally:
         context.draft.rewind(drafted)
         context.ledger.rewind(entered)
 
 
-def find_without_victims(context: PreemptionContext, job: Job, offer: FlavorAssignment) -> PreemptionPlan | None:
+def find_without_victims(
+    context: PreemptionContext, job: Job, offer: FlavorAssignment, released: Sequence[Release] = ()
+) -> PreemptionPlan | None:
     """Return the plan of the job once the terminating pods have left; None if it does not fit then, or quota does not
-    allow it. Draft and ledger are as before afterwards."""
+    allow it. `released`: what a withdrawn nomination leaves to reservations. Draft and ledger are as before
+    afterwards."""
     drafted = context.draft.mark()
     try:
         hunt = VictimSearch(context, job, offer)
         if hunt.quota_short() is not None:
             return None
-        placements = context.place(context.draft, hunt.gang, None, ())
+        placements = context.place(context.draft, hunt.gang, None, released)
         if isinstance(placements, gang.PlacementShortfall):
             return None
         return PreemptionPlan(offer=hunt.offer, placements=tuple(placements), victims=())
@@ -116,10 +119,12 @@ def find_quota_victims(
     return hunt.finish_plan(placements) if hunt.evict_for_quota() else None
 
 
-def at_once_if_there_is_room(context: PreemptionContext, found: PreemptionPlan) -> PreemptionPlan:
-    """Return the plan, with its placements where nobody has to go: nor need anybody leave whose room is kept for
-    somebody that the job may push."""
+def at_once_if_free(context: PreemptionContext, found: PreemptionPlan) -> PreemptionPlan:
+    """Return the plan, with placements that are free now, if there are any. Reserved nodes count as free: the job may
+    preempt the holder. The draft is as before afterwards."""
+    drafted = context.draft.mark()
     placements = context.place(context.draft, minimum_gang(context.cluster, found.offer.gang), None, ())
+    context.draft.rewind(drafted)
     if isinstance(placements, gang.PlacementShortfall):
         return found
     return replace(found, placements=tuple(placements), at_once=True)

@@ -30,7 +30,7 @@ from phalanx.model.job import Phase, Slot
 from phalanx.model.plan import Action, Nominate, Preempt
 from phalanx.state.cluster import JobRecord, residents
 from phalanx.state.pending.pending import Search
-from phalanx.state.pending.request_class import Kind, Request, RequestClassKey
+from phalanx.state.pending.request_class import Kind, QueuedRequest, Request, RequestClass, RequestClassKey
 from phalanx.state.pending.timers import NEVER_S
 
 EFFORT = 256
@@ -151,12 +151,38 @@ class CyclePreemption:
 
     def is_delayed(self, key: RequestClassKey, request: Request) -> bool:
         """Return whether the delay of the queue is not over for the request."""
-        wants, record = queue_preemption(self.cluster, key.queue), self.cluster.jobs[request.job]
-        since_s = self.now_s if record.short_since_s is None else record.short_since_s
-        ready_s = since_s + max(0.0, wants.delay_s)
-        if ready_s > self.now_s:
-            self.searched[key] = Search(DELAYED, ready_s, None)
+        if (ready_s := self.ready_s(key, request)) > self.now_s:
+            others = self.first_requests(self.pending.request_classes.get(key))
+            self.searched[key] = Search(
+                DELAYED, min([ready_s, *(self.ready_s(key, each.request) for each in others)]), None
+            )
         return ready_s > self.now_s
+
+    def ready_s(self, key: RequestClassKey, request: Request) -> float:
+        """Return when the delay of the queue is over for the request (seconds since the epoch)."""
+        since_s = self.cluster.jobs[request.job].short_since_s
+        return (self.now_s if since_s is None else since_s) + max(
+            0.0, queue_preemption(self.cluster, key.queue).delay_s
+        )
+
+    def first_requests(self, request_class: RequestClass | None) -> Iterator[QueuedRequest]:
+        """Yield the requests whose delay may be over first: a job that was preempted waits anew, and the next one of
+        its request class may be ready before it."""
+        for each in request_class or ():
+            yield each
+            if not self.cluster.jobs[each.request.job].preempted:
+                return
+
+    def next_ready(self, request_class: RequestClass, entry: QueuedRequest) -> QueuedRequest | None:
+        """Return the request of the class that may search in place of this one, whose delay is not over; None: there
+        is none."""
+        if (
+            request_class.number not in self.state.search_classes
+            or self.ready_s(request_class.key, entry.request) <= self.now_s
+        ):
+            return None
+        ready = (each for each in self.first_requests(request_class) if self.state.still_waits(each.request))
+        return next((each for each in ready if self.ready_s(request_class.key, each.request) <= self.now_s), None)
 
     def may_try_again(self, number: int, across: bool) -> bool:
         """Return whether a search of the request class failed, in this cycle or before, and another may be made.
@@ -259,7 +285,7 @@ class CyclePreemption:
                 continue
             drafted, entered = context.draft.mark(), context.ledger.mark()
             evict.give_back(context, other)
-            plan = aside.find_without_victims(context, offers)
+            plan = aside.find_instead_of(context, offers, other)
             context.draft.rewind(drafted)
             context.ledger.rewind(entered)
             if plan is not None:
