@@ -5,11 +5,12 @@ from __future__ import annotations
 import io
 import os
 import pty
+import select
 import signal
 import socket
 import subprocess
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from phalanx.cli.commands.inside.cp import _extract, _inside
 from phalanx.cli.commands.inside.port_forward import _pair
 from phalanx.errors import PhalanxError
 from tests.cli.upstart import PHALANX, Up, started, until
+from tests.kubectl import KUBECTL
 
 SERVER = """
 import os, socket
@@ -77,6 +79,69 @@ def test_a_shell_at_a_terminal_is_interactive_and_knows_its_size(up: Up) -> None
         assert process.wait(timeout=240) == 3
     os.close(ours)
     assert b"17 91" in said
+
+
+class Typist:
+    """A person at a terminal of 91 columns who runs `phalanx WORDS`."""
+
+    def __init__(self, up: Up, *words: str) -> None:
+        self._terminal, theirs = pty.openpty()
+        environment = up.environment | {"COLUMNS": "91", "LINES": "17"}
+        command = (*PHALANX, *words)
+        self.process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
+        os.close(theirs)
+        self.seen = b""
+
+    def type(self, text: str, after: str) -> None:
+        """Type, as soon as the screen shows `after`."""
+        self._read(lambda: after.encode() in self.seen)
+        self.seen = b""
+        os.write(self._terminal, text.encode())
+
+    def end(self) -> tuple[int, str]:
+        """Return the exit code, and the rest of the output."""
+        self._read(lambda: False)
+        os.close(self._terminal)
+        return self.process.wait(timeout=240), self.seen.decode()
+
+    def _read(self, enough: Callable[[], bool]) -> None:
+        while not enough():
+            ready, _, _ = select.select([self._terminal], [], [], 240)
+            assert ready, self.seen
+            try:
+                piece = os.read(self._terminal, 4096)
+            except OSError:  # the other side of the terminal was closed
+                return
+            self.seen += piece
+
+
+@pytest.mark.slow
+def test_run_at_a_terminal_is_interactive_and_attach_returns_to_it(up: Up) -> None:
+    first = Typist(up, "run", "-it", "--name", "desk", "--env", "PS1=desk> ", "--", "sh")
+    first.type("stty size; sleep 500\n", after="desk> ")
+    first.type("\x03", after="17 91\r\n")  # Ctrl-C ends the sleep, and neither the shell nor the job
+    first.type("echo $((100 + $?))\n", after="desk> ")
+    first._read(lambda: b"230\r\n" in first.seen)
+    first.process.send_signal(signal.SIGTERM)
+    code, said = first.end()
+    assert code == 143
+    assert "job default/desk goes on; `phalanx attach default/desk`" in said
+
+    again = Typist(up, "attach", "desk")
+    again.type("exit 7\n", after="230\r\n")  # what the screen showed before
+    code, said = again.end()
+    assert code == 7
+    assert "phalanx: job default/desk failed: exit code 7\r\n" in said
+
+
+@pytest.mark.slow
+def test_run_passes_standard_input_on_and_refuses_a_terminal_that_is_none(up: Up) -> None:
+    done = call(up, "run", "--stdin", "--", "sh", "-c", "cat; exit 3", text="one\ntwo\n")
+    assert (done.returncode, done.stdout) == (3, "one\ntwo\n")
+    done = call(up, "run", "-it", "--name", "none", "--", "sh", text="ls\n")
+    assert done.returncode == 1
+    assert "--tty (-it) needs a terminal, and standard input or output is none" in done.stderr
+    assert "not found" in up.call(KUBECTL, "get", "job", "none").stderr
 
 
 @pytest.mark.slow

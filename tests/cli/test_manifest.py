@@ -4,13 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from phalanx.cli.commands.work.run import InputOptions
 from phalanx.cli.commands.work.submit import _create_all, split
-from phalanx.cli.files.manifest import Document, Request, environment, job, name_of, queued, read_files, refusal
+from phalanx.cli.files.manifest import (
+    Document,
+    Request,
+    environment,
+    job,
+    name_of,
+    queued,
+    read_files,
+    refusal,
+    waits_for_session,
+)
+from phalanx.cli.submission.job_options import JobOptions
 from phalanx.client.connection import ApiRefusal, ApiUnknown, Connection
 from phalanx.errors import PhalanxError
 
@@ -259,3 +272,34 @@ def test_output_goes_into_a_file_whose_name_no_shell_reads() -> None:
 )
 def test_a_job_is_named_after_the_script_that_an_interpreter_runs(line: str, stem: str) -> None:
     assert name_of(line.split(), "x7k2p") == f"{stem}-x7k2p"
+
+
+def test_an_interactive_command_begins_with_the_first_session() -> None:
+    [container] = job(Request(name="desk", command=("bash",), stdin=True, tty=True))["spec"]["template"]["spec"][
+        "containers"
+    ]
+    assert (container["stdin"], container["stdinOnce"], container["tty"]) == (True, False, True)
+    assert waits_for_session(container)
+    done = subprocess.run(
+        [*container["command"][:-1], "cat"], input="\nkept\n", capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "kept\n"  # the first line is the session's, and all that follows the command's
+
+
+@pytest.mark.parametrize(
+    ("streams", "options", "message"),
+    [
+        (InputOptions(stdin=True), JobOptions(pods=2), r"--stdin \(-i\) and --pods 2"),
+        (InputOptions(stdin=True), JobOptions(retries=1), "--retries"),
+        (InputOptions(stdin=True), JobOptions(output="out.txt"), "--output"),
+        (InputOptions(tty=True), JobOptions(), "needs a terminal"),
+    ],
+)
+def test_an_interactive_job_has_one_pod_that_is_started_once(
+    streams: InputOptions, options: JobOptions, message: str
+) -> None:
+    with pytest.raises(PhalanxError, match=message):
+        streams.require(options, detach=False)
+    with pytest.raises(PhalanxError, match="--detach"):
+        InputOptions(stdin=True).require(JobOptions(), detach=True)
+    InputOptions().require(options, detach=True)

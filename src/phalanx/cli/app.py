@@ -18,7 +18,12 @@ if TYPE_CHECKING:  # it reads command lines; `--version` and `--help` come witho
     from cyclopts import App
 
 # Options of `run` and `submit` without a value: the next word may be the command.
-FLAGS = frozenset({"--hold", "--json", "--dry-run", "--detach", "-d", "--follow", "--help", "-h", "--version"})
+FLAGS = frozenset(
+    {
+        *("--hold", "--json", "--dry-run", "--detach", "-d", "--follow", "--help", "-h", "--version"),
+        *("--tty", "-it", "-ti", "--stdin", "-i"),
+    }
+)
 FULL = (errno.ENOSPC, errno.EDQUOT)
 
 

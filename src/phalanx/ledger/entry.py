@@ -32,6 +32,7 @@ class State(StrEnum):
 OBJECT = (
     "object"  # among the words of a job: KIND.GROUP/NAME of the object that its user made, if `job` has another name
 )
+ARRAY = "task-of"  # among the words of a job: the name of the array of which it is a task
 MOST_REASONS = 50  # of a job
 RESERVED = "NodesReserved"  # among the reasons of a job: from then on, nodes were reserved for it before all others
 LIVE = frozenset({State.PENDING, State.CONFIGURING, State.RUNNING})

@@ -15,6 +15,7 @@ class Selection:
     `ended_before_s`: the job ended before this time.
     `users`, `queues`, `states`, `jobs` (`namespace/name`), `numbers`: the job has one of these values.
     `made`: the user made the job as one of these objects (`namespace/name`).
+    `arrays`: the job is a task of one of these arrays (`namespace/name`).
     `accounts`: the job's queue is one of these queues or below one."""
 
     since_s: float | None = None
@@ -26,5 +27,6 @@ class Selection:
     states: tuple[State, ...] = ()
     jobs: tuple[str, ...] = ()
     made: tuple[str, ...] = ()
+    arrays: tuple[str, ...] = ()
     numbers: tuple[int, ...] = ()
     numbered: bool = False  # only jobs with a Slurm job number

@@ -33,7 +33,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from phalanx.errors import PhalanxError
-from phalanx.ledger.entry import LIVE, OBJECT, JobEntry, ReasonEntry, StartEntry, State
+from phalanx.ledger.entry import ARRAY, LIVE, OBJECT, JobEntry, ReasonEntry, StartEntry, State
 from phalanx.ledger.schema import JOBS, STARTS, upgrade
 from phalanx.ledger.selection import Selection
 
@@ -160,11 +160,22 @@ def _conditions(asked: Selection) -> Iterator[ColumnElement[bool]]:
             yield column.in_(values)
     if asked.made:
         yield or_(*(_made(name) for name in asked.made))
+    if asked.arrays:
+        yield or_(*(_is_task(name) for name in asked.arrays))
     if asked.accounts:
         path = "/" + JOBS.c.account + "/"
         yield or_(*(path.contains(f"/{account}/", autoescape=True) for account in asked.accounts))
     if asked.numbered:
         yield JOBS.c.number.is_not(None)
+
+
+def _is_task(array: str) -> ColumnElement[bool]:
+    """Return the condition that the job is a task of the array, `namespace/name`."""
+    namespace, _, own = array.partition("/")
+    return and_(
+        JOBS.c.job.startswith(f"{namespace}/", autoescape=True),
+        JOBS.c.words.contains(f'"{ARRAY}":"{own}"', autoescape=True),
+    )
 
 
 def _made(name: str) -> ColumnElement[bool]:

@@ -19,10 +19,11 @@ from phalanx.client.connection import Object
 from phalanx.client.informer import Change, Informer
 from phalanx.client.kind import JOBS, PODS, Kind
 from phalanx.client.moment import MomentError, read_moment
-from phalanx.kube.read.labels import DEFAULT_SCHEDULER, JOB, OURS, QUEUE, option
+from phalanx.kube.read.labels import ARRAY, DEFAULT_SCHEDULER, JOB, OURS, QUEUE, option
 from phalanx.kube.read.template.admission import Words
 from phalanx.kube.read.workload.adapter import TRAINING_KINDS
 from phalanx.ledger.accountant import GANG, Facts
+from phalanx.ledger.entry import ARRAY as TASK_OF
 from phalanx.ledger.entry import OBJECT
 from phalanx.model.job import Outcome
 
@@ -134,6 +135,8 @@ class Objects:
             if len(text) <= left:  # whole or not at all: half of what is JSON says nothing
                 seen.words[key] = text
                 left -= len(text)
+        if array := option(meta, ARRAY):
+            seen.words[TASK_OF] = array
 
     def _lose(self, job: str, uid: str) -> None:
         """When the last one goes, what was known is kept for a while."""

@@ -36,6 +36,9 @@ _DNS_LABEL = re.compile(r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")
 TASK = "PHALANX_ARRAY_TASK_ID"  # variable of the environment of each task of an array
 _OUTPUT = "PHALANX_OUTPUT"
 _INTO_FILE = ("/bin/sh", "-c", f'exec >"${_OUTPUT}" 2>&1 && exec "$@"', "phalanx")  # the file is no part of the script
+# The command of an interactive job waits for the line that the first session sends. So no output is lost, and the
+# terminal has its size before the command starts.
+_ONCE_ATTACHED = ("/bin/sh", "-c", 'read -r _ && exec "$@"', "phalanx")
 _PATH_STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]|\[([^\]]+)\]")
 _QUOTED = re.compile(r'"([A-Za-z][\w.\[\]/-]*)"')
 
@@ -170,6 +173,8 @@ class Request:
     keep_s: int | None = None  # deleted so long after its end
     output: str = ""  # the file of the pod that its output goes to; %r is its index, %a the task of an array
     chance: int = 0  # a random number: with several pods the port of their rendezvous
+    stdin: bool = False  # the command reads what a session sends
+    tty: bool = False  # the command runs at a terminal
 
 
 def job(request: Request) -> Object:
@@ -216,6 +221,17 @@ def _is_interpreter(command: Sequence[str]) -> bool:
     return bool(command) and re.fullmatch(_INTERPRETERS, Path(command[0]).name) is not None
 
 
+def has_terminal(job: Object) -> bool:
+    """Return True for a Job of one pod, whose first container reads from a terminal."""
+    container = job["spec"]["template"]["spec"]["containers"][0]
+    return bool(container.get("stdin") and container.get("tty")) and job["spec"].get("parallelism", 1) == 1
+
+
+def waits_for_session(container: Object) -> bool:
+    """Return True for a container that `job` made interactive: its command begins when a line was sent to it."""
+    return tuple(container.get("command") or ())[: len(_ONCE_ATTACHED)] == _ONCE_ATTACHED
+
+
 def environment(pairs: Sequence[str]) -> tuple[tuple[str, str], ...]:
     """`NAME=VALUE` pairs. Raises PhalanxError for anything else."""
     for pair in pairs:
@@ -247,6 +263,9 @@ def _container(request: Request) -> Object:
         file = literal(request.output).replace("%r", "$(RANK)" if request.pods > 1 else "0").replace("%a", f"$({TASK})")
         container["env"] = [*container.get("env", ()), {"name": _OUTPUT, "value": file}]
         container["command"] = [*_INTO_FILE, *container["command"]]
+    if request.stdin:
+        container |= {"stdin": True, "stdinOnce": not request.tty, "tty": request.tty}
+        container["command"] = [*_ONCE_ATTACHED, *container["command"]]
     return container
 
 

@@ -367,11 +367,9 @@ def tasks_together(found: Sequence[JobView]) -> list[JobView]:
     for view in found:
         if view.task is not None and view.state in _TOGETHER:
             groups[view.namespace, view.array, view.state].append(view)
-    lines: dict[int, JobView] = {}
-    for view in found:
-        group = groups.get((view.namespace, view.array, view.state), []) if view.task is not None else []
-        lines.setdefault(id(group[0]) if group else id(view), _together(group) if len(group) > 1 else view)
-    return list(lines.values())
+    first = {id(group[0]): group for group in groups.values() if len(group) > 1}
+    rest = {id(view) for group in first.values() for view in group[1:]}
+    return [_together(first[id(view)]) if id(view) in first else view for view in found if id(view) not in rest]
 
 
 def _together(tasks: Sequence[JobView]) -> JobView:

@@ -2,26 +2,32 @@
 its exit code.
 
 The output of a pod is followed from the moment when its container has started. Lines of several pods are prefixed with
-the pod's number and never torn.
+the pod's number and never torn. An interactive Job has one pod, and standard input goes there.
 """
 
 from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
+from typing import Any
 
 from phalanx.cli.cluster.jobs.ending import ending_cause, exit_code, failure, in_brief, obstacles, timed_out
+from phalanx.cli.cluster.jobs.streaming import Exec
+from phalanx.cli.files.manifest import waits_for_session
+from phalanx.cli.terminal.conversation import converse
 from phalanx.client.connection import ApiError, ApiRefusal, Connection, Object
 from phalanx.client.informer import Change, Informer
 from phalanx.client.kind import JOBS, PODS
+from phalanx.errors import PhalanxError
 from phalanx.kube.read.labels import COMPLETION_INDEX, REASON
 
 Say = Callable[[str], None]
 
 _LOG_TRIES = 20
 _LOG_PAUSE_S = 0.25
+_SCREEN_LINES = 100  # of an earlier session, that are shown again
 _LOST = 1  # the exit code of a job that has none of its own
 _TIMED_OUT = 124  # as timeout(1) says it
 
@@ -42,6 +48,7 @@ class _Watch:
     job: Object
     say: Say
     prefixed: bool
+    interactive: bool = False
     reason: str = ""
     gone: bool = False
     followed: dict[str, asyncio.Task[None]] = field(default_factory=dict)
@@ -59,11 +66,25 @@ class _Watch:
             self.say(f"waiting: {said}")
         self.news.set()
 
+    def follow(self, pod: Object, work: Coroutine[Any, Any, None]) -> None:
+        """Do the work that shows the output of a pod."""
+        task = self.followed[pod["metadata"]["uid"]] = asyncio.create_task(work)
+        task.add_done_callback(lambda _: self.news.set())
 
-async def attend(connection: Connection, job: Object, say: Say) -> Attendance:
-    """Until the Job is over and all its output is shown."""
+    def raise_broken(self) -> None:
+        """Raise the error of the session with a pod, if it had one."""
+        for task in self.followed.values():
+            if task.done() and not task.cancelled() and (error := task.exception()) is not None:
+                raise error
+
+
+async def attend(connection: Connection, job: Object, say: Say, *, interactive: bool = False) -> Attendance:
+    """Return how the Job ended, after its end, when all its output is shown.
+
+    `interactive`: standard input goes to its pod. Raises PhalanxError if the pod takes no input."""
     meta = job["metadata"]
-    watch = _Watch(job=job, say=say, prefixed=(job["spec"].get("parallelism") or 1) > 1)
+    prefixed = (job["spec"].get("parallelism") or 1) > 1
+    watch = _Watch(job=job, say=say, prefixed=prefixed, interactive=interactive)
     selector = f"metadata.name={meta['name']}"
     jobs = Informer(connection, JOBS, namespace=meta["namespace"], fieldSelector=selector)
     pods = Informer(
@@ -76,6 +97,7 @@ async def attend(connection: Connection, job: Object, say: Say) -> Attendance:
         while (ended := _ended(watch)) is None:
             await watch.news.wait()
             watch.news.clear()
+            watch.raise_broken()
         async with asyncio.timeout(10):
             await pods.synced.wait()
         _follow_rest(connection, watch, pods)
@@ -106,7 +128,7 @@ def _outcome(state: str, watch: _Watch, pods: list[Object]) -> Attendance:
     code = next((code for pod in pods if (code := exit_code(pod))), _LOST)
     brief = in_brief(failure(watch.job, pods))
     words = () if brief.startswith("pod ") else dict.fromkeys(text for pod in pods for text in _last_words(pod))
-    told = [f"exit code {code}", *words, brief]
+    told = [f"exit code {code}", *words, *([] if watch.interactive else [brief])]  # its user has seen the last line
     return Attendance(state=state, exit_code=code, why="; ".join(text for text in told if text))
 
 
@@ -126,8 +148,8 @@ def _has_output(pod: Object) -> bool:
 def _see_pod(connection: Connection, watch: _Watch, change: Change) -> None:
     pod = change.new
     if pod is not None and pod["metadata"]["uid"] not in watch.followed and _has_output(pod):
-        follow = _follow(connection, pod, _prefix(pod) if watch.prefixed else "")
-        watch.followed[pod["metadata"]["uid"]] = asyncio.create_task(follow)
+        prefix = _prefix(pod) if watch.prefixed else ""
+        watch.follow(pod, _converse(connection, watch, pod) if watch.interactive else _follow(connection, pod, prefix))
     if pod is not None:
         for obstacle in obstacles(pod):
             text = f"{pod['metadata']['name']}: {obstacle}"
@@ -170,3 +192,45 @@ async def _follow(connection: Connection, pod: Object, prefix: str) -> None:
         except ApiError:
             pass
         await asyncio.sleep(_LOG_PAUSE_S)
+
+
+async def _converse(connection: Connection, watch: _Watch, pod: Object) -> None:
+    """Connect standard input and output with the first container of the pod, until that ends.
+
+    Raises PhalanxError if the connection breaks while the pod runs."""
+    container, meta = pod["spec"]["containers"][0], pod["metadata"]
+    name, tty = f"{meta['namespace']}/{watch.job['metadata']['name']}", bool(container.get("tty"))
+    if not tty and len(watch.followed) > 1:
+        raise PhalanxError(
+            f"pod {meta['name']} replaces the one that has read standard input, and nothing is left to read. "
+            f"`phalanx cancel {name}` ends the job; then run it again."
+        )
+    try:
+        screen = await _end_of_log(connection, pod) if tty else b""
+        first = b"" if screen or not waits_for_session(container) else b"\n"  # its echo is in the log, too
+        async with Exec(connection, pod, container["name"], tty=tty, stdin=True) as session:
+            await converse(session, at_terminal=tty, screen=screen, first=first)
+    except PhalanxError as error:
+        if await _runs(connection, pod):
+            back = f"`phalanx attach {name}` connects again, `phalanx cancel {name}` ends the job."
+            raise PhalanxError(f"{error} {back}") from error
+
+
+async def _end_of_log(connection: Connection, pod: Object) -> bytes:
+    """Return the end of what an earlier session showed."""
+    path = PODS.path(pod["metadata"]["namespace"], pod["metadata"]["name"], "log")
+    async with connection.stream(path, {"tailLines": str(_SCREEN_LINES)}) as lines:
+        return b"\n".join([line async for line in lines])
+
+
+async def _runs(connection: Connection, pod: Object) -> bool:
+    """Return whether the pod is still there and runs."""
+    meta = pod["metadata"]
+    try:
+        now = await connection.get(PODS, meta["name"], meta["namespace"])
+    except ApiRefusal as error:
+        return error.code != 404
+    except ApiError:
+        return True
+    same = now["metadata"]["uid"] == meta["uid"] and "deletionTimestamp" not in now["metadata"]
+    return same and (now.get("status") or {}).get("phase") == "Running"

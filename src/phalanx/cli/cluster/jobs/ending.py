@@ -7,6 +7,7 @@ its containers' exit codes and reasons, and who deleted an object is not known.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from phalanx.cli.terminal.output import counted, duration
@@ -16,6 +17,7 @@ from phalanx.kube.read.labels import DELETED_BY
 _POD = "; pod "  # in the message of a Job: what follows is how the pod ended that failed first
 _LOG = "; its log ends:"
 _LINE_CHARS = 120
+_CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x1f\x7f-\x9f]")  # colours, movements of the cursor
 _ON_THE_WAY = frozenset({"ContainerCreating", "PodInitializing"})  # a container that starts by itself in a moment
 
 
@@ -83,12 +85,12 @@ def why_stuck(pods: Iterable[Object]) -> str:
 
 
 def in_brief(cause: str) -> str:
-    """Return a cause in one line: without the log, but for its last line."""
+    """Return a cause in one line: without the log, but for its last line, of which control characters are left out."""
     first, _, rest = cause.partition("\n")
     if not first.endswith(_LOG):
         return first
     last = next((line.strip() for line in reversed(rest.splitlines()) if line.startswith("  ")), "")
-    return f"{first.removesuffix(_LOG)}: {last[:_LINE_CHARS]}"
+    return f"{first.removesuffix(_LOG)}: {_CONTROL.sub('', last)[:_LINE_CHARS]}"
 
 
 def timed_out(job: Object) -> bool:

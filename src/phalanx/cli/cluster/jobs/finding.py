@@ -203,6 +203,7 @@ class Finder:
     def _ended(self, text: str, readings: Sequence[_Reading]) -> FoundJob | None:
         if self._ledger is None:
             return None
+        from phalanx.ledger.entry import ARRAY as TASK_OF
         from phalanx.ledger.store import Ledger, LedgerError
 
         number = int(text) if text.isdigit() else None
@@ -212,12 +213,20 @@ class Finder:
         except LedgerError:
             return None
         for reading in readings:
+            task = f"{reading.name}-{reading.part}"
             for entry in reversed(entries):
                 kind, name = entry.made
-                word = kind_word(kind)
-                named = (entry.namespace, name) == (reading.namespace, reading.name) and reading.kind in {"", word}
-                if named or entry.number == number is not None:
+                word, here = kind_word(kind), entry.namespace == reading.namespace
+                if (here and reading.kind in {"", word} and name == reading.name) or entry.number == number is not None:
                     return FoundJob(kind=word, namespace=entry.namespace, name=name, part=reading.part, entry=entry)
+                if here and not reading.kind and entry.words.get(TASK_OF) == reading.name:
+                    if not reading.part:
+                        raise PhalanxError(
+                            f"the tasks of array {reading.namespace}/{reading.name} are gone. Name one of them: "
+                            f"{reading.name}/{name.rpartition('-')[2]}. `phalanx history {reading.name}` lists them."
+                        )
+                    if name == task:
+                        return FoundJob(kind=word, namespace=entry.namespace, name=name, entry=entry)
         return None
 
     # --- nowhere ------------------------------------------------------------------------------------------------------
@@ -225,11 +234,12 @@ class Finder:
     async def _unknown(self, text: str, readings: Sequence[_Reading]) -> str:
         """Return a sentence with the nearest names."""
         here = readings[0]
-        known = [*await self.names(here.namespace), *self._past_names(here.namespace)]
-        near = difflib.get_close_matches(here.name, list(dict.fromkeys(known)), 3, 0.6)
+        known = list(dict.fromkeys([*await self.names(here.namespace), *self._past_names(here.namespace)]))
+        near = difflib.get_close_matches(here.name, [name for name in known if name != here.name], 3, 0.6)
         elsewhere = await self._listed(JOBS, "", fieldSelector=f"metadata.name={here.name}")
         others = [f"{obj['metadata']['namespace']}/{obj['metadata']['name']}" for obj in elsewhere]
         shown = f"{here.namespace}/{here.name}" if here.kind != _SLURM else text
+        shown += f"/{here.part}" if here.part else ""
         said = f"there is no job {shown}"
         if others:
             said += f". There is {', '.join(others[:3])}"
@@ -266,13 +276,23 @@ class Finder:
 
 def recorded(book: Ledger, text: str, namespace: str) -> list[JobEntry]:
     """Return what the ledger has of the jobs of that name, in the order of their submission. Raises LedgerError."""
+    from phalanx.ledger.entry import ARRAY as TASK_OF
     from phalanx.ledger.selection import Selection
 
-    names = {f"{one.namespace}/{one.name}" for one in _readings(text, namespace) if one.kind != _SLURM}
-    asked = [Selection(made=tuple(sorted(names)))]
+    readings = [one for one in _readings(text, namespace) if one.kind != _SLURM]
+    parts = {(one.namespace, one.name): one.part for one in readings}
+    names = tuple(sorted(f"{one.namespace}/{one.name}" for one in readings))
+    tasks = [
+        entry
+        for entry in book.jobs(Selection(arrays=names))
+        for part in [parts.get((entry.namespace, entry.words.get(TASK_OF, "")), "")]
+        if not part or entry.made[1] == f"{entry.words[TASK_OF]}-{part}"
+    ]
+    asked = [Selection(made=names)]
     if _SLURM_ID.fullmatch(text) and text.isdigit():
         asked.append(Selection(numbers=(int(text),)))
-    return [entry for each in asked for entry in book.jobs(each)]
+    found = [*tasks, *(entry for each in asked for entry in book.jobs(each))]
+    return sorted(found, key=lambda entry: entry.submit_s)
 
 
 async def pods_of(connection: Connection, job: FoundJob) -> list[Object]:

@@ -79,26 +79,36 @@ class Session:
 
 
 class Exec:
-    """Use as `async with Exec(connection, pod, container, command) as session`."""
+    """Use as `async with Exec(connection, pod, container, command, ...) as session`: run a command beside the
+    container. Without a command the session is with the program of the container itself."""
 
     def __init__(
-        self, connection: Connection, pod: Object, container: str, command: Sequence[str], *, tty: bool, stdin: bool
+        self,
+        connection: Connection,
+        pod: Object,
+        container: str,
+        command: Sequence[str] = (),
+        *,
+        tty: bool,
+        stdin: bool,
     ) -> None:
         meta = pod["metadata"]
-        self._pod = f"{meta['namespace']}/{meta['name']}"
+        self._pod, self._is_command = f"{meta['namespace']}/{meta['name']}", bool(command)
         flags = {"container": container, "stdout": "true", "stderr": str(not tty).lower()}
         flags |= {"tty": str(tty).lower(), "stdin": str(stdin).lower()}
-        path = PODS.path(meta["namespace"], meta["name"], "exec")
+        path = PODS.path(meta["namespace"], meta["name"], "exec" if command else "attach")
         params = [*flags.items(), *(("command", word) for word in command)]
         self._opening = connection.websocket(path, params, (_V5, _V4))
 
     async def __aenter__(self) -> Session:
-        """Raises PhalanxError if the server does not let us, or the container does not run."""
+        """Raises PhalanxError if the server refuses, or the container does not run."""
         try:
             return Session(await self._opening.__aenter__())
         except ApiRefusal as error:
-            hint = "you may not run commands there" if error.code == 403 else "does its container run?"
-            raise PhalanxError(f"no command can be started in pod {self._pod}: {error.message}; {hint}") from error
+            may_not = "you may not run commands there" if self._is_command else "you may not attach to pods there"
+            hint = may_not if error.code == 403 else "does its container run?"
+            what = "no command can be started in" if self._is_command else "no terminal can be attached to"
+            raise PhalanxError(f"{what} pod {self._pod}: {error.message}; {hint}") from error
 
     async def __aexit__(self, *ending: object) -> None:
         await self._opening.__aexit__(None, None, None)

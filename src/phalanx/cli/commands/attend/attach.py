@@ -9,6 +9,8 @@ from phalanx.cli.cluster.jobs.standing import OVER, recorded_standing, standing,
 from phalanx.cli.cluster.target import Namespace, Target, connected, find_ledger_of
 from phalanx.cli.commands.attend.logs import LineOptions, follow_output
 from phalanx.cli.commands.work.run import follow
+from phalanx.cli.files.manifest import has_terminal
+from phalanx.cli.terminal.conversation import is_at_terminal
 from phalanx.cli.terminal.output import note, print_json_line
 from phalanx.client.kind import JOBS
 
@@ -24,7 +26,7 @@ async def attach(
     """Follow a job: wait until it starts, show its output from the beginning, end with its exit code.
 
     Use it after the end of a terminal, of an ssh session or of `phalanx run`. Ctrl-C asks whether to delete the Job;
-    every answer but yes leaves the Job running.
+    every answer but yes leaves the Job running. A job of `phalanx run -it` has this terminal from then on.
 
     For example:
 
@@ -44,7 +46,8 @@ async def attach(
         ledger = find_ledger_of(target, os.environ)
         found = await Finder(connection, (space or Namespace()).namespace, ledger).one(job)
         if found.kind == "job" and found.members and not found.part and found.members[0].kind is JOBS:
-            return await follow(connection, found.members[0].obj, json=json)
+            made = found.members[0].obj
+            return await follow(connection, made, json=json, interactive=is_at_terminal() and has_terminal(made))
         if found.entry is not None:
             end = recorded_standing(found.entry)
         elif state_of(found) in OVER:

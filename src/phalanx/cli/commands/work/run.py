@@ -11,6 +11,7 @@ import signal
 import sys
 import time
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -21,12 +22,46 @@ from phalanx.cli.files.manifest import Document, job, queued
 from phalanx.cli.submission.job_options import JobOptions
 from phalanx.cli.submission.scheduling_options import WishOptions
 from phalanx.cli.submission.sending import create_document, not_known, require_class, require_queues, too_large
+from phalanx.cli.terminal.conversation import is_at_terminal
 from phalanx.cli.terminal.output import note, print_json_line
 from phalanx.cli.terminal.stopping import stop_wish
 from phalanx.client.connection import ApiRefusal, ApiUnknown, Connection, Object
 from phalanx.client.kind import JOBS
+from phalanx.errors import PhalanxError
 
 KEPT_S = 3600
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputOptions:
+    """The options that connect the command with this terminal."""
+
+    tty: Annotated[bool, Parameter(name=("--tty", "-it", "-ti"))] = False
+    """Run the command at this terminal: a shell, an editor, a debugger. Keys go to the command, Ctrl-C too. If the
+    connection ends, the job goes on, and phalanx attach returns to it."""
+
+    stdin: Annotated[bool, Parameter(alias="-i")] = False
+    """Pass standard input on to the command."""
+
+    def require(self, options: JobOptions, *, detach: bool) -> None:
+        """Raises PhalanxError for what an interactive job cannot have."""
+        if not (self.tty or self.stdin):
+            return
+        option = "--tty (-it)" if self.tty else "--stdin (-i)"
+        if self.tty and not is_at_terminal():
+            raise PhalanxError(
+                f"{option} needs a terminal, and standard input or output is none. Leave the option out, or pass "
+                "standard input on with --stdin (-i). Nothing was created."
+            )
+        if options.pods != 1:
+            raise PhalanxError(f"{option} and --pods {options.pods}: only a job of one pod takes input.")
+        if options.retries:
+            raise PhalanxError(f"{option} and --retries: a pod that is started again finds its input already read.")
+        if options.output:
+            raise PhalanxError(f"{option} and --output: the output is shown here. Leave one of the two out.")
+        if detach:
+            raise PhalanxError(f"{option} and --detach exclude each other.")
 
 
 async def run(
@@ -36,6 +71,7 @@ async def run(
     queue: Annotated[str, Parameter(alias="-q")] = "default",
     space: Namespace | None = None,
     target: Target | None = None,
+    streams: InputOptions | None = None,
     detach: Annotated[bool, Parameter(alias="-d")] = False,
     json: bool = False,
 ) -> int:
@@ -52,6 +88,7 @@ async def run(
         phalanx run --cpu 2 --memory 4Gi --gpu 1 --env EPOCHS=3 -- python train.py
         phalanx run --pods 4 --gpu 8 -- torchrun train.py
         phalanx run --time-limit 30m --after prepare:ok -- python train.py
+        phalanx run -it --gpu 1 --time-limit 2h -- bash
         phalanx run --detach --queue research -- sh -c 'sort words | uniq -c > counts'
 
     Parameters
@@ -66,11 +103,12 @@ async def run(
         When it is over, print a line of JSON about it as the last one: job, state, exit_code, why.
     """
     namespace = (space or Namespace()).namespace
-    wishes = wishes or WishOptions()
+    options, wishes, streams = options or JobOptions(), wishes or WishOptions(), streams or InputOptions()
+    streams.require(options, detach=detach)
     words = wishes.words(time.time())
-    document = Document(
-        file="the command", obj=job((options or JobOptions()).request(command, namespace, queue, KEPT_S))
-    )
+    request = options.request(command, namespace, queue, KEPT_S)
+    request = replace(request, stdin=streams.stdin or streams.tty, tty=streams.tty)
+    document = Document(file="the command", obj=job(request))
     manifest = queued(document, queue, words, wishes.priority)
     async with connected(target) as connection:
         warnings = await require_queues(connection, [(queue, "--queue")])
@@ -80,14 +118,14 @@ async def run(
         made = await create_document(connection, document, manifest, namespace)
         for warning in (*warnings, *await too_large(connection, [made])):
             note(f"phalanx: warning: {warning}")
-        return _left(made, json) if detach else await follow(connection, made, json=json)
+        return _left(made, json) if detach else await follow(connection, made, json=json, interactive=request.stdin)
 
 
-async def follow(connection: Connection, job: Object, *, json: bool) -> int:
+async def follow(connection: Connection, job: Object, *, json: bool, interactive: bool = False) -> int:
     """Show a Job's reasons and output until its end, and return its exit code. A stop signal ends this command alone;
-    only a clear *yes* after Ctrl-C at a terminal deletes the Job."""
+    only a clear *yes* after Ctrl-C at a terminal deletes the Job. `interactive`: standard input goes to its pod."""
     with stop_wish() as wish:
-        attendance = asyncio.create_task(attend(connection, job, _say))
+        attendance = asyncio.create_task(attend(connection, job, _say, interactive=interactive))
         stopping = asyncio.create_task(wish.wait())
         await asyncio.wait({attendance, stopping}, return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()

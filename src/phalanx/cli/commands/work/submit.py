@@ -101,7 +101,7 @@ async def submit(
     async with connected(target) as connection:
         warnings = await _look(connection, objects, wishes, namespace)
         created = await _create_all(connection, objects, namespace, tell=not (json or form.follow))
-        jobs = [obj for obj in created if obj.get("kind") == "Job"]
+        jobs = [obj for obj in created if is_job(obj)]
         for warning in (*warnings, *await too_large(connection, jobs)):
             note(f"warning: {warning}")
         if form.follow:

@@ -1,0 +1,165 @@
+"""Connect the standard input and output of this process with a command that runs in a pod.
+
+`converse` is called by `phalanx shell` and `phalanx run -it`. At a terminal every key goes to the command, Ctrl-C too,
+and the command learns the size of the window. The terminal has its own settings again after every end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import sys
+import termios
+import tty
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Protocol
+
+Take = Callable[[bytes], None]
+
+_READ_BYTES = 1 << 16
+
+
+class Session(Protocol):
+    """A command that runs in a pod."""
+
+    async def write(self, data: bytes) -> None:
+        """Send input."""
+        ...
+
+    async def end(self) -> None:
+        """Report the end of the input."""
+        ...
+
+    async def resize(self, columns: int, rows: int) -> None:
+        """Report the size of the terminal."""
+        ...
+
+    async def run(self, out: Take, err: Take) -> int:
+        """Pass on the output until the command ends. Return its exit code."""
+        ...
+
+
+def is_at_terminal() -> bool:
+    """Return True if a person types the input and reads the output."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+async def converse(session: Session, *, at_terminal: bool, screen: bytes = b"", first: bytes = b"") -> int:
+    """Pass on input and output until the command ends. Return its exit code.
+
+    `screen`: the output of an earlier session, which is shown again. `first`: sent before all other input. The echo of
+    these bytes is not shown."""
+    with _raw() if at_terminal else _plain():
+        _writer(sys.stdout.fileno())(screen)
+        if at_terminal:  # a program reads the size when it starts
+            await _send_size(session)
+        if first:
+            await session.write(first)
+        return await _pass_on(session, at_terminal, echo=b"\r\n" if first and at_terminal else b"")
+
+
+async def _pass_on(session: Session, at_terminal: bool, *, echo: bytes) -> int:
+    loop = asyncio.get_running_loop()
+    pieces: asyncio.Queue[bytes] = asyncio.Queue()
+    tasks = [asyncio.create_task(_send(session, pieces))]
+    if at_terminal:
+        resized = asyncio.Event()
+        resized.set()
+        loop.add_signal_handler(signal.SIGWINCH, resized.set)
+        tasks.append(asyncio.create_task(_resize(session, resized)))
+    reading = _read_input(loop, pieces.put_nowait)
+    try:
+        return await session.run(_without(echo, _writer(sys.stdout.fileno())), _writer(sys.stderr.fileno()))
+    finally:
+        if reading:
+            loop.remove_reader(sys.stdin.fileno())
+        for task in tasks:
+            task.cancel()
+        if at_terminal:
+            loop.remove_signal_handler(signal.SIGWINCH)
+
+
+def _read_input(loop: asyncio.AbstractEventLoop, give: Take) -> bool:
+    """Read standard input as it comes; a file is read at once. Return True if it is watched."""
+    file = sys.stdin.fileno()
+
+    def read() -> None:
+        try:
+            data = os.read(file, _READ_BYTES)
+        except OSError:  # the terminal is gone
+            data = b""
+        if not data:
+            loop.remove_reader(file)
+        give(data)
+
+    try:
+        loop.add_reader(file, read)
+    except PermissionError:  # epoll(7) watches no regular file
+        while data := os.read(file, _READ_BYTES):
+            give(data)
+        give(b"")
+        return False
+    return True
+
+
+async def _send(session: Session, pieces: asyncio.Queue[bytes]) -> None:
+    while data := await pieces.get():
+        await session.write(data)
+    await session.end()
+
+
+async def _resize(session: Session, resized: asyncio.Event) -> None:
+    while True:
+        await resized.wait()
+        resized.clear()
+        await _send_size(session)
+
+
+async def _send_size(session: Session) -> None:
+    size = shutil.get_terminal_size()
+    await session.resize(size.columns, size.lines)
+
+
+def _without(echo: bytes, write: Take) -> Take:
+    """Return `write`, which leaves out `echo` at the beginning of the output."""
+    awaited = echo
+
+    def pass_on(data: bytes) -> None:
+        nonlocal awaited
+        while awaited and data[:1] == awaited[:1]:
+            data, awaited = data[1:], awaited[1:]
+        if data:
+            awaited = b""
+            write(data)
+
+    return pass_on
+
+
+def _writer(file: int) -> Take:
+    def write(data: bytes) -> None:
+        with suppress(BrokenPipeError):
+            while data:
+                data = data[os.write(file, data) :]
+
+    return write
+
+
+@contextmanager
+def _raw() -> Iterator[None]:
+    """Inside, the terminal passes on each key, and Ctrl-C too."""
+    file = sys.stdin.fileno()
+    before = termios.tcgetattr(file)
+    try:
+        tty.setraw(file, termios.TCSADRAIN)  # keys that were typed meanwhile are not lost
+        yield
+    finally:
+        with suppress(termios.error):  # the terminal is gone
+            termios.tcsetattr(file, termios.TCSADRAIN, before)
+
+
+@contextmanager
+def _plain() -> Iterator[None]:
+    yield
