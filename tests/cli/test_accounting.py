@@ -6,7 +6,7 @@ from typing import Any
 
 from phalanx.cli.cluster.accounting import Objects
 from phalanx.client.informer import Change
-from phalanx.client.kind import PODS
+from phalanx.client.kind import JOBS, PODS
 from phalanx.dialects.enabled import DIALECTS
 
 
@@ -45,3 +45,15 @@ def test_a_pod_of_a_controller_that_is_no_job_of_ours_is_left_alone() -> None:
     seen.on_pod(Change(kind=PODS, old=None, new=volcano_pod("claimant-main-0", 0)))
     assert seen.look("default/podgroup:claimant-d75b") is None
     assert seen.look("default/pod:claimant-main-0") is None
+
+
+def test_a_task_is_recorded_with_the_name_of_its_array() -> None:
+    seen = Objects()
+    labels = {"phalanx.dev/queue": "default", "phalanx.dev/array": "sweep"}
+    meta = {"name": "sweep-7", "namespace": "default", "uid": "u", "labels": labels}
+    seen.on_owner(
+        Change(kind=JOBS, old=None, new={"metadata": meta, "spec": {"template": {"spec": {"containers": []}}}})
+    )
+    facts = seen.look("default/sweep-7")
+    assert facts is not None
+    assert facts.words == {"task-of": "sweep"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from phalanx.dialects.volcano.kinds import JOBS as VOLCANO_JOBS
 from phalanx.errors import PhalanxError
 from phalanx.ledger.entry import JobEntry, StartEntry, State
 from phalanx.ledger.store import Ledger, url_of
+from tests.cli.upstart import phalanx
 from tests.embedded.apiserver.process import ServerProcess
 
 QUEUE = {"phalanx.dev/queue": "default"}
@@ -102,6 +104,8 @@ def ledger(tmp_path: Path) -> str:
                 JobEntry(uid="c", job="names/podgroup:yesterday-1", kind="Gang", words=words, state=State.COMPLETED),
                 JobEntry(uid="d", job="names/pod:solo", kind="Pod", state=State.COMPLETED, end_s=5.0),
                 JobEntry(uid="e", job="names/slurm-99", number=99, state=State.COMPLETED, end_s=5.0),
+                JobEntry(uid="f", job="names/night-3", words={"task-of": "night"}, submit_s=1.0, end_s=5.0),
+                JobEntry(uid="g", job="names/night-4", words={"task-of": "night"}, submit_s=2.0, end_s=5.0),
             ]
         )
     return url
@@ -178,6 +182,8 @@ def test_an_unknown_name_gets_the_nearest_one(server: ServerProcess, text: str, 
         ("vcjob/yesterday", "c", "names/yesterday"),
         ("solo", "d", "names/pod:solo"),
         ("99", "e", "names/slurm-99"),
+        ("night/4", "g", "names/night-4"),
+        ("names/night/3", "f", "names/night-3"),
     ],
 )
 def test_a_job_that_is_gone_is_found_in_the_ledger(
@@ -186,6 +192,23 @@ def test_a_job_that_is_gone_is_found_in_the_ledger(
     found, _ = find(server, text, ledger)
     assert found.entry is not None
     assert (found.members, found.entry.uid, title(found.entry)) == ((), uid, name)
+
+
+def test_an_array_that_is_gone_says_how_to_name_its_tasks(server: ServerProcess, ledger: str) -> None:
+    with pytest.raises(PhalanxError, match=r"the tasks of array names/night are gone\. Name one of them: night/4"):
+        find(server, "night", ledger)
+    with pytest.raises(PhalanxError, match=r"there is no job names/night/5\."):
+        find(server, "night/5", ledger)
+    with Ledger.open(ledger, read_only=True) as book:
+        assert [entry.uid for entry in recorded(book, "night", "names")] == ["f", "g"]
+        assert [entry.uid for entry in recorded(book, "night/4", "names")] == ["g"]
+
+
+def test_submit_creates_the_objects_of_other_operators(server: ServerProcess, tmp_path: Path) -> None:
+    file = tmp_path / "claim.json"
+    file.write_text(json.dumps(volcano_job("claim")[1]))
+    done = phalanx("submit", str(file), "-n", "names", KUBECONFIG=str(server.kubeconfig))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "job names/claim created\n", "")
 
 
 def test_a_name_finds_no_longer_name_in_the_ledger(ledger: str) -> None:

@@ -125,6 +125,8 @@ def test_more_jobs_than_a_statement_takes(ledger: Ledger) -> None:
         (Selection(until_s=99.0), set()),
         (Selection(numbers=(7,)), {"b"}),
         (Selection(numbered=True), {"b"}),
+        (Selection(arrays=("default/sweep",)), {"b"}),
+        (Selection(arrays=("default/swee", "other/sweep")), set()),
         (Selection(jobs=("default/train",), users=("bob",)), {"c"}),
     ],
 )
@@ -132,7 +134,8 @@ def test_what_is_asked_for(ledger: Ledger, asked: Selection, found: set[str]) ->
     ledger.put(
         [
             replace(ENDED, uid="a"),
-            replace(ENDED, uid="b", queue="text", account="company/research/text", number=7),
+            replace(ENDED, uid="b", queue="text", account="company/research/text", number=7,
+                    words={"task-of": "sweep"}),
             replace(JOB, uid="c", user="bob", queue="ops", account="ops", submit_s=130.0, state=State.CANCELLED,
                     end_s=200.0),
         ]
