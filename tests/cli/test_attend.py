@@ -162,6 +162,15 @@ def test_cancel_takes_out_what_is_chosen_and_nothing_else(up: Up) -> None:
     assert state(up, "over") == "complete"
 
 
+def test_cancel_chooses_by_the_states_that_jobs_prints(up: Up) -> None:
+    ok(up, "submit", "--name", "broken", "--cpu", "100m", "--directory", "/nowhere", "--image", "no/such", "--", "true")
+    ok(up, "submit", "--name", "healthy", "--cpu", "100m", "--", "sleep", "600")
+    until(lambda: (state(up, "broken"), state(up, "healthy")) == ("stuck", "running"))
+    assert ok(up, "cancel", "--state", "stuck", "--dry-run").startswith("job default/broken (")
+    assert ok(up, "cancel", "--state", "stuck", "--state", "stopping") == "job default/broken cancelled\n"
+    assert ok(up, "cancel", "--state", "running") == "job default/healthy cancelled\n"
+
+
 def test_hold_and_release(up: Up) -> None:
     ok(up, "submit", "--name", "kept", "--hold", "--", "true")
     assert ok(up, "hold", "kept") == "job default/kept held\n"

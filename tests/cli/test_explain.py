@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from phalanx.cli.terminal.output import local_time
-from phalanx.cli.views.entry_view import changes
-from phalanx.cli.views.page.past import last_entry
-from phalanx.ledger.entry import JobEntry, ReasonEntry, StartEntry, State
-from phalanx.ledger.store import Ledger, url_of
+from phalanx.cli.views.entry_view import changes, last_entry
+from phalanx.ledger.entry import JobEntry, ReasonEntry, StartEntry, State, url_of
+from phalanx.ledger.store import Ledger
 
 NOW_S = 1_781_618_520.0
 ENTRY = JobEntry(

@@ -16,8 +16,8 @@ from phalanx.client.connection import Connection
 from phalanx.client.kind import CRDS, JOBS, NAMESPACES, PODS, Kind
 from phalanx.dialects.volcano.kinds import JOBS as VOLCANO_JOBS
 from phalanx.errors import PhalanxError
-from phalanx.ledger.entry import JobEntry, StartEntry, State
-from phalanx.ledger.store import Ledger, url_of
+from phalanx.ledger.entry import JobEntry, StartEntry, State, url_of
+from phalanx.ledger.store import Ledger
 from tests.cli.upstart import phalanx
 from tests.embedded.apiserver.process import ServerProcess
 

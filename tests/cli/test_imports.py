@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +15,7 @@ HEAVY = ("numpy", "phalanx.core", "phalanx.state", "sqlalchemy")
 COMMANDS = ["work.submit", "work.run", "one_machine.up", "one_machine.login"]
 COMMANDS += [f"attend.{name}" for name in ("logs", "wait", "cancel", "hold", "release", "nice", "rerun", "attach")]
 COMMANDS += [f"inside.{name}" for name in ("shell", "cp", "port_forward")]
+COMMANDS += [f"status.{name}" for name in ("jobs", "queues", "explain")]  # where the scheduler serves their tables
 
 
 def modules_of(*words: str) -> set[str]:
@@ -44,6 +47,17 @@ def test_it_imports_no_scheduler_and_no_database(command: str) -> None:
     assert f"phalanx.cli.commands.{command}" in modules
     assert not {one for one in modules if one.startswith(HEAVY)}
     assert len(modules) < 420
+
+
+def test_where_the_ledger_lies_is_known_without_a_database(tmp_path: Path) -> None:
+    program = "import os, sys; from phalanx.cli.cluster.target import find_ledger_of as find; "
+    program += "print(find(None, os.environ), *sys.modules)"
+    (tmp_path / "ledger.sqlite3").touch()
+    environment = {**os.environ, "KUBECONFIG": str(tmp_path / "kubeconfig"), "PHALANX_LEDGER": ""}
+    call = [sys.executable, "-c", program]
+    words = subprocess.run(call, capture_output=True, text=True, check=True, env=environment).stdout.split()
+    assert words[0] == f"sqlite:///{tmp_path}/ledger.sqlite3"
+    assert "sqlalchemy" not in words
 
 
 def test_a_scheduler_without_a_ledger_imports_no_database() -> None:

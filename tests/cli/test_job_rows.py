@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from phalanx.cli.commands.status.jobs import Shown
-from phalanx.cli.views import job_view
-from phalanx.cli.views.job_row import wide_row
+from phalanx.cli.views.job import job_view
+from phalanx.cli.views.job.job_row import wide_row
 from tests.cli.test_views import NOW_S, batch_job, node, queue, snapshot
 
 
@@ -17,11 +17,11 @@ async def test_the_wide_row_says_who_how_much_and_how_long() -> None:
     limited["metadata"]["annotations"] = {"phalanx.dev/time-limit": "1h", "phalanx.dev/user": "ada"}
     seen = snapshot(node("n1"), queue("default"), limited)
     [view] = job_view.views(seen)
-    cells = wide_row(view, NOW_S, with_namespace=False)
+    cells = wide_row(view.row(None, NOW_S), NOW_S, with_namespace=False)
     assert cells[:10] == ["train", "ada", "default", "queued", "0/2", "8", cells[6], cells[7], "1h", ""]
     assert "4 nvidia.com/gpu" in cells[6]
     running = replace(view, state="running", since_s=NOW_S - 600)
-    assert wide_row(running, NOW_S, with_namespace=False)[8] == "50m"
+    assert wide_row(running.row(None, NOW_S), NOW_S, with_namespace=False)[8] == "50m"
 
 
 async def test_jobs_are_chosen_by_time_and_ordered() -> None:

@@ -153,7 +153,9 @@ def test_every_user_is_told_the_numbers_of_his_jobs_and_queues_and_no_names_of_o
     queues = shared.phalanx(BOB, "queues")
     assert "default   1         2" in queues.stdout, queues
     assert "secret" not in json.dumps(_get(shared, BOB, "queues/-/summary"))
-    assert "cannot get resource" in _get(shared, BOB, f"namespaces/user-uid-{ADA}/jobs/-/reason")
+    for path in (f"namespaces/user-uid-{ADA}/jobs/-/reason", "namespaces/-/jobs/-/row", "queues/-/row"):
+        assert "cannot get resource" in _get(shared, BOB, path)
+    assert "cannot get resource" in _get(shared, BOB, f"namespaces/user-uid-{BOB}/jobs/mine/page")
     assert shared.call(ADA, KUBECTL, "delete", "job", "secret-one", "secret-two").returncode == 0
     assert shared.call(BOB, KUBECTL, "delete", "job", "mine").returncode == 0
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from phalanx.cli.cluster.numbers import answer, job_numbers, source_of, standing_of
+from phalanx.cli.cluster.numbers.answering import answer, job_numbers, source_of
+from phalanx.cli.cluster.numbers.fetching import standing_of
 from phalanx.loop import step
 from phalanx.model.event import NodeSeen, QueueSeen, Submitted
 from phalanx.model.job import Job

@@ -13,8 +13,8 @@ from phalanx.cli.cluster.jobs.following import Followed
 from phalanx.cli.cluster.jobs.standing import standing
 from phalanx.cli.cluster.live_state import Snapshot
 from phalanx.cli.commands.status.jobs import Shown
-from phalanx.cli.views import job_view
-from phalanx.cli.views.job_row import short_row, wide_row
+from phalanx.cli.views.job import job_view
+from phalanx.cli.views.job.job_row import short_row, wide_row
 from phalanx.client.connection import Connection
 from phalanx.client.informer import Change
 from phalanx.client.kind import JOBS, PODS
@@ -64,12 +64,14 @@ async def test_a_job_of_which_a_pod_cannot_start_is_stuck_and_says_which_and_why
     seen = started_job(running, waiting_pod(reason, message))
     [view] = job_view.views(seen)
     cause = f"pod web-1, container main: {reason}: {message}"
-    assert short_row(view, NOW_S, with_namespace=False)[2:] == ["stuck", "2/2", "2m10s", cause]
+    assert short_row(view.row(None, NOW_S), NOW_S, with_namespace=False)[2:] == ["stuck", "2/2", "2m10s", cause]
     assert (view.record()["state"], view.record()["message"]) == ("stuck", cause)
     assert f"web: stuck for 2m10s, queue default\n  {cause}. The job keeps its nodes" in job_view.page(view, seen)
     assert Shown(state=("stuck",)).of([view], ()) == [view]
     assert Shown(state=("running",)).of([view], ()) == []
-    assert wide_row(replace(view, limit_s=600.0), NOW_S, with_namespace=False)[8] == "7m50s"  # its limit counts
+    assert (
+        wide_row(replace(view, limit_s=600.0).row(None, NOW_S), NOW_S, with_namespace=False)[8] == "7m50s"
+    )  # its limit counts
 
 
 async def test_a_stuck_job_counts_its_other_pods_that_cannot_start_and_names_init_containers() -> None:

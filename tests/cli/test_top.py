@@ -19,7 +19,8 @@ import pytest
 from phalanx.cli.cluster.live_state import Snapshot
 from phalanx.cli.commands.status.top import Shown, refresh, see, use_of
 from phalanx.cli.terminal.keys import keys_in, pressed_keys
-from phalanx.cli.views import job_view, node_view, queue_view, top_view
+from phalanx.cli.views import node_view, queue_view, top_view
+from phalanx.cli.views.job import job_view
 from phalanx.cli.views.top_view import Picture, own_first, screen, text_screen
 from phalanx.client.connection import ApiRefusal, Connection
 from phalanx.client.kind import JOBS, NAMESPACES, NODES, Kind

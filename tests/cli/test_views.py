@@ -15,13 +15,14 @@ from phalanx.cli.cluster.jobs import attending
 from phalanx.cli.cluster.jobs.finding import FoundJob, Member
 from phalanx.cli.cluster.live_state import Snapshot, think
 from phalanx.cli.cluster.target import Scope, Target, find_ledger_of
-from phalanx.cli.commands.status.explain import as_said_by, view_of
+from phalanx.cli.commands.status.explain import as_said_by, row_of
 from phalanx.cli.commands.status.jobs import Shown, print_changes
 from phalanx.cli.submission.sending import beyond, shut
 from phalanx.cli.terminal.output import counted, duration, table
-from phalanx.cli.views import job_view, node_view, queue_view
-from phalanx.cli.views.expected_start import interval
-from phalanx.cli.views.job_row import COLUMNS, short_row
+from phalanx.cli.views import node_view, queue_view
+from phalanx.cli.views.job import job_view
+from phalanx.cli.views.job.expected_start import interval
+from phalanx.cli.views.job.job_row import COLUMNS, JobRow, short_row, tasks_together
 from phalanx.client.connection import Connection
 from phalanx.client.informer import Informer
 from phalanx.client.kind import JOBS, NODES, PODS, Kind
@@ -30,9 +31,9 @@ from phalanx.errors import PhalanxError
 from phalanx.kube.install.definitions import QUEUES
 from phalanx.kube.routing.settings import KubeSettings
 from phalanx.kube.world import KubeWorld
-from phalanx.ledger.entry import JobEntry, StartEntry, State
+from phalanx.ledger.entry import FILE, JobEntry, StartEntry, State, url_of
 from phalanx.ledger.past_runs import past_runs
-from phalanx.ledger.store import FILE, Ledger, url_of
+from phalanx.ledger.store import Ledger
 from phalanx.model.event import RunTold
 from phalanx.model.node import Node
 from phalanx.model.reason import Reason, ReasonCode
@@ -108,8 +109,12 @@ def find(seen: Snapshot, name: str, namespace: str) -> job_view.JobView:
     return next(view for view in job_view.views(seen, finished=True) if view.id in ids)
 
 
+def rows(seen: Snapshot) -> list[JobRow]:
+    return [view.row(None, seen.now_s, recorded=True) for view in job_view.views(seen)]
+
+
 def jobs_table(seen: Snapshot) -> str:
-    cells = [short_row(view, NOW_S, with_namespace=False) for view in job_view.views(seen)]
+    cells = [short_row(row, NOW_S, with_namespace=False) for row in rows(seen)]
     console = Console(width=200, color_system=None)
     with console.capture() as printed:
         console.print(table(COLUMNS, cells))
@@ -127,10 +132,10 @@ async def test_a_job_that_waits_is_shown_with_its_reason_and_the_numbers_of_this
 
 async def test_a_job_of_which_nothing_changes_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
     there = (queue("default"), node("n1"), foreign_pod("dns", "n1", "3"), batch_job("train", 2, "2"))
-    known: dict[str, job_view.JobView] = {}
+    known: dict[str, JobRow] = {}
     for more in ((), (), (node("n2", "1"),)):
         seen = snapshot(*there, *more)
-        known = print_changes(job_view.views(seen), known, seen.now_s, Scope(all_namespaces=True), json=True)
+        known = print_changes(rows(seen), known, seen.now_s, Scope(all_namespaces=True), json=True)
     first, then = capsys.readouterr().out.splitlines()
     assert first != then
 
@@ -181,7 +186,7 @@ async def test_a_job_whose_pods_have_ended_runs_until_it_is_said_how() -> None:
     over["status"] = {"succeeded": 2}
     seen = snapshot(node("n1"), queue("default"), over)
     [view] = job_view.views(seen)
-    assert short_row(view, NOW_S, with_namespace=False) == [
+    assert short_row(view.row(None, NOW_S), NOW_S, with_namespace=False) == [
         *("train", "default", "running", "0/2", "2m10s"),
         "its pods have ended; how, its Job says in a moment",
     ]
@@ -298,9 +303,9 @@ async def test_a_member_of_a_gang_is_explained_by_its_gang() -> None:
     member["metadata"]["labels"] |= {"phalanx.dev/job": "mnist", "phalanx.dev/job-roles": "2"}
     seen = snapshot(node("n1"), queue("default"), member)
     found = FoundJob(kind="job", namespace="default", name="workers", members=(Member(kind=JOBS, obj=member),))
-    view = view_of(found, seen)
-    assert view is not None
-    assert (view.id, view.state) == ("default/mnist", "queued")
+    row = row_of(found, rows(seen))
+    assert row is not None
+    assert (row.id, row.state) == ("default/mnist", "queued")
 
 
 async def test_the_pods_of_a_volcano_job_are_shown_under_the_name_that_its_user_gave() -> None:
@@ -319,9 +324,10 @@ async def test_the_pods_of_a_volcano_job_are_shown_under_the_name_that_its_user_
     seen.objects[PODS]["default/claimant-main-0"]["metadata"]["ownerReferences"] = [owner]
     [view] = job_view.views(seen)
     assert (view.id, view.name, view.kind) == ("default/podgroup:claimant-d75b", "claimant", "Job.batch.volcano.sh")
-    assert short_row(view, NOW_S, with_namespace=True)[0] == "default/claimant"
-    assert view_of(FoundJob(kind="vcjob", namespace="default", name="claimant"), seen) == view
-    assert view_of(FoundJob(kind="job", namespace="default", name="claimant"), seen) is None
+    [row] = rows(seen)
+    assert short_row(row, NOW_S, with_namespace=True)[0] == "default/claimant"
+    assert row_of(FoundJob(kind="vcjob", namespace="default", name="claimant"), [row]) == row
+    assert row_of(FoundJob(kind="job", namespace="default", name="claimant"), [row]) is None
 
 
 def started_pod(job: dict[str, Any], node: str, state: dict[str, Any]) -> dict[str, Any]:
@@ -460,7 +466,7 @@ async def test_finished_jobs_say_when_a_waiting_one_is_expected_to_start() -> No
     assert told["nearly_sure"][1] < told["latest"] == "2026-01-01T02:00:00Z"
     expected = job_view.expected_starts(job_view.views(seen), seen)
     assert list(expected) == ["default/next"]
-    row = short_row(view, NOW_S, with_namespace=False, expected=expected["default/next"])
+    row = short_row(view.row(expected["default/next"], NOW_S), NOW_S, with_namespace=False)
     assert row[-1].startswith("expected 00:21–00:25 UTC; the largest free node has 0 of the 1 cpu asked")
 
 
@@ -510,8 +516,8 @@ async def test_json_has_the_reason_with_its_numbers() -> None:
 
 def test_a_reason_is_said_in_the_words_of_another_scheduler_or_why_it_has_none() -> None:
     reason = Reason(code=ReasonCode.BEGIN_TIME, text="")
-    assert as_said_by(Peer.SLURM, reason) == "as slurm says it\n  BeginTime"
-    assert as_said_by(Peer.KUEUE, reason).startswith("as kueue says it\n  it has no word: ")
+    assert as_said_by(Peer.SLURM, reason.code, reason.numbers) == "as slurm says it\n  BeginTime"
+    assert as_said_by(Peer.KUEUE, reason.code, reason.numbers).startswith("as kueue says it\n  it has no word: ")
 
 
 def test_a_pod_beyond_every_node_is_told_by_the_resource_that_is_missing() -> None:
@@ -584,12 +590,12 @@ def test_tasks_of_an_array_that_wait_are_one_line_and_others_stay_as_they_are() 
     seen = snapshot(
         node("n1"), queue("default"), *(array_job(task, cap=2) for task in (5, 6, 7, 9)), batch_job("b", 1, "99")
     )
-    found = job_view.views(seen)
-    lines = [short_row(view, NOW_S, with_namespace=False)[:4] for view in job_view.tasks_together(found)]
+    found = rows(seen)
+    lines = [short_row(row, NOW_S, with_namespace=False)[:4] for row in tasks_together(found)]
     assert sorted(lines) == [["b", "default", "queued", "0/1"], ["sweep[5-7,9%2]", "default", "queued", "0/4"]]
-    over = [replace(view, state="complete" if view.task in {5, 6} else "running") for view in found if view.array]
-    assert [view.name for view in job_view.tasks_together(over)] == ["sweep[5-6%2]", "sweep-7", "sweep-9"]
-    assert {view.record()["array"] for view in found} == {"", "sweep"}
+    over = [replace(row, state="complete" if row.task in {5, 6} else "running") for row in found if row.array]
+    assert [row.name for row in tasks_together(over)] == ["sweep[5-6%2]", "sweep-7", "sweep-9"]
+    assert {row.record["array"] for row in found} == {"", "sweep"}
 
 
 def test_jobs_are_chosen_by_name_user_queue_and_state() -> None:

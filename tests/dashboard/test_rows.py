@@ -9,7 +9,8 @@ import pytest
 
 from phalanx.cli.cluster.live_state import Snapshot
 from phalanx.cli.files.policy_file import settings_from
-from phalanx.cli.views import job_view, queue_view
+from phalanx.cli.views import queue_view
+from phalanx.cli.views.job import job_view
 from phalanx.cli.views.page.following import snapshot_of
 from phalanx.cli.views.page.future import outlook
 from phalanx.cli.views.page.rows import state_of

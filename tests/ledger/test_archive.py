@@ -13,8 +13,8 @@ import pytest
 
 from phalanx.errors import PhalanxError
 from phalanx.ledger.archive import read_archive, write_archive
-from phalanx.ledger.entry import JobEntry
-from phalanx.ledger.store import Ledger, url_of
+from phalanx.ledger.entry import JobEntry, url_of
+from phalanx.ledger.store import Ledger
 from tests.ledger.test_store import ENDED, RUNNING
 
 OLD = replace(ENDED, uid="old", number=7, words={"comment": 'it\'s "so"\n100 %'})

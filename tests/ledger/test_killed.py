@@ -26,8 +26,8 @@ from sqlalchemy.engine import Engine
 from phalanx.ledger import accounted, store
 from phalanx.ledger.accountant import Facts
 from phalanx.ledger.accounted import Accounted
-from phalanx.ledger.entry import JobEntry, State
-from phalanx.ledger.store import Ledger, url_of
+from phalanx.ledger.entry import JobEntry, State, url_of
+from phalanx.ledger.store import Ledger
 from phalanx.model.event import Adopted, Event, Finished, Refused, Started, Submitted
 from phalanx.model.job import Job, Outcome, Phase, Placement, Role
 from phalanx.model.plan import Plan, Start

@@ -16,10 +16,10 @@ import pytest
 from sqlalchemy import text
 
 from phalanx.errors import PhalanxError
-from phalanx.ledger.entry import JobEntry, ReasonEntry, StartEntry, State
+from phalanx.ledger.entry import JobEntry, ReasonEntry, StartEntry, State, url_of
 from phalanx.ledger.schema import MIGRATIONS, upgrade
 from phalanx.ledger.selection import Selection
-from phalanx.ledger.store import Ledger, LedgerError, url_of
+from phalanx.ledger.store import Ledger, LedgerError
 
 JOB = JobEntry(
     uid="u1",
@@ -230,7 +230,8 @@ def test_a_migration_that_is_killed_leaves_what_was(tmp_path: Path) -> None:
     """Its tables are there and its version is not: the transaction was not one."""
     file = tmp_path / "ledger.sqlite3"
     script = (
-        "import os, sys\nfrom phalanx.ledger import schema\nfrom phalanx.ledger.store import Ledger, url_of\n"
+        "import os, sys\nfrom phalanx.ledger import schema\nfrom phalanx.ledger.entry import url_of\n"
+        "from phalanx.ledger.store import Ledger\n"
         "made = schema.MIGRATIONS[0]\n"
         "def dying(connection):\n    made(connection)\n    os.kill(os.getpid(), 9)\n"
         "schema.MIGRATIONS = (dying,)\nLedger.open(sys.argv[1])\n"

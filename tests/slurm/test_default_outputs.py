@@ -18,8 +18,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from phalanx.ledger.entry import JobEntry, StartEntry, State
-from phalanx.ledger.store import Ledger, url_of
+from phalanx.ledger.entry import JobEntry, StartEntry, State, url_of
+from phalanx.ledger.store import Ledger
 from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import Api, Refused
 from phalanx.slurm.cluster.site import Account, Association, Partition, Qos, Site, Weights

@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from phalanx.ledger.entry import State
-from phalanx.ledger.store import Ledger, url_of
+from phalanx.ledger.entry import State, url_of
+from phalanx.ledger.store import Ledger
 from phalanx.slurm.commands.accounting import sacct
 from phalanx.slurm.jobs import view
 from phalanx.slurm.jobs.ended import recorded

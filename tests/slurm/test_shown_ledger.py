@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from phalanx.embedded.apiserver.endpoints.paths.slurm_view import SHOWN
-from phalanx.ledger.entry import JobEntry, StartEntry, State
-from phalanx.ledger.store import Ledger, url_of
+from phalanx.ledger.entry import JobEntry, StartEntry, State, url_of
+from phalanx.ledger.store import Ledger
 from phalanx.slurm.cluster.api import Refused
 from phalanx.slurm.cluster.ledger import book, fetched
 from phalanx.slurm.cluster.ledger.fetched import Part, fetch, spans

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from phalanx.ledger.entry import JobEntry, StartEntry, State
-from phalanx.ledger.store import Ledger, url_of
+from phalanx.ledger.entry import JobEntry, StartEntry, State, url_of
+from phalanx.ledger.store import Ledger
 from phalanx.slurm.cluster.site import Site
 from phalanx.slurm.commands.accounting import sreport
 from phalanx.slurm.control.reservations import Reservation

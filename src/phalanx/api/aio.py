@@ -22,12 +22,13 @@ from phalanx.cli.cluster.jobs.standing import RUNNING, recorded_standing
 from phalanx.cli.cluster.live_state import look
 from phalanx.cli.cluster.target import Target, connected, current_namespace, find_ledger_of
 from phalanx.cli.commands.attend.logs import log_sources
-from phalanx.cli.commands.status.explain import view_of
+from phalanx.cli.commands.status.explain import explained
 from phalanx.cli.files.manifest import Document, job, queued
 from phalanx.cli.submission.job_options import JobOptions
 from phalanx.cli.submission.scheduling_options import WishOptions
 from phalanx.cli.submission.sending import create_document, require_queues
-from phalanx.cli.views import entry_view, job_view, queue_view
+from phalanx.cli.views import entry_view, queue_view
+from phalanx.cli.views.job import job_view
 from phalanx.client.connection import Connection
 from phalanx.errors import PhalanxError
 
@@ -140,12 +141,10 @@ async def explain(name: Name, *, cluster: Cluster = HERE) -> Explanation:
             now_s = time.time()
             text = entry_view.page(found.entry, now_s)
             return Explanation(job=found.id, text=text, record=entry_view.record(found.entry, now_s))
-        snapshot = await look(connection, found.namespace, ledger)
-    view = view_of(found, snapshot)
-    if view is None:
+        told = await explained(connection, found, ledger)
+    if told is None:
         raise PhalanxError(f"{found.kind} {found.id} exists, but Phalanx does not schedule it.")
-    record = job_view.whole_record(view, snapshot)
-    return Explanation(job=found.id, text=job_view.page(view, snapshot), record=record)
+    return Explanation(job=found.id, text=told.text, record=told.record)
 
 
 async def jobs(*, finished: bool = False, every_namespace: bool = False, cluster: Cluster = HERE) -> Table[Job]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 
 
 class State(StrEnum):
@@ -35,7 +36,13 @@ OBJECT = (
 ARRAY = "task-of"  # among the words of a job: the name of the array of which it is a task
 MOST_REASONS = 50  # of a job
 RESERVED = "NodesReserved"  # among the reasons of a job: from then on, nodes were reserved for it before all others
+FILE = "ledger.sqlite3"  # the ledger of a data directory
 LIVE = frozenset({State.PENDING, State.CONFIGURING, State.RUNNING})
+
+
+def url_of(file: Path) -> str:
+    """Return the URL of a ledger in a file."""
+    return f"sqlite:///{file}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,11 +33,10 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from phalanx.errors import PhalanxError
-from phalanx.ledger.entry import ARRAY, LIVE, OBJECT, JobEntry, ReasonEntry, StartEntry, State
+from phalanx.ledger.entry import ARRAY, FILE, LIVE, OBJECT, JobEntry, ReasonEntry, StartEntry, State
 from phalanx.ledger.schema import JOBS, STARTS, upgrade
 from phalanx.ledger.selection import Selection
 
-FILE = "ledger.sqlite3"  # in a data directory
 _AT_ONCE = 500  # jobs per statement
 _RENEWED = ("state", "end_s", "nodes", "allocated", "reason", "preemptor", "rule")  # of a start that goes on
 _DRIVERS = {"postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg", "sqlite": "sqlite"}
@@ -45,11 +44,6 @@ _DRIVERS = {"postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"
 
 class LedgerError(PhalanxError):
     """The database cannot be reached, read or written."""
-
-
-def url_of(file: Path) -> str:
-    """Return the URL of a ledger in a file."""
-    return f"sqlite:///{file}"
 
 
 class Ledger:

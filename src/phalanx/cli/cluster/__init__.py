@@ -2,9 +2,9 @@
 
 informers     one list and watch per kind, shared
 target        which cluster a command talks to
+numbers       how each queue stands and why jobs wait, as the scheduler serves it
 jobs          one job: its names, its pods, its end
 accounting    the caches in which the ledger looks exit codes and owners up
-numbers       how each queue stands and why one's own jobs wait, for every user
 monitoring    metrics, health and readiness of a scheduler
 visibility    API groups that the scheduler itself answers
 scheduling    the scheduler, wired to an API server

@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from phalanx.cli.cluster.informers import Informers
-from phalanx.cli.cluster.numbers import fetch_reasons, forecast_of
+from phalanx.cli.cluster.numbers.fetching import fetch_reasons, forecast_of
 from phalanx.cli.files.policy_file import Settings as Policies
 from phalanx.cli.files.policy_file import settings_from
 from phalanx.client.connection import ApiRefusal, Connection, Object
@@ -52,7 +52,8 @@ class Snapshot:
     listed objects, by kind. `wrong`: queue -> the errors in its definition. `now_s`: the time of the snapshot, in
     seconds since the epoch. `partial`: True if the user may read one namespace only; then reasons are the ones that the
     scheduler wrote, and no decision is computed. `numbers`: job -> the numbers that the cluster publishes for the job's
-    owner, if the snapshot is partial."""
+    owner, if the snapshot is partial. `starts`: the expected starts that are known; None: they are computed when they
+    are requested."""
 
     cluster: Cluster
     events: tuple[Event, ...]
@@ -63,6 +64,7 @@ class Snapshot:
     now_s: float
     partial: bool = False
     numbers: Mapping[str, Object] = field(default_factory=dict)
+    starts: Mapping[str, StartForecast] | None = None
 
     @property
     def jobs(self) -> Mapping[str, Object]:
@@ -82,6 +84,8 @@ class Snapshot:
 
     def expected(self, jobs: Sequence[str]) -> Mapping[str, StartForecast]:
         """When queued jobs are expected to start, as far as run times and time limits tell."""
+        if self.starts is not None:
+            return {job: self.starts[job] for job in jobs if job in self.starts}
         if self.partial:
             told = {job: forecast_of(self.numbers[job]) for job in jobs if job in self.numbers}
             return {job: found for job, found in told.items() if found is not None}

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from phalanx import loop
-from phalanx.cli.cluster import numbers
 from phalanx.cli.cluster.accounting import Objects
-from phalanx.cli.cluster.numbers import NumbersSource
+from phalanx.cli.cluster.numbers import answering
+from phalanx.cli.cluster.numbers.answering import NumbersSource
+from phalanx.cli.cluster.numbers.fetching import GROUP
 from phalanx.cli.cluster.visibility import Ask, LedgerRows, Views, visible
 from phalanx.cli.files.policy_file import Settings as Policies
 from phalanx.cli.files.recording import Recorder
@@ -41,6 +42,12 @@ from phalanx.state.cluster import Cluster
 
 _NUMBERS_S = 1.0  # so old are the numbers for users at most, unless they take long to compute
 FORESEEN_JOBS = 200  # with more live jobs than these, a status does not say when jobs are expected to start
+# Path and query -> how the answer is made; None: another part answers.
+AnswerOf = Callable[[tuple[str, ...], Mapping[str, str]], Ask | None]
+# The state, the world, its caches, the clock, and the expected starts -> the answers about jobs.
+RowsOf = Callable[
+    [Cluster, KubeWorld, Callable[[Kind], Informer], Callable[[], float], Callable[[], Mapping[str, float]]], AnswerOf
+]
 
 
 async def schedule(
@@ -56,16 +63,18 @@ async def schedule(
     alone: Callable[[Mapping[str, Any]], bool] | None = None,
     views: Path | None = None,
     nodes: NodeProvisioning | None = None,
+    rows: RowsOf | None = None,
 ) -> None:
     """Schedule from the moment when this process becomes the leader (`leads` is called then) until cancelled. `alone`:
     returns True for the spec of a default scheduler's pod that Phalanx binds as well, one at a time; None: another
     scheduler binds such pods. `record`: the recording to which every step is appended. `metrics`: the metrics of this
     process. `admits`: called with the way in which this cluster marks Jobs for Phalanx. `ledger`: the URL of the ledger
     that records every job. `views`: the folder of the socket on which API groups of dialects are served. `nodes`: the
-    node groups. Raises LeaseLost if another process may lead, and LedgerError."""
+    node groups. `rows`: the answers about jobs on that socket. Raises LeaseLost if another process may lead, and
+    LedgerError."""
     async with leading(lease):
         leads()
-        await _lead(connection, informers, lease, policies, record, metrics, admits, ledger, alone, views, nodes)
+        await _lead(connection, informers, lease, policies, record, metrics, admits, ledger, alone, views, nodes, rows)
 
 
 async def _lead(
@@ -80,6 +89,7 @@ async def _lead(
     alone: Callable[[Mapping[str, Any]], bool] | None,
     views: Path | None,
     nodes: NodeProvisioning | None,
+    rows: RowsOf | None,
 ) -> None:
     cluster, policy = Cluster(), policies.policy
     clock = SteadyClock()
@@ -100,7 +110,8 @@ async def _lead(
         )
         try:
             shown = None if ledger is None else _shown_rows(ledger)
-            async with visible(views, _views(world, glance), world.answers.stream, shown):
+            answer = None if rows is None else rows(cluster, world, informers, clock, glance.starts)
+            async with visible(views, _views(world, glance, answer), world.answers.stream, shown):
                 with accounted(_measured(world, glance, metrics), world, informers, ledger) as whole:
                     await _run(whole, cluster, policy, record, clock)
         finally:
@@ -109,13 +120,15 @@ async def _lead(
             await asyncio.wait(keeping)
 
 
-def _views(world: KubeWorld, glance: Glance) -> Views:
-    """Return the views of the dialects and, of our own group, the numbers for every user."""
+def _views(world: KubeWorld, glance: Glance, rows: AnswerOf | None) -> Views:
+    """Return the views of the dialects and, of our own group, rows of jobs and the numbers for every user."""
 
     def view(group: str, path: tuple[str, ...], query: Mapping[str, str]) -> Ask | None:
-        if group != numbers.GROUP:
+        if group != GROUP:
             return world.answers.view(group, path, query)
-        found = numbers.answer(glance.numbers(), path)  # now, while nothing changes the state
+        if rows is not None and (ask := rows(path, query)) is not None:
+            return ask
+        found = answering.answer(glance.numbers(), path)  # now, while nothing changes the state
         return lambda: found
 
     return view
@@ -194,9 +207,14 @@ class Glance:
         """Return the numbers for users, computed when they are asked for and in at most a twentieth of the time."""
         began_s = time.monotonic()
         if self._numbers is None or began_s >= self._numbers_until_s:
-            self._numbers = numbers.source_of(self.cluster, self.standings, self._reason)
+            self._numbers = answering.source_of(self.cluster, self.standings, self._reason)
             self._numbers_until_s = began_s + max(_NUMBERS_S, 20 * (time.monotonic() - began_s))
         return self._numbers
+
+    def starts(self) -> Mapping[str, float]:
+        """Return job -> its expected start (seconds since the epoch), of the jobs where it is known."""
+        places = (place for standing in self.standings for place in standing.first)
+        return {place.job: place.start_s for place in places if place.start_s is not None}
 
     def _reason(self, job: str) -> Reason | None:
         return self.cluster.reason(job) if job in self.cluster.jobs else None

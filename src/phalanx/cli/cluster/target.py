@@ -20,6 +20,7 @@ from phalanx.client.access.kubeconfig import context_namespace
 from phalanx.client.connection import ApiRefusal, ApiUnknown, Connection
 from phalanx.client.kind import NAMESPACES
 from phalanx.errors import PhalanxError
+from phalanx.ledger.entry import FILE, url_of
 
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 _NAMESPACE = Parameter(alias="-n", show_default=False)
@@ -86,8 +87,6 @@ def find_kubeconfig(target: Target, environment: Mapping[str, str]) -> Path | No
 def find_ledger_of(target: Target | None, environment: Mapping[str, str]) -> str | None:
     """Return the URL of the cluster's ledger if the user named one, or if a readable one lies beside the kubeconfig;
     otherwise None."""
-    from phalanx.ledger.store import FILE, url_of  # a database, which few of the commands that have a target look into
-
     if url := environment.get("PHALANX_LEDGER", ""):
         return url
     chosen = find_kubeconfig(target or Target(), environment) or environment.get("KUBECONFIG", "").partition(":")[0]

@@ -1,3 +1,9 @@
-"""State as people see it: a snapshot or an entry of the ledger in, rows or text out. The parts are `expected_start`,
-`node_view`, `queue_view`, `told_numbers`, `job_view`, `job_row`, `top_view` (the screen of `phalanx top`),
-`entry_view`, and `page` (what a browser shows)."""
+"""State as people see it: a snapshot or an entry of the ledger in, rows or text out.
+
+node_view   a row of `phalanx nodes`
+queue_view  a row of `phalanx queues`
+entry_view  a job of the ledger
+job         a job: its row and its page
+top_view    the screen of `phalanx top`
+page        the page in a browser
+"""

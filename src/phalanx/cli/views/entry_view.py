@@ -9,6 +9,7 @@ from typing import Any
 from phalanx.cli.cluster.jobs.ending import in_brief
 from phalanx.cli.terminal.output import counted, duration, local_time
 from phalanx.ledger.entry import JobEntry, StartEntry
+from phalanx.ledger.selection import Selection
 from phalanx.model.pod import format_amount
 
 COLUMNS = ("JOB", "USER", "QUEUE", "STATE", "SUBMITTED", "WAITED", "TOOK", "ASKED", "NODES", "EXIT", "WHY")
@@ -119,6 +120,15 @@ def flat(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 _CHANGES_SHOWN = 10
+
+
+def last_entry(ledger: str, job: str) -> JobEntry | None:
+    """Return the latest entry of the ledger (its URL) for the job with that id. Raises LedgerError."""
+    from phalanx.ledger.store import Ledger  # a database, which most commands do not need
+
+    with Ledger.open(ledger, read_only=True) as book:
+        found = list(book.jobs(Selection(jobs=(job,))))
+    return found[-1] if found else None
 
 
 def changes(entry: JobEntry) -> list[str]:

@@ -10,7 +10,7 @@ from math import isfinite
 from typing import Any
 
 from phalanx.cli.cluster.live_state import Snapshot
-from phalanx.cli.cluster.numbers import standing_of
+from phalanx.cli.cluster.numbers.fetching import standing_of
 from phalanx.client.connection import Object
 from phalanx.model.job import Phase
 from phalanx.model.pod import PODS, Amount, format_amount
@@ -92,6 +92,12 @@ def told_view(summary: Object) -> QueueView:
     """Return the queue as the cluster tells every user about it."""
     standing = standing_of(summary)
     return QueueView(standing=standing, gang=True, exists=True, wrong=standing.fault)
+
+
+def table_of(found: Iterable[QueueView]) -> dict[str, Any]:
+    """Return the table of `phalanx queues`: `columns`, `gives_way`, and `items` with `cells` and `record`."""
+    items = [{"cells": row(view), "record": view.record()} for view in found]
+    return {"columns": COLUMNS, "gives_way": GIVES_WAY, "items": items}
 
 
 def row(view: QueueView) -> list[str]:

@@ -10,8 +10,9 @@ from rich.cells import cell_len, chop_cells
 from rich.text import Text
 
 from phalanx.cli.terminal.output import table
-from phalanx.cli.views import job_row, node_view, queue_view
-from phalanx.cli.views.job_view import JobView
+from phalanx.cli.views import node_view, queue_view
+from phalanx.cli.views.job import job_row
+from phalanx.cli.views.job.job_view import JobView
 from phalanx.cli.views.node_view import GPU, NodeView
 from phalanx.cli.views.queue_view import QueueView
 from phalanx.client.moment import write_moment
@@ -112,7 +113,8 @@ def node_row(view: NodeView, picture: Picture) -> list[str]:
 
 def job_cells(view: JobView, picture: Picture) -> list[str]:
     """Return the cells of `JOB_COLUMNS`."""
-    name, queue, state, pods, since, where = job_row.short_row(view, picture.now_s, with_namespace=True)
+    row = view.row(None, picture.now_s)
+    name, queue, state, pods, since, where = job_row.short_row(row, picture.now_s, with_namespace=True)
     return [
         name,
         view.user,

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal, TypeVar
 
 from cyclopts import Parameter
 
 from phalanx.cli.cluster.jobs.finding import Finder, FoundJob, Member, controller_of, kind_text, kind_word
-from phalanx.cli.cluster.jobs.standing import OVER, standing
+from phalanx.cli.cluster.jobs.standing import HELD, OVER, standing
 from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.kind import JOBS, PODS, Kind
 from phalanx.errors import PhalanxError
 from phalanx.kube.read.labels import JOB, OURS, QUEUE, USER, option
 
 _AT_ONCE = 16  # calls
+# A connection and a namespace ("" for all) -> (kind, NAMESPACE/NAME) -> the state of the job.
+States = Callable[[Connection, str], Awaitable[Mapping[tuple[str, str], str]]]
 Answer = TypeVar("Answer")
 
 
@@ -31,38 +33,49 @@ class Filters:
     queue: Annotated[tuple[str, ...], Parameter(alias="-q")] = ()
     """Jobs of that queue; may be given again."""
 
-    state: tuple[Literal["queued", "held", "running"], ...] = ()
-    """Jobs in that state; may be given again."""
+    state: tuple[Literal["queued", "held", "promised", "starting", "running", "stuck", "stopping"], ...] = ()
+    """Jobs in that state, as phalanx jobs prints it, or held; may be given again."""
 
     @property
     def given(self) -> bool:
         return bool(self.user or self.queue or self.state)
 
-    def holds(self, job: FoundJob) -> bool:
-        """Return True for a job that is meant."""
+    def holds(self, job: FoundJob, states: Mapping[tuple[str, str], str]) -> bool:
+        """Return True for a job that is meant. `states`: (kind, NAMESPACE/NAME) -> the state that `phalanx jobs`
+        prints."""
+        own = standing(job.members, ()).state
+        state = own if own == HELD else states.get((job.kind, job.id), own)
         metas = [member.obj["metadata"] for member in job.members]
         users = {(meta.get("annotations") or {}).get(USER) for meta in metas}
         queues = {option(meta, QUEUE) for meta in metas}
         return (
             (not self.user or not users.isdisjoint(self.user))
             and (not self.queue or not queues.isdisjoint(self.queue))
-            and (not self.state or standing(job.members, ()).state in self.state)
+            and (not self.state or state in self.state)
         )
 
 
 async def chosen(
-    connection: Connection, names: Sequence[str], filters: Filters, namespace: str, ledger: str | None, everywhere: bool
+    connection: Connection,
+    names: Sequence[str],
+    filters: Filters,
+    namespace: str,
+    ledger: str | None,
+    everywhere: bool,
+    states: States,
 ) -> list[FoundJob]:
-    """Return the jobs of these names, or those that the filters choose. Raises PhalanxError if neither is given, or a
-    name is unknown."""
+    """Return the jobs of these names, or those that the filters choose. `states`: called if `--state` needs more than
+    the objects of the jobs. Raises PhalanxError if neither is given, or a name is unknown."""
     if names and filters.given:
         raise PhalanxError("names of jobs, and --user, --queue or --state, exclude each other. Nothing was done.")
     if names:
         return await Finder(connection, namespace, ledger).all(names)
     if not filters.given:
         raise PhalanxError("no job is named: write its name, or choose jobs by --user, --queue or --state.")
-    found = await live_jobs(connection, "" if everywhere else namespace)
-    return [job for job in found if filters.holds(job) and standing(job.members, ()).state not in OVER]
+    where = "" if everywhere else namespace
+    found = await live_jobs(connection, where)
+    known = await states(connection, where) if set(filters.state) - {HELD} else {}
+    return [job for job in found if filters.holds(job, known) and standing(job.members, ()).state not in OVER]
 
 
 async def live_jobs(connection: Connection, namespace: str) -> list[FoundJob]:

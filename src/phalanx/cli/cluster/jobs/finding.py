@@ -131,20 +131,32 @@ class Finder:
     async def _live(self, reading: _Reading) -> FoundJob | None:
         if reading.kind == _SLURM:
             return await self._of_slurm(reading)
+        if reading.part and not reading.kind and (task := await self._task(reading)) is not None:
+            return task
         kinds = [kind for kind in (JOBS, PODS) if _is_word(reading.kind, kind)]
         kinds += [kind for kind in await self.served() if _is_word(reading.kind, kind)]
         gets = [self._get(kind, reading) for kind in kinds]
-        several = [self._labelled(label, reading) for label in (ARRAY, JOB) if not reading.kind]
+        labels = [] if reading.kind else [JOB] if reading.part else [JOB, ARRAY]
+        several = [self._labelled(label, reading) for label in labels]
         objects, groups = await asyncio.gather(asyncio.gather(*gets), asyncio.gather(*several))
         singles = [Member(kind=kind, obj=obj) for kind, obj in zip(kinds, objects, strict=True) if obj is not None]
-        array, gang = groups or ((), ())
-        if array and (found := _task_of(array, reading)) is not None:
-            return found
+        gang, array = (*groups, (), ())[:2]
+        if array:
+            ordered = tuple(sorted(array, key=lambda one: _natural(one.name)))
+            return FoundJob(kind=ARRAY_OF_JOBS, namespace=reading.namespace, name=reading.name, members=ordered)
         if singles:
             return _single(singles[0], reading)
         if gang:
             return FoundJob(kind=_GANG, namespace=reading.namespace, name=reading.name, members=gang, part=reading.part)
         return None
+
+    async def _task(self, reading: _Reading) -> FoundJob | None:
+        """Return the task of an array that is meant; None if there is no such task."""
+        named = replace(reading, name=f"{reading.name}-{reading.part}", part="")
+        obj = await self._get(JOBS, named)
+        if obj is None or option(obj["metadata"], ARRAY) != reading.name:
+            return None
+        return _single(Member(kind=JOBS, obj=obj), named)
 
     async def _get(self, kind: Kind, reading: _Reading) -> Object | None:
         try:
@@ -390,16 +402,6 @@ def kind_word(kind: str) -> str:
 def _single(member: Member, reading: _Reading) -> FoundJob:
     word = kind_word(kind_text(member.kind))
     return FoundJob(kind=word, namespace=reading.namespace, name=reading.name, members=(member,), part=reading.part)
-
-
-def _task_of(array: tuple[Member, ...], reading: _Reading) -> FoundJob | None:
-    """Return the whole array, or the task that the name selects; None if the array has no such task."""
-    if not reading.part:
-        ordered = tuple(sorted(array, key=lambda one: _natural(one.name)))
-        return FoundJob(kind=ARRAY_OF_JOBS, namespace=reading.namespace, name=reading.name, members=ordered)
-    name = f"{reading.name}-{reading.part}"
-    task = next((one for one in array if one.name == name), None)
-    return None if task is None else FoundJob(kind="job", namespace=reading.namespace, name=name, members=(task,))
 
 
 def pod_selectors(members: Sequence[Member]) -> Iterator[str]:

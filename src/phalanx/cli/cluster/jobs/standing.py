@@ -13,7 +13,6 @@ from phalanx.kube.read.labels import REASON, held
 from phalanx.ledger.entry import JobEntry, State
 
 QUEUED, HELD, RUNNING, COMPLETE, FAILED, DELETED = "queued", "held", "running", "complete", "failed", "deleted"
-LIVE = (QUEUED, HELD, RUNNING)
 STUCK = "stuck"  # it has started, and a pod of it cannot start its containers
 OVER = frozenset({COMPLETE, FAILED, DELETED})
 TIMED_OUT = 124  # the exit code of timeout(1)

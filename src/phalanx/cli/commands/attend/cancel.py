@@ -16,6 +16,7 @@ from phalanx.cli.cluster.jobs.finding import FoundJob
 from phalanx.cli.cluster.jobs.standing import OVER, state_of
 from phalanx.cli.cluster.target import Scope, Target, connected, find_ledger_of
 from phalanx.cli.terminal.output import counted, note, print_json
+from phalanx.cli.views.job.looking import job_states
 from phalanx.errors import PhalanxError
 
 _UNASKED = 10  # more jobs are not cancelled without a question
@@ -40,7 +41,7 @@ async def cancel(
 
         phalanx cancel train
         phalanx cancel sweep/7 team-a/train 12
-        phalanx cancel --user ada --state queued
+        phalanx cancel --user ada --state queued --state stuck
         phalanx cancel --queue research --dry-run
 
     Parameters
@@ -63,6 +64,7 @@ async def cancel(
             scope.namespace,
             find_ledger_of(target, os.environ),
             scope.all_namespaces,
+            job_states,
         )
         for job in found:
             require_whole(job, "end", "cancel")

@@ -11,6 +11,7 @@ from phalanx.cli.cluster.jobs.choosing import Filters, chosen, for_each
 from phalanx.cli.cluster.jobs.standing import HELD, QUEUED
 from phalanx.cli.cluster.target import Scope, Target, connected, find_ledger_of
 from phalanx.cli.terminal.output import note, print_json
+from phalanx.cli.views.job.looking import job_states
 
 
 async def hold(
@@ -43,7 +44,13 @@ async def change(
     """Hold or release jobs. Raises PhalanxError, before anything is changed, for one that cannot be."""
     async with connected(target) as connection:
         found = await chosen(
-            connection, names, filters, scope.namespace, find_ledger_of(target, os.environ), scope.all_namespaces
+            connection,
+            names,
+            filters,
+            scope.namespace,
+            find_ledger_of(target, os.environ),
+            scope.all_namespaces,
+            job_states,
         )
         for job in found:
             require_changeable(job, "held" if held else "released", waits=held)

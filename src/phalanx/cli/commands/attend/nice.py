@@ -12,6 +12,7 @@ from phalanx.cli.cluster.jobs.changing import MOST_NICE, require_changeable, set
 from phalanx.cli.cluster.jobs.choosing import Filters, chosen, for_each
 from phalanx.cli.cluster.target import Scope, Target, connected, find_ledger_of
 from phalanx.cli.terminal.output import note, print_json
+from phalanx.cli.views.job.looking import job_states
 
 
 async def nice(
@@ -44,7 +45,9 @@ async def nice(
     scope = scope or Scope()
     async with connected(target) as connection:
         ledger = find_ledger_of(target, os.environ)
-        found = await chosen(connection, jobs, filters or Filters(), scope.namespace, ledger, scope.all_namespaces)
+        found = await chosen(
+            connection, jobs, filters or Filters(), scope.namespace, ledger, scope.all_namespaces, job_states
+        )
         for job in found:
             require_changeable(job, "given another priority", waits=True)
         await for_each(found, lambda job: set_nice(connection, job, value))

@@ -15,8 +15,9 @@ import asyncio
 import gc
 import logging
 import time
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -25,15 +26,17 @@ import uvloop
 
 from phalanx.cli.cluster.informers import Informers
 from phalanx.cli.cluster.monitoring import monitored
-from phalanx.cli.cluster.scheduling import schedule
+from phalanx.cli.cluster.scheduling import AnswerOf, schedule
 from phalanx.cli.files.policy_file import DIALECTS, Settings, settings_of
 from phalanx.cli.local.data_directory import DataDirectory
 from phalanx.cli.local.local_cluster import Machines, keep_logs_s
 from phalanx.cli.local.node_groups.option import node_groups
 from phalanx.cli.terminal.output import log_to_stderr
 from phalanx.cli.terminal.stopping import until_stopped
+from phalanx.cli.views.job.served import ServedViews
 from phalanx.client.connection import Connection
-from phalanx.client.kind import NODES
+from phalanx.client.informer import Informer
+from phalanx.client.kind import NODES, Kind
 from phalanx.client.quantity import amount
 from phalanx.dialects.appwrapper.wrapping import WRAPPINGS
 from phalanx.dialects.enabled import DIALECTS as FRAMED
@@ -54,12 +57,14 @@ from phalanx.kube.install.definitions import install
 from phalanx.kube.install.dialects import install_dialect
 from phalanx.kube.leader.lease import Lease, LeaseDurations
 from phalanx.kube.read.node import read_node
-from phalanx.ledger.store import url_of
+from phalanx.kube.world import KubeWorld
+from phalanx.ledger.entry import url_of
 from phalanx.metrics.collector import Scheduler
 from phalanx.metrics.serving import address
 from phalanx.providers.provision import Provisioning
 from phalanx.providers.simulated import SimulatedProvider
 from phalanx.slurm.cluster.admission import owner_objects
+from phalanx.state.cluster import Cluster
 
 IDENTITY = "phalanx-up"
 # Longer than those of `phalanx scheduler`: nobody waits for this lease to run out, and a machine that everything runs
@@ -133,7 +138,19 @@ async def _run_all(
             alone=_is_bound_here,
             views=directory.views,
             nodes=nodes,
+            rows=partial(_served, url_of(directory.ledger)),
         )
+
+
+def _served(
+    ledger: str,
+    cluster: Cluster,
+    world: KubeWorld,
+    informers: Callable[[Kind], Informer],
+    now_s: Callable[[], float],
+    starts: Callable[[], Mapping[str, float]],
+) -> AnswerOf:
+    return ServedViews(cluster, world, informers, now_s, starts, ledger).answer
 
 
 def _node_groups(connection: Connection, machines: Machines, group: asyncio.TaskGroup) -> Provisioning | None:

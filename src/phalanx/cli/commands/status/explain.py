@@ -5,28 +5,28 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Annotated
+from dataclasses import dataclass
+from typing import Annotated, Any
 
+import msgspec
 from cyclopts import Parameter
 
 from phalanx.cli.cluster.jobs.finding import Finder, FoundJob, kind_word, recorded
-from phalanx.cli.cluster.live_state import Snapshot, look
+from phalanx.cli.cluster.numbers.fetching import fetch_page, fetch_rows
 from phalanx.cli.cluster.target import Namespace, Target, connected, find_ledger_of
 from phalanx.cli.terminal.output import counted, print_json
-from phalanx.cli.views.entry_view import changes, record
+from phalanx.cli.views.entry_view import changes, last_entry, record
 from phalanx.cli.views.entry_view import page as page_of
-from phalanx.cli.views.job_view import JobView, page, views, whole_record
-from phalanx.cli.views.page.past import last_entry
-from phalanx.client.kind import PODS
+from phalanx.cli.views.job.job_row import MANY_JOBS, JobRow
+from phalanx.client.connection import Connection
 from phalanx.client.moment import write_moment
-from phalanx.dialects.enabled import DIALECTS
 from phalanx.dialects.frame.peer_reasons import Peer, word
 from phalanx.errors import PhalanxError
 from phalanx.kube.read.labels import JOB, QUEUE, option
 from phalanx.ledger.entry import JobEntry
-from phalanx.ledger.store import Ledger, LedgerError
-from phalanx.model.reason import Reason
+from phalanx.model.reason import ReasonCode
 
 
 async def explain(
@@ -61,83 +61,128 @@ async def explain(
     json
         Print JSON: the fields of `phalanx jobs --json`, and more. `reason.peers` has the terms of all schedulers.
     """
-    namespace = (space or Namespace()).namespace
     ledger = find_ledger_of(target, os.environ)
     async with connected(target) as connection:
-        found = await Finder(connection, namespace, ledger).one(job)
-        snapshot = await look(connection, found.namespace, ledger) if found.entry is None else None
-    view = view_of(found, snapshot) if snapshot is not None else None
-    if snapshot is None or view is None:
-        entry = found.entry or _recorded(found, ledger)
-        _print_ended(entry, json)
+        found = await Finder(connection, (space or Namespace()).namespace, ledger).one(job)
+        told = await explained(connection, found, ledger)
+    if told is None:
+        _print_ended(found.entry or _recorded(found, ledger), json)
         return
-    if len(found.members) > 1 and view.id != found.id and not json:
-        print(_array_line(found, snapshot))
-    before = _before(ledger, view.id)
+    before = told.before
     if json:
         reasons = [{"at": write_moment(change.at_s), "code": change.code} for change in before.reasons]
-        print_json({**whole_record(view, snapshot), "reasons_before": reasons})
-    else:
-        print(page(view, snapshot))
-        if told := changes(before):
-            print("before\n  " + "\n  ".join(told))
-        if unused := without_effect(view, snapshot):
-            print("without effect\n  " + "\n  ".join(unused))
-        if peer is not None and view.reason is not None:
-            print(as_said_by(peer, view.reason))
+        print_json({**told.record, "reasons_before": reasons})
+        return
+    if told.states and len(found.members) > 1:
+        states = ", ".join(f"{count} {state}" for state, count in told.states.items())
+        print(f"{found.kind} {found.id}, {counted(told.states.total(), 'task')}: {states}\n")
+    print(told.text)
+    if lines := changes(before):
+        print("before\n  " + "\n  ".join(lines))
+    if told.unused:
+        print("without effect\n  " + "\n  ".join(told.unused))
+    if peer is not None and (reason := told.record["reason"]) is not None:
+        print(as_said_by(peer, ReasonCode(reason["code"]), reason["numbers"]))
 
 
-def _array_line(found: FoundJob, snapshot: Snapshot) -> str:
-    """Return how many tasks of an array are in which state."""
-    names = {member.name for member in found.members}
-    states = Counter(
-        view.state
-        for view in views(snapshot, finished=True)
-        if view.namespace == found.namespace and view.name in names
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explained:
+    """A job that waits or runs, or is over and not deleted yet. `text`: its page; `record`: the same for `--json`.
+    `unused`: its options that have no effect here. `states`: of an array, how many tasks are in which state. `before`:
+    what the ledger has of the job."""
+
+    row: JobRow
+    text: str
+    record: Mapping[str, Any]
+    unused: Sequence[str]
+    states: Counter[str]
+    before: JobEntry
+
+
+async def explained(connection: Connection, found: FoundJob, ledger: str | None) -> Explained | None:
+    """Return what is to say about a job; None if the scheduler does not know the job, or not any more.
+
+    The scheduler answers if it serves pages to this user and has many jobs. With few jobs the page is computed here,
+    and then has the likely interval of the start, too. Raises PhalanxError."""
+    if found.entry is not None:
+        return None
+    served = await fetch_rows(connection, found.namespace, finished=True)
+    if served is not None and served["live"] > MANY_JOBS:
+        rows = msgspec.convert(served["items"], list[JobRow])
+        if (row := row_of(found, rows)) is None:
+            return None
+        if (page := await fetch_page(connection, row.id)) is not None:
+            states = _states(found, rows, row)
+            return Explained(
+                row=row,
+                text=page["text"],
+                record=page["record"],
+                unused=page["unused"],
+                states=states,
+                before=msgspec.convert(page["entry"], JobEntry | None) or JobEntry(uid="", job=row.id),
+            )
+    return await _computed(connection, found, ledger)
+
+
+async def _computed(connection: Connection, found: FoundJob, ledger: str | None) -> Explained | None:
+    from phalanx.cli.cluster.live_state import look
+    from phalanx.cli.views.job.job_view import page, views, whole_record
+    from phalanx.cli.views.job.served import without_effect
+
+    snapshot = await look(connection, found.namespace, ledger)
+    known = {view.id: view for view in views(snapshot, found.namespace, finished=True)}
+    rows = [view.row(None, snapshot.now_s) for view in known.values()]
+    if (row := row_of(found, rows)) is None:
+        return None
+    view = known[row.id]
+    return Explained(
+        row=row,
+        text=page(view, snapshot),
+        record=whole_record(view, snapshot),
+        unused=without_effect(view.id, snapshot),
+        states=_states(found, rows, row),
+        before=_before(ledger, row.id),
     )
-    said = ", ".join(f"{count} {state}" for state, count in states.items())
-    return f"{found.kind} {found.id}, {counted(len(names), 'task')}: {said}\n"
+
+
+def row_of(found: FoundJob, rows: Sequence[JobRow]) -> JobRow | None:
+    """Return the row of a job that was found: of an array or gang, that of the first member that waits."""
+    for row in rows:
+        if (row.name.removeprefix("pod:"), kind_word(row.kind)) == (found.name, found.kind):
+            return row
+    gangs = {option(member.obj["metadata"], JOB) for member in found.members}
+    names = {*gangs, *(member.name for member in found.members)} - {None}
+    members = [row for row in rows if row.name.removeprefix("pod:") in names]
+    return next((row for row in members if row.state == "queued"), None) or next(iter(members), None)
+
+
+def _states(found: FoundJob, rows: Sequence[JobRow], row: JobRow) -> Counter[str]:
+    """Return how many tasks of an array are in which state; nothing for other jobs."""
+    names = {member.name for member in found.members}
+    return Counter(each.state for each in rows if each.name in names) if row.id != found.id else Counter()
 
 
 def _before(ledger: str | None, job: str) -> JobEntry:
     """Return what the ledger has of the job; nothing, if it cannot be read now."""
+    if ledger is None:
+        return JobEntry(uid="", job=job)
+    from phalanx.ledger.store import LedgerError
+
     with suppress(LedgerError):
-        if ledger is not None and (found := last_entry(ledger, job)) is not None:
+        if (found := last_entry(ledger, job)) is not None:
             return found
     return JobEntry(uid="", job=job)
 
 
-def without_effect(view: JobView, snapshot: Snapshot) -> list[str]:
-    """Return the settings of a dialect on the job's objects that have no effect here, with the reason for each."""
-    gang = snapshot.gangs.get(view.id)
-    found: dict[str, None] = {}
-    jobs = [(job.adapter.kind, job.key) for job in gang.jobs.values()] if gang is not None else []
-    pods = [(PODS, pod.key) for pod in gang.pods.values() if pod.owner is None] if gang is not None else []
-    for kind, key in (*jobs, *pods):
-        if (obj := snapshot.objects.get(kind, {}).get(key)) is not None:
-            found |= dict.fromkeys(text for each in DIALECTS.values() for text in each.notes(kind.name, obj))
-    return list(found)
-
-
-def as_said_by(peer: Peer, reason: Reason) -> str:
-    said = word(reason.code, peer, reason.numbers)
+def as_said_by(peer: Peer, code: ReasonCode, numbers: Mapping[str, Any]) -> str:
+    said = word(code, peer, numbers)
     return f"as {peer} says it\n  " + (said if isinstance(said, str) else f"it has no word: {said.why}")
-
-
-def view_of(found: FoundJob, snapshot: Snapshot) -> JobView | None:
-    """Return the view of a job that was found; None if the scheduler does not know the job, or not any more."""
-    everything = [view for view in views(snapshot, finished=True) if view.namespace == found.namespace]
-    for view in everything:
-        if (view.name.removeprefix("pod:"), kind_word(view.kind)) == (found.name, found.kind):
-            return view
-    gangs = {option(member.obj["metadata"], JOB) for member in found.members}
-    names = {*gangs, *(member.name for member in found.members)} - {None}
-    waiting = [view for view in everything if view.name.removeprefix("pod:") in names]
-    return next((view for view in waiting if view.state == "queued"), None) or next(iter(waiting), None)
 
 
 def _recorded(found: FoundJob, ledger: str | None) -> JobEntry:
     """Return what the ledger has of the job. Raises PhalanxError if the ledger has nothing."""
+    from phalanx.ledger.store import Ledger, LedgerError
+
     if ledger is not None:
         with suppress(LedgerError), Ledger.open(ledger, read_only=True) as book:
             if entries := recorded(book, found.id, found.namespace):

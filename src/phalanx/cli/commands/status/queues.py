@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from phalanx.cli.cluster.live_state import look, may_see_all
-from phalanx.cli.cluster.numbers import fetch_summaries
+from phalanx.cli.cluster.numbers.fetching import fetch_queue_table, fetch_summaries
 from phalanx.cli.cluster.target import Target, connected
 from phalanx.cli.terminal.output import print_json, print_table
-from phalanx.cli.views.queue_view import COLUMNS, GIVES_WAY, QueueView, row, told_view, views
-from phalanx.client.connection import Connection
+from phalanx.client.connection import Connection, Object
 
 
 async def queues(*, target: Target | None = None, json: bool = False) -> None:
@@ -30,16 +28,22 @@ async def queues(*, target: Target | None = None, json: bool = False) -> None:
         Print JSON: cpu in millicores, everything else in whole units.
     """
     async with connected(target) as connection:
-        found = await _views(connection)
+        found = await fetch_queue_table(connection) or await _computed(connection)
     if json:
-        print_json([view.record() for view in found])
+        print_json([each["record"] for each in found["items"]])
     else:
-        print_table(COLUMNS, [row(view) for view in found], GIVES_WAY)
+        print_table(found["columns"], [each["cells"] for each in found["items"]], found["gives_way"])
 
 
-async def _views(connection: Connection) -> list[QueueView]:
-    """Return the queues. For a user who may not list all jobs, use the numbers that the cluster publishes for each
-    user. Raises PhalanxError."""
+async def _computed(connection: Connection) -> Object:
+    """Return the table where the scheduler does not serve it to this user: of summaries, or of all objects.
+
+    Raises PhalanxError."""
+    from phalanx.cli.cluster.live_state import look, may_see_all
+    from phalanx.cli.views.queue_view import table_of, told_view, views
+
     if not await may_see_all(connection) and (summaries := await fetch_summaries(connection)) is not None:
-        return [told_view(each) for each in summaries]
-    return views(await look(connection))
+        found = [told_view(each) for each in summaries]
+    else:
+        found = views(await look(connection))
+    return table_of(found)

@@ -15,13 +15,14 @@ from rich.live import Live
 from rich.text import Text
 
 from phalanx.cli.cluster.live_state import Snapshot, look
-from phalanx.cli.cluster.numbers import fetch_summaries
+from phalanx.cli.cluster.numbers.fetching import fetch_summaries
 from phalanx.cli.cluster.target import Target, connected, current_namespace, find_ledger_of, require_namespace
 from phalanx.cli.terminal.keys import DOWN, QUIT, pressed_keys
 from phalanx.cli.terminal.output import console, note, print_json, print_table
 from phalanx.cli.terminal.stopping import until_stopped
-from phalanx.cli.views import job_view, node_view, queue_view
-from phalanx.cli.views.job_view import JobView
+from phalanx.cli.views import node_view, queue_view
+from phalanx.cli.views.job import job_view
+from phalanx.cli.views.job.job_view import JobView
 from phalanx.cli.views.page.agents import METRICS, ClusterAgent, user_of
 from phalanx.cli.views.top_view import KEYS, Picture, Use, header, own_first, screen, tables, text_screen
 from phalanx.client.connection import ApiError, Connection, Object

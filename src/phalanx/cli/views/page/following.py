@@ -25,6 +25,7 @@ from phalanx.cli.cluster import live_state
 from phalanx.cli.cluster.informers import Informers
 from phalanx.cli.cluster.live_state import Snapshot
 from phalanx.cli.files.policy_file import Settings as Policies
+from phalanx.cli.views.entry_view import last_entry
 from phalanx.cli.views.page import past, sooner
 from phalanx.cli.views.page.future import Outlook, outlook
 from phalanx.cli.views.page.rows import Unit, state_of
@@ -111,7 +112,7 @@ class Following:
         if self._ledger is None:
             return ()
         try:
-            entry = await asyncio.to_thread(past.last_entry, self._ledger, job)
+            entry = await asyncio.to_thread(last_entry, self._ledger, job)
         except LedgerError as error:
             log.warning("the history of a job is not shown: %s", error)
             return ()

@@ -30,13 +30,6 @@ def backfilled_starts(url: str) -> frozenset[tuple[str, float]]:
         return frozenset((job, start.at_s) for job, start in starts if start.backfilled)
 
 
-def last_entry(url: str, job: str) -> JobEntry | None:
-    """Return the latest entry of the ledger for the job with that id. Raises LedgerError."""
-    with Ledger.open(url, read_only=True) as ledger:
-        found = list(ledger.jobs(Selection(jobs=(job,))))
-    return found[-1] if found else None
-
-
 def rows(entries: Iterable[JobEntry], unit: Unit, from_s: float, to_s: float) -> Iterator[PastRow]:
     for entry in entries:
         for start in entry.starts:

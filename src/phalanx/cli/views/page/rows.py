@@ -15,8 +15,9 @@ import msgspec
 
 from phalanx import __version__
 from phalanx.cli.cluster.live_state import Snapshot
-from phalanx.cli.views import job_view, queue_view
-from phalanx.cli.views.job_view import JobView
+from phalanx.cli.views import queue_view
+from phalanx.cli.views.job import job_view
+from phalanx.cli.views.job.job_view import JobView
 from phalanx.cli.views.node_view import GPU
 from phalanx.cli.views.page.future import Outlook, PlayedRun
 from phalanx.dashboard.rows import Facts, JobRow, NodeRow, PlayedRow, QueueRow, ReasonRow, ReservationRow, State

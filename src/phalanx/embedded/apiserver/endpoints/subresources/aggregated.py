@@ -68,9 +68,9 @@ OF_NUMBERS: tuple[Resource, ...] = tuple(
         singular=kind.lower(),
         namespaced=namespaced,
         verbs=(),
-        subresources=(Subresource(name=name, kind=f"{kind}{name.title()}", verbs=("get",)),),
+        subresources=tuple(Subresource(name=name, kind=f"{kind}{name.title()}", verbs=("get",)) for name in names),
     )
-    for kind, namespaced, name in (("Queue", False, "summary"), ("Job", True, "reason"))
+    for kind, namespaced, names in (("Queue", False, ("summary", "row")), ("Job", True, ("reason", "row", "page")))
 )
 
 

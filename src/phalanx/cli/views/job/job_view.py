@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from math import inf
@@ -14,8 +14,9 @@ from phalanx.cli.cluster.jobs.finding import controller_of, kind_text, reference
 from phalanx.cli.cluster.jobs.standing import STUCK
 from phalanx.cli.cluster.live_state import Snapshot
 from phalanx.cli.terminal.output import amounts_text, counted, duration
-from phalanx.cli.views import told_numbers
-from phalanx.cli.views.expected_start import interval, said, start_record
+from phalanx.cli.views.job import told_numbers
+from phalanx.cli.views.job.expected_start import interval, said, start_record
+from phalanx.cli.views.job.job_row import MANY_JOBS, RUNS, JobRow
 from phalanx.client.connection import Object
 from phalanx.client.kind import JOBS, PODS, Kind
 from phalanx.dialects.frame.peer_reasons import words
@@ -29,16 +30,13 @@ from phalanx.model.plan import Start
 from phalanx.model.pod import format_amount
 from phalanx.model.reason import Reason, StartForecast, format_time
 from phalanx.report.queue_status import queue_positions
-from phalanx.slurm.notation.arrays import shown
 from phalanx.state.cluster import JobRecord, time_limit_s
 
 _NODES_SHOWN = 3
 _GPU = "nvidia.com/gpu"
-MANY_JOBS = 200
+_FORESEEN = 60_000  # jobs of the cluster, times the place of a job of which a forecast is made
 _AGAIN_S = 2.0  # its controller may take that long to say that a new Job is suspended
-RUNS = ("running", STUCK)
 _WAITS = ("queued", "promised")
-_TOGETHER = frozenset({"queued", "complete", "failed"})  # states of tasks that are shown as one line
 _OVER = ("Succeeded", "Failed")
 GANG = "Gang"  # the kind of a job that several objects form
 
@@ -110,7 +108,37 @@ class JobView:
             return self.reason.text
         if self.ending:
             return "its pods have ended; how, its Job says in a moment"
-        return in_brief(self.message) or ("there is room; it starts in a moment" if self.soon else _places(self.nodes))
+        if self.soon:
+            return "there is room; it starts in a moment"
+        if self.state == "queued" and not (self.message or self.nodes):
+            return "the scheduler decides on it in a moment"
+        return in_brief(self.message) or _places(self.nodes)
+
+    def row(self, start: StartForecast | None, now_s: float, *, recorded: bool = False) -> JobRow:
+        """Return the row of the job. `start`: its expected start, if that is known. `recorded`: with all details."""
+        record = {**self.record(), "expected_start": start_record(start)} if recorded else {}
+        return JobRow(
+            id=self.id,
+            name=self.name,
+            kind=self.kind,
+            user=self.user,
+            queue=self.queue,
+            state=self.state,
+            wanted=self.wanted,
+            placed=self.placed,
+            since_s=self.since_s,
+            submitted_s=self.submitted_s,
+            limit_s=self.limit_s,
+            priority=self.priority,
+            gpus=self.gpus,
+            each="; ".join(dict.fromkeys(amounts_text(role.shape.requests) for role in self.roles)),
+            where=self.where(),
+            expected=said(start, now_s) if start is not None else "",
+            array=self.array,
+            task=self.task,
+            cap=self.cap,
+            record=record,
+        )
 
     def record(self) -> dict[str, Any]:
         """For `--json`; docs/guide/command-line.md describes it."""
@@ -148,16 +176,26 @@ class JobView:
 
 def views(snapshot: Snapshot, namespace: str = "", *, finished: bool = False) -> list[JobView]:
     """The jobs of a namespace (or all): what runs first, then what waits in its order; finished Jobs at the end."""
-    reasons, starting, promised = snapshot.reasons, snapshot.starting, snapshot.nominated
-    live = [
-        _live(snapshot, record, reasons.get(job), isinstance(starting.get(job), Start))
-        for job, record in snapshot.cluster.jobs.items()
-    ]
-    live = [replace(view, state="promised") if view.id in promised else view for view in live]
+    prefix = f"{namespace}/" if namespace else ""
+    live = _live_views(snapshot, (job for job in snapshot.cluster.jobs if job.startswith(prefix)))
     found = sorted(live, key=lambda view: (view.state in _WAITS, -view.priority, view.submitted_s, view.id))
     if finished:
         found += _finished(snapshot)
     return [view for view in found if not namespace or view.namespace == namespace]
+
+
+def live_view(snapshot: Snapshot, job: str) -> JobView | None:
+    """Return the view of a job that waits or runs, by its id."""
+    return next(iter(_live_views(snapshot, [job])), None) if job in snapshot.cluster.jobs else None
+
+
+def _live_views(snapshot: Snapshot, jobs: Iterable[str]) -> list[JobView]:
+    reasons, starting, promised = snapshot.reasons, snapshot.starting, snapshot.nominated
+    live = [
+        _live(snapshot, snapshot.cluster.jobs[job], reasons.get(job), isinstance(starting.get(job), Start))
+        for job in jobs
+    ]
+    return [replace(view, state="promised") if view.id in promised else view for view in live]
 
 
 def expected_starts(found: Sequence[JobView], snapshot: Snapshot) -> Mapping[str, StartForecast]:
@@ -299,8 +337,19 @@ def _start_lines(view: JobView, snapshot: Snapshot) -> Iterator[str]:
 
 
 def _start(view: JobView, snapshot: Snapshot) -> StartForecast | None:
-    waits = view.state in _WAITS and not view.soon
-    return snapshot.expected([view.id]).get(view.id) if waits else None
+    if view.state not in _WAITS or view.soon or not _is_foreseeable(view, snapshot):
+        return None
+    return snapshot.expected([view.id]).get(view.id)
+
+
+def _is_foreseeable(view: JobView, snapshot: Snapshot) -> bool:
+    """Return True if the expected start is known, or a forecast takes about two seconds at most. A forecast simulates
+    the starts of all jobs before this one, and each simulated cycle costs in proportion to the number of jobs."""
+    jobs = len(snapshot.cluster.jobs)
+    if jobs <= MANY_JOBS or snapshot.partial or snapshot.starts is not None:
+        return True
+    first = queue_positions(snapshot.cluster, view.queue, _FORESEEN // jobs)
+    return any(place.job == view.id for place in first)
 
 
 def _holder_lines(view: JobView) -> Iterator[str]:
@@ -359,28 +408,6 @@ def _why_stuck(snapshot: Snapshot, record: JobRecord) -> str:
     if gang is None or record.phase not in (Phase.STARTING, Phase.RUNNING):
         return ""
     return why_stuck(pod for one in gang.pods.values() if (pod := snapshot.pods.get(one.key)) is not None)
-
-
-def tasks_together(found: Sequence[JobView]) -> list[JobView]:
-    """Return the jobs with the tasks of an array that are in the same state, and do not run, as one: `sweep[5-9%2]`."""
-    groups = defaultdict[tuple[str, str, str], list[JobView]](list)
-    for view in found:
-        if view.task is not None and view.state in _TOGETHER:
-            groups[view.namespace, view.array, view.state].append(view)
-    first = {id(group[0]): group for group in groups.values() if len(group) > 1}
-    rest = {id(view) for group in first.values() for view in group[1:]}
-    return [_together(first[id(view)]) if id(view) in first else view for view in found if id(view) not in rest]
-
-
-def _together(tasks: Sequence[JobView]) -> JobView:
-    first = tasks[0]
-    return replace(
-        first,
-        made=f"{first.array}{shown([task.task for task in tasks if task.task is not None], first.cap)}",
-        wanted=sum(task.wanted for task in tasks),
-        placed=sum(task.placed for task in tasks),
-        since_s=min(task.since_s for task in tasks),
-    )
 
 
 def _made(snapshot: Snapshot, job: str) -> tuple[str, str]:

@@ -33,10 +33,11 @@ def start_record(found: StartForecast | None) -> dict[str, Any] | None:
     """An expected start, for `--json`."""
     if found is None:
         return None
+    interval_known = found.latest_s < inf or found.nearly_sure_s[0] < found.nearly_sure_s[1]
     return {
         "at": _moment(found.start_s),
-        "likely": [_moment(at_s) for at_s in found.likely_s],
-        "nearly_sure": [_moment(at_s) for at_s in found.nearly_sure_s],
+        "likely": [_moment(at_s) for at_s in found.likely_s] if interval_known else None,
+        "nearly_sure": [_moment(at_s) for at_s in found.nearly_sure_s] if interval_known else None,
         "latest": _moment(found.latest_s),
         "after": found.after,
     }

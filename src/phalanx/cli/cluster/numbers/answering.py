@@ -13,25 +13,21 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import inf, isfinite
+from math import isfinite
 from typing import Any, Final
 
-from phalanx.client.connection import ApiError, Connection, Object
-from phalanx.client.moment import read_moment, write_moment
-from phalanx.client.quantity import amount
+from phalanx.cli.cluster.numbers.fetching import ALL, GROUP, VERSION
+from phalanx.client.connection import Object
+from phalanx.client.moment import write_moment
 from phalanx.dashboard.redaction import unnamed
 from phalanx.kube.status.queue_status import exact
 from phalanx.model.job import Phase
 from phalanx.model.pod import Amount
-from phalanx.model.queue import QueueState
-from phalanx.model.reason import Reason, StartForecast
+from phalanx.model.reason import Reason
 from phalanx.model.status import QueueStatus, ResourceUsage
 from phalanx.report.queue_status import waiting_jobs
 from phalanx.state.cluster import Cluster, JobRecord
 
-GROUP: Final = "visibility.phalanx.dev"
-VERSION: Final = "v1"
-ALL: Final = "-"
 _API: Final = f"{GROUP}/{VERSION}"
 
 
@@ -72,56 +68,6 @@ def answer(source: NumbersSource, path: Sequence[str]) -> Object:
             )
         case _:
             return _status(404, "NotFound", "the server could not find the requested resource")
-
-
-async def fetch_summaries(connection: Connection) -> list[Object] | None:
-    """Return the summary of each queue, parents first; None if the cluster does not serve them to this user."""
-    return await _fetched(connection, f"/apis/{_API}/queues/{ALL}/summary")
-
-
-async def fetch_reasons(connection: Connection, namespace: str) -> dict[str, Object]:
-    """Return the numbers of each live job of the namespace, by NAMESPACE/NAME; none if they are not served."""
-    found = await _fetched(connection, f"/apis/{_API}/namespaces/{namespace}/jobs/{ALL}/reason")
-    return {f"{one['metadata']['namespace']}/{one['metadata']['name']}": one for one in found or ()}
-
-
-def standing_of(summary: Object) -> QueueStatus:
-    """Return the status that a summary was made of, without jobs."""
-    return QueueStatus(
-        queue=summary["metadata"]["name"],
-        **{name: summary[name] for name in ("parent", "depth", "running", "pending", "fault")},
-        share=inf if summary["share"] is None else summary["share"],
-        usage=tuple(
-            ResourceUsage(
-                flavor=one["flavor"],
-                resource=one["resource"],
-                **{name: amount(one["resource"], one[name]) for name in ("used", "lendable")},
-                **{name: amount(one["resource"], one[name]) for name in ("guaranteed", "limit") if name in one},
-                owned="borrowed" in one and amount(one["resource"], one["borrowed"]) > 0,
-            )
-            for one in summary["usage"]
-        ),
-        state=QueueState(summary["state"]),
-        state_since_s=0.0,
-        held_by=summary["heldBy"],
-        first=(),
-    )
-
-
-def forecast_of(numbers: Object) -> StartForecast | None:
-    """Return the expected start, if it is known."""
-    if "expectedStart" not in numbers:
-        return None
-    start_s = read_moment(numbers["expectedStart"])
-    return StartForecast(start_s=start_s, likely_s=(start_s, start_s), nearly_sure_s=(start_s, start_s), latest_s=inf)
-
-
-async def _fetched(connection: Connection, path: str) -> list[Object] | None:
-    try:
-        items: list[Object] = (await connection.request("GET", path))["items"]
-    except ApiError:  # not served, not allowed, or the scheduler is away: there is less to show
-        return None
-    return items
 
 
 def _reasons(source: NumbersSource, namespace: str, name: str) -> list[Object]:

@@ -1,0 +1,9 @@
+"""A job as people see it: in a row of `phalanx jobs`, and on the page of `phalanx explain`.
+
+expected_start  when a waiting job is expected to start
+told_numbers    the numbers that the cluster tells a user about an own job
+job_row         a row, and rows of an array's tasks as one
+job_view        from a snapshot to rows and pages
+looking         the rows of all jobs, served or computed
+served          rows and pages that the scheduler serves from its own state, also rows of queues
+"""

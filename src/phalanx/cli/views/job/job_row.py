@@ -1,0 +1,110 @@
+"""A job as a row of `phalanx jobs`. Pure, and imports no scheduler: rows may come from the scheduler itself."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from phalanx.cli.terminal.output import duration
+from phalanx.slurm.notation.arrays import shown
+
+COLUMNS = ("JOB", "QUEUE", "STATE", "PODS", "SINCE", "WHERE, OR WHY NOT")
+GIVES_WAY = ("SINCE", "QUEUE")
+WIDE = ("JOB", "USER", "QUEUE", "STATE", "PODS", "GPUS", "EACH POD", "SINCE", "LEFT", "EXPECTED", "WHERE, OR WHY NOT")
+WIDE_GIVES_WAY = ("EACH POD", "SINCE", "USER", "QUEUE", "LEFT", "GPUS", "EXPECTED")
+StateName = Literal["queued", "promised", "starting", "running", "stuck", "stopping", "complete", "failed"]
+MANY_JOBS = 200  # with more live jobs, commands compute no forecast
+RUNS = ("running", "stuck")  # states in which a time limit passes
+_TOGETHER = frozenset({"queued", "complete", "failed"})  # states of tasks that are shown as one line
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRow:
+    """A row.
+
+    `id`: the scheduler's name of the job; `name`, `kind`: of the object that the user made.
+    `placed`: the pods that have a node, of `wanted`. `each`: the request of each pod.
+    `where`: the nodes, or why the job waits. `expected`: the expected start, as text.
+    `task`: the number of a task within its `array`, of which `cap` run at a time (0: all).
+    `record`: all that `--json` prints, if it was asked for.
+    Times are in seconds since the epoch."""
+
+    id: str
+    name: str
+    kind: str
+    user: str
+    queue: str
+    state: str
+    wanted: int
+    placed: int
+    since_s: float
+    submitted_s: float
+    limit_s: float | None
+    priority: int
+    gpus: int
+    each: str
+    where: str
+    expected: str = ""
+    array: str = ""
+    task: int | None = None
+    cap: int = 0
+    record: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def namespace(self) -> str:
+        return self.id.partition("/")[0]
+
+    @property
+    def title(self) -> str:
+        """Return NAMESPACE/NAME of the object that the user made."""
+        return f"{self.namespace}/{self.name}"
+
+
+def short_row(row: JobRow, now_s: float, *, with_namespace: bool) -> list[str]:
+    """Return the cells of `COLUMNS`."""
+    return [
+        row.title if with_namespace else row.name,
+        row.queue,
+        row.state,
+        f"{row.placed}/{row.wanted}",
+        duration(now_s - row.since_s),
+        f"{row.expected}; {row.where}" if row.expected else row.where,
+    ]
+
+
+def wide_row(row: JobRow, now_s: float, *, with_namespace: bool) -> list[str]:
+    """Return the cells of `WIDE`."""
+    name, queue, state, pods, since, _ = short_row(row, now_s, with_namespace=with_namespace)
+    start, left = row.expected.removeprefix("expected "), _left(row, now_s)
+    return [name, row.user, queue, state, pods, str(row.gpus or ""), row.each, since, left, start, row.where]
+
+
+def tasks_together(found: Sequence[JobRow]) -> list[JobRow]:
+    """Return the jobs with the tasks of an array that are in the same state, and do not run, as one: `sweep[5-9%2]`."""
+    groups = defaultdict[tuple[str, str, str], list[JobRow]](list)
+    for row in found:
+        if row.task is not None and row.state in _TOGETHER:
+            groups[row.namespace, row.array, row.state].append(row)
+    first = {id(group[0]): group for group in groups.values() if len(group) > 1}
+    rest = {id(row) for group in first.values() for row in group[1:]}
+    return [_together(first[id(row)]) if id(row) in first else row for row in found if id(row) not in rest]
+
+
+def _together(tasks: Sequence[JobRow]) -> JobRow:
+    first = tasks[0]
+    return replace(
+        first,
+        name=f"{first.array}{shown([task.task for task in tasks if task.task is not None], first.cap)}",
+        wanted=sum(task.wanted for task in tasks),
+        placed=sum(task.placed for task in tasks),
+        since_s=min(task.since_s for task in tasks),
+    )
+
+
+def _left(row: JobRow, now_s: float) -> str:
+    """Return the time that the job may still run; its time limit if it does not run."""
+    if row.limit_s is None:
+        return ""
+    return duration(row.since_s + row.limit_s - now_s if row.state in RUNS else row.limit_s)

@@ -1,0 +1,45 @@
+"""The rows of jobs: from the scheduler, which serves them, else computed from all objects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from phalanx.cli.cluster.jobs.finding import kind_word
+from phalanx.cli.cluster.numbers.fetching import fetch_rows
+from phalanx.cli.views.job.job_row import JobRow
+from phalanx.client.connection import Connection
+
+
+async def look_at_rows(
+    connection: Connection,
+    namespace: str,
+    ledger: str | None = None,
+    *,
+    finished: bool = False,
+    recorded: bool = False,
+    foreseen: bool = True,
+) -> tuple[float, list[JobRow]]:
+    """Return the present moment in seconds since the epoch, and the rows of the jobs of a namespace ("" of all).
+
+    The scheduler answers, if it serves rows to this user; else the rows are computed from all objects, which takes
+    longer. `finished`: with jobs that are over. `recorded`: with all that `--json` prints. `foreseen`: with expected
+    starts. Raises PhalanxError."""
+    served = await fetch_rows(connection, namespace, finished=finished, recorded=recorded)
+    if served is not None:
+        return served["now_s"], msgspec.convert(served["items"], list[JobRow])
+    from phalanx.cli.cluster.live_state import look
+    from phalanx.cli.views.job.job_view import expected_starts, views
+
+    snapshot = await look(connection, namespace, ledger)
+    found = views(snapshot, namespace, finished=finished)
+    starts = expected_starts(found, snapshot) if foreseen else {}
+    return snapshot.now_s, [view.row(starts.get(view.id), snapshot.now_s, recorded=recorded) for view in found]
+
+
+async def job_states(connection: Connection, namespace: str) -> Mapping[tuple[str, str], str]:
+    """Return (word for the kind, NAMESPACE/NAME) -> state, of the jobs of a namespace ("" of all). Raises
+    PhalanxError."""
+    _, rows = await look_at_rows(connection, namespace, foreseen=False)
+    return {(kind_word(row.kind), row.title.replace("/pod:", "/")): row.state for row in rows}

@@ -1,0 +1,170 @@
+"""Rows and pages of jobs and rows of queues, served by the scheduler from its own state.
+
+    /apis/visibility.phalanx.dev/v1/queues/-/row
+    /apis/visibility.phalanx.dev/v1/namespaces/NAMESPACE/jobs/-/row
+    /apis/visibility.phalanx.dev/v1/namespaces/NAMESPACE/jobs/NAME/page
+
+The rights are `get` of `queues/row`, `jobs/row` and `jobs/page`. The namespace `-` stands for all. Reasons name other
+jobs, so they are for users who may see all jobs; other users have `queues/summary` and `jobs/reason`.
+
+The scheduler cannot decide while it answers. So an answer is given again for ten times as long as it took to make; once
+there is a newer job, for just as long.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from math import inf
+from typing import NamedTuple
+
+from phalanx.cli.cluster.live_state import Snapshot
+from phalanx.cli.cluster.numbers.fetching import ALL, VERSION
+from phalanx.cli.cluster.visibility import Ask
+from phalanx.cli.views import queue_view
+from phalanx.cli.views.entry_view import last_entry
+from phalanx.cli.views.job.job_view import live_view, page, views, whole_record
+from phalanx.client.connection import Object
+from phalanx.client.informer import Informer
+from phalanx.client.kind import JOBS, NODES, PODS, Kind
+from phalanx.dialects.enabled import DIALECTS
+from phalanx.kube.install.definitions import QUEUES
+from phalanx.kube.world import KubeWorld
+from phalanx.ledger.entry import JobEntry
+from phalanx.model.job import Phase
+from phalanx.model.plan import Nominate, Plan, Wait
+from phalanx.model.reason import StartForecast
+from phalanx.state.cluster import Cluster, nominated_placements
+
+_AGAIN = 10  # an answer that took a second is given again for so many
+
+
+class _Known(NamedTuple):
+    """An answer that was made at `at_s`. `newest`: the newest job in it; `took_s`: the time that it took to make."""
+
+    answer: Object
+    newest: str
+    at_s: float
+    took_s: float
+
+    @property
+    def until_s(self) -> float:
+        return self.at_s + _AGAIN * self.took_s
+
+
+class ServedViews:
+    """The views of one scheduler. `starts`: job -> its expected start (seconds since the epoch), where it is known.
+    `ledger`: the URL of its ledger."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        world: KubeWorld,
+        informers: Callable[[Kind], Informer],
+        now_s: Callable[[], float],
+        starts: Callable[[], Mapping[str, float]],
+        ledger: str | None = None,
+    ) -> None:
+        self._ledger = ledger
+        self._cluster, self._world, self._informers = cluster, world, informers
+        self._now_s, self._starts = now_s, starts
+        self._known: dict[tuple[str, bool, bool], _Known] = {}
+
+    def answer(self, path: Sequence[str], query: Mapping[str, str]) -> Ask | None:
+        """Return how the answer to a path below the group is made, in another thread; None for a path that is not of
+        rows and pages."""
+        match tuple(path):
+            case (version, "queues", name, "row") if (version, name) == (VERSION, ALL):
+                found = self._queue_rows()
+            case (version, "namespaces", namespace, "jobs", name, "row") if (version, name) == (VERSION, ALL):
+                flags = (query.get("finished") == "true", query.get("recorded") == "true")
+                found = self._rows("" if namespace == ALL else namespace, *flags)
+            case (version, "namespaces", namespace, "jobs", name, "page") if version == VERSION:
+                page, job = self._page(f"{namespace}/{name}"), f"{namespace}/{name}"
+                return lambda: {**page, "entry": self._entry(job)}
+            case _:
+                return None
+        return lambda: found
+
+    def _rows(self, namespace: str, finished: bool, recorded: bool) -> Object:
+        began_s, newest = time.monotonic(), next(reversed(self._cluster.jobs), "")
+        self._known = {key: each for key, each in self._known.items() if began_s < each.until_s}
+        known = self._known.get((namespace, finished, recorded))
+        if known is not None and (known.newest == newest or began_s < known.at_s + known.took_s):
+            return known.answer
+        snapshot = self._snapshot()
+        starts = snapshot.starts or {}
+        found: Object = {
+            "kind": "JobRowList",
+            "now_s": snapshot.now_s,
+            "live": len(self._cluster.jobs),
+            "items": [
+                view.row(starts.get(view.id), snapshot.now_s, recorded=recorded)
+                for view in views(snapshot, namespace, finished=finished)
+            ],
+        }
+        at_s = time.monotonic()
+        self._known[namespace, finished, recorded] = _Known(found, newest, at_s, at_s - began_s)
+        return found
+
+    def _queue_rows(self) -> Object:
+        return {"kind": "QueueTable", **queue_view.table_of(queue_view.views(self._snapshot()))}
+
+    def _page(self, job: str) -> Object:
+        snapshot = self._snapshot()
+        view = live_view(snapshot, job)
+        if view is None:
+            return {"kind": "Status", "status": "Failure", "code": 404, "message": f"no job {job} waits or runs"}
+        return {
+            "kind": "JobPage",
+            "text": page(view, snapshot),
+            "record": whole_record(view, snapshot),
+            "unused": without_effect(job, snapshot),
+        }
+
+    def _entry(self, job: str) -> JobEntry | None:
+        """Return what the ledger has of the job."""
+        if self._ledger is None:
+            return None
+        from phalanx.ledger.store import LedgerError
+
+        with suppress(LedgerError):
+            return last_entry(self._ledger, job)
+        return None
+
+    def _snapshot(self) -> Snapshot:
+        """Return the state of this moment; it is read at once, before the scheduler goes on."""
+        cluster, now_s = self._cluster, self._now_s()
+        waiting = (job for job, record in cluster.jobs.items() if record.phase is Phase.QUEUED or record.open)
+        waits = [Wait(job, reason) for job in waiting if (reason := cluster.reason(job)) is not None]
+        promised = [Nominate(job, nominated_placements(cluster.jobs[job])) for job in cluster.nominated]
+        kinds = (JOBS, PODS, NODES, QUEUES, *self._world.caches.served)
+        starts = self._starts()
+        return Snapshot(
+            cluster=cluster,
+            events=(),
+            plan=Plan(actions=(*promised, *waits)),
+            gangs=self._world.gangs,
+            objects={kind: self._informers(kind).objects for kind in kinds},
+            wrong=self._world.queues.wrong,
+            now_s=now_s,
+            starts={job: _at(start_s) for job, start_s in starts.items() if job in cluster.jobs},
+        )
+
+
+def without_effect(job: str, snapshot: Snapshot) -> list[str]:
+    """Return what the job states in words of a dialect that has no effect in Phalanx, and why."""
+    gang = snapshot.gangs.get(job)
+    found: dict[str, None] = {}
+    jobs = [(one.adapter.kind, one.key) for one in gang.jobs.values()] if gang is not None else []
+    pods = [(PODS, pod.key) for pod in gang.pods.values() if pod.owner is None] if gang is not None else []
+    for kind, key in (*jobs, *pods):
+        if (obj := snapshot.objects.get(kind, {}).get(key)) is not None:
+            found |= dict.fromkeys(text for each in DIALECTS.values() for text in each.notes(kind.name, obj))
+    return list(found)
+
+
+def _at(start_s: float) -> StartForecast:
+    moment = (start_s, start_s)
+    return StartForecast(start_s=start_s, likely_s=moment, nearly_sure_s=moment, latest_s=inf)
