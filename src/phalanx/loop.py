@@ -16,7 +16,7 @@ from phalanx.core.fold.fold import fold, fold_plan
 from phalanx.model.event import Event, PolicySeen, Ticked
 from phalanx.model.plan import Action, Nominate, Plan
 from phalanx.model.policy import Policy
-from phalanx.scaling.cycle import give_up, with_nodes
+from phalanx.scaling.cycle import before, with_nodes
 from phalanx.state.cluster import Cluster
 
 FOLDED = 500  # events that are folded in one turn
@@ -48,11 +48,11 @@ def step(cluster: Cluster, events: Sequence[Event], policy: Policy, now_s: float
     """Play one cycle and return its plan. `now_s`: seconds since the epoch."""
     news: tuple[Event, ...] = (Ticked(now_s), *events)
     fold(cluster, news if cluster.policy is policy else (PolicySeen(policy), *news))
-    late = give_up(cluster, now_s)
+    first = before(cluster, policy, now_s)
     withdrawn, plan = decide_whole(cluster, policy, now_s)
     fold_plan(cluster, plan)
     plan = with_nodes(cluster, policy, now_s, plan)
-    plan = plan._replace(actions=(*late, *withdrawn, *plan.actions)) if late or withdrawn else plan
+    plan = plan._replace(actions=(*first, *withdrawn, *plan.actions)) if first or withdrawn else plan
     world.apply(plan)
     return plan
 

@@ -111,7 +111,7 @@ def test_quota_is_reserved_nodes_are_requested_and_the_pods_consume_the_request(
             assert reason(here)[0] is ReasonCode.WAITING_FOR_NODES
             decide(here, "W-prov-1", "Provisioned", provisioningClassDetails={"Pool": "a"})
             await here.until(lambda: states(here) == {"prov": "Ready"})
-            await settle(here)
+            await here.until(lambda: here.cluster.columns.groups.granted == {"default/one"})
             assert not here.api.pods(), "its nodes are not there yet"
             labelled = node("n2", 4)
             labelled["metadata"]["labels"] = {"pool": "a"}

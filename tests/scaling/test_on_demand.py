@@ -119,3 +119,30 @@ def test_when_the_group_goes_its_jobs_wait_as_others_do() -> None:
     scene.played(NodeGroupGone("prov"))
     assert scene.code("one") is ReasonCode.NO_NODE_MATCHES
     assert not scene.cluster.columns.groups.coming
+
+
+def test_once_nodes_are_granted_the_first_are_kept_for_the_job() -> None:
+    scene = begun()
+    small = Submitted(job("small", role(cpu=1)))
+    other = replace(QUEUE, name="other")
+    scene.played(NodesNoted("one", "Provisioned", granted=True), NodeSeen(node("n1", cpu=3)))
+    assert {*scene.cluster.jobs["one"].nominated.values()} == {"n1", "prov/one"}
+    assert started(scene.played(QueueSeen(other), replace(small, job=replace(small.job, queue="other")))) == []
+    assert started(scene.played(NodeSeen(node("n2", cpu=3)))) == ["one"]
+    assert started(scene.played(NodeSeen(node("n3", cpu=3)))) == ["small"]
+
+
+def test_without_a_grant_other_jobs_may_use_free_nodes() -> None:
+    scene = begun()
+    scene.played(QueueSeen(replace(QUEUE, name="other")), NodeSeen(node("n1", cpu=3)))
+    small = job("small", role(cpu=1), queue="other")
+    assert started(scene.played(Submitted(small))) == ["small"]
+
+
+def test_a_node_that_is_kept_and_lost_is_kept_no_more() -> None:
+    scene = begun()
+    lost = node("n1", cpu=3)
+    scene.played(NodesNoted("one", "Provisioned", granted=True), NodeSeen(lost))
+    scene.played(NodeSeen(replace(lost, ready=False)))
+    assert {*scene.cluster.jobs["one"].nominated.values()} == {"prov/one"}
+    assert started(scene.played(NodeSeen(node("n2", cpu=6)))) == ["one"]

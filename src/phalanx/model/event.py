@@ -68,10 +68,12 @@ class NodesFailed:
 
 @dataclass(frozen=True, slots=True)
 class NodesNoted:
-    """News about the nodes for which a job waits. `text`: a part of a sentence; empty: nothing is known."""
+    """News about the nodes for which a job waits. `text`: a part of a sentence; empty: nothing is known. `granted`:
+    True if the nodes will come."""
 
     job: str
     text: str
+    granted: bool = False
 
 
 @dataclass(frozen=True, slots=True)

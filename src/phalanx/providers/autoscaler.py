@@ -151,6 +151,8 @@ class AutoscalerProvider:
 
     def _settle(self, here: AutoscalerGroup) -> None:
         """Delete the pods of each request whose nodes have all arrived. The oldest request gets the first nodes."""
+        if not self._requests[here.group.name]:
+            return
         free = [node for node in self._arrived(here) if node["metadata"]["uid"] not in self._used]
         for first, names in self._by_request(here.group.name).items():
             if first in self._deleting:

@@ -44,8 +44,18 @@ def with_nodes(cluster: Cluster, policy: Policy, now_s: float, plan: Plan) -> Pl
     return plan._replace(actions=(*plan.actions, *scaled.actions), wake_s=wake_s)
 
 
+def before(cluster: Cluster, policy: Policy, now_s: float) -> tuple[Action, ...]:
+    """Give up requested nodes that are late, and renew the nominations of jobs that wait for nodes on demand, before
+    the core decides. Return the actions, which are folded."""
+    late = give_up(cluster, now_s)
+    found = tuple(on_demand.renominated(cluster, policy)) if cluster.columns.groups.known else ()
+    if found:
+        fold_plan(cluster, Plan(found))
+    return *late, *found
+
+
 def give_up(cluster: Cluster, now_s: float) -> tuple[Action, ...]:
-    """Give up requested nodes that are late, before the core decides. Return the actions, which are folded."""
+    """Give up requested nodes that are late. Return the actions, which are folded."""
     late: dict[str, list[str]] = {}
     for name, coming in cluster.columns.groups.coming.items():
         if coming.until_s <= now_s:
@@ -78,10 +88,6 @@ class Scaling:
     def plan(self) -> Plan:
         """Decide about nodes."""
         self.do(*self.reach_minimum())
-        found = list(on_demand.that_fit(self.cluster, self.policy))
-        if found:
-            self.do(*(Nominate(record.job.id, ()) for record in found))
-            return Plan(tuple(self.actions), self.now_s)
         waiting = Waiting(self.cluster, self.policy, self.now_s)
         is_due = bool(waiting.request_classes) and waiting.due_s() <= self.now_s
         granted = is_due and self.request_nodes(waiting)

@@ -2,19 +2,21 @@
 
 Such a group has no template. The pods of a job are nominated to one placeholder that is as large as all of them, so
 the job has its quota while it waits. When the job fits on present nodes, the nomination is withdrawn, and the core
-starts the job in the next cycle.
+starts the job. Once it is certain that the nodes will come, those that are there are kept for the job.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 
 from phalanx.core.placement.draft import Draft
 from phalanx.core.placement.gang import PlacementShortfall, place
 from phalanx.core.quota.flavor_assignment import FlavorAssignment
-from phalanx.model.job import Placement
+from phalanx.model.job import Placement, Role
 from phalanx.model.node import NodeGroup, parts_of
+from phalanx.model.plan import Nominate
 from phalanx.model.policy import Policy
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster, JobRecord, minimum_gang
@@ -44,9 +46,10 @@ def placements_on(gang: Gang, placeholder: str) -> list[Placement]:
     ]
 
 
-def that_fit(cluster: Cluster, policy: Policy) -> Iterator[JobRecord]:
-    """Yield the jobs that wait for nodes on demand and fit on present nodes, one after the other. They are tried again
-    only when a node has changed."""
+def renominated(cluster: Cluster, policy: Policy) -> Iterator[Nominate]:
+    """Yield other nominations of the jobs that wait for nodes on demand, one after the other: none for a job that fits
+    on present nodes, which the core starts then; and present nodes for as many pods as fit of a job whose nodes will
+    come, so that no other job takes the first ones. Jobs are tried again only when something has changed."""
     groups, columns = cluster.columns.groups, cluster.columns
     waiting = [cluster.jobs[job] for job in cluster.nominated if waits_on_demand(cluster, cluster.jobs[job])]
     changes = sum(columns.stamps[row] for row in columns.attributes.ready.nonzero()[0].tolist())
@@ -57,14 +60,39 @@ def that_fit(cluster: Cluster, policy: Policy) -> Iterator[JobRecord]:
     for record in islice(waiting, TRIED):
         flavored = cluster.with_flavors(record.gang, record.flavors) if record.flavors else record.gang
         gang = minimum_gang(cluster, flavored)
-        if not isinstance(place(draft, gang), PlacementShortfall):
-            yield record
+        open_slots = [slot for slot, node in record.nominated.items() if node in groups.coming]
+        if len(open_slots) == len(record.nominated) and not isinstance(place(draft, gang), PlacementShortfall):
+            yield Nominate(record.job.id, ())
+        elif record.job.id in groups.granted and len(gang.roles) == 1 and gang.tree is None:
+            if len(held := held_nodes(cluster, draft, gang, len(open_slots))) == len(open_slots):
+                yield Nominate(record.job.id, ())
+            elif held:
+                nodes = {**record.nominated, **dict(zip(open_slots, held, strict=False))}
+                placements = tuple(Placement(*slot, node) for slot, node in nodes.items())
+                yield Nominate(record.job.id, placements, record.flavors, record.nominated_until_s)
+
+
+def held_nodes(cluster: Cluster, draft: Draft, gang: Gang, pods: int) -> list[str]:
+    """Return present nodes for as many pods of the gang's only role as fit, at most `pods`, and take them."""
+    (role,) = gang.roles
+    low, high = 0, pods
+    while low < high:
+        middle, mark = (low + high + 1) // 2, draft.mark()
+        fits = not isinstance(place(draft, of_size(cluster, gang, role, middle)), PlacementShortfall)
+        draft.rewind(mark)
+        low, high = (middle, high) if fits else (low, middle - 1)
+    found = place(draft, of_size(cluster, gang, role, low)) if low else []
+    return [] if isinstance(found, PlacementShortfall) else [placement.node for placement in found]
+
+
+def of_size(cluster: Cluster, gang: Gang, role: Role, pods: int) -> Gang:
+    """Return the gang with so many pods of its only role."""
+    return cluster.interned.gang((replace(role, count=pods, minimum=pods),), gang.groups, gang.closeness, gang.size)
 
 
 def waits_on_demand(cluster: Cluster, record: JobRecord) -> bool:
     """Return whether the job is nominated to the placeholder of a group on demand."""
     groups = cluster.columns.groups
-    node = next(iter(record.nominated.values()), "")
-    coming = groups.coming.get(node)
-    group = groups.known.get(coming.group) if coming is not None else None
-    return group is not None and group.on_demand is not None
+    coming = (groups.coming[node].group for node in {*record.nominated.values()} if node in groups.coming)
+    known = (groups.known.get(name) for name in coming)
+    return any(group is not None and group.on_demand is not None for group in known)

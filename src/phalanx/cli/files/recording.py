@@ -30,7 +30,7 @@ from phalanx.loop import decide_whole
 from phalanx.model.event import Event, PolicySeen, Ticked
 from phalanx.model.plan import Action, Plan
 from phalanx.model.policy import Policy
-from phalanx.scaling.cycle import give_up, with_nodes
+from phalanx.scaling.cycle import before, with_nodes
 from phalanx.state.cluster import Cluster
 
 FORMAT = {"phalanx recording": 1}
@@ -210,7 +210,7 @@ def decided(cluster: Cluster, step: Step) -> Plan:
     impossible events."""
     try:
         fold(cluster, (PolicySeen(step.policy), Ticked(step.now_s), *step.events))
-        late = give_up(cluster, step.now_s)
+        late = before(cluster, step.policy, step.now_s)
         withdrawn, rest = decide_whole(cluster, step.policy, step.now_s)
         if cluster.columns.groups.known:  # requests for nodes are decided on the state with the plan
             ahead = cluster.copy()

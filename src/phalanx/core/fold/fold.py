@@ -220,6 +220,7 @@ def remove_job(cluster: Cluster, record: JobRecord, outcome: Outcome) -> None:
     leave_queue(cluster, job)
     del cluster.jobs[job.id]
     cluster.columns.groups.notes.pop(job.id, None)
+    cluster.columns.groups.granted.discard(job.id)
     cluster.ends.drop(job.id)
     if job.deadline_s is not None:
         cluster.pending.timers.drop(Deadline(job.id))

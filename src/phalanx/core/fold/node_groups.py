@@ -66,7 +66,10 @@ def placeholder(cluster: Cluster, group: NodeGroup, name: str, item: RequestNode
 
 def nodes_noted(cluster: Cluster, event: NodesNoted) -> None:
     """Note what is known about the nodes for which a job waits."""
-    cluster.columns.groups.notes[event.job] = event.text
+    groups = cluster.columns.groups
+    groups.notes[event.job] = event.text
+    groups.tried_at = -1
+    (groups.granted.add if event.granted else groups.granted.discard)(event.job)
 
 
 def nodes_released(cluster: Cluster, action: ReleaseNodes) -> None:

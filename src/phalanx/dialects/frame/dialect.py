@@ -236,12 +236,12 @@ class Claim:
     `charging`: computes the charge of its queue for a pod; None: the pod's requests.
     `account`: the name under which its usage counts in its queue; empty: its user's name.
     `submitted_s`: when it was submitted (seconds since the epoch); None: when its oldest member was created.
-    `note`: what is known about the nodes for which it waits, as a part of a sentence."""
+    `note`: what is known about the nodes for which it waits, as a part of a sentence, and whether they will come."""
 
     queue: str
     priority: int | None = None
     submitted_s: float | None = None
-    note: str = ""
+    note: tuple[str, bool] = ("", False)
     blocked: Reason | None = None
     drained: bool = False
     options: Mapping[str, str] = field(default_factory=dict)

@@ -257,8 +257,8 @@ class GangLifecycle:
         spec = self.history.avoiding(gang_spec(members, defaults), self.effects.now_s())
         if waiting.spec is None or spec.job != waiting.spec.job:
             self.effects.emit_event(Submitted(spec.job))
-        if spec.note != (waiting.spec.note if waiting.spec is not None else ""):
-            self.effects.emit_event(NodesNoted(self.id, spec.note))
+        if spec.note != (waiting.spec.note if waiting.spec is not None else ("", False)):
+            self.effects.emit_event(NodesNoted(self.id, *spec.note))
         waiting.spec = spec
 
     def _await_gate(self, starting: Starting, defaults: GangDefaults) -> None:

@@ -50,7 +50,7 @@ class NodeGroups:
     `releasing`: the nodes that their providers remove.
     `failed`: the last failed request of each group.
     `idle_since_s`: the time since which each empty node is empty (seconds since the epoch).
-    `notes`: job -> the last message about the nodes that it waits for.
+    `notes`: job -> the last message about the nodes that it waits for. `granted`: the jobs whose nodes will come.
     `tried_at`: the number of changes of ready nodes when jobs that wait for nodes on demand were last tried on them.
     `planned_s`: the last time at which nodes were planned for waiting jobs (seconds since the epoch)."""
 
@@ -61,6 +61,7 @@ class NodeGroups:
         self.failed: dict[str, FailedRequest] = {}
         self.idle_since_s: dict[str, float] = {}
         self.notes: dict[str, str] = {}
+        self.granted: set[str] = set()
         self.tried_at = -1
         self.planned_s = -inf
 
@@ -69,6 +70,7 @@ class NodeGroups:
         other.known, other.coming, other.failed = dict(self.known), dict(self.coming), dict(self.failed)
         other.releasing, other.idle_since_s = dict(self.releasing), dict(self.idle_since_s)
         other.planned_s, other.notes, other.tried_at = self.planned_s, dict(self.notes), self.tried_at
+        other.granted = set(self.granted)
         return other
 
     def forget(self, node: str) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 from phalanx.dialects.frame.dialect import Charging, Claim, Object, PodUpdate, Said
 from phalanx.dialects.frame.selectors import selects
 from phalanx.dialects.kueue import gangs, kinds
+from phalanx.dialects.kueue.provisioning.states import READY
 from phalanx.dialects.kueue.tree import checks, prebuilt
 from phalanx.dialects.kueue.tree.definitions import ClusterQueue, KueueDefinitions, LocalQueue
 from phalanx.model.pod import PODS
@@ -59,12 +60,12 @@ def claim(defined: KueueDefinitions, said: Said, workload: Object | None = None)
     return replace(ours, blocked=blocked, drained=drained, gate=gate, updates=updates)
 
 
-def _note(defined: KueueDefinitions, workload: Mapping[str, Any]) -> str:
-    """Return the messages of the gang's AdmissionChecks that make ProvisioningRequests."""
+def _note(defined: KueueDefinitions, workload: Mapping[str, Any]) -> tuple[str, bool]:
+    """Return the messages of the gang's AdmissionChecks that make ProvisioningRequests, and whether all are Ready."""
     known = checks.states(workload.get("status") or {})
-    return "; ".join(
-        str(one["message"]) for name, one in known.items() if name in defined.provisioning and one.get("message")
-    )
+    ours = [one for name, one in known.items() if name in defined.provisioning]
+    text = "; ".join(str(one["message"]) for one in ours if one.get("message"))
+    return text, bool(ours) and all(one.get("state") == READY for one in ours)
 
 
 def _charging(defined: KueueDefinitions, found: ClusterQueue | None) -> Charging | None:

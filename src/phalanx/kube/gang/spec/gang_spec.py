@@ -81,7 +81,7 @@ class GangSpec:
     staleness_grace_s: float | None = None
     evicted_as: tuple[str, str] | None = None
     charging: Charging | None = None
-    note: str = ""
+    note: tuple[str, bool] = ("", False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
