@@ -1,11 +1,19 @@
-"""One cycle: from the book to a plan. The cycle is `decide`; `Cycle` has its steps.
+"""Decide one scheduling cycle: read the cluster state, return a plan.
 
-It reads the state and thinks on a draft laid over it. It may write what is only remembered there, so that the next
-cycle need not find it again (which nodes match, how many pods they hold, who is in which request class): never facts.
-So one state is not to be decided on by two threads at once. Requests are taken strictly in order
-(`core.order.next_job`), but one that finds no room does not hold up the next (work conservation): what is not started
-is exactly what did not fit when its turn came. Requests that are alike are in one request class, and a request class
-whose first fails is done for this cycle."""
+The loop calls `decide` after it has folded all new events. The plan lists which jobs start, which are preempted, and
+why the others wait. The loop folds the plan into the state and hands it to the world. `Cycle` has the steps that
+`decide` names.
+
+- The cycle works on a draft, a view of the free capacity with an undo log. It changes no fact in the state. It may
+  update caches in the state: which nodes match, how many pods they hold, which request class has a request. So only one
+  thread may decide on a state at a time.
+- Requests are tried in the order of `core.order.next_job`. A request that does not fit blocks the requests behind it
+  only if its queue is strict, or if they would delay its backfill reservation.
+- Equal requests of one queue form a request class. If its first request fails, no other request of the class is tried
+  in this cycle.
+
+Example: 4 of 8 GPUs are free. Job a (8 GPUs) is first, job b (2 GPUs) second. The plan has `Start(b)` and `Wait(a,
+NoRoom)`."""
 
 from __future__ import annotations
 
@@ -24,7 +32,7 @@ def decide(cluster: Cluster, policy: Policy, now_s: float) -> Plan:
         return Plan(wake_s=min(conclude.next_change_times_s(cluster, now_s, (), ()), default=None))
     cycle = Cycle(cluster, policy, now_s)
 
-    # 0. Nominated jobs start where others have left. A nomination that cannot stand is withdrawn first (rule R23).
+    # 0. Start nominated jobs whose victims have left. Invalid nominations are withdrawn first (rule R23).
     cycle.intake.start_nominated()
     if cycle.preempting.withdrawn:
         return conclude.withdrawals(cycle)
@@ -32,20 +40,19 @@ def decide(cluster: Cluster, policy: Policy, now_s: float) -> Plan:
     # 0a. Queues that have used more than their limit for too long lose pods.
     excess.enforce(cycle.state, lambda: cycle.preempting.context, cycle.preempting.actions)
 
-    # 1. Whatever is new, or has rested long enough, is answered at once or gets its place in a request class.
+    # 1. Receive new requests, and requests whose waiting time is over: report a reason, or add them to a request class.
     for request in cycle.intake.newcomers():
         cycle.intake.receive(request)
 
-    # 2. Request classes that may start by counting, and by their limits, contend, each with its first request; the best
-    # comes up.
+    # 2. Try requests in order. A request class takes part if it may start by counting and by its limits.
     for key, request in cycle.contenders():
-        # 3. The queue tree says in which ways it may start, and what stands against the others.
+        # 3. List the offers of the queue tree: flavors and charges, each allowed or short of quota.
         offers, lacks = cycle.state.offers(key, request), []
         for offer in offers:
-            # 4. It is placed whole, or nothing is taken.
+            # 4. Place the whole gang on the draft, or nothing.
             outcome = None if offer.short is not None else cycle.place(key, request, offer)
             if isinstance(outcome, list):
-                # 5. It starts: its room and quota are taken, and the next of its request class contends.
+                # 5. Start it: charge its nodes and its queue, and continue with the next request of its class.
                 cycle.grant(key, request, offer, outcome)
                 break
             if outcome is not None:
@@ -53,12 +60,12 @@ def decide(cluster: Cluster, policy: Policy, now_s: float) -> Plan:
             if cycle.prefers_preemption(key, offer) and cycle.make_room(key, request, [offer]):
                 break
         else:
-            # 6. It cannot: others give way, if it may push them and that is enough; then it is promised their room.
+            # 6. Otherwise preempt other jobs, if the policy allows it and frees enough; nominate it to their nodes.
             if not cycle.make_room(key, request, offers):
-                # 7. Else its request class is told why.
+                # 7. Otherwise report the reason to its request class.
                 cycle.deny(key, request, offers, lacks)
 
-    # 8. The plan, and when to look again though nothing happens.
+    # 8. Return the plan, with the time of the next cycle.
     plan = conclude.plan(cycle)
     cycle.close()
     return plan

@@ -1,14 +1,13 @@
-"""One cycle: the steps that `decide` names, and what the cycle has decided so far.
+"""One cycle: the steps that `decide` names, and the decisions of the cycle so far.
 
 Rooms, lowest first:
 
-    blocked     classes that may start by counting, until a trial shows that they do not
-    state       what the parts of a cycle share
-    reserve     who gets a backfill reservation, and who may start beside it
+    blocked     placement classes that may start by counting, until a trial shows that they do not
+    state       the state that the parts of a cycle share
+    reserve     which requests get a backfill reservation, and which may start beside it
     candidates  the request classes that take part in the job order
-    messages    who is told why it waits
+    messages    the reasons why requests wait
     preempt/    searches for victims, within a budget
-    intake/     requests that are in no request class yet: answered at once, or received
+    intake/     requests that are in no request class yet
     steps       the methods that `decide` calls
-    plan        what was decided, and when to look again though nothing happens
-"""
+    plan        the plan, and the time of the next cycle"""

@@ -1,14 +1,14 @@
-"""Which classes may start in a cycle: those whose pods fit by counting, until a trial or a count shows otherwise.
+"""Find the placement classes that may start in a cycle: their pods fit by counting, and no trial has failed.
 
 At the beginning of a cycle a class is *open* if the nodes hold as many pods as it needs of each role
-(`core.placement.capacity`), and if no trial has failed since anything changed that could mend it. Within a cycle free
-capacity only shrinks, so a class that is closed stays closed. And it closes others:
+(`core.placement.capacity`), and if no trial has failed since the last change that could make it succeed. Within a cycle
+free capacity only shrinks, so a closed class stays closed. A closed class also closes others:
 
-    if f is exact and was counted with r pods, r < need(f), every exact class of one role that asks no less of each
-    resource on no other nodes, and needs more than r pods, finds too little as well        (dominance)
+    if f is exact and was counted with r pods, r < need(f), then every exact class of one role fails too whose pods
+    ask no less of each resource, on no other nodes, and which needs more than r pods            (dominance)
 
-for each of its pods takes what a pod of f would have held. The classes that fail without being dominated by one before
-them are few, whatever the number of classes."""
+The reason is that each of its pods takes the place of a pod of f. Few classes fail without being dominated by an
+earlier one, whatever the number of classes."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from phalanx.state.pending.pending import Pending, PlacementClass, PlacementClas
 
 Mask: TypeAlias = NDArray[np.bool_]
 
-NO_MORE = -1.0  # needed of a class that is closed
+NO_MORE = -1.0  # the need of a class that is closed
 
 
 class Live(NamedTuple):
-    """Open classes of one role, as columns. `asks`: [resource, class]; `where`: a number of what they match, 0 for all
-    nodes."""
+    """Open classes of one role, as columns. `asks`: [resource, class]. `where`: the number of a set of node
+    constraints; 0 for all nodes."""
 
     numbers: NDArray[np.intp]
     needs: NDArray[np.float64]
@@ -40,12 +40,12 @@ class Live(NamedTuple):
 
 
 class Blocked:
-    """The classes of one cycle.
+    """The open and closed placement classes of one cycle.
 
-    `open`: a byte a class, the last of no class: it may start, as far as is known.
-    `had_room`: a byte a class: it had room by counting, and had not failed, when the cycle began; where nothing was
-        counted then, it was found to have some since.
-    `failed`: classes that a trial closed though counting found room.
+    `open`: a byte for each class: it may start, as far as is known. The last byte belongs to no class.
+    `had_room`: a byte for each class: by counting it had capacity when the cycle began, and no trial had failed. If
+        nothing was counted then: a later count found capacity.
+    `failed`: classes that a trial closed although counting found capacity.
     `is_small`, `has_several_arenas`: as in `core.cycle.state`."""
 
     def __init__(self, cluster: Cluster, failed: list[int], *, is_small: bool, has_several_arenas: bool) -> None:
@@ -58,17 +58,17 @@ class Blocked:
         for number in self.pending.failed:
             self.had_room[number] = 0
         self._dead = 0  # columns of `_live` that are closed
-        self._counted: dict[int, int] = {}  # class -> after how many grants it was counted, and had enough
+        self._counted: dict[int, int] = {}  # class -> the number of grants at its last count that found enough
         self._live: Live | None = None
         self._wheres: dict[NodeConstraints, int] = {}
         self._parents = [each for number in self.pending.composite if (each := self._of(number)).flavor_classes]
 
     def columns(self) -> tuple[Mask, Mask]:
-        """Return by class whether it is open, and whether it had room, as arrays that follow."""
+        """Return two arrays by class: is it open, and did it have capacity? The arrays follow later changes."""
         return np.frombuffer(self.open, np.bool_), np.frombuffer(self.had_room, np.bool_)
 
     def closed(self, *, all_of_them: bool) -> Iterator[PlacementClass]:
-        """The classes that are not open any more; or all that are not."""
+        """Yield the classes that were closed in this cycle. `all_of_them`: yield every class that is closed now."""
         if not all_of_them and self.open == self._opened:
             return
         at = self.open.find(0)
@@ -79,8 +79,9 @@ class Blocked:
             at = self.open.find(0, at + 1)
 
     def counted(self, draft: Draft, number: int, grants: int) -> bool:
-        """Return whether by counting there is room for the class after so many grants, and no trial failed before; it
-        is closed if there is not. What only a trial can tell counts as room."""
+        """Return whether by counting there is capacity for the class, and no trial failed before; otherwise close the
+        class. `grants`: the number of grants so far in this cycle. A class that cannot be counted exactly counts as
+        fitting."""
         found = self._of(number)
         if found.single and self.open[number] and self._counted.get(number) != grants:
             need = int(found.demands[0][1])
@@ -95,13 +96,12 @@ class Blocked:
         return bool(self.open[number])
 
     def gangs_of_flavors(self, found: PlacementClass) -> list[Gang]:
-        """Return the gang of a class whose queue names flavors, in each way to give them; empty: its queue names
-        none."""
+        """Return the gangs of the flavor classes of a class; empty if its queue names no flavors."""
         return [self._of(way).key.gang for way in found.flavor_classes]
 
     def fail(self, draft: Draft, gang: Gang, placed: int) -> None:
-        """A trial of the gang failed; so many pods of its one role, if it has but one, found room. A class that was
-        closed before is tried only to be explained, when that was not done in an earlier cycle: so it closes nobody."""
+        """Handle a failed trial of the gang. `placed`: the pods of its role that found capacity, if it has one role. A
+        class that was closed before was only tried for its reason, so it closes no other class."""
         for counts in (True, False):
             number = self.pending.placement_class_number(PlacementClassKey(gang, counts=counts))
             if number is None or not self.open[number]:
@@ -114,15 +114,15 @@ class Blocked:
                 self._shut(number)
 
     def _shut(self, number: int) -> None:
-        """A trial of the class failed, in this cycle or before."""
+        """Close a class whose trial failed, in this cycle or before."""
         self.open[number] = 0
         self._close_parents()
 
     def close(self, draft: Draft, found: PlacementClass, room: int) -> None:
-        """Close the class, of which so many pods fit, which are too few; and all that it dominates."""
+        """Close the class, because only `room` of its pods fit. Also close all classes that it dominates."""
         self.open[found.number] = 0
         if not self.has_several_arenas and (self.is_small or not self.pending.loose):
-            return  # each is as soon counted by itself
+            return  # to count each class by itself is as fast
         live = self._live = self._live or self._columns(draft)
         dominated = live.needs > room
         for has, asked in zip(live.asks, self.pending.capacity.asks[:, found.demands[0][0]].tolist(), strict=False):
@@ -141,7 +141,7 @@ class Blocked:
         self._close_parents()
 
     def _close_parents(self) -> None:
-        """A class of which no flavor is open any more."""
+        """Close each class that has flavor classes, none of which is open any more."""
         for each in self._parents:
             if self.open[each.number] and not any(self.open[way] for way in each.flavor_classes):
                 self.open[each.number] = 0
@@ -159,7 +159,7 @@ class Blocked:
         )
 
     def _where(self, draft: Draft, where: NodeConstraints) -> int:
-        """Return a number of the nodes that match; 0: all that may take anything."""
+        """Return the number of a set of node constraints; 0 if all usable nodes match."""
         number = self._wheres.get(where)
         if number is None:
             number = self._wheres[where] = 0 if draft.matching(where) is None else len(self._wheres) + 1
@@ -167,12 +167,12 @@ class Blocked:
 
     def _of(self, number: int) -> PlacementClass:
         found = self.pending.placement_classes[number]
-        assert found is not None  # a request class, or a flavor's parent, is of it
+        assert found is not None  # a request class or a parent refers to it
         return found
 
 
 def fits(pending: Pending) -> bytearray:
-    """Return a byte for each class, whether it has room by counting; the one beyond the last is 0."""
+    """Return a byte for each class: does it have capacity by counting? The byte after the last class is 0."""
     count = len(pending.placement_classes)
     room = pending.capacity.room
     if pending.capacity.behind:
@@ -181,7 +181,7 @@ def fits(pending: Pending) -> bytearray:
     parents = []
     for number in pending.composite:
         each = pending.placement_classes[number]
-        assert each is not None  # composites are noted as long as they are
+        assert each is not None  # `composite` lists only classes that exist
         if each.key.flavors:
             parents.append(each)
         else:
@@ -192,7 +192,7 @@ def fits(pending: Pending) -> bytearray:
 
 
 def forget_mended_failures(pending: Pending) -> None:
-    """Forget that classes failed of which a row that gained something since holds a pod."""
+    """Forget the failed trials of classes whose pods fit on a row that has gained free amounts since."""
     if pending.failed:
         grown = pending.capacity.grown
         for number in list(pending.failed):
@@ -203,7 +203,7 @@ def forget_mended_failures(pending: Pending) -> None:
 
 
 def find_flavor_classes(cluster: Cluster, number: int) -> None:
-    """A class whose queue names flavors is open if the gang is in one of the ways to give them."""
+    """Find the flavor classes of a class whose queue names flavors. The class is open while one of them is."""
     pending = cluster.pending
     found = pending.placement_classes[number]
     if found is None or found.flavor_classes or not found.key.flavors or not found.key.whole:

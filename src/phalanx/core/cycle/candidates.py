@@ -1,10 +1,11 @@
-"""The request classes that may come up in a cycle, by arena and in order.
+"""Yield the request classes that may be tried in a cycle, by arena and in order.
 
-What may start is found for all request classes at once, as a mask; then each arena's request classes are drawn from the
-job order one at a time, and whoever may not come up any more by then is passed over. They are put in order in pieces,
-the first few hundred of the best first, as most never come up; where few wait there is one piece and no mask. The order
-is that of `core.order.rank` to the bit: what the queue's order counts most, then arrival, then kind and tie of the
-request, which are asked of the objects where the columns are equal."""
+One mask over all request classes shows which of them may start. The tournament then draws the classes of each arena in
+order, one at a time, and skips those that may no longer be tried. The classes are sorted in pieces, the best few
+hundred first, because most are never tried. With few waiting requests there is one piece and no mask.
+
+The order is exactly that of `core.order.rank`: first the main key of the queue's order, then arrival, then the kind and
+tie of the request. Kind and tie are read from the objects if the columns are equal."""
 
 from __future__ import annotations
 
@@ -35,11 +36,11 @@ Mask: TypeAlias = NDArray[np.bool_]
 ArenaDraws: TypeAlias = tuple[Arena | None, Draws]  # None: replacements
 
 PIECE = 512  # request classes put in order at once
-SKIPPED = 8  # request classes in a row that may not come up any more: after that the others are asked all at once
+SKIPPED = 8  # after so many skipped request classes in a row, one mask examines all that are left
 
 
 FIFO, FACTORS = 1, 2
-WEIGHED = {QueueOrder.FIFO: FIFO, QueueOrder.MULTIFACTOR: FACTORS}  # what counts most is not the priority alone
+WEIGHED = {QueueOrder.FIFO: FIFO, QueueOrder.MULTIFACTOR: FACTORS}  # orders whose main key is not the priority alone
 
 
 class Candidates:
@@ -54,8 +55,8 @@ class Candidates:
         )
 
     def refresh(self, search_classes: Iterable[int]) -> None:
-        """Bring up to date what nodes hold and what queues may start. `turns`: request classes whose turn it is to
-        search for victims."""
+        """Update the counts of pods that fit and the headroom of the queues. `search_classes`: the request classes that
+        may search for victims."""
         cluster, pending = self.state.cluster, self.pending
         tree, peers = cluster.tree, cluster.columns.pod_index
         if peers.changed:
@@ -63,7 +64,7 @@ class Candidates:
             peers.changed.clear()
         for number in list(pending.composite):
             find_flavor_classes(cluster, number)
-        pending.changed = True  # until this cycle's plan is taken in
+        pending.changed = True  # until the plan of this cycle is folded
         capacity.bring_up_to_date(cluster, exact=self.state.has_several_arenas)
         pending.headroom.renew(tree.charged, tree.subjects, lambda branch: branch.account)
         tree.charged.clear()
@@ -71,7 +72,7 @@ class Candidates:
         self.state.begin(search_classes=frozenset(search_classes))
 
     def fill_tournament(self) -> None:
-        """Put all request classes that may come up from now on into the contest, in order."""
+        """Add all request classes that may be tried from now on to the tournament, in order."""
         self.tournament.clear()
         self.tournament.by_estimate = self.reserving.by_estimate
         begun = self.begun_classes()
@@ -83,8 +84,7 @@ class Candidates:
         self.tournament.begin()
 
     def begun_classes(self) -> dict[Arena | None, list[tuple[SortKey, RequestClass]]]:
-        """Return, by arena, the request classes of which this cycle has granted something, in the place of the request
-        that comes next."""
+        """Return, by arena, the request classes with grants of this cycle, each with the rank of its next request."""
         found: dict[Arena | None, list[tuple[SortKey, RequestClass]]] = {}
         for each in self.state.remaining:
             branch, first = self.branches[each.key.queue], self.state.first_waiting(each)
@@ -94,23 +94,23 @@ class Candidates:
                 found.setdefault(arena, []).append((self.tournament.rank(branch, each.key, first), each))
         return found
 
-    # Who may come up
+    # Which classes may be tried
 
     def may_be_tried(self, request_class: RequestClass) -> bool:
-        """Return whether the request class may come up, as `tryable_mask` says of many."""
+        """Return whether the request class may be tried. `tryable_mask` answers the same for many classes."""
         state, number = self.state, request_class.number
         if state.is_done[number]:
             return False
         if request_class.strict or number in state.search_classes:
             return True
         if not state.has_several_arenas and self.columns.reported_blocker[number] == Blocker.NONE_REPORTED:
-            return True  # of one arena it changes nothing who else comes up
+            return True  # with one arena, a class that is tried too early changes nothing
         if not (state.blocked.open[request_class.placement_class] or self.reserving.may_get_one(request_class)):
             return False
         return not self.pending.headroom.keys or state.is_within_limits(request_class)
 
     def any_from(self, priority: int) -> bool:
-        """Return whether a request class of that priority or a higher one may come up."""
+        """Return whether a request class of this priority or a higher one may be tried."""
         if self.state.is_small:
             request_classes: Iterable[RequestClass] = self.pending.request_classes.values()
             return any(
@@ -122,8 +122,8 @@ class Candidates:
         return bool(self.tryable_mask(numbers, within).any())
 
     def tryable_mask(self, numbers: Numbers, within: Mask | None = None) -> Mask:
-        """Return which of those request classes may come up. `within`: which are within their limits; None: all
-        were."""
+        """Return which of these request classes may be tried. `within`: the mask of classes within their limits; None
+        if all were."""
         state, placement_class = self.state, self.columns.placement_class[numbers]
         found = np.ones(len(numbers), np.bool_) if within is None else within
         if not self.reserving.may_reserve:
@@ -140,7 +140,7 @@ class Candidates:
         return found & (placement_class >= 0) & ~np.frombuffer(state.is_done, np.bool_)[numbers]
 
     def tryable_classes(self) -> Numbers:
-        """Return the request classes that may come up, but those that are kept in order (`Pending.heads`)."""
+        """Return the request classes that may be tried, except those that `Pending.heads` keeps in order."""
         count = len(self.columns)
         row = self.columns.row[:count]
         found = self.tryable_mask(np.arange(count), self.state.within_limits(self.columns.placement_class[:count], row))
@@ -156,7 +156,8 @@ class Candidates:
     # In order
 
     def ordered_classes(self) -> Iterator[ArenaDraws]:
-        """Yield by arena the request classes that may come up, in order; None: replacements."""
+        """Yield (arena, classes in order) for the request classes that may be tried. The arena None has the
+        replacements."""
         pending, by_estimate = self.pending, self.reserving.by_estimate
         if pending.heads and not by_estimate:
             for arena, heads in pending.heads.items():
@@ -176,12 +177,12 @@ class Candidates:
             yield from self.ordered_by_columns(self.tryable_classes())
 
     def ordered_singly(self, request_classes: Iterable[RequestClass], *, by_estimate: bool) -> Iterator[ArenaDraws]:
-        """Yield the same, put in order one by one. `by_estimate`: the shortest first, equal ones as their queue has
-        them."""
+        """Yield the same as `ordered_classes`; each class is ranked by itself. `by_estimate`: the shortest estimate
+        first; equal ones in the order of their queue."""
         found: dict[Arena | None, list[tuple[SortKey, RequestClass]]] = {}
         for request_class in request_classes:
             if request_class.arena is not None and not by_estimate:
-                continue  # it is kept in order
+                continue  # `Pending.heads` has it in order
             key, rank = request_class.key, request_class.rank
             branch = self.branches[key.queue]
             if (rank is None or by_estimate) and (first := self.state.first_waiting(request_class)) is not None:
@@ -197,7 +198,7 @@ class Candidates:
             yield arena, iter(each)
 
     def ordered_by_columns(self, numbers: Numbers) -> Iterator[ArenaDraws]:
-        """Yield the same by columns."""
+        """Yield the same as `ordered_classes`, ranked by columns."""
         if not len(numbers):
             return
         arenas = self.arena_of_row[self.columns.row[numbers]]
@@ -223,24 +224,24 @@ class Candidates:
         return MultifactorPriority(self.state.cluster, self.state.policy, self.state.now_s)
 
     def priority_of(self, entry: QueuedRequest) -> float:
-        """Return the sum of factors, where a queue is ordered by it."""
+        """Return the sum of priority factors of the request, for queues in MULTIFACTOR order."""
         return self.priorities.of(self.state.cluster.jobs[entry.request.job])
 
     @lazy
     def arenas(self) -> list[tuple[Arena, QueueOrder]]:
-        """Return by number an arena and its order."""
+        """Return the arenas and their orders, by number of the arena."""
         found = ((self.branches[row.queue].arena, row.account) for row in self.pending.headroom.rows)
         return list(dict.fromkeys((Arena(arena.name, account), arena.order) for arena, account in found))
 
     @lazy
     def arena_of_row(self) -> Numbers:
-        """Return by row of the headroom the number of its arena."""
+        """Return the number of the arena of each headroom row."""
         numbers = {arena: number for number, (arena, _) in enumerate(self.arenas)}
         whose = (Arena(self.branches[row.queue].arena.name, row.account) for row in self.pending.headroom.rows)
         return np.array([numbers[arena] for arena in whose], np.intp)
 
     def replacements(self, numbers: Numbers) -> Mask:
-        """Return which of the request classes are of slots that replace lost pods."""
+        """Return which of the request classes replace lost pods."""
         if not self.pending.urgent:
             return np.zeros(len(numbers), np.bool_)
         request_classes = self.columns.request_classes
@@ -251,7 +252,7 @@ class Candidates:
         return np.array(kinds, np.bool_)
 
     def scores(self, numbers: Numbers, arenas: Numbers) -> Floats:
-        """Return what the order of each request class's arena counts most: lower comes first."""
+        """Return the main sort key of each request class in the order of its arena; lower comes first."""
         found = -self.columns.priority[numbers]
         orders = np.array([WEIGHED.get(order, 0) for _, order in self.arenas])[arenas]
         found[orders == FIFO] = 0.0
@@ -261,7 +262,7 @@ class Candidates:
         return found
 
     def in_order(self, numbers: Numbers, scores: Floats) -> Draws:
-        """Yield the request classes one at a time, with their rank; what may not come up any more is left out."""
+        """Yield (rank, request class) in order, without the classes that may no longer be tried."""
         arrivals = self.columns.arrival_s[numbers]
         while len(numbers):
             first = lowest(scores, arrivals)
@@ -276,7 +277,7 @@ class Candidates:
                 numbers, scores, arrivals = numbers[left], scores[left], arrivals[left]
 
     def ranked(self, numbers: Numbers, scores: Floats, arrivals: Floats) -> Draws:
-        """Yield those of one piece."""
+        """Yield the (rank, request class) pairs of one piece."""
         order = np.lexsort((arrivals, scores))
         found = list(zip(scores[order].tolist(), arrivals[order].tolist(), numbers[order].tolist(), strict=True))
         request_classes, at, skipped, may_be_tried = self.columns.request_classes, 0, 0, self.may_be_tried
@@ -305,7 +306,7 @@ class Candidates:
 def tied(
     found: list[tuple[float, float, int]], request_classes: list[RequestClass | None]
 ) -> Iterator[tuple[SortKey, RequestClass]]:
-    """Return the request classes, whose columns are equal, by kind and tie of their first requests."""
+    """Yield request classes whose columns are equal, by kind and tie of their first requests."""
     ranked: list[tuple[SortKey, RequestClass]] = []
     for score, arrival_s, number in found:
         request_class = request_classes[number]
@@ -317,8 +318,8 @@ def tied(
 
 
 def lowest(scores: Floats, arrivals: Floats) -> NDArray[np.bool_] | None:
-    """Return which are among the first `PIECE` by score and arrival, with all that are equal to the last of these;
-    None: all are, or nearly."""
+    """Return the mask of the first `PIECE` entries by score and arrival, with all entries equal to the last of them;
+    None if these are all entries, or nearly all."""
     if len(scores) <= 4 * PIECE:
         return None
     score = np.partition(scores, PIECE)[PIECE]

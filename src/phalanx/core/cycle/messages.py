@@ -1,15 +1,18 @@
-"""What requests are told in a cycle about why they wait.
+"""Choose the reason that each pending job reports in a cycle.
 
-A class that finds no room is explained once for all that ask the same, in whatever queue (`PlacementClass.reason`): the
-first `EXPLAINED` failures of a cycle anew, and each class at the latest after `RENEWED` cycles in which it had room and
-lost it to others. What quota lacks is said request class by request class. The order of what is said is: what can never
-be, then quota, then room. A request class is told again when another of these keeps it; its first is told new numbers
-when it fails itself.
+`core.cycle.steps` calls this module when a request is denied, and once at the end of the cycle for all request classes
+that were not tried. The reasons become `Wait` actions of the plan.
 
-What waits behind the head of a strict queue says so: who the head is, why that waits, and when enough is expected.
-Thousands may wait there, and each time that the head starts another is the head. So whoever comes to stand behind one
-is told once; when it is another, or waits for something else, only the next few are told anew. Whoever asks (`phalanx
-explain`) has it decided anew, and is told who is the head now."""
+- A reason for missing capacity is computed once for a placement class, and shared by all queues
+  (`PlacementClass.reason`). A cycle computes about `EXPLAINED` of them again. A class that loses its capacity in every
+  cycle is explained again after `RENEWED` cycles.
+- A reason for missing quota is computed for each request class.
+- If several reasons apply, the order is: requests that can never start, then quota, then capacity.
+- The first job of a class gets new numbers each time that it is denied. The other jobs get a new reason only if its
+  code changes.
+- Behind the head of a strict queue, jobs report `BehindHead` with the head's name and reason. If the head changes, only
+  the next `NEXT` classes are updated, because thousands of jobs may wait there. `phalanx explain` always computes the
+  current head."""
 
 from __future__ import annotations
 
@@ -41,16 +44,19 @@ from phalanx.state.pending.request_class import (
     RequestClassKey,
 )
 
-EXPLAINED = 4  # failures explained in a cycle, at least
-RENEWED = 100  # cycles after which a class is explained anew
-NEXT = 4  # request classes right behind a head, which always name it
+EXPLAINED = 4  # failed requests of a cycle that get a new reason, at least
+RENEWED = 100  # cycles after which the reason of a class is computed again
+NEXT = 4  # request classes right behind a head, which always report its name
 
-Wait: TypeAlias = tuple[str | None, str | None]  # what one behind a head is told: the head, and the code of its reason
+Wait: TypeAlias = tuple[str | None, str | None]  # the head that blocks a request, and the code of the head's reason
 
 
 class UntriedClasses(NamedTuple):
-    """The request classes that did not come up and are to be told: that quota is `short`; that their class is `closed`;
-    and in order those that had either when the cycle began and `lost` it."""
+    """Request classes that were not tried and need a new reason.
+
+    `short`: classes blocked by quota.
+    `closed`: classes without capacity.
+    `lost`: classes whose quota or capacity other jobs took in this cycle, in order of priority."""
 
     short: list[RequestClass]
     closed: list[RequestClass]
@@ -58,9 +64,13 @@ class UntriedClasses(NamedTuple):
 
 
 class ReasonReporter:
-    """The messages of one cycle. `waits`: what jobs are told. `reports`: what request classes are told, and their own
-    reason, None: that of their class. `explained`: classes that were explained. `failures`: requests that were tried in
-    vain. `eased`: quota that was given back in this cycle lets somebody start in the next, which follows at once."""
+    """The reasons of one cycle.
+
+    `waits`: job -> the reason that it reports.
+    `reports`: request class -> its new report. The reason in it is None if it is that of the placement class.
+    `explained`: placement class -> the reason that was computed in this cycle.
+    `failures`: the number of requests that were denied.
+    `eased`: True if victims have returned quota that lets a request start in the next cycle, which follows at once."""
 
     def __init__(self, state: CycleState, tournament: Tournament) -> None:
         self.state, self.tournament, self.cluster, self.pending = state, tournament, state.cluster, state.pending
@@ -70,10 +80,10 @@ class ReasonReporter:
         self.failures = 0
         self.eased = False
         self.grants: CycleGrants | None = None
-        self._unnoted: list[tuple[Gang, str, Sequence[Placement]]] = []  # granted, and not in `grants` yet
+        self._unnoted: list[tuple[Gang, str, Sequence[Placement]]] = []  # grants that are not in `grants` yet
 
     def note_granted(self, gang: Gang, job: str, placements: Sequence[Placement]) -> None:
-        """The job was given that: reasons say who holds most."""
+        """Remember the placements of the job, because reasons name the largest consumers."""
         self._unnoted.append((gang, job, placements))
 
     def granted_so_far(self) -> CycleGrants:
@@ -86,7 +96,7 @@ class ReasonReporter:
     # What is known
 
     def reason_of(self, request_class: RequestClass) -> Reason | None:
-        """Return why the request class waits, as last told, in this cycle or before."""
+        """Return the last reported reason of the request class, from this cycle or before."""
         if (blocker := self.reports.get(request_class)) is None:
             return self.pending.reason_of(request_class)
         return (
@@ -102,9 +112,9 @@ class ReasonReporter:
         return bool(self.pending.columns.reported_blocker[request_class.number] == Blocker.NONE_REPORTED)
 
     def holds_up_for_quota(self, request_class: RequestClass, entry: QueuedRequest) -> bool:
-        """Return whether the request class, which quota keeps out, holds up those behind it in a strict queue: not if
-        it can never start, or lacks only what its own user or group may have. It is told if it was told something
-        else."""
+        """Return whether the request class, which quota blocks, also blocks the classes behind it in a strict queue. A
+        class does not block if it can never start, or if only a limit of its own user or group is short. Report the
+        reason if its code has changed."""
         if (reason := self.short_of_quota(request_class, entry)) is None:
             return True
         said = self.reason_of(request_class)
@@ -113,8 +123,7 @@ class ReasonReporter:
         return reason.code not in ALONE
 
     def short_of_quota(self, request_class: RequestClass, entry: QueuedRequest) -> Reason | None:
-        """Return why quota keeps the request class out; None: it does no more when those who give way have given back
-        theirs."""
+        """Return why quota blocks the request class; None if it does not, once victims have returned their quota."""
         offers = self.state.offers(request_class.key, entry.request)
         if any(offer.short is None for offer in offers):
             self.eased = True
@@ -122,17 +131,17 @@ class ReasonReporter:
         return self.why_not(request_class.key, offers, ())
 
     def is_hopeless(self, found: PlacementClass) -> bool:
-        """Return whether the class was found to have no room even if nothing ran: it is given no reservation."""
+        """Return whether the class has no capacity even on empty nodes. Such a class gets no reservation."""
         reason = self.reason_of_placement_class(found)
         return reason is not None and reason.code in NEVER
 
     def never_fits(self, key: RequestClassKey, offers: Sequence[FlavorAssignment]) -> bool:
-        """Return whether none of the offers could be placed even if nothing ran."""
+        """Return whether none of the offers could be placed even on empty nodes."""
         return all(self.never(key, offer) is not None for offer in offers)
 
     def never_starts(self, found: PlacementClass) -> bool:
-        """Return whether the class, which has no room, could not start even if nothing ran: so its request classes hold
-        up nobody in a strict queue. What was found of it is forgotten if that says something else."""
+        """Return whether the class, which has no capacity now, could not start even on empty nodes. Its request classes
+        then block no jobs in a strict queue. A stored reason that contradicts the result is forgotten."""
         gangs = self.state.blocked.gangs_of_flavors(found) or [found.key.gang]
         reason = self.reason_of_placement_class(found)
         never = all(explain.never(self.cluster, self.state.draft, gang) is not None for gang in gangs)
@@ -142,8 +151,8 @@ class ReasonReporter:
         return never
 
     def explains(self, found: PlacementClass) -> bool:
-        """Return whether the class, which has no room, is to be explained anew: it had room when the cycle began,
-        and few failed before it."""
+        """Return whether the reason of the class, which has no capacity now, must be computed again: it had capacity
+        when the cycle began, and few requests failed before it."""
         return (
             bool(self.state.blocked.had_room[found.number])
             and self.failures < EXPLAINED
@@ -151,8 +160,8 @@ class ReasonReporter:
         )
 
     def known_reason(self, request_class: RequestClass, found: PlacementClass | None) -> Reason | None:
-        """Return why the class, which the request class asks for, has no room, if that is known and need not be
-        explained anew."""
+        """Return the stored reason why the class has no capacity; None if the class is open, or if the reason must be
+        computed again."""
         blocked = self.state.blocked
         if found is None or (blocked.open[found.number] and found.number not in self.pending.failed):
             return None
@@ -164,7 +173,7 @@ class ReasonReporter:
     # Why not
 
     def lacking(self, offer: FlavorAssignment, lack: PlacementShortfall | WouldDelayReservation | Reason) -> Reason:
-        """Return why the offer, which quota allows, finds no room; said once for all that ask the same."""
+        """Return why the offer, which quota allows, finds no capacity. The reason is shared by all equal requests."""
         if isinstance(lack, WouldDelayReservation):
             return lack.reason
         if isinstance(lack, Reason):
@@ -181,7 +190,8 @@ class ReasonReporter:
         return reason
 
     def explain_placement_class(self, found: PlacementClass) -> Reason | None:
-        """Return why requests of the class find no room, found by a trial if it is not known; None: they do."""
+        """Return why requests of the class find no capacity, by a trial placement if it is not known; None if they find
+        some."""
         known = self.reason_of_placement_class(found)
         if known is None and not found.flavor_classes:
             gang = found.key.gang
@@ -199,8 +209,9 @@ class ReasonReporter:
         return None
 
     def why_not(self, key: RequestClassKey, offers: Sequence[FlavorAssignment], found: Sequence[Reason]) -> Reason:
-        """Return why each offer fails, `found`: those that quota allows, in the same order. The one that the queue
-        likes best gives the code; of those with the same flavors one speaks, that time can mend if any is."""
+        """Return why each offer fails. `found`: the reasons of the offers that quota allows, in the same order. The
+        offer that the queue prefers gives the code. Of several offers with the same flavors one is reported, if
+        possible one that can succeed later."""
         lacking, reasons = iter(found), dict[tuple[str, ...], Reason]()
         for offer in offers:
             said = reasons.get(offer.flavors)
@@ -208,7 +219,7 @@ class ReasonReporter:
                 reason = next(lacking)
             else:
                 reason = self.never(key, offer) or no_quota.why_not(self.cluster, self.state.ledger, key.queue, offer)
-            if reason.code in NEVER:  # but its other groups may fit, for which there is no quota now
+            if reason.code in NEVER:  # its other groups may fit, but have no quota now
                 ledger = self.state.ledger
                 others = (no_quota.why_not(self.cluster, ledger, key.queue, each) for each in offer.besides[::-1])
                 reason = next((each for each in others if each.code not in NEVER), reason)
@@ -217,16 +228,16 @@ class ReasonReporter:
         return no_quota.of_flavors(list(reasons), list(reasons.values()))
 
     def never(self, key: RequestClassKey, offer: FlavorAssignment) -> Reason | None:
-        """Return why the offer could not be placed even if nothing ran: that is said before what quota lacks."""
+        """Return why the offer could not be placed even on empty nodes. This reason comes before missing quota."""
         if not self.state.is_whole(key) or explain.may_get_nodes(self.cluster, key.queue, offer.gang):
             return None
         return explain.never(self.cluster, self.state.draft, offer.gang)
 
-    # What request classes are told
+    # Reports to request classes
 
     def report_denied(self, request_class: RequestClass, entry: QueuedRequest, reason: Reason, blocker: int) -> None:
-        """The first of the request class was tried, or asked about, in vain. `blocker` NONE_REPORTED: quota allows none
-        of its offers."""
+        """Report that the first request of the class was denied. `blocker` NONE_REPORTED: quota allows none of its
+        offers."""
         self.failures += 1
         if blocker == Blocker.NONE_REPORTED:
             blocker = Blocker.CAPACITY if self.state.is_within_limits(request_class) else Blocker.QUOTA
@@ -234,7 +245,7 @@ class ReasonReporter:
         self.report(request_class, entry, reason, blocker, own)
 
     def report_no_capacity(self, request_class: RequestClass, entry: QueuedRequest) -> None:
-        """The request class came up, and its class is known to have no room."""
+        """Report that the placement class of the head is known to have no capacity."""
         if (
             self.pending.columns.reported_blocker[request_class.number] != Blocker.CAPACITY
             and request_class not in self.reports
@@ -247,8 +258,9 @@ class ReasonReporter:
     def report(
         self, request_class: RequestClass, entry: QueuedRequest, reason: Reason, blocker: int, own: Reason | None
     ) -> None:
-        """The first is told the new numbers, the others only if the code is another, newcomers in any case. In a strict
-        queue a request class is at the head, and behind another's, in turns: then only the next few are told."""
+        """Report a reason to a request class. The first request gets the new numbers. The others get it only if the
+        code changes; new requests always get it. If the class only moved to or from the head of a strict queue, only
+        the next few requests get it."""
         said = self.reason_of(request_class)
         self.reports[request_class] = RequestClassReport(blocker, own)
         self.report_request(entry.request, reason)
@@ -258,7 +270,7 @@ class ReasonReporter:
                 self.report_request(other.request, reason)
 
     def report_remaining(self) -> None:
-        """Tell all request classes that did not come up, if another thing keeps them now than they were told."""
+        """Report to all request classes that were not tried, if the kind of their blocker has changed."""
         if self.pending.request_classes:
             self.renew()
             if self.tournament.closed:
@@ -271,7 +283,8 @@ class ReasonReporter:
                 self.report_new_request(request_class, request)
 
     def renew(self) -> None:
-        """Explain classes anew: at times those that had room and lost it, and all when a node became another."""
+        """Compute reasons again: from time to time for classes that had capacity and lost it, and for all classes after
+        a node changed."""
         blocked, pending = self.state.blocked, self.pending
         left = EXPLAINED
         for found in blocked.closed(all_of_them=pending.renews):
@@ -287,7 +300,7 @@ class ReasonReporter:
         pending.renews = False
 
     def report_first_few(self, found: PlacementClass) -> None:
-        """The first of the first few request classes of a class are told its new reason."""
+        """Report the new reason of a placement class to the first requests of its first few request classes."""
         columns = self.pending.columns
         reason = self.reason_of_placement_class(found)
         some = (columns.placement_class == found.number) & (columns.reported_blocker == Blocker.CAPACITY)
@@ -298,11 +311,12 @@ class ReasonReporter:
                 and request_class.reason is None
                 and (entry := self.state.first_waiting(request_class)) is not None
             ):
-                assert reason is not None  # it was explained just now
+                assert reason is not None  # it was computed just now
                 self.report(request_class, entry, reason, Blocker.CAPACITY, None)
 
     def untried(self) -> UntriedClasses:
-        """Return the request classes that quota or a count kept from coming up, by what they are to be told."""
+        """Return the request classes that quota or a count kept from being tried, by the kind of report that they
+        need."""
         state, reported = self.state, self.pending.columns.reported_blocker
         found, is_open = UntriedClasses([], [], []), state.blocked.open
         unbounded = not self.pending.headroom.keys
@@ -316,7 +330,7 @@ class ReasonReporter:
                         found.closed.append(request_class)
                 elif state.blocked.had_room[request_class.placement_class]:
                     found.lost.append(request_class)
-            elif said in (Blocker.NONE_REPORTED, Blocker.CAPACITY):  # quota is said before capacity (rule R25)
+            elif said in (Blocker.NONE_REPORTED, Blocker.CAPACITY):  # quota is reported before capacity (rule R25)
                 if not request_class.strict:
                     found.short.append(request_class)
             elif said == Blocker.QUOTA and state.within_at_first[request_class.number]:
@@ -325,8 +339,8 @@ class ReasonReporter:
         return found
 
     def classes_to_report(self) -> Iterable[RequestClass]:
-        """Return the request classes that may have to be told something: all if they are few. Of those that had room,
-        or quota, and lost it, the first few are."""
+        """Return the request classes that may need a report: all of them if they are few. If classes lost their
+        capacity or quota, return only the first few."""
         state, columns = self.state, self.pending.columns
         if state.is_small:
             return self.pending.request_classes.values()
@@ -365,8 +379,8 @@ class ReasonReporter:
         return [request_class for number in some if (request_class := columns.request_classes[number]) is not None]
 
     def report_untried(self, untried: UntriedClasses) -> None:
-        """Tell request classes what keeps them, if they were told something else; and of those that had room, or quota,
-        and lost it to others, the first few the new numbers."""
+        """Report the blockers of classes that were not tried, if they have changed. The first few classes that lost
+        capacity or quota to other jobs get new numbers."""
         state = self.state
         for request_class in untried.short:
             if request_class not in self.reports and (entry := state.first_waiting(request_class)) is not None:
@@ -381,7 +395,7 @@ class ReasonReporter:
                 self.report_lost(request_class, entry, state.placement_class_of(request_class))
 
     def report_closed(self, request_class: RequestClass, entry: QueuedRequest, found: PlacementClass) -> None:
-        """The request class's class has no room."""
+        """Report that the placement class has no capacity."""
         if not found.flavor_classes:
             if (reason := self.explain_placement_class(found)) is not None:
                 self.report(request_class, entry, reason, Blocker.CAPACITY, None)
@@ -397,7 +411,7 @@ class ReasonReporter:
         self.report(request_class, entry, reason, Blocker.CAPACITY, reason)
 
     def report_lost(self, request_class: RequestClass, entry: QueuedRequest, found: PlacementClass) -> None:
-        """The request class had room, or quota, when the cycle began."""
+        """Report to a class that had capacity or quota when the cycle began."""
         if self.pending.columns.reported_blocker[request_class.number] == Blocker.QUOTA:
             self.failures += 1
             self.report_short_of_quota(request_class, entry)
@@ -413,8 +427,8 @@ class ReasonReporter:
             self.report(request_class, entry, reason, Blocker.QUOTA, reason)
 
     def report_new_request(self, request_class: RequestClass, request: Request) -> None:
-        """Tell a newcomer what its request class was told; unless that names the job itself as who holds what is
-        lacking."""
+        """Report the reason of the request class to a new request. If the reason names the job itself as a consumer,
+        compute it again."""
         reason = self.reason_of(request_class)
         if (
             reason is not None
@@ -437,7 +451,7 @@ class ReasonReporter:
     # Behind a head
 
     def report_blocked_by_head(self) -> None:
-        """Tell all that this cycle's heads hold up."""
+        """Report to all classes that the heads of strict queues block in this cycle."""
         behind = self.newly_blocked()
         for queue, (head, entry) in self.tournament.closed.items():
             why = self.reason_of(head)
@@ -453,7 +467,7 @@ class ReasonReporter:
                     self.report(request_class, first, reason, Blocker.HEAD, reason)
 
     def newly_blocked(self) -> dict[str, list[RequestClass]]:
-        """Return by strict queue the request classes that a head holds up from now on."""
+        """Return, by strict queue, the request classes that a head blocks from now on."""
         state, columns = self.state, self.pending.columns
         some: Iterable[int] = range(len(columns))
         if not state.is_small:
@@ -478,8 +492,8 @@ class ReasonReporter:
         return found
 
     def next_few(self, queue: str, now: Wait) -> list[RequestClass]:
-        """The request classes right behind the head that wait for its sake; none if the first of them has heard of it,
-        since the others were told with it."""
+        """Return the classes right behind the head that wait because of it; none if the first of them has reported this
+        head already, because the others were updated with it."""
         found: list[RequestClass] = []
         for _, request_class in islice(self.tournament.left.get(queue, ()), 2 * NEXT):
             said = self.pending.reason_of(request_class)
@@ -509,10 +523,11 @@ def is_blocked_by_head(reason: Reason | None) -> bool:
 
 
 def is_head_change(said: Reason, reason: Reason) -> bool:
-    """The request class comes to the head, or behind another's: who stands further back in it waits as before."""
+    """Return whether the class only moved to or from the head of a strict queue. Requests further back in the class
+    then wait as before."""
     return is_blocked_by_head(said) != is_blocked_by_head(reason) and not ALONE & {said.code, reason.code}
 
 
 def wait_of(reason: Reason) -> Wait:
-    """Return the head and the code of its reason: when enough is expected back moves all the time."""
+    """Return the head and the code of its reason. The expected time is left out, because it changes all the time."""
     return reason.numbers.get("head"), reason.numbers.get("head_code")

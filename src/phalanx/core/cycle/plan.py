@@ -1,7 +1,7 @@
-"""The end of a cycle: its plan, and when to look again though nothing happens.
+"""The end of a cycle: build the plan, and compute when the next cycle is due without an event.
 
-The plan tells what starts, who gives way and who is told what, and what was found about those who wait. What is decided
-may itself change for somebody what they wait for: that is looked at in the next cycle, which is to follow at once."""
+The plan has the starts, the preemptions, the reasons of waiting jobs, and the findings about pending requests. A
+decision may itself change what other requests wait for. In that case the next cycle is due at once."""
 
 from __future__ import annotations
 
@@ -23,10 +23,12 @@ from phalanx.state.pending.timers import NEVER_S
 
 
 def plan(cycle: Cycle) -> Plan:
-    """Return what the cycle decided."""
+    """Return the decisions of the cycle."""
     state, preempting, reporter = cycle.state, cycle.preempting, cycle.reporter
     waits, waiting_for_event = reporter.waits, cycle.state.waiting_for_event
-    if outdated_jobs := preempting.outdated_jobs():  # what they were told a moment ago is not true any more
+    if (
+        outdated_jobs := preempting.outdated_jobs()
+    ):  # their reasons are outdated: they lost their nomination, or they are being preempted
         waiting_for_event = {request: None for request in waiting_for_event if request.job not in outdated_jobs}
         waits = {job: reason for job, reason in waits.items() if job not in outdated_jobs}
     actions: list[Action] = [Place(job, tuple(placements)) for job, placements in state.places.items()]
@@ -57,7 +59,7 @@ def withdrawals(cycle: Cycle) -> Plan:
 
 
 def wake_times_s(cycle: Cycle, findings: Findings) -> Iterator[float]:
-    """Yield when to look again though nothing happens, seconds since the epoch."""
+    """Yield the times at which a cycle is due without an event, in seconds since the epoch."""
     cluster, now_s, placed = cycle.cluster, cycle.now_s, cycle.state.places
     yield from next_change_times_s(cluster, now_s, cycle.state.starts, cycle.state.granted)
     for _, again_s in findings.waiting_until:
@@ -68,18 +70,19 @@ def wake_times_s(cycle: Cycle, findings: Findings) -> Iterator[float]:
             yield search.again_s
     yield from cycle.preempting.wake_s()
     if cycle.preempting.victims and waits_for_quota(cycle):
-        yield now_s  # who gives way gives back quota that others wait for
+        yield now_s  # victims return quota that pending jobs need
     if cluster.dependencies.arrays and any(frees_array_slot(cycle, *each) for each in cycle.reporter.waits.items()):
-        yield now_s  # whose turn it is then is looked at next
+        yield now_s  # the next task of the array may start
     if (findings.failed or cycle.pending.failed) and may_satisfy_affinity(cycle):
-        yield now_s  # who waits for such pods is looked at next
+        yield now_s  # requests with affinity to these pods may start
     for job, placements in placed.items():
         if cluster.jobs[job].gang.tree is not None and len(cluster.jobs[job].open) > len(placements):
-            yield now_s  # where pods are placed now decides where the others may go: these follow next
+            yield now_s  # the nodes of these pods determine where the others may go
 
 
 def frees_array_slot(cycle: Cycle, job: str, reason: Reason) -> bool:
-    """Return whether it was the job's turn in its array, and it can do nothing with it."""
+    """Return True if the job occupies a slot of its array's concurrency limit but cannot start. The next task should
+    get the slot."""
     record = cycle.cluster.jobs[job]
     if record.job.array_cap is None or reason.code is ReasonCode.ARRAY_LIMIT or record.phase is not Phase.QUEUED:
         return False
@@ -100,7 +103,7 @@ def waits_for_quota(cycle: Cycle) -> bool:
 
 
 def may_satisfy_affinity(cycle: Cycle) -> bool:
-    """Return whether pods are placed now that a request class waits to be with, or evenly beside."""
+    """Return True if this cycle places pods that may satisfy the pod affinity or spread of a pending class."""
     classes = [cycle.pending.placement_classes[number] for number in (*cycle.pending.failed, *cycle.state.failed)]
     heeding = [found.key.gang for found in classes if found is not None and found.depends_on_other_pods]
     if not heeding:
@@ -114,14 +117,15 @@ def may_satisfy_affinity(cycle: Cycle) -> bool:
 def next_change_times_s(
     cluster: Cluster, now_s: float, starts: Sequence[Start], granted: Iterable[Request]
 ) -> Iterator[float]:
-    """Yield when something comes to pass by itself, seconds since the epoch, each later than `now_s`. `starts`,
-    `granted`: the jobs, and requests, that start now."""
+    """Yield the times of known future changes, in seconds since the epoch, each later than `now_s`: the next timer, the
+    start of a job that others depend on, the next boundary of a reservation. `starts`, `granted`: the jobs and the
+    requests that start now."""
     if (
         next_s := cluster.pending.timers.next_s({Deadline(request.job) for request in granted} if granted else ())
     ) is not None:
         yield next_s
     if cluster.dependencies.dependents and any(has_start_dependents(cluster, each.job) for each in starts):
-        yield nextafter(now_s, inf)  # who waits for their start is looked at next
+        yield nextafter(now_s, inf)  # jobs that depend on their start are examined next
     if cluster.reservations:
         yield from advance.boundaries_s(cluster, now_s)[:1]
     if cluster.tree.trimmed:
@@ -130,14 +134,14 @@ def next_change_times_s(
 
 
 def has_start_dependents(cluster: Cluster, job: str) -> bool:
-    """Return whether anyone waits for the job to start."""
+    """Return whether another job waits for the job to start."""
     others = (cluster.jobs[name].job for name in cluster.dependencies.dependents.get(job, ()))
     return any(each.job == job and each.after is DependencyType.START for other in others for each in other.after)
 
 
 def is_idle(cluster: Cluster, now_s: float) -> bool:
-    """Return whether there is nothing to decide: nothing has happened since the last plan that may let a request start,
-    and no timer is due."""
+    """Return whether there is nothing to decide: no event since the last plan may let a request start, and no timer is
+    due."""
     pending = cluster.pending
     if cluster.nominated or pending.fresh or pending.changed or (cluster.tree.eased and pending.request_classes):
         return False
@@ -146,6 +150,6 @@ def is_idle(cluster: Cluster, now_s: float) -> bool:
     if not excess.is_noted(cluster, now_s):
         return False
     if (pending.columns.reported_blocker == Blocker.RESERVATION).any():
-        return False  # whose room is kept may have it as time passes: the first is expected at another time
+        return False  # as time passes, the expected start of the first reservation changes
     next_s = pending.timers.next_s()
     return (next_s is None or next_s > now_s) and not pending.has_due_search()

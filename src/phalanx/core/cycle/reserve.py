@@ -1,11 +1,18 @@
-"""Who is given a reservation in a cycle, and when all are made.
+"""Choose which requests get a backfill reservation in a cycle.
 
-A reservation goes to the first request in order that finds no room (EASY), or to each up to a depth (conservative) as
-long as anybody behind may still start now: else nobody is there whom one more could keep out. So until all are made
-every request class within its limits comes up, whether it may start or not; after that only those that may.
-Those behind the first reservation then come in the order of their estimates (`BackfillOrder.SHORTEST`, EASY-SJBF),
-equal ones as the contest had them. An estimate says who is tried first; who may start goes by limits.
-How reservations are made and kept is said in `core.backfill.reservation`."""
+`core.cycle.steps` calls `try_reserve` for each request that found no capacity. `core.backfill.reservation` makes the
+reservation.
+
+- EASY: the first request that does not fit gets the only reservation.
+- CONSERVATIVE: each request that does not fit gets one, up to `backfill_depth`, as long as any request behind it may
+  still start. Without such a request, a further reservation would block no job.
+- Until all reservations are made, the cycle tries every class within its limits. After that it tries only those that
+  may start.
+- With `BackfillOrder.SHORTEST` (EASY-SJBF), requests after the first reservation are tried in the order of their
+  estimates; equal ones in the order of the tournament. Whether a request may start is still decided by its time limit.
+
+Example (EASY): 4 of 8 nodes are busy until 10:00. Job a (8 nodes) reserves all nodes from 10:00 on. Job b (4 nodes) may
+start before job a only if its time limit ends by 10:00."""
 
 from __future__ import annotations
 
@@ -24,9 +31,12 @@ from phalanx.state.pending.request_class import Blocker, Kind, QueuedRequest, Re
 
 
 class Reserving:
-    """The backfill reservations of one cycle. `may_reserve`: the next request that finds no room may be given a
-    reservation. `further_requests`: of request classes of which some have one, who comes next. `hopeful`: request
-    classes that may start something now, as far as was asked; None: all, since others were found to give way."""
+    """The backfill reservations of one cycle.
+
+    `may_reserve`: the next request that finds no capacity may get a reservation.
+    `further_requests`: for each request class with a reservation, an iterator over its further requests.
+    `hopeful`: request classes that may still start a job in this cycle, as far as they were examined; None: all
+        classes, because victims were found."""
 
     def __init__(self, state: CycleState) -> None:
         self.state, self.cluster, self.policy = state, state.cluster, state.policy
@@ -62,52 +72,53 @@ class Reserving:
 
     @lazy
     def unforeseen(self) -> bytearray:
-        """Return a byte for each class, whether it is known that its start cannot be foreseen. That stays so in a
+        """Return a byte for each placement class: is it known that its start cannot be foreseen? This stays true in a
         cycle until victims leave."""
         return bytearray(len(self.state.blocked.open))
 
     def may_get_one(self, request_class: RequestClass) -> bool:
-        """Return whether the next request of the cell that finds no room may be given a reservation."""
+        """Return whether the next request of the class that finds no capacity may get a reservation."""
         return self.may_reserve and not (
             "unforeseen" in self.__dict__ and self.unforeseen[request_class.placement_class]
         )
 
     def first(self) -> tuple[Request, float] | None:
-        """Return who has the first reservation, and from when."""
+        """Return the request with the first reservation, and the start of the reservation."""
         if "forecast" not in self.__dict__ or not self.forecast.reservations:
             return None
         hold = self.forecast.reservations[0]
         return hold.request, hold.run.start_s
 
     def mark(self) -> tuple[object, ...] | None:
-        """Return what tells the reservations of this cycle from those of others, as far as they bound who preempts;
-        None: there are none. Many are made anew whenever anything happens."""
+        """Return a value that differs whenever the reservations that limit preemption differ; None without
+        reservations."""
         if self.greedy or "forecast" not in self.__dict__ or not self.forecast.reservations:
             return None
         return (self.state.pending.version,) if self.conservative else self.first()
 
     def pop_all_reserved(self) -> bool:
-        """Return whether all reservations have been made since this was last asked."""
+        """Return True once, right after the last reservation of the cycle was made."""
         all_reserved, self._all_reserved = self._all_reserved, False
         return all_reserved
 
     def was_denied(self, request_class: RequestClass) -> bool:
-        """The request class comes up again only so that the next of it is given a reservation too."""
+        """Return whether the class was denied before, and is tried again only to reserve for its next request."""
         return request_class in self.further_requests
 
     def granted(self, request: Request, gang: Gang, placements: Sequence[Placement]) -> bool:
-        """Count what the request holds from now on. Return whether its start is a backfill, before a reservation."""
+        """Add the placements of the request to the forecast. Return whether its start is a backfill, before a
+        reservation."""
         backfilled = bool(self.reserved) and request not in self.reserved
         if not self.greedy and placements:
             self.forecast.grant(request, gang, placements)
         return backfilled
 
     def try_reserve(self, request_class: RequestClass, entry: QueuedRequest) -> bool:
-        """The request cannot start for want of room: whether it is given a reservation."""
+        """Reserve for a request that found no capacity. Return whether it has a reservation."""
         if entry.request in self.reserved:
-            return True  # it was tried again, and keeps its reservation
+            return True  # the request was tried again, and keeps its reservation
         if not self.may_reserve or request_class.key.kind == Kind.GROWTH or not self.state.draft.free:
-            return False  # growth has none, nor has anybody where no node was ever known
+            return False  # growth gets no reservation, and without any known node no request does
         if not self.is_affordable(request_class, entry):
             return False
         forecast, gang = self.forecast, request_class.key.gang
@@ -135,7 +146,7 @@ class Reserving:
         return self.forecast.foreseen(entry.request, gang) is not None
 
     def has_room_at_last(self, gang: Gang) -> bool:
-        """Return whether by counting the gang's minimum has room once all has ended that ends."""
+        """Return whether by counting the gang's minimum fits once all jobs with a known end have ended."""
         ends = self.forecast.ends
         if not ends.anyone_ends():
             return False
@@ -147,8 +158,9 @@ class Reserving:
         return self.foreseen[gang]
 
     def is_anyone_hopeful(self) -> bool:
-        """Return whether some request class may still start beside what is reserved; fewer may as more is reserved. The
-        head of a strict queue needs a reservation in any case, not to hold up others."""
+        """Return whether some request class may still start beside the reservations. Their number falls as more is
+        reserved. The head of a strict queue needs a reservation in any case, because the jobs behind it may then
+        start."""
         if self.hopeful is None:
             self.hopeful = list(self.state.pending.request_classes.values())
         while self.hopeful and self.cannot_start_now(self.hopeful[-1]):
@@ -156,7 +168,7 @@ class Reserving:
         return bool(self.hopeful or self.cluster.tree.stricts)
 
     def cannot_start_now(self, request_class: RequestClass) -> bool:
-        """Return whether the request class cannot start anything in this cycle any more, by counting."""
+        """Return whether, by counting, no request of the class can start in this cycle any more."""
         state = self.state
         if state.is_done[request_class.number] or request_class.number in state.search_classes:
             return bool(state.is_done[request_class.number])
@@ -170,13 +182,13 @@ class Reserving:
         return alone and self.forecast.shuts_out(request_class.first().request, request_class.key.gang)
 
     def is_affordable(self, request_class: RequestClass, entry: QueuedRequest) -> bool:
-        """Return whether quota allows the request, and nothing but room is lacking."""
+        """Return whether quota allows the request, so that only capacity is missing."""
         if request_class.key.kind == Kind.REPLACEMENT or self.cluster.tree.branches[request_class.key.queue].unbounded:
             return True
         return any(offer.short is None for offer in self.state.offers(request_class.key, entry.request))
 
     def next_of(self, request_class: RequestClass) -> QueuedRequest | None:
-        """The next of a request class whose first was denied, if it is to have a reservation of its own."""
+        """Return the next request of a denied class that may get a reservation of its own."""
         if not self.conservative or not self.may_reserve:
             return None
         further = self.further_requests.get(request_class)
@@ -186,7 +198,8 @@ class Reserving:
         return next((each for each in further if each.request not in self.reserved and still_waits(each.request)), None)
 
     def is_still_blocked_by_reservation(self, request_class: RequestClass, entry: QueuedRequest) -> bool:
-        """Return whether the request class was told that its room is kept, and is sure to be told the same again."""
+        """Return whether the class last reported that its capacity is reserved, and would certainly report the same
+        again."""
         state = self.state
         if (
             "forecast" not in self.__dict__

@@ -1,9 +1,9 @@
-"""What the parts of a cycle share: the state that it decides on, what was decided so far, and what follows for request
+"""The state that the parts of a cycle share: the cluster, the decisions so far, and their consequences for request
 classes.
 
-Whoever takes part in a cycle (`core.cycle.candidates`, `core.cycle.reserve`, `core.cycle.messages`) is given this, and
-nothing of each other that they do not ask for by name; `core.cycle.steps` has them all, and is the only one that
-decides. (As the CycleState of kube-scheduler's framework.)"""
+`core.cycle.candidates`, `core.cycle.reserve` and `core.cycle.messages` work on this state. They use each other only
+through arguments with a name. `core.cycle.steps` has all parts, and only that module decides. (kube-scheduler's
+framework has a CycleState for the same purpose.)"""
 
 from __future__ import annotations
 
@@ -28,25 +28,31 @@ from phalanx.state.pending.pending import PlacementClass, PlacementClassKey
 from phalanx.state.pending.request_class import Kind, QueuedRequest, Request, RequestClass, RequestClassKey
 from phalanx.state.queue_tree import Charge
 
-FEW = 64  # request classes that are looked at one by one faster than together
+FEW = 64  # up to this number, to examine request classes one by one is faster than by columns
 NO_CHARGE = Charge("", "", "", (), 0)
 NOBODY: Iterator[QueuedRequest] = iter(())
 
 
 class CycleState:
-    """The state of one cycle. `now_s`: seconds since the epoch. `draft` (room) and `ledger` (the queue tree's
-    accounts) have what was decided so far laid over the state, with mark and rewind. `without_returns`: the accounts
-    without what victims gave back in this cycle. `places`: of started jobs, the
-    pods that are placed now; `granted`: all that start. `stopped`: jobs that this cycle preempts whole; `withdrawn`:
-    jobs whose nominations it withdraws. `remaining`: of request classes
-    that were granted something, who comes next.
-    `exceeding`: as in `Findings`.
-    `failed`: classes that a trial closed though counting found room. `starts`: queued jobs that start. `received`,
-    `waiting_for_event`, `waiting_until`: as in `Findings`.
+    """The state of one cycle. `now_s`: seconds since the epoch.
 
-    Since it began: `is_done`: a byte a request class, nothing more of it comes up; `search_classes`: request classes
-    whose turn it is to search for victims; `is_small`: they are few; `within_at_first`: a byte a request class, its
-    limits let it start."""
+    `draft`, `ledger`: the free capacity, and the accounts of the queue tree, with the decisions so far. Both have
+        marks, and can be rewound.
+    `without_returns`: the accounts without the charges that victims returned in this cycle.
+    `places`: started job -> the pods that are placed now.
+    `granted`: all requests that start.
+    `stopped`, `withdrawn`: jobs that this cycle preempts whole, and jobs whose nominations it withdraws.
+    `remaining`: request class with a grant -> an iterator over its further requests.
+    `failed`: placement classes that a trial closed although counting found capacity.
+    `starts`: the starts of queued jobs.
+    `received`, `waiting_for_event`, `waiting_until`, `exceeding`: as in `Findings`.
+
+    Set by `begin`:
+
+    `is_done`: a byte for each request class: it is not tried again in this cycle.
+    `search_classes`: request classes that may search for victims.
+    `is_small`: True if there are few request classes.
+    `within_at_first`: a byte for each request class: its limits allowed it when the cycle began."""
 
     is_done: bytearray
     search_classes: frozenset[int]
@@ -72,7 +78,7 @@ class CycleState:
         self.waiting_until: list[tuple[Request, float]] = []
 
     def begin(self, *, search_classes: frozenset[int]) -> None:
-        """Begin the cycle: all that is pending is in its request class."""
+        """Begin the cycle, after all pending requests have entered their request classes."""
         columns, request_classes = self.pending.columns, self.pending.request_classes
         self.is_done, self.search_classes = bytearray(len(columns)), search_classes
         self.is_small = len(request_classes) <= FEW
@@ -85,7 +91,7 @@ class CycleState:
                 found[request_class.number] = self.is_within_limits(request_class)
 
     def close(self) -> None:
-        """The cycle is over. What it laid out for its draft is kept for the next."""
+        """End the cycle. The layout of the draft is stored for the next cycle."""
         if "draft" in self.__dict__ and self.draft.columns is self.cluster.columns:
             self.draft.leave()
 
@@ -104,17 +110,18 @@ class CycleState:
 
     @lazy
     def has_several_arenas(self) -> bool:
-        """Return whether it matters by which request class a queue stands."""
+        """Return whether more than one arena has waiting requests. Then it matters which request class represents a
+        queue."""
         return self.pending.has_several_arenas(self.cluster.tree)
 
     @lazy
     def is_strict(self) -> NDArray[np.bool_]:
-        """Return by row whether a queue on its path is strict."""
+        """Return, by headroom row, whether a queue on its path is strict."""
         branches = self.cluster.tree.branches
         return np.array([branches[row.queue].strict is not None for row in self.pending.headroom.rows], np.bool_)
 
     def charge(self, charge: Charge) -> None:
-        """Charge what this cycle grants to its queue, and count the grant."""
+        """Charge a grant of this cycle to its queue, and count the grant."""
         self.grants += 1
         self.ledger.grant(charge)
         if self.without_returns is not self.ledger:
@@ -122,7 +129,7 @@ class CycleState:
         self.note_charged(charge)
 
     def charge_preemptor(self, mark: int, charge: Charge) -> None:
-        """Note that, since the mark of the ledger, victims gave back their charges, and the preemptor was charged."""
+        """Charge the preemptor, and note the charges that its victims have returned since the mark of the ledger."""
         if self.without_returns is self.ledger:
             self.without_returns = self.ledger.copy_at(mark)
         self.without_returns.charge(charge)
@@ -130,8 +137,8 @@ class CycleState:
             self.note_charged(each)
 
     def reopen(self) -> None:
-        """Let everything come up again: pods that this cycle had placed are taken back, so capacity has grown; or a
-        reservation may be made that could not be made before."""
+        """Let every request class be tried again. Either pods that this cycle had placed are taken back, so capacity
+        has grown, or a reservation has become possible."""
         self.__dict__.pop("blocked", None)
         self.is_done = bytearray(len(self.is_done))
 
@@ -140,8 +147,8 @@ class CycleState:
         self.cluster.tree.note_charged(charge)
 
     def ledger_for(self, key: RequestClassKey, record: JobRecord) -> QuotaLedger:
-        """Return the accounts that bound such requests: what victims give back counts at once for requests that may
-        preempt, and for others in the next cycle (rule R21)."""
+        """Return the accounts that limit this request. Charges that victims return count at once for requests that may
+        preempt, and for other requests in the next cycle (rule R21)."""
         request_class = self.pending.request_classes.get(key)
         may_preempt = (
             request_class is not None and request_class.number in self.search_classes and key.kind != Kind.GROWTH
@@ -155,7 +162,7 @@ class CycleState:
     # Request classes
 
     def within_limits(self, placement_class: NDArray[np.int32], row: NDArray[np.int32]) -> NDArray[np.bool_]:
-        """Return whether the headroom of the row has what a request of the class costs at least."""
+        """Return whether the headroom of the row covers the least cost of a request of the placement class."""
         found = np.ones(len(placement_class), np.bool_)
         headroom = self.pending.headroom
         if headroom.keys:
@@ -170,13 +177,14 @@ class CycleState:
 
     def placement_class_of(self, request_class: RequestClass) -> PlacementClass:
         found = self.pending.placement_classes[request_class.placement_class]
-        assert found is not None  # it has this request class
+        assert found is not None  # this request class refers to it
         return found
 
-    # What they ask
+    # Their offers
 
     def offers(self, key: RequestClassKey, request: Request) -> list[FlavorAssignment]:
-        """The ways in which it may start, best first. Replacements are within their queue's quota already."""
+        """Return the ways in which the request may start, best first. Replacements are within the quota of their queue
+        already."""
         if key.kind == Kind.REPLACEMENT:
             return [FlavorAssignment((), key.gang, NO_CHARGE)]
         record = self.cluster.jobs[request.job]
@@ -188,7 +196,7 @@ class CycleState:
         return flavor_assignment.flavor_assignments(self.cluster, self.ledger_for(key, record), key, record.job, given)
 
     def placement_class_of_offer(self, request_class: RequestClass, offer: FlavorAssignment) -> PlacementClass | None:
-        """The class of the offer's gang; None: no request class is of it."""
+        """Return the placement class of the offer's gang; None if no request class refers to it."""
         if offer.gang is request_class.key.gang and not offer.flavors:
             return self.placement_class_of(request_class)
         number = self.pending.placement_class_number(
@@ -197,38 +205,39 @@ class CycleState:
         return None if number is None else self.pending.placement_classes[number]
 
     def is_whole(self, key: RequestClassKey) -> bool:
-        """Return whether the request class's gangs are placed at once, not pod by pod as these open."""
+        """Return whether the gangs of the request class are placed at once, and not pod by pod as their slots open."""
         return key.kind != Kind.JOB or (queue := self.cluster.queues.get(key.queue)) is None or queue.gang
 
     # Who waits
 
     def wants_nothing(self, request_class: RequestClass, entry: QueuedRequest) -> bool:
-        """Return whether the job is told to stop; or whether it would grow, and misses pods to its minimum."""
+        """Return whether the job needs nothing now: it is being stopped, or it would grow although pods of its minimum
+        are missing."""
         job, grows = entry.request.job, request_class.key.kind == Kind.GROWTH
         return job in self.stopped or (grows and is_incomplete(self.cluster.jobs[job], self.places.get(job, ())))
 
     def still_waits(self, request: Request) -> bool:
-        """Return whether the request has not been granted what it asks in this cycle, and its job goes on."""
+        """Return whether the request has not been granted in this cycle, and its job is not stopped."""
         return request not in self.granted and request.job not in self.stopped
 
     def first_waiting(self, request_class: RequestClass) -> QueuedRequest | None:
-        """Return the first request of the request class that still waits; None: none does."""
+        """Return the first request of the class that still waits; None if none waits."""
         if request_class not in self.remaining and not self.stopped:
             return request_class.first()
         return next((entry for entry in request_class if self.still_waits(entry.request)), None)
 
     def next_waiting(self, request_class: RequestClass) -> QueuedRequest | None:
-        """Return the next request of the request class that still waits, each once; None: there is none left."""
+        """Return the next request of the class that still waits, each request once; None if none is left."""
         return next((entry for entry in self.following(request_class) if self.still_waits(entry.request)), None)
 
     def following(self, request_class: RequestClass) -> Iterator[QueuedRequest]:
-        """Yield who stands behind the first, in order; each is given out once."""
+        """Yield the requests behind the first, in order, each once in a cycle."""
         rest = self.remaining.get(request_class)
         if rest is None:
             if len(request_class) == 1:
                 rest = NOBODY
             else:
                 rest = iter(request_class)
-                next(rest)  # the first is up already
+                next(rest)  # the first is being tried already
             self.remaining[request_class] = rest
         return rest

@@ -1,26 +1,25 @@
-"""The steps of one cycle, and what it has decided so far.
+"""The steps of one cycle.
 
-Who takes part: all request classes (`state.pending.pending`) that may start by counting and by what quota allows, found
-for all at once (`core.cycle.blocked`, `core.cycle.candidates`), each with its first request. Who is next is decided by
-`core.order.next_job`; slots that replace lost pods of started gangs come before all that. The way of a request, a
-method each (`offers` is the state's):
+A request class takes part if its placement class may start by counting, and if quota allows it. `core.cycle.blocked`
+and `core.cycle.candidates` find these classes for the whole cluster at once. Each class is represented by its first
+request. `core.order.next_job` chooses the next request. Slots that replace lost pods of started gangs come before all
+others. A request passes through these methods (`offers` belongs to the state):
 
-    receive       obstacles that no room can mend (`core.cycle.intake.eligible`), else its place in a request class
-    contenders    the next request
-    offers        what the queue tree allows: flavors, or the number that says no (`core.quota.flavor_assignment`)
-    place         its gang is placed on the draft, whole (`core.placement.gang`)
-    grant         it starts: room, and what its queue is charged with, are taken
-    deny          it does not: its request class is told why (`core.cycle.messages`)
+    receive       report why it is not eligible (`core.cycle.intake.eligible`), or add it to a request class
+    contenders    yield it as the next request
+    offers        list the flavors that the queue tree allows, or the limit that is short (`core.quota`)
+    place         place its whole gang on the draft (`core.placement.gang`)
+    grant         start it: charge its nodes and its queue
+    deny          report why it does not start (`core.cycle.messages`)
 
-By which request class a queue stands where shares or guarantees decide between queues: its first one that the limits of
-its queue, and of those above, allow, and whose class fits by counting; or whose turn it is to search for victims. A
-strict queue stands by its first one. While backfill is to make a reservation every request class within its limits
-comes up, since the first that finds no room has it.
+Where shares or guarantees decide between queues, a queue is ranked by one request class: the first whose limits allow
+it and whose placement class fits by counting, or that may search for victims. A strict queue is ranked by its first
+class. Until the backfill reservations are made, every request class within its limits is tried, because the first that
+finds no capacity gets a reservation.
 
-What may start only shrinks within a cycle, and by what came up in it alone: headroom falls by what is granted, and what
-victims give back is there for others in the next cycle; a class closes when one of it came up in vain. So it does not
-matter when a request class is passed over, and what is decided follows from the state alone. What the modules named
-above need of a cycle is in `core.cycle.state`."""
+Within a cycle the set of classes that may start only shrinks. Grants reduce the headroom. Charges that victims return
+count for other requests in the next cycle. A placement class closes when one of its requests fails. So it does not
+matter when a class is skipped, and the decisions follow from the state alone."""
 
 from __future__ import annotations
 
@@ -52,8 +51,8 @@ from phalanx.state.pending.request_class import (
     RequestClassKey,
 )
 
-REQUEST_CLASSES_OF_EFFORT = 256  # so many request classes, ordered again, cost as much as a search for victims
-FEW_QUEUES = 64  # with more that wait, what they take part with is looked at once a cycle
+REQUEST_CLASSES_OF_EFFORT = 256  # to order this many request classes again costs as much as a search for victims
+FEW_QUEUES = 64  # with more waiting queues, their heads are checked once a cycle
 Lack: TypeAlias = PlacementShortfall | WouldDelayReservation | Reason
 
 
@@ -70,12 +69,14 @@ class Cycle:
         self.preempting = CyclePreemption(self.state)
         self.intake = Intake(self.state, self.reporter, self.preempting)
         self.surplus = Surplus(self.state, self.tournament.closed, self.candidates.usage, self.reporter)
-        self.request_class: RequestClass  # whose first is being tried
-        self.weeded: tuple[int, bool] | None = None  # decisions before the heads of queues were looked at; may_reserve
+        self.request_class: RequestClass  # the class of the request that is being tried
+        self.weeded: tuple[int, bool] | None = (
+            None  # the number of decisions at the last check of queue heads, and `may_reserve`
+        )
 
     def close(self) -> None:
-        """End the cycle. What it thought with is the state's to keep; and its parts, which know it, let go of each
-        other, so that nothing is left for the garbage collector."""
+        """End the cycle. The parts refer to each other; these references are deleted, so that the garbage collector has
+        nothing to do."""
         self.state.close()
         for part in (self.candidates, self.reporter.grants, self):
             if part is not None:
@@ -84,13 +85,16 @@ class Cycle:
     # Contending
 
     def contenders(self) -> Iterator[tuple[RequestClassKey, Request]]:
-        """Yield the contending requests, best first. Who asks for the next must have granted or denied the last."""
+        """Yield the requests to try, best first. Before the next request, the caller must grant or deny the last
+        one."""
         for at in range(len(self.state.starts)):
             self.surplus.note(self.state.starts, at)
         if self.pending.request_classes:
             self.candidates.refresh(self.preempting.classes_to_search())
             self.candidates.fill_tournament()
-            while not self.preempting.withdrawn:  # else the job that handed its nomination over comes next (rule R23)
+            while (
+                not self.preempting.withdrawn
+            ):  # otherwise the job that handed over its nomination comes next (rule R23)
                 yield from self.hopeless_heads()
                 head = self.tournament.head()
                 if (head is None or head[0].key.kind != Kind.REPLACEMENT) and self.grants_surplus(
@@ -118,8 +122,9 @@ class Cycle:
         self.reporter.report_remaining()
 
     def hopeless_heads(self) -> Iterator[tuple[RequestClassKey, Request]]:
-        """Yield the first requests of queues that would get nothing, to be denied out of turn: a queue takes part with
-        its first request that would get something (rule R8). In large trees that is looked at once a cycle."""
+        """Yield the first requests of queues that would get nothing, so that they are denied out of turn. A queue
+        competes with its first request that would get something (rule R8). In large trees this is checked once in a
+        cycle."""
         decided = self.state.grants + len(self.preempting.actions), self.reserving.may_reserve
         cursors = self.tournament.cursors() if self.state.has_several_arenas and self.weeded != decided else []
         if len(cursors) < 2 or (self.weeded and len(cursors) > FEW_QUEUES) or self.tournament.urgent.request_classes:
@@ -154,7 +159,7 @@ class Cycle:
         if self.state.wants_nothing(request_class, entry) or not self.candidates.may_be_tried(request_class):
             return False
         if not (self.weeded and self.weeded[0]) and not self.pending.capacity.behind:
-            has_room = bool(self.state.blocked.open[request_class.placement_class])  # counted when the cycle began
+            has_room = bool(self.state.blocked.open[request_class.placement_class])  # as counted when the cycle began
         else:
             has_room = self.state.blocked.counted(self.state.draft, found.number, self.state.grants)
         if has_room and self.is_sure_to_start(request_class):
@@ -168,14 +173,14 @@ class Cycle:
         return self.finds_victims(request_class, entry.request, offers)
 
     def is_sure_to_start(self, request_class: RequestClass) -> bool:
-        """Return whether the class, which has room by counting, is sure to be placed, and its queue has quota."""
+        """Return whether a class that fits by counting is certain to be placed, and its queue has quota."""
         found = self.state.placement_class_of(request_class)
         if not found.single or self.reserving.first() is not None or not self.state.is_within_limits(request_class):
             return False
         return self.state.draft.ordinary_amounts(found.key.gang.demands[0])
 
     def could_be_placed(self, request_class: RequestClass, request: Request, offer: FlavorAssignment) -> bool:
-        """Return whether the offer's gang has its nodes now."""
+        """Return whether the offer's gang could be placed now."""
         self.request_class, mark = request_class, self.state.draft.mark()
         outcome = self.place(request_class.key, request, offer)
         self.state.draft.rewind(mark)
@@ -193,7 +198,7 @@ class Cycle:
         return self.preempting.search(request_class.key, request, offers, forecast) is not None
 
     def must_try(self, request_class: RequestClass, entry: QueuedRequest) -> bool:
-        """Return whether the request is to be tried, or to be told anything. If not, it has lost."""
+        """Return True if the cycle must try the request. Otherwise remove its class from the cycle."""
         if self.reserving.was_denied(request_class):
             self.reserve_or_block(request_class, entry)
             return False
@@ -228,7 +233,8 @@ class Cycle:
         return False
 
     def lose(self, request_class: RequestClass, *, holds_up: bool) -> None:
-        """End the request class's part in the cycle, unless another request of it may search for victims."""
+        """Remove the request class from the cycle, unless another request of it may search for victims. `holds_up`: it
+        blocks the jobs behind it in a strict queue."""
         entry = self.tournament.at.request_classes[0][2]
         if (following := self.preempting.next_ready(request_class, entry)) is not None:
             self.tournament.accept_head(following)
@@ -237,8 +243,8 @@ class Cycle:
         self.tournament.reject_head(holds_up=holds_up)
 
     def reserve_or_block(self, request_class: RequestClass, entry: QueuedRequest, *, holds_up: bool = True) -> None:
-        """The request cannot start for want of room. With a reservation it holds up nobody, and the next of its request
-        class may have one too."""
+        """Handle a request that found no capacity: try to reserve for it. Without a reservation it may block its strict
+        queue. After a reservation the next request of its class may get one as well."""
         reserved = self.reserving.try_reserve(request_class, entry)
         following = self.reserving.next_of(request_class) if reserved else None
         if following is not None:
@@ -267,7 +273,7 @@ class Cycle:
         self.state.grants += 1
         self.state.draft.settle()
         backfilled = self.reserving.granted(request, offer.gang, placements)
-        self.preempting.forget(key)  # it searched for another flavor's sake
+        self.preempting.forget(key)  # its failed search was for another flavor
         self.state.granted.add(request)
         self.reporter.note_granted(key.gang, request.job, placements)
         if request.slot is None:
@@ -288,8 +294,8 @@ class Cycle:
             self.try_again(across=True)
 
     def grants_surplus(self, head_priority: int | None) -> bool:
-        """Grant the surplus that comes before a request of that priority (None: there is no further request): that of
-        jobs of a higher priority, of which no request is left. Return whether there was any (rule R10)."""
+        """Place the surplus of jobs with a higher priority than `head_priority`, if no request of that priority is
+        left. None: no request is left at all. Return whether there was any surplus (rule R10)."""
         due = self.surplus.priorities()
         if head_priority is not None:
             due = list(takewhile(lambda each: each > head_priority and not self.candidates.any_from(each), due))
@@ -298,22 +304,21 @@ class Cycle:
         return bool(due)
 
     def advance(self) -> None:
-        """Continue with the next request of the request class: the first one is granted what it asks, or its job
-        stops."""
+        """Continue with the next request of the class, because the first one was granted, or its job stops."""
         following = self.state.next_waiting(self.request_class)
         self.state.is_done[self.request_class.number] = following is None
         self.tournament.accept_head(following)
 
     def prefers_preemption(self, key: RequestClassKey, offer: FlavorAssignment) -> bool:
-        """The queue would have others give way for this offer rather than look at the next."""
+        """Return whether the queue prefers to preempt for this offer over trying the next one."""
         if not offer.flavors or (branch := self.cluster.tree.branches[key.queue]).queue is None:
             return False
         wish = branch.queue.fungibility
         return wish.preempt_before_next or (wish.prefer_preemption and offer.short is not None)
 
     def make_room(self, key: RequestClassKey, request: Request, offers: Sequence[FlavorAssignment]) -> bool:
-        """Have others give way, if the request may preempt them and that is enough; reservations are not delayed by
-        that."""
+        """Preempt other jobs, if the request may do that and it frees enough, without delaying reservations. Return
+        whether that was done."""
         if self.request_class.number not in self.state.search_classes or not self.preempting.may_search(
             key, self.reserving.mark()
         ):
@@ -334,8 +339,8 @@ class Cycle:
         return True
 
     def try_again(self, *, across: bool) -> None:
-        """Let requests whose searches for victims failed come up again, because something was decided that may let them
-        succeed. `across`: only those that may preempt jobs of other queues."""
+        """Let request classes be tried again whose searches for victims failed, because a decision may let them
+        succeed. `across`: only classes that may preempt jobs of other queues."""
         if across and not self.state.search_classes:
             return
         over, preempting = self.state.is_done, self.preempting
@@ -347,7 +352,7 @@ class Cycle:
         for number in again:
             over[number] = 0
         self.preempting.effort += len(self.pending.request_classes) // REQUEST_CLASSES_OF_EFFORT
-        self.candidates.fill_tournament()  # shares have changed, too
+        self.candidates.fill_tournament()  # shares have changed as well
 
     def deny(
         self,
@@ -356,14 +361,14 @@ class Cycle:
         offers: Sequence[FlavorAssignment],
         lacks: Sequence[tuple[FlavorAssignment, Lack]],
     ) -> None:
-        """Deny the request. `lacks`: how far those offers came that quota allows; or that there is room, but it is
-        kept."""
+        """Deny the request. `lacks`: for each offer that quota allows, how far its placement came, or that the capacity
+        is reserved."""
         request_class = self.request_class
         entry = request_class.entry(request)
         found = [self.reporter.lacking(offer, lack) for offer, lack in lacks]
         held = any(isinstance(lack, WouldDelayReservation) for _, lack in lacks)
         reason = self.reporter.why_not(key, offers, found)
-        if reason.code not in SHORT and not held:  # others' going cannot mend it
+        if reason.code not in SHORT and not held:  # no eviction can help
             self.preempting.await_change(key)
         self.reporter.report_denied(
             request_class,

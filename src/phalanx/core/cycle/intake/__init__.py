@@ -1,8 +1,7 @@
-"""Requests that are in no request class: new ones, and the pods above the minimums of jobs that start.
+"""Requests that are in no request class: new requests, and pods above the minimums of jobs that start.
 
 Rooms, lowest first:
 
-    eligible  jobs that may not start whatever is free: begin times, dependencies, holds
-    receive   a request is answered at once, or enters its request class
-    surplus   pods above the minimums of jobs that start, in a second pass
-"""
+    eligible  jobs that may not start even with free capacity: begin times, dependencies, holds
+    receive   report a reason at once, or add the request to its request class
+    surplus   pods above the minimums of jobs that start, in a second pass"""

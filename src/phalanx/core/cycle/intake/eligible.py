@@ -1,9 +1,8 @@
-"""What keeps a job from contending whatever room there is; only an event about it, or time, mends it.
+"""Return why a job may not be tried, whatever capacity is free. Only an event about the job, or time, can change that.
 
-In this order: what the world says; a gang that cannot be; its queue (unknown, misconfigured, held, closed); what is
-more than its queue's ceilings, or the limits per job, ever allow; limits on submitted jobs; a begin time,
-dependencies and arrays (`core.fold.job_dependencies`).
-"""
+The reasons are checked in this order: a block by the world; an invalid gang; its queue (unknown, misconfigured, held,
+closed); requests above the queue's ceilings or the limits per job; limits on submitted jobs; a begin time, dependencies
+and arrays (`core.fold.job_dependencies`)."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ from phalanx.state.queue_tree import Branch, Cost
 def not_eligible(
     cluster: Cluster, record: JobRecord, now_s: float, cleared: dict[JobFamily, int]
 ) -> NotEligible | None:
-    """Return why the queued job may not contend; None if it may. `cleared`: see `job_dependencies.obstacle`."""
+    """Return why the queued job may not be tried; None if it may. `cleared`: see `job_dependencies.obstacle`."""
     job = record.job
     name = cluster.queue_of(job)
     if job.blocked is not None:
@@ -50,7 +49,7 @@ def not_eligible(
 
 
 def queue_state_reason(branch: Branch, record: JobRecord, now_s: float) -> Reason | None:
-    """Return what the queue's state, or that of one above, says."""
+    """Return the reason for which the queue, or a queue above it, starts no jobs now; None if all start jobs."""
     if branch.fault:
         return no_quota.misconfigured(branch)
     for queue in branch.states:
@@ -63,7 +62,7 @@ def queue_state_reason(branch: Branch, record: JobRecord, now_s: float) -> Reaso
 
 
 def beyond_limits(cluster: Cluster, branch: Branch, record: JobRecord) -> Reason | None:
-    """Return why the job could not start even if nothing else ran."""
+    """Return why the job could not start even if no other job ran."""
     longest_s, limit_s = branch.longest_s, record.job.limit_s
     if longest_s is not None and limit_s is not None and limit_s > longest_s:
         return no_quota.never(
@@ -86,7 +85,7 @@ def beyond_limits(cluster: Cluster, branch: Branch, record: JobRecord) -> Reason
 
 
 def beyond_ceiling(cluster: Cluster, branch: Branch, record: JobRecord, pods: Sequence[int]) -> Reason | None:
-    """The ceiling that so many pods of each role exceed, whatever flavors they are given."""
+    """Return the reason for the first ceiling that `pods` pods of each role exceed, whatever flavors they get."""
     if not branch.flavors:
         return ceiling_reason(branch, record, queue_tree.gang_cost(record.gang, pods))
     found = None
@@ -99,7 +98,7 @@ def beyond_ceiling(cluster: Cluster, branch: Branch, record: JobRecord, pods: Se
 
 
 def no_suitable_flavor(cluster: Cluster, branch: Branch, record: JobRecord) -> Reason | None:
-    """Return why a role can be given no flavor of some resource group; None if each can."""
+    """Return why no flavor of some resource group suits a role; None if each role has a suitable one."""
     for demand in record.gang.demands:
         for group in role_flavors.groups_asked(branch.flavors, demand):
             labels = role_flavors.label_keys(cluster.flavors, group)
@@ -114,7 +113,7 @@ def no_suitable_flavor(cluster: Cluster, branch: Branch, record: JobRecord) -> R
 
 
 def ceiling_reason(branch: Branch, record: JobRecord, cost: Cost) -> Reason | None:
-    """The first ceiling on the way up that is below what is asked."""
+    """Return the reason for the first ceiling on the path to the root that is below `cost`."""
     for each in branch.path:
         if each.queue is None:
             continue

@@ -1,7 +1,8 @@
-"""A request that is in no request class: it is answered at once, or enters its request class.
+"""Receive a request that is in no request class: report a reason at once, or add it to its request class.
 
-Whoever is nominated starts when victims have left, or is received again if they will not. A request that is not
-eligible (`core.cycle.intake.eligible`) waits for an event or a time; all others contend from this cycle on."""
+A nominated job starts when its victims have left. If they will not leave, the job is received again. A request that is
+not eligible (`core.cycle.intake.eligible`) waits for an event or a time. All other requests are candidates from this
+cycle on."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ from phalanx.state.pending.request_class import Request
 
 
 class Intake:
-    """The newcomers of one cycle. `cleared`: of arrays and singletons, how many jobs were let through."""
+    """The new requests of one cycle. `cleared`: for each array and singleton, the number of jobs that this cycle let
+    through."""
 
     def __init__(self, state: CycleState, reporter: ReasonReporter, preempting: CyclePreemption) -> None:
         self.state, self.reporter, self.preempting = state, reporter, preempting
@@ -57,7 +59,7 @@ class Intake:
                 self.reporter.report_job(record, preempted.nominated_reason(self.cluster, record, leavers, self.now_s))
 
     def hindered(self, record: JobRecord) -> bool:
-        """Return whether the job, which is nominated, waits and is not eligible any more."""
+        """Return whether the nominated job is queued and no longer eligible."""
         waits = record.phase is Phase.QUEUED
         return waits and not_eligible(self.cluster, record, self.now_s, self.cleared) is not None
 
@@ -70,12 +72,12 @@ class Intake:
         return list(self.pending.fresh)
 
     def receive(self, request: Request) -> None:
-        """Answer a request that needs no room, or put it in its request class."""
+        """Report why the request cannot be a candidate, or add it to its request class."""
         record = self.cluster.jobs[request.job]
         queue = self.cluster.queues.get(self.cluster.queue_of(record.job))
         whole = queue is None or queue.gang
         if record.nominated and (request.slot is None or request.slot in record.nominated):
-            return  # `start_nominated` has looked at it
+            return  # `start_nominated` has handled it
         if request.slot is not None:
             self.enter(record, request, whole=whole)
         elif found := not_eligible(self.cluster, record, self.now_s, self.cleared):
@@ -88,7 +90,7 @@ class Intake:
             self.state.waiting_until.append((request, record.not_before_s))
             self.reporter.report_job(record, explain.backoff(record, self.now_s))
         elif not whole and self.cluster.tree.branches[self.cluster.queue_of(record.job)].unbounded:
-            # Its pods are placed one by one as they open.
+            # The job starts without pods: each pod is placed when its slot opens.
             self.start(record)
         else:
             self.enter(record, request, whole=whole)
@@ -98,7 +100,7 @@ class Intake:
             request.slot is not None
             and request.slot != replacement.slots_together(self.cluster, record, request.slot)[0]
         ):
-            self.state.waiting_for_event[request] = None  # another waits for it
+            self.state.waiting_for_event[request] = None  # the first slot of its group waits for all of them
             return
         slots = None
         if request.slot is not None:
@@ -109,12 +111,12 @@ class Intake:
         self.state.received.append(request)
 
     def start(self, record: JobRecord, placements: tuple[Placement, ...] = (), flavors: tuple[str, ...] = ()) -> None:
-        """The job starts."""
+        """Add the start of the job to the plan."""
         limit_s = time_limit_s(self.cluster, record.job)
         self.state.starts.append(Start(record.job.id, record.attempt + 1, placements, self.now_s, flavors, limit_s))
 
     def place_slots(self, request: Request, slot: Slot, placements: Sequence[Placement]) -> None:
-        """Open slots have a node: this one, and those that it waited for."""
+        """Give a node to the open slot, and to the slots that waited for it."""
         record = self.cluster.jobs[request.job]
         self.state.places.setdefault(request.job, []).extend(
             replacement.placements_of_slots(self.cluster, record, slot, placements)

@@ -1,11 +1,11 @@
 """The second pass of a cycle: pods above the minimums of the jobs that start in it (rule R10).
 
-`core.cycle.steps` asks for `priorities` before it tries a request, and calls `place` for those of which the minimums of
-all jobs were tried. Each pod goes to the queue with the smaller share, and within a queue to the job that is first
-in its order.
+`core.cycle.steps` calls `priorities` before it tries a request. It calls `place` for each priority at which the
+minimums of all jobs were tried. Each pod goes to the queue with the smaller share, and within a queue to the job that
+is first in its order.
 
-A gang with groups or a topology request is not served here: it takes its surplus together with its minimum, because
-both must be in one domain. Neither is a job of fixed size, which takes all of its pods in the first pass."""
+A gang with groups or a topology request takes its surplus together with its minimum, because both must be in one
+domain. A job of fixed size takes all of its pods in the first pass. Neither is served here."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Actions: TypeAlias = list[Start] | list[Action]
 
 @dataclass(slots=True)
 class Growing:
-    """A job that starts in this cycle and may get more pods: `actions[at]` is its start."""
+    """A job that starts in this cycle and may get more pods. `actions[at]` is its start."""
 
     record: JobRecord
     branch: Branch
@@ -44,7 +44,9 @@ class Growing:
     @property
     def start(self) -> Start:
         start = self.actions[self.at]
-        assert isinstance(start, Start)  # nothing else is put there, and what is removed comes later
+        assert isinstance(
+            start, Start
+        )  # only starts are in these positions, and removed actions come later in the list
         return start
 
     @property
@@ -57,22 +59,22 @@ class Growing:
 
 
 def first_pass_gang(state: CycleState, request: Request, offer: FlavorAssignment) -> Gang:
-    """Return what of the offer's gang is placed in the first pass."""
+    """Return the part of the offer's gang that is placed in the first pass."""
     if takes_all_at_once(state.cluster.jobs[request.job]):
         return flavor_assignment.capped_gang(state.cluster, state.ledger, offer)
     return minimum_gang(state.cluster, offer.gang)
 
 
 def takes_all_at_once(record: JobRecord) -> bool:
-    """Return whether the job takes pods above its minimum together with its minimum. So does a job without a minimum:
-    else nothing of it would be placed."""
+    """Return whether the job takes pods above its minimum together with its minimum. This includes a job without a
+    minimum, which would otherwise start without pods."""
     if record.gang.tree is not None or record.job.size is GangSize.FIXED_AT_START:
         return True
     return not any(role.minimum for role in record.job.roles)
 
 
 class Surplus:
-    """The surplus of the jobs that start in one cycle. `closed`: strict queues whose head waits, and the head."""
+    """The surplus of the jobs that start in one cycle. `closed`: strict queue -> its head, which waits."""
 
     def __init__(
         self, state: CycleState, closed: Mapping[str, Head], usage: AccountUsage, reporter: ReasonReporter
@@ -81,7 +83,7 @@ class Surplus:
         self.growing: dict[str, Growing] = {}
 
     def note(self, actions: Actions, at: int) -> None:
-        """Note the job that starts by that action, if it may get more pods."""
+        """Remember the job that starts by this action, if it may get more pods."""
         if not isinstance(start := actions[at], Start) or not start.placements:
             return
         if self.state.cluster.jobs[start.job].job.size is GangSize.IN_STEPS:
@@ -107,20 +109,21 @@ class Surplus:
                 del left[job]
 
     def grow_in_turn(self, contest: Tournament, head: Head, forecast: BackfillForecast) -> bool:
-        """Place the next pod of a job that is in turn, if the head of the contest comes after it. Return whether there
-        was such a job."""
+        """Place the next pod of a job that is in turn, if it comes before the head of the tournament. Return whether
+        there was such a job."""
         due = [each for each in self.growing.values() if each.is_in_turn and self.comes_before(each, contest, *head)]
         if not due:
             return False
         best = self.poorest(self.state.cluster.tree.root, due)
         if self.is_behind_head(best) or not self.grow(best, forecast, alone=False):
-            del self.growing[best.record.job.id]  # what is missing is growth, in later cycles
+            del self.growing[best.record.job.id]  # the missing pods grow the job in later cycles
         return True
 
     def comes_before(
         self, growing: Growing, contest: Tournament, request_class: RequestClass, entry: QueuedRequest
     ) -> bool:
-        """Return whether the job's next pod comes before the request: where their queues part, by the order there."""
+        """Return whether the job's next pod comes before the request, by the order of the lowest queue that contains
+        both."""
         theirs = contest.at.branch
         above = next(each for each in growing.branch.path if each in theirs.path)
         mine = rank(growing, above.order)[:2]
@@ -142,7 +145,8 @@ class Surplus:
         return False
 
     def poorest(self, branch: Branch, growing: list[Growing]) -> Growing:
-        """Return the job that gets the next pod: at each level of the tree, that of the queue with the lowest share."""
+        """Return the job that gets the next pod: at each level of the tree, the job in the queue with the lowest
+        share."""
         below: dict[str, list[Growing]] = {}
         for each in growing:
             path = [other.name for other in each.branch.path]
@@ -155,8 +159,8 @@ class Surplus:
         return best[0][1] if len(best) == 1 else min(best, key=lambda each: self.standing(branch, *each))[1]
 
     def standing(self, parent: Branch, child: Branch, growing: Growing) -> tuple[object, ...]:
-        """Return what the parent compares its children by: lower gets the next pod. `child` is the parent itself for
-        jobs of its own."""
+        """Return the key by which the parent compares its children; the lowest gets the next pod. For the parent's own
+        jobs, `child` is the parent."""
         ledger, cost = self.state.ledger, self.charge(growing, self.next_role(growing), 1).cost
         if parent.order is QueueOrder.FILL:
             own = child is parent
@@ -176,28 +180,28 @@ class Surplus:
         return borrows, share, rank(growing, parent.order)
 
     def next_role(self, growing: Growing) -> int:
-        """Return the first role that has fewer pods than it asks for; the last, if none has."""
+        """Return the first role that has fewer pods than it requests; the last role if none has."""
         placed = self.placed(growing)
         roles = growing.record.job.roles
         return next((at for at, role in enumerate(roles) if placed[at] < role.count), len(roles) - 1)
 
     def placed(self, growing: Growing) -> list[int]:
-        """Return how many pods of each role are placed."""
+        """Return the number of placed pods of each role."""
         placed = [0] * len(growing.record.job.roles)
         for placement in growing.start.placements:
             placed[placement.role] += 1
         return placed
 
     def charge(self, growing: Growing, role: int, pods: int) -> Charge:
-        """Return what so many pods of the role add to the charge of the job's queue."""
+        """Return the charge that `pods` pods of the role add to the job's queue."""
         job, gang = growing.record.job, growing.record.gang
         counts = [pods if at == role else 0 for at in range(len(gang.roles))]
         cost = gang_cost(gang, counts, growing.start.flavors, growing.branch.flavors)
         return Charge(growing.branch.name, job.user, job.group, cost, 0, job.id)
 
     def grow(self, growing: Growing, forecast: BackfillForecast, *, alone: bool) -> bool:
-        """Place the next pod of the job; `alone`: as many as fit, because no other queue competes. Return whether any
-        was placed."""
+        """Place the next pod of the job. `alone`: place as many as fit, because no other queue competes. Return whether
+        a pod was placed."""
         placed = self.placed(growing)
         for at, role in enumerate(growing.record.job.roles):
             missing = role.count - placed[at]
@@ -208,7 +212,7 @@ class Surplus:
         return False
 
     def affordable(self, growing: Growing, role: int, most: int) -> int:
-        """Return for how many pods of the role, at most `most`, quota has room."""
+        """Return the number of pods of the role, at most `most`, that quota allows."""
         low, high, job = 0, most, growing.record.job
         while low < high:
             middle = (low + high + 1) // 2
@@ -220,7 +224,7 @@ class Surplus:
         return low
 
     def add(self, growing: Growing, role: int, pods: int, first: int, forecast: BackfillForecast) -> bool:
-        """Place up to so many pods of the role, the first of which has the ordinal `first`; return whether one was."""
+        """Place up to `pods` pods of the role, from the ordinal `first` on. Return whether one was placed."""
         cluster, start, job = self.state.cluster, growing.start, growing.record.job
         asked = replace(job.roles[role], count=pods, minimum=1, group="", closeness=None)
         gang = cluster.interned.gang((asked,))
@@ -241,7 +245,7 @@ class Surplus:
 
 
 def rank(growing: Growing, order: QueueOrder) -> tuple[float, float, str]:
-    """Return the order of jobs in a queue (rule R6): priority, except in a fifo queue; then submission, then name."""
+    """Return the order of jobs in a queue (rule R6): priority, except in a FIFO queue; then submission, then name."""
     job = growing.record.job
     first = 0.0 if order is QueueOrder.FIFO else -job.priority
     return first, job.submitted_s, job.id

@@ -2,7 +2,7 @@
 
 Parts, lowest first:
 
-    evict   carry out a plan: evict the victims, nominate or start the preemptor
+    evict   the actions of a preemption plan: evict the victims, and nominate or start the preemptor
     excess  quota preemption: the pods of queues that use more than a lowered limit
-    search  which requests search for victims, within a budget; and which nominations stay
+    search  searches for victims, within a budget, and checks of existing nominations
 """

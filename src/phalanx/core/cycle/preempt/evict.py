@@ -1,5 +1,5 @@
-"""What follows from a plan of preemption: victims are told to go, and the preemptor is nominated for their nodes, or
-starts at once if nobody has to leave first. The draft and the ledger of the cycle know it from then on."""
+"""Turn a preemption plan into actions: evict the victims, and nominate the preemptor to their nodes. If no victim has
+to leave first, the preemptor starts at once. The draft and the ledger of the cycle are updated too."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from phalanx.state.queue_tree import gang_cost
 def settle(
     context: PreemptionContext, actions: list[Action], request: Request, found: PreemptionPlan, rights: PreemptionPolicy
 ) -> bool:
-    """Add the plan's actions: what victims leave is given back in the ledger, and the preemptor's place is its own.
-    Return whether no node lacks anything for it, so that it may start in the next cycle: victims go for their ports or
-    devices, for a reservation's sake, or because a place is searched within a budget."""
+    """Add the actions of the plan: return the charges of the victims in the ledger, and reserve the nodes of the
+    preemptor. Return True if no node lacks an amount for it, so that it may start in the next cycle. In that case the
+    victims leave for their ports or devices, for a reservation, or because the search for nodes is within a budget."""
     cluster, now_s = context.cluster, context.now_s
     record = cluster.jobs[request.job]
     for victim in found.victims:
@@ -60,7 +60,7 @@ def grown(
     placements: Sequence[Placement],
     until_s: float,
 ) -> Nominate:
-    """Return the nomination of a job that grows, with its nominations from before that are not placed in this cycle."""
+    """Return the nomination of a job that grows, with its earlier nominations that are not placed in this cycle."""
     placed = {(each.role, each.ordinal) for each in context.placed.get(record.job.id, ())}
     known = tuple(each for each in nominated_placements(record) if (each.role, each.ordinal) not in placed)
     for action in [each for each in actions if isinstance(each, Nominate) and each.job == record.job.id]:
@@ -106,7 +106,7 @@ def evict(
 
 
 def give_back(context: PreemptionContext, record: JobRecord) -> None:
-    """Free on the draft, and in the ledger, what a job is nominated for."""
+    """Free the nominated capacity of a job on the draft and in the ledger."""
     position_of = positions(context.draft)
     for slot, node in record.nominated.items():
         if (position := position_of.get(context.cluster.columns.row_of[node])) is not None:
@@ -118,15 +118,15 @@ def give_back(context: PreemptionContext, record: JobRecord) -> None:
 
 
 def positions(draft: Draft) -> dict[int, int]:
-    """Return the position of each row that is laid out."""
+    """Return the position of each row that is on the draft."""
     return {row: position for position, row in enumerate(draft.rows.tolist())}
 
 
 def take_back(context: PreemptionContext, actions: list[Action], record: JobRecord) -> None:
-    """Take back what this cycle has given the job, which is now preempted: it has no growth and no nomination any more
-    (rule R24)."""
+    """Take back the grants of this cycle from a job that is now preempted. It loses its growth and its nomination (rule
+    R24)."""
     job = record.job.id
-    if record.open:  # else it has no growth
+    if record.open:  # otherwise it has no growth
         actions[:] = [action for action in actions if not (isinstance(action, Nominate) and action.job == job)]
     if not (placed := context.placed.pop(job, ())):
         return
@@ -136,20 +136,22 @@ def take_back(context: PreemptionContext, actions: list[Action], record: JobReco
 
 
 def grace_s(cluster: Cluster, job: str) -> float | None:
-    """Return how long the pods of a victim have to end, in seconds; None: as each pod says."""
+    """Return the grace period of a victim's pods, in seconds; None if each pod's own period applies."""
     return queue_preemption(cluster, cluster.queue_of(cluster.jobs[job].job)).grace_s
 
 
 def keep_nomination(draft: Draft, cluster: Cluster, gang: Gang, placements: Sequence[Placement]) -> bool:
-    """Take the nominated capacity on the draft; a node that it makes overfull takes nothing more. Return whether one
-    is."""
+    """Take the nominated capacity on the draft, and close each node that it overcommits. Return whether there is
+    one."""
     rows = cluster.columns.row_of
     at = {rows[placement.node] for placement in placements}
     position_of = {
         int(draft.rows[position]): position for position in np.isin(draft.rows, list(at)).nonzero()[0].tolist()
     }
     for placement in placements:
-        if (position := position_of.get(rows[placement.node])) is not None:  # else it is overfull, and not laid out
+        if (
+            position := position_of.get(rows[placement.node])
+        ) is not None:  # otherwise it is overcommitted, and not on the draft
             draft.occupy(position, gang.demands[placement.role], placement.devices)
     overfull = [each for each in position_of.values() if any(view[each] < 0 for view in draft.views.values())]
     for position in overfull:

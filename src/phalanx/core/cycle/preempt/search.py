@@ -1,15 +1,16 @@
 """The preemption step of a cycle. It checks existing nominations first; then requests that found no capacity may search
 for victims.
 
-`core.cycle.steps` calls `make_room` for such a request. The request then starts, is nominated, or waits on.
+`core.cycle.steps` calls `make_room` for such a request. The request then starts, is nominated, or continues to wait.
 
-- A search is not made for a job whose queue preempts nobody, nor before the delay of the queue is over.
-- A failed search is remembered with the version of all that runs (`Pending.changes`) and with the reservation that it
-  had to respect. It would fail again as long as both are the same, unless this cycle has decided something before it,
-  or time makes a victim available (a minimum run time, or a budget's hour, passes).
-- The searches of a cycle cost at most `EFFORT`, where each costs more the more jobs run. The next cycle follows at once
-  and makes the others.
-- The result of a search is kept until anything is decided, so that it is not made again when the request's turn comes.
+- No search is made for a job whose queue preempts no jobs, nor before the preemption delay of the queue is over.
+- A failed search is remembered with the version of the running jobs (`Pending.changes`) and with the reservation that
+  it had to respect. It would fail again as long as both stay the same. It is repeated if this cycle has decided
+  something before it, or if time makes a victim available (the end of a minimum run time, or of a budget's hour).
+- The searches of a cycle cost at most `EFFORT`. A search costs more if more jobs run. The next cycle follows at once
+  and makes the other searches.
+- The result of a search is stored until the next decision, so that the search is not repeated when the request is
+  tried.
 - If a search fails, a nomination of a job with lower priority in the same queue may be handed over (rule R23)."""
 
 from __future__ import annotations
@@ -34,12 +35,12 @@ from phalanx.state.pending.request_class import Kind, QueuedRequest, Request, Re
 from phalanx.state.pending.timers import NEVER_S
 
 EFFORT = 256
-JOBS_OF_EFFORT = 128  # so many running jobs add 1 to what a search costs
-DELAYED = -1  # in place of what had changed: its queue's delay is not over
+JOBS_OF_EFFORT = 128  # running jobs that add 1 to the cost of a search
+DELAYED = -1  # instead of a number of changes: the delay of the queue is not over
 
 
 class Found(NamedTuple):
-    """A successful search. `aside`: the reservations that it keeps to; `instead_of`: the job whose nomination is
+    """A successful search. `aside`: the reservations that it respects. `instead_of`: the job whose nomination is
     withdrawn for it."""
 
     plan: PreemptionPlan
@@ -50,12 +51,16 @@ class Found(NamedTuple):
 class CyclePreemption:
     """The preemption of one cycle.
 
-    `actions`: what was decided so far. `victims`: as in `PreemptionContext`. `kept`: jobs whose nominations
-    stand; `withdrawn`: jobs whose nominations do not. `effort`: what all searches cost so far. `known`: their results
-    since the last decision; `known_at`: how many were decided then, and whether a reservation had to be respected.
-    `searched`: by request class, a search that failed.
-    `has_postponed`: the next cycle must follow at once. `has_taken_back`: pods that this cycle had placed for victims
-    are taken back, or the reservation is another, so that any request may start now."""
+    `actions`: the actions so far.
+    `victims`: as in `PreemptionContext`.
+    `kept`, `withdrawn`: jobs whose nominations stay in force, and jobs whose nominations end.
+    `effort`: the cost of all searches so far.
+    `known`: the results of searches since the last decision. `known_at`: the number of decisions at that time, and
+        whether a reservation had to be respected.
+    `searched`: request class -> its failed search.
+    `has_postponed`: the next cycle must follow at once.
+    `has_taken_back`: any request may start now, because pods that this cycle had placed for victims were taken back, or
+        because the first reservation has changed."""
 
     def __init__(self, state: CycleState) -> None:
         self.state, self.cluster, self.ledger, self.now_s = state, state.cluster, state.ledger, state.now_s
@@ -69,14 +74,14 @@ class CyclePreemption:
         self.known_at: tuple[int, bool] | None = None
         self.searched: dict[RequestClassKey, Search] = {}
         self.has_postponed = self.has_taken_back = False
-        self.reserved: object = None  # what searches were not to delay
+        self.reserved: object = None  # the reservations that searches had to respect
         self._context: PreemptionContext | None = None
-        self._chance: tuple[int, float | None] | None = None  # after so many actions
+        self._chance: tuple[int, float | None] | None = None  # the number of actions, and the time
 
-    # Promises that stand
+    # Existing nominations
 
     def nominations(self) -> Iterator[tuple[JobRecord, NominationState]]:
-        """Yield the nominated jobs, oldest first, and what is to become of their nominations."""
+        """Yield the nominated jobs, oldest first, with the next step of each nomination."""
         for job in list(self.cluster.nominated):
             record = self.cluster.jobs[job]
             found = NominationState.KEPT
@@ -87,19 +92,18 @@ class CyclePreemption:
                 self.kept.append(job)
 
     def withdraw(self, record: JobRecord) -> None:
-        """Withdraw the job's nomination: it is received again in the next cycle."""
+        """Withdraw the job's nomination. The job is received again in the next cycle."""
         self.actions.append(Nominate(record.job.id, ()))
         self.withdrawn[record.job.id] = None
 
     def outdated_jobs(self) -> Container[str]:
-        """Return the jobs that do not wait any more as they did when they were looked at: their nomination is
-        withdrawn, or they are stopped."""
+        """Return the jobs whose reasons are outdated: their nomination is withdrawn, or they are preempted."""
         if not self.actions:
             return ()
         return {*self.withdrawn, *(action.job for action in self.actions if isinstance(action, Preempt))}
 
     def wake_s(self) -> Iterator[float]:
-        """Yield when nominations and searches want the next cycle (seconds since the epoch)."""
+        """Yield the times (seconds since the epoch) at which nominations and searches need the next cycle."""
         if not (self.actions or self.kept or self.pending.searched or self.has_postponed):
             return
         withdrawn = any(isinstance(action, Nominate) and not action.placements for action in self.actions)
@@ -108,7 +112,7 @@ class CyclePreemption:
         yield from (self.cluster.jobs[job].nominated_until_s for job in self.kept)
         yield from (action.until_s for action in self.actions if isinstance(action, Nominate) and action.placements)
 
-    # Requests that found no room
+    # Requests without capacity
 
     def classes_to_search(self) -> list[int]:
         """Return the request classes whose requests may preempt."""
@@ -116,9 +120,8 @@ class CyclePreemption:
         return found
 
     def may_search(self, key: RequestClassKey, reserved: object) -> bool:
-        """Return whether a search may find somebody, as far as is known: something has changed since the last, or
-        time has passed; or this cycle has decided something. `reserved`: who has a reservation, which is not to be
-        delayed."""
+        """Return whether a search may find victims: something has changed since the last search, its time has come, or
+        this cycle has decided something. `reserved`: the reservations that must not be delayed."""
         search = self.pending.searched.get(key)
         if search is None or self.now_s >= search.again_s:
             return True
@@ -134,9 +137,8 @@ class CyclePreemption:
         offers: Sequence[FlavorAssignment],
         forecast: BackfillForecast | None,
     ) -> bool:
-        """Preempt other jobs, if that lets the request class's first request start by one of the offers, and nominate
-        it. Return whether that was done. `forecast`: with the reservations that are not to be delayed, if there may be
-        any."""
+        """Preempt other jobs, if that lets the request start by one of the offers, and nominate it. Return whether that
+        was done. `forecast`: the forecast with the reservations that must not be delayed, if there are any."""
         if self.is_delayed(key, request):
             return False
         found = self.search(key, request, offers, forecast)
@@ -150,7 +152,7 @@ class CyclePreemption:
         return False
 
     def is_delayed(self, key: RequestClassKey, request: Request) -> bool:
-        """Return whether the delay of the queue is not over for the request."""
+        """Return whether the preemption delay of the queue is not over for the request."""
         if (ready_s := self.ready_s(key, request)) > self.now_s:
             others = self.first_requests(self.pending.request_classes.get(key))
             self.searched[key] = Search(
@@ -159,22 +161,22 @@ class CyclePreemption:
         return ready_s > self.now_s
 
     def ready_s(self, key: RequestClassKey, request: Request) -> float:
-        """Return when the delay of the queue is over for the request (seconds since the epoch)."""
+        """Return the time at which the delay of the queue is over for the request (seconds since the epoch)."""
         since_s = self.cluster.jobs[request.job].short_since_s
         return (self.now_s if since_s is None else since_s) + max(
             0.0, queue_preemption(self.cluster, key.queue).delay_s
         )
 
     def first_requests(self, request_class: RequestClass | None) -> Iterator[QueuedRequest]:
-        """Yield the requests whose delay may be over first: a job that was preempted waits anew, and the next one of
-        its request class may be ready before it."""
+        """Yield the requests whose delay may be over first. The delay of a job that was preempted starts again, so the
+        next request of its class may be ready before it."""
         for each in request_class or ():
             yield each
             if not self.cluster.jobs[each.request.job].preempted:
                 return
 
     def next_ready(self, request_class: RequestClass, entry: QueuedRequest) -> QueuedRequest | None:
-        """Return the request of the class that may search in place of this one, whose delay is not over; None: there
+        """Return another request of the class that may search now, if the delay of this one is not over; None if there
         is none."""
         if (
             request_class.number not in self.state.search_classes
@@ -185,8 +187,8 @@ class CyclePreemption:
         return next((each for each in ready if self.ready_s(request_class.key, each.request) <= self.now_s), None)
 
     def may_try_again(self, number: int, across: bool) -> bool:
-        """Return whether a search of the request class failed, in this cycle or before, and another may be made.
-        `across`: only if the request class's requests may preempt jobs of other queues."""
+        """Return whether a search of the request class has failed and another one may be made. `across`: only if its
+        requests may preempt jobs of other queues."""
         request_class = self.pending.columns.request_classes[number]
         if request_class is None or self.is_spent():
             return False
@@ -203,7 +205,8 @@ class CyclePreemption:
         offers: Sequence[FlavorAssignment],
         forecast: BackfillForecast | None,
     ) -> Found | None:
-        """Return how other jobs may make room for the request; None: they cannot. Nothing is decided yet."""
+        """Return the plan and the guard of a successful search for victims; None if no eviction helps. The search
+        decides nothing."""
         is_bound = forecast is not None and bool(forecast.reservations)
         decided = self.state.grants + len(self.actions), is_bound
         if self.known_at != decided:
@@ -249,8 +252,8 @@ class CyclePreemption:
         self.searched.pop(key, None)
 
     def outcomes(self) -> Iterator[tuple[RequestClassKey, Search]]:
-        """Yield the failed searches; and those of request classes that were not tried now, since they may not start in
-        any case, as if they had failed again."""
+        """Yield the failed searches. A request class that was not tried, because it may not start in any case, counts
+        as if its search had failed again."""
         changes = self.pending.changes
         for key, search in self.pending.searched.items():
             if key not in self.searched and search.changes not in (DELAYED, changes):
@@ -258,27 +261,27 @@ class CyclePreemption:
         yield from self.searched.items()
 
     def next_chance_s(self, context: PreemptionContext) -> float | None:
-        """Return when time alone makes somebody available, whoever asks (seconds since the epoch)."""
+        """Return when time alone makes a job preemptible for any preemptor (seconds since the epoch)."""
         if self._chance is None or self._chance[0] != len(self.actions):
             self._chance = len(self.actions), next_chance_s(context)
         return self._chance[1]
 
     def await_change(self, key: RequestClassKey) -> None:
-        """Note that nobody's going helps the request class, nor does time: it searches again when something has
-        changed. (It is not forgotten: it would be new in each cycle, and put off others to the next, at once, for
-        ever.)"""
+        """Remember that neither an eviction nor time helps the request class: it searches again after a change. If the
+        search were forgotten, the class would search in each cycle, and postpone the searches of other classes for
+        ever."""
         if key in self.searched:
             self.searched[key] = Search(self.pending.changes, NEVER_S, self.reserved)
 
     def forget(self, key: RequestClassKey) -> None:
-        """Forget a failed search of the request class: its first request has started on another flavor."""
+        """Forget a failed search of the request class, because its first request has started on another flavor."""
         self.searched.pop(key, None)
 
     def take_over(
         self, record: JobRecord, offers: Sequence[FlavorAssignment], aside: guard.ReservationGuard
     ) -> Found | None:
-        """Return the plan of the job without another nomination of its queue, which has a lower priority; None: there
-        is no nomination without which the job fits (rule R23)."""
+        """Return the plan of the job without one nomination of its queue, which has a lower priority; None if there is
+        no nomination without which the job fits (rule R23)."""
         context, decided = self.context, {each.job for each in self.actions if isinstance(each, Nominate)}
         for other in nomination.lower_nominated(self.cluster, record):
             if other.job.id not in self.kept or other.job.id in decided:
@@ -308,5 +311,5 @@ class CyclePreemption:
 
 
 def rights_of(key: RequestClassKey) -> type[PreemptionPolicy]:
-    """Return what jobs of the request class may ask of others."""
+    """Return the preemption policy for requests of this class."""
     return GuaranteeOnlyPolicy if key.kind == Kind.GROWTH else PreemptionPolicy
