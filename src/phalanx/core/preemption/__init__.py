@@ -1,17 +1,16 @@
-"""Whom a job may stop to start itself, and which of them are enough.
+"""Decide which jobs a pending job may preempt, and choose a sufficient set of victims.
 
-The rules are Kueue's (withinClusterQueue, reclaimWithinCohort, fair sharing). Victims are tried on the draft before
-anyone is stopped; the preemptor is nominated for their nodes and starts when they have left.
+The rules are Kueue's (withinClusterQueue, reclaimWithinCohort, fair sharing). Victims are tried on the draft before any
+job is stopped. The preemptor is nominated to their nodes and starts when they have left.
 
 Rooms, lowest first:
 
-    context        what a search for victims looks at
-    policy         whom a job may preempt
-    nomination     nodes that victims are leaving, kept for the job that they leave them to
-    victims        the cheapest set of candidates that makes room, on columns
-    candidates     the pods and gangs that could go, in one search
-    victim_sets    of few candidates, every set tried: the fairest, the cheapest
-    search         find victims, try them on the draft, put back those that are not needed
+    context        the input of a search for victims
+    policy         which jobs a job may preempt
+    nomination     nodes that are charged to a job while its victims leave them
+    victims        the cheapest set of candidates that frees enough, on columns
+    candidates     the pods and gangs that one search may evict
+    victim_sets    small pools of candidates: every set is tried for the fairest and cheapest
+    search         find victims, try them on the draft, restore those that are not needed
     consolidation  move running jobs instead of stopping them
-    guard          preemption must not delay a reservation
-"""
+    guard          preemption must not delay a reservation"""

@@ -1,13 +1,12 @@
-"""What could be evicted in one search: pods above a gang's minimum, one by one, and gangs, each with all that it has.
+"""The candidates of one search for victims: pods above a gang's minimum, one by one, and whole gangs.
 
-Candidates are numbered in that order. `evict` asks the policy, gives the candidate's charge back in the ledger and
-frees what it holds on the draft; `restore` undoes both. A gang that is evicted takes with it what of its surplus had
-not gone before, and the pods that this cycle has placed for it.
+Candidates are numbered in that order. `evict` asks the policy, returns the candidate's charge in the ledger, and frees
+its capacity on the draft. `restore` undoes this. The eviction of a gang includes the surplus pods that were not evicted
+before, and the pods that this cycle has placed for the gang.
 
-The policy judges a gang on the accounts without the victims that are surplus pods or jobs of the preemptor's own queue,
-and a surplus pod on the accounts without the gangs: a right to preempt neither appears nor disappears because of them
-(rule R18).
-"""
+The policy judges a gang on the accounts without the victims that are surplus pods or jobs of the preemptor's own queue.
+It judges a surplus pod on the accounts without the gangs. So these victims neither create nor remove a right to preempt
+(rule R18)."""
 
 from __future__ import annotations
 
@@ -30,17 +29,17 @@ from phalanx.state.cluster import JobRecord, is_incomplete, spare_pods, with_the
 from phalanx.state.queue_tree import Charge, Cost, Key
 
 SURPLUS = -1  # the tier of pods above a minimum: before all gangs
-LAST = 3  # what the tier of a last victim is above that of others: after all of them
-LIGHT = 1e-3  # what such a pod counts among the fewest candidates
+LAST = 3  # the amount by which the tier of a last victim is higher: it comes after all others
+LIGHT = 1e-3  # the weight of such a pod when candidates are counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Victim:
-    """A job that is to be preempted, shrunk or moved.
+    """A job that is preempted, shrunk or moved.
 
-    `slots`: those that it releases; empty: all, the job is preempted whole.
-    `charge`: what that gives back to its queue.
-    `place`: the placements that it is nominated for, if it is moved."""
+    `slots`: the slots that the job releases; empty if it is preempted whole.
+    `charge`: the charge that returns to its queue.
+    `place`: the placements to which it is nominated, if it is moved."""
 
     job: str
     rule: PreemptionRule
@@ -52,8 +51,8 @@ class Victim:
 class VictimCandidates:
     """The candidates of one search.
 
-    `going`: those that are evicted, in the order in which they were found, with the rule that allows it.
-    `above`: so many candidates are single pods.
+    `going`: evicted candidate -> the rule that allows it, in the order of the evictions.
+    `above`: the number of candidates that are single pods. They have the numbers below it.
     `evicted_slots`: job -> the slots that this cycle has evicted already; empty: the job is preempted whole.
     `excluded`: jobs that are not candidates."""
 
@@ -68,8 +67,8 @@ class VictimCandidates:
         self.placed, self.evicted_slots = context.placed, context.victims
         self.going: dict[int, PreemptionRule] = {}
         self._aside: dict[bool, dict[str, Counter[Key]]] = {True: {}, False: {}}  # see `_judged`
-        self._lost: dict[str, Counter[Key]] = {}  # queue -> what it was charged with for those that are evicted
-        self._spared: dict[tuple[int, int], int] = {}  # (job number, role) -> pods of it that go alone
+        self._lost: dict[str, Counter[Key]] = {}  # queue -> its charge for the evicted candidates
+        self._spared: dict[tuple[int, int], int] = {}  # (job number, role) -> pods that are evicted alone
         self._spared_slots: set[tuple[int, Slot]] = set()
         self._slots: dict[int, list[Slot]] = {}  # entry -> its slots, the highest ordinal first
         self._lay_out((*(job for job, slots in self.evicted_slots.items() if not slots), *excluded))
@@ -114,8 +113,8 @@ class VictimCandidates:
         self._single = spare
 
     def _stay(self) -> tuple[Ints, Ints]:
-        """Return, by entry of the residents, the pods that this cycle has not told to go, and how many of them are
-        above the minimum."""
+        """Return, by entry of the residents, the number of pods that this cycle has not evicted, and how many of them
+        are above the minimum."""
         residents, entry, rows = self.running_pods, self.running_pods.entry, self.cluster.columns.row_of
         pods, spare = entry("pods"), entry("spare")
         if any(self.evicted_slots.values()):
@@ -128,7 +127,8 @@ class VictimCandidates:
         return pods, np.minimum(spare, pods)
 
     def _name_pods(self) -> None:
-        """Look pod by pod at candidates with devices, and at gangs for which this cycle has placed pods."""
+        """Let the holdings of some candidates be read pod by pod: those with devices, and gangs for which this cycle
+        has placed pods."""
         for job in self.placed:
             number = self.running_pods.number_of.get(job, -1)
             if number >= 0 and (candidate := int(self.gang_unit[number])) >= 0:
@@ -138,7 +138,7 @@ class VictimCandidates:
                 self.field.named[candidate] = partial(self._seats, candidate)
 
     def _seats(self, candidate: int) -> list[CandidatePods]:
-        """Return what the candidate holds pod by pod, with the devices of each."""
+        """Return the holdings of the candidate pod by pod, with the devices of each pod."""
         record, number = self.record(candidate), int(self.field.job[candidate])
         if self.is_gang(candidate):
             kept = record.placements.keys() - record.leaving - {*self.evicted_slots.get(record.job.id, ())}
@@ -158,8 +158,8 @@ class VictimCandidates:
         return seats
 
     def free_growth(self) -> bool:
-        """Free what this cycle has placed above the minimums of jobs that stay, and that may lose a pod; return whether
-        there is any."""
+        """Free the pods that this cycle has placed above the minimums of jobs that stay, and that may lose a pod.
+        Return whether there are any."""
         found = False
         for job, placed in self.placed.items():
             number, record = self.running_pods.number_of.get(job, -1), self.cluster.jobs[job]
@@ -176,12 +176,12 @@ class VictimCandidates:
         return found
 
     def _growth_charge(self, record: JobRecord, role: int) -> Charge | None:
-        """Return what the job's queue is charged with for one pod of the role."""
+        """Return the charge of the job's queue for one pod of the role."""
         pods = [int(each == role) for each in range(len(record.job.roles))]
         return record.charge and record.charge._replace(cost=self._cost(record, pods), jobs=0)
 
     def _free_leaving(self, context: PreemptionContext) -> None:
-        """Count what terminating pods hold as free."""
+        """Count the capacity of terminating pods as free."""
         rows = self.cluster.columns.row_of
         for record, slot in nomination.leaving_slots(self.cluster):
             self._vacate(rows[record.placements[slot]], record.gang.demands[slot.role], record.devices.get(slot, ()))
@@ -194,7 +194,7 @@ class VictimCandidates:
         if position >= 0:
             self.draft.vacate(position, demand, devices)
 
-    # Of one candidate
+    # Single candidates
 
     def is_gang(self, candidate: int) -> bool:
         """Return whether the candidate is a whole gang."""
@@ -214,7 +214,8 @@ class VictimCandidates:
         return int(self._single[candidate])
 
     def slot_of(self, candidate: int) -> Slot:
-        """Return the pod that is evicted, of those of its role on that node: the highest ordinals first."""
+        """Return the slot of a single pod. On a node, the pods of a role with the highest ordinals are evicted
+        first."""
         entry = int(self._single[candidate])
         if entry not in self._slots:
             record, role = self.record(candidate), int(self.running_pods.entry("role")[entry])
@@ -224,7 +225,7 @@ class VictimCandidates:
             self._slots[entry] = sorted((slot for slot in here if slot not in going), reverse=True)
         return self._slots[entry][int(self._nth[candidate])]
 
-    # Going and staying
+    # Evicting and restoring
 
     def evict(self, candidate: int) -> bool:
         """Evict the candidate if the policy allows it; return whether it does."""
@@ -243,7 +244,7 @@ class VictimCandidates:
 
     @contextmanager
     def _judged(self, *, gang: bool) -> Iterator[None]:
-        """Return a context in which the ledger still has the victims that must not change what the policy says."""
+        """Return a context in which the ledger still has the victims that must not influence the policy."""
         aside, mark = self._aside[gang], self.ledger.mark()
         for queue, amounts in aside.items():
             self.ledger.charge(Charge(queue, "", "", tuple(amounts.items()), 0))
@@ -253,12 +254,13 @@ class VictimCandidates:
             self.ledger.rewind(mark)
 
     def _loss(self, candidate: int) -> Charge | None:
-        """Return what the candidate's queue loses with it; with a gang, also what pods of it gave back alone."""
+        """Return the charge that the candidate's queue loses. For a gang it includes the charges of pods that were
+        evicted alone."""
         return self._whole_charge(candidate) if self.is_gang(candidate) else self.charge_of(candidate)
 
     def _whole_charge(self, candidate: int) -> Charge | None:
-        """Return what the gang's queue is charged with for it, with what this cycle has granted it, and without what
-        this cycle has told to go."""
+        """Return the gang's charge to its queue, with the grants of this cycle, and without the slots that this cycle
+        has evicted."""
         record = self.record(candidate)
         granted, told = self.ledger.of_jobs.get(record.job.id), self.evicted_slots.get(record.job.id)
         if record.charge is None or not (granted or told):
@@ -272,7 +274,7 @@ class VictimCandidates:
         return record.charge._replace(cost=tuple(cost.items()))
 
     def go(self, candidate: int, rule: PreemptionRule) -> None:
-        """Evict the candidate by that rule."""
+        """Evict the candidate by this rule."""
         self._enter(candidate, -1)
         self.field.leave(candidate)
         self.field.gone[candidate] = True
@@ -281,7 +283,7 @@ class VictimCandidates:
             self._spare(candidate, 1)
 
     def restore(self, candidate: int) -> None:
-        """Take the eviction back."""
+        """Undo the eviction."""
         if not self.is_gang(candidate):
             self._spare(candidate, -1)
         self.field.come_back(candidate)
@@ -290,8 +292,8 @@ class VictimCandidates:
         del self.going[candidate]
 
     def charge_of(self, candidate: int) -> Charge | None:
-        """Return what evicting the candidate gives back to its queue: of a gang less what pods of it gave
-        back alone."""
+        """Return the charge that the eviction returns to the queue. For a gang, leave out the charges of pods that were
+        evicted alone."""
         record, number = self.record(candidate), int(self.field.job[candidate])
         if record.charge is None:
             return None
@@ -300,7 +302,7 @@ class VictimCandidates:
             pods[self.slot_of(candidate).role] = 1
             return record.charge._replace(cost=self._cost(record, pods), jobs=0)
         charge = self._whole_charge(candidate)
-        assert charge is not None  # it is charged with something
+        assert charge is not None  # only a gang with a charge is a candidate
         for role in range(len(pods)):
             pods[role] = self._spared.get((number, role), 0)
         if not any(pods):
@@ -313,7 +315,7 @@ class VictimCandidates:
         return queue_tree.gang_cost(record.gang, pods, record.flavors, branch.flavors)
 
     def _enter(self, candidate: int, sign: int) -> None:
-        """Enter the eviction in the ledger and against its queue's budget (`sign` 1: take it back)."""
+        """Enter the eviction in the ledger, and count it against the budget of the queue. `sign` 1: undo this."""
         queue = self.queue(candidate)
         if self.rights.counts and (charge := self.charge_of(candidate)) is not None:
             self.ledger.charge(charge, sign)
@@ -341,8 +343,8 @@ class VictimCandidates:
     # The outcome
 
     def most_precious_first(self) -> list[int]:
-        """Of those that go: gangs before single pods, one's own queue's before others', the highest priority, the
-        longest run."""
+        """Return the evicted candidates: gangs before single pods, the preemptor's own queue before other queues, then
+        the highest priority, then the longest run."""
         field, at = self.field, np.fromiter(self.going, np.int64, len(self.going))
         keys = (at, -field.ran_s[at], -field.priority[at], -field.tier[at], at < self.above)
         found: list[int] = at[np.lexsort(keys)].tolist()

@@ -1,14 +1,13 @@
-"""Consolidation: move running jobs so that a pending one fits (KAI's action of that name).
+"""Consolidation: move running jobs so that a pending job fits (KAI's action of that name).
 
-Where enough is free in all but in pieces too small, jobs that may be moved are stopped and nominated for other nodes,
-if with that, and nothing less, the pending job starts: all moved jobs are placed on the draft at the same moment, on
-capacity that is free now or that the moves themselves free. So afterwards more runs than before, which also is why it
-comes to an end: a job is moved only for one that then starts.
+If the free capacity is enough in total, but split over too many nodes, movable jobs are stopped and nominated to other
+nodes. This is done only if the pending job then starts and could not start otherwise. All moved jobs are placed on the
+draft at the same moment, on capacity that is free now or that the moves free. So more jobs run afterwards than before,
+and consolidation comes to an end.
 
-Whole gangs of queues with `consolidate` are moved, whatever their priority, under the same protection as victims
-(opt-out, minimum run time, budget). They are found by the same search; a job that cannot be placed again is spared, and
-the search is made anew, a few times.
-"""
+Whole gangs of queues with `consolidate` are moved, whatever their priority, with the same protection as victims
+(opt-out, minimum run time, budget). The same search finds them. A job that cannot be placed again is spared, and the
+search is repeated a few times."""
 
 from __future__ import annotations
 
@@ -34,12 +33,12 @@ ATTEMPTS = 8
 
 
 class MovePolicy(PreemptionPolicy):
-    """The rule of consolidation: a job may have any job moved that may be moved."""
+    """The rule of consolidation: a job may move any job that is movable."""
 
     preempts = False
 
     def may_be_asked(self) -> tuple[Mask, NDArray[np.int64]]:
-        """Return, by job number, whether the job may be moved; and its tier."""
+        """Return, by job number, whether the job may be moved, and its tier."""
         queues = self.running_pods.queues
         latest = np.full(len(queues), -np.inf)
         for number, name in enumerate(queues):
@@ -57,9 +56,9 @@ class MovePolicy(PreemptionPolicy):
 
 
 def find_moves(context: PreemptionContext, job: Job, offer: FlavorAssignment) -> PreemptionPlan | None:
-    """Return whom to move so that the job starts; None if there is no way. Draft and ledger are as before
-    afterwards."""
-    # Who has devices by name is spared: in the book a slot's devices are of its place or of its promise, not of both.
+    """Return a plan that moves other jobs so that the job starts; None if no plan exists. Draft and ledger are
+    unchanged afterwards."""
+    # Jobs with named devices are spared: the state has one list of devices for a slot, and cannot hold two.
     spared = {name for name in context.running_pods.number_of if context.cluster.jobs[name].devices} | {
         *context.victims
     }
@@ -82,10 +81,10 @@ def find_moves(context: PreemptionContext, job: Job, offer: FlavorAssignment) ->
 
 
 def new_placements(context: PreemptionContext, victim: Victim) -> list[Placement] | None:
-    """Return other placements for the victim, for as many pods of each role as it has, taken from the draft; None:
-    there are none but where it is.
+    """Return other placements for the victim, with the same number of pods of each role, taken from the draft; None if
+    it fits only where it runs.
 
-    The job starts anew there, so a role of which pods are finished has its minimum again."""
+    The job starts from the beginning, so a role with finished pods needs its minimum again."""
     cluster, record = context.cluster, context.cluster.jobs[victim.job]
     has = pods_by_role(record.placements, len(record.job.roles))
     needed = record.gang.required_roles()
@@ -94,7 +93,7 @@ def new_placements(context: PreemptionContext, victim: Victim) -> list[Placement
     if not record.gang.enough(pods):
         return None
     roles = tuple(replace(role, count=each, minimum=each) for role, each in zip(record.job.roles, pods, strict=True))
-    groups = tuple(replace(group, minimum=None) for group in record.gang.groups)  # all that it has goes with it
+    groups = tuple(replace(group, minimum=None) for group in record.gang.groups)  # all of its members move together
     crew = cluster.interned.gang(roles, groups, record.gang.closeness, record.gang.size)
     if record.flavors:
         crew = cluster.with_flavors(crew, record.flavors)

@@ -1,4 +1,4 @@
-"""What a search for victims looks at: the state, and what this cycle has laid over it."""
+"""The input of a search for victims: the state, and the changes that this cycle has made so far."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from phalanx.state.running import RunningPods
 
 
 def place_anywhere(draft: Draft, gang: Gang, among: Rows | None, released: Sequence[Release]) -> GangPlacement:
-    """Return where the gang is placed without regard to reservations."""
+    """Place the gang without regard to reservations."""
     return place(draft, gang, among)
 
 
@@ -27,14 +27,14 @@ def place_anywhere(draft: Draft, gang: Gang, among: Rows | None, released: Seque
 class PreemptionContext:
     """The context of all searches for victims in one cycle.
 
-    `running_pods`: the running pods as of the state.
-    `leaving`: (node, demand, device names) of each pod that was told to go in this cycle, which `running_pods` does not
-        show yet.
-    `victims`: the jobs of these pods -> the slots that each gives up; empty: it is preempted whole.
-    `placed`: job -> the pods that this cycle has placed for it, which `running_pods` does not show yet.
-    `spent`: queue -> how many of its jobs this cycle has preempted whole.
-    `place`: places a gang on the draft, beside the reservations that it must not delay; `is_guarded`: there are any.
-    `richest`: by version of the ledger, what `core.preemption.policy` found of it."""
+    `running_pods`: the running pods in the state.
+    `leaving`: (node, demand, device names) of each pod that this cycle has evicted. `running_pods` still has it.
+    `victims`: job -> the slots that this cycle has evicted; empty if the job is preempted whole.
+    `placed`: job -> the pods that this cycle has placed for it. `running_pods` does not have them yet.
+    `spent`: queue -> the number of its jobs that this cycle has preempted whole.
+    `place`: the function that places a gang on the draft without delaying reservations. `is_guarded`: there are
+        reservations.
+    `richest`: version of the ledger -> the result of `policy.richest_children`."""
 
     cluster: Cluster
     draft: Draft

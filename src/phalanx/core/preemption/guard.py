@@ -1,12 +1,11 @@
-"""Preemption must not delay a reservation (`core.backfill.reservation`).
+"""Keep preemption from delaying a reservation (`core.backfill.reservation`).
 
-A job that starts now may not delay the first reservation; and a job that is nominated starts too. So a search for
-victims finds only capacity that the first reservation does not need then, and its plan is tried in the forecast: with
-the victims gone and the job in its place, every reservation must still hold. Not so if the job could preempt the one
-with the reservation, did that run: it then need not wait until it does.
+A job that starts now, or is nominated, must not delay the first reservation. So a search for victims finds only
+capacity that the first reservation does not need at that time. Its plan is then tried in the forecast: with the victims
+gone and the job placed, every reservation must still hold. An exception is a job that could preempt the job with the
+reservation if that job ran. Such a job need not respect the reservation.
 
-The first reservation may move to other nodes for that, as long as its job starts at the same time (rule R13).
-"""
+The first reservation may move to other nodes, as long as its job starts at the same time (rule R13)."""
 
 from __future__ import annotations
 
@@ -35,8 +34,8 @@ from phalanx.state.queue_tree import Charge, Cost
 
 
 class ReservationGuard:
-    """The room that is kept for reservations while a job, which would be charged `cost`, looks for victims. Without a
-    forecast (`forecast` None) nothing is."""
+    """The capacity that stays reserved while a job searches for victims. `cost`: the charge of the job. Without a
+    forecast (`forecast` None) no capacity is reserved."""
 
     def __init__(
         self,
@@ -48,7 +47,7 @@ class ReservationGuard:
     ) -> None:
         self.forecast, self.record, self.request = forecast, record, Request(record.job.id)
         self.placed = context.placed
-        self.guarded = self.lifted = False  # `lifted`: there are reservations, which the job need not respect
+        self.guarded = self.lifted = False  # `lifted`: there are reservations, but the job need not respect them
         if forecast is not None and forecast.reservations:
             asks = [each(context, record.job, cost) for each in kinds_of(context.cluster, record, rights)]
             self.lifted = all(
@@ -57,7 +56,7 @@ class ReservationGuard:
             self.guarded = not self.lifted
 
     def beside(self, context: PreemptionContext) -> PreemptionContext:
-        """Return the context of a search that places gangs beside the reservations."""
+        """Return the context of a search that does not delay the reservations."""
         forecast = self.forecast if self.guarded else None
         place = None if forecast is None else forecast.placer(self.record, self.request)
         return context if place is None else replace(context, place=place, is_guarded=True)
@@ -65,7 +64,7 @@ class ReservationGuard:
     def find(
         self, context: PreemptionContext, offers: Sequence[FlavorAssignment], rights: type[PreemptionPolicy]
     ) -> PreemptionPlan | None:
-        """Return the plan for the first of the offers for which there is one that every reservation allows."""
+        """Return the plan for the first offer that has a plan which every reservation allows."""
         cluster, job = context.cluster, self.record.job
         wants = queue_preemption(cluster, cluster.queue_of(job))
         kinds = kinds_of(cluster, self.record, rights)
@@ -87,8 +86,8 @@ class ReservationGuard:
     def find_instead_of(
         self, context: PreemptionContext, offers: Sequence[FlavorAssignment], other: JobRecord
     ) -> PreemptionPlan | None:
-        """Return the plan for the first of the offers that needs no victims once the terminating pods have left, and
-        the other job is not nominated any more; None: there is none."""
+        """Return the plan for the first offer that needs no victims once the terminating pods have left and the
+        nomination of the other job is withdrawn; None if there is none."""
         cluster, job, released = context.cluster, self.record.job, list[Release]()
         if self.guarded and self.forecast is not None:
             granted = zip(self.forecast.ends.given, self.forecast.ends.granted, strict=True)
@@ -104,14 +103,14 @@ class ReservationGuard:
             return next((plan for plan in plans if plan is not None and self.allows(plan, released)), None)
 
     def allows(self, found: PreemptionPlan, released: Sequence[Release] = ()) -> bool:
-        """Return whether every reservation still holds with the plan. `released`: what is free besides, until when."""
+        """Return whether every reservation still holds with the plan. `released`: further free capacity."""
         if not self.guarded or self.forecast is None:
             return True
         besides = [CapacityChange(end_s, held, 1) for end_s, held in released]
         return self.forecast.holds_with([*besides, *self.changes(found)])
 
     def enter(self, found: PreemptionPlan) -> None:
-        """Enter the plan, which is carried out, in the forecast."""
+        """Enter a plan that is carried out in the forecast."""
         forecast = self.forecast
         if forecast is None:
             return
@@ -122,8 +121,9 @@ class ReservationGuard:
                 forecast.ends.given.append((Request(victim.job), forecast.cluster.jobs[victim.job].gang, victim.place))
 
     def changes(self, found: PreemptionPlan) -> list[CapacityChange]:
-        """Return what the plan changes in the forecast: what its victims give back, and what the job takes."""
-        assert self.forecast is not None  # whoever asks has looked
+        """Return the changes of the plan to the forecast: the capacity that its victims return, and the capacity that
+        the job takes."""
+        assert self.forecast is not None  # the callers have checked this
         forecast = self.forecast
         if not forecast.reservations and forecast.profile is None:
             return []
@@ -138,7 +138,7 @@ class ReservationGuard:
 
 
 def kinds_of(cluster: Cluster, record: JobRecord, rights: type[PreemptionPolicy]) -> Sequence[type[PreemptionPolicy]]:
-    """Return the rights to try, one after the other: those of a job follow the strategy of its queue."""
+    """Return the policies to try, one after the other. For a job, the strategy of its queue decides."""
     wants = queue_preemption(cluster, cluster.queue_of(record.job))
     return in_turn(wants.strategy) if rights is PreemptionPolicy else (rights,)
 
@@ -146,7 +146,7 @@ def kinds_of(cluster: Cluster, record: JobRecord, rights: type[PreemptionPolicy]
 def may_preempt_if_it_ran(
     context: PreemptionContext, rights: PreemptionPolicy, hold: reservation.BackfillReservation
 ) -> bool:
-    """Return whether the preemptor might preempt the job with the reservation, if that ran."""
+    """Return whether the preemptor could preempt the job with the reservation if that job ran."""
     record, mark = context.cluster.jobs[hold.request.job], context.ledger.mark()
     job, queue = record.job, context.cluster.queue_of(record.job)
     charge = record.charge or Charge(queue, job.user, job.group, hold.gang.due(), 1, job.id)
@@ -158,8 +158,8 @@ def may_preempt_if_it_ran(
 
 
 def released_by(forecast: BackfillForecast, victim: Victim, gone: Collection[Slot]) -> Iterator[CapacityChange]:
-    """Yield what the victim gives back in the forecast; and what it takes, if it is moved. `gone`: its slots that end
-    now in any case."""
+    """Yield the capacity that the victim returns in the forecast, and the capacity that it takes if it is moved.
+    `gone`: slots of it that end now in any case."""
     cluster, record = forecast.cluster, forecast.cluster.jobs[victim.job]
     ends_s = cluster.ends.of.get(victim.job, INFINITE_S)
     if victim.slots:
@@ -168,5 +168,5 @@ def released_by(forecast: BackfillForecast, victim: Victim, gone: Collection[Slo
         held = held_without(cluster, victim.job, gone) if gone else held_by_job(cluster, victim.job)
         yield CapacityChange(ends_s, held, 1)
     if victim.place:
-        anew_s = forecast.ends.of(record, Request(victim.job))  # it starts from the beginning
+        anew_s = forecast.ends.of(record, Request(victim.job))  # the job starts from the beginning
         yield CapacityChange(anew_s, held_by_placements(cluster.columns, record.gang, victim.place), -1)

@@ -1,21 +1,21 @@
-"""Promises: room that others are leaving, kept for the job they leave it to.
+"""Nominations: nodes that are charged to a job while its victims still leave them.
 
-A promise is charged to its nodes when it is made, so they are overfull until the others are gone, and nobody else is
-placed there. Every cycle looks at every promise, before anything else is given away, and it is
+A nomination is charged to its nodes when it is made. So they are overcommitted until the victims are gone, and no other
+job is placed on them. Every cycle checks every nomination before all other requests:
 
-- *redeemed* when none of its nodes is overfull but for what was promised there later, and nobody who leaves still has a
-  port or a device that it is promised, or must be kept apart from it: the job starts there, and needs nothing of the
-  draft, for its room is its own already;
-- *withdrawn* when its time is over, when its job runs and falls below its minimum, when a node of it is gone, not ready
-  or reserved for others, when pods that it must be near have come up elsewhere, or when those who are leaving do not
-  leave enough any more (one of them runs on, after a restart; a pod of others came): then the job is decided anew;
-- else kept, and the job says for whom it waits.
+- The job *starts* when no node is overcommitted except by later nominations, and when no terminating pod has one of its
+  ports or devices, or must be kept apart from it. The job needs no free capacity on the draft, because the nodes are
+  charged already.
+- The nomination is *withdrawn* when its time is over; when the job runs and falls below its minimum; when a node is
+  gone, not ready or reserved for other jobs; when pods that it must be near now run elsewhere; or when the terminating
+  pods no longer free enough (after a restart a victim may run on, or a foreign pod came). The job is then decided
+  again.
+- Otherwise the nomination is *kept*, and the job reports which victims it waits for.
 
 A nomination to requested nodes is kept until all of them have arrived.
 
-A job that is withdrawn, or changed while it waits, has lost its promise by that (`core.fold.fold`). So has a pod that
-would grow a running job, and is not wanted any more: of such a job pods are promised room, and placed when it is free.
-"""
+A queued job that is withdrawn or changed loses its nomination (`core.fold.fold`). So does a pod above the minimum of a
+running job that is no longer wanted. Such pods are nominated too, and placed when the capacity is free."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from phalanx.state.nodes.devices import DeviceUse, device_use
 from phalanx.state.nodes.pod_index import selector_matches, term_matches
 from phalanx.state.nodes.table import NodeTable
 
-PATIENCE_S = 600.0  # beyond the grace period: so long others may take to leave
+PATIENCE_S = 600.0  # how long victims may take beyond their grace period
 
 
 class NominationState(Enum):
@@ -52,7 +52,7 @@ class NominationState(Enum):
 class LeavingPods:
     """The terminating pods, collected once a cycle.
 
-    `released`: row -> resource -> what they give back.
+    `released`: row -> resource -> the amount that they return.
     `jobs_on`: node -> their jobs."""
 
     def __init__(self, cluster: Cluster) -> None:
@@ -108,20 +108,19 @@ def nomination_state(cluster: Cluster, record: JobRecord, now_s: float, others: 
 
 
 def fell_below(cluster: Cluster, record: JobRecord) -> bool:
-    """Return whether the job runs as a gang, and misses pods to its minimum."""
+    """Return whether the job runs as a gang, and pods of its minimum are missing."""
     queue = cluster.queues.get(cluster.queue_of(record.job))
     return record.phase is not Phase.QUEUED and (queue is None or queue.gang) and is_incomplete(record)
 
 
 def nominated_later(cluster: Cluster, record: JobRecord, row: int) -> Mapping[str, int]:
-    """Return what later nominations request in the row: these wait for this one."""
+    """Return the amounts that later nominations request on the row. They wait for this nomination."""
     order = list(cluster.nominated)
     return nominated_in(cluster, row, dict.fromkeys(order[order.index(record.job.id) + 1 :]))
 
 
 def leaver_in_the_way(cluster: Cluster, record: JobRecord) -> bool:
-    """Return whether a leaving pod keeps the job from starting though there is capacity: by ports, devices or
-    anti-affinity, which amounts do not show."""
+    """Return whether a terminating pod blocks the job although amounts suffice: by ports, devices or anti-affinity."""
     if not record.devices and all(demand.unconstrained and demand.kind is None for demand in record.gang.demands):
         return False
     return any(
@@ -132,7 +131,7 @@ def leaver_in_the_way(cluster: Cluster, record: JobRecord) -> bool:
 
 
 def slots_clash(record: JobRecord, slot: Slot, node: str, other: JobRecord, leaver: Slot) -> bool:
-    """Return whether the slot cannot start on the node while the other job's pod is where it is."""
+    """Return whether the slot cannot start on the node while the other job's pod still runs."""
     ours, theirs = record.gang.demands[slot.role], other.gang.demands[leaver.role]
     if other.placements[leaver] == node:
         if set(ours.shape.ports) & set(theirs.shape.ports):
@@ -143,7 +142,7 @@ def slots_clash(record: JobRecord, slot: Slot, node: str, other: JobRecord, leav
 
 
 def keeps_away(demand: Demand, other: Demand) -> bool:
-    """Return whether the demand has required anti-affinity to the other, in whatever domain."""
+    """Return whether the demand has required anti-affinity to the other demand, in any domain."""
     shape = demand.shape
     return any(not term.weight and term_matches(term, shape.namespace, other.kind) for term in shape.away)
 
@@ -156,8 +155,8 @@ def makes_uneven(demand: Demand, other: Demand) -> bool:
 
 
 def lacks_required_neighbor(cluster: Cluster, record: JobRecord, slot: Slot, node: str) -> bool:
-    """Return whether pods that the slot must be near run elsewhere, and none beside it. (Where none runs at all it is
-    the first, which was found out when it was promised that place.)"""
+    """Return True if the pods that the slot's required affinity selects run only in other domains than the node's. If
+    no such pod runs, the slot is the first of them, as the nomination has checked."""
     shape = record.gang.demands[slot.role].shape
     terms = [term for term in shape.near if not term.weight]
     if not terms:
@@ -178,7 +177,8 @@ def labels_of(cluster: Cluster, node: str) -> Mapping[str, str]:
 
 
 def other_running_pods(cluster: Cluster, record: JobRecord) -> Iterator[tuple[AffinityClass, str]]:
-    """Pods that run and stay, of other jobs and of others: what they are, and where."""
+    """Yield (affinity class, node) of the running pods of other jobs and of other schedulers. Terminating pods are left
+    out."""
     for pod, (kind, _) in cluster.foreign_identity.items():
         if kind is not None:
             yield kind, cluster.foreign[pod][0]
@@ -197,7 +197,7 @@ def leaving_slots(cluster: Cluster) -> Iterator[tuple[JobRecord, Slot]]:
 
 
 def is_short(columns: NodeTable, row: int, back: Mapping[str, int]) -> bool:
-    """Return whether the row holds more than it has, even with `back` given back."""
+    """Return whether the row is overcommitted, even after `back` is returned to it."""
     return any(int(column[row]) + back.get(name, 0) < 0 for name, column in columns.free.items())
 
 
@@ -217,7 +217,7 @@ def lower_nominated(cluster: Cluster, record: JobRecord) -> Iterator[JobRecord]:
 
 
 def leavers(record: JobRecord, others: LeavingPods) -> Sequence[str]:
-    """Return the jobs that are still on the nodes that the job is nominated for."""
+    """Return the jobs that are still on the nodes to which the job is nominated."""
     return sorted({job for node in set(record.nominated.values()) for job in others.jobs_on.get(node, ())})
 
 
@@ -229,16 +229,16 @@ def cycle_draft(cluster: Cluster, policy: Policy, others: LeavingPods) -> Draft:
     wider = with_overcommitted(cluster, draft, others)
     if wider is None:
         return draft
-    columns.node_order = order  # it was not used: the next cycle can bring it up to date
+    columns.node_order = order  # unused, so the next cycle can update it
     return wider
 
 
 def with_overcommitted(cluster: Cluster, draft: Draft, others: LeavingPods) -> Draft | None:
-    """Return the draft of a cycle that begins, and beside it the nodes that are overcommitted no more when the
-    terminating pods (`others`) have left; None: there are no such nodes.
+    """Return a draft with the nodes that are overcommitted only until the terminating pods (`others`) have left; None
+    if no node is.
 
-    These nodes are shut until a search for victims takes the pods to be gone: only then may it place anything there
-    (rule R17). So on a cluster of one node a second preemptor need not wait until the first has started."""
+    These nodes stay closed until a search for victims counts the pods as gone (rule R17). So on a cluster of one node a
+    second preemptor need not wait until the first has started."""
     columns = draft.columns
     if not (cluster.nominated and cluster.leaving):
         return None
@@ -248,7 +248,7 @@ def with_overcommitted(cluster: Cluster, draft: Draft, others: LeavingPods) -> D
         return None
     free = {name: column.copy() for name, column in columns.free.items()}
     for column in free.values():
-        column[rows] = np.maximum(column[rows], 0)  # for only what is not overfull is laid out
+        column[rows] = np.maximum(column[rows], 0)  # because a draft has only rows that are not overcommitted
     wider = Draft(columns.with_free(free), draft.topologies, draft.score, draft.expected)
     for position in np.isin(wider.rows, rows).nonzero()[0].tolist():
         row = int(wider.rows[position])

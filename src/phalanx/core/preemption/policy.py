@@ -1,27 +1,26 @@
-"""Whom a job may make give way, by what its queue, theirs and the tree say.
+"""Decide which jobs a job may preempt, by the settings of both queues and by the queue tree.
 
-Four rules, under the names that reasons use, with Kueue's names for them in brackets:
+There are four rules. Reasons use these names; Kueue's names are in brackets:
 
 - *within* (InClusterQueue): victims in the same queue, of lower priority, or of equal priority and submitted later.
-- *reclaim* (InCohortReclamation): victims in other queues. Where the paths of the two queues part, the preemptor's
-  side stays within its guarantee with the job; the victim's queue, and each above it on its side, has more than is
-  its by right.
-- *fair-share* (InCohortFairSharing): the same, but the preemptor's side goes beyond its guarantee, and only as long as
-  its share with the job is below the share that the victim's side has before losing the victim (Kueue's
-  LessThanInitialShare; by the queue's `Strategy`, at most what that side has then: LessThanOrEqualToFinalShare); a job
-  that was preempted k times needs its share, times 2^k, to be below, and leaves a side of weight 0 what is its by
-  right. So rivals do not push each other back and forth (docs/decisions/0006-fair-share.md).
-- *borrowing* (InCohortReclaimWhileBorrowing): the preemptor's queue borrows, and takes from queues that borrow too:
-  victims of lower priority, at most of the threshold if there is one. Not to or from queues that go by shares: what
-  priority gives, fairness would take back (Kueue forbids the combination too).
+- *reclaim* (InCohortReclamation): victims in other queues. Where the paths of the two queues part, the preemptor's side
+  stays within its guarantee with the job. The victim's queue, and each queue above it on its side, has more than its
+  guarantee.
+- *fair-share* (InCohortFairSharing): as reclaim, but the preemptor's side goes beyond its guarantee. Its share with the
+  job must be below the share of the victim's side before the loss (Kueue's LessThanInitialShare) or, by the queue's
+  `Strategy`, at most the share after the loss (LessThanOrEqualToFinalShare). A job that was preempted k times compares
+  its share times 2^k, and leaves a side of weight 0 its guarantee. So two jobs do not preempt each other for ever
+  (docs/decisions/0006-fair-share.md).
+- *borrowing* (InCohortReclaimWhileBorrowing): the preemptor's queue borrows, and takes from queues that borrow too.
+  Victims have a lower priority, and at most that of the threshold if there is one. This rule does not apply to or from
+  queues with fair sharing: fair sharing would reverse it (Kueue forbids the combination too).
 
-The amounts that count are those that the job asks and that either side's guarantees name; if neither names any, all
-that the job asks. Rights are looked at step by step: each victim that goes lowers what its queue has, and a queue
-that is back at what is its by right gives no more. (A gang goes whole, so the last step may go below.)
+The amounts that count are the job's requests for which either side has a guarantee; if neither has one, all of its
+requests. Rights are checked step by step. Each victim lowers the usage of its queue, and a queue that is back at its
+guarantee loses no more jobs. A gang is preempted whole, so the last step may go below the guarantee.
 
-Whoever runs is spared if it may not be preempted, is of another queue that is not reclaimable, was not run for its
-queue's `min_run_s`, is told to go already, or if its queue's budget of this hour is used up.
-"""
+A running job is protected if it opted out, if its queue is another one and not reclaimable, if it has not run for its
+queue's `min_run_s`, if it is terminating already, or if its queue's budget of this hour is used up."""
 
 from __future__ import annotations
 
@@ -82,12 +81,12 @@ KUEUE = {
 
 @dataclass(frozen=True, slots=True)
 class QueueRelation:
-    """How the preemptor's queue stands to another.
+    """The relation of the preemptor's queue to another queue.
 
-    `ours`, `theirs`: their sides, below the lowest branch that both are under; `ours` is None if the preemptor's queue
-        is that branch itself.
-    `way`: the other's branches up to its side.
-    `named`: the keys of which any of these is guaranteed anything."""
+    `ours`, `theirs`: the two sides, below the lowest branch that contains both queues. `ours` is None if the
+        preemptor's queue is that branch itself.
+    `way`: the branches from the other queue up to its side.
+    `named`: the keys for which one of these branches has a guarantee."""
 
     ours: Branch | None
     theirs: Branch | None
@@ -96,11 +95,11 @@ class QueueRelation:
 
 
 class PreemptionPolicy:
-    """Of one job that would be charged `cost`. Who goes already is given back in the ledger. `preempts`: who is asked
-    gives way, and is not moved."""
+    """The policy for one job with the charge `cost`. The ledger has the charges of earlier victims returned.
+    `preempts`: victims are stopped, and not moved."""
 
     preempts = True
-    final = False  # what is taken for fairness must leave the victim's side at least as rich as the preemptor's is then
+    final = False  # True: fair-share preemption must leave the victim's side at least as rich as the preemptor's
 
     def __init__(self, context: PreemptionContext, job: Job, cost: Cost) -> None:
         self.cluster, self.ledger, self.running_pods = context.cluster, context.ledger, context.running_pods
@@ -112,24 +111,24 @@ class PreemptionPolicy:
         self.fence = next(
             (one.name for one in self.branch.path if queue_preemption(self.cluster, one.name).fence), None
         )
-        self.fairest = self.preemption.victims is VictimOrder.FAIREST  # shares say which queue's turn it is
-        self.spent = dict(context.spent)  # queue -> jobs of it that go whole
+        self.fairest = self.preemption.victims is VictimOrder.FAIREST  # the richest queue loses a job first
+        self.spent = dict(context.spent)  # queue -> the number of its jobs that are preempted whole
         others = self.preemption.reclaim is not ReclaimWithinCohort.NEVER or self.preemption.borrowing
-        self.counts = others or not self.branch.unbounded  # it matters what is charged to whom
+        self.counts = others or not self.branch.unbounded  # charges influence the decision
         self._amounts = dict(cost)
         self._asked = [key for key, amount in cost if amount]
-        # Preempted before, it must be poorer by twice as much for each time, so that nobody takes turns
+        # For each earlier preemption the job's share counts double, so that two jobs do not preempt each other for ever
         # (docs/decisions/0006-fair-share.md).
         self._hurdle = 2.0 ** min(self.cluster.jobs[job.id].preempted, HIGHEST_HURDLE)
-        self._with_it: dict[str, DominantShare] = {}  # by side, its share with the job, as often as it was preempted
-        self._seen = -1  # the ledger, as those shares have it
-        self._ways: dict[int, Sequence[Branch]] = {}  # by number of a queue, from the root's child down to it
+        self._with_it: dict[str, DominantShare] = {}  # side -> its share with the job, times the hurdle
+        self._seen = -1  # the version of the ledger for these shares
+        self._ways: dict[int, Sequence[Branch]] = {}  # number of a queue -> its path, from the root's child down
 
-    # Who may be asked at all
+    # Which jobs could be preempted at all
 
     def may_be_asked(self) -> tuple[Mask, NDArray[np.int64]]:
-        """Return, by job number, whether some rule allows to preempt the job now; and its tier: other queues before
-        one's own."""
+        """Return, by job number, whether some rule allows to preempt the job now, and its tier: jobs of other queues
+        before those of the preemptor's own queue."""
         own = self.running_pods.queue_number(self.queue)
         return self._may_be_asked(self._highest_of_queues(), own), (self.running_pods.of_jobs("queue") == own).astype(
             np.int64
@@ -146,15 +145,15 @@ class PreemptionPolicy:
         return bool(highest) and bool(self._may_be_asked(highest, own)[numbers].any())
 
     def _goes_by_share_alone(self) -> bool:
-        """Return whether no rule but fair-share can apply to other queues, since no side of the preemptor is guaranteed
-        anything."""
+        """Return whether only the fair-share rule can apply to other queues, because no side of the preemptor has a
+        guarantee."""
         wants = self.preemption
         others = wants.within is not WithinQueue.NEVER or wants.borrowing
         return not others and not any(branch.guaranteed for branch in self.branch.path)
 
     def _anybody_is_richer(self) -> bool:
-        """Return whether, beside any side of the preemptor, some share is above what that side's would be
-        with the job."""
+        """Return whether a sibling of one of the preemptor's sides has a higher share than that side would have with
+        the job."""
         richest = richest_children(self._scene)
         for ours in self.branch.path:
             above = ours.parent
@@ -165,7 +164,8 @@ class PreemptionPolicy:
         return False
 
     def _highest_of_queues(self) -> dict[int, int]:
-        """Return, by number, the queues of which a job could be preempted now, and up to which priority."""
+        """Return, by number of the queue, the highest priority at which its jobs could be preempted now. Queues without
+        such jobs are left out."""
         found = {}
         for number, name in enumerate(self.running_pods.queues):
             if (highest := self._highest(name)) > NOBODY and self._budget(name) > 0:
@@ -193,7 +193,7 @@ class PreemptionPolicy:
         return below
 
     def _submitted_later(self) -> Mask:
-        """Return, by job number, whether the job comes after the preemptor in the order of a fifo queue: by submission,
+        """Return, by job number, whether the job comes after the preemptor in the order of a FIFO queue: by submission,
         then by name. A queue's own order never lets a later job preempt an earlier one (rule R20)."""
         residents, at_s = self.running_pods, self.job.submitted_s
         submitted_s = residents.of_jobs("submitted_s")
@@ -245,8 +245,8 @@ class PreemptionPolicy:
         return preemption_budget(self.cluster, queue, self.now_s, self.spent)
 
     def outranks(self, record: JobRecord, charge: Charge) -> bool:
-        """Return whether that job could be preempted if it ran, by what its queue and it have now. `charge`: what its
-        queue is charged with for it, and was charged already."""
+        """Return whether the job could be preempted if it ran. `charge`: the charge of its queue for it, which is in
+        the accounts already."""
         job, queue, priority = record.job, self.cluster.queue_of(record.job), clamped_priority(record.job.priority)
         if not job.preemptible:
             return False
@@ -257,11 +257,11 @@ class PreemptionPolicy:
         newer = self.preemption.within is WithinQueue.LOWER_OR_NEWER and job.submitted_s > self.job.submitted_s
         return priority <= self._highest(queue) or (newer and priority == clamped_priority(self.job.priority))
 
-    # What allows it just now, given who goes already
+    # Which rule allows it now, after the earlier evictions
 
     def rule_for(self, number: int, *, whole: bool, loss: Callable[[], Charge | None]) -> PreemptionRule | None:
-        """Return the rule that allows that job (by number) to be made to go now, `whole` or in part. `loss`: what it is
-        charged with, of what would go."""
+        """Return the rule that allows to evict the job (by number) now. `whole`: all of it, and not only a part.
+        `loss`: the function that returns the charge of the evicted part."""
         residents = self.running_pods
         queue = residents.queues[residents.of_jobs("queue")[number]]
         if whole and self._budget(queue) <= 0:
@@ -272,14 +272,16 @@ class PreemptionPolicy:
         return self._strongest(queue, priority, loss)
 
     def _strongest(self, queue: str, priority: int, loss: Callable[[], Charge | None]) -> PreemptionRule | None:
-        """Return the strongest rule that allows to take `loss`, of a job of that priority, from the other queue."""
+        """Return the strongest rule that allows to take `loss` from the other queue, by preempting a job of this
+        priority."""
         rule = next((rule for rule in self._rules(queue) if priority <= self._bound(rule, queue)), None)
         if rule is PreemptionRule.FAIR_SHARE and self.final and not self._stays_richer(self._tie(queue), loss):
             return None
         return rule
 
     def _stays_richer(self, tie: QueueRelation, loss: Callable[[], Charge | None]) -> bool:
-        """Without what would go, the victim's side has at least the share that the preemptor's has with the job."""
+        """Return whether the victim's side, after the loss, has at least the share of the preemptor's side with the
+        job."""
         if tie.ours is None or tie.theirs is None or (lost := loss()) is None:
             return True
         ours, mark = self._with(tie.ours), self.ledger.mark()
@@ -289,9 +291,10 @@ class PreemptionPolicy:
         return not theirs < ours
 
     def takes_too_much(self, queue: str, lost: Mapping[str, Mapping[Key, int]]) -> bool:
-        """Return whether that queue, or one above it on the victim's side, is now below its guarantee of all that it
-        loses, and a queue there may reclaim: it would take back what the preemptor, which goes beyond its own
-        guarantee, takes now (rule R20). `lost`: queue -> what it was charged with for the victims."""
+        """Return whether the queue, or a queue above it on the victim's side, is now below its guarantee of all the
+        amounts that it loses, while a queue of that side may reclaim. The reclaiming queue would take back the
+        capacity, because the preemptor goes beyond its own guarantee (rule R20). `lost`: queue -> the charges of its
+        victims."""
         for branch in self._tie(queue).way:
             if branch.guaranteed and branch.parent is not None and self._may_reclaim(branch):
                 total, costs = (
@@ -309,7 +312,7 @@ class PreemptionPolicy:
         return wants.reclaim is not ReclaimWithinCohort.NEVER or any(map(self._may_reclaim, branch.children.values()))
 
     def _rules(self, queue: str) -> Sequence[PreemptionRule]:
-        """Return the rules that allow to take from the other queue as it stands, the strongest first."""
+        """Return the rules that now allow to take from the other queue, the strongest first."""
         wants = self.preemption
         if wants.reclaim is ReclaimWithinCohort.NEVER and not wants.borrowing:
             return ()
@@ -333,8 +336,8 @@ class PreemptionPolicy:
         return found
 
     def _would_be_poorer(self, ours: Branch, theirs: Branch) -> bool:
-        """Return whether the preemptor's side stays below theirs in share with the job. In `TIERED` order the side of
-        higher priority does."""
+        """Return whether the preemptor's side, with the job, has a lower share than the other side. In `TIERED` order,
+        the side with the higher priority counts as poorer."""
         above = ours.parent
         if above is not None and above.order is QueueOrder.TIERED and ours.queue is not None:
             mine, other = ours.queue.priority, theirs.queue.priority if theirs.queue is not None else 0
@@ -343,7 +346,7 @@ class PreemptionPolicy:
         return self._with(ours) < self.ledger.share(theirs)
 
     def _with(self, ours: Branch) -> DominantShare:
-        """Our side's share with the job, as often as that was preempted."""
+        """Return the share of the preemptor's side with the job, doubled for each time that the job was preempted."""
         if self._seen != self.ledger.version:
             self._seen = self.ledger.version
             self._with_it.clear()
@@ -353,7 +356,7 @@ class PreemptionPolicy:
         return known
 
     def _tie(self, queue: str) -> QueueRelation:
-        """Return how the preemptor's queue stands to the other."""
+        """Return the relation of the preemptor's queue to the other queue."""
         tie: QueueRelation | None = self.branch.ties.get(queue)
         if tie is None:
             tie = self.branch.ties[queue] = queue_relation(self.branch, self.cluster.tree.branch(queue))
@@ -378,9 +381,10 @@ class PreemptionPolicy:
         return any(each.name == branch for each in self.cluster.tree.branch(queue).path)
 
     def share_of(self, number: int) -> tuple[DominantShare, ...]:
-        """Of the queue (by its number among the residents), for whose turn it is to give: of each branch among its
-        siblings, from the root's child down to the queue, and of its own jobs beside its children. Compared, they say
-        which is richer where the ways of two queues part, as Kueue's tournament of cohorts does."""
+        """Return the shares that decide which queue loses a job next. `number`: the number of the queue among the
+        residents. The tuple has the share of each branch among its siblings, from the root's child down to the queue,
+        and the share of the queue's own jobs among its children. Comparing two tuples shows which queue is richer where
+        their paths part, as in Kueue's tournament of cohorts."""
         way = self._ways.get(number)
         if way is None:
             branch = self.cluster.tree.branch(self.running_pods.queues[number])
@@ -392,13 +396,13 @@ class PreemptionPolicy:
 
 
 class FinalShare(PreemptionPolicy):
-    """For fairness only what leaves the victim's side at least as rich (Kueue's LessThanOrEqualToFinalShare)."""
+    """Fair-share preemption must leave the victim's side at least as rich (Kueue's LessThanOrEqualToFinalShare)."""
 
     final = True
 
 
 def in_turn(strategy: Strategy) -> Sequence[type[PreemptionPolicy]]:
-    """Return the strategies to try, one after the other."""
+    """Return the policies of the strategy, to be tried one after the other."""
     match strategy:
         case Strategy.INITIAL_SHARE:
             return (PreemptionPolicy,)
@@ -409,7 +413,8 @@ def in_turn(strategy: Strategy) -> Sequence[type[PreemptionPolicy]]:
 
 
 class GuaranteeOnlyPolicy(PreemptionPolicy):
-    """Of a job that would grow: only what its queue is guaranteed is worth it that others give way."""
+    """The policy for a job that grows: it may preempt jobs of other queues, while its own queue stays within its
+    guarantee."""
 
     def __init__(self, context: PreemptionContext, job: Job, cost: Cost) -> None:
         super().__init__(context, job, cost)
@@ -418,8 +423,8 @@ class GuaranteeOnlyPolicy(PreemptionPolicy):
         )
 
     def due(self) -> bool:
-        """Return whether the queue, or one above it but the root, stays within its guarantee with the growth
-        (rule R22)."""
+        """Return whether the queue, or one above it except the root, stays within its guarantee with the growth (rule
+        R22)."""
         for branch in self.branch.path[:-1]:
             keys = [key for key in self._asked if key in branch.guaranteed]
             if keys and self._stays_within(branch, keys):
@@ -428,7 +433,7 @@ class GuaranteeOnlyPolicy(PreemptionPolicy):
 
 
 def queue_relation(ours: Branch, theirs: Branch) -> QueueRelation:
-    """Return how the two branches stand to each other."""
+    """Return the relation of the two branches."""
     above = {branch.name: at for at, branch in enumerate(ours.path)}
     way = tuple(takewhile(lambda branch: branch.name not in above, theirs.path))
     meet = above[theirs.path[len(way)].name]  # at the root at the latest
@@ -438,7 +443,7 @@ def queue_relation(ours: Branch, theirs: Branch) -> QueueRelation:
 
 
 def richest_children(context: PreemptionContext) -> Mapping[str, DominantShare]:
-    """By branch, the highest share of those of its children in which anybody has run."""
+    """Return, by branch, the highest share among its children in which a job has run."""
     version, richest = context.ledger.version, context.richest.get(context.ledger.version)
     if richest is None:
         tree, richest = context.cluster.tree, dict.fromkeys(context.cluster.tree.branches, share.NOTHING)
@@ -451,7 +456,7 @@ def richest_children(context: PreemptionContext) -> Mapping[str, DominantShare]:
 
 
 def latest_start_s(theirs: QueuePreemption, now_s: float) -> float:
-    """Return the start up to which jobs have run for the queue's minimum run time (seconds since the epoch)."""
+    """Return the latest start of jobs that have run for the queue's minimum run time (seconds since the epoch)."""
     return now_s - theirs.min_run_s if theirs.min_run_s > 0 else inf
 
 

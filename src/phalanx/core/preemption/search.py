@@ -1,25 +1,22 @@
-"""Find victims for a job, tried on the draft before anyone is stopped.
+"""Find victims for a job, and try them on the draft before any job is stopped.
 
-The search looks for a *sufficient* set of candidates, with quota and with nodes, that is small:
+The search looks for a small set of candidates that is *sufficient*, for quota and for nodes:
 
-1. *Collect.* Role by role, what fits is filled in and victims are collected for what does not
-(`core.preemption.victims`: lowest priority, fewest, least waste, newest). Pods above a gang's minimum are candidates of
-their own and come first; then whole gangs. If quota is short (also: only quota, and no node), candidates that are
-charged where it binds are collected, in the same order.
+1. *Collect.* For each role, place the pods that fit, and collect victims for the others (`core.preemption.victims`:
+   lowest priority, fewest, least waste, newest). Pods above a gang's minimum are candidates of their own and come
+   first; whole gangs come after them. If quota is short, with or without nodes, collect candidates that are charged to
+   the queue that is short, in the same order.
 
-2. *Try.* The gang is placed on the draft as it would be then, by `gang.place`, so topology and all else counts. If that
-fails, more candidates are evicted, for twice as much each time, and it is tried again, until nobody is left.
+2. *Try.* Place the gang on the draft without the victims, by `gang.place`, so that topology and all other rules count.
+   If that fails, evict candidates for twice as many pods and try again, until no candidate is left.
 
-3. *Put back.* With the gang in its place every candidate for which there is still capacity, and quota too, is restored:
-the most precious first (highest priority, longest run). So nobody is preempted for nothing, and no freed corner that
-cannot be used is paid for.
+3. *Restore.* With the gang placed, restore every candidate for which capacity and quota are still left: the most
+   precious first (highest priority, longest run). So no job is preempted without need.
 
-Leaving pods count as gone in all of this, and a job that only needs what they leave is nominated without harming
-anyone.
+Terminating pods count as gone in all steps. A job that needs only their capacity is nominated without victims.
 
-The plan then says `Shrink` and `Preempt`, and `Nominate` for the job, which is charged at once and which nobody else
-can take.
-"""
+The plan becomes `Shrink` and `Preempt` actions, and a `Nominate` action for the job. The nomination is charged at once,
+so no other job can take the capacity."""
 
 from __future__ import annotations
 
@@ -46,14 +43,14 @@ from phalanx.model.node import parts_of
 from phalanx.state.cluster import minimum_gang
 from phalanx.state.queue_tree import Cost
 
-TRIALS = 20  # each makes twice as much more room as the last
-TRIED_AGAIN = 64  # candidates that are put back by placing the gang anew, where its place depends on more than amounts
-FEW = 16  # with so few candidates that is worth it in any case
+TRIALS = 20  # each trial evicts for twice as many pods as the last
+TRIED_AGAIN = 64  # candidates that are tested by placing the gang again, if its place depends on more than amounts
+FEW = 16  # with at most this number of candidates the test is always made
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreemptionPlan:
-    """The placements of a preemptor, and its victims. Without victims, those who are leaving already leave enough.
+    """The placements of a preemptor, and its victims. Without victims, the terminating pods free enough.
 
     `at_once`: the placements are free now; only quota was short."""
 
@@ -66,7 +63,8 @@ class PreemptionPlan:
 def find_victims(
     context: PreemptionContext, job: Job, offer: FlavorAssignment, rights: type[PreemptionPolicy] = PreemptionPolicy
 ) -> PreemptionPlan | None:
-    """Whose going lets the job start, or grow, as the offer says. Draft and ledger are as before afterwards."""
+    """Return a plan with victims whose eviction lets the job start (or grow) under this offer; None if no plan exists.
+    Draft and ledger are unchanged afterwards."""
     if offer.short is not None and offer.short.bound.rule not in ledger.RECLAIM_RULES:
         return None
     if offer.short is None and not may_help(context, job, offer.charge.cost, rights):
@@ -91,7 +89,7 @@ def find_without_victims(
     context: PreemptionContext, job: Job, offer: FlavorAssignment, released: Sequence[Release] = ()
 ) -> PreemptionPlan | None:
     """Return the plan of the job once the terminating pods have left; None if it does not fit then, or quota does not
-    allow it. `released`: what a withdrawn nomination leaves to reservations. Draft and ledger are as before
+    allow it. `released`: the capacity that a withdrawn nomination leaves to reservations. Draft and ledger are unchanged
     afterwards."""
     drafted = context.draft.mark()
     try:
@@ -109,7 +107,8 @@ def find_without_victims(
 def find_quota_victims(
     context: PreemptionContext, job: Job, offer: FlavorAssignment, rights: type[PreemptionPolicy]
 ) -> PreemptionPlan | None:
-    """Whose going lets the job have the place that is there for it as it is. (Mostly none is: that is asked first.)"""
+    """Return a plan that only frees quota, because nodes are free for the job; None if there is none. Mostly no nodes
+    are free, so this is checked first."""
     placements = context.place(context.draft, minimum_gang(context.cluster, offer.gang), None, ())
     if isinstance(placements, gang.PlacementShortfall):
         return None
@@ -133,14 +132,14 @@ def at_once_if_free(context: PreemptionContext, found: PreemptionPlan) -> Preemp
 def may_help(
     context: PreemptionContext, job: Job, cost: Cost, rights: type[PreemptionPolicy] = PreemptionPolicy
 ) -> bool:
-    """Return whether a job is leaving, or could be a victim: else the job, which found no room, finds none now. Most
-    searches end here: among queues that have what is theirs nobody may ask anybody."""
+    """Return whether a pod is terminating, or a job could be a victim. Otherwise a job that found no capacity finds
+    none now. Most searches end here: among queues within their guarantees no queue may preempt."""
     leaving = bool(context.leaving or context.cluster.leaving)
     return leaving or rights(context, job, cost).has_candidates()
 
 
 class VictimSearch:
-    """A search for victims. `at_once`: the job has its nodes as they are, and victims are needed for quota alone."""
+    """A search for victims. `at_once`: nodes are free for the job, and victims are needed for quota alone."""
 
     def __init__(
         self,
@@ -163,8 +162,8 @@ class VictimSearch:
         self._scarce: NDArray[np.float64] | None = None
         ordinary = all(self.draft.ordinary(demand) for demand in self.gang.demands)
         self.named = any(asks_devices(context.cluster.columns, demand.asks) for demand in self.gang.demands)
-        self.stays_by_amounts = ordinary and not self.named  # they say whether a place that was found stays one
-        # … and whether there is one.
+        self.stays_by_amounts = ordinary and not self.named  # amounts show whether a found place stays valid
+        # … and whether a place exists.
         self.by_amounts = self.stays_by_amounts and self.gang.tree is None and not context.is_guarded
 
     def is_exact(self) -> bool:
@@ -172,8 +171,8 @@ class VictimSearch:
         return self.rights.preempts and victim_sets.is_small(self.candidates)
 
     def best(self, placements: Sequence[Placement] = ()) -> PreemptionPlan | None:
-        """Return the plan with the best of all sets of candidates; None if none is permitted and enough.
-        `placements`: of a job that has its nodes as they are."""
+        """Return the plan with the best of all sets of candidates; None if no permitted set frees enough. `placements`:
+        the placements of a job whose nodes are free."""
         found = victim_sets.Choice(self, range(len(self.candidates.field.job))).find()
         if found is None:
             return None
@@ -206,11 +205,11 @@ class VictimSearch:
         return None
 
     def place(self) -> gang.GangPlacement:
-        """Return where the gang is placed with the victims gone, taken from the draft."""
+        """Place the gang on the draft, with the victims gone."""
         return self.context.place(self.draft, self.gang, None, self.released() if self.context.is_guarded else ())
 
     def released(self) -> list[Release]:
-        """Return when the victims would have ended, and what they held."""
+        """Return, for the victims, when they would have ended and which capacity they held."""
         ends, found = self.context.cluster.ends.of, list[Release]()
         for candidate in self.candidates.going:
             end_s = ends.get(self.candidates.record(candidate).job.id, inf)
@@ -223,8 +222,8 @@ class VictimSearch:
     # Room
 
     def make_room(self, extra: int) -> bool:
-        """Evict candidates until each role's minimum and `extra` pods more would fit by counting; return whether the
-        minimum does."""
+        """Evict candidates until each role's minimum and `extra` further pods fit by counting. Return whether the
+        minimum fits."""
         draft, known = self.draft, len(self.candidates.going)
         mark, filled = draft.mark(), list[PackedPods]()
         order = sorted(range(len(self.gang.roles)), key=lambda role: -draft.part_of_node(self.gang.demands[role]))
@@ -238,7 +237,7 @@ class VictimSearch:
         return True
 
     def make_room_for(self, role: int, minimum: int, extra: int, filled: list[PackedPods], *, last: bool) -> bool:
-        """`last`: there is no other role that its pods could be in the way of."""
+        """Evict candidates for one role. `last`: no other role follows, so its pods cannot block another role."""
         demand = self.gang.demands[role]
         missing = fill(self.draft, demand, role, minimum + extra, filled)
         if not missing:
@@ -249,7 +248,8 @@ class VictimSearch:
         return still <= extra or not self.by_amounts
 
     def evict_more(self, count: int) -> bool:
-        """Let so many candidates go, in victim order, as the shortage cannot be counted. Return whether any did."""
+        """Evict `count` more candidates, in victim order, because the shortfall cannot be counted. Return whether one
+        was evicted."""
         field, known = self.candidates.field, len(self.candidates.going)
         left = (~field.gone).nonzero()[0]
         keys = (field.ran_s[left], field.priority[left], field.tier[left])
@@ -263,19 +263,20 @@ class VictimSearch:
     # Quota
 
     def evict_for_quota(self) -> bool:
-        """Candidates go until the queue tree allows the job; whether it does."""
+        """Evict candidates until the queue tree allows the job. Return whether it does."""
         while (short := self.quota_short()) is not None:
             if short.bound.rule not in ledger.RECLAIM_RULES or not self.evict_for_shortfall(short):
                 return False
         return True
 
     def quota_short(self) -> ledger.QuotaShortfall | None:
-        """Return which limit or quota does not allow the job; None if all do."""
+        """Return the limit or quota that does not allow the job; None if all allow it."""
         branch, charge = self.rights.branch, self.offer.charge
         return ledger.shortfall(self.ledger, branch, charge, preemptible=self.job.preemptible)
 
     def evict_for_shortfall(self, short: ledger.QuotaShortfall) -> bool:
-        """Candidates that are charged where it binds go, until less is missing; whether any did."""
+        """Evict candidates that are charged to the queue that is short, until less quota is missing. Return False if
+        that never happens."""
         candidates, field = self.candidates, self.candidates.field
         for candidate in in_victim_order(self.charged_there(short), field.tier, field.group, self.share_of):
             if field.gone[candidate] or not candidates.evict(candidate):
@@ -287,7 +288,7 @@ class VictimSearch:
         return False
 
     def charged_there(self, short: ledger.QuotaShortfall) -> Ints:
-        """The candidates, in victim order, that are charged to that branch for what is short there."""
+        """Return the candidates, in victim order, that are charged to the branch for the resource that is short."""
         field, held = self.candidates.field, self.held_there(short)
         at = ((held > 0) & ~field.gone).nonzero()[0]
         held = held[at]
@@ -298,7 +299,7 @@ class VictimSearch:
         return order
 
     def held_there(self, short: ledger.QuotaShortfall) -> NDArray[np.float64]:
-        """By candidate, what that branch is charged with for it of what is short there."""
+        """Return, by candidate, its charge to the branch for the resource that is short."""
         field, (flavor, resource) = self.candidates.field, short.bound.key
         held = np.bincount(field.candidate, field.costs(resource), len(field.job)).astype(np.float64)
         queues = self.candidates.running_pods.queues
@@ -311,7 +312,8 @@ class VictimSearch:
         return held
 
     def scarce(self) -> NDArray[np.float64]:
-        """By candidate, what it holds of what the job is short of: of a queue's quota, else of nodes."""
+        """Return, by candidate, its amount of the resource that the job is short of: of quota, or else of node
+        capacity."""
         if self._scarce is None:
             field, short = self.candidates.field, self.offer.short
             if self.at_once and short is not None:
@@ -326,9 +328,9 @@ class VictimSearch:
     # The answer
 
     def finish_plan(self, placements: list[Placement], mark: int | None = None) -> PreemptionPlan:
-        """With the job in its place: whoever can stay, stays. (Where rules or devices decide, that was found out by
-        placing it anew.) Then others go instead, if that is better. `mark`: the draft without the job in its place;
-        None: it has its place in any case."""
+        """Restore the candidates that can stay beside the placed job. If rules or devices decide, `restore_unneeded`
+        has done that. Then exchange victims if other sets are better. `mark`: the draft before the job was placed;
+        None: the job stays where it is in any case."""
         stayed = []
         if self.stays_by_amounts or self.at_once:
             for candidate in self.candidates.field.could_stay(self.candidates.most_precious_first()):
@@ -345,7 +347,7 @@ class VictimSearch:
         return PreemptionPlan(offer=self.offer, placements=tuple(placements), victims=victims, at_once=self.at_once)
 
     def restore_unneeded(self, placements: list[Placement]) -> None:
-        """Whose staying lets the gang still be placed, stays, found by placing it anew each time."""
+        """Restore each victim that need not leave; test this by placing the gang again."""
         candidates, rows = self.candidates, self.candidates.cluster.columns.row_of
         places = {int(candidates.field.position_of[rows[placement.node]]) for placement in placements}
         precious = candidates.most_precious_first()
@@ -372,7 +374,7 @@ class VictimSearch:
                 self.candidates.go(candidate, rule)
 
     def stay_if_allowed(self, candidate: int) -> PreemptionRule | None:
-        """Restore the candidate if quota allows it beside the job; return the rule by which it was evicted, or None if
+        """Restore the candidate if quota allows both it and the job. Return the rule by which it was evicted; None if
         it stays evicted."""
         rule = self.candidates.going[candidate]
         self.candidates.restore(candidate)

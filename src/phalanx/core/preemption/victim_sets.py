@@ -1,29 +1,28 @@
 """Choose the cheapest set of victims. In a small *pool* of candidates every set is tried.
 
 If all candidates together are a small pool (at most `ALL_SETS` sets), the answer is exact: a set is found whenever the
-rules permit one. Otherwise `core.preemption.search` finds a first answer package by package, and its victims are
-replaced by better ones in small pools: the candidates on each node that victims leave, and on the nodes that came next.
+rules permit one. Otherwise `core.preemption.search` finds a first answer package by package. Its victims are then
+replaced by better ones in small pools: the candidates on each node that victims leave, and on the next best nodes.
 
-Sums over columns state for all sets of a pool at once which of them free enough by counting, and what they cost. The
+Sums over columns show for all sets of a pool at once which of them free enough by counting, and what they cost. The
 sets are tried cheapest first. The first set is taken that the rights permit, in which every victim is needed, and that
 is *fair*. Pods above the minimum of one gang on one node are alike: the highest ordinals go first, so only such sets
 count.
 
-What a set costs, the first that differs decides:
+The cost of a set is compared in this order:
 
-1. whose: pods above a minimum alone; gangs of other queues; gangs of one's own,
+1. whether it has pods above a minimum alone, gangs of other queues, or gangs of the preemptor's own queue,
 2. the highest priority of its gangs,
-3. how many whole gangs are broken,
-4. the work that is lost: the time that each gang ran since it started, or since its last checkpoint, times what it
-   holds of what is scarce,
-5. what is freed of that, which is more than is used,
-6. how many pods above a minimum go, and the newest first.
+3. the number of whole gangs,
+4. the work that is lost: the run time of each gang since its start or its last checkpoint, times its amount of the
+   scarce resource,
+5. the amount of this resource that is freed beyond the need,
+6. the number of pods above a minimum, and the newest first.
 
-*Fair*: no queue is asked while a richer one could be asked in its place, and would be richer still each time. Shares
-are those that there are just then, with whoever goes already gone, compared where the paths of the two queues part
-(`PreemptionPolicy.share_of`). By `VictimOrder.FAIREST` only fair sets go; by `CHEAPEST` fairness decides between sets
-that cost the same.
-"""
+*Fair* means: no queue loses a job while a richer queue could lose one in its place, and would still be richer each
+time. Shares count as of that moment, with earlier victims gone, compared where the paths of the two queues part
+(`PreemptionPolicy.share_of`). With `VictimOrder.FAIREST` only fair sets are taken. With `CHEAPEST`, fairness decides
+between sets of equal cost."""
 
 from __future__ import annotations
 
@@ -48,26 +47,25 @@ from phalanx.core.quota.ledger import QuotaShortfall, missing_amount
 from phalanx.model.job import Placement
 from phalanx.state.classes import Demand, Gang
 
-OWN = 1  # the tier of one's own queue's gangs, after those of others
+OWN = 1  # the tier of gangs of the preemptor's own queue, after those of other queues
 LEAST = -(2**62) - 1  # below every priority
-MANY = 2  # queues of others: with fewer there is nothing to be fair between
-MOST_UNITS = 13  # candidates of a pool that is a part of all
+MANY = 2  # other queues; with fewer, fairness compares nothing
+MOST_UNITS = 13  # the most candidates of a pool that has not all candidates
 ALL_SETS = 1 << 13  # sets up to which all candidates are one pool
-ALL_TRIED = 1024  # of these, how many are tried one by one
-NODES = 8  # so many that are touched are looked at again, each by itself
-NEXT = 8  # and so many that came next, with each of them
-SETS = 128  # of a pool that are tried one by one
-TRIED_INSTEAD = 32  # and so many sets of others that could go instead of one of them
-MOST_ORDERED = 6  # candidates for which another order is looked for
+ALL_TRIED = 1024  # sets of such a pool that are tried one by one
+NODES = 8  # the most nodes with victims for which pools are tried
+NEXT = 8  # the most next best nodes, together for all of them
+SETS = 128  # sets of another pool that are tried one by one
+TRIED_INSTEAD = 32  # sets that are tried as a replacement for one candidate
+MOST_ORDERED = 6  # the most candidates for which another order is tried
 
 Ints: TypeAlias = NDArray[np.int64]
 Mask: TypeAlias = NDArray[np.bool_]
 
 
 class SearchForVictims(Protocol):
-    """The search that sets of victims are tried on: one that has found victims. `at_once`: nodes are free, and quota
-    alone is short. `by_amounts`: counting says whether there is a place. `named`: pods ask for devices with names,
-    which amounts do not show."""
+    """The search that sets of victims are tried on. `at_once`: nodes are free, and quota alone is short. `by_amounts`:
+    counting shows whether a place exists. `named`: pods request devices with names, which amounts do not show."""
 
     draft: Draft
     gang: Gang
@@ -78,13 +76,13 @@ class SearchForVictims(Protocol):
     candidates: VictimCandidates
 
     def quota_short(self) -> QuotaShortfall | None:
-        """Return what the queue tree refuses, if anything."""
+        """Return the limit of the queue tree that is short, if any."""
 
     def place(self) -> GangPlacement:
-        """Return where the gang is placed with the victims gone, taken from the draft."""
+        """Place the gang on the draft, with the victims gone."""
 
     def scarce(self) -> NDArray[np.float64]:
-        """Return by candidate what it holds of what the job is short of."""
+        """Return, by candidate, its amount of the resource that the job is short of."""
 
 
 def is_small(candidates: VictimCandidates) -> bool:
@@ -95,8 +93,8 @@ def is_small(candidates: VictimCandidates) -> bool:
 
 
 def options(candidates: VictimCandidates, pool: Sequence[int]) -> list[list[int]]:
-    """Return, for each job of the pool, which of its candidates may go together, as bits: none; its gang; or on each of
-    its nodes the first few pods above its minimum."""
+    """Return, for each job of the pool, which of its candidates may be evicted together, as bits: none; its gang; or on
+    each of its nodes the first few pods above its minimum."""
     entries: dict[int, dict[int, list[int]]] = {}
     gangs: dict[int, int] = {}
     for at, candidate in enumerate(pool):
@@ -116,7 +114,7 @@ def options(candidates: VictimCandidates, pool: Sequence[int]) -> list[list[int]
 
 
 def improve(hunt: SearchForVictims, placements: list[Placement]) -> list[Placement]:
-    """The best sets of small pools go instead of what was found in them; the job's place then."""
+    """Replace victims by the best sets of small pools, and return the placements of the job."""
     if len(hunt.candidates.going) > NODES * MOST_UNITS:
         return placements
     for pool in pools(hunt):
@@ -125,8 +123,8 @@ def improve(hunt: SearchForVictims, placements: list[Placement]) -> list[Placeme
 
 
 def pools(hunt: SearchForVictims) -> Iterator[list[int]]:
-    """Everybody who may be asked, if they are few; else those on each node that somebody leaves, and with them those on
-    the next best nodes."""
+    """Yield the pools. All candidates are one pool if they are few. Otherwise each node that victims leave gives one
+    pool by itself, and one pool together with each of the next best nodes."""
     field, going = hunt.candidates.field, hunt.candidates.going
     everybody = range(len(field.job))
     if len(everybody) <= MOST_UNITS:
@@ -144,14 +142,14 @@ def pools(hunt: SearchForVictims) -> Iterator[list[int]]:
 
 
 def fewest(going: Collection[int], there: Collection[int]) -> list[int]:
-    """Return the candidates on a node or two, those that go first; and if they are few enough, all others that go."""
+    """Return the candidates on one node or two, victims first. Add all other victims if they are few enough."""
     found = sorted(there, key=lambda candidate: candidate not in going)[:MOST_UNITS]
     others = [candidate for candidate in going if candidate not in there]
     return found + others if len(found) + len(others) <= MOST_UNITS else found
 
 
 class Choice:
-    """All sets of the pool's candidates. A set is a number, of which bit i says whether `pool[i]` is in it."""
+    """All sets of the pool's candidates. A set is a number; its bit i is 1 if the set has `pool[i]`."""
 
     def __init__(self, hunt: SearchForVictims, pool: Sequence[int]) -> None:
         self.hunt, self.candidates, self.field = hunt, hunt.candidates, hunt.candidates.field
@@ -169,8 +167,8 @@ class Choice:
         self._placed: dict[int, list[Placement] | None] = {}
 
     def find(self) -> list[Placement] | None:
-        """Evict the best of all sets, and return where the gang is placed then (nowhere new, if quota alone is short);
-        None if no set is permitted and enough. Nobody is evicted yet."""
+        """Evict the best of all sets, and return the placements of the gang. If only quota is short, return no
+        placements. Return None if no permitted set frees enough. At the call no candidate is evicted."""
         self.enough, self.tried = self._enough(), ALL_TRIED
         chosen = self._chosen(-1)
         if chosen is None:
@@ -179,8 +177,8 @@ class Choice:
         return self._placed.get(chosen) or []
 
     def settle(self, placements: list[Placement]) -> list[Placement]:
-        """The best set of the pool goes, instead of what of the pool went until now; return the job's place then, which
-        is `placements` still where what went is the best, or where quota alone was short."""
+        """Evict the best set of the pool instead of its present victims. Return the placements of the job. They are
+        `placements` if the present victims are the best set, or if only quota was short."""
         if not self.found:
             return placements
         for candidate in reversed(self.found):
@@ -196,10 +194,10 @@ class Choice:
         return placements
 
     def _chosen(self, before: int) -> int | None:
-        """The best set; None: none is better than `before`."""
+        """Return the best set; None if no set is better than `before`."""
         best, best_cost = None, None
         order, costs = self._cheapest_first()
-        unfair = None  # the cheapest that is permitted; it goes if no fair one was found
+        unfair = None  # the cheapest permitted set; it is taken if no set is fair
         for chosen, cost in zip(order, costs, strict=True):
             if best is not None and cost != best_cost:
                 break
@@ -217,7 +215,7 @@ class Choice:
             best = unfair
         return None if best == before else best
 
-    # Sets as numbers
+    # Sets as bit masks
 
     def _number(self, candidates: Iterable[int]) -> int:
         return sum(self.bit_of[candidate] for candidate in candidates)
@@ -226,7 +224,7 @@ class Choice:
         return [candidate for candidate, bit in self.bit_of.items() if chosen & bit]
 
     def _summed(self, values: Sequence[Any] | NDArray[Any], dtype: Any = np.int64) -> NDArray[Any]:
-        """By set, the sum of its candidates' values, which may be arrays."""
+        """Return, by set, the sum of its candidates' values. A value may be an array."""
         found: NDArray[Any] = self.has.astype(dtype) @ np.asarray(values, dtype)
         return found
 
@@ -235,20 +233,20 @@ class Choice:
         return found
 
     def _at(self, sets: Ints) -> tuple[Ints, Mask]:
-        """Return where these sets are in `sets`, and which of them are there at all."""
+        """Return the positions of these sets in `sets`, and which of them exist."""
         at = np.minimum(np.searchsorted(self.sets, sets), len(self.sets) - 1)
         return at, self.sets[at] == sets
 
     def _counts_enough(self, chosen: int) -> bool:
-        """Return whether by counting the set's going could be enough."""
+        """Return whether by counting the eviction of the set could be enough."""
         at, there = self._at(np.array([chosen]))
         return bool(there[0] and self.enough[at[0]])
 
-    # What makes room, and what it costs
+    # Which sets free enough, and their costs
 
     def _enough(self) -> Mask:
-        """By set, whether its going could be enough, by counting alone: room for each role by itself, and quota where
-        it binds."""
+        """Return, by set, whether its eviction could be enough by counting alone: capacity for each role by itself, and
+        the quota that is short."""
         enough: Mask = np.ones(len(self.sets), np.bool_)
         if not self.hunt.at_once and not self.hunt.named:
             for role, demand in zip(self.hunt.gang.roles, self.hunt.gang.demands, strict=True):
@@ -260,17 +258,17 @@ class Choice:
         return enough
 
     def _charged(self, candidate: int, short: QuotaShortfall) -> float:
-        """Return what the branch that is short is charged with for the candidate of what is short there."""
+        """Return the candidate's charge to the branch that is short, in the resource that is short."""
         charge = self.candidates.charge_of(candidate)
         if charge is None or not self.hunt.rights.is_under(charge.queue, short.bound.queue):
             return 0.0
         return float(dict(charge.cost).get(short.bound.key, 0))
 
     def _room(self, demand: Demand) -> Ints:
-        """By set, how many pods of the demand fit when it has gone."""
+        """Return, by set, the number of pods of the demand that fit after its eviction."""
         draft, holdings = self.hunt.draft, [self.field.holdings(candidate) for candidate in self.pool]
         if draft.asked(demand) is None:
-            return np.zeros(len(self.sets), np.int64)  # no node has anything of some of it
+            return np.zeros(len(self.sets), np.int64)  # no node has one of the resources
         positions = sorted({each.position for held in holdings for each in held})
         at = {position: number for number, position in enumerate(positions)}
         allowed = draft.allowed(demand.where)
@@ -287,7 +285,7 @@ class Choice:
         return there + int(room.sum() - room[positions].sum())
 
     def _cheapest_first(self) -> tuple[list[int], list[tuple[float, ...]]]:
-        """The sets that could be enough, and what each costs."""
+        """Return the sets that could be enough, and the cost of each."""
         field, candidates, pool = self.field, self.candidates, self.pool
         gangs = [int(candidates.is_gang(candidate)) for candidate in pool]
         priority = [int(field.priority[candidate]) for candidate in pool]
@@ -319,8 +317,8 @@ class Choice:
     # One set
 
     def _go(self, chosen: int) -> bool:
-        """The set's candidates go, the richest queue's first, and of these the smallest; or in another order, if not
-        all may in this one. Return whether they all may, and leave enough quota."""
+        """Evict the candidates of the set: those of the richest queue first, the smallest of them first. If not all may
+        be evicted in this order, try another order. Return whether all were evicted, and leave enough quota."""
         members = self._members(chosen)
         if not all(map(self.candidates.evict, self._in_turn([*members]))):
             self._come_back()
@@ -329,8 +327,9 @@ class Choice:
         return self.hunt.quota_short() is None
 
     def _permitted_order(self, members: list[int]) -> list[int]:
-        """Return the candidates in an order in which all may go, if there is one. The fewer have gone before, the more
-        a candidate's queue has to give: so one that may go after all the others may come last."""
+        """Return the candidates in an order in which all may be evicted, if there is one. The fewer candidates were
+        evicted before, the more a queue has to give. So a candidate that may be evicted after all others may come
+        last."""
         order: list[int] = []
         while (
             1 < len(members) <= MOST_ORDERED
@@ -341,7 +340,7 @@ class Choice:
         return [*members, *order]
 
     def _may_go_after(self, members: list[int], candidate: int) -> bool:
-        """Return whether the candidate may go once the other members have gone."""
+        """Return whether the candidate may be evicted after the other members."""
         for each in members:
             if each != candidate:
                 self.candidates.go(each, PreemptionRule.WITHIN)
@@ -350,7 +349,8 @@ class Choice:
         return found
 
     def _in_turn(self, left: list[int]) -> Iterator[int]:
-        """Yield the candidates in turn. The caller has let go the last before it asks for the next."""
+        """Yield the candidates in order of eviction. The caller has evicted the last one before it asks for the
+        next."""
         share_of, field, held = self.hunt.rights.share_of, self.field, self.hunt.scarce()
         while left:
             shares = {
@@ -373,7 +373,7 @@ class Choice:
             self.candidates.restore(candidate)
 
     def _is_enough(self, gone: int) -> bool:
-        """Of what has gone: the job has its place then, and quota."""
+        """Return whether the job has nodes and quota after these evictions."""
         if not self._counts_enough(gone) or self.hunt.quota_short() is not None:
             return False
         if self.hunt.at_once:
@@ -406,13 +406,13 @@ class Choice:
         return not isinstance(placed, gang.PlacementShortfall)
 
     def _is_fair(self, chosen: int) -> bool:
-        """Of what has gone: nobody went in whose place richer queues could have been asked."""
+        """Return whether no victim of the set could be replaced by candidates of richer queues."""
         asked = [candidate for candidate in self._members(chosen) if self.field.tier[candidate] < OWN]
         return not any(self._could_be_replaced(candidate, chosen) for candidate in asked)
 
     def _could_be_replaced(self, candidate: int, chosen: int) -> bool:
-        """Return whether, were the candidate not asked, richer queues could be, each of them richer just then than its
-        own would be."""
+        """Return whether richer queues could lose candidates in place of this one. At each step the queue must be
+        richer than the candidate's queue would be."""
         rule, rest = self.candidates.going[candidate], chosen ^ self.bit_of[candidate]
         self.candidates.restore(candidate)
         found = any(
@@ -422,7 +422,7 @@ class Choice:
         return found
 
     def _extras(self, candidate: int, rest: int) -> Iterator[int]:
-        """Candidates of other queues which with the rest could be enough, the fewest first."""
+        """Yield candidates of other queues that with the rest could be enough, the smallest sets first."""
         group, tier = self.field.group[candidate], self.field.tier[candidate]
         others = [each for each in self.pool if self.field.group[each] != group and self.field.tier[each] <= tier]
         may = rest | self._number(others)
@@ -431,8 +431,8 @@ class Choice:
         yield from sorted(extras, key=lambda extra: extra.bit_count())
 
     def _could_go_besides(self, extra: int, candidate: int) -> bool:
-        """Return whether the extra candidates could go, as long as the queue whose turn it is would be richer than the
-        candidate's."""
+        """Return whether the extra candidates could be evicted, while the queue of each is richer than the candidate's
+        queue."""
         rights, group, went = self.hunt.rights, int(self.field.group[candidate]), list[int]()
         for each in self._in_turn(self._members(extra)):
             richer = rights.share_of(int(self.field.group[each])) > rights.share_of(group)

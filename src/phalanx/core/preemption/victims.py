@@ -1,23 +1,22 @@
-"""Whose leaving makes room for so many pods of one demand: the search on columns.
+"""Find candidates whose eviction frees capacity for a number of pods of one demand, on columns.
 
-A *candidate* is what gives way at once: a whole gang, or a few pods above a gang's minimum on one node. The holdings
-of all candidates lie in columns, one entry per node. For a demand that lacks room there are two sorts of *packages*:
-a candidate whose leaving alone makes room for one more pod somewhere, and, per node, the smallest run of candidates,
-in victim order, that makes room for one more there. Both are found for all nodes at once with sums over the columns
-(prefix sums per node, as in `docs/decisions/0007-preemption.md`), and taken cheapest first:
+A *candidate* is evicted at once: a whole gang, or one pod above a gang's minimum. The holdings of all candidates are in
+columns, one entry per node. For a demand that lacks capacity there are two kinds of *packages*. A single candidate is a
+package if its eviction alone frees capacity for one more pod somewhere. On each node, the smallest run of candidates,
+in victim order, that frees capacity for one more pod there is a package. Sums over the columns find both for all nodes
+at once (prefix sums per node, as in `docs/decisions/0007-preemption.md`). They are taken cheapest first:
 
-1. the tier (who may be asked first), then the lowest priority among those that must go (as kube-scheduler picks a
-   node: the least of the highest priorities, PickOneNodeForPreemption),
+1. the tier, then the lowest priority among the candidates of the package (as kube-scheduler picks a node: the least of
+   the highest priorities, PickOneNodeForPreemption),
 2. the fewest candidates per pod gained, counting no more pods than are needed,
-3. the least work that is lost (run time times what is held of what is scarce),
-4. the least that is freed and not used.
+3. the least work that is lost (run time times the amount of the scarce resource),
+4. the least amount that is freed and not used.
 
-Where several queues are asked in one tier, and fairness comes first, each package is taken from the queue whose share
-is highest just then; on one node the richest queue's go first.
-A package that touches a node already freed is looked at again with what is free there now. What is taken here is a
-first answer, not yet minimal and not always the best: who takes it puts back what turns out not to be needed, and looks
-among few for a better one (`core.preemption.victim_sets`).
-"""
+If one tier has candidates of several queues, and fairness comes first, each package is taken from the queue with the
+highest share at that moment. On one node the candidates of the richest queue go first. A package on a node that was
+freed already is examined again with the present free amounts. The result is a first answer, neither minimal nor always
+the best. The caller restores candidates that are not needed, and tries small sets for a better answer
+(`core.preemption.victim_sets`)."""
 
 from __future__ import annotations
 
@@ -34,14 +33,13 @@ from phalanx.state.classes import Demand
 from phalanx.state.running import RunningPods
 
 PASSES = 64
-FIRST = 16  # so many packages are remembered as those that come next
+FIRST = 16  # packages whose positions are remembered as the next best
 
 Ints: TypeAlias = NDArray[np.int64]
 
 
 class CandidatePods(NamedTuple):
-    """So many pods of a demand at a position of the draft. `devices`: those of the one pod, if it was given some by
-    name."""
+    """`pods` pods of a demand at a position of the draft. `devices`: the named devices of a single pod."""
 
     position: int
     demand: Demand
@@ -50,23 +48,24 @@ class CandidatePods(NamedTuple):
 
 
 class Evictions(Protocol):
-    """The jobs and pods that the search may evict, given what is evicted already."""
+    """The jobs and pods that the search may evict, after the earlier evictions."""
 
     def evict(self, candidate: int) -> bool:
-        """Evict the candidate if that is allowed, so that its capacity is free on the draft; return whether it was."""
+        """Evict the candidate if that is allowed, so that its capacity is free on the draft. Return whether it was
+        allowed."""
 
     def restore(self, candidate: int) -> None:
-        """Take the eviction back."""
+        """Undo the eviction."""
 
 
 class CandidateTable:
-    """All candidates that may be asked, laid over the draft's positions.
+    """All candidates of a search, with their holdings at the positions of the draft.
 
-    By candidate: `job` (its number), `tier`, `priority`, `ran_s` (since it started) and `work_s` (since it last saved
-    its work), both in seconds, `group` (the queue whose share decides its turn), `weight` (what it counts among the
-    fewest), `gone` (goes already, or may not go). By entry: `entry` (number among the residents), `candidate`,
-    `position`, `demand` (its number), `pods`. Of the residents' entries only those count that are on nodes which are
-    laid out; `position_of`: by row, -1 for none."""
+    By candidate: `job` (its number), `tier`, `priority`, `ran_s` (since its start) and `work_s` (since its last
+    checkpoint), both in seconds, `group` (the queue whose share counts), `weight` (its weight when candidates are
+    counted), `gone` (evicted, or not permitted). By entry: `entry` (number among the residents), `candidate`,
+    `position`, `demand` (its number), `pods`. Entries on nodes outside the draft are left out. `position_of`: row ->
+    position; -1 for none."""
 
     def __init__(
         self, draft: Draft, residents: RunningPods, now_s: float, *, entry: Ints, candidate: Ints, pods: Ints, job: Ints
@@ -86,31 +85,29 @@ class CandidateTable:
         self.group = residents.of_jobs("queue")[job]
         self.work_s = lost_s(self.ran_s, residents.of_jobs("checkpoint_s"), job)
         self.tier = np.zeros(len(job), np.int64)
-        self.scarce = ""  # what is lacking on most nodes, as first found
-        self.next_best: list[int] = []  # positions on which somebody would have gone first, best first
+        self.scarce = ""  # the resource that is missing on most nodes, as first found
+        self.next_best: list[int] = []  # the positions of the first packages, best first
         self.weight = np.ones(len(job), np.float64)
         self.gone = np.zeros(len(job), np.bool_)
-        self.given: dict[int, int] = {}  # entry -> pods of it that are free already, as candidates of their own
-        self.named: dict[
-            int, Callable[[], list[CandidatePods]]
-        ] = {}  # candidates with devices by name -> their holdings
+        self.given: dict[int, int] = {}  # entry -> its pods that were evicted as candidates of their own
+        self.named: dict[int, Callable[[], list[CandidatePods]]] = {}  # candidate with named devices -> its holdings
         self._holdings: dict[int, list[CandidatePods]] = {}
         self._held: dict[str, Ints] = {}
         self._by_unit = np.argsort(self.candidate, kind="stable").data
         self._starts = np.concatenate(([0], np.bincount(self.candidate, minlength=len(job)).cumsum())).data
-        self._views = self.position.data, self.demand.data, self.pods.data  # they give numbers without any wrapping
+        self._views = self.position.data, self.demand.data, self.pods.data  # a memoryview returns plain Python numbers
 
     def entries_of(self, candidate: int) -> memoryview[int]:
         """Return the entries of the candidate."""
         return self._by_unit[self._starts[candidate] : self._starts[candidate + 1]]
 
     def units_on(self, position: int) -> list[int]:
-        """Return the units that hold anything on the node."""
+        """Return the candidates that hold anything on the node."""
         return list(dict.fromkeys(self.candidate[self.position == position].tolist()))
 
     def holdings(self, candidate: int) -> list[CandidatePods]:
-        """Return what the candidate holds, per entry, or per pod if its pods have devices by name; less what is free
-        already."""
+        """Return the holdings of the candidate, without pods that are evicted already: per entry, or per pod if its
+        pods have named devices."""
         if (named := self.named.get(candidate)) is not None:
             return named()
         known = self._holdings.get(candidate)
@@ -124,19 +121,19 @@ class CandidateTable:
         return known
 
     def amounts(self, resource: str) -> Ints:
-        """Return, by entry, what it holds of the resource."""
+        """Return, by entry, the amount of the resource."""
         held = self._held.get(resource)
         if held is None:
             held = self._held[resource] = self.running_pods.amounts(resource)[self.demand] * self.pods
         return held
 
     def costs(self, resource: str) -> NDArray[np.float64]:
-        """Return, by entry, what its queue is charged with for the resource."""
+        """Return, by entry, the charge of its queue for the resource."""
         cost: NDArray[np.float64] = self.running_pods.costs(resource)[self.demand] * self.pods
         return cost
 
     def leave(self, candidate: int) -> None:
-        """Free what the candidate holds on the draft."""
+        """Free the holdings of the candidate on the draft."""
         for position, demand, pods, devices in self.holdings(candidate):
             if devices:
                 self.draft.vacate(position, demand, devices)
@@ -144,7 +141,7 @@ class CandidateTable:
                 self.draft.put(position, demand, -pods)
 
     def come_back(self, candidate: int) -> None:
-        """Take again what the candidate holds on the draft."""
+        """Take the holdings of the candidate on the draft again."""
         for position, demand, pods, devices in self.holdings(candidate):
             if devices:
                 self.draft.occupy(position, demand, devices)
@@ -152,7 +149,7 @@ class CandidateTable:
                 self.draft.put(position, demand, pods)
 
     def could_stay(self, candidates: Sequence[int]) -> list[int]:
-        """Return those of the evicted candidates for each of whose entries the draft still has capacity, in order."""
+        """Return the evicted candidates for whose entries, one by one, the draft still has capacity, in order."""
         if self.given or self.named:
             return list(candidates)
         looked_at = np.zeros(len(self.job), np.bool_)
@@ -166,7 +163,7 @@ class CandidateTable:
         return [candidate for candidate in candidates if looked_at[candidate]]
 
     def can_stay(self, candidate: int) -> bool:
-        """Return whether the draft still has the capacity for all that the candidate holds."""
+        """Return whether the draft still has the capacity for all holdings of the candidate."""
         views = self.draft.views
         held: dict[tuple[int, str], int] = {}
         for position, demand, pods, _ in self.holdings(candidate):
@@ -176,8 +173,8 @@ class CandidateTable:
 
 
 def lost_s(ran_s: NDArray[np.float64], checkpoint_s: NDArray[np.float64], job: Ints) -> NDArray[np.float64]:
-    """By candidate, for how long it has run since it started or last saved its work. `checkpoint_s`: by job, 0:
-    never."""
+    """Return, by candidate, the time since its start or its last checkpoint. `checkpoint_s`: by job, the interval of
+    checkpoints; 0: none."""
     if not checkpoint_s.any():
         return ran_s
     every_s, since_s = checkpoint_s[job], ran_s.copy()
@@ -186,21 +183,22 @@ def lost_s(ran_s: NDArray[np.float64], checkpoint_s: NDArray[np.float64], job: I
 
 
 class VictimPackages:
-    """The packages of one moment for one demand, in columns.
+    """The packages for one demand at one moment, in columns.
 
-    `candidates[start[i]:stop[i]]` are evicted together for `gain[i]` pods on one position; candidates `alone` on all of
-    their nodes. `order`: the packages, cheapest first; below `len(alone)` single candidates, then runs."""
+    `candidates[start[i]:stop[i]]` are evicted together for `gain[i]` pods on one position; the candidates `alone` on
+    all of their nodes. `order`: the packages, cheapest first. Numbers below `len(alone)` are single candidates, the
+    others are runs."""
 
     def __init__(self, field: CandidateTable, demand: Demand, need: int, rank: Ints | None) -> None:
-        """By position, `_base` pods find room, and the next lacks so much (`_lacks`, of what is lacking anywhere).
-        `rank`: by group, whose turn it is before whose; None: all are as one."""
+        """By position, `_base` pods fit, and the next pod misses `_lacks` of each resource that is missing anywhere.
+        `rank`: the rank of each group in the order of eviction; None: all groups are equal."""
         self.field, self.demand, self.need, self._rank_of = field, demand, need, rank
         free = self._free = field.draft.free
         self._base = node_resources.pods_held(free, demand.asks, np.arange(len(field.draft)))
         lacks = {resource: ask - (free[resource] - self._base * ask) for resource, ask in demand.asks}
         nodes = {resource: int(np.count_nonzero(each > 0)) for resource, each in lacks.items()}
         self._lacks = {resource: each for resource, each in lacks.items() if nodes[resource]}
-        self.scarce = max(nodes, key=lambda resource: nodes[resource])  # what is lacking on most nodes
+        self.scarce = max(nodes, key=lambda resource: nodes[resource])  # the resource that is missing on most nodes
         allowed = field.draft.allowed(demand.where)
         live = ~field.gone[field.candidate]
         if allowed is not None:
@@ -211,7 +209,7 @@ class VictimPackages:
         self._rank()
 
     def _alone(self, at: Ints) -> None:
-        """Candidates that make room by themselves."""
+        """Find candidates that free capacity for a pod by themselves."""
         field = self.field
         for resource, lacks in self._lacks.items():
             at = at[field.amounts(resource)[at] >= lacks[field.position[at]]]
@@ -225,7 +223,7 @@ class VictimPackages:
         self.alone_waste = self._waste(held[self.alone], self.alone_gain)
 
     def _gain(self, position: Ints, freed: Mapping[str, Ints]) -> Ints:
-        """Return how many pods more these positions hold with what is freed there."""
+        """Return the number of further pods that fit at these positions after `freed` is freed there."""
         holds = np.full(len(position), np.iinfo(np.int64).max, np.int64)
         for resource, ask in self.demand.asks:
             np.minimum(holds, (self._free[resource][position] + freed[resource]) // ask, out=holds)
@@ -233,13 +231,13 @@ class VictimPackages:
         return holds
 
     def _waste(self, freed: NDArray[Any], gain: Ints) -> NDArray[np.float64]:
-        """Return what is freed and not used, as a part of what a pod asks."""
+        """Return the amount that is freed and not used, as a part of a pod's request."""
         waste: NDArray[np.float64] = freed / self.demand.amounts[self.scarce] - np.minimum(gain, self.need)
         return waste
 
     def _in_order(self, at: Ints) -> Ints:
-        """The entries that free anything that the next pod on their node lacks, node by node in victim order: tier,
-        whose turn it is, priority, those that free the largest part of that, and those that ran least."""
+        """Return the entries that free an amount which the next pod on their node misses, node by node in victim order:
+        tier, rank of the queue, priority, the largest freed part, the shortest run."""
         field, position = self.field, self.field.position[at]
         part = np.zeros(len(at), np.float64)
         for resource, lacks in self._lacks.items():
@@ -253,13 +251,13 @@ class VictimPackages:
         if self._rank_of is not None:
             turn = turn * len(self._rank_of) + self._rank_of[field.group[candidate]]
         at = at[np.lexsort((field.work_s[candidate], -part, field.priority[candidate], turn))]
-        # By position, with what is behind it in one number: sorting numbers is faster than keeping their order.
+        # Position and order are in one number, because to sort numbers is faster than a stable sort.
         in_turn = np.sort(field.position[at] * len(at) + np.arange(len(at)))
         ordered: Ints = at[in_turn % max(1, len(at))]
         return ordered
 
     def _runs(self, at: Ints) -> None:
-        """Per node, the shortest run of candidates that makes room for one more pod, if it is longer than one."""
+        """Find, per node, the shortest run of at least two candidates that frees capacity for one more pod."""
         field, position = self.field, self.field.position[at]
         self.candidates = field.candidate[at]
         first = np.ones(len(at), np.bool_)
@@ -295,13 +293,13 @@ class VictimPackages:
         self.order = np.lexsort((waste, lost, cost, field.priority[lasts], field.tier[lasts]))
 
     def _together(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """By package, the sum of its candidates' values."""
+        """Return, by package, the sum of its candidates' values."""
         total = np.cumsum(values[self.candidates])
         runs = total[self.stop - 1] - total[self.start] + values[self.candidates[self.start]]
         return np.concatenate((values[self.alone], runs))
 
     def first_positions(self) -> list[int]:
-        """Where the first packages are, which are on one node each."""
+        """Return the positions of the first packages that are on one node each."""
         runs = [package - len(self.alone) for package in self.order[:FIRST].tolist()]
         found = [
             self.field.position[self.field.entries_of(int(self.alone[run]))].tolist()
@@ -322,8 +320,9 @@ class VictimPackages:
 def collect_victims(
     field: CandidateTable, demand: Demand, need: int, claims: Evictions, share: Callable[[int], Any] | None
 ) -> tuple[list[int], int]:
-    """Candidates that go, so that `need` more pods of the demand find room on the draft; and how many still find none.
-    `share(group)`: what decides which queue's turn it is, higher first (None: all are as one)."""
+    """Evict candidates so that `need` more pods of the demand fit on the draft. Return the candidates, and the number
+    of pods that still do not fit. `share`: returns the share of a group; the highest loses candidates first (None: all
+    groups are equal)."""
     chosen: list[int] = []
     if not len(field.candidate) or field.draft.asked(demand) is None:
         return chosen, need
@@ -335,7 +334,7 @@ def collect_victims(
         touched: set[int] = set()
         for package in in_victim_order(packages.order, field.tier[packages.lasts], field.group[packages.lasts], share):
             if len(chosen) > tried and need < packages.gains[package] and need < packages.need:
-                break  # less is needed than when they were ranked
+                break  # the need is smaller than when the packages were ranked
             members = packages.members(package)
             positions = {each.position for candidate in members for each in field.holdings(candidate)}
             if touched.isdisjoint(positions) or package < len(packages.alone):
@@ -344,12 +343,12 @@ def collect_victims(
             if need <= 0:
                 return chosen, 0
         if np.count_nonzero(field.gone) == gone:
-            break  # nobody went, and nobody was found not to help: the next pass would find the same
+            break  # nothing has changed, so the next pass would find the same
     return chosen, need
 
 
 def in_turns(field: CandidateTable, share: Callable[[int], Any] | None) -> Ints | None:
-    """By group, whose turn it would be before whose: the highest share's first. None: all are as one."""
+    """Return, by group, its rank in the order of eviction: the highest share first. None: all groups are equal."""
     groups = [] if share is None else np.bincount(field.group).nonzero()[0].tolist()
     if share is None or len(groups) < 2:
         return None
@@ -368,7 +367,7 @@ def gained(
     claims: Evictions,
     chosen: list[int],
 ) -> int:
-    """Evict these candidates if all may go and it makes room; return for how many pods it does."""
+    """Evict these candidates if all may be evicted and that frees capacity. Return for how many pods it does."""
     if any(field.gone[candidate] for candidate in members):
         return 0
     before = room_on(field, demand, positions)
@@ -376,7 +375,7 @@ def gained(
         if not claims.evict(candidate):
             for earlier in reversed(members[:at]):
                 claims.restore(earlier)
-            field.gone[candidate] = True  # it will not be asked again
+            field.gone[candidate] = True  # so it is not tried again
             return 0
     gain = room_on(field, demand, positions) - before
     if gain > 0:
@@ -384,12 +383,12 @@ def gained(
         return gain
     for candidate in reversed(members):
         claims.restore(candidate)
-        field.gone[candidate] |= field.weight[candidate] < 1  # it was counted twice, in its gang too
+        field.gone[candidate] |= field.weight[candidate] < 1  # it was counted in its gang as well
     return 0
 
 
 def room_on(field: CandidateTable, demand: Demand, positions: set[int]) -> int:
-    """Return how many pods of the demand these positions hold now."""
+    """Return the number of pods of the demand that fit at these positions now."""
     allowed, views = field.draft.allowed(demand.where), field.draft.views
     asks = [(views[resource], ask) for resource, ask in demand.asks]
     total = 0
@@ -400,8 +399,8 @@ def room_on(field: CandidateTable, demand: Demand, positions: set[int]) -> int:
 
 
 def in_victim_order(order: Ints, tiers: Ints, groups: Ints, share: Callable[[int], Any] | None) -> Iterator[int]:
-    """Yield what `order` lists, in order; within a tier, the group whose share is highest at that moment
-    comes first."""
+    """Yield the numbers of `order`, in order. Within a tier, the group with the highest share at that moment comes
+    first."""
     if share is None or not len(order):
         yield from order.tolist()
         return
@@ -412,7 +411,7 @@ def in_victim_order(order: Ints, tiers: Ints, groups: Ints, share: Callable[[int
 
 
 def by_queue_share(lines: dict[int, Iterator[int]], share: Callable[[int], Any]) -> Iterator[int]:
-    """Yield from the line with the highest share; equal ones in the order of their first."""
+    """Yield from the group with the highest share; for equal shares, in the order of the first items."""
     heap = [(Descending(share(group)), at, group) for at, group in enumerate(lines)]
     heapify(heap)
     while heap:
@@ -427,7 +426,7 @@ def by_queue_share(lines: dict[int, Iterator[int]], share: Callable[[int], Any])
 
 
 class Descending:
-    """A value that compares the other way round."""
+    """A value that compares in reverse order."""
 
     __slots__ = ("value",)
 
@@ -440,4 +439,4 @@ class Descending:
     def __lt__(self, other: Descending) -> bool:
         return bool(other.value < self.value)
 
-    __hash__ = None  # type: ignore[assignment]  # it only orders
+    __hash__ = None  # type: ignore[assignment]  # it is only compared
