@@ -1,13 +1,12 @@
-"""Who has a reservation because there is no capacity for it now, and who may start beside it.
+"""Backfill: which waiting jobs have a reservation, and which jobs may start without delaying one.
 
 Rooms, lowest first:
 
     advance           advance reservations and maintenance: nodes that are closed to a job for a time
-    shadow_time       the earliest start of a gang, from when running jobs are expected to end
-    ends              when what runs, and what the cycle has granted, is over
+    shadow_time       the earliest start of a gang, from the expected ends of running jobs
+    ends              the ends of running jobs and of the cycle's grants
     beside            how a job is spread so that the first reservation still fits
-    one_node          the same where there is but one node
-    profile           free capacity over time, with every reservation in it: conservative backfill
-    one_node_profile  the same where there is but one node
-    reservation       the cycle's reservations: EASY and conservative backfill
-"""
+    one_node          the shadow time on a cluster of one node
+    profile           free capacity over time, with all reservations: conservative backfill
+    one_node_profile  the profile of a cluster of one node
+    reservation       the cycle's reservations: EASY and conservative backfill"""

@@ -1,14 +1,13 @@
-"""Advance reservations and maintenance: which nodes are closed to a job that would run from one time to another.
+"""Advance reservations and maintenance: the nodes that are closed to a job between two times.
 
-As with Slurm's advance reservations (scontrol(1), "reservation"), reserved nodes are closed to every job that may not
-use the reservation, from its start to its end; so a job starts on them before only if its time limit is over by then,
-and afterwards any job may. The users, groups and queues (with the queues below) that it names may use it. Their jobs
-ask for it by its name, and then run on its nodes only and while it lasts; if it is *magnetic*, they need not ask, and
-may run on its nodes as on any others. Several reservations may overlap: a node is open to a job only if every
-reservation that it would meet there lets it in.
+As with Slurm's advance reservations (scontrol(1), "reservation"), reserved nodes are closed from the start to the end
+of the reservation to every job that may not use it. Such a job may start on them before the reservation only if its
+time limit ends by then. The users, groups and queues (with the queues below) that the reservation names may use it.
+Their jobs request it by name; they then run only on its nodes and while it lasts. If the reservation is *magnetic*,
+they need not request it, and may use its nodes like any others. Several reservations may overlap. A node is open to a
+job only if every reservation that the job would meet on it admits the job.
 
-Nodes that do not exist (yet) are reserved all the same; it costs nothing.
-"""
+Nodes that do not exist (yet) can be reserved too."""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ Rows = NDArray[np.bool_]
 
 
 def reservation_not_eligible(cluster: Cluster, job: Job, now_s: float) -> NotEligible | None:
-    """Return why a job that names a reservation cannot start now whatever capacity there is; None if it can."""
+    """Return why a job that names a reservation cannot start now, whatever capacity is free; None if it can."""
     if not job.reservation:
         return None
     named = cluster.reservations.get(job.reservation)
@@ -57,7 +56,7 @@ def reserved_reason(job: Job, text: str, named: Reservation | None = None) -> Re
 
 
 def reserved_for(reservation: Reservation) -> str:
-    """Return whom the reservation is for, as sentences write it."""
+    """Return the users, groups and queues of the reservation, as part of a sentence."""
     parts = (("users", reservation.users), ("groups", reservation.groups), ("queues", reservation.queues))
     return "; ".join(f"{kind} {', '.join(names)}" for kind, names in parts if names) or "nobody, it is maintenance"
 
@@ -76,7 +75,7 @@ def may_use(cluster: Cluster, reservation: Reservation, job: Job) -> bool:
 
 
 def closing_reservations(cluster: Cluster, job: Job, start_s: float, end_s: float) -> Iterator[Reservation]:
-    """Yield the reservations that shut the job out if it would run from `start_s` to `end_s`."""
+    """Yield the reservations that exclude the job if it runs from `start_s` to `end_s`."""
     for reservation in cluster.reservations.values():
         meets = start_s < reservation.end_s and reservation.start_s < end_s
         if meets and not may_use(cluster, reservation, job):
@@ -84,8 +83,8 @@ def closing_reservations(cluster: Cluster, job: Job, start_s: float, end_s: floa
 
 
 def closed_rows(cluster: Cluster, job: Job, start_s: float, end_s: float) -> Rows | None:
-    """Return the mask of nodes that are closed to the job from `start_s` to `end_s` (seconds since the epoch); None:
-    there are none."""
+    """Return the mask of nodes that are closed to the job from `start_s` to `end_s` (seconds since the epoch); None if
+    no node is."""
     named = cluster.reservations.get(job.reservation) if job.reservation else None
     shut = [rows_of(cluster, each) for each in closing_reservations(cluster, job, start_s, end_s)]
     if named is not None:
@@ -94,8 +93,8 @@ def closed_rows(cluster: Cluster, job: Job, start_s: float, end_s: float) -> Row
 
 
 def rows_closed_now(cluster: Cluster, job: Job, now_s: float) -> Rows | None:
-    """Return the mask of nodes that are closed to the job if it starts now and runs as long as it may; None: there are
-    none."""
+    """Return the mask of nodes that are closed to the job if it starts now and runs up to its limit; None if no node
+    is."""
     if not cluster.reservations:
         return None
     limit_s = time_limit_s(cluster, job)
@@ -104,8 +103,8 @@ def rows_closed_now(cluster: Cluster, job: Job, now_s: float) -> Rows | None:
 
 @contextmanager
 def without_closed_nodes(draft: Draft, cluster: Cluster, job: Job, now_s: float) -> Iterator[None]:
-    """Return a context in which the nodes that are closed to the job have no capacity on the draft, whoever would leave
-    them."""
+    """Return a context in which nodes that are closed to the job have no capacity on the draft, even after
+    evictions."""
     rows = rows_closed_now(cluster, job, now_s)
     if rows is None:
         yield
@@ -130,6 +129,6 @@ def rows_of(cluster: Cluster, reservation: Reservation) -> Rows:
 
 
 def boundaries_s(cluster: Cluster, now_s: float) -> list[float]:
-    """Return when reservations begin and end from now on, sorted: nothing else about them changes."""
+    """Return the future times at which reservations begin and end, sorted. Reservations change at no other time."""
     times = {at_s for each in cluster.reservations.values() for at_s in (each.start_s, each.end_s)}
     return sorted(at_s for at_s in times if now_s < at_s < float("inf"))

@@ -26,8 +26,8 @@ NONE = -1
 
 
 def divided(draft: Draft, gang: Gang, free: Free, first: Gang) -> list[PackedPods]:
-    """Return how many pods of the gang to place where, so that `first` fits into what is left of `free`. Empty: there
-    is no way, or it is not known."""
+    """Return how many pods of the gang to place on which nodes, so that `first` fits into the rest of `free`. Empty:
+    there is no solution, or it is not known."""
     if not is_plain(draft, gang) or not is_plain(draft, first):
         return []
     demand, pods = gang.demands[0], gang.minimums[0]
@@ -51,7 +51,7 @@ def is_plain(draft: Draft, gang: Gang) -> bool:
 
 
 def capacity(draft: Draft, demand: Demand, position: int) -> int:
-    """Return how many pods of the demand the position holds now."""
+    """Return the number of pods of the demand that fit at the position now."""
     allowed = draft.allowed(demand.where)
     if (allowed is not None and not allowed[position]) or draft.asked(demand) is None:
         return 0
@@ -59,7 +59,7 @@ def capacity(draft: Draft, demand: Demand, position: int) -> int:
 
 
 def held(free: Free, demand: Demand, row: int, less: dict[str, int]) -> int:
-    """Return how many pods of the demand the row holds, with `less` taken from it."""
+    """Return the number of pods of the demand that fit on the row after `less` is taken from it."""
     amounts = ((int(free[name][row]) - less.get(name, 0)) // ask if name in free else 0 for name, ask in demand.asks)
     return max(0, min(amounts))
 
@@ -67,15 +67,16 @@ def held(free: Free, demand: Demand, row: int, less: dict[str, int]) -> int:
 def fitting(
     draft: Draft, demand: Demand, free: Free, first: Demand, position: int, pods: int, allowed: bool
 ) -> list[int]:
-    """Return, for each number of pods of the demand that the position holds, how many of the first it holds beside."""
+    """Return, for each possible number of the demand's pods at the position, how many pods of the first reservation fit
+    beside them."""
     row, most = int(draft.rows[position]), min(pods, capacity(draft, demand, position))
     taken = ({name: amount * count for name, amount in demand.asks} for count in range(most + 1))
     return [held(free, first, row, less) if allowed else 0 for less in taken]
 
 
 def knapsack(fits: list[list[int]], pods: int, wanted: int) -> list[int]:
-    """Return how many pods each node takes, `pods` in all, so that at least `wanted` of the first fit; empty: there is
-    no way."""
+    """Return how many pods each node takes, `pods` in total, so that at least `wanted` pods of the first reservation
+    fit. Empty: there is no solution."""
     best = [[0] + [NONE] * pods]
     for node in fits:
         before = best[-1]

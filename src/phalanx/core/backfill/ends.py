@@ -1,8 +1,7 @@
-"""The ends that the reservations of a cycle are made from: when what runs, and what the cycle has granted, is over.
+"""The expected ends of running jobs and of the cycle's grants, from which reservations are computed.
 
-A running job ends when its time limit is over, a preempted one as soon as it can, a job without a limit never. What a
-job is nominated for counts as if it ran.
-"""
+A running job ends at its time limit, a preempted one as soon as it can, and a job without a limit never. A nominated
+job counts as if it ran on its nodes."""
 
 from __future__ import annotations
 
@@ -37,10 +36,10 @@ NOTHING = HeldCapacity(np.zeros(0, np.intp), {})
 
 
 class CycleEnds:
-    """When what runs, and what the cycle has granted, is over.
+    """The expected ends of running jobs and of the cycle's grants.
 
-    `given`: what the cycle has granted, and what jobs are nominated for. `leaving`: jobs that are preempted for that;
-    `shrunk`: slots that running jobs give up for that."""
+    `given`: the grants of the cycle, and the nominations.
+    `leaving`: jobs that this cycle preempts. `shrunk`: slots that running jobs give up in this cycle."""
 
     def __init__(self, cluster: Cluster, now_s: float) -> None:
         self.cluster, self.now_s = cluster, now_s
@@ -48,14 +47,14 @@ class CycleEnds:
         self.leaving: dict[str, None] = {}
         self.shrunk: dict[str, list[Slot]] = {}
         self._granted: list[tuple[float, Gang, Sequence[Placement]]] = []
-        self._foreseen = False  # when some of these are over
+        self._foreseen = False  # whether the end of one of these is known
         self._at_last: Free = {}
-        self._known = (0, 0, 0)  # what `_at_last` counts: grants, and the jobs and pods that leave
-        self.changes = 0  # how often `_at_last` became less or was made anew
+        self._known = (0, 0, 0)  # the numbers of grants, leaving jobs and leaving pods in `_at_last`
+        self.changes = 0  # how often `_at_last` was reduced or computed again
 
     @property
     def granted(self) -> list[tuple[float, Gang, Sequence[Placement]]]:
-        """Return what the cycle has granted, and when each is over."""
+        """Return the grants of the cycle with the expected end of each."""
         known, jobs = self._granted, self.cluster.jobs
         if len(known) < len(self.given):
             new = self.given[len(known) :]
@@ -65,12 +64,12 @@ class CycleEnds:
         return known
 
     def leave(self, job: str, slots: Sequence[Slot] = ()) -> None:
-        """Note that the job is preempted, so it ends as soon as it can; or that these slots of it are."""
+        """Note that the job, or only these slots of it, is preempted and ends as soon as it can."""
         if slots:
             self.shrunk.setdefault(job, []).extend(slots)
         else:
             self.leaving[job] = None
-            if any(request.job == job for request, _, _ in self.given):  # what this cycle gave it is taken back
+            if any(request.job == job for request, _, _ in self.given):  # its grant of this cycle is taken back
                 self.given = [each for each in self.given if each[0].job != job]
                 self._granted = []
 
@@ -83,20 +82,21 @@ class CycleEnds:
         return found
 
     def anyone_ends(self) -> bool:
-        """Return whether any end can be foreseen. Where no job states a limit this is all that backfill costs."""
+        """Return whether any end can be foreseen. If no job states a time limit, backfill costs nothing more than this
+        check."""
         if self.cluster.ends.order or self.cluster.reservations or self.anyone_leaves_now():
             return True
         return bool(self.granted) and self._foreseen
 
     def anyone_leaves_now(self) -> bool:
-        """Return whether the forecast has more capacity now than there is. If not, and yet it finds capacity for a job
-        that found none, then what keeps the job out is no amount and cannot be foreseen."""
+        """Return whether the forecast has more capacity now than the nodes. If it has not, and yet finds capacity for a
+        job that found none, then the job is blocked by something other than amounts, which cannot be foreseen."""
         leaving = self.cluster.ends.order[:1]
         is_overdue = bool(leaving) and leaving[0][0] <= self.now_s
         return is_overdue or bool(self.cluster.leaving or self.leaving or self.shrunk)
 
     def free_at_last(self, draft: Draft) -> Free:
-        """Return, by row, what is free once all has ended that ends. It is kept from one call to the next."""
+        """Return, by row, the free amounts once all jobs with a foreseeable end have ended. The result is cached."""
         granted, leaving = self.granted, (len(self.leaving), sum(map(len, self.shrunk.values())))
         if not self._at_last or self._known[1:] != leaving or len(granted) < self._known[0]:
             self._at_last, self.changes = free_by_row(draft), self.changes + 1
@@ -111,7 +111,7 @@ class CycleEnds:
         return self._at_last
 
     def of(self, record: JobRecord, request: Request) -> float:
-        """Return when the job would be over if it started now (seconds since the epoch)."""
+        """Return the expected end of the job if it started now (seconds since the epoch)."""
         limit_s = record.job.limit_s
         if limit_s is None and (limit_s := time_limit_s(self.cluster, record.job)) is None:
             return INFINITE_S
@@ -127,8 +127,8 @@ class CycleEnds:
         return [(LEAVING_S, job) for job in leaving] + [each for each in order if each[1] not in leaving]
 
     def releases(self) -> Iterator[Release]:
-        """Yield what is released when, sorted: by running jobs, by what this cycle has granted, and at the boundaries
-        of advance reservations."""
+        """Yield (time, released capacity), sorted by time: by running jobs, by grants of this cycle, and at the
+        boundaries of advance reservations."""
         cluster, known, partly = self.cluster, self.cluster.ends.derived, self.partly_leaving()
         found = (
             (end_s, held_without(cluster, job, partly[job]))
@@ -147,7 +147,7 @@ class CycleEnds:
 
 
 def nominated_gangs(cluster: Cluster) -> Iterator[tuple[Request, Gang, Sequence[Placement]]]:
-    """Yield (job, gang, placements) of the nominations, which count as if they ran."""
+    """Yield (job, gang, placements) of the nominations, which count as running jobs."""
     for job in cluster.nominated:
         record = cluster.jobs[job]
         slot = None if record.phase is Phase.QUEUED else next(iter(record.nominated))

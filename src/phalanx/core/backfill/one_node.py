@@ -1,8 +1,8 @@
-"""The shadow time on a cluster of one node, in plain integers: a log's machine, or a laptop.
+"""The shadow time on a cluster of one node, in plain integers: the machine of a log, or a laptop.
 
-The same question that `core.backfill.shadow_time` answers for many nodes. With one, what a job holds there is all it
-holds (`Holders`), room is one number per resource, and walking what runs until there is enough costs less than setting
-up the first array."""
+It answers the question that `core.backfill.shadow_time` answers for many nodes. With one node, all holdings of a job
+are on that node (`Holders`), and capacity is one number per resource. To walk through the running jobs costs less than
+to set up the first array."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from phalanx.state.cluster import Cluster
 
 Amounts: TypeAlias = dict[str, int]
 End: TypeAlias = tuple[float, str]  # when (seconds since the epoch), and the job
-Release: TypeAlias = tuple[float, str | int]  # when; a job that runs, or the number of something granted
+Release: TypeAlias = tuple[float, str | int]  # the time; a running job, or the number of a grant
 Held: TypeAlias = Mapping[Any, Amount]  # by whom
 
 INFINITE_S = float("inf")
@@ -28,12 +28,12 @@ WHEN = itemgetter(0)
 
 
 def alone(cluster: Cluster, draft: Draft) -> bool:
-    """Return whether the cluster is one node, and nothing is charged to any other."""
+    """Return whether the cluster has one node, and nothing is charged to any other."""
     return len(draft.rows) == 1 == len(cluster.columns.row_of)
 
 
 def taken(gang: Gang, placements: Sequence[Placement]) -> Amounts:
-    """Return what those pods hold together."""
+    """Return the total amounts of these pods."""
     total: Amounts = {}
     for placement in placements:
         for resource, amount in gang.demands[placement.role].asks:
@@ -42,7 +42,8 @@ def taken(gang: Gang, placements: Sequence[Placement]) -> Amounts:
 
 
 class OneNode:
-    """`left`: what is free at `shadow_s` (seconds since the epoch) beside the first; empty before there is one."""
+    """The shadow time of the first reservation. `left`: the free amounts at `shadow_s` (seconds since the epoch) beside
+    the reservation; empty before there is one."""
 
     def __init__(self, cluster: Cluster, draft: Draft, now_s: float) -> None:
         self.cluster, self.draft, self.now_s = cluster, draft, now_s
@@ -50,8 +51,8 @@ class OneNode:
         self.left: Amounts = {}
 
     def find(self, gang: Gang, ends: Sequence[End], granted: Sequence[tuple[float, Gang, Sequence[Placement]]]) -> bool:
-        """The first time at which the gang fits; whether there is one. `granted`: in this cycle, and till when;
-        `ends`: who runs, in the order in which they end."""
+        """Find the first time at which the gang fits. Return whether there is one. `granted`: the grants of this cycle
+        with their ends. `ends`: the running jobs in the order of their ends."""
         draft, need = self.draft, gang.asked()
         for demand in gang.demands:
             if draft.matching(demand.where) is not None:
@@ -78,7 +79,7 @@ class OneNode:
                 break
             for resource, by in held:
                 given_back = by.get(who, 0)
-                if isinstance(given_back, int):  # parts of devices come back as whole ones, or not: who knows
+                if isinstance(given_back, int):  # whether parts of devices form whole devices again is not known
                     left[resource] += given_back
             if lacking:
                 while lacking and left[lacking[-1]] >= 0:
@@ -88,23 +89,23 @@ class OneNode:
         return self.shadow_s < INFINITE_S
 
     def fits(self, gang: Gang) -> bool:
-        """Return whether the gang fits beside the first at the shadow time."""
+        """Return whether the gang fits beside the first reservation at the shadow time."""
         left = self.left
         return not [resource for resource, amount in gang.asked().items() if amount > left.get(resource, 0)]
 
     def take(self, gang: Gang, placements: Sequence[Placement]) -> None:
-        """The gang runs beyond the shadow time."""
+        """Note that the gang runs beyond the shadow time."""
         for resource, amount in taken(gang, placements).items():
             self.left[resource] -= amount
 
     def change(self, held: HeldCapacity, sign: int) -> None:
-        """More, or less, is left at the shadow time."""
+        """Change the amounts that are left at the shadow time."""
         for resource, amount in held.in_all.items():
             if resource in self.left:
                 self.left[resource] += sign * amount
 
     def kept(self) -> Free:
-        """Return what is left, by row."""
+        """Return the amounts that are left, by row."""
         free = {resource: column.copy() for resource, column in self.draft.columns.free.items()}
         for resource, amount in self.left.items():
             free[resource][self.draft.rows] = amount

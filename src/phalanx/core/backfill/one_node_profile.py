@@ -1,8 +1,8 @@
-"""The capacity profile of a cluster of one node, in plain integers: a log's machine, or a laptop.
+"""The capacity profile of a cluster of one node, in plain integers: the machine of a log, or a laptop.
 
-It answers what `core.backfill.profile` answers for many nodes. With one, a level is a number per resource, and reading
-a few hundred of them costs less than a single operation on arrays. A gang of one role of unconstrained pods runs where
-counting finds enough; any other is placed by the same code as now on what its run leaves free all the time."""
+It answers what `core.backfill.profile` answers for many nodes. With one node, a level is a number per resource, and
+reading a few hundred levels costs less than one operation on arrays. For a gang of one role of unconstrained pods,
+counting alone decides. Any other gang is placed by the usual code on the amounts that stay free during its run."""
 
 from __future__ import annotations
 
@@ -24,17 +24,18 @@ INFINITE_S = float("inf")
 
 
 class Asked(NamedTuple):
-    """The amounts that a gang asks, each for the minimum of a role. `held`: what it holds if counting decides where it
-    runs; None: placing does."""
+    """The requests of a gang, each for the minimum of a role. `held`: its total amounts if counting decides where it
+    runs; None if it must be placed."""
 
     amounts: tuple[tuple[str, int], ...]
     held: HeldCapacity | None
 
 
 class OneNodeProfile:
-    """The profile. Level k, with `free[resource][k]`, lasts from `times[k]` until `times[k + 1]`; the last for ever.
+    """The profile. Level k, with `free[resource][k]`, lasts from `times[k]` until `times[k + 1]`; the last one for
+    ever.
 
-    `surely`: by resource, what is free at all times at least; where a gang asks no more, levels are not looked at."""
+    `surely`: resource -> the least free amount of all levels. If a gang asks no more, levels are not examined."""
 
     def __init__(self, cluster: Cluster, draft: Draft, now_s: float, free: Free, releases: Sequence[Release]) -> None:
         self.cluster, self.draft, self.row = cluster, draft, int(draft.rows[0])
@@ -53,8 +54,8 @@ class OneNodeProfile:
         self.times.append(INFINITE_S)
 
     def earliest_run(self, job: Job, gang: Gang, runs_s: float) -> PlannedRun | None:
-        """Return the earliest run of a gang that runs so long (infinite: for ever); None if none is found. Nothing is
-        reserved."""
+        """Return the earliest run of a gang with run time `runs_s` (infinite: for ever); None if none is found. Nothing
+        is reserved."""
         only = self.asked(gang).held
         for at in islice(self.possible(gang, runs_s), TRIES):
             start_s = self.times[at]
@@ -65,7 +66,7 @@ class OneNodeProfile:
         return None
 
     def asked(self, gang: Gang) -> Asked:
-        """Return what the gang asks."""
+        """Return the requests of the gang."""
         known = self.known.get(gang)
         if known is None:
             plain = len(gang.roles) == 1 and gang.rigid and gang.simple and self.draft.ordinary(gang.demands[0])
@@ -77,7 +78,7 @@ class OneNodeProfile:
         return known
 
     def possible(self, gang: Gang, runs_s: float) -> Iterator[int]:
-        """Yield the levels from which on, for so long, by counting there is enough for the gang."""
+        """Yield the levels from which on, for `runs_s` seconds, counting finds enough for the gang."""
         times, first = self.times, 0
         for stop in self.short(gang):
             while first < stop and times[stop] >= times[first] + runs_s:
@@ -86,18 +87,19 @@ class OneNodeProfile:
             first = stop + 1
 
     def short(self, gang: Gang) -> list[int]:
-        """Return the levels that have too little for some role of the gang, by counting, and the end of the last."""
+        """Return the levels that by counting have too little for some role of the gang, and the end of the last."""
         found = [[at for at, free in enumerate(levels) if free < amount] for levels, amount in self.scarce(gang)]
         short = found[0] if len(found) == 1 else sorted({at for each in found for at in each})
         return [*short, len(self.times) - 1]
 
     def scarce(self, gang: Gang) -> list[tuple[list[int], int]]:
-        """Return the levels of resources of which a role of the gang may find too little, and how much it asks."""
+        """Return the levels of the resources that may be short for a role of the gang, with the amount of its
+        request."""
         free, surely, none = self.free, self.surely, [0] * (len(self.times) - 1)
         return [(free.get(name, none), most) for name, most in self.asked(gang).amounts if surely.get(name, 0) < most]
 
     def is_short(self, gang: Gang, end_s: float) -> bool:
-        """Return whether at some time before `end_s` there is too little for the gang, by counting."""
+        """Return whether by counting the gang has too little at some time before `end_s`."""
         stop = self.level(end_s)
         return any(min(levels[:stop]) < amount for levels, amount in self.scarce(gang))
 
@@ -106,18 +108,18 @@ class OneNodeProfile:
         self.change(run.held, run.start_s, run.end_s, -1)
 
     def beside(self, job: Job, end_s: float) -> Free:
-        """Return what is free for the job from now until `end_s` beside all that is reserved."""
+        """Return the amounts that stay free for the job from now until `end_s`, beside all reservations."""
         return self.between(0, self.level(end_s))
 
     def between(self, start: int, stop: int) -> Free:
-        """Return what is free all the time from level `start` to `stop`, by row."""
+        """Return the least free amounts from level `start` to `stop`, by row."""
         free = {resource: column.copy() for resource, column in self.cluster.columns.free.items()}
         for resource, levels in self.free.items():
             free[resource][self.row] = min(levels[start:stop])
         return free
 
     def level(self, end_s: float) -> int:
-        """Return the first level that begins no earlier than `end_s`, but not the one that begins now."""
+        """Return the first level that begins at `end_s` or later, but not the level that begins now."""
         return bisect_left(self.times, end_s) or 1
 
     def change(self, held: HeldCapacity, start_s: float, end_s: float, sign: int) -> None:
@@ -130,7 +132,7 @@ class OneNodeProfile:
                 self.surely[resource] = min([self.surely[resource], *changed])
 
     def cut(self, at_s: float) -> int:
-        """Return the level that begins at that time, made if there is none."""
+        """Return the level that begins at this time. Insert it if there is none."""
         at = bisect_left(self.times, at_s)
         if at and self.times[at] != at_s:
             self.times.insert(at, at_s)

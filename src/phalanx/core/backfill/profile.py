@@ -1,15 +1,14 @@
-"""The capacity profile: free capacity by node over time, with every reservation in it. It serves conservative backfill,
-where each pending job has a reservation, and forecasts.
+"""The capacity profile: free capacity by node over time, with all reservations. It serves conservative backfill, where
+each pending job has a reservation, and forecasts.
 
-Time is cut at *instants*: now, each end of a running job, each beginning and end of a reservation. Between two of them
-nothing changes, so a *level* (free by row, one array per resource) describes it. For every demand asked about, how many
-of its pods each level holds is counted once and then kept true, so finding the first stretch of levels that may hold a
-gang for as long as it runs is a few vector operations over the levels; the stretch's capacity is the minimum of its
-levels, and there the gang is placed by the same code as now.
+Time is cut at *instants*: now, each end of a running job, each beginning and end of a reservation. Between two instants
+nothing changes, so one *level* (free amounts by row, one array per resource) describes this time. For each demand, the
+number of its pods that fit in each level is counted once and then kept up to date. So a few vector operations over the
+levels find the first stretch of levels that may hold a gang for its run time. The capacity of the stretch is the
+minimum of its levels. The gang is placed on it by the usual code.
 
-Levels times nodes are bounded: with more ends than `CELLS` allows, neighbouring ends count as one, the later, so that
-no job is expected earlier than it can start. (Slurm's bf_resolution does the same.)
-"""
+Levels times nodes are bounded. With more ends than `CELLS` allows, neighbouring ends count as one, the later, so that
+no job is expected earlier than it can start. (Slurm's bf_resolution does the same.)"""
 
 from __future__ import annotations
 
@@ -30,12 +29,12 @@ from phalanx.state.classes import Demand, Gang
 from phalanx.state.cluster import Cluster
 
 CELLS = 1 << 20
-TRIES = 256  # stretches that counting allows, tried for one gang
-SPARE = 64  # levels made at once when there are none left to insert
+TRIES = 256  # the most stretches on which one gang is tried
+SPARE = 64  # levels that are allocated at once
 
 
 class PlannedRun(NamedTuple):
-    """When a job is expected to run, from `start_s` to `end_s` (seconds since the epoch), and what it holds where."""
+    """The expected run of a job from `start_s` to `end_s` (seconds since the epoch), and its capacity by node."""
 
     start_s: float
     end_s: float
@@ -59,14 +58,14 @@ class CapacityProfile:
         self.counts: dict[Demand, NDArray[np.int64]] = {}
 
     def earliest_run(self, job: Job, gang: Gang, runs_s: float) -> PlannedRun | None:
-        """Return the earliest run of a gang that runs so long (infinite: for ever); None if none is found. Nothing is
-        reserved."""
+        """Return the earliest run of a gang with run time `runs_s` (infinite: for ever); None if none is found. Nothing
+        is reserved."""
         short = np.zeros(len(self.times), np.bool_)
         for demand, role in zip(gang.demands, gang.roles, strict=True):
             if role.minimum:
                 short |= self.rooms(demand, self.order) < role.minimum
         times = np.append(self.times, np.inf)
-        stops = np.append(short.nonzero()[0], len(self.times))  # where stretches that may hold it end
+        stops = np.append(short.nonzero()[0], len(self.times))  # the ends of stretches that may hold the gang
         firsts = np.append(0, stops[:-1] + 1)
         long = ((firsts < stops) & (times[stops] >= times[firsts] + runs_s)).nonzero()[0]
         stretches = zip(firsts[long].tolist(), stops[long].tolist(), strict=True)
@@ -80,7 +79,7 @@ class CapacityProfile:
         return None
 
     def is_short(self, gang: Gang, end_s: float) -> bool:
-        """Return whether at some time before `end_s` there is too little for the gang, of one role, by counting."""
+        """Return whether by counting a gang of one role has too little at some time before `end_s`."""
         some = self.order[: self.level(end_s)]
         return bool(self.rooms(gang.demands[0], some).min() < gang.minimums[0])
 
@@ -89,7 +88,7 @@ class CapacityProfile:
         self.change(run.held, run.start_s, run.end_s, -1)
 
     def least(self, job: Job, start: int, stop: int, end_s: float) -> Free:
-        """Return what is free for the job all the time from level `start` to `stop`, by row."""
+        """Return the least free amounts for the job from level `start` to `stop`, by row."""
         free = self.between(start, stop)
         shut = advance.closed_rows(self.cluster, job, float(self.times[start]), end_s)
         if shut is not None:
@@ -98,16 +97,16 @@ class CapacityProfile:
         return free
 
     def beside(self, job: Job, end_s: float) -> Free:
-        """Return what is free for the job from now until `end_s` beside all that is reserved."""
+        """Return the amounts that stay free for the job from now until `end_s`, beside all reservations."""
         return self.least(job, 0, self.level(end_s), end_s)
 
     def between(self, start: int, stop: int) -> Free:
-        """Return what is free all the time from level `start` to `stop`, by row."""
+        """Return the least free amounts from level `start` to `stop`, by row."""
         some = self.order[start:stop]
         return {resource: column[some].min(axis=0) for resource, column in self.free.items()}
 
     def level(self, end_s: float) -> int:
-        """Return the first level that begins no earlier than `end_s`, but not the one that begins now."""
+        """Return the first level that begins at `end_s` or later, but not the level that begins now."""
         return int(self.times.searchsorted(end_s)) or 1
 
     def change(self, held: HeldCapacity, start_s: float, end_s: float, sign: int) -> None:
@@ -123,7 +122,7 @@ class CapacityProfile:
             counts[some] += self.count(demand, some, held.rows) - before[demand]
 
     def cut(self, at_s: float) -> int:
-        """Return the level that begins at that time, made if there is none."""
+        """Return the level that begins at this time. Insert it if there is none."""
         at = int(self.times.searchsorted(at_s))
         if at < len(self.times) and self.times[at] == at_s:
             return at
@@ -145,8 +144,8 @@ class CapacityProfile:
         return self.unused.pop()
 
     def rooms(self, demand: Demand, some: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return how many pods of the demand each of these levels holds in all. On a few nodes counting anew when asked
-        costs less than keeping the counts true."""
+        """Return the number of pods of the demand that fit in each of these levels. With few nodes, to count again
+        costs less than to keep the counts up to date."""
         known = self.counts.get(demand)
         if known is None:
             rows = matching.matching(self.cluster.columns.attributes, demand.where).nonzero()[0]
@@ -157,7 +156,7 @@ class CapacityProfile:
         return known[some]
 
     def count(self, demand: Demand, some: NDArray[np.int64], rows: NDArray[np.intp]) -> NDArray[np.int64]:
-        """Return how many pods of the demand these rows hold in each of these levels."""
+        """Return the number of pods of the demand that these rows hold in each of these levels."""
         cells = some[:, None], rows[matching.matching(self.cluster.columns.attributes, demand.where)[rows]]
         most: NDArray[np.int64] | None = None
         for resource, amount in demand.asks:
@@ -172,13 +171,13 @@ class CapacityProfile:
 
 
 def placed(cluster: Cluster, draft: Draft, gang: Gang, free: Free) -> HeldCapacity | None:
-    """Return what the gang holds if it is placed on what is free; None: it cannot be."""
+    """Place the gang on these free amounts, and return its capacity by node; None if it does not fit."""
     found = gangs.place(draft_over(draft, free), gang)
     return held_by_placements(cluster.columns, gang, found) if isinstance(found, list) else None
 
 
 def merged(times: list[float], most: int) -> list[float]:
-    """Return at most about so many of the times: now, and of neighbours the later."""
+    """Return at most about `most` of the times: now, and of neighbouring times the later one."""
     step = -(-len(times) // max(2, most))
     return times if step == 1 else [times[0], *reversed(times[:0:-step])]
 
@@ -186,7 +185,7 @@ def merged(times: list[float], most: int) -> list[float]:
 def capacity_levels(
     now: NDArray[np.int64], count: int, resource: str, first: NDArray[np.intp], releases: Sequence[Release]
 ) -> NDArray[np.int64]:
-    """Return [level, row]: what is free, when the releases count from the levels `first` on."""
+    """Return the free amounts as [level, row]. `first`: the level from which on each release counts."""
     free = np.zeros((count, len(now)), np.int64)
     for at, (_, held) in zip(first.tolist(), releases, strict=True):
         if resource in held.amounts and at < count:
@@ -197,12 +196,12 @@ def capacity_levels(
 
 
 def inserted(column: NDArray[Any], at: int, value: float) -> NDArray[Any]:
-    """Return the column with one value inserted: `numpy.insert` takes ten times as long for one."""
+    """Return the column with one value inserted. `numpy.insert` takes ten times as long for one value."""
     longer = np.empty(len(column) + 1, column.dtype)
     longer[:at], longer[at], longer[at + 1 :] = column[:at], value, column[at:]
     return longer
 
 
 def lengthened(column: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the column with more levels."""
+    """Return the column with space for more levels."""
     return np.concatenate((column, np.zeros((SPARE, *column.shape[1:]), np.int64)))

@@ -1,22 +1,21 @@
-"""The reservations of a cycle: which jobs have one because there is no capacity for them, and what may start beside it.
+"""The reservations of a cycle: jobs without capacity get one, and other jobs may start if they do not delay it.
 
 *EASY* (Lifka 1995; the rules of Mu'alem and Feitelson 2001): the first job, in job order, that finds no capacity gets a
-reservation at its earliest start, its *shadow time*, on concrete nodes. Jobs behind it may start only if they are over
-by then, or fit beside it then. *Conservative*: every job that cannot start gets one, up to `Policy.backfill_depth`.
-*Greedy*: none does.
+reservation at its earliest start, its *shadow time*, on certain nodes. A job behind it may start only if it ends by
+that time, or fits beside the reservation at that time. *Conservative*: every job that cannot start gets a reservation,
+up to `Policy.backfill_depth`. *Greedy*: no job gets one.
 
-What exactly counts (docs/decisions/0008-backfill.md; ties are a real part of the meaning):
+The exact rules (docs/decisions/0008-backfill.md; ties are a real part of their meaning):
 
-- A running job ends when its time limit is over; if that is now, or past, what it holds counts as free in the forecast
-  at once, though it is not free yet. So a shadow time may be now, and then only what fits beside may start.
-- Capacity at the shadow time includes all that is released at that very instant.
-- A job that is over exactly at the shadow time does not delay the reservation.
-- A job without a time limit never ends: it may start only beside. A job whose start cannot be foreseen, because what it
-  waits for states no limit, gets no reservation, and the next one does.
+- A running job ends at its time limit. If the limit is now or past, its capacity counts as free in the forecast at
+  once, although it is not free yet. So a shadow time may be now, and then a job may only start beside the reservation.
+- The capacity at the shadow time includes all that is released at that very instant.
+- A job that ends exactly at the shadow time does not delay the reservation.
+- A job without a time limit never ends, so it may start only beside the reservation. If the start of a job cannot be
+  foreseen, because the jobs that it waits for state no limit, the next job gets the reservation.
 
-If a candidate fits now, but not beside the nodes of the first reservation, the reservation may take other nodes: what
-counts is when its job starts.
-"""
+If a job fits now, but not beside the nodes of the first reservation, the reservation may move to other nodes, as long
+as its job starts at the same time."""
 
 from __future__ import annotations
 
@@ -54,12 +53,12 @@ from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster, JobRecord, minimum_gang
 from phalanx.state.pending.request_class import Request
 
-TRIES = 64  # times at which counting finds room, tried for one gang
-MOVES = 8  # how often in a cycle the first is given other nodes so that another can start
+TRIES = 64  # the most times at which one gang is tried
+MOVES = 8  # how often in a cycle the first reservation may move so that another job can start
 
 
 class WouldDelayReservation(NamedTuple):
-    """There is capacity now, but the job would delay a reservation: why."""
+    """The outcome for a job that has capacity now, but would delay a reservation. `reason` names the reservation."""
 
     reason: Reason
 
@@ -69,7 +68,8 @@ PlacementOutcome: TypeAlias = list[Placement] | PlacementShortfall | WouldDelayR
 
 
 class CapacityChange(NamedTuple):
-    """Until `until_s` (seconds since the epoch) that much is free (`sign` 1), or taken (-1), which else is not."""
+    """A change of free capacity until `until_s` (seconds since the epoch). `sign`: 1 for released, -1 for taken
+    capacity."""
 
     until_s: float
     held: HeldCapacity
@@ -77,7 +77,8 @@ class CapacityChange(NamedTuple):
 
 
 class EarliestStart(NamedTuple):
-    """When a gang can start (seconds since the epoch), what it holds where, and by row what is free beside it then."""
+    """The earliest start of a gang (seconds since the epoch), its capacity by node, and the free amounts beside it, by
+    row."""
 
     start_s: float
     held: HeldCapacity
@@ -94,33 +95,34 @@ class BackfillReservation:
 
 
 class BackfillForecast:
-    """The cycle's reservations, and the forecast that they are made in. It is made when the first job of a cycle is to
-    be placed.
+    """The cycle's reservations, and the forecast from which they are computed. It is created when the cycle places its
+    first job.
 
-    `reservations`: made in this cycle, in order; `wanted`: how many there are to be. `ends`: when what runs, and what
-    the cycle has granted, is over."""
+    `reservations`: the reservations of the cycle, in order. `wanted`: their intended number.
+    `ends`: the expected ends of running jobs and of the cycle's grants."""
 
     def __init__(self, cluster: Cluster, policy: Policy, now_s: float, draft: Draft) -> None:
         self.cluster, self.policy, self.now_s, self.draft = cluster, policy, now_s, draft
         self.ends = CycleEnds(cluster, now_s)
         self.reservations: list[BackfillReservation] = []
         self.moves = 0
-        self.is_broken = False  # the first does not fit any more where it was
+        self.is_broken = False  # the first reservation no longer fits on its nodes
         self.kept_out: set[Gang] = set()
         easy = policy.backfill is Backfill.EASY
         self.wanted = max(0, policy.backfill_depth) if policy.backfill is Backfill.CONSERVATIVE else int(easy)
         self.one = OneNode(cluster, draft, now_s) if easy and self.is_alone() else None
-        self.free: Free = {}  # EASY: what is left at the shadow time beside the first
+        self.free: Free = {}  # EASY: the free amounts at the shadow time beside the first reservation
         self.profile: CapacityProfile | OneNodeProfile | None = None  # CONSERVATIVE
-        self.open = self.wanted > 0  # the next request that finds no room would get a reservation
+        self.open = self.wanted > 0  # the next request that finds no capacity would get a reservation
 
     def is_alone(self) -> bool:
-        """Return whether the cluster is one node, which is never closed, and no running job gives up a part of its
+        """Return whether the cluster has one node, which is never closed, and no running job gives up a part of its
         pods."""
         return not self.cluster.reservations and alone(self.cluster, self.draft) and not self.ends.partly_leaving()
 
     def place(self, request: Request, gang: Gang) -> PlacementOutcome:
-        """Return the gang's placements, taken from the draft, if that delays no reservation; else why not."""
+        """Place the gang on the draft if that delays no reservation, and return its placements; otherwise return the
+        obstacle."""
         if not self.reservations and not self.cluster.reservations:
             return gangs.place(self.draft, gang)
         record = self.cluster.jobs[request.job]
@@ -135,16 +137,16 @@ class BackfillForecast:
         return outcome if isinstance(outcome, list) else self.beyond(record, gang, end_s)
 
     def placer(self, record: JobRecord, request: Request) -> Placer | None:
-        """Return what places gangs of a job that searches for victims beside the reservations; None: nothing is kept
-        from it."""
+        """Return the function that places gangs for a job that searches for victims, without delaying reservations;
+        None if no capacity is reserved."""
         kept = self.kept(record.job, self.ends.of(record, request))
         return None if kept is None else partial(self.place_after, kept)
 
     def place_after(
         self, kept: Free, draft: Draft, gang: Gang, among: NDArray[np.bool_] | None, released: Sequence[Release]
     ) -> gangs.GangPlacement:
-        """Return where the gang is placed beside the reservations when victims are gone, taken from the draft. `kept`:
-        what it may have by row; `released`: when the victims would have ended, and what they held."""
+        """Place the gang on the draft, with the victims gone, without delaying reservations. `kept`: the amounts that
+        the gang may take, by row. `released`: the expected ends of the victims, and their capacity."""
         shadow_s = self.reservations[0].run.start_s if self.reservations and self.profile is None else -INFINITE_S
         later = [held for end_s, held in released if end_s > shadow_s] if not self.cluster.reservations else []
         kept = {name: column.copy() for name, column in kept.items()}
@@ -169,15 +171,15 @@ class BackfillForecast:
         return outcome
 
     def fits_beside(self, free: Free, gang: Gang, placements: Sequence[Placement]) -> bool:
-        """Return whether the first reservation fits into so much free capacity beside the gang."""
+        """Return whether the first reservation fits into `free` beside the placed gang."""
         left = {name: column.copy() for name, column in free.items()}
         held_by_placements(self.cluster.columns, gang, placements).add_to(left, -1)
         first = self.reservations[0]
         return isinstance(gangs.place(draft_over(self.draft, left), first.gang), list)
 
     def counted(self, gang: Gang, end_s: float) -> bool | None:
-        """Return whether there is enough for the gang until `end_s` beside what is reserved, where counting alone
-        decides; None: placing does."""
+        """Return whether the gang has enough capacity until `end_s` beside the reservations, if counting alone decides;
+        None if the gang must be placed."""
         if self.one is not None and gang.rigid:
             return end_s <= self.one.shadow_s or self.one.fits(gang)
         if isinstance(self.profile, OneNodeProfile) and self.profile.asked(gang).held is not None:
@@ -185,10 +187,10 @@ class BackfillForecast:
         return None
 
     def grant(self, request: Request, gang: Gang, placements: Sequence[Placement]) -> None:
-        """Enter what the cycle granted a job in the forecast too."""
+        """Enter a grant of the cycle in the forecast."""
         self.ends.given.append((request, gang, placements))
         if self.profile is None and not self.reservations:
-            return  # when it ends is asked if somebody is to have a reservation
+            return  # its end is computed when a request needs a reservation
         end_s, _, _ = self.ends.granted[-1]
         if self.profile is not None:
             self.profile.change(held_by_placements(self.cluster.columns, gang, placements), self.now_s, end_s, -1)
@@ -200,7 +202,7 @@ class BackfillForecast:
             held_by_placements(self.cluster.columns, gang, placements).add_to(self.free, -1)
 
     def holds_with(self, changes: Sequence[CapacityChange]) -> bool:
-        """Return whether every reservation still holds with these changes. The forecast is as before afterwards."""
+        """Return whether every reservation still holds with these changes. The forecast is unchanged afterwards."""
         runs, free, moves = [each.run for each in self.reservations], self.free, self.moves
         held = self.change(changes)
         for each, run in zip(self.reservations, runs, strict=True):
@@ -218,7 +220,7 @@ class BackfillForecast:
         self.ends.given.append((request, gang, placements))
 
     def change(self, changes: Sequence[CapacityChange]) -> bool:
-        """Enter the changes; return whether every reservation still holds. The first may move to other nodes."""
+        """Enter the changes. Return whether every reservation still holds. The first one may move to other nodes."""
         for change in changes:
             self.foresee(change)
         held = all(self.has_room(change) for change in changes if change.sign < 0)
@@ -226,7 +228,7 @@ class BackfillForecast:
 
     def renew_first(self) -> bool:
         """Make the first reservation again at its new earliest time, if a job that need not respect it has taken its
-        nodes; end it, if its job is preempted. Return whether either was so (rule R13)."""
+        nodes. Remove it if its job is preempted. Return whether one of these happened (rule R13)."""
         first = self.reservations[0] if self.reservations and self.profile is None else None
         if first is None or not (self.is_broken or first.request.job in self.ends.leaving):
             return False
@@ -248,7 +250,7 @@ class BackfillForecast:
             change.held.add_to(self.free, change.sign)
 
     def has_room(self, change: CapacityChange) -> bool:
-        """Return whether, with what the change takes, no node holds more than it can."""
+        """Return whether no node becomes overcommitted by the change."""
         if self.profile is not None:
             free = self.profile.between(0, self.profile.level(change.until_s))
         elif change.until_s <= self.reservations[0].run.start_s:
@@ -259,7 +261,8 @@ class BackfillForecast:
         return all(bool((free[resource][rows] >= 0).all()) for resource in amounts if resource in free)
 
     def hold(self, request: Request, gang: Gang) -> BackfillReservation | None:
-        """Return the job's reservation, if it is to have one and its start can be foreseen; else None."""
+        """Reserve for the job, if it may have a reservation and its start can be foreseen. Return the reservation or
+        None."""
         if not self.open or not self.ends.anyone_ends():
             return None
         run = self.foreseen(request, gang)
@@ -295,7 +298,7 @@ class BackfillForecast:
         return self.shadow(job, gang, runs_s)
 
     def kept(self, job: Job, end_s: float) -> Free | None:
-        """Return, by row, what is left for the job from now until `end_s`; None: all that is free."""
+        """Return, by row, the amounts that the job may use from now until `end_s`; None: all that is free."""
         if self.profile is not None:
             return self.profile.beside(job, end_s)
         free = None
@@ -310,8 +313,8 @@ class BackfillForecast:
         return free
 
     def beyond(self, record: JobRecord, gang: Gang, end_s: float) -> PlacementOutcome:
-        """Return the outcome for a gang that does not fit beside what is kept: it fits if the first reservation can go
-        elsewhere."""
+        """Return the outcome for a gang that does not fit beside the reserved capacity. It fits if the first
+        reservation can move."""
         mark = self.draft.mark()
         outcome = gangs.place(self.draft, gang)
         if isinstance(outcome, PlacementShortfall):
@@ -329,8 +332,8 @@ class BackfillForecast:
         return WouldDelayReservation(self.why(record.job, end_s))
 
     def keeps_out(self, request: Request, gang: Gang, told: Reason) -> bool:
-        """Return whether by counting the gang, which is unconstrained, finds too little beside the reservations, of
-        which none is moved any more, and would be told the same as it was."""
+        """Return whether by counting the gang, which is unconstrained, finds too little beside the reservations. No
+        reservation moves any more, and the reason would be the same as `told`."""
         if self.may_move or self.cluster.reservations or len(gang.roles) != 1 or not gang.simple:
             return False
         demand, minimum = gang.demands[0], gang.minimums[0]
@@ -352,12 +355,12 @@ class BackfillForecast:
         return True
 
     def first_before(self, end_s: float) -> BackfillReservation | None:
-        """Return the first reservation that begins before that time."""
+        """Return the first reservation that begins before this time."""
         return next((each for each in self.reservations if each.run.start_s < end_s), None)
 
     def shuts_out(self, request: Request, gang: Gang) -> bool:
-        """Return whether by counting the reservations that there are leave too little for the gang to start now, under
-        CONSERVATIVE."""
+        """Return whether by counting, under CONSERVATIVE, the present reservations leave too little for the gang to
+        start now."""
         end_s = self.ends.of(self.cluster.jobs[request.job], request)
         return self.profile is not None and self.profile.is_short(gang, end_s)
 
@@ -367,8 +370,8 @@ class BackfillForecast:
         return bool(self.reservations) and self.profile is None and self.one is None and self.moves < MOVES
 
     def move_first(self, job: Job, gang: Gang, placements: Sequence[Placement], end_s: float) -> bool:
-        """Move the first reservation to other nodes at the same time if the gang is placed so; return whether that was
-        possible."""
+        """Move the first reservation to other nodes at the same time, if the gang is placed as given. Return whether
+        that was possible."""
         shut = advance.closed_rows(self.cluster, job, self.now_s, end_s) if self.cluster.reservations else None
         columns = self.cluster.columns
         if shut is not None and any(shut[columns.row_of[each.node]] for each in placements):
@@ -387,8 +390,8 @@ class BackfillForecast:
         return True
 
     def rehouse(self) -> bool:
-        """Move the first reservation to other nodes at the same time, with all that was entered since; return whether
-        that was possible."""
+        """Move the first reservation to other nodes at the same time, with all later changes. Return whether that was
+        possible."""
         first, free = self.reservations[0], self.released()
         job = self.cluster.jobs[first.request.job].job
         found = gangs.place(self.without_closed(free, job, first.run.start_s, first.run.end_s), first.gang)
@@ -401,7 +404,7 @@ class BackfillForecast:
         return True
 
     def released(self) -> Free:
-        """Return what is free, by row, when the first reservation starts, without it."""
+        """Return the free amounts, by row, at the start of the first reservation, without the reservation."""
         free = {name: column.copy() for name, column in self.free.items()}
         self.reservations[0].run.held.add_to(free, 1)
         return free
@@ -432,7 +435,7 @@ class BackfillForecast:
         return advance.reserved_reason(job, f"the nodes of the reservation {job.reservation} have no room for it now")
 
     def shadow(self, job: Job, gang: Gang, runs_s: float) -> PlannedRun | None:
-        """Return the gang's earliest run under EASY; `free` is what is left then."""
+        """Return the gang's earliest run under EASY, and set `free` to the amounts that are left then."""
         ends, known, of_book = self.cluster.ends, None, None
         if self.is_of_book():
             of_book = gang, self.policy, sum(self.cluster.columns.stamps)
@@ -442,21 +445,22 @@ class BackfillForecast:
             known = self.find_start(job, gang, runs_s)
             if known is None:
                 return None
-            if of_book is not None and known.start_s > self.now_s:  # now is another time in the next cycle
+            if of_book is not None and known.start_s > self.now_s:  # `now` changes with the next cycle
                 ends.foreseen = of_book, known
         start_s, held, free = known
         self.free = {name: column.copy() for name, column in free.items()}
         return PlannedRun(start_s, start_s + runs_s, held)
 
     def is_of_book(self) -> bool:
-        """Return whether the forecast follows from the state alone, so that it is the same as long as nothing there
-        changes, though time passes."""
+        """Return whether the forecast follows from the state alone. Then it stays the same until the state changes,
+        although time passes."""
         overdue = any(end_s <= self.now_s for end_s, _ in self.cluster.ends.order[:1])
         changed = overdue or self.ends.given or self.ends.leaving or self.cluster.reservations or self.cluster.leaving
         return not changed and self.draft.untouched
 
     def find_start(self, job: Job, gang: Gang, runs_s: float) -> EarliestStart | None:
-        """Return the earliest start with what runs and what this cycle has granted; None if it cannot be foreseen."""
+        """Return the earliest start after the running jobs and the grants of this cycle; None if it cannot be
+        foreseen."""
         columns = self.cluster.columns
         timeline = ReleaseTimeline(columns, self.now_s, free_by_row(self.draft), self.ends.releases())
         for start_s, free in islice(timeline.starts(gang), TRIES):
@@ -468,7 +472,7 @@ class BackfillForecast:
         return None
 
     def without_closed(self, free: Free, job: Job, start_s: float, end_s: float) -> Draft:
-        """Return a draft of that capacity, without the nodes that are closed to the job then."""
+        """Return a draft of these free amounts, without the nodes that are closed to the job at that time."""
         shut = advance.closed_rows(self.cluster, job, start_s, end_s) if self.cluster.reservations else None
         if shut is not None:
             free = {name: np.where(shut, np.minimum(column, 0), column) for name, column in free.items()}

@@ -1,12 +1,11 @@
 """The shadow time of a gang: its earliest start, from the expected ends of running jobs.
 
-It starts from what is free in this cycle's draft. A running job releases what it holds when its time limit is over
-(`state.running.ExpectedEnds`); without a limit never, overdue: now. Nothing is laid out in advance: the capacity at
-some time is that of now plus a prefix of the releases, and the first time at which counting finds enough is found by
-sums over a block of releases at once (`ReleaseBlock`), each block twice as long as the last.
+The computation starts from the free amounts of the cycle's draft. A running job releases its capacity at its time limit
+(`state.running.ExpectedEnds`), without a limit never, and now if it is overdue. The capacity at some time is that of
+now plus a prefix of the releases, so no level is stored. The first time at which counting finds enough is found by sums
+over a block of releases at once (`ReleaseBlock`). Each block is twice as long as the last.
 
-Only amounts are foreseen: pod affinity and named devices are as they are now.
-"""
+Only amounts are foreseen. Pod affinity and named devices count as they are now."""
 
 from __future__ import annotations
 
@@ -30,24 +29,24 @@ from phalanx.state.nodes.table import NodeTable
 
 Free: TypeAlias = dict[str, NDArray[np.int64]]  # resource -> by row
 
-FIRST_BLOCK = 16  # releases looked at first; then twice as many each time
+FIRST_BLOCK = 16  # releases in the first block; each block is twice as long as the last
 PLENTY = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
 class HeldCapacity:
-    """The rows that a job holds, each once, and per resource how much on each of them."""
+    """The rows that a job holds capacity on, each once, and the amounts on each of them by resource."""
 
     rows: NDArray[np.intp]
     amounts: dict[str, NDArray[np.int64]]
 
     @lazy
     def in_all(self) -> dict[str, int]:
-        """Return per resource how much on all rows together."""
+        """Return resource -> the total amount on all rows."""
         return {resource: int(amounts.sum()) for resource, amounts in self.amounts.items()}
 
     def add_to(self, free: Free, sign: int) -> None:
-        """Add (`sign` 1) or subtract (-1) what is held."""
+        """Add (`sign` 1) or subtract (-1) the held amounts."""
         for resource, amounts in self.amounts.items():
             if resource in free:
                 free[resource][self.rows] += sign * amounts
@@ -57,7 +56,7 @@ Release: TypeAlias = tuple[float, HeldCapacity]
 
 
 def held_capacity(columns: NodeTable, gang: Gang, where: Iterable[tuple[int, str]]) -> HeldCapacity:
-    """Return what pods hold that are given as (role, node)."""
+    """Return the capacity of pods that are given as (role, node)."""
     rows: dict[int, int] = {}
     held: dict[str, dict[int, int]] = {}
     asks = [demand.asks for demand in gang.demands]
@@ -81,12 +80,12 @@ def _dense(of: dict[int, int], count: int) -> NDArray[np.int64]:
 
 
 def held_by_placements(columns: NodeTable, gang: Gang, placements: Sequence[Placement]) -> HeldCapacity:
-    """Return what these placements hold."""
+    """Return the capacity of these placements."""
     return held_capacity(columns, gang, ((each.role, each.node) for each in placements))
 
 
 def held_by_job(cluster: Cluster, job: str) -> HeldCapacity:
-    """Return what a started job holds; kept until that changes."""
+    """Return the capacity of a started job. The result is cached until it changes."""
     known: HeldCapacity | None = cluster.ends.derived.get(job)
     if known is None:
         record = cluster.jobs[job]
@@ -96,20 +95,20 @@ def held_by_job(cluster: Cluster, job: str) -> HeldCapacity:
 
 
 def held_by_slots(cluster: Cluster, job: str, slots: Collection[Slot]) -> HeldCapacity:
-    """Return what these slots of a started job hold."""
+    """Return the capacity of these slots of a started job."""
     record = cluster.jobs[job]
     where = ((slot.role, node) for slot, node in record.placements.items() if slot in slots)
     return held_capacity(cluster.columns, record.gang, where)
 
 
 def held_without(cluster: Cluster, job: str, slots: Collection[Slot]) -> HeldCapacity:
-    """Return what a started job holds besides these slots."""
+    """Return the capacity of a started job without these slots."""
     return held_by_slots(cluster, job, {*cluster.jobs[job].placements} - {*slots})
 
 
 def free_by_row(draft: Draft) -> Free:
-    """Return what is free in the draft, by row; nodes that are not in the draft are as in the state. (That nodes are
-    closed in this cycle says nothing about later.)"""
+    """Return the free amounts of the draft, by row. Nodes that are not on the draft count as in the state, because
+    nodes that are closed in this cycle may be open later."""
     columns = draft.columns
     free = {resource: column.copy() for resource, column in columns.free.items()}
     for resource, column in draft.free.items():
@@ -124,8 +123,8 @@ def draft_over(draft: Draft, free: Free) -> Draft:
 
 
 def has_room(columns: NodeTable, free: Free, gang: Gang) -> bool:
-    """Return whether by counting each role alone finds its minimum in so much free capacity. It is exact for one role
-    of unconstrained pods."""
+    """Return whether by counting the minimum of each role, by itself, fits into `free`. The result is exact for one
+    role of unconstrained pods."""
     for demand, role in zip(gang.demands, gang.roles, strict=True):
         if (
             role.minimum
@@ -136,7 +135,7 @@ def has_room(columns: NodeTable, free: Free, gang: Gang) -> bool:
 
 
 def pods_in_rows(free: Free, asks: Amounts, rows: NDArray[np.bool_]) -> int:
-    """Return how many pods with these requests the rows hold."""
+    """Return the number of pods with these requests that fit on the rows."""
     found = node_resources.rows_that_fit(free, asks, rows)
     return int(node_resources.pods_held(free, asks, found).sum()) if len(found) else 0
 
@@ -144,8 +143,8 @@ def pods_in_rows(free: Free, asks: Amounts, rows: NDArray[np.bool_]) -> int:
 class ReleaseTimeline:
     """The future of free capacity.
 
-    `free`: what is free now.
-    `releases`: sorted by time, and read no further than it takes; those in the past count from now on."""
+    `free`: the free amounts now.
+    `releases`: sorted by time, and read only as far as needed. Releases in the past count from now on."""
 
     def __init__(self, columns: NodeTable, now_s: float, free: Free, releases: Iterable[Release]) -> None:
         self.columns, self.now_s, self.free = columns, now_s, free
@@ -153,8 +152,8 @@ class ReleaseTimeline:
         self._releases = iter(releases)
 
     def starts(self, gang: Gang) -> Iterator[tuple[float, Free]]:
-        """Yield (time, what is free then) from the first time on at which by counting there is capacity for the gang,
-        with all that is released at that very time."""
+        """Yield (time, free amounts at that time), from the first time at which by counting the gang fits. Releases at
+        that very time are included."""
         at, free = self._first(gang)
         while at is not None:
             time_s = self.now_s if at == 0 else max(self.now_s, self._read[at - 1][0])
@@ -168,12 +167,13 @@ class ReleaseTimeline:
             at += 1
 
     def _release(self, at: int) -> Release | None:
-        """Return that release; None: there are not so many."""
+        """Return the release with this number; None if there are fewer."""
         self._read += islice(self._releases, max(0, at + 1 - len(self._read)))
         return self._read[at] if at < len(self._read) else None
 
     def _first(self, gang: Gang) -> tuple[int | None, Free]:
-        """Return how many releases it takes, and the capacity after them; None if all together are not enough."""
+        """Return the number of releases that the gang needs, and the capacity after them; None if all releases are not
+        enough."""
         low, free, step = 0, {resource: column.copy() for resource, column in self.free.items()}, FIRST_BLOCK
         if has_room(self.columns, free, gang):
             return 0, free
@@ -188,16 +188,16 @@ class ReleaseTimeline:
 
 
 class ReleaseBlock:
-    """Releases one after another, in columns: an *entry* for each row of each."""
+    """Successive releases, as columns. An *entry* is one row of one release."""
 
     def __init__(self, held: Sequence[HeldCapacity]) -> None:
         self.held, self.size = held, len(held)
         self.rows = np.concatenate([each.rows for each in held])
-        self.ends = np.cumsum([len(each.rows) for each in held])  # of each release's entries
+        self.ends = np.cumsum([len(each.rows) for each in held])  # the end of each release's entries
         self._amounts: dict[str, NDArray[np.int64]] = {}
 
     def amounts(self, resource: str) -> NDArray[np.int64]:
-        """Return, by entry, what is released of the resource."""
+        """Return, by entry, the released amount of the resource."""
         known = self._amounts.get(resource)
         if known is None:
             each = [held.amounts.get(resource) for held in self.held]
@@ -208,13 +208,13 @@ class ReleaseBlock:
         return known
 
     def add_to(self, free: Free, releases: int) -> None:
-        """Add the first so many releases."""
+        """Add the first `releases` releases."""
         entries = int(self.ends[releases - 1]) if releases else 0
         for resource, column in free.items():
             np.add.at(column, self.rows[:entries], self.amounts(resource)[:entries])
 
     def first(self, columns: NodeTable, free: Free, gang: Gang) -> int | None:
-        """Return how many of the releases it takes until `has_room` is true; None if all are not enough."""
+        """Return the number of releases after which `has_room` is true; None if all are not enough."""
         most = 0
         for demand, role in zip(gang.demands, gang.roles, strict=True):
             if role.minimum:
@@ -226,8 +226,8 @@ class ReleaseBlock:
         return most
 
     def _first_of(self, free: Free, asks: Amounts, allowed: NDArray[np.bool_], missing: int) -> int | None:
-        """Return how many releases it takes until those rows hold so many such pods more; None if all are not
-        enough."""
+        """Return how many releases must happen until the `allowed` rows hold `missing` more pods that request `asks`;
+        None if all of them are too few."""
         if missing <= 0:
             return 0
         if not len(self.rows) or any(resource not in free for resource, _ in asks):
@@ -236,7 +236,7 @@ class ReleaseBlock:
         rows = self.rows[by_row]
         first = np.ones(len(rows), np.bool_)
         first[1:] = rows[1:] != rows[:-1]
-        start = first.nonzero()[0][first.cumsum() - 1]  # of the entries of the same row
+        start = first.nonzero()[0][first.cumsum() - 1]  # the first entry of the same row
         pods = np.full(len(rows), PLENTY)
         before = pods.copy()
         for resource, ask in asks:
@@ -254,7 +254,7 @@ class ReleaseBlock:
 
 @contextmanager
 def limited_to(draft: Draft, kept: Free) -> Iterator[None]:
-    """Return a context in which the draft has no more capacity than that."""
+    """Return a context in which the draft has no more capacity than `kept`."""
     less = {}
     for name, column in draft.free.items():
         less[name] = np.maximum(column - kept[name][draft.rows], 0)

@@ -1,18 +1,14 @@
-"""What a job holds, entered in the book: on its nodes, among the holders, and in its queue's account.
+"""Charge the holdings of jobs to the state: to nodes, to the list of consumers, to queues, and to past usage.
 
-Nodes are charged for pods, from the decision until the pod is gone. The queue tree is charged for decisions: a started
-gang for the pods that it has and, below its minimum, those that it wants back; a job that is promised room for that;
-a job that was told to stop for nothing any more, though its pods still hold their room.
-
-Past usage in the book: who is charged when, and the tree of associations that the fair-share formulas read.
-
-A user is charged from the moment a decision gives the pods their nodes until the world says that the pods are gone:
-what one holds nobody else can have. What is merely promised is not charged. `core.fold.charging` notes it wherever
-holdings change; everything else about usage is arithmetic (`state.history.usage`).
-
-After a restart the world tells what it remembers (`UsageTold`) and then what runs (`Adopted`). A job that is adopted is
-charged since it started, as far as that is not in what was told.
-"""
+- A node is charged for a pod from the decision until the pod is gone.
+- The queue tree is charged for decisions. A started gang is charged for the pods that it has, and for the pods that it
+  lost and needs for its minimum. A nominated job is charged for its nomination. A job that is being stopped is charged
+  for nothing, although its pods still hold their nodes.
+- Past usage: a user is charged from the moment at which a decision gives nodes to the pods until the world reports that
+  the pods are gone, because no other job can use these nodes. A nomination is not charged to the user. This module
+  notes the usage wherever holdings change. The rest is arithmetic (`state.history.usage`).
+- After a restart the world sends the stored usage (`UsageTold`), and then the running jobs (`Adopted`). An adopted job
+  is charged from its start on, as far as the stored usage does not include it."""
 
 from __future__ import annotations
 
@@ -29,13 +25,13 @@ from phalanx.state.pending.request_class import Request
 from phalanx.state.queue_tree import Charge, gang_cost
 
 SLOT = partial(tuple.__new__, Slot)  # as `Slot._make`, without a Python call for each pod
-# Of a placement: its slot; its node; and what makes pods one lot, which are role, node and devices.
+# Parts of a placement: its slot, its node, and the key of its lot (role, node and devices).
 NAMED, NODE, LOT = itemgetter(0, 1), itemgetter(2), itemgetter(0, 2, 3)
 
 
 def charge_placements(cluster: Cluster, record: JobRecord, placements: Sequence[Placement]) -> list[Placement]:
-    """Charge the placements to their nodes; return one of each lot whose node lacked the capacity. If a slot is named
-    twice, the last counts."""
+    """Charge the placements to their nodes. Return one placement of each lot whose node lacked the capacity. If a slot
+    is named twice, the last counts."""
     record.make_ready()
     cluster.ends.derived.pop(record.job.id, None)
     there = dict(zip(map(SLOT, map(NAMED, placements)), placements, strict=True))
@@ -65,7 +61,7 @@ def charge_nodes(cluster: Cluster, record: JobRecord, placements: Iterable[Place
 
 
 def release(cluster: Cluster, record: JobRecord, slots: Iterable[Slot]) -> None:
-    """The job's slots hold and want nothing any more."""
+    """Release the job's slots: they hold no node and are not open any more."""
     freed = [0] * len(record.job.roles)
     cluster.ends.derived.pop(record.job.id, None)
     for slot in slots:
@@ -85,8 +81,8 @@ def release(cluster: Cluster, record: JobRecord, slots: Iterable[Slot]) -> None:
 
 
 def nominate(cluster: Cluster, record: JobRecord, placements: Sequence[Placement]) -> None:
-    """Charge the nominated placements to their nodes at once. These may be overcommitted until victims have left, so
-    that nobody else is placed there."""
+    """Charge the nominated placements to their nodes at once. The nodes may be overcommitted until victims have left,
+    so that no other job is placed on them."""
     if placements:
         cluster.nominated[record.job.id] = None
     record.make_ready()
@@ -97,7 +93,7 @@ def nominate(cluster: Cluster, record: JobRecord, placements: Sequence[Placement
 
 
 def withdraw_nomination(cluster: Cluster, record: JobRecord, slots: Collection[Slot] | None = None) -> None:
-    """The job's nomination is withdrawn; or that of those slots alone."""
+    """Withdraw the job's nomination, or only that of these slots."""
     for slot in list(record.nominated if slots is None else slots):
         cluster.release_slot(record, slot, record.nominated.pop(slot))
         cluster.pending.allow_new_searches()
@@ -106,7 +102,7 @@ def withdraw_nomination(cluster: Cluster, record: JobRecord, slots: Collection[S
 
 
 def update_usage(cluster: Cluster, record: JobRecord, change: list[int]) -> None:
-    """Note that the job holds so many pods more of each role."""
+    """Add `change[role]` pods to the holdings of the job for each role (negative: release them)."""
     note_holdings_changed(cluster, record)
     job, placed = record.job, list(record.placed)
     for role, pods in enumerate(change):
@@ -119,7 +115,7 @@ def update_usage(cluster: Cluster, record: JobRecord, change: list[int]) -> None
 
 
 def mark_leaving(cluster: Cluster, record: JobRecord, slots: Iterable[Slot], grace_s: float | None) -> None:
-    """Note that these slots were told to go, and have `grace_s` for it."""
+    """Note that these slots are being evicted, with a grace period of `grace_s`."""
     record.make_ready()
     record.leaving.update(slots)
     if record.leaving:
@@ -129,14 +125,14 @@ def mark_leaving(cluster: Cluster, record: JobRecord, slots: Iterable[Slot], gra
 
 
 def note_holdings_changed(cluster: Cluster, record: JobRecord) -> None:
-    """Note that what the job holds has changed: for those who look for somebody to give way."""
+    """Note that the holdings of the job have changed, because searches for victims depend on them."""
     if cluster.running_pods is not None:
         cluster.running_pods.touch(record.job.id)
         cluster.pending.allow_new_searches()
 
 
 def settle_charge(cluster: Cluster, record: JobRecord) -> None:
-    """Charge the job's queue, and all above, with what is due now."""
+    """Charge the job's queue, and all queues above it, with the present charge of the job."""
     due = queue_charge(cluster, record)
     if due != record.charge:
         if record.charge is not None:
@@ -147,14 +143,14 @@ def settle_charge(cluster: Cluster, record: JobRecord) -> None:
 
 
 def clear_charge(cluster: Cluster, record: JobRecord) -> None:
-    """Charge the job's queue with nothing, until the charge is settled again."""
+    """Remove the job's charge from its queue, until it is settled again."""
     if record.charge is not None:
         cluster.tree.charge(record.charge, -1)
         record.charge = None
 
 
 def rebuild_tree(cluster: Cluster) -> None:
-    """Queues, flavors or nodes have changed: the tree, what is charged to it, and its pool are found anew."""
+    """Build the queue tree, its charges and its pool again, because queues, flavors or nodes have changed."""
     tree = cluster.tree
     if tree.stale:
         tree.build(cluster.queues, cluster.flavors)
@@ -184,7 +180,7 @@ def submitted_jobs(cluster: Cluster) -> SubmittedJobs:
 
 
 def queue_charge(cluster: Cluster, record: JobRecord) -> Charge | None:
-    """Return what the queue is charged with for the job; None: nothing, and it does not count as running."""
+    """Return the charge of the queue for the job; None: the job is not charged, and does not count as running."""
     if record.phase is not Phase.QUEUED and record.phase is not Phase.STOPPING:
         pods = charged_pods(cluster, record)
         if record.nominated:
@@ -199,10 +195,10 @@ def queue_charge(cluster: Cluster, record: JobRecord) -> Charge | None:
 
 
 def charged_pods(cluster: Cluster, record: JobRecord) -> list[int]:
-    """Return, per role, the pods that a started job is charged with: what it has and was not told to give up; and as a
-    gang, what it wants back of its minimum.
+    """Return, per role, the pods that a started job is charged for: the pods that it has and that are not being
+    evicted, and, for a gang, the pods that its minimum misses.
 
-    Pods of a role that the gang does without are charged once they are placed, for they are growth
+    If the gang can do without a role, pods of this role are charged once they are placed, because they are growth
     (`state.cluster.is_growth`)."""
     pods = list(record.kept())
     if not record.open:
@@ -218,21 +214,21 @@ def charged_pods(cluster: Cluster, record: JobRecord) -> list[int]:
 
 
 def backdate(cluster: Cluster, record: JobRecord) -> None:
-    """Add the usage of an adopted job since it started; 0: nobody knows when, so since now."""
+    """Add the usage of an adopted job since its start. Without a known start, it is charged from now on."""
     if record.started_s > 0:
         job, held = record.job, used_resources(record)
         cluster.usage.backdate(job.queue, job.association, held, record.started_s, cluster.now_s)
 
 
 def enter_start(cluster: Cluster, record: JobRecord) -> None:
-    """Add what a job that starts counts as having used at once, where its queue is ordered by usage."""
+    """Count the start as usage at once, if the queue of the job is ordered by usage."""
     job, entry_s = record.job, cluster.entry_s(record.job)
     if entry_s:
         cluster.usage.enter_start(job.queue, job.association, used_resources(record), entry_s, cluster.now_s)
 
 
 def used_resources(record: JobRecord) -> dict[str, Amount]:
-    """Return what the job holds by resource, as usage counts it."""
+    """Return the amounts of the job by resource, as usage counts them."""
     held: dict[str, Amount] = {}
     for slot in record.placements:
         for resource, amount in record.gang.demands[slot.role].costs:

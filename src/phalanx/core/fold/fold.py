@@ -1,8 +1,8 @@
-"""Take in what happened and what was decided: the only code that changes the book.
+"""Fold events and actions: the only code that changes the state.
 
-One function per event and action (`TAKEN_IN_BY`). Every event is a fact of the world and idempotent; late answers
-(`core.fold.lifecycle`) are ignored. An action counts from the moment it is folded: its room is charged before any world
-has heard of it, so that the next decision cannot give it away again."""
+There is one function for each event and action (`TAKEN_IN_BY`). Every event is a fact of the world, and idempotent.
+Late answers (`core.fold.lifecycle`) are ignored. An action counts from the moment at which it is folded: its capacity
+is charged before any world learns of it, so that the next decision cannot grant it again."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from math import nextafter
 from operator import itemgetter
 from typing import Any, Final, TypeAlias
 
-from phalanx.core.fold import charging, job_dependencies, lifecycle
-from phalanx.core.fold import cluster as circumstance
+from phalanx.core.fold import charging, cluster_events, job_dependencies, lifecycle
 from phalanx.core.fold.charging import (
     charge_placements,
     clear_charge,
@@ -75,38 +74,38 @@ from phalanx.state.running import LEAVING_S
 
 News: TypeAlias = Event | Action
 
-REMEMBERED = 1 << 16  # preemptions of a queue
-ROLE = itemgetter(0)  # of a slot, or of a placement
+REMEMBERED = 1 << 16  # the most preemptions of a queue that are remembered
+ROLE = itemgetter(0)  # the role of a slot or of a placement
 
 
 def fold(cluster: Cluster, news: Iterable[News]) -> None:
-    """Take in events or actions, in order.
+    """Fold events or actions, in order.
 
-    Raises `IllegalTransition` for what no correct world or decision could send; the book is then as before that
-    item."""
+    Raises `IllegalTransition` for an item that no correct world or decision could send. The state is then as before
+    that item."""
     cluster.pending.version += 1
     for item in news:
         TAKEN_IN_BY[type(item)](cluster, item)
     if cluster.tree.stale or cluster.tree.pool_stale:
-        circumstance.tree_changed(cluster)
+        cluster_events.tree_changed(cluster)
 
 
 def fold_plan(cluster: Cluster, plan: Plan) -> None:
-    """The plan's actions, and what deciding found out."""
+    """Fold the actions of the plan, and its findings."""
     findings, pending = plan.findings, cluster.pending
     if findings is not None and findings.version == pending.version:
         for request in findings.waiting_for_event:
-            pending.leave(request)  # before the actions, which may be what it waits for
+            pending.leave(request)  # before the actions, because an action may be the event that it waits for
         pending.changed = cluster.tree.eased = False
     for action in plan.actions:
         TAKEN_IN_BY[type(action)](cluster, action)
     if cluster.tree.pool_stale:
-        circumstance.tree_changed(cluster)
+        cluster_events.tree_changed(cluster)
     if findings is not None and findings.version == pending.version:
         store_findings(cluster, findings)
 
 
-# What the world says about jobs
+# Events about jobs
 
 
 def outcome_told(cluster: Cluster, event: OutcomeTold) -> None:
@@ -116,7 +115,7 @@ def outcome_told(cluster: Cluster, event: OutcomeTold) -> None:
 
 
 def submitted(cluster: Cluster, event: Submitted) -> None:
-    job = circumstance.with_learned_estimate(cluster, event.job)
+    job = cluster_events.with_learned_estimate(cluster, event.job)
     record = cluster.jobs.get(job.id)
     if record is None:
         add_job(cluster, job)
@@ -131,7 +130,7 @@ def submitted(cluster: Cluster, event: Submitted) -> None:
 
 
 def answering(cluster: Cluster, event: Opened | Released | Started | Refused | Finished) -> JobRecord | None:
-    """The record of a job that the world answers about; None if it comes too late."""
+    """Return the record of the job that the world reports about; None if the report comes too late."""
     record = cluster.jobs.get(event.job)
     if record is None or lifecycle.transition(event.job, record.phase, record.attempt, event) == LATE:
         return None
@@ -142,7 +141,7 @@ def opened(cluster: Cluster, event: Opened) -> None:
     if (record := answering(cluster, event)) is None:
         return
     if record.phase is Phase.STOPPING:
-        release(cluster, record, event.slots)  # it is on its way out and wants no other node
+        release(cluster, record, event.slots)  # the job is being stopped and needs no other node
     else:
         add_open_slots(cluster, record, event.slots)
 
@@ -151,7 +150,7 @@ def released(cluster: Cluster, event: Released) -> None:
     if record := answering(cluster, event):
         release(cluster, record, event.slots)
         settle_charge(cluster, record)
-        refresh_open(cluster, record)  # what was growth may replace now what a minimum lacks
+        refresh_open(cluster, record)  # a slot of growth may now be part of the minimum
 
 
 def started(cluster: Cluster, event: Started) -> None:
@@ -203,7 +202,7 @@ def refused(cluster: Cluster, event: Refused) -> None:
     cluster.pending.refresh(Request(event.job))
     cluster.ends.drop(event.job)
     watch_deadline(cluster, record.job)
-    if not record.nominated:  # else it is moved, and keeps its turn
+    if not record.nominated:  # otherwise it is moved, and keeps its slot in the array
         cluster.dependencies.rest(record.job)
     refresh_related(cluster, record.job)
 
@@ -230,14 +229,14 @@ def remove_job(cluster: Cluster, record: JobRecord, outcome: Outcome) -> None:
 
 
 def job_started(cluster: Cluster, record: JobRecord, *, leaving: bool = False) -> None:
-    """The job has started: when it is expected to end, and whom that concerns."""
+    """Note that the job has started: set its expected end, and receive jobs again that depend on its start."""
     job = record.job
     if leaving:
         cluster.ends.set(job.id, LEAVING_S)
     elif (limit_s := time_limit_s(cluster, job)) is not None:
         cluster.ends.set(job.id, record.started_s + limit_s if limit_s > 0 else record.started_s)
     else:
-        cluster.ends.drop(job.id)  # it was to leave, and is spared
+        cluster.ends.drop(job.id)  # the pods were leaving, and are spared
     if job.deadline_s is not None:
         cluster.pending.timers.drop(Deadline(job.id))
     cluster.dependencies.work(job)
@@ -245,7 +244,7 @@ def job_started(cluster: Cluster, record: JobRecord, *, leaving: bool = False) -
 
 
 def refresh_related(cluster: Cluster, job: Job) -> None:
-    """Something about the job changed that others may wait for."""
+    """Receive other jobs again that may wait for a change of this job."""
     if not (cluster.dependencies.dependents or job.singleton or job.array_cap is not None):
         return
     for name in job_dependencies.affected_jobs(cluster, job):
@@ -259,14 +258,14 @@ def refresh_dependents(cluster: Cluster, job: str) -> None:
 
 
 def watch_deadline(cluster: Cluster, job: Job) -> None:
-    """Just after its latest start it is looked at again, to say that it missed its deadline."""
+    """Set a timer just after the latest start of the job, so that it then reports a missed deadline."""
     if job.deadline_s is not None:
         cluster.pending.timers.set(Deadline(job.id), nextafter(job_dependencies.latest_start_s(job), NEVER_S))
 
 
 def add_open_slots(cluster: Cluster, record: JobRecord, slots: Sequence[Slot]) -> None:
-    """The job's slots want a node; what they held is given back. A slot that is open already keeps its arrival. Beyond
-    a size that was fixed at the start a job wants nothing."""
+    """Open the job's slots, and release their holdings. A slot that is open already keeps its arrival. A job with a
+    size that was fixed at the start gets no further slots."""
     check_roles(record, slots)
     record.make_ready()
     for slot in slots:
@@ -281,8 +280,8 @@ def add_open_slots(cluster: Cluster, record: JobRecord, slots: Sequence[Slot]) -
 
 
 def refresh_group(cluster: Cluster, record: JobRecord) -> None:
-    """Where its pods are has changed: what is still open may have to go elsewhere now, or with others; or of its open
-    slots another is the one that its minimum lacks."""
+    """Receive the open slots again, because the nodes of the job's other pods have changed. They may have to go
+    elsewhere or together with other slots, or another of them may be part of the minimum now."""
     if record.gang.tree is not None or grows_partly(record):
         refresh_open(cluster, record)
 
@@ -326,7 +325,7 @@ def place(cluster: Cluster, action: Place) -> None:
 
 
 def preempt(cluster: Cluster, action: Preempt) -> None:
-    """The victim holds its nodes until the world says that its pods are gone; it wants no more."""
+    """Preempt the job. It holds its nodes until the world reports that its pods are gone, and needs no more pods."""
     record = decided_record(cluster, action)
     release(cluster, record, tuple(record.open))
     withdraw_nomination(cluster, record)
@@ -335,7 +334,7 @@ def preempt(cluster: Cluster, action: Preempt) -> None:
     mark_leaving(cluster, record, record.placements, action.grace_s)
     recent = cluster.preempted_at.setdefault(cluster.queue_of(record.job), deque(maxlen=REMEMBERED))
     while recent and recent[0] <= cluster.now_s - HOUR_S:
-        recent.popleft()  # a budget is of an hour
+        recent.popleft()  # budgets count the last hour
     recent.append(cluster.now_s)
     clear_charge(cluster, record)
     cluster.ends.set(action.job, LEAVING_S)
@@ -361,7 +360,7 @@ def nominate_job(cluster: Cluster, action: Nominate) -> None:
         cluster.dependencies.work(record.job)
     if record.phase is Phase.QUEUED:
         cluster.pending.refresh(Request(action.job))
-    for slot in record.open.keys() & {*before, *record.nominated}:  # of one that grows
+    for slot in record.open.keys() & {*before, *record.nominated}:  # slots of a job that grows
         cluster.pending.refresh(Request(action.job, slot))
     if grows_partly(record):
         refresh_open(cluster, record)
@@ -378,11 +377,11 @@ def wait(cluster: Cluster, action: Wait) -> None:
         cluster.dependencies.rest(record.job)
         cluster.dependencies.passed[action.job] = None
     elif Request(action.job) in cluster.pending.hopeless:
-        cluster.pending.refresh(Request(action.job))  # it can start some day after all: for that it needs a turn
+        cluster.pending.refresh(Request(action.job))  # the job may start after all, and needs a slot of its array first
 
 
 def decided_record(cluster: Cluster, action: JobAction) -> JobRecord:
-    """The record of a job that we decided about: it must be there, and the move legal."""
+    """Return the record of the job of an action. It must exist, and the transition must be legal."""
     record = cluster.jobs.get(action.job)
     if record is None:
         raise IllegalTransition(f"{type(action).__name__} of job {action.job!r}, which is not in the book")
@@ -394,12 +393,13 @@ def charge_checked(cluster: Cluster, record: JobRecord, placements: Sequence[Pla
     for placement in charge_placements(cluster, record, placements):
         row = cluster.columns.row_of[placement.node]
         if not is_overcommitted(cluster, row, nominated_in(cluster, row, cluster.nominated)):
-            continue  # who was promised room there later waits for more to leave
+            continue  # later nominations on the node wait for more pods to leave
         cluster.breaches.append(f"we placed a pod of {record.job.id} on {placement.node}, which had no room for it")
 
 
 def note_partial(cluster: Cluster, record: JobRecord, action: Start) -> None:
-    """A gang starts with its minimum. Without placements it is started pod by pod: its queue must say so."""
+    """Check the start of a gang with less than all pods: it needs its minimum. Only a queue without gangs starts jobs
+    without placements."""
     if record.gang.enough(record.placed):
         return
     queue = cluster.queues.get(cluster.queue_of(record.job))
@@ -410,8 +410,8 @@ def note_partial(cluster: Cluster, record: JobRecord, action: Start) -> None:
 
 
 def fixed_size(record: JobRecord, slots: Iterable[Slot]) -> tuple[int, ...]:
-    """How many pods of each role it has for good, if these are its slots; empty: that is not fixed, or there are none
-    yet (it is started pod by pod)."""
+    """Return the fixed number of pods of each role, if these are the job's slots. Empty if the size is not fixed, or if
+    there are no slots yet (the job is started pod by pod)."""
     if record.job.size is not GangSize.FIXED_AT_START:
         return ()
     size = [0] * len(record.job.roles)
@@ -440,8 +440,8 @@ def store_findings(cluster: Cluster, findings: Findings) -> None:
 
 
 def note_arrays(cluster: Cluster, findings: Findings) -> None:
-    """Jobs of arrays that contend from now on; and those that do not, so that it is another's turn. Whoever is promised
-    room, or has just started in it, stands in no line and has its turn all the same."""
+    """Note which array jobs are candidates from now on, and which are not, so that the next task gets the slot of the
+    array. A job that is nominated, or has just started on its nomination, is in no request class and keeps its slot."""
     relations = cluster.dependencies
     for request in findings.received:
         if request.job not in cluster.jobs or not cluster.pending.is_in_request_class(request):
@@ -461,8 +461,8 @@ def note_arrays(cluster: Cluster, findings: Findings) -> None:
 
 
 def pass_turn(cluster: Cluster, record: JobRecord) -> None:
-    """The job waits for something else than its turn. If it stands in a line all the same, it could never start; when
-    that may have changed it needs a turn again."""
+    """Give up the job's slot in its array, because it waits for something else. If the job is in a request class, it
+    could never start; when that may have changed, it needs a slot again."""
     pending, name = cluster.pending, record.job.id
     if pending.is_in_request_class(Request(name)):
         pending.hopeless[Request(name)] = None
@@ -480,7 +480,7 @@ def add_job(cluster: Cluster, job: Job) -> JobRecord:
 
 
 def describe(cluster: Cluster, record: JobRecord, job: Job, gang: Gang) -> None:
-    """The record is of this job now, which asks `gang`; equal roles are kept once for all jobs that have them."""
+    """Store the job, which requests `gang`, in the record. Equal roles are stored once for all jobs."""
     if record.job is not job:
         leave_queue(cluster, record.job)
         cluster.dependencies.leave(record.job)
@@ -514,7 +514,7 @@ def leave_queue(cluster: Cluster, job: Job) -> None:
 
 
 def admit(cluster: Cluster, jobs: Iterable[str]) -> None:
-    """Limits on submitted jobs let these in, or keep them out, from now on."""
+    """Note which of these jobs the limits on submitted jobs admit from now on."""
     for job in jobs:
         if job in cluster.jobs and cluster.jobs[job].phase is Phase.QUEUED:
             cluster.pending.refresh(Request(job))
@@ -528,21 +528,21 @@ def check_roles(record: JobRecord, slots: Iterable[Slot | Placement]) -> None:
 
 
 TAKEN_IN_BY: Final[dict[type[News], Callable[[Cluster, Any], None]]] = {
-    NodeSeen: circumstance.node_seen,
-    NodeGone: circumstance.node_gone,
-    **circumstance.OF_NODE_GROUPS,
-    QueueSeen: circumstance.queue_seen,
-    QueueGone: circumstance.queue_gone,
-    FlavorSeen: circumstance.flavors_changed,
-    FlavorGone: circumstance.flavors_changed,
-    ReservationSeen: circumstance.reservations_changed,
-    TopologiesSeen: circumstance.topologies_seen,
-    ReservationGone: circumstance.reservations_changed,
-    Ticked: circumstance.tick,
-    PolicySeen: circumstance.policy_seen,
-    UsageTold: circumstance.usage_told,
+    NodeSeen: cluster_events.node_seen,
+    NodeGone: cluster_events.node_gone,
+    **cluster_events.OF_NODE_GROUPS,
+    QueueSeen: cluster_events.queue_seen,
+    QueueGone: cluster_events.queue_gone,
+    FlavorSeen: cluster_events.flavors_changed,
+    FlavorGone: cluster_events.flavors_changed,
+    ReservationSeen: cluster_events.reservations_changed,
+    TopologiesSeen: cluster_events.topologies_seen,
+    ReservationGone: cluster_events.reservations_changed,
+    Ticked: cluster_events.tick,
+    PolicySeen: cluster_events.policy_seen,
+    UsageTold: cluster_events.usage_told,
     OutcomeTold: outcome_told,
-    RunTold: circumstance.run_told,
+    RunTold: cluster_events.run_told,
     Submitted: submitted,
     Adopted: adopted,
     Opened: opened,
@@ -550,8 +550,8 @@ TAKEN_IN_BY: Final[dict[type[News], Callable[[Cluster, Any], None]]] = {
     Started: started,
     Refused: refused,
     Finished: finished,
-    Occupied: circumstance.occupied,
-    Vacated: circumstance.vacated,
+    Occupied: cluster_events.occupied,
+    Vacated: cluster_events.vacated,
     Start: start,
     Place: place,
     Wait: wait,

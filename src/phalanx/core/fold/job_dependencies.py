@@ -1,19 +1,20 @@
-"""What a job waits for besides room: a time, other jobs, its turn in an array; and deadlines that are missed.
+"""What a job waits for besides capacity: a time, other jobs, a slot of its array; and missed deadlines.
 
-As Slurm's --begin, --deadline, --dependency and --array=...%cap (man sbatch). An `NotEligible` says what, and when to
-look again if time alone mends it; all else is mended by events about other jobs, and `affected_jobs` says which waiting
-jobs such an event concerns.
+The rules are those of Slurm's --begin, --deadline, --dependency and --array=...%cap (man sbatch). A `NotEligible` has
+the reason, and the time of the next check if time alone can change it. Everything else changes by events about other
+jobs; `affected_jobs` lists the waiting jobs that such an event concerns.
 
-- *begin*: not before `begin_s`.
-- *deadline*: a job that cannot end by it any more, even if it started now, is never started. Without a time limit it
-  could end at once, for all one knows.
-- *dependencies*: all, or with `requires_any` one, of `after`. A job that nobody knows may yet be submitted (objects
-  reach a cluster in any order), so it is waited for. What cannot come true any more, circles included, is never
-  satisfied; the job then stays, and whoever owns it decides.
-- *singleton*: of a user's live jobs of that name the earliest submitted goes first, and the next when it is over.
-- *array*: at most `array_cap` of its jobs contend or run at a time, earliest first. One that contends counts, because
-  several might be started in one cycle; one that could never start, or waits for something else as well, does not.
-"""
+- *begin*: the job does not start before `begin_s`.
+- *deadline*: a job that cannot end by its deadline, even if it started now, is never started. A job without a time
+  limit could end at once, as far as is known.
+- *dependencies*: all of `after` or, with `requires_any`, one. A job that is not known may yet be submitted (objects
+  reach a cluster in any order), so it is waited for. A dependency that can never be met, circles included, is reported
+  as such; the job stays, and its owner decides.
+- *singleton*: of a user's live jobs with the same name, the earliest submitted goes first, and the next one when it has
+  ended.
+- *array*: at most `array_cap` of its jobs are candidates or run at a time, the earliest first. A candidate counts,
+  because one cycle could start several. A job that can never start, or that also waits for something else, does not
+  count."""
 
 from __future__ import annotations
 
@@ -26,11 +27,11 @@ from phalanx.state.cluster import Cluster, JobRecord
 from phalanx.state.dependencies import JobFamily
 from phalanx.state.pending.request_class import Request
 
-CIRCLE_STEPS = 1000  # a circle of more jobs than that is not recognised: its jobs wait as for any other
+CIRCLE_STEPS = 1000  # a longer circle is not recognised: its jobs wait as for any other dependency
 
 
 class DependencyState(Enum):
-    """How far a dependency is: met, not yet, or never."""
+    """The state of a dependency: met, not yet met, or never."""
 
     YES = auto()
     NOT_YET = auto()
@@ -40,9 +41,9 @@ class DependencyState(Enum):
 def not_eligible(
     cluster: Cluster, record: JobRecord, now_s: float, cleared: dict[JobFamily, int] | None = None
 ) -> NotEligible | None:
-    """Why the queued job may not contend for room at `now_s`; None if it may.
+    """Return why the queued job may not be a candidate at `now_s`; None if it may.
 
-    `cleared`: how many jobs of each array were let through since the last fold; it is counted up here."""
+    `cleared`: the number of jobs of each array that were admitted since the last fold. This function counts it up."""
     job = record.job
     if job.deadline_s is not None and now_s > latest_start_s(job):
         return NotEligible(deadline_missed(job, now_s))
@@ -60,7 +61,7 @@ def not_eligible(
 
 
 def cleared(cluster: Cluster) -> dict[JobFamily, int]:
-    """How many jobs of each array were let through by a decision that was not taken in."""
+    """Return, for each array, the number of jobs that were admitted by a decision that is not folded yet."""
     found: dict[JobFamily, int] = {}
     for request in cluster.pending.unreported:
         job = cluster.jobs[request.job].job
@@ -75,7 +76,7 @@ def latest_start_s(job: Job) -> float:
 
 
 def affected_jobs(cluster: Cluster, job: Job) -> Iterator[str]:
-    """Yield the pending jobs to look at again when `job` is new, has started, is finished, or waits again."""
+    """Yield the pending jobs to receive again when `job` is new, has started, has ended, or waits again."""
     relations = cluster.dependencies
     yield from (name for name in relations.dependents.get(job.id, ()) if queued(cluster, name))
     if members := relations.singletons.get((job.user, job.singleton)) if job.singleton else None:
@@ -85,8 +86,8 @@ def affected_jobs(cluster: Cluster, job: Job) -> Iterator[str]:
 
 
 def displaced_by(cluster: Cluster, job: Job) -> str | None:
-    """Return the job that was the first of its singleton until this one, submitted earlier, was known; None if there is
-    none."""
+    """Return the job that was the first of its singleton until this one, which was submitted earlier, became known;
+    None if there is none."""
     members = cluster.dependencies.singletons[job.user, job.singleton]
     if len(members) > 1 and members[0][1] == job.id and queued(cluster, members[1][1]):
         return members[1][1]
@@ -94,7 +95,7 @@ def displaced_by(cluster: Cluster, job: Job) -> str | None:
 
 
 def next_of_array(cluster: Cluster, job: Job) -> str | None:
-    """Return the first job of the array that waits for its turn alone; None if there is none."""
+    """Return the first job of the array that waits only for a slot of the array; None if there is none."""
     for _, name in cluster.dependencies.arrays.get((job.user, job.array), ()):
         if name != job.id and waits_idly(cluster, name) and waits_for_turn(cluster.jobs[name]):
             return name
@@ -102,12 +103,12 @@ def next_of_array(cluster: Cluster, job: Job) -> str | None:
 
 
 def waits_for_turn(record: JobRecord) -> bool:
-    """Return whether the job was told that its array runs as many as it may."""
+    """Return whether the job reported that its array runs as many jobs as its cap allows."""
     return record.reason is not None and record.reason.code is ReasonCode.ARRAY_LIMIT
 
 
 def contends(record: JobRecord) -> bool:
-    """Return whether a job in a line can start some day, as far as is known."""
+    """Return whether a job in a request class can start some day, as far as is known."""
     return record.reason is None or record.reason.code not in NEVER
 
 
@@ -118,7 +119,7 @@ def queued(cluster: Cluster, name: str) -> bool:
 
 
 def waits_idly(cluster: Cluster, name: str) -> bool:
-    """Return whether the job is queued, and is not going to be looked at anyway."""
+    """Return whether the job is queued, and would not be received again anyway."""
     return queued(cluster, name) and Request(name) not in cluster.pending.fresh
 
 

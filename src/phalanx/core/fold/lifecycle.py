@@ -1,9 +1,8 @@
-"""The life of a job, as one literal table. Everything about which transition is legal when is in this file.
+"""The life of a job, as one literal table. All rules about legal transitions are in this file.
 
-A row says: in this phase, this event or action leads to that phase. `STAYS` is a phase kept. `LATE` marks what can only
-be an answer that was overtaken (the world's messages are streams without a common order): it is ignored. What the table
-does not name is illegal, and a defect of whoever sent it.
-"""
+A row reads: in this phase, this event or action leads to that phase. `STAYS` keeps the phase. `LATE` marks an answer
+that was overtaken, because the world's messages are streams without a common order; it is ignored. A transition that
+the table does not name is illegal: the sender has a defect."""
 
 from __future__ import annotations
 
@@ -66,13 +65,13 @@ TRANSITIONS: Final[dict[tuple[Phase, type[Transition]], NextPhase]] = {
 
 
 class IllegalTransition(Exception):
-    """A defect: something asked for a transition that the table does not have."""
+    """A defect: an event or action requires a transition that the table does not have."""
 
 
 def transition(job: str, phase: Phase, attempt: int, by: Transition) -> NextPhase:
-    """Where `by` leads a job in `phase` after `attempt` starts.
+    """Return the phase to which `by` leads a job in `phase` after `attempt` starts.
 
-    Raises `IllegalTransition`, which names what would be legal."""
+    Raises `IllegalTransition`, which names the legal events."""
     kind = type(by)
     if isinstance(by, (Started, Refused)) and by.attempt != attempt:
         if by.attempt < attempt:

@@ -1,9 +1,8 @@
 """Node groups: fold their descriptions, requests for nodes, arrivals and failures into the state.
 
 A provider may give a requested node another name than its placeholder. So a new node of a group takes over the
-placeholder that was requested first, with all nominations to it. A node that is not as its group's template promises
-keeps no nomination: the job is decided again.
-"""
+placeholder that was requested first, with all nominations to it. A node that differs from its group's template loses
+its nominations: the jobs are decided again."""
 
 from __future__ import annotations
 
@@ -120,7 +119,8 @@ def note_failed(cluster: Cluster, group: str, coming: Sequence[ComingNode], text
 
 
 def explain_again(cluster: Cluster) -> None:
-    """Let the next cycle explain anew all requests without capacity, because their reasons name failed requests."""
+    """Let the next cycle compute again the reasons of all requests without capacity, because they name failed
+    requests."""
     pending = cluster.pending
     for found in pending.placement_classes:
         if found is not None:
@@ -165,7 +165,7 @@ def welcome(cluster: Cluster, group: NodeGroup, node: Node, coming: ComingNode) 
 
 
 def awaits(coming: ComingNode, node: Node) -> bool:
-    """Return whether the requested node is a placeholder for such a node."""
+    """Return whether the requested node is a placeholder for a node like this one."""
     return coming.group == node.group and not coming.is_seen
 
 

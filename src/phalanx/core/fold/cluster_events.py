@@ -1,8 +1,7 @@
-"""Events about all that jobs are decided by: nodes, foreign pods, queues, flavors, reservations, policy, time.
+"""Fold events about the cluster: nodes, foreign pods, queues, flavors, reservations, policy, time.
 
-`core.fold.fold` has the table of which event goes to which function. A change wakes the pending jobs that it may
-concern: those whose queue is treated in another way, or all, where nobody can tell.
-"""
+`core.fold.fold` has the table of events and functions. A change has pending jobs received again if it may concern them:
+jobs whose queue now has other rules, or all jobs if that is not known."""
 
 from __future__ import annotations
 
@@ -44,7 +43,7 @@ from phalanx.state.pending.request_class import Request
 
 
 def node_seen(cluster: Cluster, event: NodeSeen) -> None:
-    """Take in a node that is new or changed."""
+    """Fold a node that is new or changed."""
     node = node_groups.arriving(cluster, event.node) if event.node.group else event.node
     known = cluster.columns.node(node.name)
     if known == node:
@@ -55,8 +54,8 @@ def node_seen(cluster: Cluster, event: NodeSeen) -> None:
 
 
 def refresh_open_slots(cluster: Cluster, node: str) -> None:
-    """The node is in other domains than was known, or gone: open slots of gangs that have pods there may be bound to
-    these, or to none."""
+    """Receive again the open slots of gangs with pods on the node. The node is gone or in other domains now, so the
+    slots may be tied to other domains, or to none."""
     if not cluster.columns.charges[cluster.columns.row_of[node]]:
         return
     for job, record in cluster.jobs.items():
@@ -66,7 +65,7 @@ def refresh_open_slots(cluster: Cluster, node: str) -> None:
 
 
 def node_gone(cluster: Cluster, event: NodeGone) -> None:
-    """Take in that the node is gone."""
+    """Fold the removal of a node."""
     known = cluster.columns.node(event.name) is not None
     cluster.remove_node(event.name)
     if known and event.name in cluster.columns.row_of:
@@ -74,7 +73,7 @@ def node_gone(cluster: Cluster, event: NodeGone) -> None:
 
 
 def queue_seen(cluster: Cluster, event: QueueSeen) -> None:
-    """Take in a queue that is new or changed."""
+    """Fold a queue that is new or changed."""
     queue = event.queue
     if cluster.queues.get(queue.name) != queue:
         cluster.queues[queue.name] = queue
@@ -84,7 +83,7 @@ def queue_seen(cluster: Cluster, event: QueueSeen) -> None:
 
 
 def queue_gone(cluster: Cluster, event: QueueGone) -> None:
-    """Take in that the queue is gone."""
+    """Fold the removal of a queue."""
     if cluster.queues.pop(event.name, None):
         cluster.usage.price_queue(event.name, None, cluster.now_s)
         cluster.tree.outdate(event.name)
@@ -98,7 +97,7 @@ def flavors_changed(cluster: Cluster, event: FlavorSeen | FlavorGone) -> None:
         case FlavorGone(name):
             cluster.flavors.pop(name, None)
     cluster.flavored_gangs.clear()
-    cluster.tree.pool_stale = True  # it says what the nodes of each flavor have
+    cluster.tree.pool_stale = True  # the pool has the amounts of each flavor's nodes
     cluster.tree.outdate(
         *(queue.name for queue in cluster.queues.values() if any(quota.flavor for quota in queue.quotas))
     )
@@ -106,7 +105,7 @@ def flavors_changed(cluster: Cluster, event: FlavorSeen | FlavorGone) -> None:
 
 
 def topologies_seen(cluster: Cluster, event: TopologiesSeen) -> None:
-    """Take in the topologies that objects declare."""
+    """Fold the topologies that objects declare."""
     if cluster.declared_topologies != event.topologies:
         cluster.declared_topologies = event.topologies
         cluster.pending.look_at_all()
@@ -123,13 +122,13 @@ def reservations_changed(cluster: Cluster, event: ReservationSeen | ReservationG
 
 
 def run_told(cluster: Cluster, event: RunTold) -> None:
-    """Take in how long a job ran that is over."""
+    """Fold the run time of a job that has ended."""
     cluster.ends.run_times.learn(event.job, time_limit_s(cluster, event.job), event.run_s)
 
 
 def with_learned_estimate(cluster: Cluster, job: Job) -> Job:
-    """Return the job with an estimate by how long jobs like it ran, if it states none and the policy orders backfill
-    so."""
+    """Return the job with an estimate from the run times of similar jobs, if it states none and the policy orders
+    backfill by estimates."""
     if cluster.policy.backfill_order is not BackfillOrder.SHORTEST_LEARNED or job.estimate_s is not None:
         return job
     estimate_s = cluster.ends.run_times.estimate_s(job, time_limit_s(cluster, job))
@@ -137,12 +136,12 @@ def with_learned_estimate(cluster: Cluster, job: Job) -> Job:
 
 
 def usage_told(cluster: Cluster, event: UsageTold) -> None:
-    """Take in the past usage of a user."""
+    """Fold the past usage of a user."""
     cluster.usage.tell(event.queue, event.user, event.usage, event.at_s, cluster.now_s)
 
 
 def occupied(cluster: Cluster, event: Occupied) -> None:
-    """Take in a foreign pod."""
+    """Fold a foreign pod."""
     held = (event.node, bounded_amounts(event.requests))
     kind = cluster.interned.kind(event.namespace, event.labels, event.near, event.away)
     seen, had = (kind, event.ports), cluster.foreign_identity.get(event.pod, (None, ()))
@@ -154,12 +153,12 @@ def occupied(cluster: Cluster, event: Occupied) -> None:
 
 
 def vacated(cluster: Cluster, event: Vacated) -> None:
-    """Take in that a foreign pod is gone."""
+    """Fold the removal of a foreign pod."""
     cluster.remove_foreign_pod(event.pod)
 
 
 def policy_seen(cluster: Cluster, event: PolicySeen) -> None:
-    """Take in the policy, if it is another."""
+    """Fold the policy, if it has changed."""
     policy = event.policy
     if cluster.policy is not policy:
         if cluster.policy != policy:
@@ -176,8 +175,8 @@ def policy_changed(cluster: Cluster, policy: Policy) -> None:
 
 
 def tick(cluster: Cluster, event: Ticked) -> None:
-    """Time has come for those that wait for it. The book's never goes back, but the clock may be set back, and what had
-    begun or ended begins or ends again."""
+    """Fold the time. The time of the state never goes back. But the clock may be set back; then reservations begin or
+    end again."""
     now_s = event.now_s
     early_s, late_s = sorted((cluster.told_s, now_s))
     cluster.told_s = now_s
@@ -193,8 +192,8 @@ def tick(cluster: Cluster, event: Ticked) -> None:
 
 
 def tree_changed(cluster: Cluster) -> None:
-    """Queues, flavors or nodes are others than when the tree was built: it is built anew, and those whose queue is
-    treated in another way are looked at again."""
+    """Build the queue tree again, because queues, flavors or nodes have changed. Receive jobs again whose queue now has
+    other rules."""
     tree = cluster.tree
     if tree.stale:
         before = {name: branch.treatment() for name, branch in tree.branches.items()}
@@ -216,13 +215,13 @@ def tree_changed(cluster: Cluster) -> None:
 
 
 def receive_all_again(cluster: Cluster) -> None:
-    """Look at all pending jobs again: advance reservations tell users and groups apart."""
+    """Receive all pending jobs again, because advance reservations distinguish users and groups."""
     for queue in list(cluster.jobs_of):
         receive_queue_again(cluster, queue)
 
 
 def receive_queue_again(cluster: Cluster, queue: str) -> None:
-    """Look at the queue's jobs again; the default queue's are also those that name none."""
+    """Receive the queue's jobs again. Jobs that name no queue belong to the default queue."""
     for name in (queue, "") if queue == cluster.policy.default_queue else (queue,):
         for job in cluster.jobs_of.get(name, ()):
             record = cluster.jobs[job]
