@@ -398,7 +398,7 @@ def charge_checked(cluster: Cluster, record: JobRecord, placements: Sequence[Pla
 
 
 def note_partial(cluster: Cluster, record: JobRecord, action: Start) -> None:
-    """Check the start of a gang with less than all pods: it needs its minimum. Only a queue without gangs starts jobs
+    """Note a breach of the rules if a gang starts with less than its minimum. Only a queue without gangs starts jobs
     without placements."""
     if record.gang.enough(record.placed):
         return

@@ -86,8 +86,8 @@ def affected_jobs(cluster: Cluster, job: Job) -> Iterator[str]:
 
 
 def displaced_by(cluster: Cluster, job: Job) -> str | None:
-    """Return the job that was the first of its singleton until this one, which was submitted earlier, became known;
-    None if there is none."""
+    """Return the job that was the first of its singleton until this job became known, which was submitted earlier; None
+    if there is none."""
     members = cluster.dependencies.singletons[job.user, job.singleton]
     if len(members) > 1 and members[0][1] == job.id and queued(cluster, members[1][1]):
         return members[1][1]

@@ -1,16 +1,15 @@
-"""On which nodes a gang goes: whole, or not at all.
+"""Choose the nodes of a gang: all of them, or none.
 
-As in kube-scheduler, nodes are filtered, then scored; but for a gang at once, on a draft that can be taken back.
+As in kube-scheduler, nodes are filtered, then scored. But this is done for a whole gang, on a draft with an undo log.
 
 Rooms, lowest first:
 
-    filters/     which nodes a pod may go to, and how many of them hold
-    node_order   the nodes in packing order, kept from cycle to cycle
+    filters/     which nodes a pod may use, and how many of its pods they hold
+    node_order   the nodes in packing order, stored from cycle to cycle
     draft        one cycle's free capacity, with an undo log
     capacity     for which gangs of one role there is capacity, by counting
-    scoring/     which of the nodes that are left is taken
+    scoring/     which of the remaining nodes is chosen
     topology     domains of nodes; packed, balanced, and in slices
-    packing      roles onto nodes, and a bounded exact search
-    gang         the gang: its minimum, then as much more as fits
-    replacement  pods of a started gang that need a node again
-"""
+    packing      several roles on nodes, and a bounded exact search
+    gang         the gang: its minimum, then as many further pods as fit
+    replacement  pods of a started gang that need a node again"""

@@ -1,14 +1,15 @@
-"""The count: how many pods of each pending demand the nodes hold, brought up to date before anything is decided.
+"""Count how many pods of each pending demand the nodes hold, before a cycle decides anything.
 
-Every usable node (ready, holding no more than it has, matched by the demand) counts by itself: the fewest pods that the
-free amount of any resource holds. Rows that were charged since are counted as they were and as they are, and the
-difference is added; so a cycle costs pending demands times rows that changed. Where one order decides who is next
-(`state.queue_tree`) it does not matter whether those who find no room contend, so after much change nothing is counted:
-who comes up is counted by itself. Only pairs of a demand and a row that holds a pod of it are divided, which on a full
-cluster are few. When a node became another all is counted anew.
+Each usable node is counted by itself (ready, not overcommitted, matched by the demand). It holds the fewest pods that
+the free amount of any resource allows. For rows that were charged since the last count, the difference between now and
+then is added. So a cycle costs the pending demands times the changed rows. Only pairs of a demand and a row that holds
+a pod of it need a division; on a full cluster these are few. After a node has changed everything is counted again.
 
-Division in float64 is exact here: both sides are integers below 2**53, so a quotient that is not whole lies further
-below the next whole number than rounding reaches."""
+If one order decides which job is next (`state.queue_tree`), it does not matter whether classes without capacity are
+candidates. Then nothing is counted after many changes, and each class is counted when it is tried.
+
+Division in float64 is exact here. Both sides are integers below 2**53, so a quotient that is not whole is further below
+the next whole number than rounding reaches."""
 
 from __future__ import annotations
 
@@ -28,18 +29,18 @@ from phalanx.state.pending.capacity import Capacity
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.intp]
 
-FEW = 64  # demands times rows that are counted one by one faster than together
-MUCH = 40_000  # demands times rows: more are counted only where that decides anything
+FEW = 64  # demands times rows; up to this number, to count one by one is faster than by columns
+MUCH = 40_000  # demands times rows; more are counted only if the result is needed
 PAIRS = 1 << 18  # demands times rows compared in one operation: they stay in the processor's cache
 
 
 def bring_up_to_date(cluster: Cluster, *, exact: bool) -> None:
-    """Count what changed since the last time. `exact`: whatever that costs, and demands that were never counted too;
-    else after much change nothing is counted until there is less of it, and no room is known to be too little."""
+    """Count the changes since the last time. `exact`: count all of them, and demands that were never counted.
+    Otherwise, after many changes, nothing is counted until there are fewer changes, and no class counts as blocked."""
     pending, columns = cluster.pending, cluster.columns
     known, rows = pending.capacity, columns.recharged
     if not (exact or pending.loose):
-        look_at_failed(cluster)  # of strict queues only the heads come up
+        look_at_failed(cluster)  # only the heads of strict queues are tried
         pending.grown.clear()
         known.behind = max(1, len(rows))
         return
@@ -63,7 +64,9 @@ def bring_up_to_date(cluster: Cluster, *, exact: bool) -> None:
         rows.clear()
     else:
         look_at_failed(cluster)
-        if (len(rows) - known.behind) * len(known.number_of) <= MUCH:  # it is quiet now: a part of the rest
+        if (len(rows) - known.behind) * len(
+            known.number_of
+        ) <= MUCH:  # few changes now, so a part of the remaining ones is counted
             some = dict.fromkeys(islice(rows, MUCH // len(known.number_of)))
             since(known, columns, some, ())
             for row in some:
@@ -75,7 +78,7 @@ def bring_up_to_date(cluster: Cluster, *, exact: bool) -> None:
 
 
 def count_new(known: Capacity, columns: NodeTable, *, exact: bool) -> None:
-    """Count demands that were never counted; those that are new in this cycle only if it must be `exact`."""
+    """Count demands that were never counted. Demands that are new in this cycle are counted only if `exact` is set."""
     numbers = [number for number, seen in known.uncounted.items() if seen or exact]
     known.uncounted = dict.fromkeys(known.uncounted, True)
     if not numbers:
@@ -84,7 +87,7 @@ def count_new(known: Capacity, columns: NodeTable, *, exact: bool) -> None:
 
 
 def look_at_failed(cluster: Cluster) -> None:
-    """Note of which failed classes' demands a row that gained something holds a pod."""
+    """For each demand of a failed class, note whether a row that gained free amounts holds a pod of it."""
     pending, columns = cluster.pending, cluster.columns
     known = pending.capacity
     classes = [found for number in pending.failed if (found := pending.placement_classes[number]) is not None]
@@ -103,7 +106,7 @@ def everything(known: Capacity, columns: NodeTable) -> None:
 
 
 def count(known: Capacity, columns: NodeTable, numbers: Ints) -> None:
-    """Count those demands on all rows, as these were when rows were last counted."""
+    """Count these demands on all rows, as the rows were when they were last counted."""
     free = known.free
     lowest = np.zeros(columns.capacity, np.int64)
     for column in free.values():
@@ -118,8 +121,8 @@ def count(known: Capacity, columns: NodeTable, numbers: Ints) -> None:
 def count_few(
     known: Capacity, columns: NodeTable, grown: Collection[int], new: Collection[int], *, failed: bool
 ) -> None:
-    """Count all demands but the new ones on all rows, pair by pair: on a few nodes that costs less than to follow what
-    changes. `failed`: some class did, so it matters which rows gained anything."""
+    """Count all demands except new ones on all rows, pair by pair. With few nodes this costs less than to follow
+    changes. `failed`: a class has failed, so rows that gained amounts are noted."""
     for number in known.number_of.values():
         if number not in new:
             known.room[number] = 0.0
@@ -130,8 +133,8 @@ def count_few(
 def count_row(
     known: Capacity, columns: NodeTable, row: int, free: dict[str, int], sign: int, *, gains: bool = False
 ) -> None:
-    """Add (`sign` 1), or subtract (-1), the pods of each demand that the row holds when that is free. `gains`: it is
-    noted of which it holds one."""
+    """Add (`sign` 1) or subtract (-1) the pods of each demand that the row holds with `free` free amounts. `gains`:
+    note which demands have a pod that fits."""
     facts = columns.attributes
     if not facts.ready[row] or min(free.values(), default=0) < 0:
         return
@@ -144,7 +147,7 @@ def count_row(
 
 
 def count_changed(known: Capacity, columns: NodeTable, row: int, *, gains: bool) -> None:
-    """Add what the row holds more, or less, of each demand than when it was last counted."""
+    """Update the count of pods that fit, for every demand, on a row whose free amounts changed."""
     count_row(known, columns, row, {name: int(column[row]) for name, column in known.free.items()}, -1)
     count_row(known, columns, row, free := columns.free_of(row), 1, gains=gains)
     if columns.attributes.ready[row]:
@@ -153,15 +156,15 @@ def count_changed(known: Capacity, columns: NodeTable, row: int, *, gains: bool)
 
 
 def held_by(amounts: dict[str, int], asks: Amounts) -> int:
-    """Return how many pods with these asks the amounts hold."""
+    """Return how many pods with these requests the amounts hold."""
     try:
         return max(0, min([amounts[resource] // amount for resource, amount in asks]))
     except KeyError:
-        return 0  # there is none of some of it
+        return 0  # one resource is missing
 
 
 def since(known: Capacity, columns: NodeTable, changed: Collection[int], grown: Collection[int]) -> None:
-    """Add what the rows that changed hold more, or less; pair by pair where they and the demands are few."""
+    """Add the differences of the changed rows: pair by pair if the rows and the demands are few."""
     if len(changed) * len(known.number_of) <= FEW:
         for row in changed:
             count_changed(known, columns, row, gains=row in grown)
@@ -209,12 +212,12 @@ def pods(
     signs: Floats,
     gains: matching.Rows | None = None,
 ) -> Floats:
-    """Return how many pods of each of those demands the rows hold, each row times its sign. `gains`: rows of which it
-    is noted whether they hold one."""
+    """Return, for each of these demands, how many pods the rows hold, each row times its sign. `gains`: rows for which
+    it is noted whether they hold a pod."""
     total = np.zeros(len(numbers))
     if not len(numbers):
         return total
-    holding = np.ones(len(rows), np.bool_)  # a pod of the least of all demands
+    holding = np.ones(len(rows), np.bool_)  # rows that hold a pod of the smallest demand
     for has, least in zip(amounts, known.asks[: len(amounts), numbers].min(axis=1).tolist(), strict=True):
         if least:
             holding &= has >= least
@@ -242,7 +245,7 @@ def pods(
 
 
 def matched(known: Capacity, columns: NodeTable, numbers: Ints, rows: Ints) -> NDArray[np.bool_]:
-    """Return [demand, row]: whether a pod may go there, amounts aside."""
+    """Return [demand, row]: whether a pod may use the node, apart from amounts."""
     found = np.ones((len(numbers), len(rows)), np.bool_)
     for at, number in enumerate(numbers.tolist()):
         demand = known.demands[number]

@@ -1,9 +1,8 @@
 """The draft: one cycle's free capacity in packing order (`core.placement.node_order`), with an undo log.
 
-What the cycle grants is taken from the draft, never from the state. `mark`, try, `rewind`: a gang is placed whole, or
-the draft is exactly as before, amounts, pod counts and devices alike. The packing order is renewed once a twenty-fifth
-of the nodes was taken from (so after every gang on a small cluster).
-"""
+The cycle takes the capacity of its grants from the draft, never from the state. `mark`, try, `rewind`: either a gang is
+placed whole, or the draft is exactly as before, with amounts, pod counts and devices. The packing order is renewed when
+a twenty-fifth of the nodes has lost capacity (on a small cluster after every gang)."""
 
 from __future__ import annotations
 
@@ -27,20 +26,20 @@ from phalanx.state.classes import Demand, NodeConstraints
 from phalanx.state.nodes.pod_index import term_matches
 from phalanx.state.nodes.table import NodeTable
 
-Expected: TypeAlias = tuple[tuple[Shape, float], ...]  # which pods are expected, and how often
-# How many nodes had the room, and how many of them each rule turned away ("are, by zone, with …").
+Expected: TypeAlias = tuple[tuple[Shape, float], ...]  # (shape, frequency) of the expected pods
+# The number of nodes with capacity, and how many of them each filter rejected ("are, by zone, with …").
 Objections: TypeAlias = tuple[int, tuple[tuple[str, int], ...]]
 
-SHUT = -MAX_AMOUNT // 2  # a node with room for fewer pods was shut in this cycle
+SHUT = -MAX_AMOUNT // 2  # a node with less than this was closed in this cycle
 RENEW_PART = 25  # the order is renewed when 1/25 of the nodes was taken from
 
 
 class Draft:
     """The free capacity of one cycle. Positions are those of `node_order`.
 
-    `expected`: which pods are to be expected, for scores by fragmentation.
-    `objections`: demand -> how many nodes had the capacity for its last pod that found none, and how many of them each
-        filter turned away."""
+    `expected`: the expected pods, for scores by fragmentation.
+    `objections`: demand -> the number of nodes with capacity for its last pod that found no node, and how many of them
+        each filter rejected."""
 
     def __init__(
         self,
@@ -61,9 +60,9 @@ class Draft:
         ] = {}  # devices chosen for pods that have no name yet
         self._ordinary: dict[Demand, tuple[int, bool]] = {}
         self._wishes: dict[Demand, PodAffinity] = {}
-        self.touched: dict[int, None] = {}  # rows that the draft gave devices or room of, as far as scores ask
+        self.touched: dict[int, None] = {}  # rows that lost devices or amounts, as far as scores need it
         self._shut: dict[int, None] = {}  # rows
-        self.overcommitted: list[int] = []  # rows that are laid out, and shut, though they hold more than they have
+        self.overcommitted: list[int] = []  # overcommitted rows that are on the draft, and closed
         self._puts = 0
         self._tenants: dict[int, dict[Demand, int]] = {}
         self._choosy = score is not ScoringStrategy.PACK or prefers_some_nodes(columns)
@@ -75,7 +74,7 @@ class Draft:
         return len(self.rows)
 
     def take(self, position: int, asks: Amounts, count: int) -> None:
-        """Take `count` times the requests from the position (give back, if negative)."""
+        """Take `count` times the requests from the position (return them if `count` is negative)."""
         views = self.views
         for resource, amount in asks:
             views[resource][position] -= amount * count
@@ -94,7 +93,7 @@ class Draft:
         self._shut[int(self.rows[position])] = None
 
     def reopen(self) -> None:
-        """Reopen the closed nodes that have capacity once the pods that are leaving count as gone."""
+        """Reopen the closed nodes that have capacity once the terminating pods count as gone."""
         if not self._shut:
             return
         for position in np.isin(self.rows, list(self._shut)).nonzero()[0].tolist():
@@ -109,7 +108,7 @@ class Draft:
             self._see(position, demand, pods)
 
     def put_most(self, position: int, demand: Demand, asked: ResourceRequest, most: int) -> int:
-        """Place as many pods of an ordinary demand as the position holds, at most `most`; return how many."""
+        """Place as many pods of an ordinary demand as the position holds, at most `most`. Return their number."""
         for view, amount in asked.each:
             if (holds := view[position] // amount) < most:
                 most = holds
@@ -130,11 +129,11 @@ class Draft:
         self._log.append(partial(take_last, given))
 
     def scores_devices(self, demand: Demand) -> bool:
-        """Return whether the scoring strategy looks at the pod's devices, so that they are chosen pod by pod."""
+        """Return whether the scoring strategy considers the pod's devices, so that they are chosen pod by pod."""
         return self._named and self.score is not ScoringStrategy.PACK and asks_devices(self.columns, demand.asks)
 
     def tenants(self, row: int) -> list[Demand]:
-        """Return the demands of pods that were given devices of the row."""
+        """Return the demands of pods that have devices of the row."""
         placed, running = self._tenants.get(row, {}), self.columns.tenants.get(row, {})
         return [each for each in {**running, **placed} if placed.get(each, 0) + running.get(each, 0) > 0]
 
@@ -156,12 +155,12 @@ class Draft:
 
     @property
     def nameless(self) -> bool:
-        """Return whether no node lists devices, so that no pod is given any by name."""
+        """Return whether no node lists devices, so that no pod gets named devices."""
         return not (self._named or self._given)
 
     def names(self, position: int, demand: Demand, pods: int) -> Iterable[tuple[str, ...]]:
-        """Return, for each of the pods placed at the position, the devices that it was given; they are chosen now, if
-        they were not before."""
+        """Return, for each of the pods placed at the position, the names of its devices. Devices that were not chosen
+        before are chosen now."""
         given = self._given.get((demand, position), [])
         if not given and not (self._named and asks_devices(self.columns, demand.asks)):
             return repeat((), pods)
@@ -248,7 +247,7 @@ class Draft:
                 self.views[resource][position] += amount * count
 
     def settle(self) -> None:
-        """Keep what was taken; marks from before are void."""
+        """Make the changes final. Earlier marks are void."""
         self._taken += len(self._log)
         self._note_strayed()
         if self._given:
@@ -260,11 +259,11 @@ class Draft:
 
     @property
     def untouched(self) -> bool:
-        """Return whether the draft is as the state is."""
+        """Return whether the draft is equal to the state."""
         return not (self._log or self.node_order.strayed)
 
     def leave(self) -> None:
-        """End the draft: the node table keeps the packing order for the next cycle."""
+        """End the draft. The node table keeps the packing order for the next cycle."""
         self._note_strayed()
         self.columns.node_order = self.node_order
 
@@ -275,7 +274,7 @@ class Draft:
             self._log.clear()
 
     def _face(self) -> None:
-        """Point at the packing order as it is now."""
+        """Refer to the present packing order."""
         self.rows, self.free, self.views = self.node_order.rows, self.node_order.free, self.node_order.views
         self._allowed: dict[NodeConstraints, fit.Rows | None] = {}
 
@@ -298,19 +297,20 @@ class Draft:
         return self._matching[where]
 
     def asked(self, demand: Demand) -> list[tuple[Column, memoryview[int], int]] | None:
-        """Return, per resource that the demand asks for: its free column, a view of it, the amount; None if no node
-        names one of them."""
+        """Return, per requested resource: its free column, a view of the column, the amount; None if no node has one of
+        the resources."""
         try:
             return [(self.free[name], self.views[name], amount) for name, amount in demand.asks]
         except KeyError:
             return None
 
     def part_of_node(self, demand: Demand) -> float:
-        """Return the largest part of the largest node's allocatable amounts that one pod asks for."""
+        """Return the request of one pod as a part of the largest node's allocatable amounts, for its largest
+        resource."""
         return max(amount / self.node_order.scales.get(name, 1) for name, amount in demand.asks)
 
     def room(self, demand: Demand, within: fit.Rows | None = None) -> int:
-        """Return how many pods of the demand fit in all. `within`: by position, the only nodes that count."""
+        """Return how many pods of the demand fit in total. `within`: by position, the only nodes that count."""
         if self.few and within is None and self.matching(demand.where) is None:
             asked = self.node_order.asked(demand)
             if asked is None:
@@ -333,7 +333,7 @@ class Draft:
         return int(node_resources.pods_held(self.free, demand.asks, found).sum()) if len(found) else 0
 
     def room_up_to(self, most: int, demand: Demand) -> int:
-        """Return how many pods of the demand fit in all, counted until there are `most`."""
+        """Return how many pods of the demand fit in total, but count no further than `most`."""
         asked = self.node_order.asked(demand)
         if asked is None:
             return 0
@@ -347,7 +347,7 @@ class Draft:
         return found
 
     def most_free(self, demand: Demand) -> list[int]:
-        """Return, for each resource that the demand asks for, the most that is free on one node it matches."""
+        """Return, for each requested resource, the largest free amount on one matching node."""
         allowed = self.allowed(demand.where)
         if self.few and allowed is None:
             views = self.views
@@ -356,7 +356,7 @@ class Draft:
         return [0 if column is None else int(within_rows(column, allowed).max(initial=0)) for column in columns]
 
     def free_in_all(self, demand: Demand) -> list[int]:
-        """Return, for each resource that the demand asks for, what is free on all nodes it matches."""
+        """Return, for each requested resource, the free amount on all matching nodes."""
         allowed = self.allowed(demand.where)
         if self.few and allowed is None:
             views = self.views
@@ -365,22 +365,22 @@ class Draft:
         return [0 if column is None else int(np.maximum(within_rows(column, allowed), 0).sum()) for column in columns]
 
     def overfull(self, where: NodeConstraints) -> int:
-        """Return how many nodes that match the constraints hold more than they have."""
+        """Return the number of matching nodes that are overcommitted."""
         facts = self.columns.attributes
         matching = fit.matching(facts, where)
         shut = int(matching[self.overcommitted].sum()) if self.overcommitted else 0
         if self.few and len(self.rows) == fit.ready_nodes(facts) and fit.matches_all(facts, where):
-            return shut  # all others that are ready have room
+            return shut  # all other ready nodes have capacity
         return shut + int((matching & ~node_resources.not_overcommitted(self.columns)).sum())
 
 
 def within_rows(column: Column, rows: fit.Rows | None) -> Column:
-    """Return the part of the column that the mask leaves; None: all of it."""
+    """Return the column, with 0 outside the mask; the column itself if the mask is None."""
     return column if rows is None else column[rows]
 
 
 def prefers_some_nodes(columns: NodeTable) -> bool:
-    """Return whether some node has a taint that pods should avoid. The answer is kept with the node attributes."""
+    """Return whether some node has a taint that pods should avoid. The answer is cached with the node attributes."""
     known: bool | None = columns.attributes.derived.get(prefers_some_nodes)
     if known is None:
         known = columns.attributes.prefers

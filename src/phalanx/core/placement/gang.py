@@ -1,20 +1,18 @@
 """Place a gang whole on the draft, or not at all.
 
-First the minimum is placed: of every role its minimum, of a group as many members as it must have, all of it as close
-as requested. Then as many pods more as fit: members above a group's minimum, each whole, then pods above the roles'
-minimums. What goes to which node is decided by `core.placement.packing` where topology does not matter, and by
-`core.placement.topology` where it does.
+First the minimum is placed: the minimum of every role and of every group, as close together as requested. Then as many
+further pods are placed as fit: members above a group's minimum, each whole, then pods above the roles' minimums.
+`core.placement.packing` chooses the nodes where topology does not matter, and `core.placement.topology` where it does.
 
-A gang is a tree (`model.job.GangTree`). A subtree with a topology request tries the domains of its level, first those
-that by counting hold it whole and most tightly, and its members are placed inside of one domain; if the level is only
-preferred, the domains of coarser levels follow, at last any nodes. For one role of unconstrained pods counting is
-exact: the role is placed exactly if some domain holds it. Several members compete for the same nodes, so there it is a
-search: at most `TRIES` domains in all.
+A gang is a tree (`model.job.GangTree`). A subtree with a topology request tries the domains of its level. Domains that
+hold it whole and most tightly by counting come first, and its members are placed inside one domain. If the level is
+only preferred, the domains of coarser levels follow, and at last any nodes. For one role of unconstrained pods counting
+is exact: the role is placed if and only if some domain holds it. Several members compete for the same nodes, so their
+placement is a search, over at most `TRIES` domains in total.
 
-Not guaranteed: that a gang of several roles or groups that would just fit is placed in every case. Such a gang waits,
-with the reason of its first attempt, and is tried again when capacity grows. Guaranteed: what is placed fits and is as
-close as required, and a gang that is not placed leaves the draft exactly as it was.
-"""
+It is not guaranteed that a gang of several roles or groups that would just fit is always placed. Such a gang waits,
+with the reason of its first attempt, and is tried again when capacity grows. It is guaranteed that a placed gang fits
+and is as close as required, and that a gang that is not placed leaves the draft exactly as it was."""
 
 from __future__ import annotations
 
@@ -45,13 +43,14 @@ NEW, PLACEMENTS = tuple.__new__, repeat(Placement)  # as `Placement._make`, with
 NAMELESS: repeat[tuple[str, ...]] = repeat(())
 FIRST_ROLE = repeat(0)
 TRIES = 256
-DOMAINS = 64  # of one level; if more hold the unit: the tightest and the emptiest ones
+DOMAINS = 64  # the most domains of one level that are tried: the tightest and the emptiest ones
 
 
 def place(draft: Draft, gang: Gang, among: Rows | None = None) -> list[Placement] | PlacementShortfall:
-    """Return the placements of the whole gang, taken from the draft; or how far the attempt got, with nothing taken.
+    """Place the whole gang on the draft, and return its placements. If it does not fit, return how far the attempt
+    came, and leave the draft unchanged.
 
-    `among`: by row of the node table, the only nodes that the gang may go to; None: all."""
+    `among`: by row of the node table, the only nodes that the gang may use; None: all."""
     within = None if among is None else among[draft.rows]
     if gang.tree is not None:
         trial = PlacementAttempt(draft, gang)
@@ -71,10 +70,11 @@ def place(draft: Draft, gang: Gang, among: Rows | None = None) -> list[Placement
 class PlacementAttempt:
     """An attempt to place a gang with groups or topology requests.
 
-    `shares`: what is placed so far.
+    `shares`: the placed pods so far.
     `left`: members above a group's minimum, to be tried later.
-    `where`: for each role that is placed, inside of which nodes and under which constraint. All three shrink back when
-        a part of the attempt is given up."""
+    `where`: placed role -> its nodes and its constraint.
+
+    All three shrink again when a part of the attempt is undone."""
 
     def __init__(self, draft: Draft, gang: Gang) -> None:
         self.draft, self.gang = draft, gang
@@ -82,7 +82,9 @@ class PlacementAttempt:
         self.left: list[tuple[GangTree, Rows | None, TopologyConstraint | None]] = []
         self.where: list[tuple[int, Rows | None, TopologyConstraint | None]] = []
         self.tries = 0
-        self.missed: tuple[GangTree, TopologyConstraint, Rows | None] | None = None  # the first that no domain held
+        self.missed: tuple[GangTree, TopologyConstraint, Rows | None] | None = (
+            None  # the first subtree that no domain held
+        )
 
     def mark(self) -> tuple[int, int, int, int]:
         """Return a mark for `rewind`."""
@@ -95,7 +97,7 @@ class PlacementAttempt:
         del self.shares[shares:], self.left[left:], self.where[where:]
 
     def settle(self, unit: GangTree, within: Rows | None, style: TopologyConstraint | None) -> bool:
-        """Place the subtree's minimum within these nodes, as close as it requests; return whether that was possible. If
+        """Place the subtree's minimum within these nodes, as close as it requests. Return whether that was possible. If
         not, nothing is changed."""
         near = unit.closeness
         if near is None or not (near.level or near.slices):
@@ -113,13 +115,13 @@ class PlacementAttempt:
         return False
 
     def anyhow(self, unit: GangTree, within: Rows | None) -> bool:
-        """Place the whole subtree without regard to what it prefers, if it requires no topology; return whether that
-        was possible. Pods that are placed as they prefer may leave the others no node."""
+        """Place the whole subtree without its preferences, if it requires no topology. Return whether that was
+        possible. Pods that are placed by preference may leave the others no node."""
         return not (unit.requires_topology() or unit.optional()) and self.packed(unit, within, None)
 
     def domains(self, unit: GangTree, within: Rows | None, style: TopologyConstraint) -> Iterator[Rows | None]:
-        """Yield, by position, the nodes of each domain that by counting holds the subtree, the best first: those that
-        hold it with all pods above its minimum, the tightest first; then the emptiest."""
+        """Yield, by position, the nodes of each domain that by counting holds the subtree, the best first: domains that
+        hold it with all pods above its minimum, the tightest first; then the emptiest domains."""
         if style.depth < 0:
             yield within
             return
@@ -128,7 +130,7 @@ class PlacementAttempt:
         times = self.times(unit, held, style)
         whole: Rows = np.logical_and.reduce([held[role] >= count for role, count in counts.items()])
         order = (times >= 1).nonzero()[0]
-        order = order[order > 0]  # 0: in no domain of that level
+        order = order[order > 0]  # 0: nodes in no domain of this level
         order = order[np.lexsort((order, np.where(whole, times, -times)[order], ~whole[order]))]
         if len(order) > DOMAINS:
             order = np.concatenate((order[: DOMAINS // 2], order[-DOMAINS // 2 :]))
@@ -137,8 +139,8 @@ class PlacementAttempt:
             yield codes == code if within is None else (codes == code) & within
 
     def times(self, unit: GangTree, held: Mapping[int, Counts], style: TopologyConstraint) -> Times:
-        """Return how often each domain holds the subtree by counting, of a group as many members as it must have.
-        `held`: role -> the pods that each domain holds."""
+        """Return how often each domain holds the subtree by counting, with the required members of each group. `held`:
+        role -> the pods that each domain holds."""
         if unit.role >= 0:
             least = self.least(unit.role, style)
             return held[unit.role] / least if least else np.maximum(2.0 * held[unit.role], 1)
@@ -146,7 +148,7 @@ class PlacementAttempt:
         return np.asarray(each[-unit.minimum] if unit.minimum else np.maximum(each[-1], 1))
 
     def counted(self, unit: GangTree) -> list[int]:
-        """Return the roles that the subtree requires; all of its roles, if it requires none."""
+        """Return the required roles of the subtree; all of its roles if none is required."""
         return sorted(unit.required_roles()) or sorted(unit.roles())
 
     def least(self, role: int, style: TopologyConstraint | None) -> int:
@@ -155,7 +157,7 @@ class PlacementAttempt:
         return topology.rounded_to_slices(style, asked.minimum, asked.count)
 
     def ground(self, role: int, within: Rows | None, style: TopologyConstraint) -> DomainCapacity:
-        """Return what the nodes within the mask hold of the role's pods."""
+        """Return the capacity of the nodes within the mask for the role's pods."""
         return DomainCapacity(self.draft, style, *topology.holding(self.draft, self.gang.demands[role], within))
 
     def members(self, unit: GangTree, within: Rows | None, style: TopologyConstraint | None) -> bool:
@@ -175,7 +177,7 @@ class PlacementAttempt:
         return self.packed(unit, within, style)
 
     def packed(self, unit: GangTree, within: Rows | None, style: TopologyConstraint | None) -> bool:
-        """Place the minimums of all roles of the subtree within these nodes, wherever there is capacity; return whether
+        """Place the minimums of all roles of the subtree within these nodes, wherever capacity is free. Return whether
         that was possible."""
         roles = sorted(unit.roles())
         if pack(self.draft, self.gang, roles, within, self.shares) is not None:
@@ -184,8 +186,8 @@ class PlacementAttempt:
         return True
 
     def orders(self, unit: GangTree) -> Iterator[Sequence[GangTree]]:
-        """Yield the orders in which the members are tried: the one with the largest pods first, if all are required;
-        and the reverse."""
+        """Yield the orders in which the members are tried. If all are required: the largest pods first, and then the
+        reverse."""
         members = unit.members
         if unit.minimum == len(members):
             largest = {each.name: max(map(self.part, each.roles()), default=0.0) for each in members}
@@ -195,13 +197,13 @@ class PlacementAttempt:
             yield members[::-1]
 
     def part(self, role: int) -> float:
-        """Return the largest part of the largest node that one pod of the role asks for."""
+        """Return the request of one pod of the role as a part of the largest node, for its largest resource."""
         return self.draft.part_of_node(self.gang.demands[role])
 
     def some(
         self, members: Sequence[GangTree], minimum: int, within: Rows | None, style: TopologyConstraint | None
     ) -> bool:
-        """Place so many of the members, the first that can be; keep the others for later. Return whether there were
+        """Place `minimum` of the members, the first that fit, and keep the others for later. Return whether there were
         enough."""
         mark, placed = self.mark(), 0
         for member in members:
@@ -216,17 +218,17 @@ class PlacementAttempt:
         return placed >= minimum
 
     def role(self, role: int, within: Rows | None, style: TopologyConstraint | None) -> bool:
-        """Place the role's minimum, or all of a single role if that fits; return whether that was possible."""
+        """Place the role's minimum, or all of a single role if that fits. Return whether that was possible."""
         counts = [self.least(role, style)]
         if len(self.gang.roles) == 1:
-            counts.insert(0, self.gang.roles[role].count)  # nobody's minimum comes before its more
+            counts.insert(0, self.gang.roles[role].count)  # the minimums of all roles come before further pods
         if not any(self.take(role, count, within, style) for count in counts):
             return False
         self.where.append((role, within, style))
         return True
 
     def take(self, role: int, count: int, within: Rows | None, style: TopologyConstraint | None) -> bool:
-        """Take capacity for so many pods of the role, or for none; return which."""
+        """Place `count` pods of the role, or none. Return whether they were placed."""
         demand, mark = self.gang.demands[role], self.mark()
         if style is None or not self.draft.ordinary(demand):
             if style is not None and style.slice_pods == 1 and self.parted(role, count, within, style):
@@ -242,8 +244,8 @@ class PlacementAttempt:
         return shares is not None
 
     def parted(self, role: int, count: int, within: Rows | None, style: TopologyConstraint) -> bool:
-        """Place constrained pods by domains, as many to each as counting says; return whether the filters allow as
-        many."""
+        """Place constrained pods by domains, as many in each as counting allows. Return whether the filters allow
+        them."""
         depth, mark = style.depth + 1, self.mark()
         shares = self.ground(role, within, style).shares(count, self.placed(role))
         if depth == len(style.levels) or not shares:
@@ -259,16 +261,16 @@ class PlacementAttempt:
         return True
 
     def filled(self, role: int, count: int, within: Rows | None, style: TopologyConstraint | None) -> int:
-        """Place as many of the pods as fit, one slice after the other; return how many."""
+        """Place as many of the pods as fit, one slice after the other. Return their number."""
         if style is None or style.slice_pods == 1:
             return count - fill(self.draft, self.gang.demands[role], role, count, self.shares, within)
         codes, each, placed = topology.codes(self.draft, style, style.slices[0].depth), style.inside(), 0
         found = np.unique(codes[self.ground(role, within, style).at]).tolist()
-        for code in sorted(found, key=lambda code: not code):  # what is in no domain comes last
+        for code in sorted(found, key=lambda code: not code):  # nodes in no domain come last
             inside = codes == code if within is None else (codes == code) & within
             while placed < count:
                 mark, pods = self.mark(), min(style.slice_pods, count - placed)
-                if not code and pods > 1:  # it holds no slices; of a single pod nothing can be split
+                if not code and pods > 1:  # nodes in no domain hold no slices, but a single pod cannot be split
                     break
                 if self.filled(role, pods, inside, each) < pods:
                     self.rewind(mark)
@@ -285,7 +287,7 @@ class PlacementAttempt:
         return found
 
     def extend(self) -> None:
-        """Place as much above the minimum as fits."""
+        """Place as many pods above the minimum as fit."""
         left, self.left = self.left, []
         for unit, within, style in left:
             self.settle(unit, within, style)
@@ -301,8 +303,8 @@ class PlacementAttempt:
                     self.take(role, more - more % style.slice_pods, within, style)
 
     def shortfall(self, within: Rows | None) -> PlacementShortfall:
-        """Return why the gang could not be placed: the nodes do not hold it, close or not; or they do, and no domain
-        does."""
+        """Return why the gang could not be placed. Either the nodes are too few in any case, or together they suffice
+        but no domain does."""
         tree, mark = self.gang.tree, self.mark()
         assert tree is not None
         roles = self.counted(tree)
@@ -316,7 +318,7 @@ class PlacementAttempt:
         return PlacementShortfall(role=roles[0], placed=0, wanted=wanted, left=left, nearest=nearest)
 
     def nearest(self, unit: GangTree, style: TopologyConstraint, within: Rows | None) -> NearestDomain:
-        """Return how far the best domain of the requested level comes."""
+        """Return the domain of the requested level that comes closest."""
         roles = self.counted(unit)
         depth = style.depth if style.depth >= 0 else style.slices[0].depth
         now = np.zeros(1, np.int64)

@@ -1,17 +1,16 @@
-"""The nodes in packing order, kept from one cycle to the next.
+"""The nodes in packing order, stored from one cycle to the next.
 
-Only nodes that may take something are in the order: ready, and not overcommitted. If the policy packs, nodes with the
-least free come first, so that filling them front to back is best fit: one order serves all demands, since it changes
-little with each pod placed. Nodes with a free *device* (any resource beyond cpu, memory, storage and pods) come after
-all without: a job that needs none should not use up their cpu. Otherwise the order is that of the rows.
+Only usable nodes are in the order: ready, and not overcommitted. If the policy packs, nodes with the least free amounts
+come first, so that filling them front to back is best fit. One order serves all demands, because each placed pod
+changes it little. Nodes with a free *device* (any resource other than cpu, memory, storage and pods) come after all
+nodes without, so that jobs without devices do not use up their cpu. Without packing, the order is that of the rows.
 
-Between two cycles little changes. So the node table keeps the order (`NodeTable.node_order`, until any node changes)
-and notes the rows whose charges changed since (`NodeTable.touched`); the next cycle copies these and moves each to its
-place. The order is then exactly as one made anew (a test compares them). While a cycle has the order the
-table has none: a decision that comes to nothing leaves no trace.
+Between two cycles little changes. So the node table stores the order (`NodeTable.node_order`, until any node changes),
+and the rows whose charges have changed since (`NodeTable.touched`). The next cycle copies these rows and moves each to
+its place. The order is then exactly that of a new sort (a test compares them). While a cycle uses the order the table
+has none, so a failed decision leaves no trace.
 
-The *looseness* of a node is the sum of its free amounts, each as a part of the largest node's.
-"""
+The *looseness* of a node is the sum of its free amounts, each as a part of the largest node's."""
 
 from __future__ import annotations
 
@@ -31,17 +30,17 @@ Column: TypeAlias = NDArray[np.int64]
 
 ORDINARY = {CPU, MEMORY, PODS, "ephemeral-storage"}
 BEHIND = 16.0  # a node with a free device weighs more than any without, whatever else is free on it
-FEW = 32  # nodes; so many are looked at one by one faster than together
-MOVED = 24  # rows; if more have changed, all are laid out anew
-PROBED = 8  # positions looked at one by one before that, if the last pods found their room there
-CHUNK = 4096  # positions compared at once: most gangs find their room in the first
+FEW = 32  # nodes; up to this number, to examine them one by one is faster than by columns
+MOVED = 24  # rows; if more have changed, the order is sorted again
+PROBED = 8  # positions that are examined one by one first, if the last pods fitted there
+CHUNK = 4096  # positions compared at once: most gangs fit in the first
 NONE: Final[memoryview[Any]] = np.zeros(0).data
 REMEMBERED = 1024  # demands
 ROUNDED = 1 - 1e-9  # sums of parts may differ in their last bits
 
 
 class ResourceColumn(NamedTuple):
-    """A resource of the order: what is free of it by position, a view of that, and how much an amount of it adds to
+    """A resource of the order: the free amounts by position, a view of them, and the weight of an amount in the
     looseness."""
 
     column: Column
@@ -51,12 +50,12 @@ class ResourceColumn(NamedTuple):
 
 
 class ResourceRequest:
-    """The request of a pod, as the order is asked.
+    """The request of a pod, in the form that the order needs.
 
     `each`: per resource, its view and the amount.
-    `counted`: those resources that tell where the pod may fit, with their columns.
-    `least`: no node below that looseness holds the pod.
-    `at`, `since`: no position before `at` holds one, as long as `since` is the order's `loosened`."""
+    `counted`: the resources that decide where the pod may fit, with their columns.
+    `least`: no node below this looseness holds the pod.
+    `at`, `since`: no position before `at` holds a pod, as long as `since` is the order's `loosened`."""
 
     __slots__ = ("at", "counted", "each", "least", "since")
 
@@ -78,22 +77,22 @@ class NodeOrder:
     """The usable nodes in packing order.
 
     `rows`: by position, the row in the node table.
-    `free`, `views`: resource -> what is free by position, as a column and for scalar access.
-    `few`: there are so few nodes that they are looked at one by one.
-    `strayed`: positions from which something was taken; whoever takes notes it.
-    `loosened`: how often the order was renewed, or a node may have got capacity back."""
+    `free`, `views`: resource -> the free amounts by position, as a column and for scalar access.
+    `few`: True if there are so few nodes that they are examined one by one.
+    `strayed`: positions that have lost capacity. The code that takes capacity notes them.
+    `loosened`: the number of renewals, and of cases in which a node may have regained capacity."""
 
     def __init__(self, columns: NodeTable, *, packed: bool) -> None:
         self.columns, self.packed, self.scales = columns, packed, scales(columns)
         self.rows = usable_rows(columns).copy()
         self.few = len(self.rows) <= FEW
         self.free: dict[str, Column] = {name: column[self.rows] for name, column in columns.free.items()}
-        self.strayed: list[int] = []  # positions from which something was taken; those beyond `MOVED` are not told
-        self.grown = False  # something was given back since all was put in order
-        self.loosened = 0  # how often nodes were put in order, or one may have got room (back)
-        self.crowded = False  # `pods` are looked at too
-        self.near = True  # whoever was looked for last found room among the first few positions
-        self._looseness_of_row: memoryview[Any] | None = None  # NaN: not laid out. Made when somebody asks
+        self.strayed: list[int] = []  # positions that have lost capacity; at most about `MOVED` are noted
+        self.grown = False  # capacity was returned since the last sort
+        self.loosened = 0  # the number of sorts, and of possible returns of capacity
+        self.crowded = False  # the number of pods is checked too
+        self.near = True  # the last pods fitted at the first few positions
+        self._looseness_of_row: memoryview[Any] | None = None  # NaN: not in the order. Computed when first needed
         self.views: dict[str, memoryview[int]] = {name: column.data for name, column in self.free.items()}
         self.row_at: memoryview[int] = self.rows.data
         self._parts: list[tuple[memoryview[int], memoryview[int], int, float]] = []
@@ -109,20 +108,20 @@ class NodeOrder:
         return len(self.rows)
 
     def renew(self) -> None:
-        """Put the nodes in packing order again, those with the least free first; equal ones stay as they were."""
+        """Sort the nodes into packing order again, the least free first. Equal nodes keep their order."""
         self._looseness: memoryview[Any] = NONE
         if self.packed and len(self.rows) > 1:
             looseness = self._loosenesses()
             order = np.argsort(looseness, kind="stable")
             self._looseness, self._looseness_of_row = looseness[order].data, None
             for column in (self.rows, *self.free.values()):
-                column[:] = column[order]  # in place: what was found for a demand holds on
+                column[:] = column[order]  # in place, so that references to the columns stay valid
         self.grown = False
         self.loosened += 1
         self._ties_by_row = not (self.packed and len(self.rows) > 1)
 
     def asked(self, demand: Demand) -> ResourceRequest | None:
-        """Return what pods of the demand ask of the order; None if no node names one of the resources."""
+        """Return the request of the demand's pods for this order; None if no node has one of the resources."""
         known = self._asked.get(demand)
         if known is None:
             if len(self._asked) >= REMEMBERED:
@@ -137,8 +136,8 @@ class NodeOrder:
         """Yield the positions that hold a pod with this request, in order. `allowed`: by position, the only ones that
         count.
 
-        That `pods` are left is only looked at once it was ever not so (`crowded`). The caller may take from positions
-        that were given out already."""
+        The limit on the number of pods is checked only after it was reached once (`crowded`). The caller may take
+        capacity from positions that were yielded already."""
         known, counted = asked.since == self.loosened, asked.counted
         first = asked.at if known else self.first(asked.least)
         near = len(self.rows) if self.few else min(first + PROBED, len(self.rows))
@@ -160,7 +159,7 @@ class NodeOrder:
                 else:
                     fits &= enough
             assert fits is not None  # every pod asks one of `pods`
-            found = fits.tobytes()  # looking for the next there is faster than making a list of all
+            found = fits.tobytes()  # to search in bytes is faster than to build a list
             at = found.find(True)
             self.near = -1 < at < near - start
             while at >= 0:
@@ -168,21 +167,21 @@ class NodeOrder:
                 at = found.find(True, at + 1)
 
     def first(self, least: float) -> int:
-        """Return a position before which no node is as loose as `least`: since they were put in order nodes have only
-        lost capacity."""
+        """Return a position before which no node has a looseness of `least`. Nodes have only lost capacity since they
+        were sorted."""
         if self.grown or not len(self._looseness):
             return 0
         return bisect_left(self._looseness, least)
 
     def crowd(self) -> None:
-        """Note that a node had the amounts for one more pod, and too many pods: from now on the number of pods is
-        looked at too."""
+        """Note that a node had the amounts for one more pod, but too many pods. From now on the number of pods is
+        checked too."""
         self.crowded = True
         self._asked.clear()
 
     def follow(self) -> bool:
-        """Bring the order up to date with the node table. Return False if other nodes than before are usable, or too
-        much has changed."""
+        """Update the order from the node table. Return False if other nodes than before are usable, or too much has
+        changed."""
         columns = self.columns
         if not self._ties_by_row or len(self.free) < len(columns.free) or len(self.strayed) > MOVED:
             return False
@@ -214,7 +213,7 @@ class NodeOrder:
         return True
 
     def _know_parts(self) -> list[tuple[memoryview[int], memoryview[int], int, float]]:
-        """Return, of each resource, what is free in the node table and here, and how it counts."""
+        """Return, for each resource, its free amounts in the node table and in the order, and its weight."""
         self._parts = [
             (self.columns.view(name), view, self.scales[name], 0.0 if name in ORDINARY else BEHIND)
             for name, view in self.views.items()
@@ -222,19 +221,19 @@ class NodeOrder:
         return self._parts
 
     def _position_of(self, row: int) -> int:
-        """Return the position of the row; -1: it is not in the order."""
+        """Return the position of the row; -1 if it is not in the order."""
         rows, ordered = self.row_at, len(self._looseness) > 0
         position = self._place_of(row, self._known()[row]) if ordered else bisect_left(rows, row)
         return position if position < len(rows) and rows[position] == row else -1
 
     def _place_of(self, row: int, looseness: float) -> int:
-        """Return where a row of that looseness belongs."""
+        """Return the position at which a row with this looseness belongs."""
         order = self._looseness
         first = bisect_left(order, looseness)
         return bisect_left(self.row_at, row, first, bisect_right(order, looseness, first))
 
     def _known(self) -> memoryview[Any]:
-        """Return, by row, the looseness by which it was put in its place."""
+        """Return, by row, the looseness by which the row was sorted."""
         if self._looseness_of_row is None:
             by_row = np.full(self.columns.capacity, np.nan)
             by_row[self.rows] = self._looseness
@@ -242,7 +241,7 @@ class NodeOrder:
         return self._looseness_of_row
 
     def _move(self, row: int, position: int, looseness: float) -> None:
-        """Move the row from its position to where it belongs now."""
+        """Move the row from its position to its new place."""
         to = self._place_of(row, looseness)
         to -= to > position
         self._looseness[position] = self._known()[row] = looseness
@@ -264,8 +263,8 @@ class NodeOrder:
 
 
 def ordered_nodes(columns: NodeTable, *, packed: bool) -> NodeOrder:
-    """Return the nodes in packing order: those of the last cycle, if they can be brought up to date. The caller gives
-    the order back (`NodeTable.node_order`) when the cycle is over."""
+    """Return the nodes in packing order: the order of the last cycle, if it can be updated. The caller stores the order
+    again (`NodeTable.node_order`) at the end of the cycle."""
     layout: NodeOrder | None = columns.node_order
     columns.node_order = None
     if layout is None or layout.packed is not packed or not layout.follow():
@@ -275,7 +274,7 @@ def ordered_nodes(columns: NodeTable, *, packed: bool) -> NodeOrder:
 
 
 def usable_rows(columns: NodeTable) -> NDArray[np.intp]:
-    """Return the rows that may take something."""
+    """Return the rows of nodes that may take pods."""
     rows: NDArray[np.intp] | None = columns.attributes.derived.get(usable_rows)
     if rows is None:
         rows = columns.attributes.ready.nonzero()[0]
@@ -289,7 +288,7 @@ def usable_rows(columns: NodeTable) -> NDArray[np.intp]:
 
 
 def scales(columns: NodeTable) -> dict[str, int]:
-    """Return resource -> the most that any node has of it, at least 1. The answer is kept with the node attributes."""
+    """Return resource -> its largest amount on one node, at least 1. The answer is cached with the node attributes."""
     known: dict[str, int] | None = columns.attributes.derived.get(scales)
     if known is None or len(known) != len(columns.allocatable):
         known = {name: max(1, int(column.max(initial=0))) for name, column in columns.allocatable.items()}

@@ -1,27 +1,26 @@
-"""Pack roles onto nodes, without regard to topology: fill, try other orders, search.
+"""Pack roles onto nodes, without topology: fill, try other orders, search.
 
-A role's pods fill the nodes in packing order (best fit). For one role that is exact: it finds capacity exactly if there
-is any. Roles compete for the same nodes, so with several of them the order matters and packing is a search:
+A role's pods fill the nodes in packing order (best fit). For one role that is exact: it finds capacity if and only if
+there is some. Several roles compete for the same nodes, so their order matters and packing is a search:
 
-1. the role whose pod is the largest part of a node goes first, then the next;
+1. Place the role whose pod is the largest part of a node first, then the next.
 
-2. if that fails, though each role alone would fit: the scarcest role first (whose capacity exceeds its minimum least),
-then other orders, at most `ORDERS` in all;
+2. If that fails, although each role alone would fit: place the scarcest role first (whose capacity exceeds its minimum
+   least), then try other orders, at most `ORDERS` in total.
 
-3. the scarcest role's nodes are left to it: the others are placed elsewhere first, then it;
+3. Keep the scarcest role's nodes free for it: place the other roles on other nodes first, then this role.
 
-4. if its pods fit on at most `SEARCH_NODES` nodes: a depth-first search over how many pods of each role go to each
-node, given up after `SEARCH_STEPS` steps.
+4. If its pods fit on at most `SEARCH_NODES` nodes: a depth-first search over the number of pods of each role on each
+   node, given up after `SEARCH_STEPS` steps.
 
-The search takes roles largest first and walks the nodes once for each role, trying as many pods as the node holds, then
-one fewer, down to none. A branch is left as soon as the nodes not yet walked cannot hold the rest of the role, and
-states already found hopeless are not entered twice.
+The search takes the largest roles first and visits the nodes once for each role. It tries as many pods as the node
+holds, then one fewer, down to none. It leaves a branch as soon as the remaining nodes cannot hold the rest of the role,
+and enters no state twice that has failed.
 
-Not guaranteed: that roles which would just fit together are found to, when more nodes than that are in question or the
-steps run out. (Deciding it is multi-dimensional bin packing, which is NP-hard.)
+It is not guaranteed that roles which just fit together are placed, if more nodes are possible or the steps run out.
+(The decision is multi-dimensional bin packing, which is NP-hard.)
 
-`within` is everywhere: by position in the draft, the only nodes that count; None: all.
-"""
+In every function, `within` has by position in the draft the only nodes that count; None: all."""
 
 from __future__ import annotations
 
@@ -51,11 +50,11 @@ PackedPods: TypeAlias = tuple[int, int, int]
 class NearestDomain:
     """The domain that came closest to holding a gang.
 
-    `level`, `domains`: the requested level, and how many domains it has.
-    `name`, `holds`, `wanted`: the domain that holds most, and how many of the wanted pods.
-    `empty`: how many pods the best domain would hold if nothing ran.
+    `level`, `domains`: the requested level, and its number of domains.
+    `name`, `holds`, `wanted`: the domain that holds most, and how many of the wanted pods it holds.
+    `empty`: how many pods the best domain would hold if no pod ran.
     `unit`: the name of the role or group with the request.
-    `slices`: the layers of slices, if only whole ones count."""
+    `slices`: the layers of slices, if only whole slices count."""
 
     level: str
     domains: int
@@ -70,9 +69,10 @@ class NearestDomain:
 class PlacementShortfall(NamedTuple):
     """How far the first attempt to place a gang came.
 
-    `placed`, `wanted`: so many of the minimum's pods were placed before `role` found no more capacity.
-    `left`: per resource that the role asks for, the most that was then free on one node it matches.
-    `nearest`: the nodes together would hold the gang, but no domain that is close enough."""
+    `placed`, `wanted`: the number of placed pods of the minimum when `role` found no more capacity, and the number of
+        all.
+    `left`: per requested resource of the role, the largest amount that was then free on one matching node.
+    `nearest`: the nodes together would hold the gang, but no domain that is close enough does."""
 
     role: int
     placed: int
@@ -96,8 +96,8 @@ def pack(
 def try_in_order(
     draft: Draft, gang: Gang, order: Sequence[int], within: Rows | None, shares: list[PackedPods]
 ) -> PlacementShortfall | None:
-    """Fill the minimums role by role in that order. Return None, or the shortfall of the first role that does not fit,
-    with everything put back."""
+    """Fill the minimums role by role in this order. Return None, or the shortfall of the first role that does not fit,
+    with the draft unchanged."""
     mark, before, placed = draft.mark(), len(shares), 0
     for role in order:
         minimum = gang.minimums[role]
@@ -134,8 +134,8 @@ def rearrange(draft: Draft, gang: Gang, roles: Sequence[int], within: Rows | Non
 def scarcest_first(
     draft: Draft, gang: Gang, rooms: dict[int, int], within: Rows | None, shares: list[PackedPods]
 ) -> bool:
-    """Place the other roles beside the nodes of the scarcest, then the scarcest there; return whether that was
-    possible."""
+    """Place the other roles outside the nodes of the scarcest role, then the scarcest role on these nodes. Return
+    whether that was possible."""
     scarcest, *others = sorted(rooms, key=lambda role: rooms[role] / max(1, gang.minimums[role]))
     mark, before = draft.mark(), len(shares)
     elsewhere = np.ones(len(draft), np.bool_) if within is None else within.copy()
@@ -149,7 +149,7 @@ def scarcest_first(
 
 
 def by_size(draft: Draft, gang: Gang, roles: Sequence[int]) -> Sequence[int]:
-    """Return the roles by the largest part of the largest node that one pod asks for, largest first."""
+    """Return the roles by the size of a pod as a part of the largest node, the largest first."""
     return sorted(roles, key=lambda role: -draft.part_of_node(gang.demands[role]))
 
 
@@ -162,7 +162,7 @@ def other_orders(rooms: dict[int, int], roles: Sequence[Role]) -> Iterator[Seque
 def fill(
     draft: Draft, demand: Demand, role: int, count: int, shares: list[PackedPods], within: Rows | None = None
 ) -> int:
-    """Take capacity for `count` pods, the fullest nodes first; return how many found none."""
+    """Take capacity for `count` pods, the fullest nodes first. Return the number of pods that found none."""
     if not count:
         return 0
     ordinary = draft.ordinary(demand)
@@ -171,7 +171,7 @@ def fill(
         allowed = intersection(allowed, within)
     layout = draft.node_order
     if (asked := layout.asked(demand)) is None:
-        return count  # no node speaks of some of it
+        return count  # no node has one of the resources
     if not ordinary:
         return constrained.fill_constrained(draft, demand, role, count, shares, within)
     for position in layout.holding(asked, allowed):
@@ -182,21 +182,21 @@ def fill(
         shares.append((role, position, taken))
         count -= taken
         if not count:
-            if allowed is None:  # it is full, or the next looks here first
+            if allowed is None:  # the node is full, or the next fill starts here
                 asked.at, asked.since = position, layout.loosened
             break
     return count
 
 
 def intersection(some: Rows | None, others: Rows | None) -> Rows | None:
-    """Return where both masks are true; None is true everywhere."""
+    """Return the mask where both masks are true. None is true everywhere."""
     if some is None or others is None:
         return others if some is None else some
     return some & others
 
 
 def largest_left(draft: Draft, demand: Demand) -> tuple[tuple[str, int], ...]:
-    """Return, per resource that the demand asks for, the most that is free now on one node it matches."""
+    """Return, per requested resource, the largest amount that is free now on one matching node."""
     return tuple(zip(demand.amounts, draft.most_free(demand), strict=True))
 
 
@@ -207,8 +207,8 @@ SEARCH_STEPS = 4000
 def exact_search(
     draft: Draft, gang: Gang, roles: Sequence[int], within: matching.Rows | None
 ) -> list[tuple[int, int, int]] | None:
-    """Return (role, position, count) for the minimum of each of these roles; None if there is no way, or none was found
-    in time."""
+    """Return (role, position, count) for the minimum of each of these roles; None if no solution exists, or none was
+    found in time."""
     found = (position for role in roles for position in candidate_nodes(draft, gang.demands[role], within))
     positions = sorted(set(found))
     if len(positions) > SEARCH_NODES:
@@ -217,7 +217,7 @@ def exact_search(
 
 
 def candidate_nodes(draft: Draft, demand: Demand, within: matching.Rows | None) -> list[int]:
-    """Return the positions that match and hold at least one pod of the demand."""
+    """Return the matching positions that hold at least one pod of the demand."""
     allowed = draft.allowed(demand.where)
     everywhere = np.ones(len(draft), np.bool_) if allowed is None else allowed
     everywhere = everywhere if within is None else everywhere & within
@@ -226,8 +226,8 @@ def candidate_nodes(draft: Draft, demand: Demand, within: matching.Rows | None) 
 
 
 class ExactSearch:
-    """An exact search. `free[n][r]`: what node n has left of resource r; `asks[role][r]`; `may[role][n]`: whether the
-    role matches."""
+    """An exact search. `free[n][r]`: the free amount of resource r on node n. `asks[role][r]`: the requests.
+    `may[role][n]`: whether the role matches the node."""
 
     def __init__(self, draft: Draft, gang: Gang, roles: Sequence[int], positions: Sequence[int]) -> None:
         demands = gang.demands

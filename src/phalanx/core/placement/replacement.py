@@ -1,16 +1,17 @@
-"""Pods of a started gang that want another node: they go where the others of their gang are.
+"""Pods of a started gang that need another node: they go close to the other pods of their gang.
 
-The domain of the others is a set of node labels, so closeness to them becomes part of the pod's own shape: of what was
-required, labels to be within; of what was preferred, preferences, the finer level the heavier. Two slots with different
-domains are then different demands, stand in different lines, and are counted and explained like any other pod.
+The domain of the other pods is a set of node labels. So closeness to them becomes part of the pod's own shape: required
+closeness becomes required labels, and preferred closeness becomes preferences, with a higher weight for finer levels.
+Two slots with different domains then have different demands and are in different request classes. They are counted and
+explained like any other pod.
 
-The others are those of the job, of each group around the role, of the role, and of the slot's slice, each for its own
-closeness. Where none of them is left, or only on nodes that are gone, so that nobody knows where, the open slots
-of that unit, or of that slice, are placed *together*, as a gang of their own that is as close as the unit asks: the
-first of them stands in line for all, and the others wait beside the lines. So is a member of a group that the job was
-started without, close or not: it too starts whole.
+The other pods are those of the job, of each group around the role, of the role, and of the slot's slice, each for its
+own closeness request. If none of them is left, or only on removed nodes with unknown domains, the open slots of this
+unit or slice are placed *together*, as a gang of their own with the same closeness request. The first slot is in a
+request class for all of them; the others wait outside the request classes. A member of a group that the job was started
+without is also placed whole, with or without a closeness request.
 
-A job that was given flavors of nodes keeps to these."""
+A job that was assigned node flavors keeps them."""
 
 from __future__ import annotations
 
@@ -26,13 +27,13 @@ from phalanx.model.pod import NodePreference, Operator, Requirement, Shape
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster, JobRecord, is_growth
 
-LIGHTEST = 10  # weight of the coarsest level preferred; each finer one weighs as much more
+LIGHTEST = 10  # the weight of the coarsest preferred level; each finer level adds as much
 
 
 def slots_together(cluster: Cluster, record: JobRecord, slot: Slot) -> tuple[Slot, ...]:
-    """Return the open slots that are placed at once with this one, in order: those that the minimum lacks, which the
-    others follow only then; or if none is below its minimum, all. Of slices with gaps the first alone. A job that grows
-    in steps is given all pods of a role at once."""
+    """Return the open slots that are placed at once with this one, in order. These are the slots that the minimum
+    misses; if none is missing, all open slots. If slices have gaps, return the first slot alone. A job that grows in
+    steps gets all pods of a role at once."""
     if (unit := missing_unit(cluster, record, slot)) is not None:
         roles = set(unit.roles())
         inside = sorted(each for each in record.open if each.role in roles)
@@ -48,7 +49,7 @@ def slots_together(cluster: Cluster, record: JobRecord, slot: Slot) -> tuple[Slo
 
 
 def replacement_gang(cluster: Cluster, topologies: Sequence[Topology], record: JobRecord, slot: Slot) -> Gang:
-    """Return the gang that the slot asks for, with those that must be placed together with it."""
+    """Return the gang of this slot and of all slots that must be placed together with it."""
     unit, roles = missing_unit(cluster, record, slot), roles_together(cluster, record, slot)
     found = [bound_to_others(cluster, topologies, record, slot, role) for role in roles]
     together = slots_together(cluster, record, slot)
@@ -69,7 +70,7 @@ def replacement_gang(cluster: Cluster, topologies: Sequence[Topology], record: J
 def placements_of_slots(
     cluster: Cluster, record: JobRecord, slot: Slot, placements: Sequence[Placement]
 ) -> list[Placement]:
-    """Return the placements of that gang as placements of the slots that it stands for."""
+    """Return the placements of this gang as placements of its slots."""
     vacant: dict[int, list[Slot]] = {}
     for each in reversed(slots_together(cluster, record, slot)):
         vacant.setdefault(each.role, []).append(each)
@@ -78,16 +79,16 @@ def placements_of_slots(
 
 
 def roles_together(cluster: Cluster, record: JobRecord, slot: Slot) -> list[int]:
-    """Return the roles of that gang, in its order."""
+    """Return the roles of this gang, in its order."""
     return sorted({each.role for each in slots_together(cluster, record, slot)})
 
 
 def missing_unit(cluster: Cluster, record: JobRecord, slot: Slot) -> GangTree | None:
-    """Return the outermost subtree around the slot that is placed whole or not at all, has no pod placed, and wants
+    """Return the outermost subtree around the slot that is placed whole or not at all, has no placed pod, and needs
     more than one; None if there is none.
 
-    Such a subtree has a topology request (pods on nodes that are gone do not count), or it is a member that its group
-    can do without, in a queue of gangs."""
+    Such a subtree has a topology request (pods on removed nodes do not count), or its group can do without it, in a
+    queue with gangs."""
     units = [] if record.gang.tree is None else path(record.gang.tree, slot.role)
     for above, unit in zip((None, *units), units, strict=False):
         roles = set(unit.roles())
@@ -102,8 +103,8 @@ def missing_unit(cluster: Cluster, record: JobRecord, slot: Slot) -> GangTree | 
 
 
 def missing_layers(cluster: Cluster, record: JobRecord, slot: Slot) -> tuple[SliceLayer, ...]:
-    """Return the layers of slices from the coarsest on whose slice around the slot has no pod on a node that exists,
-    and more than one that wants one; empty if there is none."""
+    """Return the layers of slices, from the coarsest on, whose slice around the slot has no pod on an existing node,
+    and has several open slots; empty if there are none."""
     layers = layers_around(record, slot.role)
     for at, (pods, _) in enumerate(layers):
         there = (record.placements[each] for each in slice_of(record.placements, slot, pods))
@@ -113,8 +114,8 @@ def missing_layers(cluster: Cluster, record: JobRecord, slot: Slot) -> tuple[Sli
 
 
 def numbered_alike(slots: list[Slot], layers: Sequence[SliceLayer]) -> list[Slot]:
-    """Return the first of these slots of a role: as many as are in the same slices when they are numbered anew, without
-    gaps, as pods are that are placed."""
+    """Return the first of these slots of a role: as many as are in the same slices when they are numbered again without
+    gaps, as placed pods are."""
     for pods, _ in layers:
         first, last = slots[0].ordinal, slots[-1].ordinal
         if first % pods == 0 and last - first < len(slots):
@@ -124,7 +125,7 @@ def numbered_alike(slots: list[Slot], layers: Sequence[SliceLayer]) -> list[Slot
 
 
 def slice_of(slots: Collection[Slot], slot: Slot, pods: int) -> list[Slot]:
-    """Return those of the slots that are in the same slice of so many pods, in order."""
+    """Return the slots that are in the same slice of `pods` pods, in order."""
     if pods < len(slots):
         first = slot.ordinal - slot.ordinal % pods
         return [each for at in range(first, first + pods) if (each := Slot(slot.role, at)) in slots]
@@ -132,7 +133,7 @@ def slice_of(slots: Collection[Slot], slot: Slot, pods: int) -> list[Slot]:
 
 
 def layers_around(record: JobRecord, role: int) -> tuple[SliceLayer, ...]:
-    """Return the layers of slices of the role: those of the innermost request around it that says anything."""
+    """Return the layers of slices of the role, from the innermost topology request around it that has any."""
     around = [] if record.gang.tree is None else [unit.closeness for unit in path(record.gang.tree, role)]
     said = next((near for near in reversed(around) if near is not None and (near.level or near.slices)), None)
     return () if said is None else tuple(layer for layer in said.slices if layer.pods > 1)
@@ -145,7 +146,7 @@ def is_somewhere(cluster: Cluster, record: JobRecord, roles: Collection[int]) ->
 
 
 def can_be_spared(cluster: Cluster, record: JobRecord, above: GangTree | None, unit: GangTree) -> bool:
-    """Return whether the group `above` can do without the subtree, of which a part would be of no use."""
+    """Return whether the group `above` can do without the subtree, whose parts alone would be of no use."""
     if above is None or above.minimum == len(above.members) or (unit.role >= 0 and unit.minimum < 2):
         return False
     queue = cluster.queues.get(cluster.queue_of(record.job))
@@ -155,8 +156,8 @@ def can_be_spared(cluster: Cluster, record: JobRecord, above: GangTree | None, u
 def part_of_job(
     unit: GangTree, slots: Sequence[Slot], roles: Sequence[int], described: Sequence[Role]
 ) -> tuple[tuple[Role, ...], tuple[Group, ...], TopologyRequest | None]:
-    """Return the roles of the subtree, its groups and its topology request as those of a job with as many pods as there
-    are slots."""
+    """Return the roles, the groups and the topology request of the subtree, as those of a job with one pod for each
+    slot."""
     fewer = unit.role < 0 and unit.minimum < len(unit.members)
     job = GangTree(name="", members=(unit,)) if fewer else unit  # a job itself cannot do without any of its members
     groups = {each.name: each for each in groups_of(job, "", set(roles))}
@@ -183,7 +184,7 @@ def groups_of(unit: GangTree, parent: str, roles: set[int]) -> Iterator[Group]:
 
 
 def bound_to_others(cluster: Cluster, topologies: Sequence[Topology], record: JobRecord, slot: Slot, role: int) -> Role:
-    """Return the role, bound to the domains in which the pods around the slot are."""
+    """Return the role, bound to the domains of the pods around the slot."""
     asked, tree = record.job.roles[role], record.gang.tree
     shape = asked.shape
     for near, nodes in () if tree is None else requests_around(tree, record, slot):
@@ -192,7 +193,7 @@ def bound_to_others(cluster: Cluster, topologies: Sequence[Topology], record: Jo
 
 
 def requests_around(tree: GangTree, record: JobRecord, slot: Slot) -> Iterator[tuple[TopologyRequest, Iterable[str]]]:
-    """Yield each topology request that binds the slot, with the nodes of the subtree that makes it; then those of its
+    """Yield each topology request that binds the slot, with the nodes of its subtree; then the requests of its
     slices."""
     for unit in path(tree, slot.role):
         if (near := unit.closeness) is None:
@@ -217,7 +218,7 @@ def path(unit: GangTree, role: int) -> list[GangTree]:
 def bound_to_domain(
     cluster: Cluster, topologies: Sequence[Topology], shape: Shape, near: TopologyRequest, nodes: Iterable[str]
 ) -> Shape:
-    """Return the shape, bound to the domain of the first of these nodes that is in one of the requested level."""
+    """Return the shape, bound to the domain of the first of these nodes that has a domain of the requested level."""
     levels = topology.hierarchy(topologies, near.level)
     keys = levels[: levels.index(near.level) + 1]
     for name in nodes:
@@ -230,12 +231,12 @@ def bound_to_domain(
 
 
 def required(shape: Shape, pairs: tuple[tuple[str, str], ...]) -> Shape:
-    """Return the shape, to be placed within these labels."""
+    """Return the shape with these node labels required."""
     return replace(shape, within=tuple(dict.fromkeys((*shape.within, *pairs))))
 
 
 def preferred(shape: Shape, pairs: tuple[tuple[str, str], ...]) -> Shape:
-    """Return the shape with these labels preferred, finer levels more."""
+    """Return the shape with these labels preferred, with a higher weight for finer levels."""
     weights = (
         NodePreference(LIGHTEST * (depth + 1), (Requirement(key, Operator.IN, (value,)),))
         for depth, (key, value) in enumerate(pairs)

@@ -1,25 +1,25 @@
-"""Topology domains, and how many pods of a role go to each node when they must, or should, be close to each other.
+"""Topology domains: how many pods of a role go to each node when they must, or should, be close to each other.
 
-*Domains* are read off the nodes' labels. A level is a label key, and a topology a list of them, coarse to fine. The
+*Domains* come from the nodes' labels. A level is a label key, and a topology a list of levels, coarse to fine. The
 domain of a node at a level is its values of that key and of all coarser ones: rack `1` of block `a` is not rack `1` of
 block `b`. A node that lacks one of the labels is in no domain of that level. A level that no topology names is a
-hierarchy of its own. Domains are columns (one code per row), kept with the node attributes until a node changes.
+hierarchy of its own. Domains are columns (one code per row), cached with the node attributes until a node changes.
 
-*Placement* is decided by counting, before anything is taken: how many pods each node holds (a vector over the nodes),
-summed over the domains of a level (`np.bincount`).
+*Placement* is decided by counting, before anything is taken. The number of pods that each node holds (a vector over the
+nodes) is summed over the domains of a level (`np.bincount`).
 
-- *Packed*: the tightest child domain that holds all pods, and so on downwards; if none does, the largest child is
-  filled, then the next, and what is left goes to the tightest that holds it. So each level gets as few domains as
+- *Packed*: the tightest child domain that holds all pods, and so on downwards. If none does, the largest child is
+  filled, then the next, and the rest goes to the tightest child that holds it. So each level gets as few domains as
   counting allows, and the nodes of the finest domain are filled in the draft's order (best fit).
-- *Balanced*: evenly over the domains one level below the one that was chosen, as far as each holds (water filling);
+- *Balanced*: evenly over the domains one level below the chosen one, as far as each has capacity (water filling);
   packed inside each of them.
-- *Slices*: at the slice's level and above, a domain counts for whole slices only; a slice is never split over two
+- *Slices*: at the slice's level and above, a domain counts for whole slices only. A slice is never split over two
   domains of its level, and its pods have consecutive ordinals. Slices may consist of slices of a finer level (layers).
-  The last slice may be short: it is placed after the whole ones, whose order leaves it as much wherever they go.
+  The last slice may be short. It is placed after the whole slices, whose order does not change the capacity that is
+  left for it.
 
 Nodes in no domain of a level come last, and hold no slices. (The algorithm is that of Kueue's Topology-Aware
-Scheduling, KEP-2724: BestFit, and its slices; its balanced placement differs, see docs/decisions/0009-topology.md.)
-"""
+Scheduling, KEP-2724: BestFit, and its slices; its balanced placement differs, see docs/decisions/0009-topology.md.)"""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ Codes = NDArray[np.intp]
 class TopologyDomains:
     """The domains of one level.
 
-    `codes`: by row, the number of its domain; 0 where it is in none.
+    `codes`: by row, the number of its domain; 0 if it is in none.
     `own`: by domain, the code of its label value; `values` decodes it.
-    `outer`: by domain, the domain of the next coarser level around it."""
+    `outer`: by domain, its domain at the next coarser level."""
 
     codes: Codes
     outer: Codes
@@ -55,12 +55,12 @@ class TopologyDomains:
     values: list[str]
 
     def __len__(self) -> int:
-        """Return how many domains there are, the one that is none included."""
+        """Return the number of domains, plus 1 for the nodes in no domain."""
         return len(self.own)
 
     def name(self, code: int) -> str:
-        """Return the domain's label value, with those of coarser levels where these are needed to tell it
-        from others."""
+        """Return the domain's label value, with the values of coarser levels if the domain is not unique without
+        them."""
         own = self.values[int(self.own[code])]
         if self.coarser is None or np.count_nonzero(self.own == self.own[code]) == 1:
             return own
@@ -68,12 +68,12 @@ class TopologyDomains:
 
 
 def hierarchy(topologies: Sequence[Topology], level: str) -> tuple[str, ...]:
-    """Return all levels of the first topology that has this one; the level alone, if none has."""
+    """Return all levels of the first topology that has this level; the level alone if none has it."""
     return next((topology.levels for topology in topologies if level in topology.levels), (level,))
 
 
 def domains(facts: NodeAttributes, keys: tuple[str, ...]) -> TopologyDomains:
-    """Return the domains of the last of the keys, inside of those of the keys before it."""
+    """Return the domains of the last key, within the domains of the keys before it."""
     known: TopologyDomains | None = facts.derived.get(("domains", keys))
     if known is None:
         known = found_domains(facts, keys)
@@ -82,7 +82,7 @@ def domains(facts: NodeAttributes, keys: tuple[str, ...]) -> TopologyDomains:
 
 
 def found_domains(facts: NodeAttributes, keys: tuple[str, ...]) -> TopologyDomains:
-    """Return the same, not from the cache."""
+    """Compute the result of `domains`, without the cache."""
     codes, none = np.zeros(facts.capacity, np.intp), np.zeros(1, np.intp)
     column = facts.labels.get(keys[-1])
     coarser = domains(facts, keys[:-1]) if len(keys) > 1 else None
@@ -98,11 +98,11 @@ def found_domains(facts: NodeAttributes, keys: tuple[str, ...]) -> TopologyDomai
 
 Counts: TypeAlias = NDArray[np.int64]
 Indices: TypeAlias = NDArray[np.intp]
-UNBOUNDED = 2**31  # more pods than that on one node are not told apart
+UNBOUNDED = 2**31  # more pods than this on one node count as this number
 
 
 class SliceDepth(NamedTuple):
-    """A layer of slices: so many pods are not split over domains of the level at `depth`."""
+    """A layer of slices: `pods` pods are not split over domains of the level at `depth`."""
 
     depth: int
     pods: int
@@ -110,12 +110,12 @@ class SliceDepth(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TopologyConstraint:
-    """A topology request as it is tried: `near` with a level to fall back to.
+    """A topology request as it is tried. `near` with a level to fall back to.
 
-    `levels`: of the hierarchy, coarse to fine.
-    `depth`: the level in whose one domain all is placed; -1: anywhere.
-    `layers`: of slices, coarse to fine, the smaller ones inside of the larger ones.
-    `slices`: those of them that say more than that all is in one domain of the level."""
+    `levels`: the levels of the hierarchy, coarse to fine.
+    `depth`: the level with one domain for all pods; -1: any nodes.
+    `layers`: the layers of slices, coarse to fine, the smaller ones inside the larger ones.
+    `slices`: the layers that require more than one domain of the level for all pods."""
 
     levels: tuple[str, ...]
     depth: int
@@ -125,11 +125,11 @@ class TopologyConstraint:
 
     @property
     def slice_pods(self) -> int:
-        """Return how many pods make a slice of the coarsest layer; 1: there are no slices."""
+        """Return the number of pods in a slice of the coarsest layer; 1 if there are no slices."""
         return self.slices[0].pods if self.slices else 1
 
     def within(self, depth: int) -> TopologyConstraint:
-        """Return the same, all in one domain of that level."""
+        """Return the constraint with all pods in one domain of this level."""
         return replace(self, depth=depth, slices=tuple(layer for layer in self.layers if layer.depth >= depth))
 
     def inside(self) -> TopologyConstraint:
@@ -139,29 +139,29 @@ class TopologyConstraint:
 
 
 def topology_constraint(draft: Draft, near: TopologyRequest) -> TopologyConstraint:
-    """Return the constraint of the request, before any falling back."""
+    """Return the constraint of the request, before any fallback."""
     named = [level for _, level in near.slices]
     levels = hierarchy(draft.topologies, near.level or named[0])
     levels += tuple(level for level in dict.fromkeys(named) if level not in levels)
     layers: list[SliceDepth] = []
     for pods, level in near.slices:
         depth = levels.index(level)
-        if pods > 1 and (not layers or depth > layers[-1].depth):  # else a larger slice is as close already
+        if pods > 1 and (not layers or depth > layers[-1].depth):  # otherwise a larger slice is as close already
             layers.append(SliceDepth(depth, pods))
     anywhere = TopologyConstraint(levels, -1, near.balanced, tuple(layers), tuple(layers))
     return anywhere.within(levels.index(near.level)) if near.level else anywhere
 
 
 def fallback_levels(style: TopologyConstraint, near: TopologyRequest) -> Iterator[TopologyConstraint]:
-    """Yield the constraints to try in turn: what is not required falls back to coarser levels, and at last to any
-    nodes."""
+    """Yield the constraints to try, one after the other. A preferred level falls back to coarser levels, and at last to
+    any nodes."""
     yield style
     if not near.required:
         yield from (style.within(depth) for depth in range(style.depth - 1, -2, -1))
 
 
 def rounded_to_slices(style: TopologyConstraint | None, minimum: int, count: int) -> int:
-    """Return the fewest pods that a role starts with: whole slices, the last of which may be short."""
+    """Return the fewest pods with which a role starts: whole slices, the last of which may be short."""
     if style is None or style.slice_pods == 1:
         return minimum
     return min(count, -(-minimum // style.slice_pods) * style.slice_pods)
@@ -171,28 +171,28 @@ class DomainCapacity:
     """The nodes that hold pods of one demand.
 
     `at`: positions in packing order.
-    `pods`: how many pods each holds; for a constrained demand an upper bound."""
+    `pods`: how many pods each holds; an upper bound for a constrained demand."""
 
     def __init__(self, draft: Draft, style: TopologyConstraint, at: Indices, pods: Counts) -> None:
         self.draft, self.style, self.at, self.pods = draft, style, at, pods
 
     def held(self, depth: int, need: int = 0) -> Counts:
-        """Return, per domain of the level, how many pods it holds; in whole slices, at the slices' level and above, but
-        for the last one of `need` pods, which may be short."""
+        """Return, per domain of the level, the number of pods that it holds. At the slices' level and above, only whole
+        slices count, except the last slice of `need` pods, which may be short."""
         size = len(domains_of_positions(self.draft, self.style, depth))
         held = self._held(self.at, self.pods, depth, size)
         rest, layers = need % self.style.slice_pods, self.style.slices
         if rest:
             inner = codes(self.draft, self.style, layers[0].depth)[self.at]
             beside = self._inside(self.pods).held(layers[0].depth, rest)
-            beside -= self._held(self.at, self.pods, layers[0].depth, len(beside))  # what whole slices leave
-            beside[0] = int(rest == 1)  # of a single pod nothing can be split
+            beside -= self._held(self.at, self.pods, layers[0].depth, len(beside))  # the rest beside whole slices
+            beside[0] = int(rest == 1)  # a single pod cannot be split
             held[np.unique(codes(self.draft, self.style, depth)[self.at[beside[inner] >= rest]])] += rest
         return held
 
     def shares(self, need: int, placed: dict[int, int]) -> list[tuple[int, int]] | None:
         """Return (position, pods) for `need` pods, in the order of their ordinals; None if they do not fit. `placed`:
-        position -> pods of the role that are there already, which balancing counts."""
+        position -> pods of the role that are placed already, which balancing counts."""
         shares: list[tuple[int, int]] = []
         rest = need % self.style.slice_pods
         if need > rest:
@@ -212,21 +212,21 @@ class DomainCapacity:
         return self._pack(self.at, self.pods, need, self.style.depth)
 
     def _last(self, shares: list[tuple[int, int]], rest: int) -> list[tuple[int, int]] | None:
-        """Return the shares of the last slice, which is short, in the tightest domain that holds it when the other
-        shares are taken."""
+        """Return the shares of the last slice, which is short: in the tightest domain that holds it after the other
+        shares."""
         pods, index = self.pods.copy(), {position: at for at, position in enumerate(self.at.tolist())}
         for position, count in shares:
             pods[index[position]] -= count
         left, depth = self._inside(pods), self.style.slices[0].depth
         held = left.held(depth, rest)
-        held[0] = held[0] if rest == 1 else 0  # of a single pod nothing can be split
+        held[0] = held[0] if rest == 1 else 0  # a single pod cannot be split
         if int(held.max()) < rest:
             return None
         inside = codes(self.draft, self.style, depth)[self.at] == chosen(held, rest)[0][0]
         return DomainCapacity(self.draft, left.style, self.at[inside], pods[inside]).shares(rest, {})
 
     def _inside(self, pods: Counts) -> DomainCapacity:
-        """Return the same nodes with these pods, for those of one slice of the coarsest layer."""
+        """Return the same nodes with these pods, for the pods of one slice of the coarsest layer."""
         return DomainCapacity(self.draft, self.style.inside(), self.at, pods)
 
     def _held(self, at: Indices, pods: Counts, depth: int, size: int) -> Counts:
@@ -235,14 +235,14 @@ class DomainCapacity:
         return summed(codes(self.draft, self.style, depth)[at], pods, size)
 
     def _whole(self, at: Indices, pods: Counts, depth: int) -> tuple[Indices, Counts]:
-        """Return what the nodes hold in whole slices, as far as these are not coarser than the level: one position for
-        each domain of the slices."""
+        """Return the capacity of the nodes in whole slices, unless the slices are coarser than the level: one position
+        for each domain of the slices."""
         for layer in reversed(self.style.slices):
             if layer.depth < depth:
                 break
             inner = codes(self.draft, self.style, layer.depth)[at]
             held = summed(inner, pods, 0) // layer.pods * layer.pods
-            held[0] = 0  # in no domain of that level
+            held[0] = 0  # nodes in no domain of this level
             some = np.zeros(len(held), np.intp)
             some[inner] = at
             full = held.nonzero()[0]
@@ -250,13 +250,13 @@ class DomainCapacity:
         return at, pods
 
     def _spread(self, need: int, placed: dict[int, int]) -> Iterator[tuple[int, int]]:
-        """Yield shares that are even over the domains one level down; over nodes, if there is no such level."""
+        """Yield shares that are even over the domains one level below, or over nodes if that level does not exist."""
         depth, nodes = self.style.depth + 1, self.style.depth + 1 == len(self.style.levels)
         each = next((layer.pods for layer in self.style.slices if layer.depth >= depth), 1)
         numbers = np.arange(len(self.draft)) + 1 if nodes else codes(self.draft, self.style, depth)
         inside = numbers[self.at]
         held = summed(inside, self.pods, 0) if nodes else self._held(self.at, self.pods, depth, 0)
-        if int(held[1:].sum()) < need:  # some must go to nodes in no domain
+        if int(held[1:].sum()) < need:  # some pods must go to nodes in no domain
             yield from self._packed(need)
             return
         have = np.zeros(len(held), np.int64)
@@ -289,12 +289,12 @@ def domains_of_positions(draft: Draft, style: TopologyConstraint, depth: int) ->
 
 
 def codes(draft: Draft, style: TopologyConstraint, depth: int) -> Indices:
-    """Return, by position, the number of its domain of that level; 0: none."""
+    """Return, by position, the number of its domain at this level; 0: none."""
     return domains_of_positions(draft, style, depth).codes[draft.rows]
 
 
 def when_empty(draft: Draft, style: TopologyConstraint, demand: Demand, depth: int) -> Counts:
-    """Return, per domain of the level, how many pods it would hold if nothing ran."""
+    """Return, per domain of the level, how many pods it would hold if no pod ran."""
     columns = draft.columns
     rows = matching.matching(columns.attributes, demand.where).nonzero()[0]
     pods = np.minimum(node_resources.pods_held(columns.allocatable, demand.asks, rows), UNBOUNDED)
@@ -303,7 +303,7 @@ def when_empty(draft: Draft, style: TopologyConstraint, demand: Demand, depth: i
 
 
 def holding(draft: Draft, demand: Demand, within: Rows | None) -> tuple[Indices, Counts]:
-    """Return the positions that hold pods of the demand, and how many each."""
+    """Return the positions that hold pods of the demand, and how many pods each holds."""
     columns, fits = draft.asked(demand), draft.allowed(demand.where)
     if columns is None:
         return np.zeros(0, np.intp), np.zeros(0, np.int64)
@@ -323,8 +323,8 @@ def summed(codes: Indices, pods: Counts, size: int) -> Counts:
 
 
 def chosen(held: Counts, need: int) -> list[tuple[int, int]]:
-    """Return (domain, pods): the tightest domain that holds all of `need`; else the largest ones, and the tightest for
-    the rest. Nodes in no domain (number 0) come last."""
+    """Return (domain, pods): the tightest domain that holds all of `need`; otherwise the largest ones, and the tightest
+    for the rest. Nodes in no domain (number 0) come last."""
     picked: list[tuple[int, int]] = []
     domains = held.copy()
     domains[0] = 0
@@ -340,8 +340,8 @@ def chosen(held: Counts, need: int) -> list[tuple[int, int]]:
 
 
 def finest(at: Indices, pods: Counts, codes: Indices, held: Counts, need: int) -> Iterator[tuple[int, int]]:
-    """Yield (position, pods) in the order of `chosen`, node by node. There may be as many domains as nodes, so these
-    are put in order at once."""
+    """Yield (position, pods) in the order of `chosen`, node by node. There may be as many domains as nodes, so one sort
+    orders them."""
     after = len(held)
     rank = np.full(after, after, np.intp)
     for place, (code, _) in enumerate(chosen(held, need)):
@@ -362,8 +362,8 @@ def in_order(at: Indices, pods: Counts, need: int) -> Iterator[tuple[int, int]]:
 
 
 def levelled(caps: Counts, have: Counts, need: int) -> Counts:
-    """Return, by water filling, how `need` more are given so that have + given is as even as `caps`, the most that may
-    be given, allow."""
+    """Return, by water filling, how many of `need` pods each entry gets, so that have + given is as even as possible.
+    `caps`: the most that an entry may get."""
     low, high = 0, int(have.max(initial=0)) + need
     while low < high:  # the highest water line that takes no more than `need`
         line = (low + high + 1) // 2

@@ -37,7 +37,7 @@ class FlavorAssignment(NamedTuple):
     `charge`: the charge of its queue.
     `borrows`: whether the charge exceeds the guarantee of the queue.
     `short`: the limit that does not allow it now; None: quota allows it.
-    `besides`: other choices of members with the same flavors; only if quota allows none of them. `gang` then has all
+    `besides`: other choices of members with the same flavors, if quota allows none of them. `gang` then has all
         members."""
 
     flavors: tuple[str, ...]

@@ -50,8 +50,9 @@ QuotaCheck: TypeAlias = Callable[[PartialAdmission], bool]
 
 
 def partial_admissions(gang: Gang, allows: QuotaCheck) -> Iterator[PartialAdmission]:
-    """Yield the choices that quota allows and that keep as many members as possible. For each member that no such
-    choice keeps, yield the smallest choice with it, which quota does not allow. Quota does not allow the whole gang."""
+    """Yield the choices that quota allows and that keep as many members as possible. For each member that none of these
+    choices keeps, yield the smallest choice with it, which quota does not allow. Quota does not allow the whole
+    gang."""
     members = optional_members(gang)
     firsts = {each.alike: each for each in reversed(members)}
     for kept in (None, *islice(firsts.values(), trial_limit(gang))):

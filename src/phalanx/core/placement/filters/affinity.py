@@ -1,24 +1,24 @@
 """Pod affinity, anti-affinity, topology spread, host ports, and preferences.
 
 The rules are those of kube-scheduler's plugins InterPodAffinity, PodTopologySpread, NodePorts, NodeAffinity and
-TaintToleration; a gang's own pods count for each other as they are placed.
+TaintToleration. The pods of a gang count for each other as they are placed.
 
-Required, each a pair (what failing it means, the rows that pass):
+Required rules. Each is a pair (the meaning of a failure, the rows that pass):
 
 - *ports*: none of the pod's host ports is in use on the node.
-- *affinity*: for every term, the node's domain holds a pod that all the terms select. If no pod anywhere is selected by
-  all of them and the pod itself is, it may go to any node that has the labels: it is the first of its kind.
-- *anti-affinity*: for no term the node's domain holds a pod that it selects; and for no running pod with a term that
-  selects this pod, the node is in that pod's domain.
-- *spread*: over the domains of the nodes that the pod's selector and node affinity leave, and that have the labels of
-  all its constraints, the node's domain would hold at most `max_skew` more than the emptiest; fewer than `min_domains`
-  domains count as if one were empty. Taints and readiness are not looked at (nodeTaintsPolicy Ignore). Pods of the
+- *affinity*: for every term, the node's domain has a pod that all the terms select. If all the terms select no pod
+  anywhere, but select the pod itself, the pod may use any node with the labels: it is the first of its kind.
+- *anti-affinity*: no term selects a pod in the node's domain. And no running pod in that domain has a term that selects
+  this pod.
+- *spread*: the node's domain would have at most `max_skew` more pods than the emptiest domain. The domains are those of
+  nodes that match the pod's selector and node affinity and have the labels of all its constraints. With fewer than
+  `min_domains` domains one counts as empty. Taints and readiness do not count (nodeTaintsPolicy Ignore). Pods of the
   pod's namespace count.
 
-Preferred, each normalized to 0 … 100 over the nodes that remain, and weighted as kube-scheduler does by default: taints
-that only prefer (3), node affinity (2), pod affinity, that of other pods included (2), spread (2). What other pods
-prefer of this pod counts as their weight, what they require as 1 (hardPodAffinityWeight).
-"""
+Preferences. Each is normalized to 0 … 100 over the nodes that remain, and weighted as kube-scheduler does by default:
+taints with PreferNoSchedule (3), node affinity (2), pod affinity in both directions (2), spread (2). The preferred
+terms of other pods that select this pod count with their weight, and their required terms as 1
+(hardPodAffinityWeight)."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class PodAffinity:
         self.preferred = tuple(spread for spread in shape.spread if not spread.required)
 
     def rules(self) -> Iterator[tuple[str, Rows]]:
-        """Yield each filter that the pod has: (what failing it means, the mask of rows that pass it)."""
+        """Yield each filter of the pod: (the meaning of a failure, the mask of rows that pass)."""
         if self.shape.ports:
             yield "have the host port in use", self.ports()
         if self.near:
@@ -77,7 +77,7 @@ class PodAffinity:
             yield f"would spread it over {spread.topology} by more than {spread.max_skew}", self.level(spread)
 
     def heeds(self) -> bool:
-        """Return whether other pods can leave the pod no node, whatever capacity there is."""
+        """Return whether other pods can leave the pod no node, whatever capacity is free."""
         return bool(self.near or self.away or self.required) or any(True for _ in self.repelling())
 
     def ports(self) -> Rows:
@@ -125,8 +125,8 @@ class PodAffinity:
         return passed
 
     def spreadable(self, spreads: tuple[TopologySpread, ...]) -> Rows:
-        """Return the mask of nodes whose pods count for spread: those that the pod's selector and node affinity leave,
-        with all the labels."""
+        """Return the mask of nodes whose pods count for spread: they match the pod's selector and node affinity, and
+        have all the labels."""
         has = matching.selected(self.columns.attributes, self.where)
         for spread in spreads:
             codes = self.columns.attributes.labels.get(spread.topology)
@@ -136,7 +136,7 @@ class PodAffinity:
     # Preferences
 
     def points(self, rows: NDArray[np.intp]) -> Points | None:
-        """Return, for each of these rows, how much it is preferred; None: all alike."""
+        """Return the preference score of each of these rows; None if all are equal."""
         total: Points | None = None
         for weight, found in (
             (TAINTS, self.taints(rows)),
@@ -163,7 +163,7 @@ class PodAffinity:
         return normalized(total[rows])
 
     def affinities(self, rows: NDArray[np.intp]) -> Points | None:
-        """Return the scores by preferred pod affinity, that of other pods included."""
+        """Return the scores by preferred pod affinity, in both directions."""
         total: Points | None = None
         for counts, term, weight in self.attractions():
             sums, codes = self.pod_counts.by_domain(counts, term.topology)
@@ -175,7 +175,7 @@ class PodAffinity:
         return np.floor(100 * (total - low) / (high - low)) if high > low else np.zeros(len(total))
 
     def attractions(self) -> Iterator[tuple[Counts, PodAffinityTerm, int]]:
-        """Yield (by row, pods that attract or repel this one; by which term; the weight, negative: repel)."""
+        """Yield (counts by row of the pods that attract or repel this pod, the term, the weight; negative: repel)."""
         for term, weight in self.softly:
             yield self.pod_counts.selected((term,), self.shape.namespace), term, weight
         for kind in self.pod_counts.with_affinity:
@@ -207,7 +207,7 @@ class PodAffinity:
 
 
 def soft_taints(columns: NodeTable, tolerations: tuple[Toleration, ...]) -> Points | None:
-    """Return, by row, how many untolerated taints pods should avoid; None if there are none anywhere."""
+    """Return, by row, the number of untolerated PreferNoSchedule taints; None if there are none."""
     facts = columns.attributes
     counted = np.zeros(len(facts.taint_sets), np.float64)
     for index, taints in enumerate(facts.taint_sets):
@@ -218,7 +218,7 @@ def soft_taints(columns: NodeTable, tolerations: tuple[Toleration, ...]) -> Poin
 
 
 def normalized(points: Points) -> Points:
-    """Return the scores so that the highest is 100 (DefaultNormalizeScore)."""
+    """Scale the scores so that the highest is 100 (DefaultNormalizeScore)."""
     high = points.max(initial=0.0)
     return np.floor(100 * points / high) if high > 0 else points
 

@@ -1,14 +1,13 @@
-"""Which devices a pod gets, by name, and from which NUMA zone; and whether a node has them.
+"""Choose the devices of a pod, by name and NUMA zone, and find the nodes that have them.
 
-This is the draft's own copy of the device columns, with undo. A share may go to a device that is shared already and has
-enough left, or open a free one, of which a node has no more than its count of whole devices says (pods without names
-may hold some). Rows and devices are as in `state.nodes.devices`; an *allocation* is the positions of devices in their
-row, and of a zone.
+This is the draft's own copy of the device columns, with undo. A share may use a device that is shared already and has
+enough left, or open a free one. A node opens no more free devices than its count of whole devices (pods without names
+may hold some). Rows and devices are numbered as in `state.nodes.devices`. An *allocation* is the positions of devices
+in their row, and of a zone.
 
-Whole devices of a pod come from one zone if one has them all, from the zone where they leave least; else from as few
-zones as possible. All kinds of device that a pod asks for (GPU and RDMA) are looked for in the same zone first.
-`aligned` "required": cpu, memory and devices must all be of one zone; "preferred": if they can.
-"""
+Whole devices of a pod come from one zone if a zone has them all, and then from the zone with the least left. Otherwise
+they come from as few zones as possible. All kinds of device that a pod requests (GPU and RDMA) are taken from the same
+zone first. `aligned` "required": cpu, memory and devices must all be in one zone; "preferred": if possible."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ from phalanx.state.nodes.devices import NO_ZONE, Table, device_use, zone_in
 from phalanx.state.nodes.table import NodeTable
 
 Ints = NDArray[np.int64]
-Left: TypeAlias = tuple[Ints, Ints]  # of devices: thousandths, and bytes of memory
+Left: TypeAlias = tuple[Ints, Ints]  # thousandths, and bytes of memory, of devices
 
 ALL = slice(None)
 
@@ -38,10 +37,10 @@ class DeviceAllocation(NamedTuple):
 
 
 class DeviceDraft:
-    """The devices and zones as the draft has them: what is left of each.
+    """The devices and zones on the draft: the amount that is left of each.
 
-    Most cycles take from a few rows and look at no other: so rows are copied when something is taken there, and the
-    columns when all are looked at after that."""
+    Most cycles take devices of a few rows and examine no other row. So a row is copied when something is taken there,
+    and the columns when all rows are examined after that."""
 
     def __init__(self, columns: NodeTable) -> None:
         self.columns, self.book = columns, columns.devices
@@ -52,7 +51,8 @@ class DeviceDraft:
         self._all: Left | None = None
 
     def left(self, row: int | None = None) -> Left:
-        """Return (thousandths, bytes) left of each device of the row, or of all by row; only to be read."""
+        """Return (thousandths, bytes) left of each device of the row, or of all devices by row. The result is
+        read-only."""
         if row is not None and self._all is None:
             return self._rows.get(row) or (self.book.milli[row], self.book.memory[row])
         if self._all is None:
@@ -75,7 +75,7 @@ class DeviceDraft:
         return np.asarray(free & (self.resource[some] == code))
 
     def open_to(self, share: DeviceShare, row: int | None = None) -> NDArray[np.bool_]:
-        """Return the mask of devices that can take one such share."""
+        """Return the mask of devices that can take one share of this size."""
         (milli, memory), some = self.left(row), ALL if row is None else row
         mine, size = self.resource[some] == self.book.codes.get(share.resource, -2), self.size[some]
         if share.memory_bytes:
@@ -84,7 +84,7 @@ class DeviceDraft:
         return np.asarray(mine & (milli >= share.milli) & (memory >= size * share.milli // MILLI))
 
     def holds_share(self, share: DeviceShare, rows: NDArray[np.intp], whole: Ints) -> Rows:
-        """Return, for each of the rows, with `whole` free devices by count, whether it can take the share."""
+        """Return, for each of the rows, whether it can take the share. `whole`: the number of free devices by count."""
         fits, free = self.open_to(share), self.whole(share.resource)
         shared = np.count_nonzero(fits & ~free, axis=1)[rows]
         opened = np.minimum(np.count_nonzero(fits & free, axis=1)[rows], np.maximum(whole, 0))
@@ -92,8 +92,8 @@ class DeviceDraft:
         return held
 
     def zones_that_hold(self, demand: Demand, free: dict[str, Ints], rows: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Return [nth of the rows, zone]: whether the zone surely has all that one pod asks for. `free`: resource ->
-        what is free, by the same rows."""
+        """Return [number of the row, zone]: whether the zone certainly has all that one pod requests. `free`: resource
+        -> the free amounts of the same rows."""
         zones = len(self.zoned) and next(iter(self.zoned.values())).shape[1]
         most = max(int(self.zone.max(initial=NO_ZONE)) + 1, zones)
         fits = np.zeros((len(rows), most), np.bool_)
@@ -110,7 +110,8 @@ class DeviceDraft:
         return fits
 
     def left_in(self, row: int, zone: int, demand: Demand) -> float:
-        """Return how many pods of the demand the zone could still take, as a fraction: the tightest zone has least."""
+        """Return how many pods of the demand the zone could still take, as a fraction. The lowest value is the tightest
+        zone."""
         share, total = demand.shape.share, 0.0
         for resource, amount in demand.asks:
             if (table := self.zoned.get(resource)) is not None:
@@ -124,8 +125,7 @@ class DeviceDraft:
     def _enough(
         self, fits: NDArray[np.bool_], table: Table, resource: str, amount: int, free: Ints, rows: NDArray[np.intp]
     ) -> None:
-        """Clear where a zone may lack the amount. What is held on the node and not known to be in a zone may
-        be in any."""
+        """Clear the zones that may lack the amount. Holdings on the node without a known zone may be in any zone."""
         known = self.known[resource][rows]
         held = self.columns.allocatable[resource][rows] - free - known.sum(axis=1)
         left = table[rows] - known - np.maximum(held, 0)[:, None]
@@ -133,7 +133,7 @@ class DeviceDraft:
         fits[:, : left.shape[1]] &= (left >= amount) | ~says[:, None]
 
     def _per_zone(self, devices: NDArray[np.bool_], rows: NDArray[np.intp], zones: int) -> Ints:
-        """Return [row, zone]: how many of the marked devices are in each zone."""
+        """Return [row, zone]: the number of marked devices in each zone."""
         where = self.zone[rows]
         return np.stack([(devices & (where == zone)).sum(axis=1) for zone in range(zones)], axis=1)
 
@@ -143,7 +143,7 @@ class DeviceDraft:
         """Return the devices for one pod on the row.
 
         `whole`: resource -> free devices by the node's count.
-        `first`: the device that a share should have, if it can."""
+        `first`: the device that a share should use, if it can."""
         share = demand.shape.share
         picked: list[int] = []
         for resource, amount in demand.asks:
@@ -155,8 +155,8 @@ class DeviceDraft:
         return DeviceAllocation(tuple(picked), zone)
 
     def _near(self, row: int, free: Sequence[int], amount: int, zone: int, beside: Sequence[int]) -> list[int]:
-        """Return so many of the free devices: of the zone, or of that of the devices beside them, or of the
-        tightest."""
+        """Return `amount` of the free devices: in the zone, in the zone of the devices `beside` them, or in the
+        tightest zone."""
         zones = self.zone[row].tolist()
         counts = {at: sum(zones[each] == at for each in free) for at in {zones[each] for each in free}}
         first = zone if zone != NO_ZONE else zones[beside[0]] if beside else NO_ZONE
@@ -171,8 +171,8 @@ class DeviceDraft:
     def _for_share(
         self, share: DeviceShare, row: int, whole: int, zone: int, beside: Sequence[int], wanted: int | None
     ) -> list[int]:
-        """Return the devices for a share: shared ones with least left first; free ones are opened last, no more than
-        the count says."""
+        """Return the devices for a share: the shared one with the least left first. Free devices are opened last, and
+        no more than the count allows."""
         fits, free = self.open_to(share, row), self.whole(share.resource, row)
         zones, (left, memory) = self.zone[row].tolist(), [each.tolist() for each in self.left(row)]
         first = zone if zone != NO_ZONE else zones[beside[0]] if beside else NO_ZONE
@@ -193,7 +193,7 @@ class DeviceDraft:
         return chosen
 
     def take(self, demand: Demand, row: int, choice: DeviceAllocation, pods: int = 1) -> dict[str, int]:
-        """Take the devices for a pod (give them back, if `pods` is -1); return by how many whole devices each count
+        """Take the devices for a pod (return them if `pods` is -1). Return by how many whole devices each count
         shrinks."""
         share, use = demand.shape.share, device_use(demand.shape.share)
         opened, (left, memory_left) = 0, self._to_change(row)
@@ -213,7 +213,7 @@ class DeviceDraft:
         return {share.resource: opened} if share is not None and opened else {}
 
     def names(self, row: int, choice: DeviceAllocation) -> tuple[str, ...]:
-        """Return the names as a placement has them: the zone, if there is one, then the devices."""
+        """Return the names for a placement: the zone, if there is one, then the devices."""
         listed = self.book.listed.get(row, ())
         zone = (ZONE + self.book.zones[row][choice.zone],) if choice.zone != NO_ZONE else ()
         return (*zone, *(listed[at].name for at in choice.devices))
@@ -228,5 +228,5 @@ class DeviceDraft:
 
 
 def asks_devices(columns: NodeTable, asks: Amounts) -> bool:
-    """Return whether some node lists devices of a resource that is asked for."""
+    """Return whether some node lists devices of a requested resource."""
     return any(resource in columns.devices.codes for resource, _ in asks)

@@ -1,10 +1,9 @@
-"""Which nodes match a pod's node constraints.
+"""Find the nodes that match a pod's node constraints.
 
 The rules are those of kube-scheduler's filters (k8s.io/component-helpers scheduling/corev1, plugins NodeAffinity,
 TaintToleration, NodeUnschedulable), as vector operations over the columns of `NodeAttributes`. A node that is not ready
-matches nothing. Every filter is a pair (what failing it means, which rows pass), so that matching and explaining are
-one text.
-"""
+never matches. Every filter is a pair (the meaning of a failure, the rows that pass), so matching and explaining use the
+same text."""
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ CELLS = 1 << 26  # and rows in all of them together: a byte each, or eight
 
 
 def matching(facts: NodeAttributes, where: NodeConstraints) -> Rows:
-    """Return the mask of rows whose nodes match the constraints. It is kept with the attributes until a node
+    """Return the mask of rows whose nodes match the constraints. It is cached with the attributes until a node
     changes."""
     known: Rows | None = facts.derived.get(where)
     if known is not None:
@@ -40,7 +39,7 @@ def matching(facts: NodeAttributes, where: NodeConstraints) -> Rows:
 
 
 def matches_all(facts: NodeAttributes, where: NodeConstraints) -> bool:
-    """Return whether every ready node matches the constraints. The answer is kept with the attributes."""
+    """Return whether every ready node matches the constraints. The answer is cached with the attributes."""
     known: bool | None = facts.derived.get((matches_all, where))
     if known is None:
         known = int(np.count_nonzero(matching(facts, where))) == ready_nodes(facts)
@@ -49,7 +48,7 @@ def matches_all(facts: NodeAttributes, where: NodeConstraints) -> bool:
 
 
 def ready_nodes(facts: NodeAttributes) -> int:
-    """Return how many nodes are ready. The answer is kept with the attributes."""
+    """Return the number of ready nodes. The answer is cached with the attributes."""
     known: int | None = facts.derived.get(ready_nodes)
     if known is None:
         known = int(np.count_nonzero(facts.ready))
@@ -58,7 +57,8 @@ def ready_nodes(facts: NodeAttributes) -> int:
 
 
 def selected(facts: NodeAttributes, where: NodeConstraints) -> Rows:
-    """Return the mask of rows with a node that the selector and the node affinity leave, readiness and taints aside."""
+    """Return the mask of rows with a node that matches the selector and the node affinity, apart from readiness and
+    taints."""
     passed = facts.names != ABSENT
     for key, value in where.selector:
         passed &= _in(facts, facts.labels.get(key), (value,))
@@ -68,15 +68,15 @@ def selected(facts: NodeAttributes, where: NodeConstraints) -> Rows:
 
 
 def cache_answer(facts: NodeAttributes, key: object, answer: object) -> None:
-    """Keep an answer with the attributes until a node changes."""
+    """Cache an answer with the attributes until a node changes."""
     if len(facts.derived) >= min(REMEMBERED, CELLS // facts.capacity):
         facts.derived.clear()
     facts.derived[key] = answer
 
 
 def node_filters(facts: NodeAttributes, where: NodeConstraints) -> Iterator[tuple[str, Rows]]:
-    """Yield each filter, in the order in which they are applied: (what failing it means: "do not match …", the mask of
-    rows that pass it)."""
+    """Yield each filter in the order of application: (the meaning of a failure, as "do not match …"; the mask of rows
+    that pass)."""
     if not tolerates(where.tolerations, UNSCHEDULABLE):
         yield "are unschedulable", ~facts.unschedulable
     for key, value in where.selector:
@@ -94,7 +94,8 @@ def node_filters(facts: NodeAttributes, where: NodeConstraints) -> Iterator[tupl
 
 
 def term_matches(facts: NodeAttributes, term: NodeTerm) -> Rows:
-    """Return the mask of rows that meet all requirements. A term without any matches no node, as in Kubernetes."""
+    """Return the mask of rows that meet all requirements. As in Kubernetes, a term without requirements matches no
+    node."""
     passed = np.full(facts.capacity, bool(term))
     for requirement in term:
         passed &= requirement_matches(facts, requirement)
@@ -136,7 +137,8 @@ def _in(facts: NodeAttributes, column: NDArray[np.int32] | None, values: tuple[s
 
 
 def _beyond(facts: NodeAttributes, column: NDArray[np.int32] | None, values: tuple[str, ...], *, sign: int) -> Rows:
-    """Return the mask of rows that meet Gt (`sign` 1) or Lt (-1): both sides must be integers, else nothing matches."""
+    """Return the mask of rows that meet Gt (`sign` 1) or Lt (-1). Both sides must be integers; otherwise nothing
+    matches."""
     passed = np.zeros(facts.capacity, np.bool_)
     bound = _integer(values[0]) if len(values) == 1 else None
     if column is None or bound is None:

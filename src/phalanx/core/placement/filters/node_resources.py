@@ -1,4 +1,4 @@
-"""How many pods of a demand each node holds (kube-scheduler's plugin NodeResourcesFit, as vector operations)."""
+"""Count how many pods of a demand each node holds (kube-scheduler's plugin NodeResourcesFit, as vector operations)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from phalanx.state.nodes.table import NodeTable
 
 
 def empty_capacity(columns: NodeTable, demand: Demand) -> int:
-    """Return how many pods of the demand all nodes it matches would hold if nothing ran. The answer is kept with the
+    """Return how many pods of the demand all matching nodes would hold if no pod ran. The answer is cached with the
     attributes."""
     known: int | None = columns.attributes.derived.get(demand)
     if known is None:
@@ -38,7 +38,7 @@ def pods_held(columns: Mapping[str, NDArray[np.int64]], asks: Amounts, rows: NDA
 
 
 def rows_that_fit(columns: Mapping[str, NDArray[np.int64]], asks: Amounts, allowed: Rows) -> NDArray[np.intp]:
-    """Return those of the allowed rows that hold at least one pod with these requests."""
+    """Return the allowed rows that hold at least one pod with these requests."""
     fits = allowed
     for resource, amount in asks:
         column = columns.get(resource)
@@ -49,6 +49,6 @@ def rows_that_fit(columns: Mapping[str, NDArray[np.int64]], asks: Amounts, allow
 
 
 def not_overcommitted(columns: NodeTable) -> Rows:
-    """Return the mask of rows that hold no more than they have. The world can overcommit a node; such a node takes
-    nothing new."""
+    """Return the mask of rows that are not overcommitted. The world can overcommit a node; such a node takes no further
+    pods."""
     return columns.lowest_free() >= 0

@@ -1,10 +1,9 @@
-"""Pods counted by selector and topology domain, those that the draft placed included.
+"""Count pods by selector and topology domain, with the pods that the draft has placed.
 
-A *tally* is a column: by row, how many pods there some selector picks. It is made when a demand first asks, from the
-affinity classes in the pod index that match and from what the draft has placed so far; from then on every pod that the
-draft places (or removes) is entered in the tallies that pick it. Summed by the codes of a node label a tally says how
-many such pods each domain has. The cost is that of the tallies of the demands that ask; for all others there is none.
-"""
+A *tally* is a column: by row, the number of pods that a selector picks. It is created when a demand first needs it,
+from the matching affinity classes of the pod index and from the pods on the draft. From then on every pod that the
+draft places or removes is entered in the tallies that pick it. The sum by the codes of a node label is the number of
+picked pods in each domain. Only demands that need tallies pay for them."""
 
 from __future__ import annotations
 
@@ -25,19 +24,22 @@ Counts: TypeAlias = NDArray[np.int64]
 class PodCounts:
     """The tallies of one draft.
 
-    `with_affinity`: classes that run, or were placed by the draft, and have terms of their own; it only grows."""
+    `with_affinity`: affinity classes with terms of their own that run, or that the draft has placed. The set only
+        grows."""
 
     def __init__(self, columns: NodeTable) -> None:
         self.columns = columns
         self.book = columns.pod_index
         self.with_affinity: dict[AffinityClass, None] = dict(self.book.with_affinity)
-        self._placed: dict[AffinityClass, dict[int, int]] = {}  # by the draft; negative: of the book's, taken away
+        self._placed: dict[
+            AffinityClass, dict[int, int]
+        ] = {}  # placed by the draft; negative: removed from the state's pods
         self._ports: dict[int, dict[HostPort, int]] = {}
         self._tallies: dict[object, tuple[Callable[[AffinityClass], bool], Counts]] = {}
         self._entered: dict[AffinityClass, list[Counts]] = {}  # kind -> the tallies that pick it
 
     def note(self, kind: AffinityClass, row: int, pods: int) -> None:
-        """Enter pods that the draft places on the row (removes, if negative)."""
+        """Enter pods that the draft places on the row (remove them if negative)."""
         if (kind.near or kind.away) and kind not in self.with_affinity:
             self.with_affinity[kind] = None
         rows = self._placed.setdefault(kind, {})
@@ -46,13 +48,14 @@ class PodCounts:
             tally[row] += pods
 
     def note_ports(self, row: int, ports: tuple[HostPort, ...], pods: int) -> None:
-        """Enter the host ports of pods that the draft places on the row (removes, if negative)."""
+        """Enter the host ports of pods that the draft places on the row (remove them if negative)."""
         used = self._ports.setdefault(row, {})
         for port in ports:
             used[port] = used.get(port, 0) + pods
 
     def selected(self, terms: tuple[PodAffinityTerm, ...], namespace: str) -> Counts:
-        """Return, by row, the pods that every one of the terms selects. `namespace`: of the pod with the terms."""
+        """Return, by row, the number of pods that every one of the terms selects. `namespace`: the namespace of the pod
+        with the terms."""
         key = (terms, namespace)
         picks = [(term.selector, term.namespaces or (namespace,)) for term in terms]
         selectors = (term.selector for term in terms)

@@ -1,9 +1,8 @@
-"""Which of the nodes that passed the filters is taken.
+"""Choose one of the nodes that passed the filters.
 
 Rooms, lowest first:
 
     fragmentation  fragmentation of devices, by typical pods (Weng et al., ATC '23)
     score          the scoring strategies
     constrained    pods with constraints beyond amounts, placed one by one
-    typical_pods   which pods are to be expected
-"""
+    typical_pods   the pods that are expected"""

@@ -1,14 +1,13 @@
-"""Place constrained pods one by one, each where the filters leave it a node and the scores are best.
+"""Place constrained pods one by one, each on the node that passes the filters and scores best.
 
-For every pod: the nodes that hold it by amounts; of these, those that every filter passes
+For each pod the nodes are reduced in this order: nodes that hold it by amounts; nodes that pass every filter
 (`core.placement.filters.affinity`: affinity, spread, host ports; `core.placement.filters.devices`: shares, NUMA zones);
-of these, the one that the pod prefers most; then one on which no free device must be opened for a share; then the best
-by the scoring strategy (`core.placement.scoring.score`); then the first in packing order. So what a pod prefers comes
-before what the policy does, and nothing is left to chance.
+the nodes that the pod prefers most; nodes on which a share opens no free device; the best by the scoring strategy
+(`core.placement.scoring.score`); the first in packing order. So the pod's preferences come before the policy, and the
+result is deterministic.
 
-Pods of a gang count for each other. If they have affinity to their own kind and none runs yet, the first decides for
-all: then the domains that by counting hold them all are tried, the tightest first, at most `DOMAINS`.
-"""
+Pods of a gang count for each other. If they have affinity to their own kind and none runs yet, the first pod decides
+for all. Then the domains that hold all of them by counting are tried, the tightest first, at most `DOMAINS`."""
 
 from __future__ import annotations
 
@@ -35,7 +34,7 @@ Positions = NDArray[np.intp]
 def fill_constrained(
     draft: Draft, demand: Demand, role: int, count: int, shares: list[tuple[int, int, int]], within: Rows | None
 ) -> int:
-    """Take capacity for `count` pods, as `packing.fill`; return how many found none."""
+    """Take capacity for `count` pods, as `packing.fill` does. Return the number of pods that found none."""
     for inside in own_domains(draft, demand, count, within):
         mark, before = draft.mark(), len(shares)
         if not one_by_one(draft, demand, role, count, shares, inside):
@@ -48,8 +47,8 @@ def fill_constrained(
 def one_by_one(
     draft: Draft, demand: Demand, role: int, count: int, shares: list[tuple[int, int, int]], within: Rows | None
 ) -> int:
-    """Place the pods one after the other; return how many found no node."""
-    first = len(shares)  # what was there before may be rewound to
+    """Place the pods one after the other. Return the number of pods that found no node."""
+    first = len(shares)  # earlier shares belong to the caller, who may rewind to them
     for left in range(count, 0, -1):
         position = best_position(draft, demand, within)
         if position is None:
@@ -63,8 +62,8 @@ def one_by_one(
 
 
 def own_domains(draft: Draft, demand: Demand, count: int, within: Rows | None) -> Iterator[Rows]:
-    """Yield the domains that may hold all pods, the tightest first, if the first pod decides where the others
-    must be."""
+    """Yield the domains that may hold all pods, the tightest first, if the first pod decides where the others must
+    be."""
     wishes = draft.pod_affinity(demand)
     if count < 2 or not wishes.near or not wishes.is_first():
         return
@@ -82,7 +81,7 @@ def own_domains(draft: Draft, demand: Demand, count: int, within: Rows | None) -
 
 
 def positions_with_room(draft: Draft, demand: Demand, within: Rows | None) -> Positions:
-    """Return the positions that match and hold one pod by amounts."""
+    """Return the matching positions that hold one pod by amounts."""
     allowed = draft.allowed(demand.where)
     if allowed is None:
         allowed = np.ones(len(draft), np.bool_)
@@ -90,8 +89,8 @@ def positions_with_room(draft: Draft, demand: Demand, within: Rows | None) -> Po
 
 
 def best_position(draft: Draft, demand: Demand, within: Rows | None) -> int | None:
-    """Return the position for one pod; None if the filters leave no node: the draft then notes how many each turned
-    away."""
+    """Return the position for one pod; None if the filters leave no node. The draft then notes how many nodes each
+    filter rejected."""
     found = positions_with_room(draft, demand, within)
     total, turned_away = len(found), []
     for text, passing in constraint_filters(draft, demand):
@@ -109,7 +108,7 @@ def best_position(draft: Draft, demand: Demand, within: Rows | None) -> int | No
 
 
 def constraint_filters(draft: Draft, demand: Demand) -> Iterator[tuple[str, Callable[[Positions], Rows]]]:
-    """Yield each filter: what failing it means, and a function from positions to which of them pass it."""
+    """Yield each filter: the meaning of a failure, and a function from positions to the mask of those that pass."""
     shape = demand.shape
     for text, rows in draft.pod_affinity(demand).rules():
         yield text, partial(at_rows, draft, rows)
@@ -126,8 +125,8 @@ def constraint_filters(draft: Draft, demand: Demand) -> Iterator[tuple[str, Call
 
 
 def preferences(draft: Draft, demand: Demand) -> Iterator[Callable[[Positions], NDArray[np.generic] | None]]:
-    """Yield the functions from positions to scores that decide among those that are left, the strongest first; more is
-    better."""
+    """Yield the functions from positions to scores that choose among the remaining nodes, the strongest first. Higher
+    is better."""
     yield lambda found: draft.pod_affinity(demand).points(draft.rows[found])
     if demand.shape.aligned == "preferred":
         yield lambda found: in_one_zone(draft, demand, found)
@@ -144,12 +143,12 @@ def at_rows(draft: Draft, rows: Rows, found: Positions) -> Rows:
 
 
 def in_one_zone(draft: Draft, demand: Demand, found: Positions) -> Rows:
-    """Return the mask of positions that have a zone with all that one pod asks for."""
+    """Return the mask of positions with a zone that has all that one pod requests."""
     return np.asarray(zones(draft, demand, found).any(axis=1))
 
 
 def zones(draft: Draft, demand: Demand, found: Positions) -> NDArray[np.bool_]:
-    """Return [nth of the positions, zone]: whether the zone has all that one pod asks for."""
+    """Return [number of the position, zone]: whether the zone has all that one pod requests."""
     free = {resource: draft.free[resource][found] for resource, _ in demand.asks}
     return draft.ledger.zones_that_hold(demand, free, draft.rows[found])
 
@@ -170,5 +169,5 @@ def place_pod(draft: Draft, demand: Demand, position: int) -> None:
 
 
 def share_text(share: DeviceShare) -> str:
-    """Return the share as sentences write it."""
+    """Return the share as part of a sentence."""
     return f"{share.memory_bytes / 2**30:g}Gi" if share.memory_bytes else f"{share.milli}/1000"

@@ -1,25 +1,30 @@
 """Fragmentation of devices as Weng et al. measure it ("Beware of Fragmentation: Scheduling GPU-Sharing Workloads with
-Fragmentation Gradient Descent", USENIX ATC'23, section 3), and by how much one pod more changes it.
+Fragmentation Gradient Descent", USENIX ATC'23, section 3), and its change by one more pod.
 
-*Typical pods* are shapes with their frequencies. For one of them a node's free parts of devices are all fragments if
-the pod does not fit there (cpu, devices, or which nodes it may go to) or asks no devices; else those parts of devices
+*Typical pods* are shapes with their frequencies. For one of them, all free parts of a node's devices are fragments if
+the pod does not fit there (cpu, devices, or node constraints) or requests no devices. Otherwise the parts are fragments
 that are too small for it. The expectation over the typical pods is the node's fragmentation, in thousandths of a
-device. Memory is not looked at, as in the paper.
+device. As in the paper, memory does not count.
 
-A pod goes where it adds least: `int(100 * sigmoid((before - after) / 1000))` is the score of a node (and, for a share,
-of each of its devices) in the paper's program, higher is better; the first of equal devices, then of equal nodes, is
-taken. Those ties are frequent and decide much: broken by chance, the same scores place less than best fit does.
+A pod goes to the node where it adds least. In the paper's program, the score of a node (and, for a share, of each of
+its devices) is `int(100 * sigmoid((before - after) / 1000))`; higher is better. The first of equal devices, then of
+equal nodes, is chosen. Ties are frequent and important: if they are broken at random, the same scores place less than
+best fit does.
 
-`TypicalPods.wasted` is our own measure. Fragmentation asks whether the next pod finds a device; a node of eight free
-devices and the cpu for one pod passes. So what is *stranded* is added: free devices beyond what the free cpu is enough
-for, at the cpu that the pods to come ask per device. Since that changes with every pod, it steers pods that ask much
-cpu to where cpu is plenty, long before some device is stranded; but one that asks little cpu it would lead to the large
-nodes, which have least per device, and break these up, so it counts for a part only (`STRANDED`). Where many of the
-pods to come can go nowhere else (a model of GPU that they name), a node is *wanted*: others had better go elsewhere
-(`WANTED`). Unrounded gains of fragmentation alone would overrule packing (they are never equal), so what stays free
-counts a little too (`UNTIDY`). And whether *one* more pod fits says little of a shared device: two pods of 0.47 leave
-0.06 that nobody takes, 0.47 and 0.32 leave room for 0.16. So the *remnant* of a device is added, what of it is expected
-to be left when pods have come, one after the other, as often as they are expected (`remnants`)."""
+`TypicalPods.wasted` is Phalanx's own measure. It adds four terms to fragmentation:
+
+- *Stranded* devices. Fragmentation asks whether the next pod finds a device; a node with eight free devices and the cpu
+  for one pod passes. So free devices are added for which the free cpu is not enough, at the cpu that expected pods
+  request per device. This changes with every pod, so pods with much cpu go early to nodes with much cpu. But it would
+  lead pods with little cpu to the large nodes, which have the least cpu per device, and break these up. So the term
+  counts only in part (`STRANDED`).
+- *Wanted* nodes. If many expected pods can use only some nodes (because of a GPU model), other pods should avoid these
+  nodes (`WANTED`).
+- *Untidy* nodes. Gains of fragmentation are never equal, so alone they would overrule packing. So the free devices
+  count a little too (`UNTIDY`).
+- *Remnants*. Whether one more pod fits says little about a shared device: two pods of 0.47 leave 0.06, which no pod can
+  use; 0.47 and 0.32 leave capacity for 0.16. So the part of a device is added that is expected to be left after further
+  pods, by their frequencies (`remnants`)."""
 
 from __future__ import annotations
 
@@ -35,19 +40,19 @@ from phalanx.model.pod import CPU, MILLI, Shape
 from phalanx.state.classes import Demand, InternTable
 from phalanx.state.nodes.table import NodeTable
 
-POPULAR = 0.95  # of all pods: the most frequent shapes that make up so many are the typical ones
-STRANDED = 1 / 5  # a device without cpu, beside one that is a fragment
-WANTED = 1 / 4  # a free device for which twice as many compete as on average, beside one that is a fragment
-SCARCE = 1 / 20  # the part of pods to come that a device does not get to see, though it has room for them
-UNTIDY = 1 / 400  # what is free, beside what is lost: 2.5 thousandths of a device per device
-ROWS = 256  # looked at in one operation: the tables stay in the processor's cache
+POPULAR = 0.95  # the most frequent shapes that together have this part of all pods are the typical pods
+STRANDED = 1 / 5  # the weight of a stranded device, relative to a fragment
+WANTED = 1 / 4  # the weight of a free device with twice the average demand, relative to a fragment
+SCARCE = 1 / 20  # the part of expected pods that do not reach a device although they fit
+UNTIDY = 1 / 400  # the weight of a free device, relative to a lost one: 2.5 thousandths per device
+ROWS = 256  # rows in one operation: the tables stay in the processor's cache
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
 class DeviceRequest(NamedTuple):
-    """The request of one pod: cpu in millicores, how many devices, and how many thousandths of each."""
+    """The request of one pod: cpu in millicores, the number of devices, and the thousandths of each device."""
 
     cpu: int
     devices: int
@@ -55,7 +60,7 @@ class DeviceRequest(NamedTuple):
 
 
 def device_request(shape: Shape, resource: str) -> DeviceRequest:
-    """Return what pods of the shape ask for of this resource."""
+    """Return the request of pods of the shape for this resource."""
     cpu = dict(shape.requests).get(CPU, 0)
     if shape.share is not None and shape.share.resource == resource:
         return DeviceRequest(cpu, shape.share.count, shape.share.milli)
@@ -64,7 +69,7 @@ def device_request(shape: Shape, resource: str) -> DeviceRequest:
 
 
 class TypicalPods:
-    """The typical pods, in columns. `may[row, pod]`: whether the pod may go to the node."""
+    """The typical pods, as columns. `may[row, pod]`: whether the pod may use the node."""
 
     def __init__(self, columns: NodeTable, weighted: Sequence[tuple[Shape, float]], resource: str) -> None:
         popular = most_frequent(weighted)
@@ -76,7 +81,7 @@ class TypicalPods:
         self.total = sum(weight for _, weight in popular) or 1.0
         self.weight = np.array(
             [weight for _, weight in popular], np.float64
-        )  # counts: their sums are exact, in any order
+        )  # integers, whose sums are exact in any order
         self.cpu_per_device = cpu_per_device(columns, weighted, resource)
         interned = InternTable()
         demands = [interned.demand(shape) for shape, _ in popular]
@@ -85,8 +90,9 @@ class TypicalPods:
         self.remnants = remnants(weighted, resource)
 
     def wanted_in(self, columns: NodeTable) -> Floats:
-        """By row, over the mean of all devices: how many devices pods to come ask per device that they may have, summed
-        over the pods that may go there. Rounded, so that it is the same on every machine."""
+        """Return, by row, how many devices the expected pods request per device that they may use, added up over the
+        pods that may use the node, relative to the mean of all devices. The value is rounded, so that it is the same on
+        every machine."""
         has = (columns.devices.resource == columns.devices.codes.get(self.resource, -2)).sum(axis=1)
         asked_in_all = self.weight * self.devices * self.milli
         for_each = asked_in_all / np.maximum((self.may * has[:, None]).sum(axis=0), 1)
@@ -95,7 +101,7 @@ class TypicalPods:
         return np.asarray(np.round(found / mean, 3) if mean else np.ones(len(found)))
 
     def lost(self, rows: NDArray[np.intp], cpu: Ints, left: Ints) -> Floats:
-        """Return, for each row with so much free cpu and [row, device] left thousandths, its fragmentation."""
+        """Return the fragmentation of each row. `cpu`: its free cpu. `left`: [row, device] the free thousandths."""
         large = left[:, :, None] >= self.milli
         fits = (large.sum(axis=1) >= self.devices) & (self.devices > 0) & (cpu[:, None] >= self.cpu) & self.may[rows]
         total = left.sum(axis=1)[:, None]
@@ -103,8 +109,8 @@ class TypicalPods:
         return np.asarray(total - np.where(fits, usable, 0)) @ self.weight / self.total
 
     def wasted(self, rows: NDArray[np.intp], cpu: Ints, left: Ints) -> Floats:
-        """Return, for each row, what of it is lost, the remnants of its devices, part of what is stranded, and a little
-        of what is free, less as much as other pods want it; in thousandths of a device."""
+        """Return the waste of each row, in thousandths of a device: fragmentation, the remnants of its devices, a part
+        of the stranded devices, a little of the free devices, minus the demand of other pods for the node."""
         free = left.sum(axis=1)
         fed = cpu * MILLI / self.cpu_per_device if self.cpu_per_device else free
         kept = UNTIDY - WANTED * (self.wanted[rows] - 1.0)
@@ -116,8 +122,8 @@ Measure: TypeAlias = Callable[[TypicalPods, NDArray[np.intp], Ints, Ints], Float
 
 
 def cpu_per_device(columns: NodeTable, weighted: Sequence[tuple[Shape, float]], resource: str) -> float:
-    """Return the millicores that the expected pods ask for per device, pods without devices included; at most what
-    nodes with devices have."""
+    """Return the millicores that the expected pods request per device, including pods without devices; at most the cpu
+    per device of nodes with devices."""
     cpu = devices = 0.0
     for shape, weight in weighted:
         asks = device_request(shape, resource)
@@ -130,11 +136,11 @@ def cpu_per_device(columns: NodeTable, weighted: Sequence[tuple[Shape, float]], 
 
 
 def remnants(weighted: Sequence[tuple[Shape, float]], resource: str) -> Floats:
-    """Return, by the thousandths left of a device, how many of them are expected to be left in the end.
+    """Return, by the free thousandths of a device, how many of them are expected to be left in the end.
 
-    With p(m) the part of the pods to come that ask m thousandths of a device, and s = `SCARCE`, it is
-    V(x) = (s x + sum of p(m) V(x - m)) / (s + sum of p(m)), over m <= x: either a pod comes that fits, or none does any
-    more. Rounded, so that it is the same on every machine."""
+    Let p(m) be the part of the expected pods that request m thousandths of a device, and s = `SCARCE`. Then V(x) = (s x
+    + sum of p(m) V(x - m)) / (s + sum of p(m)), over m <= x: either a pod comes that fits, or no pod comes any more.
+    The value is rounded, so that it is the same on every machine."""
     parts: dict[int, float] = {}
     for shape, weight in weighted:
         asks = device_request(shape, resource)
@@ -149,7 +155,8 @@ def remnants(weighted: Sequence[tuple[Shape, float]], resource: str) -> Floats:
 
 
 def most_frequent(weighted: Sequence[tuple[Shape, float]]) -> list[tuple[Shape, float]]:
-    """Return the most frequent shapes, up to `POPULAR` of the weight; at equal weight as they were given."""
+    """Return the most frequent shapes, up to `POPULAR` of the weight. Shapes of equal weight stay in the given
+    order."""
     listed = sorted(weighted, key=lambda item: -item[1])
     enough, found, have = POPULAR * sum(weight for _, weight in listed), list[tuple[Shape, float]](), 0.0
     for shape, weight in listed:
@@ -161,7 +168,7 @@ def most_frequent(weighted: Sequence[tuple[Shape, float]]) -> list[tuple[Shape, 
 
 
 def left_of(ledger: DeviceDraft, resource: str, rows: NDArray[np.intp]) -> Ints:
-    """Return [row, device]: the thousandths left of the row's devices of the resource."""
+    """Return [row, device]: the free thousandths of the row's devices of the resource."""
     counted = ledger.resource[rows] == ledger.book.codes.get(resource, -2)
     return np.where(counted, np.maximum(ledger.left()[0][rows], 0), 0)
 
@@ -174,7 +181,7 @@ def gains(
     left: Ints,
     measure: Measure = TypicalPods.lost,
 ) -> Floats:
-    """Return [row, device]: by how much fragmentation (or another measure) falls if the pod goes there and, for a
+    """Return [row, device]: the decrease of fragmentation (or of another measure) if the pod goes there and, for a
     share, to that device."""
     asks, parts = device_request(demand.shape, typical.resource), list[Floats]()
     for start in range(0, len(rows), ROWS):
@@ -202,13 +209,13 @@ def _gains(
 
 
 def taken_whole(left: Ints, asks: DeviceRequest) -> Ints:
-    """Return what is left without the first so many devices that have as much left as is asked of each."""
+    """Return the free thousandths without the first `asks.devices` devices that have enough left."""
     fits = (left >= asks.milli) & (asks.milli > 0)
     first = fits & (np.cumsum(fits, axis=1) <= asks.devices)
     return np.where(first, left - asks.milli, left)
 
 
 def rounded(gain: Floats) -> Floats:
-    """Return the score of a gain as the paper's program has it, a whole number from 0 to 100; -inf stays what it is."""
+    """Return the score of a gain as the paper's program has it, a whole number from 0 to 100; -inf stays -inf."""
     with np.errstate(over="ignore"):
         return np.where(np.isfinite(gain), np.floor(100.0 / (1.0 + np.exp(-gain / 1000.0))), gain)

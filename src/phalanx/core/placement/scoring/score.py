@@ -1,18 +1,19 @@
-"""Which of the nodes that are left is taken, by the policy: `Policy.score`.
+"""Choose one of the remaining nodes by the policy (`Policy.score`).
 
-Each score is a list of criteria, the first is the strongest, each a number per node of which the highest wins. What is
-equal in all goes to the node with the smallest row (the one that came first). `PACK` has none: the draft's packing
-order is its own criterion. Among devices of a node a share goes to the shared one with the least left, unless said.
+Each score is a list of criteria, the strongest first. A criterion is a number per node, and the highest wins. Of nodes
+that are equal in all criteria the one with the smallest row wins (the oldest). `PACK` has no criteria, because the
+draft's packing order is enough. On a node, a share uses the shared device with the least left, unless the strategy
+decides otherwise.
 
-- SPREAD: the mean free part, over what the pod asks, after it is placed.
-- LOAD: the smallest of (measured use + what this cycle has given + what the pod asks) / allocatable, by its worst
-  resource; nodes that are not measured count with what is charged to them.
-- FRAGMENTATION: `core.placement.scoring.fragmentation`, as FGD's program rounds it.
-- FEWEST_LOST, ours: where what is fragmented, stranded without cpu and free grows least, and others want it least
-  (`TypicalPods.wasted`), to a hundredth of a thousandth of a device; then BEST_FIT.
+- SPREAD: the mean free part of the requested resources after the pod is placed.
+- LOAD: the smallest of (measured use + grants of this cycle + request of the pod) / allocatable, by the worst resource.
+  Nodes without measurements count with their charges.
+- FRAGMENTATION: `core.placement.scoring.fragmentation`, rounded as in FGD's program.
+- FEWEST_LOST (Phalanx's own): the node where `TypicalPods.wasted` grows least, to a hundredth of a thousandth of a
+  device; then BEST_FIT.
 - BEST_FIT, DOT_PRODUCT, DEVICE_PACKING, DEVICE_CLUSTERING, RANDOM: the policies that FGD (ATC'23, section 6) is
-  compared with, with the weights and roundings of its simulator: cpu and devices count half each, by the largest
-  node; whole numbers from 0 to 100."""
+  compared with, with the weights and roundings of its simulator. Cpu and devices count half each, relative to the
+  largest node; scores are whole numbers from 0 to 100."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ Positions: TypeAlias = NDArray[np.intp]
 Floats: TypeAlias = NDArray[np.float64]
 Criterion: TypeAlias = Callable[[Draft, Demand, Positions], Floats]
 
-TOUCHED = -2  # the stamp of a row that the draft changed: what is computed for it is not remembered
+TOUCHED = -2  # the stamp of a row that the draft has changed; its scores are not cached
 BY_FRAGMENTATION = {ScoringStrategy.FRAGMENTATION, ScoringStrategy.FEWEST_LOST}
 
 
@@ -43,7 +44,7 @@ def criteria(score: ScoringStrategy) -> tuple[Criterion, ...]:
 
 
 def device(draft: Draft, demand: Demand, position: int) -> int | None:
-    """Return the device for a share at the position, if the strategy decides that; else None."""
+    """Return the device for a share at the position, if the strategy decides it; otherwise None."""
     share = demand.shape.share
     if share is None or share.count != 1:
         return None
@@ -57,7 +58,7 @@ def device(draft: Draft, demand: Demand, position: int) -> int | None:
 
 
 def spread(draft: Draft, demand: Demand, found: Positions) -> Floats:
-    """Score by the mean free part, over what the pod asks for, after it is placed."""
+    """Score by the mean free part of the requested resources after the pod is placed."""
     parts = [
         (draft.free[name][found] - amount) / np.maximum(draft.columns.allocatable[name][draft.rows[found]], 1)
         for name, amount in demand.asks
@@ -66,7 +67,7 @@ def spread(draft: Draft, demand: Demand, found: Positions) -> Floats:
 
 
 def load(draft: Draft, demand: Demand, found: Positions) -> Floats:
-    """Score by the worst part of allocatable that would be used, as measured; higher is less used."""
+    """Score by the worst measured use as a part of allocatable, after the pod is placed. Higher is less used."""
     rows, worst = draft.rows[found], np.zeros(len(found))
     for name, amount in demand.asks:
         has = draft.columns.allocatable[name][rows]
@@ -125,7 +126,7 @@ def device_clustering(draft: Draft, demand: Demand, found: Positions) -> Floats:
 
 
 def kind(demand: Demand, resource: str) -> int:
-    """Return a demand's kind of devices: 0 for shares, else how many whole devices it asks for."""
+    """Return a demand's kind of devices: 0 for shares, otherwise the number of requested whole devices."""
     asks = device_request(demand.shape, resource)
     return asks.devices if asks.milli == MILLI else 0
 
@@ -135,7 +136,7 @@ def by_chance(draft: Draft, demand: Demand, found: Positions) -> Floats:
 
 
 def chance(draft: Draft, found: Positions) -> NDArray[np.uint64]:
-    """Return a number per node that looks random and follows from the rows and from how often anything has changed
+    """Return a pseudo-random number per node that follows from the rows and from the number of changes so far
     (splitmix64)."""
     seed = np.uint64(draft.changes() * 0xD1B54A32D192ED03 % 2**64)
     mixed = draft.rows[found].astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + seed
@@ -160,8 +161,8 @@ def least_lost(draft: Draft, demand: Demand, found: Positions) -> Floats:
 
 
 def gains_at(draft: Draft, demand: Demand, found: Positions) -> Floats | None:
-    """Return [nth of the positions, device]: the gain, as the strategy counts and rounds it, so that equals are equal
-    on any machine; None if no pods are expected."""
+    """Return [number of the position, device]: the gain, counted and rounded by the strategy, so that equal values are
+    equal on any machine; None if no pods are expected."""
     if (typical := typical_pods(draft)) is None:
         return None
     free, left = stock(draft, found)
@@ -172,9 +173,9 @@ def gains_at(draft: Draft, demand: Demand, found: Positions) -> Floats | None:
 
 
 def typical_pods(draft: Draft) -> TypicalPods | None:
-    """Return what fragmentation is measured by; None if nothing is expected that asks devices.
+    """Return the typical pods for fragmentation; None if no expected pod requests devices.
 
-    They are kept with the attributes of nodes until a node changes, or others are expected."""
+    They are cached with the node attributes until a node or the expectation changes."""
     columns, codes = draft.columns, draft.columns.devices.codes
     if not draft.expected or not codes:
         return None
@@ -187,19 +188,20 @@ def typical_pods(draft: Draft) -> TypicalPods | None:
 
 
 def stock(draft: Draft, found: Positions) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return (free cpu, what is left of each device) of these positions."""
+    """Return (free cpu, the free thousandths of each device) of these positions."""
     return draft.free[CPU][found], left_of(draft.ledger, counted(draft), draft.rows[found])
 
 
 def left_after(draft: Draft, demand: Demand, found: Positions) -> tuple[Floats, Floats]:
-    """Return the parts of the largest node's cpu, and devices, that are left once the pod is placed."""
+    """Return the free cpu and devices after the pod is placed, as parts of the largest node's."""
     most_cpu, most_devices = largest(draft)
     asks, (free, left) = device_request(demand.shape, counted(draft)), stock(draft, found)
     return (free - asks.cpu) / most_cpu, (left.sum(axis=1) - asks.devices * asks.milli) / most_devices
 
 
 def largest(draft: Draft) -> tuple[int, int]:
-    """Return (millicores, thousandths of devices) of the largest node. The answer is kept with the node attributes."""
+    """Return (millicores, thousandths of devices) of the largest node. The answer is cached with the node
+    attributes."""
     derived = draft.columns.attributes.derived
     known: tuple[int, int] | None = derived.get(largest)
     if known is None:
@@ -211,7 +213,7 @@ def largest(draft: Draft) -> tuple[int, int]:
 
 
 def counted(draft: Draft) -> str:
-    """Return the resource whose devices are scored: the one that nodes list first."""
+    """Return the resource whose devices are scored: the first one that nodes list."""
     return next(iter(draft.columns.devices.codes), "")
 
 

@@ -1,4 +1,4 @@
-"""Which pods are to be expected: as the policy says, else as those of the known jobs."""
+"""The pods that are expected: those of the policy, or else those of the known jobs."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from phalanx.model.pod import Shape
 from phalanx.model.policy import Policy
 from phalanx.state.cluster import Cluster
 
-GROWN = 1.25  # jobs are counted anew when their number has changed by as much
+GROWN = 1.25  # jobs are counted again when their number has changed by this factor
 
 
 def expected_pods(cluster: Cluster, policy: Policy) -> Expected:
-    """Return (shape, how often), for strategies by fragmentation; nothing for others.
+    """Return (shape, frequency), for strategies by fragmentation; nothing for others.
 
-    Known jobs are counted again only when their number has changed by a quarter: expectations need not follow every
-    job."""
+    Known jobs are counted again only when their number has changed by a quarter, because expectations need not follow
+    every job."""
     if policy.typical or policy.score not in BY_FRAGMENTATION:
         return policy.typical
     jobs, scores = len(cluster.jobs), cluster.columns.scores
