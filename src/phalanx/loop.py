@@ -1,8 +1,8 @@
-"""Events in, plan out, answers as events: the loop that drives any world.
+"""The loop that drives any world: events in, plan out, answers as events.
 
-The loop owns the book. A world is whatever turns plans into effects and effects into events: a cluster, or a
-simulation of one. A decision counts from the moment it is made: the plan is folded before the world hears of it, so
-that the next cycle cannot decide the same again while the world catches up."""
+The loop owns the cluster state. A world turns plans into effects, and effects into events: a Kubernetes cluster, or a
+simulation of one. A decision counts from the moment at which it is made. The plan is folded before the world gets it,
+so that the next cycle cannot decide the same again while the world catches up."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from phalanx.state.cluster import Cluster
 
 FOLDED = 500  # events that are folded in one turn
 SWEPT = 2000  # events and actions between sweeps
-OLD = 4  # sweeps until what survived the others is looked at once more
-WHOLE = 400  # sweeps until everything is
+OLD = 4  # sweeps until the objects that survived are visited once more
+WHOLE = 400  # sweeps until all objects are visited
 
 
 class World(Protocol):
     """The methods that the loop needs of a world; worlds need not import it."""
 
     def events(self) -> Sequence[Event]:
-        """Return what happened since the last call, in order."""
+        """Return the events since the last call, in order."""
 
     def apply(self, plan: Plan) -> None:
-        """Take the plan up. Never raises for expected refusals: answers come as events."""
+        """Carry out the plan. This never raises for expected refusals, because answers come as events."""
 
     async def wait(self, timeout_s: float | None) -> None:
-        """Until there are events, or the time is over (None: however long it takes)."""
+        """Wait until there are events, or until `timeout_s` has passed (None: without a limit)."""
 
 
 class Applier(Protocol):
@@ -58,8 +58,8 @@ def step(cluster: Cluster, events: Sequence[Event], policy: Policy, now_s: float
 
 
 def decide_whole(cluster: Cluster, policy: Policy, now_s: float) -> tuple[tuple[Action, ...], Plan]:
-    """Fold the withdrawals that are due, and return them with the plan that follows, which is not folded. So the jobs
-    that lose a nomination are decided anew in the same cycle (rule R23)."""
+    """Fold the withdrawals of nominations that are due. Return them with the plan that follows, which is not folded. So
+    the jobs that lose a nomination are decided again in the same cycle (rule R23)."""
     withdrawn: tuple[Action, ...] = ()
     while is_withdrawal(plan := decide(cluster, policy, now_s)):
         fold_plan(cluster, plan)
@@ -73,7 +73,7 @@ def is_withdrawal(plan: Plan) -> bool:
 
 
 async def run(world: World, cluster: Cluster, policy: Policy, clock: Callable[[], float]) -> None:
-    """Step whenever something happened or the plan's time to wake has come, until cancelled.
+    """Run a step whenever an event has come or the wake time of the plan has passed, until cancelled.
 
     `clock`: seconds since the epoch."""
     sweeps = Sweeps()
@@ -86,8 +86,8 @@ async def run(world: World, cluster: Cluster, policy: Policy, clock: Callable[[]
 
 
 async def _fold_ahead(cluster: Cluster, events: Sequence[Event], policy: Policy, now_s: float) -> Sequence[Event]:
-    """Fold what is very much (the first events of a large cluster take a second) part by part, so that others get their
-    turn between; return what is left for the step."""
+    """Fold a long list of events in parts, and let other tasks run between them (the first events of a large cluster
+    take a second). Return the events that are left for the step."""
     if len(events) <= FOLDED:
         return events
     fold(cluster, (Ticked(now_s),) if cluster.policy is policy else (PolicySeen(policy), Ticked(now_s)))
@@ -99,28 +99,28 @@ async def _fold_ahead(cluster: Cluster, events: Sequence[Event], policy: Policy,
 
 
 def spare_the_book() -> None:
-    """Keep the garbage collector from walking the book again and again: it is a million long-lived objects without
-    cycles, and each full walk would stop a cycle for hundreds of milliseconds. A cycle that starts 10,000 pods makes
-    20,000 more objects than it leaves behind, none of them garbage in a circle."""
+    """Keep the garbage collector from visiting the whole state again and again. The state has a million long-lived
+    objects without reference cycles, and each full collection would stop a cycle for hundreds of milliseconds. A cycle
+    that starts 10,000 pods creates 20,000 more objects than it frees, none of them in a reference cycle."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(200_000, 20, 100)
 
 
 class Sweeps:
-    """Garbage is collected between cycles, in small pieces.
+    """Collect garbage between cycles, in small pieces.
 
-    Python starts a collection when 200,000 more objects were made than freed. Of a long queue as many end as are
-    submitted, so that comes late, and what was made since is then walked at once, in the middle of a cycle: hundreds of
-    thousands of objects, in 190 ms. What survives two sweeps belongs to the book, and is not walked again; but once in
-    800,000 events and actions everything is, as some of it was garbage in a circle that came to nothing later."""
+    Python starts a collection when 200,000 more objects were created than freed. In a long queue as many jobs end as
+    are submitted, so this happens late, and in the middle of a cycle. It then visits hundreds of thousands of objects,
+    in 190 ms. Objects that survive two sweeps belong to the state, and are not visited again. Once in 800,000 events
+    and actions all objects are visited, because some of them became garbage in reference cycles later."""
 
     def __init__(self) -> None:
         self.items = self.sweeps = 0
         self.begun = False
 
     def after(self, items: int) -> None:
-        """A cycle is over that took in so many events and decided so many actions."""
+        """Note the end of a cycle that folded and decided `items` events and actions."""
         if not self.begun:
             self.begun = True
             spare_the_book()

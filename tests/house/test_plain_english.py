@@ -18,7 +18,7 @@ CEILINGS: dict[str, int] = {
     "src/phalanx/aggregation": 2,
     "src/phalanx/cli": 2,
     "src/phalanx/client": 2,
-    "src/phalanx/core": 16,
+    "src/phalanx/core": 2,
     "src/phalanx/dashboard": 2,
     "src/phalanx/demo": 2,
     "src/phalanx/dialects": 2,

@@ -3,13 +3,13 @@
 The core reads no clock, no file and no network. `fold` applies events and actions to the state. All other parts only
 read it, and work on a `Draft` of the nodes and a `QuotaLedger` of the queue tree. Both have an undo log.
 
-Rooms, lowest first:
+Parts, lowest first:
 
     fold/        apply events and actions to the state
     quota/       whether the queue tree admits a job, and on which flavors
     order/       which job is next
     placement/   the nodes of a gang
-    backfill/    which jobs have a reservation, and which may start beside it
+    backfill/    reservations, and the jobs that start without delaying them
     preemption/  which jobs a job may preempt, and which of them suffice
     reasons/     why a job waits, with numbers
     cycle/       one cycle: the steps that `decide` names

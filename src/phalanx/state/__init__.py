@@ -3,7 +3,7 @@
 The loop owns it, and `core.fold` alone changes it. Each index is kept up to date by every change, so that a decision
 costs what changed and not what exists. Nothing here decides anything.
 
-Rooms, lowest first:
+Parts, lowest first:
 
     classes       demands and gangs, interned: one object for all pods, or jobs, that ask the same
     dependencies  which jobs wait for which others; arrays; how finished jobs ended

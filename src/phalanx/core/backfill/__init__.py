@@ -1,6 +1,6 @@
 """Backfill: which waiting jobs have a reservation, and which jobs may start without delaying one.
 
-Rooms, lowest first:
+Parts, lowest first:
 
     advance           advance reservations and maintenance: nodes that are closed to a job for a time
     shadow_time       the earliest start of a gang, from the expected ends of running jobs

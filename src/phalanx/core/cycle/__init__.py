@@ -1,6 +1,6 @@
 """One cycle: the steps that `decide` names, and the decisions of the cycle so far.
 
-Rooms, lowest first:
+Parts, lowest first:
 
     blocked     placement classes that may start by counting, until a trial shows that they do not
     state       the state that the parts of a cycle share

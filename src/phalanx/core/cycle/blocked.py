@@ -141,7 +141,7 @@ class Blocked:
         self._close_parents()
 
     def _close_parents(self) -> None:
-        """Close each class that has flavor classes, none of which is open any more."""
+        """Close each class whose flavor classes are all closed."""
         for each in self._parents:
             if self.open[each.number] and not any(self.open[way] for way in each.flavor_classes):
                 self.open[each.number] = 0

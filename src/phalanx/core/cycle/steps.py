@@ -70,9 +70,7 @@ class Cycle:
         self.intake = Intake(self.state, self.reporter, self.preempting)
         self.surplus = Surplus(self.state, self.tournament.closed, self.candidates.usage, self.reporter)
         self.request_class: RequestClass  # the class of the request that is being tried
-        self.weeded: tuple[int, bool] | None = (
-            None  # the number of decisions at the last check of queue heads, and `may_reserve`
-        )
+        self.weeded: tuple[int, bool] | None = None  # decisions at the last check of queue heads, and `may_reserve`
 
     def close(self) -> None:
         """End the cycle. The parts refer to each other; these references are deleted, so that the garbage collector has
@@ -92,9 +90,7 @@ class Cycle:
         if self.pending.request_classes:
             self.candidates.refresh(self.preempting.classes_to_search())
             self.candidates.fill_tournament()
-            while (
-                not self.preempting.withdrawn
-            ):  # otherwise the job that handed over its nomination comes next (rule R23)
+            while not self.preempting.withdrawn:  # the job that hands over its nomination comes next (rule R23)
                 yield from self.hopeless_heads()
                 head = self.tournament.head()
                 if (head is None or head[0].key.kind != Kind.REPLACEMENT) and self.grants_surplus(

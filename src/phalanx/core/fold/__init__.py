@@ -1,6 +1,6 @@
 """Fold events and actions into the state: the only code that changes it.
 
-Rooms, lowest first:
+Parts, lowest first:
 
     charging          the holdings of a job: on its nodes, in its queue's account, in its user's usage
     job_dependencies  what a job waits for besides capacity: times, other jobs, a slot of its array

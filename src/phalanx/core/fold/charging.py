@@ -30,8 +30,8 @@ NAMED, NODE, LOT = itemgetter(0, 1), itemgetter(2), itemgetter(0, 2, 3)
 
 
 def charge_placements(cluster: Cluster, record: JobRecord, placements: Sequence[Placement]) -> list[Placement]:
-    """Charge the placements to their nodes. Return one placement of each lot whose node lacked the capacity. If a slot
-    is named twice, the last counts."""
+    """Charge the placements to their nodes. For each lot of pods that overcommits a node, return one placement. If a
+    slot is named twice, the last counts."""
     record.make_ready()
     cluster.ends.derived.pop(record.job.id, None)
     there = dict(zip(map(SLOT, map(NAMED, placements)), placements, strict=True))

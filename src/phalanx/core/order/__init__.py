@@ -1,6 +1,6 @@
 """The next job: the order within a queue and between queues.
 
-Rooms, lowest first:
+Parts, lowest first:
 
     request_class  the request class to which a request belongs
     rank           the sort key of a pending request in each queue order

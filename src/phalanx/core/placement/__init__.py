@@ -2,7 +2,7 @@
 
 As in kube-scheduler, nodes are filtered, then scored. But this is done for a whole gang, on a draft with an undo log.
 
-Rooms, lowest first:
+Parts, lowest first:
 
     filters/     which nodes a pod may use, and how many of its pods they hold
     node_order   the nodes in packing order, stored from cycle to cycle

@@ -64,9 +64,7 @@ def bring_up_to_date(cluster: Cluster, *, exact: bool) -> None:
         rows.clear()
     else:
         look_at_failed(cluster)
-        if (len(rows) - known.behind) * len(
-            known.number_of
-        ) <= MUCH:  # few changes now, so a part of the remaining ones is counted
+        if (len(rows) - known.behind) * len(known.number_of) <= MUCH:  # few changes: count a part of the rest
             some = dict.fromkeys(islice(rows, MUCH // len(known.number_of)))
             since(known, columns, some, ())
             for row in some:

@@ -305,8 +305,7 @@ class Draft:
             return None
 
     def part_of_node(self, demand: Demand) -> float:
-        """Return the request of one pod as a part of the largest node's allocatable amounts, for its largest
-        resource."""
+        """Return the largest request of one pod, as a part of the largest node's allocatable amount."""
         return max(amount / self.node_order.scales.get(name, 1) for name, amount in demand.asks)
 
     def room(self, demand: Demand, within: fit.Rows | None = None) -> int:

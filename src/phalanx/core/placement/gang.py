@@ -82,9 +82,7 @@ class PlacementAttempt:
         self.left: list[tuple[GangTree, Rows | None, TopologyConstraint | None]] = []
         self.where: list[tuple[int, Rows | None, TopologyConstraint | None]] = []
         self.tries = 0
-        self.missed: tuple[GangTree, TopologyConstraint, Rows | None] | None = (
-            None  # the first subtree that no domain held
-        )
+        self.missed: tuple[GangTree, TopologyConstraint, Rows | None] | None = None  # the first that no domain holds
 
     def mark(self) -> tuple[int, int, int, int]:
         """Return a mark for `rewind`."""
@@ -197,7 +195,7 @@ class PlacementAttempt:
             yield members[::-1]
 
     def part(self, role: int) -> float:
-        """Return the request of one pod of the role as a part of the largest node, for its largest resource."""
+        """Return the largest request of one pod of the role, as a part of the largest node's allocatable amount."""
         return self.draft.part_of_node(self.gang.demands[role])
 
     def some(

@@ -3,7 +3,7 @@
 The rules are Kueue's (withinClusterQueue, reclaimWithinCohort, fair sharing). Victims are tried on the draft before any
 job is stopped. The preemptor is nominated to their nodes and starts when they have left.
 
-Rooms, lowest first:
+Parts, lowest first:
 
     context        the input of a search for victims
     policy         which jobs a job may preempt

@@ -32,8 +32,8 @@ class PreemptionContext:
     `victims`: job -> the slots that this cycle has evicted; empty if the job is preempted whole.
     `placed`: job -> the pods that this cycle has placed for it. `running_pods` does not have them yet.
     `spent`: queue -> the number of its jobs that this cycle has preempted whole.
-    `place`: the function that places a gang on the draft without delaying reservations. `is_guarded`: there are
-        reservations.
+    `place`: the function that places a gang on the draft without delaying reservations.
+    `is_guarded`: True if reservations exist.
     `richest`: version of the ledger -> the result of `policy.richest_children`."""
 
     cluster: Cluster

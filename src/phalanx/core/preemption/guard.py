@@ -47,7 +47,7 @@ class ReservationGuard:
     ) -> None:
         self.forecast, self.record, self.request = forecast, record, Request(record.job.id)
         self.placed = context.placed
-        self.guarded = self.lifted = False  # `lifted`: there are reservations, but the job need not respect them
+        self.guarded = self.lifted = False  # `lifted`: True if the job need not respect the reservations
         if forecast is not None and forecast.reservations:
             asks = [each(context, record.job, cost) for each in kinds_of(context.cluster, record, rights)]
             self.lifted = all(

@@ -19,7 +19,7 @@ The amounts that count are the job's requests for which either side has a guaran
 requests. Rights are checked step by step. Each victim lowers the usage of its queue, and a queue that is back at its
 guarantee loses no more jobs. A gang is preempted whole, so the last step may go below the guarantee.
 
-A running job is protected if it opted out, if its queue is another one and not reclaimable, if it has not run for its
+A running job is protected if it opted out, if it is in a queue that is not reclaimable, if it has not run for its
 queue's `min_run_s`, if it is terminating already, or if its queue's budget of this hour is used up."""
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ KUEUE = {
 class QueueRelation:
     """The relation of the preemptor's queue to another queue.
 
-    `ours`, `theirs`: the two sides, below the lowest branch that contains both queues. `ours` is None if the
-        preemptor's queue is that branch itself.
+    `ours`, `theirs`: the preemptor's side and the victim's side, below the lowest branch that contains both queues. The
+        preemptor's side is None if its queue is that branch itself.
     `way`: the branches from the other queue up to its side.
     `named`: the keys for which one of these branches has a guarantee."""
 

@@ -89,8 +89,8 @@ def find_without_victims(
     context: PreemptionContext, job: Job, offer: FlavorAssignment, released: Sequence[Release] = ()
 ) -> PreemptionPlan | None:
     """Return the plan of the job once the terminating pods have left; None if it does not fit then, or quota does not
-    allow it. `released`: the capacity that a withdrawn nomination leaves to reservations. Draft and ledger are unchanged
-    afterwards."""
+    allow it. `released`: the capacity that a withdrawn nomination leaves to reservations. Draft and ledger are
+    unchanged afterwards."""
     drafted = context.draft.mark()
     try:
         hunt = VictimSearch(context, job, offer)

@@ -3,7 +3,7 @@
 It has Kueue's quotas: guarantees (Kueue's nominal quota), limits and lending limits by flavor, in a tree of queues. It
 also has Slurm's limits per queue, user, group and job.
 
-Rooms, lowest first:
+Parts, lowest first:
 
     partial            partial admission: the optional members of a gang that are left out
     shares             weighted dominant resource shares

@@ -1,6 +1,6 @@
 """Reasons: why a job waits, with the deciding numbers, the jobs that hold the missing amount, and its expected release.
 
-Rooms, lowest first:
+Parts, lowest first:
 
     consumers         the jobs that hold a resource on the nodes that a pod may use
     expected_release  the time at which enough of a resource is expected to be released

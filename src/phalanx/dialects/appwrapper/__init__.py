@@ -1,7 +1,7 @@
 """AppWrapper (`workload.codeflare.dev`, v1beta2 and MCAD's v1beta1, which was of `mcad.ibm.com` before): objects that
 are created together, when all their pods have a place.
 
-Rooms, lowest first:
+Parts, lowest first:
 
     kinds          its kind, and the words on it
     pod_sets       the pod templates in the wrapped objects, and the wrapped objects to create

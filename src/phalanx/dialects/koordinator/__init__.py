@@ -1,6 +1,6 @@
 """The dialect of Koordinator (`koord-scheduler`): its gangs, its tree of ElasticQuotas, and its webhooks.
 
-Rooms, lowest first:
+Parts, lowest first:
 
     kinds         its kinds, labels and annotations, and the names of its quotas as Phalanx Queues
     quota/        translates ElasticQuota and ElasticQuotaProfile into the queue tree, and writes their usage

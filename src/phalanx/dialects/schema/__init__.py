@@ -1,6 +1,6 @@
 """Parses Phalanx's own settings: takes mappings, returns values of `model`; each error carries the path of its field.
 
-Rooms, lowest first:
+Parts, lowest first:
 
     fields       reads a mapping strictly: each field by name and type
     depth        rejects YAML that is too deep or too large for its loader

@@ -1,6 +1,6 @@
 """The life of one gang: what its members declare, who sits where, when it may start and how it goes back. No I/O.
 
-Rooms, lowest first:
+Parts, lowest first:
 
     spec/       from the members of a gang to the `Job` that stands for them
     barrier     how long things may take, and why a start is taken back

@@ -1,6 +1,6 @@
 """One scheduler at a time, and in time.
 
-Rooms, lowest first:
+Parts, lowest first:
 
     steady_clock    the time of day, which never jumps
     stall_watch     what ran when the event loop was kept too long

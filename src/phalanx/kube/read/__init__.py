@@ -1,6 +1,6 @@
 """Kubernetes objects as values. Nothing here does I/O, and nothing here decides.
 
-Rooms, lowest first:
+Parts, lowest first:
 
     labels      every label and annotation that Phalanx reads or writes
     wire        the fields of pods and nodes that the watch decodes; times of the API

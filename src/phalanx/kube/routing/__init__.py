@@ -1,6 +1,6 @@
 """From changed objects to the gangs that they concern, and to events for the core.
 
-Rooms, lowest first:
+Parts, lowest first:
 
     settings        how Phalanx is to behave on a cluster
     fence           one odd object concerns itself alone

@@ -1,6 +1,6 @@
 """Facts about finished jobs: past usage, submissions and run times.
 
-Rooms, lowest first:
+Parts, lowest first:
 
     usage        the decayed past usage of users, for fair shares
     recent_jobs  recent submissions, from which forecasts derive later ones

@@ -93,7 +93,8 @@ class RunTimes:
         return [inf if limit_s is None else limit_s] * len(levels)
 
     def _longer(self, job: Job, limit_s: float | None, low: float) -> Iterator[Weighed]:
-        """Yield (run time, weight) for run times above `low`: of the job's kind, of its user, of all users."""
+        """Yield (run time, weight) for run times above `low`: first those of the job's kind, then of its user, then of
+        all users."""
         left = ENOUGH
         for number, kind in enumerate(kinds(job, limit_s)):
             parts = [part for part in self._of.get(kind, ()) if part > low]

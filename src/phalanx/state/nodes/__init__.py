@@ -3,7 +3,7 @@
 A node has a row, the same in every column. A row is assigned when an event first names the node, and is free again when
 the node is gone and no pod is charged to it.
 
-Rooms, lowest first:
+Parts, lowest first:
 
     attributes   labels, taints, readiness, encoded as integers
     devices      the free amounts of each device and of each NUMA zone

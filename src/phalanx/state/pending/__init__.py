@@ -1,7 +1,7 @@
 """Pending requests. Equal requests form a request class. Request classes that ask the same of nodes share a placement
 class. Each cycle compares both with the free amounts, as columns.
 
-Rooms, lowest first:
+Parts, lowest first:
 
     request_class  the requests of one request class, in order
     columns        the request classes as columns, and their order in strict queues

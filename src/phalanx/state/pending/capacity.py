@@ -37,7 +37,7 @@ class Capacity:
         self.behind = 0  # rows that changed and are not counted yet; above 0 the room is unknown
         self.uncounted: dict[
             int, bool
-        ] = {}  # demands that were never counted -> whether they were there before this cycle
+        ] = {}  # demand that was never counted -> whether it was pending before this cycle
         self.free: dict[str, NDArray[np.int64]] = {}
         self.counted_at: Any = None  # the state in which `core.placement.capacity` last counted
         self._vacant: list[int] = []

@@ -458,8 +458,8 @@ class Pending:
                 reported[request_class.number] = Blocker.NONE_REPORTED
 
     def _renew_turns(self) -> None:
-        """Have array jobs received again that could never start. They gave up their turn in the array, and need one
-        before they may start."""
+        """Receive array jobs again that could never start. They gave up their slots in the array, and need one before
+        they may start."""
         for request in list(self.hopeless):
             self.refresh(request)
 

@@ -1,6 +1,6 @@
 """Requests that are in no request class: new requests, and pods above the minimums of jobs that start.
 
-Rooms, lowest first:
+Parts, lowest first:
 
     eligible  jobs that may not start even with free capacity: begin times, dependencies, holds
     receive   report a reason at once, or add the request to its request class

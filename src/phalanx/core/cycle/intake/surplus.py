@@ -44,9 +44,7 @@ class Growing:
     @property
     def start(self) -> Start:
         start = self.actions[self.at]
-        assert isinstance(
-            start, Start
-        )  # only starts are in these positions, and removed actions come later in the list
+        assert isinstance(start, Start)  # these positions have starts, and removed actions come later
         return start
 
     @property

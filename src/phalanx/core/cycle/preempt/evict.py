@@ -149,9 +149,8 @@ def keep_nomination(draft: Draft, cluster: Cluster, gang: Gang, placements: Sequ
         int(draft.rows[position]): position for position in np.isin(draft.rows, list(at)).nonzero()[0].tolist()
     }
     for placement in placements:
-        if (
-            position := position_of.get(rows[placement.node])
-        ) is not None:  # otherwise it is overcommitted, and not on the draft
+        # An overcommitted node is not on the draft.
+        if (position := position_of.get(rows[placement.node])) is not None:
             draft.occupy(position, gang.demands[placement.role], placement.devices)
     overfull = [each for each in position_of.values() if any(view[each] < 0 for view in draft.views.values())]
     for position in overfull:

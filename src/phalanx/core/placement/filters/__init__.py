@@ -1,6 +1,6 @@
 """Which nodes a pod may go to: the filters of kube-scheduler, as vector operations.
 
-Rooms, lowest first:
+Parts, lowest first:
 
     matching        node selector, node affinity, taints, readiness
     node_resources  how many pods with these requests each node holds

@@ -39,8 +39,8 @@ class DeviceAllocation(NamedTuple):
 class DeviceDraft:
     """The devices and zones on the draft: the amount that is left of each.
 
-    Most cycles take devices of a few rows and examine no other row. So a row is copied when something is taken there,
-    and the columns when all rows are examined after that."""
+    Most cycles take devices of a few rows and examine no other row. So the first change of a row copies only that row.
+    The columns are copied when all rows are examined later."""
 
     def __init__(self, columns: NodeTable) -> None:
         self.columns, self.book = columns, columns.devices

@@ -31,9 +31,7 @@ class PodCounts:
         self.columns = columns
         self.book = columns.pod_index
         self.with_affinity: dict[AffinityClass, None] = dict(self.book.with_affinity)
-        self._placed: dict[
-            AffinityClass, dict[int, int]
-        ] = {}  # placed by the draft; negative: removed from the state's pods
+        self._placed: dict[AffinityClass, dict[int, int]] = {}  # by row; negative: removed from the state's pods
         self._ports: dict[int, dict[HostPort, int]] = {}
         self._tallies: dict[object, tuple[Callable[[AffinityClass], bool], Counts]] = {}
         self._entered: dict[AffinityClass, list[Counts]] = {}  # kind -> the tallies that pick it

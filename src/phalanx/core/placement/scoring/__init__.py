@@ -1,6 +1,6 @@
 """Choose one of the nodes that passed the filters.
 
-Rooms, lowest first:
+Parts, lowest first:
 
     fragmentation  fragmentation of devices, by typical pods (Weng et al., ATC '23)
     score          the scoring strategies

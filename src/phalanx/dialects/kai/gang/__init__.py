@@ -1,6 +1,6 @@
 """KAI's gangs: from the words of pods, their owners, and PodGroups.
 
-Rooms, lowest first:
+Parts, lowest first:
 
     grouper     the gang of a pod, from the pod alone
     owners      how many pods the gang of an owner needs

@@ -1,6 +1,6 @@
 """The definitions in Koordinator's objects: devices, cpus and groups of gangs, then all of them together.
 
-Rooms, lowest first:
+Parts, lowest first:
 
     devices  the devices of nodes, and the devices that pods ask for and get
     cpus     the cores and NUMA zones of nodes, and the cores that pods get for themselves

@@ -1,6 +1,6 @@
 """The effect of Koordinator's fields.
 
-Rooms, lowest first:
+Parts, lowest first:
 
     tables     the effect of every field, label and annotation
     notes      lists the fields of an object that have no effect

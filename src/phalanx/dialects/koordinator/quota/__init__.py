@@ -1,6 +1,6 @@
 """Koordinator's quotas: the tree of ElasticQuotas, and their status.
 
-Rooms, lowest first:
+Parts, lowest first:
 
     tree      translates ElasticQuota and ElasticQuotaProfile into the queue tree
     profiles  creates the root quotas of ElasticQuotaProfiles

@@ -6,7 +6,7 @@ until the Reservation expires. With `allocateOnce` the Reservation ends when its
 takes over its room. The unused room is not charged to any quota; the room that an owner uses is charged to the owner's
 quota.
 
-Rooms, lowest first:
+Parts, lowest first:
 
     spec      parses a Reservation
     owners    decides which pods may use it

@@ -1,6 +1,6 @@
 """Job kinds that others defined, run as their operators run them.
 
-Rooms, lowest first:
+Parts, lowest first:
 
     conditions  conditions of a status
     training    PyTorchJob of the Kubeflow training operator

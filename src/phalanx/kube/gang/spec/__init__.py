@@ -1,6 +1,6 @@
 """From the members of a gang to the `Job` that stands for them.
 
-Rooms, lowest first:
+Parts, lowest first:
 
     held_resources  capacity held for pods that a driver creates later
     job_options     what labels and annotations say about when and how a job runs

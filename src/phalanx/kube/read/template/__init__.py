@@ -1,6 +1,6 @@
 """From the spec of a pod, or of a pod template, to the `Shape` of the pods that come of it.
 
-Rooms, lowest first:
+Parts, lowest first:
 
     pod_requests    what a pod costs its node
     pod_affinity    affinity to pods, topology spread, host ports, shares of devices

@@ -1,6 +1,6 @@
 """JobSet, run as its operator runs it.
 
-Rooms, lowest first:
+Parts, lowest first:
 
     jobs        the Jobs that a JobSet is to have, and its Service
     judge       what it has come to, from its Jobs: status, and what to make, change and delete
