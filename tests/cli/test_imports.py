@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+FRAME = {"phalanx.dialects.frame.dialect"}  # the protocol of dialects
 HEAVY = ("numpy", "phalanx.core", "phalanx.state", "sqlalchemy")
 
 
@@ -60,11 +61,13 @@ def test_where_the_ledger_lies_is_known_without_a_database(tmp_path: Path) -> No
     assert "sqlalchemy" not in words
 
 
-def test_a_scheduler_without_a_ledger_imports_no_database() -> None:
+def test_the_start_of_a_scheduler_imports_no_server_no_database_and_no_dialect() -> None:
+    """The first binding waits for each module that the scheduler imports before it."""
     program = "import sys, phalanx.cli.commands.in_cluster.scheduler; print(*sys.modules)"
     modules = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
     assert "phalanx.loop" in modules
-    assert not {one for one in modules if one.startswith(("sqlalchemy", "phalanx.ledger.store"))}
+    assert not {one for one in modules if one.startswith(("sqlalchemy", "phalanx.ledger", "aiohttp", "prometheus"))}
+    assert not {one for one in modules if one.startswith("phalanx.dialects.") and one.endswith(".dialect")} - FRAME
 
 
 def test_the_first_expression_brings_no_command_line_along() -> None:

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from phalanx.client.kind import JOBS, PODS
+from phalanx.dialects.enabled import YUNIKORN_REST
 from phalanx.dialects.kai.kinds import NAME as KAI
 from phalanx.dialects.koordinator.kinds import NAME as KOORDINATOR
 from phalanx.dialects.scheduler_plugins.kinds import NAME as PLUGINS
 from phalanx.dialects.volcano.kinds import SCHEDULER_NAME as VOLCANO
-from phalanx.dialects.yunikorn.rest import PATH
 from tests.kube import double, test_kai, test_koordinator, test_scheduler_plugins, test_volcano, test_yunikorn
 from tests.kube.double import Object
 from tests.kube.stage import Stage
@@ -80,7 +80,7 @@ def remembered(stage: Stage) -> set[str]:
 
 def counted(stage: Stage) -> tuple[int, int]:
     """Applications and containers, as YuniKorn's dashboards have them."""
-    found = stage.world.answers.view(PATH, ("v1", "partitions"), {})
+    found = stage.world.answers.view(YUNIKORN_REST, ("v1", "partitions"), {})
     assert found is not None
     shown: Any = found()
     partition = shown[0]

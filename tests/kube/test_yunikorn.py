@@ -9,9 +9,9 @@ import pytest
 
 from phalanx.client.informer import Change
 from phalanx.client.kind import NAMESPACES, PODS
+from phalanx.dialects.enabled import YUNIKORN_REST
 from phalanx.dialects.frame.dialect import Said
 from phalanx.dialects.yunikorn.dialect import CONFIGURATIONS, YUNIKORN
-from phalanx.dialects.yunikorn.rest import PATH
 from phalanx.kube.capacity.dialect_watch import DialectWatch
 from phalanx.kube.read.queue import QueueCache
 from phalanx.model.plan import Wait
@@ -320,7 +320,7 @@ def test_a_stream_tells_what_happens_when_it_happens() -> None:
     async def scene() -> None:
         stage = stage_with()
         async with stage.scheduler():
-            lines = stage.world.answers.stream(PATH, ("v1", "events", "stream"), {})
+            lines = stage.world.answers.stream(YUNIKORN_REST, ("v1", "events", "stream"), {})
             assert lines is not None
             [first] = await anext(lines)
             assert list(first) == ["InstanceUUID"]
@@ -330,7 +330,7 @@ def test_a_stream_tells_what_happens_when_it_happens() -> None:
             stage.put(pod("p"))
             await stage.until(coming.done)
             assert coming.result()[0]["objectID"] == "app"
-            assert stage.world.answers.stream(PATH, ("v1", "partitions"), {}) is None
+            assert stage.world.answers.stream(YUNIKORN_REST, ("v1", "partitions"), {}) is None
 
     play(scene())
 

@@ -123,6 +123,14 @@ class Connection:
             raise PhalanxError(f"the connection to {self.server} has no credentials that a token could replace")
         return self._copy(self._identity.with_token(token))
 
+    async def another(self) -> Connection:
+        """Return a connection of the same user, whose calls never wait for calls of this one. Raises PhalanxError if
+        the credentials cannot be obtained."""
+        identity = None if self._identity is None else self._identity.another()
+        if identity is not None:
+            await identity.renew()
+        return self._copy(identity)
+
     def acting_as(self, user: str, groups: Sequence[str]) -> Connection:
         """Return a connection with the same credentials that impersonates this user with these groups. Raises
         PhalanxError if they cannot be named in a header."""

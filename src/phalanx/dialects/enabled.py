@@ -1,57 +1,85 @@
-"""The list of all dialects by name. A new dialect is added only here."""
+"""The list of all dialects by name. A new dialect is added only here.
+
+A dialect is imported when it is first used: a scheduler without dialects does not wait for a hundred modules.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from importlib import import_module
+from typing import Any, Final, TypeVar
 
 from phalanx.client.kind import Kind
-from phalanx.dialects.appwrapper.dialect import APP_WRAPPER_DIALECT
+from phalanx.dialects.appwrapper.kinds import NAME as APP_WRAPPER
 from phalanx.dialects.frame.dialect import Dialect, Figures, Journal, Occurrences, View
 from phalanx.dialects.frameworks.replica_types import NAME as KUBEFLOW
-from phalanx.dialects.kai.dialect import KAI
-from phalanx.dialects.koordinator.dialect import KOORDINATOR
-from phalanx.dialects.kubernetes.dialect import KUBERNETES
-from phalanx.dialects.kueue.answers.figures import KueueFigures
-from phalanx.dialects.kueue.answers.pending import GROUP as KUEUE_VISIBILITY
-from phalanx.dialects.kueue.answers.pending import visible
-from phalanx.dialects.kueue.dialect import KUEUE
-from phalanx.dialects.kueue.events import occurrences
+from phalanx.dialects.kai.kinds import NAME as KAI
+from phalanx.dialects.koordinator.kinds import NAME as KOORDINATOR
+from phalanx.dialects.kubernetes.kinds import NAME as KUBERNETES
+from phalanx.dialects.kueue.kinds import NAME as KUEUE
+from phalanx.dialects.kueue.kinds import VISIBILITY as KUEUE_VISIBILITY
 from phalanx.dialects.kueue.kinds import WORKLOADS
-from phalanx.dialects.scheduler_plugins.dialect import SCHEDULER_PLUGINS
-from phalanx.dialects.volcano.dialect import VOLCANO
-from phalanx.dialects.yunikorn.dialect import YUNIKORN
-from phalanx.dialects.yunikorn.journal import Journal as YuniKornJournal
-from phalanx.dialects.yunikorn.rest import PATH as YUNIKORN_REST
-from phalanx.dialects.yunikorn.rest import VALIDATE, dashboards, validated
+from phalanx.dialects.scheduler_plugins.kinds import NAME as SCHEDULER_PLUGINS
+from phalanx.dialects.volcano.kinds import NAME as VOLCANO
+from phalanx.dialects.yunikorn.gangs import SCHEDULER_NAME as YUNIKORN
 
-DIALECTS: Final[Mapping[str, Dialect[Any]]] = {
-    KUEUE.name: KUEUE,
-    YUNIKORN.name: YUNIKORN,
-    KOORDINATOR.name: KOORDINATOR,  # before scheduler-plugins, whose labels Koordinator's pods may have too
-    SCHEDULER_PLUGINS.name: SCHEDULER_PLUGINS,
-    VOLCANO.name: VOLCANO,
-    KAI.name: KAI,
-    KUBERNETES.name: KUBERNETES,
-    APP_WRAPPER_DIALECT.name: APP_WRAPPER_DIALECT,
-}
+Value = TypeVar("Value")
+YUNIKORN_REST: Final = "ws"  # the first part of all paths of YuniKorn's REST endpoints
+
+
+class Imported(Mapping[str, Value]):
+    """A mapping that imports a value when it is first read. `places`: key -> MODULE:NAME, below `phalanx.dialects`."""
+
+    def __init__(self, places: Mapping[str, str]) -> None:
+        self._places = places
+
+    def __getitem__(self, key: str) -> Value:
+        module, _, name = self._places[key].partition(":")
+        found: Value = getattr(import_module(f"phalanx.dialects.{module}"), name)
+        return found
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._places
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
+DIALECTS: Final = Imported[Dialect[Any]](
+    {
+        KUEUE: "kueue.dialect:KUEUE",
+        YUNIKORN: "yunikorn.dialect:YUNIKORN",
+        KOORDINATOR: "koordinator.dialect:KOORDINATOR",  # before scheduler-plugins: its pods may have those labels too
+        SCHEDULER_PLUGINS: "scheduler_plugins.dialect:SCHEDULER_PLUGINS",
+        VOLCANO: "volcano.dialect:VOLCANO",
+        KAI: "kai.dialect:KAI",
+        KUBERNETES: "kubernetes.dialect:KUBERNETES",
+        APP_WRAPPER: "appwrapper.dialect:APP_WRAPPER_DIALECT",
+    }
+)
 # The dialects of `phalanx scheduler --dialect`. AppWrapper is not one, because only `phalanx up` has its controller.
-ON_CLUSTERS: Final = (*(name for name in DIALECTS if name != APP_WRAPPER_DIALECT.name), KUBEFLOW)
+ON_CLUSTERS: Final = (*(name for name in DIALECTS if name != APP_WRAPPER), KUBEFLOW)
 
 
-FIGURES: Final[Mapping[str, Callable[[], Figures[Any]]]] = {KUEUE.name: KueueFigures}
-# dialect -> the kind of its answers that events are recorded about, and which
-EVENTS: Final[Mapping[str, tuple[Kind, Occurrences]]] = {KUEUE.name: (WORKLOADS, occurrences)}
+FIGURES: Final = Imported[Callable[[], Figures[Any]]]({KUEUE: "kueue.answers.figures:KueueFigures"})
+# dialect -> the kind of its answers that events are recorded about
+RECORDED: Final[Mapping[str, Kind]] = {KUEUE: WORKLOADS}
+# dialect -> a function that returns the events of a write
+EVENTS: Final = Imported[Occurrences]({KUEUE: "kueue.events:occurrences"})
 # dialect -> a function that makes its journal from the unique id of this process
-JOURNALS: Final[Mapping[str, Callable[[str], Journal]]] = {YUNIKORN.name: YuniKornJournal}
-# API group, or the first part of a path outside API groups -> (dialect, view)
-VIEWS: Final[Mapping[str, tuple[str, View[Any]]]] = {
-    KUEUE_VISIBILITY: (KUEUE.name, visible),
-    YUNIKORN_REST: (YUNIKORN.name, dashboards),
-}
+JOURNALS: Final = Imported[Callable[[str], Journal]]({YUNIKORN: "yunikorn.journal:Journal"})
+# API group, or the first part of a path outside API groups -> the dialect that answers there
+ANSWERED: Final[Mapping[str, str]] = {KUEUE_VISIBILITY: KUEUE, YUNIKORN_REST: YUNIKORN}
+# dialect -> its view
+VIEWS: Final = Imported[View[Any]]({KUEUE: "kueue.answers.pending:visible", YUNIKORN: "yunikorn.rest:dashboards"})
 # path -> a function that checks a posted text; its response does not depend on the scheduler's state
-CHECKS: Final[Mapping[str, Callable[[bytes], dict[str, Any]]]] = {VALIDATE: validated}
+CHECKS: Final = Imported[Callable[[bytes], dict[str, Any]]](
+    {f"{YUNIKORN_REST}/v1/validate-conf": "yunikorn.rest:validated"}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,15 +100,15 @@ def _scheduler(whose: str, namespace: str, deployment: str) -> Rival:
 
 
 RIVALS: Final[Mapping[str, Rival]] = {
-    KUEUE.name: Rival(
+    KUEUE: Rival(
         what="Kueue's own controller",
         namespace="kueue-system",
         lease="c1f6bfd2.kueue.x-k8s.io",
         stop="kubectl -n kueue-system scale deployment kueue-controller-manager --replicas=0",
     ),
-    VOLCANO.name: _scheduler("Volcano's", "volcano-system", "volcano-scheduler"),
-    YUNIKORN.name: _scheduler("YuniKorn's", "yunikorn", "yunikorn-scheduler"),
-    KOORDINATOR.name: _scheduler("Koordinator's", "koordinator-system", "koord-scheduler"),
-    SCHEDULER_PLUGINS.name: _scheduler("scheduler-plugins'", "scheduler-plugins", "scheduler-plugins-scheduler"),
-    KAI.name: _scheduler("KAI's", "kai-scheduler", "kai-scheduler-default"),
+    VOLCANO: _scheduler("Volcano's", "volcano-system", "volcano-scheduler"),
+    YUNIKORN: _scheduler("YuniKorn's", "yunikorn", "yunikorn-scheduler"),
+    KOORDINATOR: _scheduler("Koordinator's", "koordinator-system", "koord-scheduler"),
+    SCHEDULER_PLUGINS: _scheduler("scheduler-plugins'", "scheduler-plugins", "scheduler-plugins-scheduler"),
+    KAI: _scheduler("KAI's", "kai-scheduler", "kai-scheduler-default"),
 }

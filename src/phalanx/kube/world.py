@@ -26,7 +26,7 @@ from phalanx.kube.capacity.breaches import BreachRelist
 from phalanx.kube.gang.lifecycle import GangLifecycle
 from phalanx.kube.gang.restart import adopt, adoption_order, past_run, unfinished_start
 from phalanx.kube.install.installation import Installation, install_all
-from phalanx.kube.routing.caches import Informers, ObjectCaches
+from phalanx.kube.routing.caches import LISTED_FIRST, Informers, ObjectCaches
 from phalanx.kube.routing.settings import KubeSettings
 from phalanx.kube.routing.timers import GangTimers
 from phalanx.kube.routing.watch import ClusterWatch
@@ -77,6 +77,8 @@ async def open_world(
     `breaches`: returns how many decisions broke a promise so far, such as the capacity of a node.
     `nodes`: the node groups; None: there are none."""
     settings = settings or KubeSettings()
+    for kind in LISTED_FIRST:  # the long lists arrive while the definitions are installed
+        informers(kind)
     installed = await install_all(api, clock, settings.others)
     settings = replace(settings, dialects=settings.dialects - installed.unread)
     world = KubeWorld(api, informers, settings, clock, fence, installed, breaches)
@@ -170,8 +172,7 @@ class KubeWorld:
         """Wait until every cache that decisions need was listed once and routed, and the past usage was read. Other
         tasks run in between, so that the Lease is renewed."""
         with _without_collection():
-            await self.caches.sync(self._api)
-            past = await load_usage(self._api)
+            _, past = await asyncio.gather(self.caches.sync(self._api), load_usage(self._api))
             await self.watch.follow()
             self._routed = True
             await _run_in_slices(self.watch.read_again())

@@ -11,15 +11,18 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-
-from prometheus_client.registry import Collector
+from typing import TYPE_CHECKING
 
 from phalanx.cli.terminal.output import note
 from phalanx.client.connection import Connection
 from phalanx.client.tally import Tally
 from phalanx.kube.leader.lease import Lease
-from phalanx.metrics.collector import Scheduler, registry
-from phalanx.metrics.serving import Verdict, serving, url
+
+if TYPE_CHECKING:  # a server, which is imported only where metrics are served
+    from prometheus_client.registry import Collector
+
+    from phalanx.metrics.collector import Scheduler
+    from phalanx.metrics.serving import Verdict
 
 SILENT_S = 15.0  # an API server that has not answered for this time counts as unreachable
 
@@ -32,6 +35,9 @@ async def monitored(
     if where is None:
         yield None
         return
+    from phalanx.metrics.collector import Scheduler, registry
+    from phalanx.metrics.serving import serving, url
+
     found = Scheduler(connection.tally, lambda: lease.fence() - asyncio.get_running_loop().time())
     reached = lambda: unreachable(connection.tally, time.monotonic())  # noqa: E731 (it is passed on, not called)
     async with serving(where, registry(found), lambda: overdue(found), reached) as port:
@@ -45,6 +51,9 @@ async def shown(where: tuple[str, int] | None, own: Collector, ready: Verdict) -
     if where is None:
         yield
         return
+    from phalanx.metrics.collector import registry
+    from phalanx.metrics.serving import serving, url
+
     async with serving(where, registry(own), lambda: "", ready) as port:
         note(f"metrics at {url((where[0], port))}")
         yield

@@ -5,18 +5,16 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from phalanx import loop
-from phalanx.cli.cluster.accounting import Objects
 from phalanx.cli.cluster.numbers import answering
 from phalanx.cli.cluster.numbers.answering import NumbersSource
 from phalanx.cli.cluster.numbers.fetching import GROUP
-from phalanx.cli.cluster.visibility import Ask, LedgerRows, Views, visible
 from phalanx.cli.files.policy_file import Settings as Policies
 from phalanx.cli.files.recording import Recorder
 from phalanx.cli.terminal.output import note
@@ -31,7 +29,6 @@ from phalanx.kube.routing.settings import KubeSettings
 from phalanx.kube.status.queue_status import StatusSource, keep_queue_statuses
 from phalanx.kube.status.usage import keep_usage
 from phalanx.kube.world import KubeWorld, NodeProvisioning, open_world
-from phalanx.metrics.collector import Leader, Scheduler
 from phalanx.metrics.decisions import Decisions, Measured
 from phalanx.model.policy import Policy
 from phalanx.model.reason import Reason
@@ -40,10 +37,14 @@ from phalanx.report.cluster_status import cluster_status
 from phalanx.report.queue_status import queue_statuses, with_expected_starts
 from phalanx.state.cluster import Cluster
 
+if TYPE_CHECKING:  # servers and a database, which are imported only where they are used
+    from phalanx.cli.cluster.visibility import Ask, LedgerRows
+    from phalanx.metrics.collector import Scheduler
+
 _NUMBERS_S = 1.0  # so old are the numbers for users at most, unless they take long to compute
 FORESEEN_JOBS = 200  # with more live jobs than these, a status does not say when jobs are expected to start
 # Path and query -> how the answer is made; None: another part answers.
-AnswerOf = Callable[[tuple[str, ...], Mapping[str, str]], Ask | None]
+AnswerOf: TypeAlias = "Callable[[tuple[str, ...], Mapping[str, str]], Ask | None]"
 # The state, the world, its caches, the clock, and the expected starts -> the answers about jobs.
 RowsOf = Callable[
     [Cluster, KubeWorld, Callable[[Kind], Informer], Callable[[], float], Callable[[], Mapping[str, float]]], AnswerOf
@@ -109,9 +110,8 @@ async def _lead(
             asyncio.ensure_future(keep_usage(connection, cluster.usage, clock, sight.may_write)),
         )
         try:
-            shown = None if ledger is None else _shown_rows(ledger)
             answer = None if rows is None else rows(cluster, world, informers, clock, glance.starts)
-            async with visible(views, _views(world, glance, answer), world.answers.stream, shown):
+            async with _visible(views, world, glance, answer, ledger):
                 with accounted(_measured(world, glance, metrics), world, informers, ledger) as whole:
                     await _run(whole, cluster, policy, record, clock)
         finally:
@@ -120,8 +120,14 @@ async def _lead(
             await asyncio.wait(keeping)
 
 
-def _views(world: KubeWorld, glance: Glance, rows: AnswerOf | None) -> Views:
-    """Return the views of the dialects and, of our own group, rows of jobs and the numbers for every user."""
+def _visible(
+    folder: Path | None, world: KubeWorld, glance: Glance, rows: AnswerOf | None, ledger: str | None
+) -> AbstractAsyncContextManager[None]:
+    """Serve the views of the dialects and, of our own group, rows of jobs and the numbers for every user; None:
+    nowhere."""
+    if folder is None:
+        return nullcontext()
+    from phalanx.cli.cluster.visibility import visible
 
     def view(group: str, path: tuple[str, ...], query: Mapping[str, str]) -> Ask | None:
         if group != GROUP:
@@ -131,12 +137,14 @@ def _views(world: KubeWorld, glance: Glance, rows: AnswerOf | None) -> Views:
         found = answering.answer(glance.numbers(), path)  # now, while nothing changes the state
         return lambda: found
 
-    return view
+    return visible(folder, view, world.answers.stream, None if ledger is None else _shown_rows(ledger))
 
 
 def _measured(world: KubeWorld, glance: Glance, metrics: Scheduler | None) -> loop.World:
     if metrics is None:
         return world
+    from phalanx.metrics.collector import Leader
+
     decisions = Decisions()
     metrics.leader = Leader(
         decisions=decisions,
@@ -166,6 +174,7 @@ def accounted(
     if url is None:
         yield inner
         return
+    from phalanx.cli.cluster.accounting import Objects
     from phalanx.ledger.accounted import Accounted  # a database, which is imported only where there is a ledger
     from phalanx.ledger.store import Ledger
 

@@ -37,14 +37,9 @@ LedgerRows = Callable[[Mapping[str, str]], Object]
 
 @asynccontextmanager
 async def visible(
-    folder: Path | None, views: Views, streams: Streams, ledger: LedgerRows | None = None
+    folder: Path, views: Views, streams: Streams, ledger: LedgerRows | None = None
 ) -> AsyncIterator[None]:
-    """Serve the views, streams and rows of the ledger on a socket in that folder for the length of the context; None:
-    serve nothing."""
-    if folder is None:
-        yield
-        return
-
+    """Serve the views, streams and rows of the ledger on a socket in that folder for the length of the context."""
     turn = asyncio.Lock()
     streaming: set[asyncio.Task[None]] = set()
 

@@ -67,6 +67,10 @@ class Identity:
         self.lines = ""
         self.tls = _tls_context(cluster)
 
+    def another(self) -> Identity:
+        """Return an identity of the same user, which renews its credentials by itself."""
+        return Identity(self._cluster, self._user, self._clock)
+
     def with_token(self, token: str) -> Identity:
         """Return an identity at the same server that has this token, and nothing else."""
         return Identity(self._cluster, User(token=token), self._clock)

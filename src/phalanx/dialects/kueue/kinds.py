@@ -11,6 +11,7 @@ from phalanx.model.node import parts_of
 
 NAME = "kueue"
 GROUP = "kueue.x-k8s.io"
+VISIBILITY = f"visibility.{GROUP}"  # the API group of pending Workloads
 PREFIX = f"{GROUP}/"
 
 

@@ -51,8 +51,6 @@ from phalanx.dialects.yunikorn.limits import counted_group, limits_of
 from phalanx.dialects.yunikorn.queues import properties_of, whole
 from phalanx.model.queue import Limits
 
-PATH: Final = "ws"
-VALIDATE: Final = f"{PATH}/v1/validate-conf"
 LEFT_OUT: Final[Mapping[str, str]] = {
     "clusters: `startTime`": "the decisions know no clock",
     "partitions: `lastStateTransitionTime`": "the partition is always Active",

@@ -6,6 +6,7 @@ schedulers, Phalanx reads the Deployment of their installation, and does not sta
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Iterable
 
 from phalanx.client.connection import ApiRefusal, Connection
@@ -25,8 +26,10 @@ class RivalRuns(PhalanxError):
 async def refuse_beside_rivals(api: Connection, dialects: Iterable[str], now_s: float) -> None:
     """Raise RivalRuns if the scheduler of one of these dialects runs. Without the right to read its Lease or
     Deployment, do nothing."""
-    for name in dialects:
-        if (rival := RIVALS.get(name)) is not None and (seen := await _at_work(api, rival, now_s)):
+    rivals = {name: RIVALS[name] for name in dialects if name in RIVALS}
+    found = await asyncio.gather(*(_at_work(api, rival, now_s) for rival in rivals.values()))
+    for (name, rival), seen in zip(rivals.items(), found, strict=True):
+        if seen:
             raise RivalRuns(
                 f"{rival.what} runs in this cluster: {seen}. Both would start the same jobs, so this scheduler does "
                 f"not start. Stop it first: {rival.stop}; or leave out --dialect {name}"

@@ -22,7 +22,7 @@ from phalanx.client.informer import Informer
 from phalanx.client.kind import NODES, PODS, Kind
 from phalanx.client.moment import write_moment
 from phalanx.client.tally import Family
-from phalanx.dialects.enabled import EVENTS, FIGURES, JOURNALS, VIEWS
+from phalanx.dialects.enabled import ANSWERED, EVENTS, FIGURES, JOURNALS, RECORDED, VIEWS
 from phalanx.dialects.frame.dialect import Answer, Eviction, Figures, Journal, Stage, Told
 from phalanx.kube.capacity.dialect_watch import DialectWatch
 from phalanx.kube.gang.lifecycle import GangLifecycle
@@ -103,21 +103,21 @@ class DialectAnswers:
     ) -> Callable[[], Object | list[Object]] | None:
         """Return a function that computes a dialect's answer for a path of an API group, in any thread, from copies;
         None if no enabled dialect serves the path."""
-        name, view = VIEWS.get(group, ("", None))
-        if view is None or name not in self._watch.defined:
+        name = ANSWERED.get(group, "")
+        if name not in self._watch.defined:
             return None
         journal = self._journals.get(name)
         if journal is not None and (noted := journal.view(path, query, self._now_s())) is not None:
             return lambda: noted
         objects = {**self._objects(self._watch.dialects[name].answer_kinds), NODES: self._cache(NODES)}
         copies = {kind: dict(found) for kind, found in objects.items()}
-        return partial(view, self._watch.defined[name], list(self._told[name].values()), copies, path, query)
+        return partial(VIEWS[name], self._watch.defined[name], list(self._told[name].values()), copies, path, query)
 
     def stream(
         self, group: str, path: tuple[str, ...], query: Mapping[str, str]
     ) -> AsyncIterator[Sequence[Object]] | None:
         """Return a dialect's stream at a path; None if the path is no stream and `view` answers it."""
-        journal = self._journals.get(VIEWS.get(group, ("", None))[0])
+        journal = self._journals.get(ANSWERED.get(group, ""))
         lines = journal.stream(path, query) if journal is not None else None
         return self._follow(lines) if lines is not None else None
 
@@ -340,11 +340,11 @@ class DialectAnswers:
     def _record(self, gang: str, kind: Kind, before: Object | None, after: Object) -> None:
         """Record the events of a write, as the dialect's scheduler does."""
         name = self._watch.claimed.get(gang, "")
-        told, (about, occurrences) = self._told.get(name, {}).get(gang), EVENTS.get(name, (None, None))
-        if told is None or about != kind or occurrences is None:
+        told = self._told.get(name, {}).get(gang)
+        if told is None or RECORDED.get(name) != kind:
             return
         head = {"apiVersion": kind.api_version, "kind": kind.name}
-        for one in occurrences(told, before, {**after, **head}):
+        for one in EVENTS[name](told, before, {**after, **head}):
             self._report(_kind_of(one.about), one.about["metadata"], one.reason, one.text, warning=one.warning)
 
     async def _specify(self, answer: Answer, there: Object) -> Object:

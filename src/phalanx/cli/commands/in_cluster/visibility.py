@@ -21,7 +21,7 @@ from phalanx.client.connection import Connection
 from phalanx.client.informer import Informer
 from phalanx.client.kind import Kind
 from phalanx.dialects.kueue import kinds
-from phalanx.dialects.kueue.answers.pending import GROUP, Lean, of_workloads
+from phalanx.dialects.kueue.answers.pending import Lean, of_workloads
 from phalanx.embedded.apiserver.endpoints.subresources.aggregated import AGGREGATED
 from phalanx.metrics import serving as monitoring
 from phalanx.metrics.passed_on import PassedOn
@@ -33,7 +33,7 @@ SERVICE: Final = "phalanx-visibility"
 CALLED: Final = Called(
     kept_in=SERVICE,
     kind=API_SERVICES,
-    names=tuple(f"{one.version}.{GROUP}" for one in AGGREGATED if one.kind == "ClusterQueue"),
+    names=tuple(f"{one.version}.{kinds.VISIBILITY}" for one in AGGREGATED if one.kind == "ClusterQueue"),
     told=lambda service: [service["spec"]],
     made_by="deploy/components/kueue-visibility",
 )
@@ -87,7 +87,7 @@ async def _serve(
         visible(api, namespace, where) as seen,
         shown(watched, seen.counts, seen.wrong),
     ):
-        note(f"answering at https://{monitoring.place((where[0], seen.port))}/apis/{GROUP}; Ctrl-C stops it")
+        note(f"answering at https://{monitoring.place((where[0], seen.port))}/apis/{kinds.VISIBILITY}; Ctrl-C stops it")
         await until_stopped(seen.keep())
 
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final, TypedDict
+from typing import TypedDict
 
 from phalanx.dialects.frame.dialect import Object, Objects, Stage, Told
 from phalanx.dialects.kueue import kinds
@@ -31,7 +31,6 @@ from phalanx.dialects.kueue.answers.queues import consumed
 from phalanx.dialects.kueue.answers.workloads import deactivated, incomplete
 from phalanx.dialects.kueue.tree.definitions import KueueDefinitions
 
-GROUP: Final = "visibility.kueue.x-k8s.io"
 DEFAULT_LIMIT, MOST = 1000, 100_000
 _META = ("name", "namespace", "creationTimestamp", "ownerReferences")
 
@@ -139,14 +138,19 @@ def _summary(
         case _:
             return status(404, "NotFound", "the server could not find the requested resource")
     if not there:
-        return status(404, "NotFound", f'{path[-3]}.{GROUP} "{name}" not found')
+        return status(404, "NotFound", f'{path[-3]}.{kinds.VISIBILITY} "{name}" not found')
     try:
         limit, offset = _number(query, "limit", DEFAULT_LIMIT), _number(query, "offset", 0)
     except ValueError as error:
         return status(400, "BadRequest", str(error))
     placed = [one for one in _placed(waiting(queue)) if not local or one[0].local == local]
     items = [_item(*one) for one in placed[offset : offset + min(limit, MOST)]]
-    return {"kind": "PendingWorkloadsSummary", "apiVersion": f"{GROUP}/{version}", "metadata": {}, "items": items}
+    return {
+        "kind": "PendingWorkloadsSummary",
+        "apiVersion": f"{kinds.VISIBILITY}/{version}",
+        "metadata": {},
+        "items": items,
+    }
 
 
 def _placed(waiting: Iterable[Waiting]) -> Iterable[tuple[Waiting, int, int]]:

@@ -18,7 +18,7 @@ with a message that tells users what to change. Sizes are never guessed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any, TypeAlias
@@ -107,15 +107,20 @@ class GangMembers:
     def everyone(self) -> tuple[BatchJob | Pod, ...]:
         return (*self.jobs, *self.pods)
 
+    @property
+    def keys(self) -> Set[str]:
+        """Every key that a member, or a dialect's definition of it, states."""
+        return frozenset(self.claimed).union(*(member.options for member in self.everyone))
+
     def options(self, key: str) -> dict[str, str]:
         """Return the values of the option `key`: value -> the first member with it."""
         if key in self.claimed:
             return {self.claimed[key]: self.id}
-        if len(self.jobs) == 1 and not self.pods:  # nearly all gangs, and each has many keys
-            [alone] = self.jobs
+        if len(everyone := self.everyone) == 1:  # nearly all gangs, and each is asked for many keys
+            [alone] = everyone
             return {alone.options[key]: alone.name} if key in alone.options else {}
         found: dict[str, BatchJob | Pod] = {}
-        for member in self.everyone:
+        for member in everyone:
             if key in member.options:
                 found.setdefault(member.options[key], member)
         return dict(zip(found, self.titles(found.values()), strict=True)) if found else {}

@@ -6,7 +6,7 @@ with the object, the option, the value and the allowed values. The gang then wai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from enum import StrEnum
 from typing import Any, Protocol, TypeVar
 
@@ -28,6 +28,10 @@ class OptionSource(Protocol):
     @property
     def id(self) -> str: ...
 
+    @property
+    def keys(self) -> Set[str]:
+        """Every key that a member states."""
+
     def options(self, key: str) -> dict[str, str]:
         """value -> the first member that says so under `key`."""
 
@@ -45,30 +49,14 @@ def single_value(members: OptionSource, key: str, default: str = "") -> str:
 
 
 def job_options(members: OptionSource, namespace: str) -> dict[str, Any]:
-    """Return the fields of `Job` that they state; `namespace` is where jobs named without one are."""
-    found: dict[str, Any] = {
-        "user": single_value(members, labels.USER),
-        "group": single_value(members, labels.GROUP),
-        "singleton": single_value(members, labels.SINGLETON),
-        "array": single_value(members, labels.ARRAY),
-        "reservation": single_value(members, labels.RESERVATION),
-        "qos": single_value(members, labels.QOS),
-        "limit_s": read_option(members, labels.TIME_LIMIT, _length),
-        "estimate_s": read_option(members, labels.ESTIMATE, _length),
-        "checkpoint_s": read_option(members, labels.CHECKPOINT, _length),
-        "begin_s": read_option(members, labels.BEGIN, moment_s),
-        "deadline_s": read_option(members, labels.DEADLINE, moment_s),
-        "after": read_option(members, labels.AFTER, lambda text: dependencies(text, namespace)),
-        "requires_any": read_option(members, labels.AFTER_ANY, flag),
-        "array_cap": read_option(members, labels.ARRAY_CAP, lambda text: whole(text, 1)),
-        "nice": read_option(members, labels.NICE, lambda text: whole(text, -(2**31))),
-        "preemptible": read_option(members, labels.PREEMPTIBLE, flag),
-        "last_victim": read_option(members, labels.LAST_VICTIM, flag),
-        "size": read_option(members, labels.SIZE, lambda text: choice(text, GangSize)),
-        "closeness": closeness(members, labels.CLOSENESS, labels.PREFERRED_CLOSENESS, labels.SLICE, labels.BALANCED),
-        "groups": read_option(members, labels.SUBGROUPS, subgroups),
-    }
-    return {name: value for name, value in found.items() if value is not None and value != ""}
+    """Return the fields of `Job` that the members state. `namespace`: the namespace of jobs named without one."""
+    keys = members.keys  # most members state few options, and many gangs are read when a scheduler starts
+    found = {name: read_option(members, key, read) for name, (key, read) in _READERS.items() if key in keys}
+    if labels.AFTER in keys:
+        found["after"] = read_option(members, labels.AFTER, lambda text: dependencies(text, namespace))
+    if not keys.isdisjoint(_CLOSENESS):
+        found["closeness"] = closeness(members, *_CLOSENESS)
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def closeness(
@@ -193,5 +181,33 @@ class _Alone:
     def __init__(self, words: Mapping[str, str], id: str) -> None:
         self.words, self.id = words, id
 
+    @property
+    def keys(self) -> Set[str]:
+        return self.words.keys()
+
     def options(self, key: str) -> dict[str, str]:
         return {self.words[key]: self.id} if key in self.words else {}
+
+
+# field of `Job` -> its key, and the reader of its text
+_READERS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
+    "user": (labels.USER, str),
+    "group": (labels.GROUP, str),
+    "singleton": (labels.SINGLETON, str),
+    "array": (labels.ARRAY, str),
+    "reservation": (labels.RESERVATION, str),
+    "qos": (labels.QOS, str),
+    "limit_s": (labels.TIME_LIMIT, _length),
+    "estimate_s": (labels.ESTIMATE, _length),
+    "checkpoint_s": (labels.CHECKPOINT, _length),
+    "begin_s": (labels.BEGIN, moment_s),
+    "deadline_s": (labels.DEADLINE, moment_s),
+    "requires_any": (labels.AFTER_ANY, flag),
+    "array_cap": (labels.ARRAY_CAP, lambda text: whole(text, 1)),
+    "nice": (labels.NICE, lambda text: whole(text, -(2**31))),
+    "preemptible": (labels.PREEMPTIBLE, flag),
+    "last_victim": (labels.LAST_VICTIM, flag),
+    "size": (labels.SIZE, lambda text: choice(text, GangSize)),
+    "groups": (labels.SUBGROUPS, subgroups),
+}
+_CLOSENESS = (labels.CLOSENESS, labels.PREFERRED_CLOSENESS, labels.SLICE, labels.BALANCED)
