@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from phalanx.client.kind import JOBS, PODS
+from phalanx.client.kind import EVENTS, JOBS, PODS, Kind
 from phalanx.kube.write.events import EventReporter, ReportRate
 from phalanx.providers.provision import Provisioning
 from tests.kube.double import Object, job, node, pod
@@ -185,3 +185,39 @@ def test_where_phalanx_requests_nodes_itself_no_autoscaler_is_asked() -> None:
             assert condition(stage.api.objects[PODS]["default/p"])["reason"] == "PhalanxQueued"
 
     play(scene())
+
+
+def test_events_wait_for_bindings_and_not_for_ever() -> None:
+    class Written:
+        def __init__(self) -> None:
+            self.reasons: list[str] = []
+            self.news = asyncio.Event()
+
+        async def create(self, kind: Kind, body: Object, namespace: str) -> None:
+            assert kind is EVENTS
+            self.reasons.append(body["reason"])
+            self.news.set()
+
+    async def scene(*, late: bool) -> list[str]:
+        api, waiting, asked, now_s = Written(), [True], asyncio.Event(), [100.0]
+
+        def is_busy() -> bool:
+            asked.set()
+            return waiting[0]
+
+        budget = ReportRate(settle_s=0.0, writes_per_s=10_000.0, late_s=10.0)
+        reporter = EventReporter(api, lambda: now_s[0], budget, is_busy=is_busy)  # type: ignore[arg-type]  # a double
+        reporter.object_event(PODS, {"namespace": "default", "name": "p", "uid": "u"}, "Scheduled", "Bound")
+        running = asyncio.ensure_future(reporter.run())
+        await asked.wait()
+        before = list(api.reasons)
+        if late:
+            now_s[0] += 10.0
+        else:
+            waiting[0] = False
+        await asyncio.wait_for(api.news.wait(), 60)
+        running.cancel()
+        return before
+
+    assert asyncio.run(scene(late=False)) == []
+    assert asyncio.run(scene(late=True)) == []

@@ -50,7 +50,7 @@ class ApiEffects:
         self.allocations, self.timeouts = allocations, timeouts
         self.writer = Writer(api, fence, writes)
         self.may_write = _may_write(fence)
-        self.reporter = EventReporter(api, clock, report_rate, self.may_write)
+        self.reporter = EventReporter(api, clock, report_rate, self.may_write, lambda: self.writer.unsent > 0)
         self.jobs = JobWrites(self.writer, informers, flavors, conclude, key)
         self.pods = PodWrites(self.writer, informers, conclude, key, dialects)
         self._clock, self._tell, self._conclude = clock, tell, conclude

@@ -40,17 +40,21 @@ _LONGEST = 1024  # the most characters of a text on an object, which may quote i
 class ReportRate:
     """Limits on the rate of reports. `settle_s`: a reason younger than this is not written. `per_object_s`: the time
     between two writes to one object, after a `burst` of writes. `writes_per_s`: the writes to all objects together.
-    `events_kept`: the most queued Events; older ones are dropped."""
+    `events_kept`: the most queued Events; older ones are dropped. `late_s`: the longest time that an Event waits for
+    other writes to go first."""
 
     settle_s: float = 1.0
     per_object_s: float = 60.0
     burst: int = 3
     writes_per_s: float = 20.0
     events_kept: int = 10_000
+    late_s: float = 10.0
 
 
 class EventReporter:
     """`waits` and `event` never wait; `run` writes until cancelled. `may_write`: false past the leader's deadline.
+    `is_busy`: returns whether other writes, such as bindings, wait to be sent. An Event costs the API server as much as
+    a binding, so Events go after them.
     `asks_autoscalers`: False if Phalanx requests nodes itself, so that an autoscaler buys nothing beside it;
     `on_demand`: the queues for which it requests nodes in any case."""
 
@@ -63,11 +67,13 @@ class EventReporter:
         clock: Callable[[], float],
         budget: ReportRate | None = None,
         may_write: Callable[[], bool] = lambda: True,
+        is_busy: Callable[[], bool] = lambda: False,
     ) -> None:
         self._api, self._clock, self._budget, self._may_write = api, clock, budget or ReportRate(), may_write
+        self._is_busy = is_busy
         self._newest: dict[str, tuple[float, GangLifecycle, Reason]] = {}  # gang id -> since when
         self._written: dict[str, dict[str, tuple[str, float]]] = {}  # gang id -> uid -> its code, full again at
-        self._events: deque[Object] = deque(maxlen=self._budget.events_kept)
+        self._events: deque[tuple[float, Object]] = deque(maxlen=self._budget.events_kept)  # since when
         self._wake = asyncio.Event()
 
     def waits(self, gang: GangLifecycle, reason: Reason) -> None:
@@ -87,27 +93,27 @@ class EventReporter:
     def object_event(self, kind: Kind, meta: Object, reason: str, text: str, *, warning: bool = False) -> None:
         """Queue an Event about an object. `meta`: the object's metadata. An Event about a cluster-scoped object is in
         `default`, as in Kubernetes."""
-        now = datetime.fromtimestamp(self._clock(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        now_s = self._clock()
+        now = datetime.fromtimestamp(now_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         space = meta.get("namespace") or "default"
-        self._events.append(
-            {
-                "apiVersion": EVENTS.api_version,
-                "kind": EVENTS.name,
-                "metadata": {"name": f"{meta['name']}.{uuid4().hex[:16]}", "namespace": space},
-                "involvedObject": {
-                    "apiVersion": kind.api_version,
-                    "kind": kind.name,
-                    **{part: meta[part] for part in ("namespace", "name", "uid") if part in meta},
-                },
-                "reason": reason,
-                "message": text[:_LONGEST],
-                "type": "Warning" if warning else "Normal",
-                "source": {"component": labels.SCHEDULER_NAME},
-                "firstTimestamp": now,
-                "lastTimestamp": now,
-                "count": 1,
-            }
-        )
+        event: Object = {
+            "apiVersion": EVENTS.api_version,
+            "kind": EVENTS.name,
+            "metadata": {"name": f"{meta['name']}.{uuid4().hex[:16]}", "namespace": space},
+            "involvedObject": {
+                "apiVersion": kind.api_version,
+                "kind": kind.name,
+                **{part: meta[part] for part in ("namespace", "name", "uid") if part in meta},
+            },
+            "reason": reason,
+            "message": text[:_LONGEST],
+            "type": "Warning" if warning else "Normal",
+            "source": {"component": labels.SCHEDULER_NAME},
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "count": 1,
+        }
+        self._events.append((now_s, event))
         self._wake.set()
 
     async def run(self) -> None:
@@ -118,18 +124,22 @@ class EventReporter:
                 for some in (gang[at : at + _AT_ONCE] for at in range(0, len(gang), _AT_ONCE)):
                     await asyncio.gather(*(self._send(self._say(*each)) for each in some))
                 await asyncio.sleep(pause_s * len(gang))
-            while self._events:
-                event = self._events.popleft()
+            while self._events and not self._lets_others_go():
+                _, event = self._events.popleft()
                 await self._send(self._api.create(EVENTS, event, event["metadata"]["namespace"]))
                 await asyncio.sleep(pause_s / 5)
             try:
-                async with asyncio.timeout(self._budget.settle_s if self._newest else None):
+                async with asyncio.timeout(self._budget.settle_s if self._newest or self._events else None):
                     await self._wake.wait()
                 await asyncio.sleep(self._budget.settle_s)  # what changes quickly is said once
             except TimeoutError:
                 continue
 
     # --- inside ---------------------------------------------------------------------------------------------------
+
+    def _lets_others_go(self) -> bool:
+        """Return whether the oldest Event waits for other writes."""
+        return self._is_busy() and self._clock() - self._events[0][0] < self._budget.late_s
 
     def _due(self) -> Iterator[list[tuple[BatchJob | Pod, Reason, bool]]]:
         """Yield the reasons to write now, by gang, and whether they ask autoscalers for nodes. A reason that is written
