@@ -322,6 +322,8 @@ class Informer:
                 self.forget(obj)
             case "ERROR":
                 if int(obj.get("code") or 0) >= 500:
+                    if self._listed is not None:  # with an old etcd, every API server fails such a watch
+                        self._connection.lists_by_watch = False
                     raise ApiUnknown(obj.get("message") or "the watch broke")
                 raise ApiRefusal(obj.get("code", 0), obj.get("reason", ""), obj.get("message", ""))
             case _:  # a bookmark has only a version
