@@ -8,7 +8,8 @@ only: other programs of the machine change them.
 
 One JSON object per turn on standard output, then one with the medians. `first_s` is the time from the start of the
 process to its first binding; `first_cpu_s` is the processor time of the process until then. `bound_per_s` counts from
-the first to the last binding. `cpu_us` and `server_cpu_us` are processor time per pod, of the whole turn.
+the first to the last binding. So do `cpu_us` and `server_cpu_us`, the processor time per pod of the process and of the
+API server.
 
     python benchmarks/scheduler_start.py [--nodes N] [--pods N] [--turns N] [--against FOLDER] [--kubeconfig FILE]
 """
@@ -129,14 +130,14 @@ async def turn(user: Connection, kubeconfig: Path, server: int, subject: str, po
         if subject == POSTS:
             command = [sys.executable, __file__, "--kubeconfig", str(kubeconfig), "--post", namespace]
         path = str(ROOT / "src" if subject == POSTS else Path(subject) / "src")
-        server_s, began_s = cpu_s(server), time.monotonic()
+        began_s = time.monotonic()
         log = tempfile.TemporaryFile()  # noqa: SIM115 (closed below)
         environment = {**COMPILED, "PYTHONPATH": path}
         process = await asyncio.create_subprocess_exec(*command, env=environment, stdout=log, stderr=log)
         try:
             async with asyncio.timeout(120):
                 await bindings.first.wait()
-                first_cpu_s = cpu_s(process.pid)
+                first_cpu_s, server_s = cpu_s(process.pid), cpu_s(server)
                 await bindings.all.wait()
             took_s, used_s, used_server_s = bindings.last_s - bindings.first_s, cpu_s(process.pid), cpu_s(server)
         except TimeoutError:
@@ -152,7 +153,7 @@ async def turn(user: Connection, kubeconfig: Path, server: int, subject: str, po
         "first_s": round(bindings.first_s - began_s, 3),
         "first_cpu_s": round(first_cpu_s, 3),
         "bound_per_s": round((pods - 1) / took_s),
-        "cpu_us": round((used_s - (first_cpu_s if subject == POSTS else 0)) / pods * 1e6),
+        "cpu_us": round((used_s - first_cpu_s) / pods * 1e6),
         "server_cpu_us": round((used_server_s - server_s) / pods * 1e6),
     }
 
