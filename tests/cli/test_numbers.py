@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
 
 from phalanx.cli.cluster.numbers.answering import answer, job_numbers, source_of
-from phalanx.cli.cluster.numbers.fetching import standing_of
+from phalanx.cli.cluster.numbers.fetching import GROUP, standing_of
+from phalanx.cli.cluster.target import Namespace, Target
+from phalanx.cli.cluster.visibility import visible
+from phalanx.cli.commands.status.explain import explain
+from phalanx.client.connection import Connection
+from phalanx.client.kind import NAMESPACES, Kind
+from phalanx.errors import PhalanxError
 from phalanx.loop import step
 from phalanx.model.event import NodeSeen, QueueSeen, Submitted
 from phalanx.model.job import Job
@@ -14,6 +28,7 @@ from phalanx.model.queue import Queue, Quota
 from phalanx.report.queue_status import queue_statuses
 from phalanx.state.cluster import Cluster
 from tests.core.builders import job, node, role
+from tests.embedded.apiserver.process import ServerProcess
 
 
 class Nothing:
@@ -80,3 +95,61 @@ def test_a_summary_says_what_is_used_guaranteed_and_lendable() -> None:
     back = standing_of(lab)
     status = next(one for one in source.standings if one.queue == "lab")
     assert (back.running, back.pending, back.usage[0].used) == (status.running, status.pending, 4000)
+
+
+RBAC = "rbac.authorization.k8s.io"
+ACCOUNTS = Kind(plural="serviceaccounts", name="ServiceAccount")
+ROLES, BINDINGS = (Kind(group=RBAC, plural=f"{name.lower()}s", name=name) for name in ("Role", "RoleBinding"))
+
+
+async def made(api: Connection, kind: Kind, name: str, namespace: str = "", **fields: Any) -> None:
+    body = {"apiVersion": kind.api_version, "kind": kind.name, "metadata": {"name": name}, **fields}
+    await api.create(kind, body, namespace)
+
+
+async def token_of_bob(api: Connection) -> str:
+    """Return the token of an account that may read numbers in the namespace bob, and list nothing."""
+    await made(api, NAMESPACES, "bob")
+    await made(api, ACCOUNTS, "bob", "bob")
+    rule = {"apiGroups": [GROUP], "resources": ["jobs/reason"], "verbs": ["get"]}
+    await made(api, ROLES, "numbers", "bob", rules=[rule])
+    reference = {"apiGroup": RBAC, "kind": "Role", "name": "numbers"}
+    subject = {"kind": "ServiceAccount", "name": "bob", "namespace": "bob"}
+    await made(api, BINDINGS, "numbers", "bob", roleRef=reference, subjects=[subject])
+    asked = await api.request("POST", "/api/v1/namespaces/bob/serviceaccounts/bob/token", body={"spec": {}})
+    return str(asked["status"]["token"])
+
+
+def kubeconfig_with(token: str, server: ServerProcess, file: Path) -> Path:
+    found = yaml.safe_load(server.kubeconfig.read_text())
+    found["users"][0]["user"] = {"token": token}
+    file.write_text(yaml.safe_dump(found))
+    return file
+
+
+@pytest.mark.slow
+def test_explain_prints_numbers_to_a_user_who_may_list_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = cluster()
+    source = source_of(state, list(queue_statuses(state)), state.reason)
+    space = Namespace(namespace="bob")
+
+    async def scene(server: ServerProcess) -> None:
+        async with await Connection.open(server.kubeconfig) as api:
+            token = await token_of_bob(api)
+        target = Target(kubeconfig=kubeconfig_with(token, server, tmp_path / "kubeconfig"))
+        view = lambda group, path, query: partial(answer, source, path)  # noqa: E731 (it is passed on, not called)
+        async with visible(server.data / "views", view, lambda *_: None):
+            await explain("one", target=target, space=space)
+            page = capsys.readouterr().out
+            assert page.startswith("bob/one: queued, in queue lab\nreason\n  NoRoom: ")
+            assert "place\n  2 of 3 that wait in queue lab\n  ahead: 1 job, 3 pods (3 cpu" in page
+            assert "eve" not in page
+            await explain("bob/two", target=target, space=space, json=True)
+            assert json.loads(capsys.readouterr().out)["position"] == 3
+            with pytest.raises(PhalanxError):
+                await explain("eve/next", target=target, space=space)
+
+    with ServerProcess.started(tmp_path / "server") as server:
+        asyncio.run(scene(server))

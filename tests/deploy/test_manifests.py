@@ -17,8 +17,7 @@ import pytest
 import yaml
 
 from phalanx.aggregation.front_proxy import CONFIG_MAP
-from phalanx.cli.commands.in_cluster.visibility import CALLED, READ
-from phalanx.cli.commands.in_cluster.visibility import SERVICE as SERVED_AS
+from phalanx.cli.commands.in_cluster.visibility import APIS, READ
 from phalanx.cli.local.node_groups.file import NAMESPACE as NODE_REQUESTS
 from phalanx.client.kind import JOBS, Kind
 from phalanx.dialects.enabled import DIALECTS, RIVALS
@@ -162,9 +161,9 @@ MADE_BY_THE_MANIFESTS = {
 
 
 IN_FRONT = DEPLOY / "overlays" / "webhook"
-PASSED_ON = DEPLOY / "components" / "kueue-visibility"  # has an account of its own
+KUEUE_VISIBILITY, NUMBERS = (DEPLOY / "components" / name for name in ("kueue-visibility", "numbers"))
 PAGE, PAGE_BEHIND_PROXY = (DEPLOY / "components" / name for name in ("dashboard", "dashboard-proxy"))
-OTHER_ACCOUNTS = {PASSED_ON, PAGE, PAGE_BEHIND_PROXY}
+OTHER_ACCOUNTS = {KUEUE_VISIBILITY, NUMBERS, PAGE, PAGE_BEHIND_PROXY}
 SCHEDULER = (
     DEPLOY / "base" / "rbac.yaml",
     *(path for path in sorted(DEPLOY.glob("components/*/rbac.yaml")) if path.parent not in OTHER_ACCOUNTS),
@@ -286,28 +285,44 @@ def test_the_webhook_is_guarded_as_the_scheduler_is() -> None:
 # --- the visibility API ----------------------------------------------------------------------------------------------
 
 
-def test_the_visibility_api_may_do_what_its_code_does_and_nothing_else() -> None:
+FOLLOWED = (*REQUIRED, *LOOKED_UP)
+# dialect or Phalanx -> its manifests, the file with the Deployment, the kinds that it follows, and what else it reads
+AGGREGATED = {
+    "kueue": (KUEUE_VISIBILITY, "visibility.yaml", READ, set[Right](), (CONFIG_MAP,)),
+    "phalanx": (NUMBERS, "numbers.yaml", FOLLOWED, {("get", "coordination.k8s.io", "leases")}, (CONFIG_MAP, USAGE)),
+}
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_an_aggregated_api_may_do_what_its_code_does_and_nothing_else(api: str) -> None:
+    folder, _, followed, more, config_maps = AGGREGATED[api]
+    called = APIS[api].called
     paths = (*sorted(KUBE.with_name("aggregation").glob("*.py")), KUBE.with_name("webhook") / "trust.py")
-    wanted = {right for path in paths for right in calls(path)}
-    wanted |= {(verb, kind.group, kind.plural) for kind in READ for verb in ("list", "watch")}
-    wanted |= {(verb, CALLED.kind.group, CALLED.kind.plural) for verb in ("get", "update")}
-    assert granted([PASSED_ON / "rbac.yaml"]) == wanted
-    named = [tuple(rule["resourceNames"]) for rule in rules([PASSED_ON / "rbac.yaml"]) if "resourceNames" in rule]
-    assert named == [(CALLED.kept_in,), (CONFIG_MAP,), tuple(sorted(CALLED.names))]
+    wanted = {right for path in paths for right in calls(path)} | more
+    wanted |= {(verb, kind.group, kind.plural) for kind in followed for verb in ("list", "watch")}
+    wanted |= {(verb, called.kind.group, called.kind.plural) for verb in ("get", "update")}
+    assert granted([folder / "rbac.yaml"]) == wanted
+    named = {tuple(rule["resourceNames"]) for rule in rules([folder / "rbac.yaml"]) if "resourceNames" in rule}
+    leases = {(LEASE,)} if more else set()
+    assert named == {(called.kept_in,), config_maps, tuple(sorted(called.names))} | leases
 
 
-def test_api_servers_that_pass_requests_on_find_who_answers() -> None:
-    made = {each["kind"]: each for each in objects(PASSED_ON / "visibility.yaml")}
-    services = objects(PASSED_ON / "api.yaml")
-    assert sorted(each["metadata"]["name"] for each in services) == sorted(CALLED.names)
+@pytest.mark.parametrize("api", APIS)
+def test_api_servers_that_pass_requests_on_find_who_answers(api: str) -> None:
+    folder, file, *_ = AGGREGATED[api]
+    called = APIS[api].called
+    assert str(folder.relative_to(ROOT)) == called.made_by
+    made = {each["kind"]: each for each in objects(folder / file)}
+    services = objects(folder / "api.yaml")
+    assert sorted(each["metadata"]["name"] for each in services) == sorted(called.names)
     for each in services:
         said, service = each["spec"], made["Service"]
         assert each["metadata"]["name"] == f"{said['version']}.{said['group']}"
         meta, port = service["metadata"], service["spec"]["ports"][0]["port"]
         assert said["service"] == {"name": meta["name"], "namespace": meta["namespace"], "port": port}
         assert "caBundle" not in said, "applying it again must not take away whom to trust"
-    assert made["Service"]["metadata"]["name"] == SERVED_AS
-    assert made["Secret"]["metadata"]["name"] == CALLED.kept_in
+    assert made["Service"]["metadata"]["name"] == APIS[api].service
+    assert made["Secret"]["metadata"]["name"] == called.kept_in
     pod = made["Deployment"]["spec"]["template"]
     for kind in ("PodDisruptionBudget", "NetworkPolicy"):
         selector = made[kind]["spec"]
@@ -316,13 +331,30 @@ def test_api_servers_that_pass_requests_on_find_who_answers() -> None:
     (container,) = pod["spec"]["containers"]
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
     assert {port["targetPort"] for port in made["Service"]["spec"]["ports"]} == set(ports)
+    answers = ports[container["name"]]
     assert container["args"][0] == "visibility"
-    assert f"$(POD_IP):{ports['visibility']}" in container["args"]
-    assert made["NetworkPolicy"]["spec"]["ingress"][0]["ports"] == [{"protocol": "TCP", "port": ports["visibility"]}]
+    assert f"$(POD_IP):{answers}" in container["args"]
+    assert [word for word in container["args"] if word.startswith("--api")] == (
+        ["--api=phalanx"] if folder is NUMBERS else []
+    )
+    assert made["NetworkPolicy"]["spec"]["ingress"][0]["ports"] == [{"protocol": "TCP", "port": answers}]
     theirs = one("scheduler.yaml", "Deployment")["spec"]["template"]["spec"]
     assert pod["spec"]["securityContext"] == theirs["securityContext"]
     assert container["securityContext"] == theirs["containers"][0]["securityContext"]
     assert pod["spec"]["serviceAccountName"] != theirs["serviceAccountName"]
+
+
+def test_users_may_read_numbers_and_nothing_else() -> None:
+    """The roles of users give `get` of the two subresources, and every user has the one of queues."""
+    made = {(each["kind"], each["metadata"]["name"]): each for each in objects(NUMBERS / "roles.yaml")}
+    assert granted([NUMBERS / "roles.yaml"]) == {
+        ("get", APIS["phalanx"].group, f"{resource.plural}/{sub.name}")
+        for resource in APIS["phalanx"].resources
+        for sub in resource.subresources
+    }
+    everyone = made["ClusterRoleBinding", "phalanx-queue-numbers"]
+    assert everyone["roleRef"]["name"] == "phalanx-queue-numbers"
+    assert [subject["name"] for subject in everyone["subjects"]] == ["system:authenticated"]
 
 
 # --- the page --------------------------------------------------------------------------------------------------------

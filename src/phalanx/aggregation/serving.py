@@ -139,7 +139,7 @@ class Answerer:
             return self._discovered(request, path)
         found = self._view(tuple(path.split("/")[3:]), dict(request.query))
         if found is None:
-            raise ApiError(503, "ServiceUnavailable", "the Workloads are not all read yet. Try again.", retry_after_s=1)
+            raise ApiError(503, "ServiceUnavailable", "the objects are not all read yet. Try again.", retry_after_s=1)
         return _json(found, int(found.get("code", 500)) if found.get("kind") == "Status" else 200)
 
     def _resource(self, path: str) -> dict[str, str] | None:

@@ -38,7 +38,7 @@ COMMANDS = {
     "restore": ("one_machine", "Put a cluster of this machine back from such a file."),
     "scheduler": ("in_cluster", "Schedule the jobs of any Kubernetes cluster."),
     "webhook": ("in_cluster", "Make Jobs ours, for API servers before Kubernetes 1.36."),
-    "visibility": ("in_cluster", "Answer Kueue's visibility API in a cluster."),
+    "visibility": ("in_cluster", "Answer an API about waiting jobs in a cluster."),
     "deploy": ("in_cluster", "The manifests that install Phalanx in a cluster."),
     "slurm": ("work", "Slurm's commands: install sbatch, squeue and others."),
     "run": ("work", "Run a command as a Job, show its output, end with its exit code."),

@@ -32,6 +32,11 @@ async def fetch_reasons(connection: Connection, namespace: str) -> dict[str, Obj
     return {f"{one['metadata']['namespace']}/{one['metadata']['name']}": one for one in found or ()}
 
 
+async def fetch_reason(connection: Connection, namespace: str, name: str) -> Object | None:
+    """Return the numbers of one live job."""
+    return await _answer(connection, f"/apis/{_API}/namespaces/{namespace}/jobs/{name}/reason")
+
+
 async def fetch_rows(
     connection: Connection, namespace: str, *, finished: bool = False, recorded: bool = False
 ) -> Object | None:

@@ -1,4 +1,7 @@
-"""`phalanx visibility`: Kueue's visibility API in a cluster, as an aggregated API server."""
+"""`phalanx visibility`: an API group about waiting jobs, as an aggregated API server of a cluster.
+
+One process serves one group (`ServedApi`): Kueue's visibility API, or the numbers for every user.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,17 @@ import asyncio
 import datetime as dt
 import logging
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Final, Literal, Protocol
 
 from phalanx.aggregation.access import Access
 from phalanx.aggregation.belief import Belief
 from phalanx.aggregation.serving import Answerer, Handshakes, Object, serving
 from phalanx.cli.cluster.monitoring import shown
+from phalanx.cli.cluster.numbers.answering import answer
+from phalanx.cli.cluster.numbers.fetching import GROUP
 from phalanx.cli.cluster.target import Target, connected
 from phalanx.cli.terminal.output import log_to_stderr, note
 from phalanx.cli.terminal.stopping import until_stopped
@@ -22,52 +28,155 @@ from phalanx.client.informer import Informer
 from phalanx.client.kind import Kind
 from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.answers.pending import Lean, of_workloads
-from phalanx.embedded.apiserver.endpoints.subresources.aggregated import AGGREGATED
+from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource
+from phalanx.embedded.apiserver.endpoints.subresources.aggregated import AGGREGATED, OF_NUMBERS
 from phalanx.metrics import serving as monitoring
 from phalanx.metrics.passed_on import PassedOn
 from phalanx.webhook.trust import Called, Keeper
 
 READ: Final = (kinds.CLUSTER_QUEUES, kinds.LOCAL_QUEUES, kinds.WORKLOADS)
 API_SERVICES: Final = Kind(group="apiregistration.k8s.io", plural="apiservices", name="APIService", namespaced=False)
-SERVICE: Final = "phalanx-visibility"
-CALLED: Final = Called(
-    kept_in=SERVICE,
-    kind=API_SERVICES,
-    names=tuple(f"{one.version}.{kinds.VISIBILITY}" for one in AGGREGATED if one.kind == "ClusterQueue"),
-    told=lambda service: [service["spec"]],
-    made_by="deploy/components/kueue-visibility",
-)
+
+
+class Source(Protocol):
+    """The objects that a group is answered from."""
+
+    def unread(self) -> str:
+        """Return the objects that are not read yet; empty if all are read."""
+
+    async def keep(self) -> None:
+        """Follow the objects, until cancelled."""
+
+    def view(self, path: tuple[str, ...], query: Mapping[str, str]) -> Object | None:
+        """Return the answer to a path below the group; None while objects are unread."""
+
+
+class Workloads:
+    """Kueue's objects, for its visibility API."""
+
+    def __init__(self, api: Connection) -> None:
+        self._caches = {kind: Informer(api, kind, lean=Lean) for kind in READ}
+
+    def unread(self) -> str:
+        return next((kind.plural for kind, cache in self._caches.items() if not cache.synced.is_set()), "")
+
+    async def keep(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            for cache in self._caches.values():
+                group.create_task(cache.run())
+
+    def view(self, path: tuple[str, ...], query: Mapping[str, str]) -> Object | None:
+        return (
+            None
+            if self.unread()
+            else of_workloads({kind: one.objects for kind, one in self._caches.items()}, path, query)
+        )
+
+
+class Cluster:
+    """All objects that decide when jobs start, for the numbers of every user."""
+
+    def __init__(self, api: Connection) -> None:
+        from phalanx.cli.views.page.following import Following  # the scheduler's code, for this group alone
+        from phalanx.dashboard.rows import Facts
+
+        self._following = Following(api, Facts())
+
+    def unread(self) -> str:
+        return "pods, jobs, nodes and queues" if self._following.numbers() is None else ""
+
+    async def keep(self) -> None:
+        await self._following.run(lambda state: None)
+
+    def view(self, path: tuple[str, ...], query: Mapping[str, str]) -> Object | None:
+        source = self._following.numbers()
+        return None if source is None else answer(source, path)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedApi:
+    """An API group that a process serves. `service`: the name of its Service, and of the Secret with its authority.
+    `made_by`: the manifests that install it."""
+
+    group: str
+    resources: tuple[Resource, ...]
+    service: str
+    made_by: str
+    source: Callable[[Connection], Source]
+
+    @property
+    def called(self) -> Called:
+        """Return the APIServices that make API servers forward requests."""
+        versions = dict.fromkeys(one.version for one in self.resources)
+        return Called(
+            kept_in=self.service,
+            kind=API_SERVICES,
+            names=tuple(f"{version}.{self.group}" for version in versions),
+            told=lambda service: [service["spec"]],
+            made_by=self.made_by,
+        )
+
+
+def _numbers_only(resource: Resource) -> Resource:
+    """Return the resource without rows and pages, which have names. Only the scheduler of one machine serves them."""
+    kept = tuple(one for one in resource.subresources if one.name in {"summary", "reason"})
+    return replace(resource, subresources=kept)
+
+
+APIS: Final[Mapping[str, ServedApi]] = {
+    "kueue": ServedApi(
+        group=kinds.VISIBILITY,
+        resources=AGGREGATED,
+        service="phalanx-visibility",
+        made_by="deploy/components/kueue-visibility",
+        source=Workloads,
+    ),
+    "phalanx": ServedApi(
+        group=GROUP,
+        resources=tuple(_numbers_only(one) for one in OF_NUMBERS),
+        service="phalanx-numbers",
+        made_by="deploy/components/numbers",
+        source=Cluster,
+    ),
+}
 
 
 def visibility(
     *,
     address: str,
+    api: Literal["kueue", "phalanx"] = "kueue",
     target: Target | None = None,
     namespace: str = "phalanx-system",
     metrics_address: str | None = None,
     verbose: bool = False,
 ) -> None:
-    """Serve Kueue's visibility API in a cluster, until Ctrl-C: the pending Workloads, and their positions.
+    """Answer questions about waiting jobs through the API servers of a cluster, until Ctrl-C.
 
-    This is an aggregated API server: the API servers of the cluster forward requests for visibility.kueue.x-k8s.io to
-    it. So `kubectl get --raw` and kueuectl find it under the same address as Kueue's own. It reads the Workloads,
-    LocalQueues and ClusterQueues of the cluster, needs no scheduler, and changes nothing.
-    deploy/components/kueue-visibility runs two replicas; both serve requests.
+    An aggregated API server: the API servers of the cluster forward the requests for one API group to it. It needs no
+    scheduler and changes no job.
 
-    Only an API server may name the user of a request. It proves itself by a certificate of the front proxy's authority,
-    which the ConfigMap extension-apiserver-authentication in kube-system contains. The API server then decides whether
-    the user may read. The server creates and renews its own certificate, as the webhook does.
+    - `--api kueue`: visibility.kueue.x-k8s.io, the pending Workloads of each queue and their positions. kueuectl and
+      dashboards find it where Kueue's own is. deploy/components/kueue-visibility installs it.
+    - `--api phalanx`: visibility.phalanx.dev, numbers for every user. It says how each queue stands, and why each job
+      waits, without the names of other jobs. deploy/components/numbers installs it.
+
+    Only API servers may connect, with the front proxy's certificate (the ConfigMap
+    kube-system/extension-apiserver-authentication names its authority). Whether the user may read the answer, the API
+    server says. The process makes and renews its own certificate, as the webhook does.
 
     For example:
 
         phalanx visibility --address 0.0.0.0:8443
+        phalanx visibility --address 0.0.0.0:8443 --api phalanx
 
     Parameters
     ----------
     address
         The address on which API servers reach this server, HOST:PORT.
+    api
+        The API group to answer: kueue or phalanx.
     namespace
-        The namespace of its Secret and of the Service phalanx-visibility, whose name the certificate has.
+        The namespace of its Secret and of its Service (phalanx-visibility, or phalanx-numbers for `--api phalanx`).
     metrics_address
         Serve /metrics (for Prometheus), /healthz and /readyz there, over plain HTTP and without a token.
     verbose
@@ -76,60 +185,59 @@ def visibility(
     log_to_stderr(logging.INFO if verbose else logging.WARNING)
     where = monitoring.address(address)
     watched = None if metrics_address is None else monitoring.address(metrics_address)
-    asyncio.run(_serve(target, namespace, where, watched))
+    asyncio.run(_serve(target, APIS[api], namespace, where, watched))
 
 
 async def _serve(
-    target: Target | None, namespace: str, where: tuple[str, int], watched: tuple[str, int] | None
+    target: Target | None,
+    served: ServedApi,
+    namespace: str,
+    where: tuple[str, int],
+    watched: tuple[str, int] | None,
 ) -> None:
     async with (
         connected(target) as api,
-        visible(api, namespace, where) as seen,
+        visible(api, served, namespace, where) as seen,
         shown(watched, seen.counts, seen.wrong),
     ):
-        note(f"answering at https://{monitoring.place((where[0], seen.port))}/apis/{kinds.VISIBILITY}; Ctrl-C stops it")
+        note(f"answering at https://{monitoring.place((where[0], seen.port))}/apis/{served.group}; Ctrl-C stops it")
         await until_stopped(seen.keep())
 
 
 class Visible:
-    """The aggregated API server of one process. `port`: where it listens."""
+    """The aggregated API server of one process. `port`: the port that it listens on."""
 
-    def __init__(self, api: Connection, namespace: str, host: str) -> None:
+    def __init__(self, api: Connection, served: ServedApi, namespace: str, host: str) -> None:
         self.port = 0
         self.counts = PassedOn()
         self.handshakes = Handshakes()
         self.belief = Belief(api, self.handshakes.believe)
-        names = [f"{SERVICE}.{namespace}.svc", host]
+        names = [f"{served.service}.{namespace}.svc", host]
         self.keeper = Keeper(
-            api, namespace, names, self.handshakes.show, lambda: dt.datetime.now(dt.UTC), called=CALLED
+            api, namespace, names, self.handshakes.show, lambda: dt.datetime.now(dt.UTC), called=served.called
         )
         self.counts.ends_s = lambda: self.keeper.ends_s
-        self._caches = {kind: Informer(api, kind, lean=Lean) for kind in READ}
+        self._source = served.source(api)
         access = Access(api, time.monotonic)
-        self.answerer = Answerer(AGGREGATED, self._view, access, lambda: self.belief.proxy, self.counts.count)
+        self.answerer = Answerer(
+            served.resources, self._source.view, access, lambda: self.belief.proxy, self.counts.count
+        )
 
     def wrong(self) -> str:
-        """Return why nobody is answered; empty: nothing."""
-        unread = next((kind.plural for kind, cache in self._caches.items() if not cache.synced.is_set()), "")
+        """Return why no request is answered; empty if requests are answered."""
+        unread = self._source.unread()
         return self.belief.wrong() or self.keeper.wrong() or (f"{unread} are not read yet" if unread else "")
 
     async def keep(self) -> None:
-        """Keep the caches, the certificate and the front proxy's authority up to date until cancelled."""
+        """Keep the objects, the certificate and the front proxy's authority up to date, until cancelled."""
         async with asyncio.TaskGroup() as group:
-            for cache in self._caches.values():
-                group.create_task(cache.run())
-            group.create_task(self.keeper.keep())
-            group.create_task(self.belief.keep())
-
-    def _view(self, path: tuple[str, ...], query: Mapping[str, str]) -> Object | None:
-        if not all(cache.synced.is_set() for cache in self._caches.values()):
-            return None
-        return of_workloads({kind: cache.objects for kind, cache in self._caches.items()}, path, query)
+            for keep in (self._source.keep, self.keeper.keep, self.belief.keep):
+                group.create_task(keep())
 
 
 @asynccontextmanager
-async def visible(api: Connection, namespace: str, where: tuple[str, int]) -> AsyncIterator[Visible]:
-    """Serve on the port for the length of the context. The caller must also run `Visible.keep`. Raises PhalanxError."""
-    found = Visible(api, namespace, where[0])
+async def visible(api: Connection, served: ServedApi, namespace: str, where: tuple[str, int]) -> AsyncIterator[Visible]:
+    """Open the port inside the context; the caller runs `Visible.keep`. Raises PhalanxError."""
+    found = Visible(api, served, namespace, where[0])
     async with serving(where, found.handshakes, found.answerer) as found.port:
         yield found

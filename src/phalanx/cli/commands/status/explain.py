@@ -14,11 +14,12 @@ import msgspec
 from cyclopts import Parameter
 
 from phalanx.cli.cluster.jobs.finding import Finder, FoundJob, kind_word, recorded
-from phalanx.cli.cluster.numbers.fetching import fetch_page, fetch_rows
+from phalanx.cli.cluster.numbers.fetching import fetch_page, fetch_reason, fetch_rows
 from phalanx.cli.cluster.target import Namespace, Target, connected, find_ledger_of
 from phalanx.cli.terminal.output import counted, print_json
 from phalanx.cli.views.entry_view import changes, last_entry, record
 from phalanx.cli.views.entry_view import page as page_of
+from phalanx.cli.views.job import told_numbers
 from phalanx.cli.views.job.job_row import MANY_JOBS, JobRow
 from phalanx.client.connection import Connection
 from phalanx.client.moment import write_moment
@@ -62,9 +63,15 @@ async def explain(
         Print JSON: the fields of `phalanx jobs --json`, and more. `reason.peers` has the terms of all schedulers.
     """
     ledger = find_ledger_of(target, os.environ)
+    namespace = (space or Namespace()).namespace
     async with connected(target) as connection:
-        found = await Finder(connection, (space or Namespace()).namespace, ledger).one(job)
-        told = await explained(connection, found, ledger)
+        try:
+            found = await Finder(connection, namespace, ledger).one(job)
+            told = await explained(connection, found, ledger)
+        except PhalanxError:  # the user may not list the jobs there, and perhaps may read numbers
+            if await _explain_by_numbers(connection, namespace, job, json=json):
+                return
+            raise
     if told is None:
         _print_ended(found.entry or _recorded(found, ledger), json)
         return
@@ -83,6 +90,19 @@ async def explain(
         print("without effect\n  " + "\n  ".join(told.unused))
     if peer is not None and (reason := told.record["reason"]) is not None:
         print(as_said_by(peer, ReasonCode(reason["code"]), reason["numbers"]))
+
+
+async def _explain_by_numbers(connection: Connection, namespace: str, job: str, *, json: bool) -> bool:
+    """Print the numbers that the cluster tells every user about a job; return False if it tells none."""
+    space, _, name = job.rpartition("/")
+    numbers = await fetch_reason(connection, space or namespace, name)
+    if numbers is None:
+        return False
+    if json:
+        print_json(numbers)
+    else:
+        print("\n".join(told_numbers.page(numbers, time.time())))
+    return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from phalanx.cli.cluster.numbers.fetching import forecast_of
 from phalanx.cli.terminal.output import counted
+from phalanx.cli.views.job.expected_start import interval
 from phalanx.client.connection import Object
 
 
@@ -18,6 +20,19 @@ def lines(numbers: Object) -> Iterator[str]:
     yield "your jobs in this queue"
     yield f"  running: {_demand(numbers['own']['running'])}"
     yield f"  waiting: {_demand(numbers['own']['waiting'])}"
+
+
+def page(numbers: Object, now_s: float) -> Iterator[str]:
+    """Yield the page of `phalanx explain` about a job that the user may not read. `now_s`: since the epoch."""
+    meta = numbers["metadata"]
+    yield f"{meta['namespace']}/{meta['name']}: {numbers['state']}, in queue {numbers['queue']}"
+    if (reason := numbers.get("reason")) is not None:
+        yield "reason"
+        yield f"  {reason['code']}: {reason['message']}"
+    yield from lines(numbers)
+    if (found := forecast_of(numbers)) is not None:
+        yield "expected start"
+        yield f"  {interval(found.likely_s, now_s)}"
 
 
 def record(numbers: Object) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from msgspec.structs import replace
 from phalanx.cli.cluster import live_state
 from phalanx.cli.cluster.informers import Informers
 from phalanx.cli.cluster.live_state import Snapshot
+from phalanx.cli.cluster.numbers.answering import NumbersSource, job_numbers
 from phalanx.cli.files.policy_file import Settings as Policies
 from phalanx.cli.views.entry_view import last_entry
 from phalanx.cli.views.page import past, sooner
@@ -42,6 +43,7 @@ from phalanx.kube.status.usage import load_usage
 from phalanx.kube.world import KubeWorld
 from phalanx.ledger.store import LedgerError
 from phalanx.model.event import Event, RunTold
+from phalanx.report.queue_status import queue_statuses
 
 log = logging.getLogger(__name__)
 
@@ -75,6 +77,8 @@ class Following:
         self._outlook: Outlook | None = None
         self._snapshot: Snapshot | None = None
         self._thought: Snapshot | None = None  # of many jobs: the last one on which was decided
+        self._numbers: NumbersSource | None = None
+        self._numbered: tuple[Snapshot | None, Outlook | None] = None, None  # the numbers were made of these
         self._stating, self._playing = ThreadPoolExecutor(1, "state"), ThreadPoolExecutor(1, "forecast")
         self._foreseen: asyncio.Task[None] | None = None
         self._foresee_s = 0.0  # the loop's time of the next forecast
@@ -122,10 +126,28 @@ class Following:
         snapshot = self._snapshot
         if snapshot is None or self._namespace:
             return {"start_s": None, "until_s": time.time(), "victims": [], "changes": []}
-        reason = (snapshot if self._thought is None or not snapshot.partial else self._thought).reasons.get(job)
+        reason = self._decided(snapshot).reasons.get(job)
         return await self._in(self._playing, sooner.answer, snapshot.cluster, job, change, reason, snapshot.now_s)
 
+    def numbers(self) -> NumbersSource | None:
+        """Return the numbers that every user may read about the newest state; None before the first state."""
+        snapshot, future = self._snapshot, self._outlook
+        known, foreseen = self._numbered
+        if snapshot is not None and (snapshot is not known or future is not foreseen):
+            self._numbered = snapshot, future
+            self._numbers = NumbersSource(
+                jobs={one.job: one for one in job_numbers(snapshot.cluster, snapshot.cluster.jobs)},
+                standings=list(queue_statuses(snapshot.cluster)),
+                reason=self._decided(snapshot).reasons.get,
+                starts={job: one.start_s for job, one in (future.starts if future is not None else {}).items()},
+            )
+        return self._numbers
+
     # --- inside -----------------------------------------------------------------------------------------------------
+
+    def _decided(self, snapshot: Snapshot) -> Snapshot:
+        """Return the newest snapshot with reasons of its own: of many jobs, not every state is decided on."""
+        return snapshot if self._thought is None or not snapshot.partial else self._thought
 
     def _changed(self, _: Change) -> None:
         self._news.set()
