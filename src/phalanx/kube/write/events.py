@@ -73,7 +73,8 @@ class EventReporter:
         self._is_busy = is_busy
         self._newest: dict[str, tuple[float, GangLifecycle, Reason]] = {}  # gang id -> since when
         self._written: dict[str, dict[str, tuple[str, float]]] = {}  # gang id -> uid -> its code, full again at
-        self._events: deque[tuple[float, Object]] = deque(maxlen=self._budget.events_kept)  # since when
+        self._events: deque[Object] = deque(maxlen=self._budget.events_kept)
+        self._queued_s: deque[float] = deque(maxlen=self._budget.events_kept)  # when each Event was queued
         self._wake = asyncio.Event()
 
     def waits(self, gang: GangLifecycle, reason: Reason) -> None:
@@ -113,7 +114,8 @@ class EventReporter:
             "lastTimestamp": now,
             "count": 1,
         }
-        self._events.append((now_s, event))
+        self._events.append(event)
+        self._queued_s.append(now_s)
         self._wake.set()
 
     async def run(self) -> None:
@@ -125,7 +127,7 @@ class EventReporter:
                     await asyncio.gather(*(self._send(self._say(*each)) for each in some))
                 await asyncio.sleep(pause_s * len(gang))
             while self._events and not self._lets_others_go():
-                _, event = self._events.popleft()
+                event, _ = self._events.popleft(), self._queued_s.popleft()
                 await self._send(self._api.create(EVENTS, event, event["metadata"]["namespace"]))
                 await asyncio.sleep(pause_s / 5)
             try:
@@ -139,7 +141,7 @@ class EventReporter:
 
     def _lets_others_go(self) -> bool:
         """Return whether the oldest Event waits for other writes."""
-        return self._is_busy() and self._clock() - self._events[0][0] < self._budget.late_s
+        return self._is_busy() and self._clock() - self._queued_s[0] < self._budget.late_s
 
     def _due(self) -> Iterator[list[tuple[BatchJob | Pod, Reason, bool]]]:
         """Yield the reasons to write now, by gang, and whether they ask autoscalers for nodes. A reason that is written
