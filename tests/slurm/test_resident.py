@@ -20,8 +20,9 @@ import sys
 import termios
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from tempfile import gettempdir
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -156,29 +157,35 @@ class Machine:
         return process, int(process.stdout.readline())
 
 
-def open_to_all(folder: Path) -> None:
-    """Let other users reach the folder, in whatever depth pytest has made it."""
-    for one in (folder, *folder.parents):
-        if one.stat().st_uid == os.geteuid() and one.is_relative_to(gettempdir()) and one != Path(gettempdir()):
-            one.chmod(0o755)
+@contextmanager
+def reachable() -> Iterator[Path]:
+    """A folder that other users reach. The folders of pytest are closed to them by each pytest that starts beside."""
+    with TemporaryDirectory(prefix="phalanx-resident-") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+@contextmanager
+def machine_in(folder: Path) -> Iterator[Machine]:
+    machine = Machine(folder)
+    try:
+        yield machine
+    finally:
+        machine.stop()
 
 
 @pytest.fixture(scope="module")
-def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
-    folder = tmp_path_factory.mktemp("machine")
-    open_to_all(folder)
-    machine = Machine(folder)
-    machine.start()
-    yield machine
-    machine.stop()
+def machine() -> Iterator[Machine]:
+    with reachable() as folder, machine_in(folder) as machine:
+        machine.start()
+        yield machine
 
 
 @pytest.fixture
-def own(tmp_path: Path) -> Iterator[Machine]:
+def own() -> Iterator[Machine]:
     """A machine whose service the test starts itself."""
-    machine = Machine(tmp_path)
-    yield machine
-    machine.stop()
+    with reachable() as folder, machine_in(folder) as machine:
+        yield machine
 
 
 def until(condition: Callable[[], bool]) -> None:
@@ -209,7 +216,8 @@ def test_a_call_sees_the_process_that_its_caller_would_see(machine: Machine, tmp
     odd = {"TZ": "Asia/Tokyo", "EMPTY": "", "LINES": "a\nb=c", "BYTES": "\udcff\u00e4"}
     served, alone = machine.states("", "-x", "a b\n", "\udcff\u00e4", cwd=tmp_path, around=odd, preexec_fn=before)
     assert served == alone
-    assert (served["umask"], served["nice"], served["limits"]["RLIMIT_NOFILE"]) == (0o027, 3, [77, 99])
+    nicer = min(os.nice(0) + 3, 19)
+    assert (served["umask"], served["nice"], served["limits"]["RLIMIT_NOFILE"]) == (0o027, nicer, [77, 99])
     assert (served["cwd"], served["words"][1:]) == (str(tmp_path), ["", "-x", "a b\n", "\udcff\u00e4"])
     assert (served["parent"], served["zone"][0], served["handles"]) == (os.getpid(), "JST", ["0", "1", "2"])
     assert served["handlers"][signal.SIGHUP - 1] == str(signal.SIG_IGN)
@@ -422,7 +430,6 @@ def test_a_process_in_another_namespace_is_not_served(machine: Machine, kind: st
 
 @ROOT
 def test_a_service_of_one_user_serves_no_other(own: Machine) -> None:
-    open_to_all(own.folder)
     os.chown(own.folder, 65501, 65501)
     become = "import os; os.setgroups([]); os.setresgid(*[65501] * 3); os.setresuid(*[65501] * 3)"
     own.start(f"service._warm_up(()); {become}; service._warm_up = lambda _: None")
@@ -433,17 +440,15 @@ def test_a_service_of_one_user_serves_no_other(own: Machine) -> None:
 
 
 @ROOT
-def test_root_sends_nothing_to_a_socket_of_a_user(tmp_path: Path) -> None:
+def test_root_sends_nothing_to_a_socket_of_a_user(own: Machine) -> None:
     """The environment of a caller has its secrets."""
     code = "import os, socket, sys; s = socket.socket(socket.AF_UNIX); os.setuid(65501)\n"
-    open_to_all(tmp_path)
-    tmp_path.chmod(0o777)
+    own.folder.chmod(0o777)
     code += "s.bind(sys.argv[1]); s.listen(); print(1, flush=True); c, _ = s.accept(); print(c.recv(100))"
-    words = [sys.executable, "-I", "-c", code, str(tmp_path / "trap")]
+    words = [sys.executable, "-I", "-c", code, str(own.folder / "trap")]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as trap:
         assert trap.stdout is not None
         trap.stdout.readline()
-        machine = Machine(tmp_path)
-        machine.around["PHALANX_SLURM_SOCKET"] = words[-1]
-        assert json.loads(machine.call("state").stdout)["real"] == os.getpid()
+        own.around["PHALANX_SLURM_SOCKET"] = words[-1]
+        assert json.loads(own.call("state").stdout)["real"] == os.getpid()
         assert trap.communicate(timeout=60)[0] == "b''\n"
