@@ -6,6 +6,7 @@ of luck or of a busy machine. Luck is for `make fuzz`, which tries many more."""
 from __future__ import annotations
 
 import gc
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -18,6 +19,12 @@ settings.register_profile("same", ANY_MACHINE, derandomize=True, max_examples=50
 settings.register_profile("fuzz", ANY_MACHINE, max_examples=2000)
 settings.load_profile("same")
 
+
+# A shell that starts the run in the background has these signals ignored, and so would each process of the tests that is
+# to be ended by one of them.
+for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGQUIT, signal.SIG_DFL)):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, usual)
 
 # Modules and the thousands of tests are there until the end: the collector need not walk them, nor look for garbage
 # among them while they are made.
