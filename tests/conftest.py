@@ -20,8 +20,8 @@ settings.register_profile("fuzz", ANY_MACHINE, max_examples=2000)
 settings.load_profile("same")
 
 
-# A shell that starts the run in the background has these signals ignored, and so would each process of the tests that is
-# to be ended by one of them.
+# A shell that starts the run in the background ignores these signals, and each process of the tests would ignore them
+# too. Some tests end a process by one of them.
 for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGQUIT, signal.SIG_DFL)):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, usual)
