@@ -7,5 +7,6 @@ detached        … in the background
 supervisor      child processes: kept alive, and none outlives its parent
 local_pods      pods that are processes of this machine
 draining        … ended, as `kubectl drain` does it
+offered_kinds   the job kinds of other projects that are served without their controllers
 local_cluster   the API server and the control plane on one data directory
 """

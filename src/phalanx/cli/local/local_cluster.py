@@ -120,6 +120,10 @@ class Machines:
     """Add a group of simulated nodes that are requested when jobs need them: a100-spot=0x8gpu,max=20,delay=3m,price=2.5
     (docs/guide/autoscaling.md). May be repeated."""
 
+    kinds: str | None = None
+    """Serve the job kinds of these projects: ray, spark, tfjob, lws, argo, or all. Their controllers do not run here:
+    objects are stored and queued (docs/dialects/frameworks.md)."""
+
     def __post_init__(self) -> None:
         """Raises PhalanxError for what cannot be: an amount that no machine can have, images that cannot be read."""
         for name in ("local_cpu", "local_memory", "node_cpu", "node_memory"):
@@ -138,6 +142,10 @@ class Machines:
             require_rdma(rdma_cards(), enforced=True)  # of cgroups the node itself knows more
         if self.user_quota is not None:
             parse_quota(self.user_quota)
+        if self.kinds is not None:
+            from phalanx.cli.local.offered_kinds import offered  # most starts name no kinds
+
+            offered(self.kinds)
         if self.node_group:
             from phalanx.cli.local.node_groups.option import (
                 node_groups,  # most starts have no group, and it is much to import

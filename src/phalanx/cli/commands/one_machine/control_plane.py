@@ -31,6 +31,7 @@ from phalanx.cli.files.policy_file import DIALECTS, Settings, settings_of
 from phalanx.cli.local.data_directory import DataDirectory
 from phalanx.cli.local.local_cluster import Machines, keep_logs_s
 from phalanx.cli.local.node_groups.option import node_groups
+from phalanx.cli.local.offered_kinds import install_offered, offered
 from phalanx.cli.terminal.output import log_to_stderr
 from phalanx.cli.terminal.stopping import until_stopped
 from phalanx.cli.views.job.served import ServedViews
@@ -121,6 +122,7 @@ async def _run_all(
         await install(connection)
         await install_policy(connection)
         await install_operators(connection)  # before the scheduler asks which kinds there are
+        await install_offered(connection, offered(machines.kinds or ""))
         await asyncio.gather(*(install_dialect(connection, dialect) for dialect in FRAMED.values()))
         await retire(connection, machines.simulate_nodes)
         nodes = _node_groups(connection, machines, group)

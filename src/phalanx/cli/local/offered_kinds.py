@@ -1,0 +1,205 @@
+"""The job kinds of other projects that `phalanx up --kinds` serves: their definitions, without their controllers.
+
+The definitions have the names and versions of the projects, and no schema: objects are stored as they are written, and
+queued as on a cluster. No controller here creates their pods. A ValidatingAdmissionPolicy warns each user who creates
+such an object, with the name of the missing controller. A controller that runs beside Phalanx works with them, because
+the API is Kubernetes'; with the project's own definitions applied over these, objects are checked too.
+
+Sources: the CustomResourceDefinitions of ray-project/kuberay, kubeflow/spark-operator, kubeflow/trainer 1.9,
+kubernetes-sigs/lws and argoproj/argo-workflows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from phalanx.client.connection import ApiRefusal, Connection, Object
+from phalanx.client.kind import CRDS, Kind
+from phalanx.errors import PhalanxError
+
+_ADMISSION = "admissionregistration.k8s.io"
+_POLICIES = Kind(
+    group=_ADMISSION, plural="validatingadmissionpolicies", name="ValidatingAdmissionPolicy", namespaced=False
+)
+_BINDINGS = Kind(
+    group=_ADMISSION,
+    plural="validatingadmissionpolicybindings",
+    name="ValidatingAdmissionPolicyBinding",
+    namespaced=False,
+)
+_OPEN: Final[Object] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+
+
+class UnknownKindsError(PhalanxError):
+    """`--kinds` has a name that is not offered."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offered:
+    """The kinds of one project. `versions`: the served versions; the first is stored. `kinds`: (kind, plural, short
+    name or empty). `scale`: the kinds with a subresource `scale` on `spec.replicas`. `controller`: the controller that
+    is missing. `cluster_wide`: the kinds without a namespace."""
+
+    group: str
+    versions: tuple[str, ...]
+    kinds: tuple[tuple[str, str, str], ...]
+    controller: str
+    scale: frozenset[str] = frozenset()
+    cluster_wide: frozenset[str] = frozenset()
+
+
+OFFERED: Final[dict[str, Offered]] = {
+    "ray": Offered(
+        group="ray.io",
+        versions=("v1", "v1alpha1"),
+        kinds=(
+            ("RayCluster", "rayclusters", ""),
+            ("RayJob", "rayjobs", ""),
+            ("RayService", "rayservices", ""),
+            ("RayCronJob", "raycronjobs", ""),
+        ),
+        controller="the KubeRay operator",
+    ),
+    "spark": Offered(
+        group="sparkoperator.k8s.io",
+        versions=("v1beta2",),
+        kinds=(
+            ("SparkApplication", "sparkapplications", "sparkapp"),
+            ("ScheduledSparkApplication", "scheduledsparkapplications", "scheduledsparkapp"),
+        ),
+        controller="the Kubeflow Spark operator",
+    ),
+    "tfjob": Offered(
+        group="kubeflow.org",
+        versions=("v1",),
+        kinds=(
+            ("TFJob", "tfjobs", ""),
+            ("XGBoostJob", "xgboostjobs", ""),
+            ("PaddleJob", "paddlejobs", ""),
+            ("JAXJob", "jaxjobs", ""),
+        ),
+        controller="the Kubeflow training operator",
+    ),
+    "lws": Offered(
+        group="leaderworkerset.x-k8s.io",
+        versions=("v1",),
+        kinds=(("LeaderWorkerSet", "leaderworkersets", "lws"),),
+        controller="the controller of LeaderWorkerSet",
+        scale=frozenset({"LeaderWorkerSet"}),
+    ),
+    "argo": Offered(
+        group="argoproj.io",
+        versions=("v1alpha1",),
+        kinds=(
+            ("Workflow", "workflows", "wf"),
+            ("WorkflowTemplate", "workflowtemplates", "wftmpl"),
+            ("ClusterWorkflowTemplate", "clusterworkflowtemplates", "cwft"),
+            ("CronWorkflow", "cronworkflows", "cwf"),
+        ),
+        controller="the workflow controller of Argo",
+        cluster_wide=frozenset({"ClusterWorkflowTemplate"}),
+    ),
+}
+
+
+def offered(text: str) -> tuple[str, ...]:
+    """Return the projects in a list like `ray,spark`, each once; `all` names all of them. Raises
+    UnknownKindsError."""
+    named = dict.fromkeys(word.strip().lower() for word in text.split(",") if word.strip())
+    if "all" in named:
+        return tuple(OFFERED)
+    if unknown := [word for word in named if word not in OFFERED]:
+        raise UnknownKindsError(
+            f"--kinds: {', '.join(unknown)} is not offered; name any of {', '.join(OFFERED)}, or all"
+        )
+    return tuple(named)
+
+
+def notes(projects: Sequence[str]) -> list[str]:
+    """Return a sentence for each project: its kinds, and the controller that is missing."""
+    return [
+        _missing(OFFERED[name], ", ".join(kind for kind, _, _ in OFFERED[name].kinds) + " are") for name in projects
+    ]
+
+
+def objects(projects: Iterable[str]) -> list[tuple[Kind, Object]]:
+    """Return the definitions of the projects' kinds, and the policies that warn their users."""
+    found: list[tuple[Kind, Object]] = []
+    for project in projects:
+        each = OFFERED[project]
+        found += [(CRDS, _definition(each, *names)) for names in each.kinds]
+        found += _warning(project, each)
+    return found
+
+
+async def install_offered(connection: Connection, projects: Iterable[str]) -> None:
+    """Create the objects that are missing. Definitions that exist, for instance the project's own, stay as they are."""
+    await asyncio.gather(*(_create(connection, kind, body) for kind, body in objects(projects)))
+
+
+# --- inside -----------------------------------------------------------------------------------------------------------
+
+
+def _missing(each: Offered, kinds: str) -> str:
+    missing = f"stored and queued, but no controller here creates their pods; run {each.controller} beside phalanx up"
+    return f"{kinds} {missing}, with its kubeconfig"
+
+
+def _definition(each: Offered, kind: str, plural: str, short_name: str) -> Object:
+    subresources: dict[str, Any] = {"status": {}}
+    if kind in each.scale:
+        subresources["scale"] = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
+    schema = {"type": "object", "required": ["spec"], "properties": {"spec": _OPEN, "status": _OPEN}}
+    columns = [{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}]
+    names: dict[str, Any] = {"kind": kind, "listKind": f"{kind}List", "plural": plural, "singular": kind.lower()}
+    if short_name:
+        names["shortNames"] = [short_name]
+    return {
+        "apiVersion": CRDS.api_version,
+        "kind": CRDS.name,
+        "metadata": {"name": f"{plural}.{each.group}"},
+        "spec": {
+            "group": each.group,
+            "names": names,
+            "scope": "Cluster" if kind in each.cluster_wide else "Namespaced",
+            "versions": [
+                {
+                    "name": version,
+                    "served": True,
+                    "storage": version == each.versions[0],
+                    "schema": {"openAPIV3Schema": schema},
+                    "subresources": subresources,
+                    "additionalPrinterColumns": columns,
+                }
+                for version in each.versions
+            ],
+        },
+    }
+
+
+def _warning(project: str, each: Offered) -> list[tuple[Kind, Object]]:
+    """Return the policy that warns users who create an object of the project, and its binding."""
+    name = f"no-controller-of-{project}.phalanx.dev"
+    resources = [plural for _, plural, _ in each.kinds]
+    rules = [{"apiGroups": [each.group], "apiVersions": ["*"], "operations": ["CREATE"], "resources": resources}]
+    spec = {
+        "failurePolicy": "Ignore",
+        "matchConstraints": {"resourceRules": rules},
+        "validations": [{"expression": "false", "message": _missing(each, "Objects of this kind are")}],
+    }
+    binding = {"policyName": name, "validationActions": ["Warn"]}
+    return [
+        (kind, {"apiVersion": kind.api_version, "kind": kind.name, "metadata": {"name": name}, "spec": body})
+        for kind, body in ((_POLICIES, spec), (_BINDINGS, binding))
+    ]
+
+
+async def _create(connection: Connection, kind: Kind, body: Object) -> None:
+    try:
+        await connection.create(kind, body)
+    except ApiRefusal as error:
+        if error.reason != "AlreadyExists":
+            raise
