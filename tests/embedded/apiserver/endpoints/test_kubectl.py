@@ -179,8 +179,13 @@ def test_sets_are_taken_and_of_a_daemon_set_kubectl_says_that_nobody_acts_on_it(
     assert "no controller" in said
 
 
-def test_autoscale_is_refused_in_words(kubectl: Kubectl) -> None:
+def test_an_autoscaler_is_stored_and_says_that_it_does_not_scale(kubectl: Kubectl) -> None:
     kubectl("create", "deployment", "web", "--image=host")
-    said = kubectl("autoscale", "deployment", "web", "--max=3", fails=True)
-    assert "HorizontalPodAutoscalers are not served here" in said
-    assert "kubectl scale" in said
+    kubectl("autoscale", "deployment", "web", "--max=3")
+    shown = kubectl("get", "hpa", "web", "--no-headers").split()
+    assert shown[:6] == ["web", "Deployment/web", "<unknown>", "1", "3", "0"]
+    kubectl("wait", "hpa/web", "--for=condition=ScalingActive=false", "--timeout=60s")
+    described = kubectl("describe", "hpa", "web")
+    assert "NoController" in described
+    assert "the number of replicas stays as it is" in described
+    assert "maxReplicas" in kubectl("patch", "hpa", "web", "--patch", '{"spec": {"maxReplicas": 0}}', fails=True)

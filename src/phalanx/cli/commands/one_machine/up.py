@@ -85,8 +85,7 @@ async def up(
         phalanx up --simulate-nodes 100 --node-cpu 100 --node-gpu 8
         phalanx up --node-group a100-spot=0x8gpu,max=20,delay=3m,price=2.5
         phalanx up --detach && phalanx status && phalanx down
-        phalanx up --kinds ray,spark
-        phalanx up --dashboard
+        phalanx up --dashboard --kinds ray,spark
         phalanx up --shared --data /var/lib/phalanx
 
     Parameters
@@ -115,16 +114,20 @@ async def up(
     if detach:
         _detach(directory)
         return
-    page_port = (page or PageOptions()).required_port()
     metrics = None if metrics_address is None else _chosen(metrics_address)
-    options = _options(policy, record, metrics)
-    cluster = running(directory, port, machines or Machines(), _say, options, accept_loss=accept_loss)
-    if machines is not None and machines.kinds is not None:
+    machines, options = machines or Machines(), _options(policy, record, metrics)
+    cluster = running(directory, port, machines, _say, options, accept_loss=accept_loss)
+    _say_missing_controllers(machines)
+    await _attend(directory, cluster, metrics, stop_pods, (page or PageOptions()).required_port())
+
+
+def _say_missing_controllers(machines: Machines) -> None:
+    """Print which controllers are missing of the kinds that `--kinds` serves."""
+    if machines.kinds is not None:
         from phalanx.cli.local.offered_kinds import notes, offered
 
         for note in notes(offered(machines.kinds)):
             _say(note)
-    await _attend(directory, cluster, metrics, stop_pods, page_port)
 
 
 async def _attend(

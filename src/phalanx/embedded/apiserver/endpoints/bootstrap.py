@@ -32,6 +32,7 @@ _STREAMS = ("pods/attach", "pods/exec", "pods/portforward", "pods/proxy", "servi
 _SEEN = {
     "": [*_CORE, "serviceaccounts", "limitranges", "resourcequotas", "namespaces"],
     "apps": ["daemonsets", "deployments", "replicasets", "statefulsets"],
+    "autoscaling": ["horizontalpodautoscalers"],
     "batch": ["cronjobs", "jobs", "jobs/status"],
     "discovery.k8s.io": ["endpointslices"],
     "metrics.k8s.io": ["nodes", "pods"],

@@ -1,8 +1,9 @@
 """The built-in kinds of this server, as in discovery.
 
 The server has the kinds around jobs, pods and nodes. Kinds that no component would act on (validating webhooks, CSI
-drivers …) are missing rather than pretended. Daemon sets are stored, with a warning that they have no controller here,
-because clients expect the kind. Names, short names, categories and verbs are those of kube-apiserver 1.36.
+drivers …) are missing rather than pretended. Daemon sets and HorizontalPodAutoscalers are stored, with a warning that
+they have no controller here, because clients and manifests expect the kinds. Names, short names, categories and verbs
+are those of kube-apiserver 1.36.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from phalanx.embedded.apiserver.registry.kinds.policy.admission_policy import (
     PolicyStrategy,
     ValidatingPolicyStrategy,
 )
+from phalanx.embedded.apiserver.registry.kinds.policy.autoscaler import AutoscalerStrategy
 from phalanx.embedded.apiserver.registry.kinds.policy.disruption import BudgetStrategy
 from phalanx.embedded.apiserver.registry.kinds.policy.limits import LimitRangeStrategy, QuotaStrategy
 from phalanx.embedded.apiserver.registry.kinds.policy.rbac import RoleBindingStrategy, RoleStrategy
@@ -224,6 +226,17 @@ RESOURCES: tuple[Resource, ...] = (
             Subresource(name="approval", kind="CertificateSigningRequest", group="certificates.k8s.io", version="v1"),
             _status("CertificateSigningRequest", "certificates.k8s.io"),
         ),
+    ),
+    _kind(
+        "autoscaling",
+        "v2",
+        "autoscaling",
+        "HorizontalPodAutoscaler",
+        "horizontalpodautoscalers",
+        strategy=AutoscalerStrategy(),
+        short_names=("hpa",),
+        categories=("all",),
+        subresources=(_status("HorizontalPodAutoscaler", "autoscaling", "v2"),),
     ),
     _kind("coordination.k8s.io", "v1", "coordination", "Lease", "leases", strategy=LeaseStrategy()),
     _kind("discovery.k8s.io", "v1", "discovery", "EndpointSlice", "endpointslices", strategy=EndpointSliceStrategy()),

@@ -4,16 +4,10 @@ from __future__ import annotations
 
 import platform
 
-from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
 from phalanx.embedded.apiserver.endpoints import parts
 from phalanx.embedded.apiserver.registry.routing import Registry, method_not_allowed, no_such_path
-from phalanx.embedded.apiserver.transport import negotiation
 from phalanx.embedded.apiserver.transport.request import Request, Response, json_response, text_response
 
-_NO_AUTOSCALING = (
-    "HorizontalPodAutoscalers are not served here: nobody would act on them. Set the number of replicas with kubectl "
-    "scale; on a cluster that has them, autoscale works"
-)
 _HEALTH = ("/healthz", "/livez", "/readyz")
 # The API version; "+phalanx" shows that the server is not kubernetes/kubernetes.
 VERSION = {
@@ -51,11 +45,6 @@ class Public:
             return text_response("ok")
         if (found := self._discovery.answer(request, path)) is not None:
             return found
-        if path.startswith("/apis/autoscaling/") and request.method == "POST":
-            # As a warning, too: kubectl shows those even where it tries another version and forgets this error.
-            refusal = ApiError(404, "NotFound", _NO_AUTOSCALING, details={})
-            media, body = negotiation.render(request.accept, refusal.status())
-            return Response(code=404, body=body, media=media, warnings=(_NO_AUTOSCALING,))
         if path.startswith("/api/") or (path.startswith("/apis/") and self._registry.builds_in(path.split("/")[2])):
             raise no_such_path()
         return text_response("404 page not found\n", 404)

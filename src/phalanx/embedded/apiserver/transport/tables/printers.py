@@ -51,6 +51,12 @@ def _binding_cells(binding: Object, now_s: float) -> list[Any]:
     return [binding["metadata"]["name"], f"{role['kind']}/{role['name']}", age(binding, now_s), *who]
 
 
+def _scaled(scaler: Object) -> str:
+    """Return kind and name of the object that a HorizontalPodAutoscaler scales."""
+    target = scaler["spec"].get("scaleTargetRef") or {}
+    return f"{target.get('kind', '')}/{target.get('name', '')}"
+
+
 def _policy(rules: str) -> Cells:
     """An admission policy: how many rules it has, and what its parameters are."""
 
@@ -160,6 +166,16 @@ PRINTERS: Mapping[tuple[str, str], Printer] = {
     ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding"): _POLICY_BINDING,
     ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"): _printer(
         "Name | Webhooks:integer | Age", name_and_age(lambda one: len(one.get("webhooks") or ()))
+    ),
+    ("autoscaling", "HorizontalPodAutoscaler"): _printer(
+        "Name | Reference | Targets | MinPods | MaxPods:integer | Replicas:integer | Age",
+        name_and_age(
+            _scaled,
+            lambda one: "<unknown>",
+            lambda one: str(one["spec"].get("minReplicas", "<unset>")),
+            lambda one: one["spec"].get("maxReplicas", 0),
+            lambda one: one.get("status", {}).get("currentReplicas", 0),
+        ),
     ),
     ("coordination.k8s.io", "Lease"): _printer(
         "Name | Holder | Age", name_and_age(lambda one: one.get("spec", {}).get("holderIdentity") or "")

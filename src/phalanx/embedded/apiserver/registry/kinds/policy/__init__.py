@@ -2,6 +2,7 @@
 
 limits             LimitRange and ResourceQuota
 disruption         PodDisruptionBudget
+autoscaler         HorizontalPodAutoscaler
 rbac               roles and bindings
 webhook            configurations of webhooks
 signing            CertificateSigningRequest
