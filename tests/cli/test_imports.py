@@ -66,7 +66,9 @@ def test_the_start_of_a_scheduler_imports_no_server_no_database_and_no_dialect()
     program = "import sys, phalanx.cli.commands.in_cluster.scheduler; print(*sys.modules)"
     modules = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
     assert "phalanx.loop" in modules
-    assert not {one for one in modules if one.startswith(("sqlalchemy", "phalanx.ledger", "aiohttp", "prometheus"))}
+    assert not {
+        one for one in modules if one.startswith(("sqlalchemy", "phalanx.ledger.store", "aiohttp", "prometheus"))
+    }
     assert not {one for one in modules if one.startswith("phalanx.dialects.") and one.endswith(".dialect")} - FRAME
 
 
