@@ -1,8 +1,10 @@
-"""A cluster small enough to be killed at every write: the API's rules for what `kube/` does, and nothing else.
+"""A small cluster in this process, in which a test can kill the scheduler at every write. It has the API's rules for
+the requests of `kube/` only.
 
-It keeps what the real server promises here: resourceVersions that grow, conflicts, uid preconditions, bindings that
-happen once and carry annotations to the pod, watches that tell every change of a kind in order, but no order between
-kinds and answers. `Controller` is a Job controller with slow start. Nothing happens by itself: a test turns the crank.
+It has the guarantees of the real server: growing resourceVersions, conflicts, uid preconditions, bindings that happen
+once and copy annotations to the pod, and watches that report every change of a kind in order. There is no order between
+kinds, or between watches and answers. `Controller` is a Job controller with slow start. Nothing happens by itself: a
+test advances each step.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ KINDS = tuple(dict.fromkeys((JOBS, NODES, PODS, *OURS, *STORAGE, *FRAMEWORK_KIND
 
 
 def sent(obj: Any) -> Any:
-    """As whoever it is sent to reads it."""
+    """Return the object as its receiver decodes it."""
     return msgspec.json.decode(msgspec.json.encode(obj))
 
 
@@ -254,7 +256,7 @@ def merge(obj: Object, patch: Object) -> None:
 
 
 def lean(kind: Kind, obj: Object) -> Object:
-    """As the scheduler's watch decodes it: with the fields that it is said to need, and no others."""
+    """Return the object as the scheduler's watch decodes it, with its declared fields only."""
     try:
         return msgspec.json.decode(msgspec.json.encode(obj), type=WIRE_TYPES.get(kind, dict))
     except msgspec.ValidationError:  # as the informer: what is not as the type has it is decoded whole
@@ -262,11 +264,11 @@ def lean(kind: Kind, obj: Object) -> Object:
 
 
 class Caches:
-    """The informers of one process, told what its watches say when `deliver` is called: each kind in order, one kind
-    before another by chance, and some of it later."""
+    """The informers of one process. `deliver` passes the changes of their watches on: each kind in order, the kinds in
+    random order, and some changes later."""
 
     def __init__(self, api: Api, seed: int = 0, client: Client | None = None) -> None:
-        """`client`: who lists again; None: nobody does."""
+        """`client`: the client that lists again; None: no list is repeated."""
         self._random = random.Random(seed)
         self._news: deque[tuple[Kind, str, Object]] = deque()
         self._late: dict[Kind, deque[tuple[str, Object]]] = {}
@@ -345,7 +347,7 @@ class Controller:
         return self.api.put(JOBS, {**job, "status": {**status, "conditions": conditions, **since}})
 
     def bury(self) -> None:
-        """What terminates since the last turn is gone."""
+        """Delete the objects that terminate since the last step."""
         for pod in list(self.api.pods()):
             if "deletionTimestamp" in pod["metadata"] and not self.slow:
                 self.api.drop(PODS, key_of(pod))

@@ -25,7 +25,8 @@ from tests.kube.double import Api, Caches, Client, Controller, Object
 
 
 class Stage:
-    """An API, its Job controller and one scheduler at a time; `now_s` is everybody's time, `turn` one step of each."""
+    """An API, its Job controller and one scheduler at a time. `now_s`: the time of all of them. `turn`: one step of
+    each."""
 
     def __init__(
         self, *, nodes: list[Object], gang: bool = True, seed: int = 0, dialects: frozenset[str] = frozenset()

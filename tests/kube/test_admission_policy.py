@@ -1,4 +1,4 @@
-"""Point 2 of the protocol: what makes a Job ours at its birth, on servers old and new, and what holds without it."""
+"""Point 2 of the protocol: queue a new Job for Phalanx, on old and new servers, and the behaviour without a policy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests import clockwork
 
 
 class Server:
-    """Serves the policies in these versions, and lets us create them or not."""
+    """A server that serves the policies in these versions, and allows their creation or refuses it."""
 
     def __init__(self, *versions: str, forbidden: bool = False) -> None:
         self.versions, self.forbidden = versions, forbidden
@@ -55,7 +55,7 @@ def test_what_is_there_is_left_as_it_is() -> None:
 
 @pytest.mark.parametrize("server", [Server(), Server("v1", forbidden=True)], ids=["too old", "not allowed"])
 def test_without_it_jobs_must_say_so_themselves(server: Server, caplog: pytest.LogCaptureFixture) -> None:
-    """They are told how (`gang_spec`), and one that is suspended but names another scheduler is pinned
+    """The reason of such a Job states the remedy (`gang_spec`). A suspended Job with another scheduler's name is pinned
     (test_pinned)."""
     assert install(server) is AdmissionMode.NEITHER
     assert "they must say suspend: true and schedulerName: phalanx themselves" in caplog.text
@@ -69,7 +69,7 @@ def webhook(server: Server, bundle: str = "AAAA") -> Server:
 
 
 def test_where_the_webhook_is_installed_no_policy_is_put_beside_it() -> None:
-    """A server that serves none lets us look for the configuration all the same: that kind is v1 everywhere."""
+    """The webhook's configuration can be read on every server, because its kind is v1 everywhere."""
     server = webhook(Server("v1"))
     assert install(server) is AdmissionMode.WEBHOOK
     assert len(server.made) == 1

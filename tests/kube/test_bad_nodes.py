@@ -1,4 +1,4 @@
-"""A node that rejects pods: their successors go elsewhere, if there is an elsewhere."""
+"""A node that rejects pods: their replacements go to other nodes, if any other node fits."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_the_reason_is_told() -> None:
 
 
 def test_replacements_do_not_go_back_to_a_node_that_repels_them() -> None:
-    """A NoExecute taint: the pods there are deleted, and so would be all that are bound there."""
+    """A NoExecute taint deletes the pods of the node, and would delete every pod that is bound to it."""
 
     async def scene() -> None:
         stage = Stage(nodes=[node("n1", 4)])

@@ -67,7 +67,8 @@ def test_after_its_rest_it_is_tried_again() -> None:
 
 
 def test_a_foreign_pod_that_takes_the_planned_node_moves_the_gang() -> None:
-    """Somebody's pod takes the room between decision and binding: the gang is placed anew, no node is overcommitted."""
+    """A foreign pod takes the capacity between decision and binding: the gang is placed again, and no node is
+    overcommitted."""
 
     async def scene() -> None:
         stage = Stage(nodes=[node("n1", 4)])
@@ -166,7 +167,8 @@ def test_a_gang_that_cannot_be_completed_goes_back_whole() -> None:
 
 
 def test_a_requeued_job_resumes_only_when_no_pod_is_left() -> None:
-    """Point 8: its pods still terminate when its rest is over; their room is not promised to anybody meanwhile."""
+    """Point 8: its pods still terminate when its back-off ends; no job is nominated to their capacity in the
+    meantime."""
 
     async def scene() -> None:
         stage = Stage(nodes=[node("n1", 4)])

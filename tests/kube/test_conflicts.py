@@ -1,4 +1,5 @@
-"""A conflict means: read, and decide again. What a user changed while his Job was about to start is not overwritten."""
+"""After a conflict the object is read, and decided again. A user's change of a Job that is about to start is not
+overwritten."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Points 11 and 18 of the protocol: reasons cost little, and `Unschedulable` is for those whom more nodes help."""
+"""Points 11 and 18 of the protocol: reasons cost few writes, and only pods that more nodes would help are
+`Unschedulable`."""
 
 from __future__ import annotations
 

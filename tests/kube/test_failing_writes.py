@@ -209,7 +209,7 @@ def test_a_webhooks_not_now_delays_a_start_and_does_not_end_it() -> None:
 
 
 class Conflicting(Failing):
-    """Its object has just been written by somebody else, so often."""
+    """Another writer has just changed the object, a given number of times."""
 
     def __init__(self, key: str, calls: list[str], conflicts: int) -> None:
         super().__init__(key, calls, fails=False)

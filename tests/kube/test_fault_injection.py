@@ -49,7 +49,7 @@ class Disturbed:
         return self.dice.choice(["kill", "kill after", "lost", "lost", "not today"])
 
     def check_gang(self, name: str) -> None:
-        """Whoever is bound first is bound when all pods of its gang exist."""
+        """Check that the first pod of a gang is bound only when all pods of the gang exist."""
         pods = self.stage.api.pods()
         bound = next(one for one in pods if one["metadata"]["name"] == name)
         gang = _gang(bound)
@@ -61,7 +61,7 @@ class Disturbed:
         self.begun.add(gang)
 
     def check_together(self) -> None:
-        """Whoever has a pod on a node has all of its minimum there soon, or none."""
+        """Check that a gang with a bound pod soon has its whole minimum bound, or no pod."""
         pods = [one for one in self.stage.api.pods() if "theirs" not in one["metadata"]["name"]]
         on_nodes = Counter(_gang(one) for one in pods if one["spec"].get("nodeName"))
         self.whole |= {gang for gang, count in on_nodes.items() if count >= SIZES[gang]}
@@ -128,8 +128,8 @@ def _gang(one: Object) -> str:
 
 
 def room(stage: Stage, name: str, *, ours: bool = False) -> int:
-    """What of the node's cpu no pod holds, in millicores. `ours`: pods of others aside (nobody can know of a binding a
-    moment ago; the kubelet would tell)."""
+    """Return the node's free cpu in millicores. `ours`: ignore foreign pods, whose binding a moment ago the scheduler
+    cannot know; the kubelet would reject the pod."""
     on_it = [one for one in stage.api.pods() if one["spec"].get("nodeName") == name]
     on_it = [one for one in on_it if not ours or one["spec"]["schedulerName"] == SCHEDULER_NAME]
     held = [one["spec"]["containers"] for one in on_it if one["status"]["phase"] == "Pending"]

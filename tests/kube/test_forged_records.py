@@ -1,4 +1,4 @@
-"""Point 3 of the protocol: what a restart takes up is what the scheduler began, and not what anybody wrote."""
+"""Point 3 of the protocol: a restart continues starts of the scheduler, and ignores records of other writers."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ def test_a_record_is_good_for_the_job_that_it_was_written_on(of: str) -> None:
 
 
 def test_what_an_older_version_started_since_there_is_a_key_is_gone_on_with() -> None:
-    """Back to a version that does not sign, and forward again: on kube-apiserver 1.36 such a Job ran and waited at
-    once, with its pods charged as somebody else's. Its record is not believed: neither size nor priority."""
+    """After a downgrade to a version without signatures and an upgrade, such a Job once counted as running and as
+    pending on kube-apiserver 1.36, and its pods as foreign. The size and the priority in its record are not trusted."""
 
     async def scene() -> None:
         stage = Stage(nodes=[node("n1")])

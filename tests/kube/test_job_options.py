@@ -1,4 +1,4 @@
-"""What labels and annotations say about when and how a job runs; and what is said of a value that cannot be."""
+"""Scheduling options in labels and annotations, and the errors of invalid values."""
 
 from __future__ import annotations
 

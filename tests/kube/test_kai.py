@@ -21,7 +21,7 @@ OPEN = {name: {"quota": -1, "limit": -1, "overQuotaWeight": 1} for name in ("cpu
 
 
 def stage_with(cpu: int = 8, **resources: Any) -> Stage:
-    """A node of so many cpu, and the queue `q`, open but for `resources`."""
+    """A node with `cpu` cpus, and the queue `q`, unlimited except for `resources`."""
     stage = Stage(nodes=[node("n1", cpu)], dialects=ON)
     for kind in (kinds.QUEUES, kinds.POD_GROUPS, kinds.TOPOLOGIES):
         stage.api.objects.setdefault(kind, {})
@@ -61,7 +61,7 @@ def status(stage: Stage, name: str) -> Object:
 
 
 def reasons(stage: Stage, name: str) -> list[str]:
-    """Of its scheduling condition: those of KAI, then our code."""
+    """Return the reasons of its scheduling condition: KAI's, then Phalanx's code."""
     conditions = status(stage, name).get("schedulingConditions") or ()
     return [
         text
@@ -119,7 +119,8 @@ def test_what_is_not_preemptible_stays_within_the_quota_and_others_go_over_it() 
 
 
 def test_nothing_is_reclaimed_from_an_unlimited_quota_and_it_takes_what_others_borrow() -> None:
-    """`q` has no bound, `small` has 2 by right, and takes nothing back of it where all others are within theirs."""
+    """`q` is unlimited. `small` has a quota of 2, and reclaims nothing from `q` while all other queues are within their
+    quotas."""
 
     async def scene() -> None:
         stage = stage_with(cpu=4)
@@ -158,8 +159,8 @@ def test_an_unlimited_quota_below_a_department_is_the_departments() -> None:
 
 
 def test_quotas_of_children_may_exceed_their_parents_and_each_level_counts() -> None:
-    """A department of 2 with two projects of 2 each, beside another of 2, on 4 cpu. What may not be preempted stays
-    within the quota of each, and the department takes back its two, whichever project asks."""
+    """A department of 2 with two projects of 2 each, beside another department of 2, on 4 cpu. Non-preemptible jobs
+    stay within the quota of each project. The department reclaims its two cpus, whichever project requests them."""
 
     async def scene() -> None:
         stage = stage_with(cpu=4)
@@ -379,7 +380,7 @@ def test_the_labels_of_the_highest_owner_count_before_those_of_the_pod() -> None
         async with stage.scheduler():
             await stage.until(lambda: len(stage.cluster.jobs) == 2)
             await settle(stage)
-            assert not stage.api.objects[kinds.POD_GROUPS]  # nobody knows yet what it should say
+            assert not stage.api.objects[kinds.POD_GROUPS]  # its content is not known yet
             stage.api.put(REPLICA_SETS, owning("set", {"kai.scheduler/queue": "q"}))
             await stage.until(lambda: set(stage.api.bound()) == {"set-0"})
             said = {"kai.scheduler/queue": "closed"}  # a ReplicaSet with a Deployment above it says nothing

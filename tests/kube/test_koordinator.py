@@ -304,7 +304,7 @@ def given(stage: Stage, name: str) -> list[int]:
 
 
 def described(stage: Stage, name: str, cores: int) -> None:
-    """A node of so many cores with two threads each, in two zones."""
+    """Add a node of `cores` cores with two threads each, in two zones."""
     detail = [
         {"id": core + thread * cores, "core": core, "node": core * 2 // cores}
         for thread in (0, 1)

@@ -1,4 +1,4 @@
-"""Koordinator's Reservations: room that is kept on a node for owners who may not be there yet."""
+"""Koordinator's Reservations: capacity of a node that is reserved for owners which may not exist yet."""
 
 from __future__ import annotations
 
@@ -229,8 +229,7 @@ def test_one_that_expires_or_loses_its_node_has_failed() -> None:
 
 
 def beyond(stage: Stage) -> list[str]:
-    """Nodes that have given away more than they have: what pods on them ask for, and what is kept there and not used by
-    owners."""
+    """Return the overcommitted nodes: the requests of their pods, and reserved amounts that owners do not use."""
     left = dict.fromkeys(("n1", "n2"), 6)
     keeping = [
         one

@@ -22,7 +22,7 @@ ON = frozenset({kinds.NAME})
 
 
 def stage_with(cpu: int = 3, **spec: Any) -> Stage:
-    """A node of 8 cpu; the ClusterQueue `a` with so many, and its LocalQueue `l`."""
+    """A node of 8 cpu; the ClusterQueue `a` with a quota of `cpu`, and its LocalQueue `l`."""
     stage = Stage(nodes=[node("n1", 8)], dialects=ON)
     stage.api.put(NAMESPACES, named("default"))
     stage.api.put(kinds.RESOURCE_FLAVORS, named("f", spec={}))
@@ -111,8 +111,8 @@ def test_events_are_recorded_as_kueue_does() -> None:
             assert said["message"].startswith("Created Workload: default/job-low-")
 
     def recorded(stage: Stage, name: str) -> list[str]:
-        """The reasons of the events on objects of that name, or on Workloads whose names begin so."""
-        found = list(stage.world.effects.reporter._events)  # nobody sends them here
+        """Return the reasons of the events on objects of that name, or on Workloads whose names begin with it."""
+        found = list(stage.world.effects.reporter._events)  # no task sends them in this test
         names = (one["involvedObject"]["name"] for one in found)
         return [one["reason"] for one, of in zip(found, names, strict=True) if of == name or of.startswith(f"{name}-")]
 
@@ -335,7 +335,7 @@ def test_a_flavor_that_is_deleted_while_it_is_let_go_goes() -> None:
 
 
 def finalizers(stage: Stage) -> list[str]:
-    """Those of the flavor."""
+    """Return the finalizers of the flavor."""
     return list(stage.api.objects[kinds.RESOURCE_FLAVORS]["f"]["metadata"].get("finalizers") or ())
 
 
@@ -501,7 +501,8 @@ def test_the_share_of_a_pod_that_failed_is_kept_for_its_replacement(restarted: b
 
 
 def test_a_cohort_says_its_share_where_fair_sharing_is_on() -> None:
-    """`b` uses 4 of its 1 cpu: its cohort `inner` is 3 beyond what is below it, of 8 that `outer` has in all."""
+    """`b` uses 4 cpus with a quota of 1: its cohort `inner` exceeds its quota by 3, of the 8 that `outer` has in
+    total."""
 
     async def scene() -> None:
         text = "fairSharing: {preemptionStrategies: [LessThanOrEqualToFinalShare]}"
@@ -530,7 +531,8 @@ def test_a_cohort_says_its_share_where_fair_sharing_is_on() -> None:
 
 @pytest.mark.parametrize("lender", ["a ClusterQueue", "a Cohort"])
 def test_what_others_do_not_lend_is_kept_and_the_rest_is_there(lender: str) -> None:
-    """Their flavor, without labels, is every node's. It comes when the nodes are there: what it has is known then."""
+    """Their flavor has no labels, so it includes every node. It is created after the nodes, so its capacity is
+    known."""
 
     async def scene() -> None:
         stage = Stage(nodes=[node("n1", 8)], dialects=ON)

@@ -1,4 +1,4 @@
-"""Bad input in Kueue's kinds: its reason is told on the object that it concerns, and everybody else's jobs start."""
+"""Bad input in Kueue's kinds: the error is reported on its object, and the jobs of other users start."""
 
 from __future__ import annotations
 

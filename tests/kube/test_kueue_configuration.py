@@ -1,4 +1,4 @@
-"""What Kueue's Configuration says of quota, carried out: the file as its users write it, jobs, and what is answered."""
+"""Quota settings of Kueue's Configuration: the file as users write it, jobs, and the resulting statuses."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def configured(text: str, queue: Object, *local_queues: Object) -> Stage:
 
 
 def usage(stage: Stage, kind: Any, key: str) -> dict[str, str]:
-    """What a queue's status says that is used of the flavor `f`."""
+    """Return the usage of the flavor `f` in a queue's status."""
     status = stage.api.objects[kind][key].get("status") or {}
     (flavor,) = status.get("flavorsUsage") or [{"resources": []}]
     return {one["name"]: one["total"] for one in flavor["resources"]}
@@ -124,7 +124,7 @@ def admission(stage: Stage, queue: str) -> Any:
 
 
 def listed(stage: Stage) -> list[str]:
-    """Who waits, as the visibility API says."""
+    """Return the pending jobs in the visibility API."""
     answer = stage.world.answers.view("visibility.kueue.x-k8s.io", PENDING, {})
     found: Any = answer() if answer is not None else {}
     return [one["metadata"]["ownerReferences"][0]["name"] for one in found["items"]]

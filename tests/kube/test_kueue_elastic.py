@@ -19,7 +19,7 @@ def elastic(name: str, pods: int) -> Object:
 
 
 def sizes(stage: Stage, name: str) -> tuple[int, int, str]:
-    """Pods that the Workload asks for, pods that it is admitted with, and what they use."""
+    """Return the number of pods that the Workload requests, the number of admitted pods, and their usage."""
     found = workload(stage, name)
     (given,) = found["status"]["admission"]["podSetAssignments"]
     return found["spec"]["podSets"][0]["count"], given["count"], given["resourceUsage"]["cpu"]

@@ -1,6 +1,6 @@
-"""Kueue's metrics, where its dialect is on: what its dashboards and alerts read, from what was decided and answered.
+"""Kueue's metrics with its dialect enabled, for its dashboards and alerts.
 
-`PHALANX_REWRITE=1 pytest tests/kube/test_kueue_metrics.py` writes the table of docs/dialects/kueue.md anew.
+`PHALANX_REWRITE=1 pytest tests/kube/test_kueue_metrics.py` writes the table of docs/dialects/kueue.md again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Bare pods of Kueue's queues: what Kueue ends of them ends here too, and their status says so before they go."""
+"""Bare pods of Kueue's queues: pods that Kueue would end are ended, and their status states the reason before."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def preempt(stage: Stage) -> None:
 
 
 def endings(stage: Stage) -> dict[str, str]:
-    """Of each pod that was told to go, `reason: message` of its condition by then; filled as that happens."""
+    """Return a mapping that collects, for each deleted pod, `reason: message` of its condition at that time."""
     found, put = dict[str, str](), stage.api.put
 
     def seen(kind: Kind, obj: Object) -> Object:

@@ -1,4 +1,4 @@
-"""A Job that names a Workload which exists before it: it waits for that one, takes it over, and is answered there."""
+"""A Job that names a prebuilt Workload waits for that Workload, adopts it, and gets its status there."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_job_waits_for_the_workload_that_it_names_and_takes_it_over() -> None:
             stage.put(naming_job("late", 2))  # it is the other's
             await settle(stage)
             assert stage.api.job("late")["spec"]["suspend"] is True
-            stage.api.drop(kinds.WORKLOADS, "default/mine")  # who has no Workload any more stops
+            stage.api.drop(kinds.WORKLOADS, "default/mine")  # a Job without a Workload stops
             await stage.until(lambda: stage.api.job("one")["spec"]["suspend"] is True)
 
     play(scene())

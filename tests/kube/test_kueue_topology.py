@@ -1,4 +1,4 @@
-"""What a Workload says of topology, and of pods that its job needs no more."""
+"""A Workload's topology assignment, and its reclaimable pods."""
 
 from __future__ import annotations
 

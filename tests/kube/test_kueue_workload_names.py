@@ -41,7 +41,7 @@ def test_a_group_of_a_leader_worker_set_has_the_workload_that_is_named_after_it(
         stage.api.put(kinds.LEADER_WORKER_SETS, named_set("other", "uid-of-other"))
         async with stage.scheduler():
             await settle(stage)
-            assert stage.api.objects[kinds.WORKLOADS] == {}  # whose uid nobody knows, has no name yet
+            assert stage.api.objects[kinds.WORKLOADS] == {}  # without a known uid it has no name yet
             stage.api.put(kinds.LEADER_WORKER_SETS, named_set("serve", "uid-of-serve"))
             await stage.until(lambda: condition(stage, f"default/{name}", "QuotaReserved") == "False")
             activate(stage, False)  # what users write there is read back

@@ -14,7 +14,7 @@ PAIR = {"job": "pair", "job_roles": "2"}
 
 
 def halfway(stage: Stage, name: str, pods: int) -> None:
-    """Of the Job `name` so many pods come to exist, and no more."""
+    """Let only `pods` pods of the Job `name` be created."""
     stage.controller = Controller(stage.api, lambda job, k: "no" if (job, k) == (name, pods) else "")
 
 
@@ -25,7 +25,7 @@ def failed(obj: Object) -> Object:
 @pytest.mark.parametrize("how", ["deleted", "failed"])
 @pytest.mark.parametrize("restarted", [False, True])
 def test_a_job_that_goes_at_the_barrier_leaves_no_pod_bound(how: str, restarted: bool) -> None:
-    """3 of its 4 pods exist. Whoever collects them is slow."""
+    """3 of its 4 pods exist, and the garbage collector is slow."""
 
     async def scene() -> None:
         stage = Stage(nodes=[node("n1", 8)])

@@ -1,7 +1,7 @@
-"""One odd object never ends the scheduler: it is invalid, which is told, and the world goes on.
+"""An odd object never ends the scheduler: it counts as invalid, which is reported, and the world goes on.
 
-The readers refuse by themselves whatever stands in labels and annotations, which nobody checks. Around them is a fence:
-whatever else raises while an object is taken in concerns that object alone."""
+The readers refuse invalid labels and annotations, which the API server does not validate. Around them is a fence: any
+other exception while an object is read affects that object alone."""
 
 from __future__ import annotations
 

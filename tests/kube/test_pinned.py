@@ -12,7 +12,7 @@ THEIRS = "default-scheduler"
 
 
 async def until(stage: Stage, other: OtherScheduler, count: int) -> None:
-    """Turn, the other scheduler too, until so many pods are bound."""
+    """Advance the stage and the other scheduler until `count` pods are bound."""
     for _ in range(100):
         if len(stage.api.bound()) == count:
             return
@@ -103,7 +103,7 @@ def test_it_starts_again_after_it_was_taken_back() -> None:
 
 
 def test_a_pod_bound_elsewhere_is_counted_where_it_runs() -> None:
-    """Somebody binds past the affinity: what is true is what the API shows, and nobody is given that room."""
+    """Another user binds the pod against its affinity: the API's state counts, and no other pod gets that capacity."""
 
     async def scene() -> None:
         stage = Stage(nodes=[node("n1", 2), node("n2", 2)])

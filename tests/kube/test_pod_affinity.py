@@ -116,7 +116,7 @@ def hosts(*names: str) -> list[Object]:
 
 
 def apart(name: str, pods: int) -> Object:
-    """A Job whose pods want no other pod of app=web on their node, and are such pods."""
+    """Return a Job whose pods have the label app=web and an anti-affinity to such pods on a node."""
     manifest = job(name, pods)
     template = manifest["spec"]["template"]
     template["metadata"] = {"labels": {"app": "web"}}

@@ -1,4 +1,4 @@
-"""Pods that give way, and whose maker makes them anew under their names: what they left is the claimant's."""
+"""Preempted pods that their controller replaces under the same names: their former nodes belong to the preemptor."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ PREEMPTS = {"gang": True, "preemption": {"within": "lower"}}
 
 
 class Maker:
-    """Makes pods anew as soon as they are gone, under their names, as Volcano's Job controller and others do. `ended`:
-    those that it lets go."""
+    """Replace pods under the same names as soon as they are deleted, as Volcano's Job controller and others do.
+    `ended`: pods that are not replaced."""
 
     def __init__(self, stage: Stage, pods: list[Object]) -> None:
         self.stage, self.pods = stage, pods
@@ -86,7 +86,8 @@ async def turns(stage: Stage, maker: Maker, count: int) -> None:
 @pytest.mark.parametrize("restarted", [False, True])
 @pytest.mark.parametrize("claimant", ["a PodGroup", "a Job"])
 def test_what_an_elastic_gang_gave_up_is_the_claimants(claimant: str, restarted: bool) -> None:
-    """Its group says what it needs in all, so whoever made its pods makes lost ones anew; in time there is room."""
+    """Its group declares the amounts of the whole gang, so its creator replaces lost pods, and capacity is released
+    later."""
 
     async def scene() -> None:
         stage = volcano()
@@ -112,7 +113,8 @@ def test_what_an_elastic_gang_gave_up_is_the_claimants(claimant: str, restarted:
 
 @pytest.mark.parametrize("anew", [False, True])
 def test_workers_that_give_way_are_not_counted_whether_they_are_made_anew_or_not(anew: bool) -> None:
-    """KAI keeps the place of a worker that failed: its controller makes it anew. That of one that gave way is not."""
+    """KAI keeps the node of a failed worker, because its controller replaces it, and not the node of a preempted
+    worker."""
 
     async def scene() -> None:
         stage = Stage(nodes=[node(f"n{n}", CPU) for n in range(NODES)], dialects=test_kai.ON)
@@ -137,7 +139,7 @@ def test_workers_that_give_way_are_not_counted_whether_they_are_made_anew_or_not
 
 @pytest.mark.parametrize("restarted", [False, True])
 def test_a_job_that_gave_up_pods_grows_again_when_the_claimant_is_gone(restarted: bool) -> None:
-    """What a pod holds that terminates is nobody's when it is gone, whoever looks at it then."""
+    """The capacity of a terminating pod is free when the pod is deleted."""
 
     async def scene() -> None:
         stage = Stage(nodes=[node("n1", 4)])

@@ -1,5 +1,5 @@
-"""Point 8 of the protocol: what gives way is marked before anything of it ends, keeps its room until its last pod is
-gone, and then waits again with its age. And gangs that only become smaller."""
+"""Point 8 of the protocol: a victim is marked before any of its pods ends, keeps its nodes until its last pod is
+deleted, and is then pending again with its age. Also gangs that only shrink."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def a_budget_that_gives_in(stage: Stage, verb: str, times: int) -> list[str]:
 
 
 def test_a_budget_in_the_middle_of_a_preemption_delays_it() -> None:
-    """What was begun is brought to its end when the budget allows it: the others have gone for nothing otherwise."""
+    """The preemption is completed when the budget allows it; otherwise the other victims would have left in vain."""
 
     async def scene() -> None:
         stage = Stage(nodes=[node("n1")])

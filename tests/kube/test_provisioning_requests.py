@@ -39,7 +39,7 @@ REQUESTS = kinds.PROVISIONING_REQUESTS
 
 
 def stage(cpu: int = 3, *, check: str = "prov", config: str = "prov-config", **spec: Any) -> Stage:
-    """A ClusterQueue with so many cpu and a check; the only node has no room."""
+    """A ClusterQueue with a quota of `cpu` and a check; the only node has no free capacity."""
     found = stage_with(cpu, admissionChecks=[check])
     found.api.put(NODES, node("n1", 0))
     parameters = {"apiGroup": kinds.GROUP, "kind": "ProvisioningRequestConfig", "name": config}

@@ -177,7 +177,8 @@ def test_another_scheduler_binds_what_is_pinned(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("version", ["1.35", "1.36.0", "1.36"])
 def test_a_job_that_ran_gets_another_flavor_by_the_rules_of_each_version(tmp_path: Path, version: str) -> None:
-    """It was suspended and its pods are gone; `status.startTime` is still there. Its flavor's labels go in."""
+    """The Job was suspended and its pods are deleted; `status.startTime` still exists. Its flavor's labels are
+    added."""
 
     async def scene(kubeconfig: Path) -> None:
         async with await Connection.open(kubeconfig) as user:

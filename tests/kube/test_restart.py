@@ -84,7 +84,7 @@ def either(name: str, pods: int) -> Object:
     return made
 
 
-# name -> (what runs first, its name, the pods of it that run in the end beside the 4 of `b`, the writes in order)
+# name -> (the first objects, the name of their gang, its pods that run in the end beside the 4 of `b`)
 WAYS: dict[str, tuple[list[Object], str, int]] = {
     "a Job": ([job("a", 6)], "a", 0),
     "two Jobs": ([job("ps", 2, job="a", job_roles="2"), job("w", 4, job="a", job_roles="2")], "a", 0),
@@ -96,7 +96,7 @@ WHY = Reason(code=ReasonCode.PREEMPTED, text="it gives way to default/b")
 
 
 class Core:
-    """Decides as the core would: who runs gives way to `b` as long as that waits, whole or in part."""
+    """Decide like the core: preempt the running gang, whole or in part, as long as `b` is pending."""
 
     def __init__(self, victim: str, left: int) -> None:
         self.victim, self.left = f"default/{victim}", left
@@ -161,7 +161,7 @@ def test_killed_while_somebody_gives_way(name: str, how: str) -> None:
         stage = clockwork.run(give_way(name, number, how))
         assert _over(stage, WAYS[name][2]), f"write {number} ({whole[number - 1]}) was {how}: {stage.api.bound()}"
         assert not [record for record in stage.cluster.jobs.values() if record.leaving]
-        if not WAYS[name][2]:  # who runs on may grow for a moment
+        if not WAYS[name][2]:  # a gang that keeps running may grow for a moment
             assert verbs(stage.api.writes) == verbs(whole), f"write {number} was {how}"
 
 
@@ -208,7 +208,7 @@ def rejected(stage: Stage) -> None:
     stage.events = reject
 
 
-# name -> (how it is set up, pods that are bound in the end, what of its writes must have been killed at)
+# name -> (set-up, the pods that are bound in the end, the write at which the scheduler must be killed)
 OTHERS: dict[str, tuple[Callable[[Stage], None], int, str]] = {
     "taken back": (taken_back, 4, "patch jobs/j"),
     "pinned": (pinned, 4, "patch pods/j-1"),
@@ -261,7 +261,7 @@ def held(stage: Stage) -> bool:
 
 
 async def stall_until_held(number: int, how: str) -> Stage:
-    """No pod ever comes up: three starts in a row are taken back, and then the Job is held."""
+    """No pod ever becomes ready: three starts in a row are taken back, and then the Job is held."""
     stage = Stage(nodes=[node("n1", 4)], seed=number)
     stage.api.put(QUEUES, {"metadata": {"name": "default"}, "spec": {"gang": True, "startTimeout": "60s"}})
     stage.put(job("j", 2))
@@ -283,7 +283,7 @@ async def stall_until_held(number: int, how: str) -> Stage:
 @pytest.mark.slow
 @pytest.mark.parametrize("how", HOW)
 def test_killed_on_the_way_to_being_held(how: str) -> None:
-    """A restart counts starts anew, so it may take one more of them; it is held once, and whole."""
+    """A restart resets the count of starts, so one more start is possible; the whole Job is held once."""
     whole = clockwork.run(stall_until_held(0, how)).api.writes
     assert Counter(write.split("/")[0] for write in whole)["patch jobs"] >= 6, "three times resumed and taken back"
     for number in range(1, len(whole) + 1):

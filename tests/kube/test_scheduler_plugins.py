@@ -17,7 +17,7 @@ NEW, OLD = "scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io"
 
 
 def stage_with(cpu: int = 8, **quota: Any) -> Stage:
-    """A node with so much cpu; an ElasticQuota of the namespace where `min` or `max` is said."""
+    """A node with `cpu` cpus, and an ElasticQuota of the namespace if `min` or `max` is given."""
     stage = Stage(nodes=[node("n1", cpu)], dialects=ON)
     if quota:
         stage.api.put(kinds.ELASTIC_QUOTAS, {"metadata": {"name": "q", "namespace": "default"}, "spec": quota})

@@ -39,7 +39,7 @@ def pods(stage: Stage) -> list[str]:
 
 
 def events(stage: Stage) -> list[str]:
-    waiting = stage.world.effects.reporter._events  # nobody sends them here
+    waiting = stage.world.effects.reporter._events  # no task sends them in this test
     return [str(one["message"]) for one in waiting if one["reason"] == "StaleGang"]
 
 
@@ -124,7 +124,7 @@ def test_surplus_pods_are_not_missed() -> None:
 
 
 def test_after_a_restart_members_that_wait_are_still_missed() -> None:
-    """Its lost pod was made anew, and there is no room for it."""
+    """Its lost pod was replaced, and the replacement finds no capacity."""
 
     async def scene() -> None:
         stage = Stage(nodes=[node("n1", 1), node("n2", 1)])

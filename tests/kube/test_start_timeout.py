@@ -26,7 +26,7 @@ def words(stage: Stage, name: str) -> dict[str, str]:
 
 
 async def stalls(stage: Stage) -> None:
-    """Its pods are bound, none of them comes up, and the start is taken back."""
+    """Let its pods be bound, none of them become ready, and the start be taken back."""
     await stage.until(lambda: len(stage.api.bound()) == 2)
     await settle(stage)
     stage.now_s += 61
@@ -127,7 +127,7 @@ def test_a_queue_without_a_time_waits_for_ever() -> None:
 
 
 def test_a_lost_nodes_pods_stay_charged_to_it_and_nothing_new_goes_there() -> None:
-    """We never delete them: they may still run."""
+    """Phalanx never deletes such pods, because they may still run."""
 
     async def scene() -> None:
         stage = Stage(nodes=[node("n1", 2)])

@@ -198,7 +198,7 @@ def test_a_deleted_job_keeps_its_room_until_its_pods_are_gone() -> None:
 
 
 def test_pods_of_others_count_where_they_are() -> None:
-    """Point 15 and 16: bound by somebody, of any scheduler, until they are over."""
+    """Points 15 and 16: pods that any other scheduler bound count until they have ended."""
 
     async def scene() -> None:
         stage = Stage(nodes=[node("n1", 4)])

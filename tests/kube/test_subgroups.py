@@ -1,4 +1,4 @@
-"""A gang of groups: what its group can do without does not hold up its start."""
+"""A gang of groups: optional pods of a group do not delay its start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Who states no time limit gets that of its queue, as its own `activeDeadlineSeconds`: it holds without us."""
+"""A Job without a time limit gets its queue's as its own `activeDeadlineSeconds`, so that the limit also applies while
+no scheduler runs."""
 
 from __future__ import annotations
 

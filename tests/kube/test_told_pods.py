@@ -1,5 +1,4 @@
-"""What dialects are told of bare pods ends with the pods: nothing of a gang is counted or remembered that is gone,
-however it went."""
+"""Dialects get no deleted pods: however a gang ended, its pods are neither counted nor remembered."""
 
 from __future__ import annotations
 
@@ -60,7 +59,7 @@ OF = {
 
 
 def of_a_job(stage: Stage, pods: list[Object]) -> None:
-    """Put the pods, as those of a Job that is not ours and makes no others."""
+    """Add the pods as those of a foreign Job that creates no others."""
     job = double.job("theirs", 0, scheduler="default-scheduler")
     meta = {"name": "theirs", "namespace": "default"}
     uid = stage.api.put(JOBS, {**job, "metadata": meta, "spec": {**job["spec"], "suspend": False}})["metadata"]["uid"]

@@ -1,4 +1,4 @@
-"""What is much is done piece by piece: whoever else has to do something in time (a lease) gets a turn between."""
+"""Large batches are processed in pieces, so that urgent tasks (the Lease) can run in between."""
 
 from __future__ import annotations
 

@@ -255,7 +255,7 @@ def test_a_queue_that_is_closed_while_its_status_is_begun_stays_closed() -> None
 
 
 def test_a_queue_that_is_closed_while_another_ones_status_is_written_stays_closed() -> None:
-    """What is said of both was made at once; that the second is closed is known by the time it is written."""
+    """The statuses of both queues are computed together; when the second is written, it is known to be closed."""
 
     async def scene() -> None:
         stage = Stage(nodes=[node("n1", 6)], dialects=ON)

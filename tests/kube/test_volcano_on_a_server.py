@@ -31,7 +31,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """One of its own: what is left here would be in others' way."""
+    """A separate server, because the remaining objects would disturb other tests."""
     with ServerProcess.started(tmp_path_factory.mktemp("volcano")) as found:
         yield found
 

@@ -1,4 +1,4 @@
-"""What Volcano's queues and its scheduler's configuration mean for jobs that run: who gives way, and to whom."""
+"""The effect of Volcano's queues and of its scheduler's configuration on running jobs: victims and preemptors."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_within_a_queue_jobs_give_way_where_the_configuration_says_so() -> None:
 
 
 def test_the_configuration_counts_in_volcanos_own_default_queue() -> None:
-    """Phalanx's Queue `default` does not stand in for it: the surplus pod gives way, and the Queue shows its pods."""
+    """Phalanx's Queue `default` does not replace it: the surplus pod is preempted, and the Queue shows its pods."""
 
     async def scene() -> None:
         stage = Stage(nodes=[node("n1", 2)], dialects=ON)

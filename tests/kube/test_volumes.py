@@ -169,7 +169,7 @@ def test_a_claim_for_one_pod_is_used_by_one_pod() -> None:
 
 
 def test_a_driver_has_so_many_places_on_a_node() -> None:
-    """NodeVolumeLimits: others' pods count, and so do nodes that say nothing, which have no limit."""
+    """NodeVolumeLimits: foreign pods count, and nodes without a CSINode limit are unlimited."""
 
     async def scene() -> None:
         stage = Stage(nodes=[node("n1", 8)])

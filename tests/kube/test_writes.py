@@ -1,5 +1,5 @@
-"""What the API server is asked to do, and in which order: a job that waits costs nothing, and what is whole goes before
-what only begins."""
+"""The writes to the API server and their order: a pending job costs no write, and writes that complete a gang precede
+writes that begin one."""
 
 from __future__ import annotations
 

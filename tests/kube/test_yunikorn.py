@@ -122,7 +122,7 @@ def test_a_gang_of_task_groups_starts_when_all_of_it_has_a_place() -> None:
             await stage.until(lambda: "QueueLimit" in reason(stage, "app"))  # one would fit, four do not
             stage.api.drop(PODS, "default/first")
             await stage.until(lambda: "w0" in stage.api.bound())
-            stage.put(pod("late", "root.a", app="late"))  # what is held for the gang is nobody else's
+            stage.put(pod("late", "root.a", app="late"))  # no other pod gets the gang's reserved capacity
             await stage.until(lambda: "QueueLimit" in reason(stage, "application:late"))
             for number in (1, 2, 3):
                 stage.put(pod(f"w{number}", "root.a", task_group_name="work"))
@@ -352,7 +352,7 @@ def test_small_applications_overtake_a_gang_unless_their_pods_end_in_time(bounde
         async with stage.scheduler():
             await stage.until(lambda: len(stage.api.bound()) == 2)
             stage.put(*(pod(f"w{n}", "root.default", task_groups=groups, task_group_name="work") for n in range(8)))
-            for number in range(2, 8):  # one ends, and another one is there
+            for number in range(2, 8):  # one ends, and another one exists
                 await settle(stage)
                 stage.put(small(f"s{number}"))
                 await settle(stage)

@@ -1,7 +1,7 @@
-"""A stage on which writes fail: what must hold at every turn whatever goes wrong, and who could run ran.
+"""A stage on which writes fail: invariants that must hold at every step, and jobs that must have run in the end.
 
-For sixty turns every seventh write of the scheduler is lost, refused, or the last thing that it does before it is
-killed; another takes over. Then nothing fails any more, and whoever plays it says that all have finished.
+For sixty steps every seventh write of the scheduler is lost, refused, or the last one before the scheduler is killed
+and another process takes over. Then no write fails any more, and the test checks that all jobs have finished.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Trouble:
         self.dice = random.Random(self.seed)
 
     def fault(self, write: str) -> str | None:
-        """Return what goes wrong with a write, as `Stage.fault` has it."""
+        """Return the fault of a write, in the format of `Stage.fault`."""
         if self.calm or self.dice.random() > 0.15:
             return None
         return self.dice.choice(["kill", "kill after", "lost", "not today"])

@@ -162,7 +162,7 @@ def nodes(effects: RecordedEffects, *names: str, cpu: int = 4) -> None:
 def started(
     effects: RecordedEffects, *, pods: int, nodes: Sequence[str], minimum: int | None = None, gang: bool = True
 ) -> GangStart:
-    """The start of a Job `j` with so many pods, placed on these nodes in turn."""
+    """Return the start of a Job `j` with `pods` pods, placed on these nodes in turn."""
     objects = GangObjects("default/j")
     objects.see_job(a_job("j", pods))
     shape = Shape(requests=amounts({"cpu": 1000, "pods": 1}))

@@ -17,7 +17,7 @@ WHY = Reason(code=ReasonCode.PREEMPTED, text="room for default/b")
 
 
 def scene(placed: int) -> tuple[RecordedEffects, ElasticParallelism, BindBarrier]:
-    """Four pods are wanted, two must be; so many were placed, and run."""
+    """Return a started gang with four pods and a minimum of two, of which `placed` pods run."""
     effects = RecordedEffects()
     start = started(effects, pods=4, nodes=["n1"] * placed, minimum=2)
     start.objects.see_job(a_job("j", 4, suspend=False))

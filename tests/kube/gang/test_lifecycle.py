@@ -1,4 +1,5 @@
-"""A gang through its stages, driven by hand: what it tells the core, what it asks for, and which stage may follow."""
+"""Drive a gang through its stages by hand: its events for the core, its requested writes, and the allowed next
+stages."""
 
 from __future__ import annotations
 
@@ -68,7 +69,7 @@ def test_the_way_of_one_gang() -> None:
 
 
 def test_one_of_its_name_that_was_over_before_is_no_part_of_how_it_ends() -> None:
-    """Nobody said that they belong together: the two have their name in common, and kinds of their own."""
+    """The two objects have the same name and different kinds, and do not belong together."""
     effects = RecordedEffects()
     gang = GangLifecycle("default/j", effects)
     gang.see_job(replace(a_job("j", 2, uid="before"), outcome=Outcome.FAILED, created_s=1.0))
@@ -91,7 +92,8 @@ def test_what_is_told_while_it_starts_is_not_forgotten_when_it_has_started() -> 
 
 
 def test_a_stage_has_its_own_fields_and_no_others() -> None:
-    """A preemption of who waits, a record of who never started: there is no such thing to be wrong about."""
+    """A pending gang has no preemption, and a gang that never started has no record, so these fields cannot be
+    wrong."""
     for kind, fields in {
         Waiting: {"spec"},
         Starting: {"parts", "held"},

@@ -19,7 +19,7 @@ from tests.kube.gang.recorded_effects import RecordedEffects, a_job, a_pod, node
 
 
 class Scene:
-    """A start of so many pods on these nodes, and its parts."""
+    """A start of `pods` pods on these nodes, and its parts."""
 
     def __init__(self, pods: int, on: list[str], *, minimum: int | None = None, gang: bool = True) -> None:
         self.effects = RecordedEffects()
@@ -225,7 +225,7 @@ def test_a_job_is_one_role() -> None:
 
 
 def test_a_pod_that_waits_for_a_node_takes_the_seat_of_one_that_went() -> None:
-    """Who chooses the pods that go may choose one that runs. What is made anew of it waits instead of the other."""
+    """The Job controller may delete a running pod. Its replacement then waits instead of the other pod."""
     scene = Scene(3, ["n1", "n2"], minimum=2)
     first = a_pod("a", job="j")
     scene.see(first, a_pod("b", job="j"), a_pod("c", job="j"))
