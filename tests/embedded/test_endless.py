@@ -1,4 +1,4 @@
-"""A defect ends neither the work nor what runs beside it."""
+"""A defect ends neither the failing task nor the other tasks."""
 
 from __future__ import annotations
 

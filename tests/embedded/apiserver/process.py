@@ -37,7 +37,7 @@ class ServerProcess:
         command = [sys.executable, "-m", "phalanx.embedded.apiserver", "--data", str(data), "--port", str(port)]
         command += options
         data.mkdir(parents=True, exist_ok=True)
-        log = data / "server.log"  # not a pipe: nobody would empty it, and a full one stops who writes
+        log = data / "server.log"  # not a pipe: no process would read it, and a full pipe blocks the server
         with log.open("a") as stderr:
             process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True)
         assert process.stdout is not None

@@ -1,4 +1,4 @@
-"""The server as a process: what lies in its directory, who may ask, what stops it from starting."""
+"""The server as a process: the files in its directory, authentication, and errors at its start."""
 
 from __future__ import annotations
 

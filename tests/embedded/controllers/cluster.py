@@ -72,7 +72,7 @@ class Cluster:
         return await self.connection.patch(kind, name, patch, self.namespace if kind.namespaced else "")
 
     async def end(self, pod: Object, phase: str = "Succeeded", exit_code: int | None = None) -> None:
-        """What a kubelet writes when the container has ended."""
+        """Write the status that a kubelet writes when the container has ended."""
         code = exit_code if exit_code is not None else int(phase == "Failed")
         container = {"name": "c", "image": "i", "imageID": "", "ready": False, "restartCount": 0}
         ended = [{**container, "state": {"terminated": {"exitCode": code}}}]
@@ -80,7 +80,7 @@ class Cluster:
         await self.connection.patch(PODS, pod["metadata"]["name"], body, self.namespace, "status", STRATEGIC_PATCH)
 
     def asked(self, verb: str, part: str) -> int:
-        """How many such calls were made in this namespace by the test and its controllers."""
+        """Return the number of such calls in this namespace by the test and its controllers."""
         start = f"{verb} /"
         assert isinstance(self.connection, Logged)
         inside = [one for one in self.connection.asked if f"/namespaces/{self.namespace}/" in one]
@@ -100,7 +100,7 @@ class Cluster:
         return value
 
     async def pods(self, count: int) -> list[Object]:
-        """The pods, once there are so many."""
+        """Wait for `count` pods, and return them."""
         found: list[Object] = await self.until(lambda: self.list(PODS), lambda pods: len(pods) == count)
         return found
 

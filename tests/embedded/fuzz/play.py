@@ -241,7 +241,7 @@ async def _make(player: Player, path: str, obj: Any) -> None:
 
 
 async def resources(player: Player) -> list[Resource]:
-    """What discovery says is served."""
+    """Return the resources in discovery."""
     schemas = {(one.api_version, one.kind): one.schema_name for one in RESOURCES}
     versions = ["v1"]
     for group in (await _read(player, "/apis"))["groups"]:
@@ -309,7 +309,7 @@ def _note(played: Played, asked: Asked, code: int, body: bytes, took_s: float, w
 
 
 def _message(body: bytes) -> str:
-    """What a Status says, in whichever form it is (JSON is YAML too)."""
+    """Return the message of a Status in any format (JSON is YAML too)."""
     try:
         return str((protobuf.decode(body) if body.startswith(protobuf.MAGIC) else yaml.safe_load(body))["message"])
     except (yaml.YAMLError, ValueError, KeyError, TypeError):

@@ -1,4 +1,4 @@
-"""Whatever one user sends is answered soon, never by 5xx, and leaves nothing behind. `make fuzz` sends 100,000."""
+"""Any request of a user is answered soon, never by 5xx, and leaks no memory. `make fuzz` sends 100,000 requests."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def draw(played: Played, path: Path) -> None:
 
 
 def test_the_grammar_reaches_all_that_is_served(tmp_path: Path) -> None:
-    """What is drawn is wrong because something was done to it: before that it is accepted."""
+    """Generated bodies are wrong because of their mutations only: without mutations they are accepted."""
 
     async def run() -> set[str]:
         refused = set()
@@ -66,7 +66,7 @@ def test_the_grammar_reaches_all_that_is_served(tmp_path: Path) -> None:
     assert asyncio.run(run()) == set()
 
 
-# They are about other objects, or named by what is in them.
+# They refer to other objects, or their names depend on their content.
 NOT_ALONE = {
     *("Binding", "CustomResourceDefinition", "MutatingAdmissionPolicy"),
     *("MutatingAdmissionPolicyBinding", "ValidatingAdmissionPolicyBinding"),

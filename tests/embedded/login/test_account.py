@@ -1,4 +1,4 @@
-"""Who a Unix user is in the cluster, and the lines of the token file."""
+"""The cluster's user of a Unix user, and the lines of the token file."""
 
 from __future__ import annotations
 

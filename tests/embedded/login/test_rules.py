@@ -392,7 +392,7 @@ def test_a_user_fills_his_namespace_and_no_more(tmp_path: Path) -> None:
             answer = await ada.ask("PATCH", f"{HOME}/configmaps/a", large, MERGE)
             assert (answer.code, "requested: phalanx.dev/bytes=65" in answer.body["message"]) == (403, True)
             wire: Any = _Wire(admin)
-            assert await give_namespace(wire, ADA) == "user-ada"  # he logs in all the same, and his quota stays
+            assert await give_namespace(wire, ADA) == "user-ada"  # the login succeeds, and the quota stays
             assert (await ada.ask("GET", QUOTA)).body["spec"] == tight["spec"] | {
                 "hard": DEFAULT | tight["spec"]["hard"]
             }
@@ -574,7 +574,7 @@ def test_no_template_asks_for_more_than_the_cap(tmp_path: Path, kind: str) -> No
             made = await ada.make(path, low)
             assert (await ada.ask("PATCH", HOME, cap, MERGE)).code == 403
             place = f"{path}/{made['metadata']['name']}"
-            if kind not in {"pod", "job"}:  # whose templates nobody changes
+            if kind not in {"pod", "job"}:  # their templates are immutable
                 change = {key: templates("high")[kind][1][key] for key in ("spec", "metadata")}
                 change["metadata"].pop("name")
                 assert (await ada.ask("PATCH", place, change, MERGE)).code == 403

@@ -99,7 +99,7 @@ class Client:
             yield (line.decode() async for line in lines)
 
     async def events(self, reason: str, count: int = 1) -> list[str]:
-        """Messages of events with this reason, as soon as there are so many."""
+        """Wait for `count` events with this reason, and return their messages."""
 
         async def look() -> list[str]:
             found = (await self.connection.list(EVENTS, self.namespace))["items"]
@@ -145,7 +145,7 @@ async def client(server: ServerProcess, node: str, namespace: str) -> AsyncItera
 
 
 async def registered(connection: Connection, name: str) -> Object:
-    """The node, once it and its lease are there."""
+    """Wait for the node and its Lease, and return the node."""
 
     async def look() -> Object | None:
         try:

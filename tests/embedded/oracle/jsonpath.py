@@ -32,7 +32,7 @@ def parse(text: str) -> tuple[Token, ...]:
 
 
 def _bracketed(text: str, at: int) -> tuple[str, int]:
-    """What stands between a bracket and its partner, and the place after it."""
+    """Return the text between a bracket and its partner, and the position after it."""
     depth, end, quoted = 1, at + 1, False
     while depth:
         match text[end]:

@@ -1,8 +1,8 @@
-"""Replays recorded conversations with a real kube-apiserver (v1.36.2) against a server, and compares every answer.
+"""Replay recorded conversations with a real kube-apiserver (v1.36.2) against a server, and compare every answer.
 
-A case is a JSON file: steps of request and expected answer. A step may capture values for later ones, may be polled
-until it matches (what controllers do), and may be a watch whose stream is open while its sub-steps run. The format
-and what was recorded are described in README.md beside this file.
+A case is a JSON file: steps of request and expected answer. A step may capture values for later steps, may be polled
+until it matches (for controllers), and may be a watch whose stream is open while its sub-steps run. README.md beside
+this file describes the format and the recordings.
 """
 
 from __future__ import annotations

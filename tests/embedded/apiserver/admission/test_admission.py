@@ -1,4 +1,4 @@
-"""Admission: what the plug-ins add to an object, and what they keep out."""
+"""Admission: the fields that plug-ins add to an object, and the objects that they refuse."""
 
 from __future__ import annotations
 
@@ -341,7 +341,7 @@ def claim(size: str, phase: str = "Bound") -> Object:
 
 
 def grown(plural: str, old: Object, new: Object, cluster: Cluster) -> str:
-    """What a change is refused with; "": it is not."""
+    """Return the refusal of an update; "" if it is accepted."""
     try:
         chain.admit(resource(plural), new, old, cluster)
     except ApiError as error:
@@ -364,7 +364,7 @@ def test_a_claim_that_grows_is_held_to_its_quota(name: str) -> None:
         f'persistentvolumeclaims "c" is forbidden: exceeded quota: q, requested: {name}=2Gi, used: {name}=3Gi, '
         f"limited: {name}=4Gi"
     )
-    assert grown("persistentvolumeclaims", claim("9Gi"), claim("9Gi"), cluster) == ""  # what is there stays
+    assert grown("persistentvolumeclaims", claim("9Gi"), claim("9Gi"), cluster) == ""  # existing usage stays
 
 
 def test_a_claim_grows_where_its_class_says_so() -> None:

@@ -1,4 +1,4 @@
-"""The policy that makes a Job ours, as the embedded server carries it out."""
+"""The policy that queues a Job for Phalanx, on the embedded server."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_scheduler_that_the_user_chose_stays() -> None:
 
 
 def signed(new: Object, old: Object | None = None, by: str = "alice") -> str | None:
-    """Whose a Job is after this write: its metadata before and after."""
+    """Return the user of a Job after a write. `new`, `old`: its metadata after and before the write."""
     binding = {**BINDING, "spec": {"policyName": USERS_POLICY["metadata"]["name"]}}
     reader = Reader(policies=lambda plural: [binding if "bindings" in plural else USERS_POLICY], param=lambda *_: None)
     states = [None if meta is None else {"metadata": {"name": "j", **meta}, "spec": {}} for meta in (new, old)]

@@ -1,4 +1,4 @@
-"""Who has how many connections: a user who opens many loses his own."""
+"""Limits on connections: a user who opens many loses the own ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who sends many dear requests waits for himself, not others for him."""
+"""A user with many expensive requests does not delay other users."""
 
 from __future__ import annotations
 

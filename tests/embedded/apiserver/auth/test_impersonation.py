@@ -1,4 +1,4 @@
-"""`--as`: a request counts as that of another user, for whoever may act for him, and for nobody else."""
+"""`--as`: a request counts as another user's only if the user has the right to impersonate that user."""
 
 from __future__ import annotations
 
@@ -59,7 +59,8 @@ def test_who_has_no_right_to_it_acts_for_nobody(api_server: ServerProcess) -> No
 
 
 def test_every_group_is_a_right_of_its_own(api_server: ServerProcess) -> None:
-    """Who may be ada may not make her a master of the cluster, in a header of its own or behind a comma."""
+    """A user who may impersonate ada may not add the group of cluster masters, in a separate header or behind a
+    comma."""
     may = {"apiGroups": [""], "resources": ["users"], "verbs": ["impersonate"], "resourceNames": ["ada"]}
     group = {"apiGroups": [""], "resources": ["groups"], "verbs": ["impersonate"], "resourceNames": ["research"]}
     token = robot(api_server, may, group)

@@ -1,4 +1,4 @@
-"""Answers about rights are remembered within bounds: a request may name any namespace, and any user as whom it acts."""
+"""The cache of rights is bounded, because a request may name any namespace and impersonate any user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a service account may do is what its roles say, from the moment they say it."""
+"""A service account has exactly the rights of its roles, from the moment of their creation."""
 
 from __future__ import annotations
 

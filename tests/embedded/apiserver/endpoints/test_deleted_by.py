@@ -1,4 +1,4 @@
-"""Who deletes a pod or a job is kept where those who ask later find it."""
+"""The user who deletes a pod or a job is recorded where later readers find it."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ DEFINITION = {
 
 
 def said(value: Any) -> Any:
-    """What a JSON value says, without the empty structs that JSON always has."""
+    """Return a JSON value without the empty structs that JSON always has."""
     if isinstance(value, list):
         return [said(one) for one in value]
     if not isinstance(value, dict):
@@ -87,7 +87,7 @@ def test_what_is_sent_as_protobuf_is_answered_as_protobuf(tmp_path: Path) -> Non
             as_json = (await client.ask("GET", f"{PODS}/p")).body
             got = await answered(client, f"{PODS}/p", f"{PROTOBUF},application/json")
             assert protobuf.decode(got.body) == pod
-            # What JSON writes for structs that Go never leaves out is nothing in protobuf.
+            # Structs that Go always writes to JSON are absent in protobuf.
             assert said(pod) == said(as_json)
 
     asyncio.run(scene())

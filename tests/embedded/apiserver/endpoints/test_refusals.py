@@ -1,4 +1,4 @@
-"""What the server says no to, in the words of the real one: broken bodies, other kinds, selectors, versions."""
+"""Refusals with the real server's messages: broken bodies, wrong kinds, selectors, versions."""
 
 from __future__ import annotations
 

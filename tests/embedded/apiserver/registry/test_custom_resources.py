@@ -1,4 +1,4 @@
-"""Custom resources by their schema: what they lose, what they get, what is refused, in the real server's words."""
+"""Custom resources by their schema: pruning, defaults, and refusals with the real server's messages."""
 
 from __future__ import annotations
 

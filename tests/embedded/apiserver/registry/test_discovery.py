@@ -1,4 +1,4 @@
-"""What discovery says of the kinds that are served."""
+"""Discovery of the served kinds."""
 
 from __future__ import annotations
 

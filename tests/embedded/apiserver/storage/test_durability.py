@@ -1,4 +1,4 @@
-"""kill -9 under load, at random moments: what was acknowledged is there after the next start, whole and in order."""
+"""kill -9 under load, at random moments: all acknowledged writes exist after the next start, complete and in order."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def test_deletes_go_on_when_the_disk_is_full(small_disk: Path) -> None:
 
 
 def test_a_past_that_is_larger_than_the_room_for_deletions_is_let_go(small_disk: Path) -> None:
-    """What was deleted before is kept for watches, and goes with the first deletion on the full disk."""
+    """The history of deletions is kept for watches, and is dropped at the first deletion on the full disk."""
 
     async def run() -> None:
         async with InProcess.started(small_disk) as api:

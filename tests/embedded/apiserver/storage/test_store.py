@@ -1,4 +1,4 @@
-"""The store: what is durable, what readers see, what becomes of a commit that fails."""
+"""The store: durability, visibility for readers, and failed commits."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def test_on_a_full_disk_what_lets_go_is_written_and_nothing_else_until_there_is_
         )
         assert [isinstance(one, ApiError) for one in found] == [True, False, False]
         assert names(store) == ["ends", "stays"]
-        store._reserve.size_bytes = 2**60  # nobody has freed so much
+        store._reserve.size_bytes = 2**60  # more than was ever freed
         with pytest.raises(ApiError, match="is full") as refused:
             await store.put(MAPS, "ns", "new", thing("new", "small"))
         assert refused.value.code == 507

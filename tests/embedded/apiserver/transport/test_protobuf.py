@@ -111,7 +111,7 @@ def test_a_body_of_many_empty_messages_is_refused() -> None:
 
 
 def said(value: Any) -> Any:
-    """What a JSON value says, without the empty fields that Go always writes to protobuf."""
+    """Return a JSON value without the empty fields that Go always writes to protobuf."""
     if isinstance(value, list):
         return [said(one) for one in value]
     if not isinstance(value, dict):
@@ -279,7 +279,7 @@ def test_every_kind_that_is_served_has_a_message() -> None:
 def test_every_field_of_a_definition_has_a_number_and_the_other_way_round() -> None:
     for name in numbers():
         if name not in schema.definitions():
-            continue  # a struct that is embedded in others, whose fields are theirs
+            continue  # a struct that is embedded in others, which have its fields
         waiting, found = [name], set()
         while waiting:
             for one in messages.fields_of(waiting.pop()):
@@ -294,7 +294,7 @@ def test_every_field_of_a_definition_has_a_number_and_the_other_way_round() -> N
 
 
 def test_numbers_are_those_of_recorded_bodies_when_written_too() -> None:
-    """What we write says the same as what kubectl wrote, read by the fields' numbers alone."""
+    """Our encoding equals kubectl's if both are read by field numbers alone."""
     sent = base64.b64decode(BUDGET)
     assert said(protobuf.decode(protobuf.encode(protobuf.decode(sent)))) == said(protobuf.decode(sent))
     obj = {"kind": "PodDisruptionBudget", "apiVersion": "policy/v1", "spec": {"minAvailable": "50%"}}

@@ -1,8 +1,8 @@
-"""Controllers that are killed at any write, and start again: every pod is created once and counted once.
+"""Kill controllers at any write and restart them: every pod is created once and counted once.
 
-The kill is either just before a request is sent or just after the server has answered it, with the answer lost. What
-was sent is answered before the next life begins: pods that are created while the next one lists them would be created
-once more, in any cluster, and taken back.
+The kill is either just before a request is sent, or just after the server has answered it, with the answer lost. Sent
+requests are answered before the restart. Otherwise pods that are created during the next list would be created twice,
+as in any cluster, and deleted again.
 """
 
 from __future__ import annotations
@@ -101,7 +101,8 @@ class Kubelet:
                 await self.here.end(pod, phase)
 
     async def pods_ever(self) -> int:
-        """How many there were: the watch tells in order, so all those before one that is made now were told."""
+        """Return the number of all pods so far. The watch reports in order, so it has reported all earlier pods when it
+        reports a new one."""
         last = await self.here.make(PODS, "last", spec={"containers": [{"name": "c", "image": "i"}]})
         await until(lambda: uid_of(last) in self.seen)
         return len(self.seen) - 1

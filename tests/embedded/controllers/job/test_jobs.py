@@ -186,7 +186,7 @@ def test_a_defect_of_the_controller_stands_on_the_job_until_it_is_over(
         await here.job("good")
         job = await here.until(lambda: here.get(JOBS, "bad"), lambda one: condition(one).get("status") == "True")
         assert "KeyError: 'template'" in condition(job)["message"]
-        assert len(await here.pods(1)) == 1  # that of the other
+        assert len(await here.pods(1)) == 1  # the other Job's pod
         broken = False
         await here.until(lambda: here.get(JOBS, "bad"), lambda one: condition(one).get("status") == "False")
         for pod in await here.pods(2):

@@ -1,4 +1,4 @@
-"""What a failed pod means: podFailurePolicy; and when some successes are enough: successPolicy."""
+"""podFailurePolicy, which decides about failed pods, and successPolicy, by which some successes are enough."""
 
 from __future__ import annotations
 

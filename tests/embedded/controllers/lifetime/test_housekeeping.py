@@ -101,7 +101,7 @@ def test_a_volume_goes_when_no_claim_is_bound_to_it(api_server: ServerProcess) -
         await here.make(VOLUME_CLAIMS, "c", spec={**asked, "storageClassName": name})
         await here.until(lambda: here.get(VOLUMES, name), lambda one: one["status"]["phase"] == "Bound")
         await here.connection.delete(VOLUMES, name)
-        await here.make(CONFIG_MAPS, "later")  # what was told of before this one has been looked at
+        await here.make(CONFIG_MAPS, "later")  # earlier changes have been processed when this one is
         found = await here.get(VOLUMES, name)
         assert found is not None
         assert found["metadata"]["finalizers"] == [VOLUME_FINALIZER]

@@ -1,4 +1,4 @@
-"""Who lives, who goes, who is let go."""
+"""Decisions about dependents: keep, delete, or orphan."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from phalanx.embedded.controllers.operators.mpi_job import remote_shell
 
 
 def test_a_pod_whose_own_name_comes_late_runs_the_command_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It serves nobody, so it would wait in vain for itself to answer."""
+    """The pod runs no server, so it would wait in vain for its own answer."""
     answers = iter((None, None, "127.9.0.7"))
 
     def look_up(host: str) -> str:

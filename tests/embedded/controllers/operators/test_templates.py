@@ -145,7 +145,7 @@ def test_what_is_not_refused_breaks_no_operator(good: Object, act: Callable[[Obj
                 act(one)
             except ValueError:
                 continue
-            except Exception as error:  # whatever it is, it is told with what was wrong
+            except Exception as error:  # report any error with the template
                 raise AssertionError(f"{'.'.join(map(str, path))} is {wrong!r}: {error!r}") from error
 
 

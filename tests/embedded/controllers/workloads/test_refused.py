@@ -1,4 +1,4 @@
-"""Whoever makes pods or Jobs says at its object why the server refuses them."""
+"""A controller that creates pods or Jobs reports on its object why the server refuses them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Claims get volumes: those that are there, or directories that are made for them and go with them."""
+"""Claims get volumes: existing ones, or new directories that are deleted with the claim."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_volumes_of_an_admin_are_bound_and_kept(api_server: ServerProcess, tmp_p
         await asyncio.sleep(0)
         second = await here.get(VOLUME_CLAIMS, "second")
         assert second is not None
-        assert second["status"]["phase"] == "Pending"  # what was another's is not given on
+        assert second["status"]["phase"] == "Pending"  # a volume with another claim's data is not bound again
         await here.connection.delete(VOLUMES, own)
         await here.gone(VOLUMES, own)
         assert (tmp_path / "kept").exists()

@@ -108,7 +108,8 @@ def test_a_volume_named_as_overlayfs_names_its_own_changes_no_file_of_the_machin
 
 
 def test_a_process_of_another_user_lends_no_path(api_server: ServerProcess, machine: Path) -> None:
-    """`/proc/PID/cwd` leads past every directory above it: whoever may trace the process may follow, as root may."""
+    """`/proc/PID/cwd` bypasses the permissions of its parent directories for root, and for users who may trace the
+    process."""
     private = home(machine, BOB, 0o700)
     (private / "open").mkdir(mode=0o777)
     (private / "open" / "file").write_text("hers")
@@ -130,7 +131,7 @@ def test_a_process_of_another_user_lends_no_path(api_server: ServerProcess, mach
 
 
 def test_a_proc_of_its_own_making_lends_no_path(api_server: ServerProcess) -> None:
-    """What is mounted is held by a handle; who mounts a directory of his over /proc does not say what a handle is."""
+    """Mounts use file handles, so a directory that a user mounts over /proc cannot redirect them."""
     with TemporaryDirectory(dir="/dev/shm") as folder:  # what lies in /tmp no pod of a shared machine sees
         place = Path(folder)
         place.chmod(0o755)
@@ -273,7 +274,7 @@ def test_folders_without_end_are_removed_with_their_pod(api_server: ServerProces
 
 
 def test_a_user_namespace_takes_no_mount_away_and_makes_none_writable(api_server: ServerProcess, machine: Path) -> None:
-    """In a user namespace of his own a user has all capabilities, but not over what he was given."""
+    """In an own user namespace a user has all capabilities, but not over inherited mounts."""
     mine, other = home(machine, ADA), machine / "other"
     other.mkdir()
     (other / "file").write_text("below")
@@ -310,7 +311,7 @@ def test_the_data_directory_and_its_volumes_are_mounted_for_nobody(api_server: S
 
 
 def test_a_pipe_in_place_of_a_file_holds_up_nobody(api_server: ServerProcess, machine: Path) -> None:
-    """Whoever opens a pipe to read waits for a writer; root must not, for a user who named one."""
+    """Opening a pipe for reading blocks until a writer opens it; root must not block on a user's pipe."""
     mine = home(machine, ADA)
     os.mkfifo(mine / "pipe")
     os.chown(mine / "pipe", ADA, ADA)
@@ -396,7 +397,7 @@ while True:
 def test_a_link_that_changes_meanwhile_has_root_make_nothing(
     api_server: ServerProcess, machine: Path, image: str
 ) -> None:
-    """A mount point below a volume: between the look where it leads and the making of it, the link is another."""
+    """A mount point below a volume: the link changes between its check and the creation."""
     mine, etc = home(machine, ADA), machine / "etc"
     etc.mkdir(mode=0o755)
     link = mine / "link"

@@ -1,4 +1,4 @@
-"""Who killed my task? What the pod says of its end, with real processes and real signals."""
+""" "Who killed my task?": the cause in the pod's status, with real processes and real signals."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def test_nothing_was_started_so_it_is_started_now(tmp_path: Path) -> None:
     container = found_again(tmp_path / "u", lambda: None)
     assert container.known.state is None
     assert container.refresh().state is None
-    assert attempt.path("exit.json").exists()  # whoever comes late starts nothing
+    assert attempt.path("exit.json").exists()  # a late shim starts no program
 
 
 def test_a_shim_that_has_begun_is_waited_for(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Who fills the disk is evicted, by name, and nobody else: real files, counted."""
+"""Pods that fill the disk are evicted, and no others: real files, measured."""
 
 from __future__ import annotations
 

@@ -288,7 +288,8 @@ def test_a_killed_supervisor_takes_its_container_along(api_server: ServerProcess
 
 
 def test_nothing_is_made_on_a_machine_that_is_shared_in_roots_name(api_server: ServerProcess, tmp_path: Path) -> None:
-    """Who may look into a directory of the machine can have it mounted, but what he may not make there is not made."""
+    """A user who may read a directory of the machine can mount it, but files that the user may not create there are not
+    created."""
     if os.geteuid() != 0:
         pytest.skip("pods of other users can be started by root alone")
     place = tmp_path / "etc"

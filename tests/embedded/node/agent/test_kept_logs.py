@@ -1,4 +1,4 @@
-"""The log of a pod that is gone: kept by its node, read through the API server, and deleted in its turn."""
+"""The log of a deleted pod: kept by its node, read through the API server, and deleted later."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def test_a_killed_agent_finds_its_processes_again(api_server: ServerProcess, tmp
 
 
 async def _only_this_pod_is_left(pods_dir: Path, namespace: str, uid: str) -> None:
-    """What belonged to a pod that was deleted meanwhile is ended and removed."""
+    """Processes and files of a pod that was deleted in the meantime are ended and removed."""
     await until(lambda: [one.uid for one in records(pods_dir) if one.namespace == namespace] == [uid])
 
 

@@ -148,8 +148,9 @@ def test_probes_and_hooks_run_as_the_user_too(api_server: ServerProcess, tmp_pat
 
 
 def test_the_environment_of_a_pod_is_its_programs_alone(api_server: ServerProcess, tmp_path: Path) -> None:
-    """What enters a container for a probe is root's until it is in: variables of the dynamic linker, by which a user
-    could have root load a library of his, must not reach it. ld.so(8) writes LD_DEBUG_OUTPUT for whoever it starts."""
+    """The program that enters a container for a probe has root's rights until it is inside. So variables of the dynamic
+    linker, with which a user could make root load a library, must not reach it. With LD_DEBUG_OUTPUT, ld.so(8) writes a
+    file for every program that it starts."""
     traces = tmp_path / "root-alone"
     traces.mkdir(mode=0o700)
 

@@ -57,7 +57,7 @@ class Known:
 
 
 def test_a_rate_is_the_mean_since_the_look_before_the_last(tmp_path: Path) -> None:
-    start = read_machine().at_s - 100_000.0  # so long that a pause of this process is none beside it
+    start = read_machine().at_s - 100_000.0  # long compared with any pause of this process
     pods: dict[str, Any] = {"u": Known(tmp_path / "g", start)}
     meter = Meter(pods, "n")
 

@@ -1,4 +1,4 @@
-"""A container run: real processes, and what is known of them after any crash."""
+"""Runs of a container: real processes, and their recorded state after any crash."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands beside a container: what they say, how they end, and that they end when nobody waits any more."""
+"""Commands beside a container: their output, their end, and their end when no task waits any more."""
 
 from __future__ import annotations
 

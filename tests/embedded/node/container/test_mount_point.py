@@ -1,4 +1,5 @@
-"""The mount point of a service account's token: made in the container alone, beside what the machine has there."""
+"""The mount point of a service account's token: created only in the container, and the machine's files in that folder
+stay visible."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="needs a mount namespace, which needs root"),
 ]
 
-# What a container with such a mount sees, run by us in a mount namespace whose /var/run is empty but for what is given.
+# The view of a container with such a mount, in a mount namespace whose /var/run contains only the given files.
 RUN = """
 import asyncio, sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Probes are made by the node agent, in root's name where a machine is shared: whom they may ask."""
+"""The node agent makes probes, as root on a shared machine: the addresses that probes may connect to."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from phalanx.embedded.node.container.probe import check
 
 
 def checked(folder: Path, probe: dict[str, Any], *, confined: bool) -> tuple[bool, str, list[str]]:
-    """The verdict on a pod at 127.0.0.1, and what was asked there and of a neighbour at 127.0.0.2. `PORT` in a probe
-    is where both listen."""
+    """Return the result of a probe of a pod at 127.0.0.1, and the requests that arrived there and at a neighbour at
+    127.0.0.2. `PORT` in a probe is replaced by the port on which both listen."""
     asked: list[str] = []
 
     async def run() -> tuple[bool, str]:

@@ -1,4 +1,4 @@
-"""Devices by name: a plugin of our own over real gRPC, a file that lists them, and who may open what."""
+"""Named devices: a test plugin over real gRPC, a file that lists devices, and the rights to open device files."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Plugin:
 
     @asynccontextmanager
     async def serving(self, name: str = "acme.sock") -> AsyncIterator[None]:
-        self.folder.mkdir(mode=0o700, exist_ok=True)  # the node makes it as well: whoever is first
+        self.folder.mkdir(mode=0o700, exist_ok=True)  # the node creates it too, whichever is first
         server = grpc.aio.server()
         handlers = {
             "ListAndWatch": grpc.unary_stream_rpc_method_handler(

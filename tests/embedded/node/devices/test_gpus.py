@@ -1,4 +1,4 @@
-"""GPUs of NVIDIA: found by what nvidia-smi and its driver say, and opened by nobody but who was given them."""
+"""NVIDIA GPUs: found by nvidia-smi and the driver's files, and opened only by pods that have them."""
 
 from __future__ import annotations
 

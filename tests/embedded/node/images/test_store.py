@@ -192,7 +192,7 @@ def program(folder: Path, name: str, script: str) -> None:
 
 
 def test_a_registry_is_asked_by_skopeo(store: ImageStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What stands in for skopeo here writes down what it is told, and leaves an image as it would."""
+    """The test's replacement of skopeo records its arguments, and writes an image as skopeo would."""
     made = layout(tmp_path / "layout", LOWER, tag="image")
     copy = f'printf "%s\\n" "$@" > {tmp_path}/told; cp -r {made}/. "${{3#oci:}}"'
     program(tmp_path / "bin", "skopeo", copy.replace("${3#oci:}", "$(echo $3 | cut -d: -f2)"))

@@ -1,4 +1,4 @@
-"""Who reaches whom on a machine that is shared."""
+"""Allowed and blocked connections on a shared machine."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def test_root_is_never_fenced_for_the_api_server_is_his() -> None:
     assert rules([*PODS, Fenced(user=0, address="127.64.0.3")], SERVICES) == rules(PODS, SERVICES)
 
 
-# Each line of output: who asks, and whether he was answered, by Ada, by Carol and by root, who listen on everything;
-# then by Carol at the address of Ada's pod and at that of a service, and by root there.
+# Each line of output: the client, and whether it got an answer from Ada, Carol and root, who listen at all addresses;
+# then from Carol at the addresses of Ada's pod and of a service, and from root at the latter.
 SCRIPT = """
 import fcntl, os, socket, struct, sys
 ADA, BOB, CAROL = map(int, sys.argv[1:])

@@ -100,7 +100,7 @@ def test_a_line_longer_than_a_block_keeps_its_end(tmp_path: Path) -> None:
 
 
 def test_users_without_rights_mount_in_a_namespace_of_their_own(tmp_path: Path) -> None:
-    """What the agent tries when it starts; a refusal is in the kernel's words."""
+    """The agent tests this at its start; a refusal has the kernel's message."""
     place = tmp_path / "file"
     place.touch()
     argv = shim_command("--probe", str(place), str(place))

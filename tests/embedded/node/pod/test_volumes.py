@@ -202,7 +202,7 @@ def test_a_volume_in_memory_is_nothing_that_somebody_else_has_made(
     monkeypatch.setattr(volumes, "_MEMORY", memory)
     place = set_up(tmp_path / "r", emptyDir={"medium": "Memory"})
     [root] = memory.iterdir()
-    assert mode(root) == 0o700  # so that nobody looks, or puts anything, below
+    assert mode(root) == 0o700  # so that no other user can read or write below it
     assert place.resolve().parent == root
     volumes.remove(tmp_path / "r")
     assert list(memory.iterdir()) == []

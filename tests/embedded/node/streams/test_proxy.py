@@ -88,7 +88,7 @@ async def by_http(through: Proxied, space: str, port: int) -> None:
     assert (status, said["method"], said["path"], said["body"]) == (200, "PUT", "/a%20b%2Fc?x=%31", "hello")
     assert said["headers"]["cookie"] == "a=b"
     assert said["headers"]["x-forwarded-uri"] == at
-    assert "authorization" not in said["headers"]  # whose token it is, is nobody's business there
+    assert "authorization" not in said["headers"]  # the pod must not get the user's token
     assert (await through.ask(f"{at}/teapot"))[0] == 418
     assert (await through.ask(f"{at}/nothing"))[0] == 204
     status, headers, _ = await through.ask(f"{at}/moved")

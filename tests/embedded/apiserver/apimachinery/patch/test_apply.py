@@ -1,4 +1,5 @@
-"""Server-side apply: who has which field, who wins, what goes. Configurations are YAML, owners a short form of them."""
+"""Server-side apply: the owners of fields, conflicts, and removed fields. Configurations are YAML, and owners a short
+form of them."""
 
 from __future__ import annotations
 

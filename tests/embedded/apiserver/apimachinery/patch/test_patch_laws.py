@@ -1,4 +1,4 @@
-"""What must hold of every patch, whatever it says: tried on documents and patches made up by hypothesis."""
+"""Laws of every patch, tested on documents and patches from hypothesis."""
 
 from __future__ import annotations
 
@@ -103,8 +103,8 @@ def test_field_sets_are_sets(one: Object, other: Object) -> None:
 @pytest.mark.slow
 @given(st.lists(st.tuples(st.sampled_from(["one", "two", "three"]), data), min_size=1, max_size=6))
 def test_after_forced_applies_the_object_has_what_each_manager_last_wanted(writes: list[tuple[str, Object]]) -> None:
-    """With force nobody is refused: a key has the value of whoever applied it last, and is there while anybody who
-    still owns it wants it."""
+    """A forced apply is never refused: a key has the value of its last applier, and exists while any of its owners
+    applies it."""
     obj: Object | None = None
     owners: dict[str, dict[str, str]] = {}
     for second, (manager, wanted) in enumerate(writes):

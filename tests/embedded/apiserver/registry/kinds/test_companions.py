@@ -1,4 +1,4 @@
-"""Kinds that stand beside services and volumes: slices, ingresses, classes, requests to sign."""
+"""Kinds related to services and volumes: EndpointSlices, ingresses, classes, CertificateSigningRequests."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ def merged(target: Any, change: Any) -> Any:
 
 
 def refusal(plural: str, body: Object, **rest: Any) -> list[str]:
-    """What a create would be refused for; empty if it is not."""
+    """Return the causes for which a create is refused; empty if it is accepted."""
     try:
         create(plural, body, **rest)
     except Refused as refused:

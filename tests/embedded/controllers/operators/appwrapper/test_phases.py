@@ -1,4 +1,4 @@
-"""How far an AppWrapper is: each phase, what moves it, and what its conditions say."""
+"""The phases of an AppWrapper: the transitions, and the conditions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NOTHING = Seen(pods=(), expected=2, missing=["Job j"])
 
 
 def pods(**phases: int) -> list[Object]:
-    """So many of each phase."""
+    """Return the given number of pods in each phase."""
     return [
         {"metadata": {"uid": f"{name}{n}"}, "status": {"phase": name}} for name in phases for n in range(phases[name])
     ]

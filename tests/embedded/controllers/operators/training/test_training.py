@@ -194,7 +194,7 @@ def test_what_is_no_training_job_is_refused(api_server: ServerProcess) -> None:
 
 
 def test_a_job_that_cannot_be_dealt_with_says_so_and_others_go_on(tmp_path: Path) -> None:
-    """The definition may be another's, who takes what ours does not: before ours such a job is stored, too."""
+    """A foreign definition may accept more than Phalanx's: such a job may already be stored."""
 
     async def play(here: Cluster) -> None:
         for name, wrong in (("a", {}), ("b", {"spec": "x"}), ("c", WRONG["more than there may be"])):

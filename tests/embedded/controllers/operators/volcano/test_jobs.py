@@ -153,7 +153,7 @@ def test_commands_close_and_open_a_queue_and_those_below(volcano_server: ServerP
 
             await here.until(left, lambda names: name not in names)
 
-        await ask("CloseQueue", queue, here.namespace)  # who owns a namespace does not own the queues
+        await ask("CloseQueue", queue, here.namespace)  # the owner of a namespace has no rights on queues
         await ask("CloseQueue", below)
         await state(low, "Closed")
         assert "state" not in ((await here.get(QUEUES, top) or {}).get("status") or {})
