@@ -88,7 +88,7 @@ def gang_fits(nodes: Sequence[Node], free: Mapping[str, Mapping[str, int]], role
 
 @dataclass(frozen=True, slots=True)
 class Runner:
-    """A gang that runs and may be asked to give way: pods of `gpus` each; `held`: GPUs by node."""
+    """A running, preemptible gang. `gpus`: the GPUs of each pod. `held`: node -> held GPUs."""
 
     name: str
     queue: str
@@ -106,7 +106,7 @@ class Runner:
 
 
 def price(gone: Iterable[Runner]) -> tuple[float, ...]:
-    """What it costs that they give way: the highest priority, whole gangs, work lost, GPUs freed."""
+    """Return the cost of preempting these gangs: the highest priority, whole gangs, lost work, freed GPUs."""
     gone = list(gone)
     highest = max((each.priority for each in gone), default=-(2**63))
     return highest, len(gone), sum(each.ran_s * each.total for each in gone), sum(each.total for each in gone)
@@ -123,8 +123,9 @@ def held(queue: str, left: Sequence[Runner]) -> tuple[float, ...]:
 def fair(
     gone: frozenset[Runner], runners: Sequence[Runner], enough: Collection[frozenset[Runner]], share: Share = held
 ) -> bool:
-    """No queue is asked while richer ones could be asked in its place, the richest first, each richer still each time.
-    `share`: of a queue, when those are left."""
+    """Return True if no victim belongs to a queue while victims of queues with larger shares would be enough, with the
+    largest share first, and with shares computed again after each victim. `share`: returns the share of a queue with
+    the given gangs left."""
     return not any(replaceable(each, gone - {each}, runners, enough, share) for each in gone)
 
 

@@ -1,8 +1,8 @@
-"""A decision follows from the state alone: every cycle's is that of a state that remembers nothing of earlier cycles,
-and that of the other way to look at the request classes, one by one or all at once.
+"""A decision depends on the state alone: each cycle decides the same with a state that remembers nothing of earlier
+cycles, and with the other way to examine request classes (one by one, or all at once).
 
-`PHALANX_SEEDS` says which seeds (`tests.seeds`): 200 without it, `make fuzz` runs 10,000. What else a seed draws
-changes what its world is, so none is written down here: what one finds becomes a scenario."""
+`PHALANX_SEEDS` says which seeds (`tests.seeds`): 200 without it, `make fuzz` runs 10,000. A new random draw changes the
+worlds of all seeds, so no seed is listed here: a world that fails becomes a scenario."""
 
 from __future__ import annotations
 
@@ -40,13 +40,14 @@ from tests.invariants import check_invariants
 from tests.seeds import mostly_slow, seeds
 
 CYCLES = 25
-FEW = (0, 8, 10**9)  # what is looked at one by one: nothing, what changed, all
-# What some worlds have besides, and how often there: what not counting alone decides, or is not of one role.
+FEW = (0, 8, 10**9)  # the classes to examine one by one: none, the changed ones, all
+# Features of some worlds, with their probability: constraints other than counting, and several roles.
 CHANCES = {"delay": 0.3, "spared": 0.3, "elastic": 0.4, "roles": 0.3, "zone": 0.2, "apart": 0.3, "lost": 0.1}
 
 
 class World:
-    """Few nodes, few shapes, many queues; jobs come, run, give way and go. Crowded: quota is short before room is."""
+    """A world of few nodes, few shapes and many queues, in which jobs arrive, run, are preempted and end. It is
+    crowded: quota runs short before capacity."""
 
     def __init__(self, seed: int) -> None:
         self.random = random = Random(seed)

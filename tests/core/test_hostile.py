@@ -1,4 +1,4 @@
-"""What the world says may be absurd: the book stays exact, nothing crashes, and the reason says where and why."""
+"""Absurd events: the cluster state stays exact, nothing crashes, and the reason states the place and the cause."""
 
 from __future__ import annotations
 

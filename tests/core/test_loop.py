@@ -18,7 +18,7 @@ from .builders import job, node, role
 
 
 class Scripted:
-    """A world that tells its script, one entry a step, and whose clock goes on by what is waited."""
+    """A world that returns its script, one entry for each step, and whose clock advances by the waiting times."""
 
     def __init__(self, script: list[list[Event]]) -> None:
         self.script, self.starts, self.waited, self.now_s = script, [], [], 100.0

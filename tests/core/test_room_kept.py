@@ -1,4 +1,4 @@
-"""Room that is kept on nodes: who would fit without it is told that it waits for that room, not that it never fits."""
+"""Reserved capacity on nodes: a job that would fit without the reservation gets the reason RoomKept, not NeverFits."""
 
 from __future__ import annotations
 
@@ -122,7 +122,8 @@ def test_it_holds_up_nobody_and_starts_when_nothing_is_kept() -> None:
 
 
 def test_a_job_that_fits_only_reserved_nodes_is_told_whose_they_are() -> None:
-    """An advance reservation, for others or for nobody: its nodes are what they are, so this is another reason."""
+    """An advance reservation, for other jobs or for no job, keeps its nodes' sizes, so the reason is a different
+    one."""
     held = ReservationSeen(Reservation(name="m", start_s=0.0, end_s=100.0, nodes=("n2",)))
     book = cluster(node("n1", cpu=3000), node("n2", cpu=8000), held, job("j", role("w", 1, cpu=6000)))
     assert str(told(book, "j").code) == "Reserved"

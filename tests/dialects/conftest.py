@@ -1,5 +1,5 @@
-"""One `phalanx up` with simulated nodes for all modules here that ask for it, and one whose node is this machine: to
-start one costs more than what most of them do with it. Each module finds it as the one before has found it."""
+"""One `phalanx up` with simulated nodes that all modules share, and one whose node is this machine, because a start
+costs more than most tests. Each module gets the cluster in its original state."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.dialects.manifests import SIMULATED, Cluster
 # What the cluster writes by itself: kinds, names, and the start of namespaces.
 OWN_KINDS = {"componentstatuses", "controllerrevisions", "endpoints", "endpointslices", "events", "leases"}
 OWN_NAMES, OWN_SPACES = {"kube-root-ca.crt"}, "kube-"
-# Queues of Volcano and KAI that are made again whenever somebody deletes them.
+# Queues of Volcano and KAI that are created again after each deletion.
 STANDING = {
     "scheduling.volcano.sh": {"default", "root"},
     "scheduling.run.ai": {"default-queue", "default-parent-queue"},
@@ -25,14 +25,14 @@ ROUNDS = 20  # of deletions, after which something is made again and again
 
 @pytest.fixture(scope="package")
 def shared_up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Up, set[str]]]:
-    """It, and the paths of what is in it from the start."""
+    """The shared cluster, and the paths of its initial objects."""
     with started(tmp_path_factory.mktemp("simulated"), *SIMULATED) as up:
         yield up, asyncio.run(contents(up))
 
 
 @pytest.fixture(scope="package")
 def shared_local_up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Up, set[str]]]:
-    """The same of the other."""
+    """The shared cluster of this machine, and the paths of its initial objects."""
     with started(tmp_path_factory.mktemp("local"), "--stop-pods") as up:
         yield up, asyncio.run(contents(up))
 

@@ -21,13 +21,13 @@ from phalanx.dialects.frame.dialect import Object
 
 SIMULATED = ("--no-local-node", "--simulate-nodes", "4", "--node-cpu", "64", "--node-gpu", "8")
 GONE_WITHIN_S = 120.0
-# Queues of Volcano that are made with its first object, and that nobody may delete.
+# Queues of Volcano that are created with its first object, and that no user may delete.
 STANDING = frozenset(f"/apis/scheduling.volcano.sh/v1beta1/queues/{name}" for name in ("default", "root"))
 MOST_S, THEN_MOST_S = 120.0, 2.0  # until a file is as expected; once one is not, the others are not waited for
 HOLD_S = 0.5  # where it is expected that nothing happens
 LOOK_S = 0.1
-SAME_S, KNOWN_S = 3.0, 15.0  # where nothing is expected: so long the same, and at the latest then
-PASSIVE = {  # what is gone when it is deleted: nothing comes of it
+SAME_S, KNOWN_S = 3.0, 15.0  # without expectations: unchanged for this time, and the time-out
+PASSIVE = {  # kinds without controllers: their deletion has no further effect
     "accountedresources", "admissionchecks", "clusterqueues", "clusterrolebindings", "clusterroles", "cohorts",
     "configmaps", "elasticquotas", "hypernodes", "localqueues", "multikueueclusters", "namespaces", "nodes",
     "persistentvolumes", "priorityclasses", "profilebindings", "provisioningrequestconfigs", "queues",
@@ -47,15 +47,15 @@ def documents(file: Path) -> list[Object]:
 
 
 def objects(file: Path) -> list[Object]:
-    """Return those of them that say their kind."""
+    """Return the file's objects that state their kind."""
     return [one for one in documents(file) if "kind" in one]
 
 
 class Cluster:
-    """A user of the API who knows kinds by name only, as kubectl does. `remains`: paths of what must be gone, too,
-    before the next file. `around`: what every file finds, but for what it has itself. `made`: the paths of what it
-    made. `expected`: of the file that is played, what becomes of its objects; None: that is not known yet. `most_s`: so
-    long that is waited for."""
+    """A client that knows kinds by name only, like kubectl. `remains`: paths of further objects that must be deleted
+    before the next file. `around`: objects that exist for every file, unless the file contains them. `made`: the paths
+    of created objects. `expected`: the outcomes of the present file's objects; None if unknown. `most_s`: the time-out
+    for these outcomes."""
 
     remains: Sequence[str] = ()
     around: Sequence[Object] = ()
@@ -86,7 +86,7 @@ class Cluster:
         return f"{root}/namespaces/{space}/{plural}" if namespaced else f"{root}/{plural}"
 
     async def apply(self, obj: Object) -> str:
-        """Return what becomes of it at the door; its name is in it afterwards."""
+        """Apply the object, and return the server's answer; afterwards the object contains its generated name."""
         meta = obj["metadata"] = obj.get("metadata") or {}
         path = await self.path(obj)
         if path is None:
@@ -121,8 +121,8 @@ class Cluster:
                 raise
 
     async def surround(self, own: Collection[tuple[str, str]]) -> None:
-        """Have what is around a file, which has objects of these kinds and names itself. It stays for the next file,
-        unless this one has a part of it."""
+        """Create the objects around a file, except those with these kinds and names, which the file contains. They stay
+        for the next file, unless this file contains one of them."""
         has_part = any((obj["kind"], obj["metadata"]["name"]) in own for obj in self.around)
         if self._standing and not has_part:
             return
@@ -140,8 +140,8 @@ class Cluster:
         told: Callable[[Seen], list[Line]],
         is_known: Callable[[Seen], bool] = lambda seen: True,
     ) -> list[Line]:
-        """Return what is told of what is seen, once that is as expected and, where nothing is to happen, stays so. At
-        the latest after a while: then it is as it is. Where nothing is expected: once it is the same for a while."""
+        """Return the lines about the observed state once they are as expected, and stay so if nothing should happen, or
+        at the time-out. Without expectations, return them once they are unchanged for a while."""
         if self.expected is None:
             return told(await the_same(look, is_known))
         wanted = self.expected
@@ -157,7 +157,8 @@ class Cluster:
         return any(path.split("/")[-2] not in PASSIVE for path in self.made)
 
     async def clear(self) -> None:
-        """Take away what was made, the last first. What still has others below it is refused, and goes after them."""
+        """Delete the created objects, the last first. An object with dependents is refused first, and deleted after
+        them."""
         works = self._works()
         why, left = dict[str, str](), Objects()
         try:
@@ -185,7 +186,7 @@ class Cluster:
         return described(answer) if answer["kind"] != "Status" else ""
 
     async def left(self) -> Objects:
-        """Return what remains of what was made."""
+        """Return the created objects that still exist."""
         return {
             f"{path} {one['metadata'].get('namespace', '')}/{one['metadata']['name']}": one
             for path in self.remains
@@ -205,7 +206,7 @@ def described(obj: Object) -> str:
 
 
 async def until(look: Callable[[], Awaitable[T]], holds: Callable[[T], bool], most_s: float = MOST_S) -> T:
-    """Return what is seen once that holds; at the latest after `most_s`."""
+    """Return the observed state once the condition holds, or after `most_s`."""
     clock = asyncio.get_running_loop().time
     until_s = clock() + most_s
     while not holds(seen := await look()) and clock() < until_s:  # noqa: ASYNC110 (the server is looked at)
@@ -214,8 +215,8 @@ async def until(look: Callable[[], Awaitable[T]], holds: Callable[[T], bool], mo
 
 
 async def the_same(look: Callable[[], Awaitable[Seen]], is_known: Callable[[Seen], bool]) -> Seen:
-    """Return what is seen once it is known, and the same for a while; at the latest then. For where nothing is
-    expected, that is for who writes down what is to be expected."""
+    """Return the observed state once it is known and unchanged for a while, or at the time-out. Used without
+    expectations, to record them."""
     clock = asyncio.get_running_loop().time
     begun_s = since_s = clock()
     seen = await look()
@@ -228,12 +229,12 @@ async def the_same(look: Callable[[], Awaitable[Seen]], is_known: Callable[[Seen
 
 
 def are_seen(outcomes: Seen) -> bool:
-    """Return whether each has been looked at by whoever answers."""
+    """Return True if the responsible controller has processed each object."""
     return not any("unseen" in text for text in outcomes.values())
 
 
 def is_seen_to(said: str) -> bool:
-    """Return whether somebody has done something about an object. That nobody has is seen at once."""
+    """Return True if a controller has acted on the object."""
     return said.startswith("taken, ") and not said.startswith("taken, waits for ")
 
 
@@ -248,9 +249,9 @@ def become_as_expected(
     play: Callable[[AnyCluster, Path], Awaitable[list[Line]]],
     pages: Sequence[tuple[Path, Callable[[str], str]]],
 ) -> list[str]:
-    """Play the `files`, by name, on the `phalanx up` that has its `data` there, and return what becomes of their
-    objects otherwise than `expect` has it, as a diff. With `PHALANX_REWRITE` it is written anew, and with it the counts
-    in the docs. `pages`: with how each is counted anew."""
+    """Apply the `files`, by name, to the `phalanx up` with this `data` directory, and return the differences of the
+    outcomes from `expect`, as a diff. With `PHALANX_REWRITE`, write `expect` and the counts in the docs again. `pages`:
+    each page with the function that computes its counts."""
     rewrites = bool(os.environ.get("PHALANX_REWRITE"))
 
     async def scene() -> dict[str, list[Line]]:

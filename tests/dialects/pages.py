@@ -1,4 +1,4 @@
-"""What the tables of a dialect are held against: its definitions, and the page of the docs that shows them."""
+"""Compare the tables of a dialect with its definitions, and with the page of the docs that shows them."""
 
 from __future__ import annotations
 

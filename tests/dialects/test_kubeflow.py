@@ -1,4 +1,4 @@
-"""What a training job looks like as Jobs, that what is written there is read back, and that the docs say so."""
+"""Training jobs as Jobs: writes to the Jobs are read back, and the docs list the fields."""
 
 from __future__ import annotations
 
@@ -122,5 +122,5 @@ def test_the_page_shows_the_table() -> None:
 
 @pytest.mark.parametrize("obj", [{}, {"spec": None}, {"spec": {}}, {"spec": {"pytorchReplicaSpecs": None}}], ids=str)
 def test_a_job_without_a_spec_has_no_roles(obj: Object) -> None:
-    """The definition may be another's, who takes such a one."""
+    """A foreign definition may accept such a job."""
     assert roles({"metadata": {"name": "t"}, **obj}) == []

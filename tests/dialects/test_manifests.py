@@ -1,4 +1,4 @@
-"""How manifests are played: what is waited for, and what is said where the cluster does not get clear."""
+"""The player of manifests: its waits, and its error if the cluster cannot be cleaned up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Every reason has its word in each peer, or it is said why not; the guide shows it, and names files that exist."""
+"""Every reason has its counterpart in each peer, or an explanation why there is none. The guide lists them, and names
+files that exist."""
 
 from __future__ import annotations
 

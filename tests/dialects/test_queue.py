@@ -1,4 +1,4 @@
-"""Queues and policies as they are written: what every field becomes, and what is said of a wrong one."""
+"""Queues and policies as users write them: the effect of every field, and the error of an invalid one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is written of an event is read back as the same event, whatever its texts and numbers."""
+"""A recorded event is read back as the same event, whatever its texts and numbers."""
 
 from __future__ import annotations
 

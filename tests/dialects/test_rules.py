@@ -1,7 +1,7 @@
-"""The rules of other schedulers, and where each is proven or said: `RULES.tsv` names tests and headings that are there.
+"""The rules of other schedulers: `RULES.tsv` names existing tests and headings for each.
 
-A rule is in our words. `ours` says whether ours decides the same, differs on purpose, or has nothing of it; a rule that
-differs, or has no effect, stands on the dialect's page.
+The column `ours` states whether Phalanx decides the same, differs on purpose, or lacks the rule. A rule that differs,
+or has no effect, is on the dialect's page.
 """
 
 from __future__ import annotations

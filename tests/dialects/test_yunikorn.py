@@ -519,7 +519,7 @@ def test_without_rules_the_queue_that_is_asked_for_counts_and_then_the_default_o
 def test_an_application_is_admitted_by_the_acl_of_its_queue_or_of_one_above(
     acls: dict[str, str], user: str, groups: str, admitted: bool
 ) -> None:
-    """`a!` is the adminacl of `a`: who administers a queue may submit to it."""
+    """`a!` is the adminacl of `a`: administrators of a queue may submit to it."""
 
     def said(name: str) -> str:
         lines = [f"submitacl: '{acls[name]}'"] if name in acls else []

@@ -1,4 +1,4 @@
-"""YuniKorn's REST paths: their shapes from what was told, and on `phalanx up` for who may read them."""
+"""YuniKorn's REST paths: the format of their answers, and the rights to read them on `phalanx up`."""
 
 from __future__ import annotations
 
@@ -389,7 +389,7 @@ def test_events_are_passed_on_as_they_come_to_so_many_readers(tmp_path: Path) ->
                 assert refused.value.code == 503
                 await said.until_read_by(MOST_STREAMS_OF_ONE)
                 await first.stream.aclose()
-                await said.until_read_by(MOST_STREAMS_OF_ONE - 1)  # nobody waits for who has gone
+                await said.until_read_by(MOST_STREAMS_OF_ONE - 1)  # a disconnected client delays no other
                 wrong = await aggregated.get(stream_request("sue", count="x"))
                 assert wrong.code == 400
                 assert wrong.stream is not None

@@ -115,7 +115,8 @@ def test_conservative_those_behind_delay_nobody(seed: int) -> None:
 def test_conservative_whoever_cannot_start_now_is_not_delayed_by_one_more_reservation(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So as soon as nobody behind can, no more are made: the schedule is that of reservations for all."""
+    """So once no job behind can start, no more reservations are made, and the schedule is the same as with reservations
+    for all jobs."""
     random = Random(seed)
     nodes, cpus = random.choice([(1, 8), (3, 4), (5, 2)])
     jobs = [replace(job, submitted_s=job.submitted_s / 5) for job in some_jobs(random, nodes, cpus)]
@@ -158,14 +159,14 @@ def test_a_start_before_a_job_with_a_reservation_is_a_backfill(backfill: Backfil
 
 
 def early(job: str) -> float:
-    """Return what part of its limit a job runs, of one in three all."""
+    """Return the fraction of its time limit that a job runs; one job in three runs all of it."""
     return (0.3, 0.6, 1.0)[sum(map(ord, job)) % 3]
 
 
 @pytest.mark.parametrize("order", BackfillOrder)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_easy_the_first_that_waits_is_not_delayed_by_those_behind(seed: int, order: BackfillOrder) -> None:
-    """Whoever is first in the queue when it is submitted starts exactly when it was expected to."""
+    """A job that is the first of the queue at its submission starts exactly at its expected start."""
     random = Random(seed)
     nodes, cpus = random.choice([(1, 8), (3, 4)])
     world = Exact(Policy(backfill=Backfill.EASY, backfill_order=order), nodes, cpus)
@@ -212,7 +213,7 @@ def test_on_one_node_who_is_held_back_is_told_anew_only_when_the_first_is_expect
 
 @pytest.mark.slow
 def test_easy_a_start_that_was_foreseen_before_is_the_one_found_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As long as nothing in the book is another, though time passes."""
+    """This holds as long as the cluster state does not change, although time passes."""
     shadow, find_start = BackfillForecast.shadow, BackfillForecast.find_start
     found: list[EarliestStart | None] = []
     remembered = 0
@@ -263,8 +264,8 @@ def test_the_same_is_decided_if_nothing_that_was_found_is_remembered(backfill: B
 def test_of_those_held_back_that_ask_the_same_the_same_start_if_nothing_is_remembered(
     order: BackfillOrder, estimated: bool
 ) -> None:
-    """Small jobs with limits of their own, behind wide ones whose start moves, as what runs ends early. `estimated`:
-    they say that the longer one may run, the sooner it will be over."""
+    """Small jobs with different time limits, behind wide jobs whose start moves because running jobs end early.
+    `estimated`: the jobs have estimates that are shorter for longer limits."""
     for seed in range(3):
         random, few = Random(seed), some_jobs(Random(seed), 3, 4)
         role = Role(name="w", count=1, minimum=1, shape=Shape(requests=amounts({"cpu": 1000})))

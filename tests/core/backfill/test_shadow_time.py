@@ -1,4 +1,5 @@
-"""When there is room by what is known of ends: sums over many releases at once say what adding them one by one says."""
+"""The time at which running jobs have released enough capacity: sums over many releases at once equal adding them one
+by one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Taking in news: what is charged, what is given back, what is late."""
+"""Folding events: charges, releases, and late events."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_a_partial_gang_is_noticed() -> None:
 
 
 def test_room_is_free_on_many_nodes() -> None:
-    """The columns grow by doubling, with all that stands in them."""
+    """The columns grow by doubling, and keep their content."""
     book = cluster(*(node(f"n{index}", cpu=index) for index in range(100)))
     check_invariants(book)
     assert [free(book, f"n{index}") for index in range(100)] == list(range(100))

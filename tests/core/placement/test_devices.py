@@ -98,7 +98,8 @@ def fits(shape: Shape, devices: list[list[int]]) -> bool:
 
 
 def test_what_a_foreign_pod_has_by_name_is_given_to_nobody_until_it_is_gone() -> None:
-    """The pod is seen before its node, is copied with the book, and is told anew with another device."""
+    """The pod is reported before its node, is copied with the cluster state, and is reported again with another
+    device."""
     asks = amounts({"cpu": 1, GPU: 1})
     role = Role(name="w", count=1, minimum=1, shape=Shape(requests=asks))
     jobs = [Job(id=f"j{at}", queue="default", roles=(role,), submitted_s=float(at)) for at in (0, 1)]

@@ -1,4 +1,5 @@
-"""What of a node's devices is lost, to pods that are too large and to cpu that is not there; how a pod changes it."""
+"""The devices of a node that are lost to pods that are too large and to missing cpu, and the effect of a pod on
+them."""
 
 from __future__ import annotations
 
@@ -88,7 +89,8 @@ def test_a_pod_that_asks_much_cpu_wastes_less_where_cpu_is_plenty(two: NodeTable
 
 def test_a_lean_pod_does_not_break_up_a_whole_node() -> None:
     # The large node has 12 cpu per device, less than the 15 that the pods to come ask, those without devices counted.
-    # So some of it is stranded, and less with a lean pod on it. But then nobody who needs all of it finds a place.
+    # So some of the node is stranded, and less with a lean pod on it. But then no pod that needs the whole node finds
+    # one.
     found = columns(node("large", 96, 8), node("small", 104, 2))
     lean, whole, hungry = shape(2, gpus=1), shape(90, gpus=8), shape(16)
     typical = TypicalPods(found, [(lean, 9.0), (whole, 1.0), (hungry, 9.0)], GPU)

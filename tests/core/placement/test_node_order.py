@@ -1,4 +1,5 @@
-"""The layout that the book keeps between cycles: whatever happens to nodes, it becomes what one made anew would be."""
+"""The node order that the cluster state keeps between cycles: after any changes of nodes it equals a newly built
+one."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def test_every_node_with_room_is_taken_in_order(count: int) -> None:
         match seed.randrange(8):
             case 0:
                 draft.rewind(mark)
-            case 1 if shares:  # somebody who runs there gives way
+            case 1 if shares:  # a running pod on the node is preempted
                 draft.vacate(shares[0][1], demand)
             case 2:
                 draft.settle()
@@ -87,7 +87,7 @@ def test_every_node_with_room_is_taken_in_order(count: int) -> None:
 
 
 def test_before_the_first_no_node_holds_the_pod() -> None:
-    """Nodes without a free device come first: whoever asks one need not look at them."""
+    """Nodes without a free device come first, so that a search for a device can skip them."""
     columns = NodeTable()
     for at in range(100):
         columns.update(Node(name=f"n{at}", allocatable=amounts({"cpu": 8000, "pods": 9, "gpu": 2 * (at % 2)})))

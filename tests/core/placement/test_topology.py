@@ -100,7 +100,7 @@ def test_slices_are_whole_but_the_last_and_as_many_as_the_domains_hold(nodes, le
 
 @given(labelled(), st.sampled_from([(2, 2), (4, 2), (6, 2), (6, 3)]), st.booleans(), st.booleans(), st.integers(1, 13))
 def test_slices_of_slices_are_placed_exactly_if_they_can_be(nodes, sizes, one_block, wishing, pods) -> None:
-    """Every so many pods share a rack, and of these every so many a host. Pods with wishes may wait in vain."""
+    """Groups of pods share a rack, and smaller groups of them share a host. Pods with preferences may wait in vain."""
     layers = (SliceLayer(sizes[0], "rack"), SliceLayer(sizes[1], "host"))
     wishes = (NodePreference(100, (Requirement("metadata.name", Operator.IN, ("n0",), field=True),)),)
     shape = Shape(requests=amounts({"cpu": 1}), preferences=wishes if wishing else ())
@@ -192,7 +192,7 @@ def test_water_filling_gives_all_and_evenly(pairs, need) -> None:
     assert (given_ <= caps).all()
     total = have + given_
     for one in range(len(caps)):
-        if given_[one]:  # nobody that could take more has less than one that was given some, by more than one
+        if given_[one]:  # no node that could take more has fewer pods than another node, by more than one
             assert all(total[other] >= total[one] - 1 for other in range(len(caps)) if given_[other] < caps[other])
 
 

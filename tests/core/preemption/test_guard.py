@@ -1,6 +1,6 @@
-"""Whoever makes others give way delays nobody who has a reservation, on random books: once it is decided, the first can
-still start when it was expected to. Priority alone says who comes first, and who may push whom; so nobody behind the
-first may push the first itself."""
+"""In random worlds a preemptor delays no job with a reservation: after the decision the first job can still start at
+its expected time. Priority alone decides the order and the rights of preemption, so no job behind the first may preempt
+the first."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Rivals do not preempt each other back and forth: in random trees with everything set to preempt, jobs that never end
 and a world that does at once what it is told, preemption comes to rest.
 
-PHALANX_TREES says how many trees (a few dozen by default; `make fuzz` tries 10,000), each for up to 200 cycles. What is
-decided is a function of the book, so a cycle in which nothing is done is followed by more of the same.
+PHALANX_TREES says how many trees (a few dozen by default; `make fuzz` tries 10,000), each for up to 200 cycles. A
+decision is a function of the cluster state, so a cycle without actions is followed by further cycles without actions.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from tests.invariants import check_invariants
 TREES = int(os.environ.get("PHALANX_TREES", "40"))
 CYCLES = 200
 BLOCK = 10  # trees per test
-FOUND = (374, 518, 534, 1025, 1471, 1527, 1664, 2070, 2177)  # took turns before each return had to be won by more
-BY_RIGHT = (3916, 5127)  # … and before a side of weight 0 was left what is its by right
+FOUND = (374, 518, 534, 1025, 1471, 1527, 1664, 2070, 2177)  # alternated before each return had to win by more
+BY_RIGHT = (3916, 5127)  # … and before a side of weight 0 kept its guarantee
 WEIGHTS = (0.0, 0.2, 1.0, 1.0, 1.0, 2.0, 5.0)
 
 
 @dataclass(slots=True)
 class Obedient:
-    """Everything is done as soon as it is said; `preempted`: (cycle, who gave way, for whom)."""
+    """A world that carries out each action at once. `preempted`: (cycle, victim, preemptor)."""
 
     inbox: list[Event] = field(default_factory=list)
     preempted: list[tuple[int, str, str]] = field(default_factory=list)
@@ -148,7 +148,7 @@ def run(number: int) -> Obedient:
 
 
 def turns(world: Obedient) -> list[list[str]]:
-    """Pairs of jobs of which each gave way to the other, more than once."""
+    """Return the pairs of jobs that preempted each other more than once."""
     directions: dict[frozenset[str], list[str]] = {}
     for _, victim, taker in world.preempted:
         directions.setdefault(frozenset((victim, taker)), []).append(victim)

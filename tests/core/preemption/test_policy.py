@@ -1,4 +1,4 @@
-"""Whom a job may make give way, asked quickly and asked in full."""
+"""The jobs that a job may preempt: the fast check and the full rules."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ BY_SHARE = QueuePreemption(reclaim=ReclaimWithinCohort.ANY, down_to=ReclaimFloor
 
 @pytest.mark.slow
 def test_where_nobody_is_richer_no_rule_lets_anybody_be_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`anybody` is over at once where shares alone count and none is above what one's own would be. All rules, asked
-    job by job, say the same."""
+    """The fast check ends at once if only shares count and no queue's share is above the preemptor's future share. All
+    rules, applied job by job, agree."""
     met: Counter[tuple[bool, bool]] = Counter()
     anybody = PreemptionPolicy.has_candidates
 

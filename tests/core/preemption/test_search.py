@@ -1,4 +1,4 @@
-"""Preemption, held against trying everything: whoever can be helped is helped, and nobody goes for nothing."""
+"""Preemption, compared with brute force: every job that preemption can start starts, and no victim leaves in vain."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_a_promise_that_is_withdrawn_leaves_nothing_behind() -> None:
 
 
 def world_answers(seed: Random, cluster: Cluster) -> list[Event]:
-    """Whatever was begun goes on, sometimes."""
+    """Continue actions that are under way, at random."""
     events: list[Event] = []
     for name, record in cluster.jobs.items():
         if seed.random() < 0.5:

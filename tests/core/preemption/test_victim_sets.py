@@ -1,4 +1,4 @@
-"""Who gives way, held against trying every set of those who may be asked: the cheapest, by default of the fair ones."""
+"""The choice of victims, compared with trying every permitted set: the cheapest set, by default among the fair ones."""
 
 from __future__ import annotations
 

@@ -24,7 +24,8 @@ CEILINGS = st.tuples(st.integers(0, 9), st.integers(0, 9))
 
 
 def replicas(asks: Sequence[tuple[int, int]], minimum: int) -> Gang:
-    """One group of roles, each a pod that asks so much of a and of b, of which so many must be there."""
+    """Return a gang with one group of roles. `asks`: each role's request of a and b. `minimum`: how many of the roles
+    must start."""
     return InternTable().gang(tuple(map(replica, range(len(asks)), asks)), (Group(name="any", minimum=minimum),))
 
 

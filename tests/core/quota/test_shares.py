@@ -164,8 +164,8 @@ def test_what_is_taken_cannot_be_taken_back(grown: QueueTree, data: st.DataObjec
 @pytest.mark.slow
 @given(st.lists(st.sampled_from([0.0, 0.3, 1.0, 1.0, 2.0, 7.0]), min_size=2, max_size=5), st.data())
 def test_among_siblings_no_sequence_of_preemptions_leads_back(weights: list[float], data: st.DataObject) -> None:
-    """Everybody who takes stays below the highest share that anybody had who lost; so who had that one cannot come back
-    to it by taking, and what is running is never the same again."""
+    """A preempting queue stays below the highest share of any queue that lost jobs. So the queue with that share cannot
+    return to it by preemption, and the set of running jobs never repeats."""
     grown = tree(*(queue(f"q{number}", weight=weight) for number, weight in enumerate(weights)))
     owners = st.integers(0, len(weights) - 1)
     jobs = data.draw(st.lists(st.tuples(owners, JOBS), min_size=4, max_size=12))
@@ -184,7 +184,7 @@ def test_among_siblings_no_sequence_of_preemptions_leads_back(weights: list[floa
 
 
 def takers(grown: QueueTree, jobs: list[tuple[int, dict[str, int]]], runs: set[int]) -> Iterator[tuple[int, int]]:
-    """Who waits and may take from whom of those that run."""
+    """Yield (pending job, running job) pairs in which the first may preempt the second."""
     has = {other: share(grown, f"q{jobs[other][0]}") for other in runs}
     for number in set(range(len(jobs))) - runs:
         taker, asked = jobs[number]

@@ -1,4 +1,4 @@
-"""MCAD's AppWrapper: how far it is by what is seen of it, what it asks, and its trees of quotas."""
+"""MCAD's AppWrapper: its phases, its requests, and its quota trees."""
 
 from __future__ import annotations
 

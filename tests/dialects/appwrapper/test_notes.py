@@ -1,4 +1,4 @@
-"""What has no effect is said of the object that says it."""
+"""Settings without an effect are reported on their object."""
 
 from __future__ import annotations
 

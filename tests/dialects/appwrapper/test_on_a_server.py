@@ -45,7 +45,7 @@ def wrap(name: str, *wrapped: Object, **notes: str) -> Object:
 
 
 class User:
-    """Who may create AppWrappers and Jobs, and look at pods, and nothing else, as which a test acts."""
+    """A user who may create AppWrappers and Jobs, and read pods, and nothing else."""
 
     def __init__(self, api: Connection) -> None:
         self.api = api

@@ -129,9 +129,9 @@ class Played(Cluster):
         return "".join(f"{one.file}\t{one.what}\t{_became(one, seen)}\n" for one in self.lines)
 
     async def outcomes(self) -> dict[str, str]:
-        """`NAMESPACE Kind name` of each job that has a Workload -> what that says; of the other namespaces, whether
-        pods of theirs have nodes. What was admitted once, or has started, stays so: where no operator makes its pods,
-        it is taken back after a minute."""
+        """Return the outcomes: `NAMESPACE Kind name` of each job with a Workload -> the Workload's state; for other
+        namespaces, whether pods have nodes. An outcome that was admitted or started once is kept, because without an
+        operator the start is taken back after a minute."""
         found = dict[str, str]()
         for pod in (await self.api.request("GET", "/api/v1/pods"))["items"]:
             space = pod["metadata"]["namespace"]
@@ -179,7 +179,7 @@ def _became(line: Line, seen: dict[str, str]) -> str:
 
 
 async def scene(data: Path) -> str:
-    """What became of all objects, once it is as expected; at the latest after a while."""
+    """Return the outcomes of all objects once they are as expected, or at the time-out."""
     async with await Connection.open(data / "kubeconfig") as api:
         cluster = Played(api)
         await cluster.install()

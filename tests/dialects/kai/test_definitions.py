@@ -1,4 +1,4 @@
-"""KAI's queues as ours, who is grouped how, and how many pods a gang needs."""
+"""KAI's queues as Phalanx queues, the grouping of pods, and the minimum of a gang."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
 """Manifests that others wrote for KAI, applied to `phalanx up`: each object is taken or refused as upstream does, and
 the pods that name its scheduler run, or wait with the right reason.
 
-`EXPECT.tsv` has one line for each object: file, object, what becomes of it; and one for each PodGroup that came to be.
-Every file meets the same cluster: simulated nodes, and the queues and PriorityClasses that KAI's chart installs; what a
-file makes is taken away after it.
+`EXPECT.tsv` has one line for each object (file, object, outcome), and one for each created PodGroup. Every file is
+applied to the same cluster: simulated nodes, and the queues and PriorityClasses of KAI's chart. The objects of a file
+are deleted after it.
 
-`PHALANX_REWRITE=1 pytest tests/dialects/kai/test_examples.py` writes EXPECT.tsv, and the counts in the docs, anew.
+`PHALANX_REWRITE=1 pytest tests/dialects/kai/test_examples.py` writes EXPECT.tsv and the counts in the docs again.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class KaiCluster(Cluster):
     remains = ("/apis/batch/v1/jobs", "/api/v1/pods", f"/apis/{GROUP}/podgroups")
 
     async def outcomes(self) -> dict[str, str]:
-        """`PodGroup name` (of those that were made: of its owner) -> what its status says."""
+        """Return the outcomes: `PodGroup name` (for generated ones: the owner's name) -> its status."""
         found = {}
         for one in (await self.api.request("GET", f"/apis/{GROUP}/podgroups"))["items"]:
             status, owners = one.get("status") or {}, one["metadata"].get("ownerReferences") or ()

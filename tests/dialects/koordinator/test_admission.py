@@ -1,4 +1,5 @@
-"""What Koordinator's webhooks refuse, admission policies in the API server refuse; its PriorityClasses are there."""
+"""Admission policies in the API server refuse the same requests as Koordinator's webhooks, and its PriorityClasses
+exist."""
 
 from __future__ import annotations
 

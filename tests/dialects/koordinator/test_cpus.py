@@ -18,7 +18,7 @@ POLICIES = ("requiredCPUBindPolicy", "preferredCPUBindPolicy")
 
 
 def topology(cores: int, *, threads: int = 2, zones: int = 2, **said: Any) -> Object:
-    """A node of so many cores; the second threads come after all first ones, as Linux counts them."""
+    """Return a node of `cores` cores. The second threads are numbered after all first ones, as in Linux."""
     detail = [
         {"id": core + thread * cores, "core": core, "socket": 0, "node": core * zones // cores}
         for thread in range(threads)

@@ -1,4 +1,4 @@
-"""What pods ask of GPUs and cards in percent, and what is written of those that they were given."""
+"""Requests of GPUs and cards in percent, and the annotation about the assigned ones."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What Kueue's webhooks do is done by admission policies in the API server: Jobs become ours, and what Kueue refuses is
-refused with its code."""
+"""Admission policies in the API server replace Kueue's webhooks: they queue Jobs, and refuse the same requests with the
+same code."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def test_a_frameworks_job_that_names_a_queue_is_created_suspended(server: Server
 
 @pytest.mark.parametrize("kind", FRAMEWORKS, ids=lambda kind: kind.name)
 def test_the_words_of_a_frameworks_job_are_checked_and_stay_while_it_runs(server: ServerProcess, kind: Kind) -> None:
-    """Each refusal has Kueue's code; a job that leaves its queue while it runs would keep what it has."""
+    """Each refusal has Kueue's code. A running job that left its queue would keep its quota."""
     framework = FRAMEWORKS[kind]
     send(server, CRDS, definition(framework))
     sent_when_served(server, kind, {"metadata": {"name": "words", "labels": QUEUED}, "spec": {}})

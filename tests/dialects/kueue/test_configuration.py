@@ -1,4 +1,4 @@
-"""What Kueue's Configuration says of jobs, and what of it has no effect."""
+"""Settings about jobs in Kueue's Configuration, and settings without an effect."""
 
 from __future__ import annotations
 

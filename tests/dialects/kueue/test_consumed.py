@@ -1,4 +1,5 @@
-"""What LocalQueues have consumed: samples fade, what is in use counts for an interval, anybody may write a status."""
+"""The consumed resources of LocalQueues: samples decay, the present usage counts for an interval, and a status may be
+written by any user."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ TERMS = AdmissionFairSharing(half_life_s=600.0, sampling_s=300.0)
 
 
 def status(at: int, **amounts: str) -> dict[str, Any]:
-    """A LocalQueue's, sampled so many minutes after noon."""
+    """Return the status of a LocalQueue, sampled `at` minutes after noon."""
     said = {"consumedResources": amounts, "lastUpdate": f"2026-01-01T12:{at:02}:00Z"}
     return {"fairSharing": {"weightedShare": 0, "admissionFairSharingStatus": said}}
 

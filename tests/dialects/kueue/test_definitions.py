@@ -1,4 +1,4 @@
-"""What Kueue's queues become in our tree, and what they say of one gang."""
+"""Kueue's queues in Phalanx's queue tree, and their claims on a gang."""
 
 from __future__ import annotations
 

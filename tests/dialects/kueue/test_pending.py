@@ -1,4 +1,4 @@
-"""Who waits, in which place, from the objects alone: as a cluster's visibility API answers."""
+"""The pending Workloads and their positions, from the objects alone, as in a cluster's visibility API."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ EXAMPLES = Path(__file__).parent / "examples"
 GI = 2**30
 QUOTAS = "doc-tasks__manage__administer_cluster_quotas"
 
-# What jobs of one pod ask, one after the other, and the flavors that each is given; none: it waits.
+# The requests of jobs with one pod, in order, and the assigned flavors of each; none: it waits.
 ARCHITECTURES = (
     ({"cpu": 8000, "memory": GI}, "x86 default-flavor"),
     ({"cpu": 2000, "memory": GI}, "arm default-flavor"),

@@ -76,7 +76,7 @@ LONG = "x" * 64
     ids=lambda said: str(said)[:60],
 )
 def test_a_workload_asks_for_nothing_that_its_definition_refuses(said: dict[str, str]) -> None:
-    """Else it would not be written, and nobody would see why its job waits."""
+    """Otherwise the Workload could not be written, and no user would see why its job waits."""
     annotations = {f"{PREFIX}podset-{key}": text for key, text in said.items()}
     assert topology_request({"metadata": {"annotations": annotations}}, True) == {}
 

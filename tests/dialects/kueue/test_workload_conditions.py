@@ -38,7 +38,7 @@ def told(stage: Stage, kind: str = "Job", owners: tuple[Object, ...] = (), **pod
 
 
 def after(old: Object, *steps: Told) -> Object:
-    """The status when all that was told, one after the other."""
+    """Return the status after all these reports, in order."""
     for step in steps:
         old = workload_status(DEFINED, step, old, NOW)
     return old
@@ -114,7 +114,7 @@ def test_what_had_its_quota_reserved_only_is_not_evicted_by_a_queue_that_stops()
     [
         (3, 3, "WaitingForQuota"),
         (4, 2, "WaitingForQuota"),
-        (5, 2, "ExceedsMaxQuota"),  # so many will never fit; it waits for room for two
+        (5, 2, "ExceedsMaxQuota"),  # four never fit; it waits for capacity for two
     ],
 )
 def test_more_than_the_queue_will_ever_have(count: int, minimum: int, why: str) -> None:

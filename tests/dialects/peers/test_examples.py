@@ -28,7 +28,7 @@ HERE = Path(__file__).parent
 EXAMPLES = sorted((HERE / "examples").glob("*/*.yaml"))
 EXPECT = HERE / "EXPECT.tsv"
 WITH_PODS = ("Pod", "Job", "Deployment")
-FILES = {  # what is read by a program of theirs, and is no object of an API
+FILES = {  # files for a peer's own program, which are no API objects
     "KubeSchedulerConfiguration": "a file of kube-scheduler",
     "KwokctlResource": "a file of kwokctl",
     "Config": "a file of kubectl",
@@ -44,7 +44,7 @@ class PeerCluster(Cluster):
 
     async def left(self) -> Objects:
         left = await super().left()
-        for path, pod in left.items():  # some are on nodes that nobody plays
+        for path, pod in left.items():  # some are on nodes that are not simulated
             if path.startswith("/api/v1/pods"):
                 meta = pod["metadata"]
                 await self.delete(f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}", gracePeriodSeconds="0")
@@ -81,7 +81,7 @@ def configuration(file: Path) -> str:
 
 
 def said_of_pods(pods: list[Object]) -> str:
-    """`started`, or why they wait; for the scheduler that they name, where nobody has looked at them yet."""
+    """Return `started`, or the reason for waiting; the scheduler's name if no scheduler has processed the pods."""
     for pod in pods:
         if pod["spec"].get("nodeName"):
             continue

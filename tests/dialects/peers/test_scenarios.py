@@ -1,8 +1,8 @@
-"""Scenarios of the test suites of scheduler-plugins, Koordinator, KAI and YuniKorn, as manifests of theirs, on
-`phalanx up`. Where ours decides otherwise on purpose, the dialect's page says so, and the scene has our decision.
+"""Scenarios of the test suites of scheduler-plugins, Koordinator, KAI and YuniKorn, as their manifests, on `phalanx
+up`. If Phalanx decides differently on purpose, the dialect's page states that, and the test has Phalanx's decision.
 
-One node of 300 memory, as in coscheduling's own integration test; KAI's scenes bring nodes with GPUs, which are played
-as KWOK's. Each scene has all of them for itself.
+One node of 300 memory, as in coscheduling's own integration test; KAI's scenarios have nodes with GPUs, which are
+simulated like KWOK's. Each scenario has all nodes for itself.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Scene:
         return set(await self.places())
 
     async def reasons(self) -> dict[str, str]:
-        """Pod -> why it waits, of those that were told."""
+        """Return pod -> its reason for waiting, for pods with one."""
         return {
             pod["metadata"]["name"]: one["message"]
             for pod in await self.pods()
@@ -114,7 +114,7 @@ class Scene:
         return dict((await self.api.request("GET", kind.path(self.name, name))).get("status") or {})
 
     async def until(self, reached: Callable[[set[str], set[str]], bool]) -> None:
-        """Until those that are placed, and those that wait, are so."""
+        """Wait until the sets of placed and waiting pods satisfy the condition."""
 
         async def holds() -> bool:
             return reached(await self.placed(), set(await self.reasons()))
@@ -309,7 +309,7 @@ class KaiScene(Scene):
             await self.pod(name, {GPU: gpus}, scheduler=kai.SCHEDULER_NAME, labels=said)
 
     async def replica(self, name: str, queue: str, *, kind: str = "train") -> None:
-        """A ReplicaSet of one pod of one GPU, whose pod is made anew where it is evicted."""
+        """Create a ReplicaSet of one pod with one GPU, whose pod is replaced after an eviction."""
         resources = {"limits": {GPU: "1"}}
         spec = {
             "schedulerName": kai.SCHEDULER_NAME,
@@ -340,7 +340,7 @@ class KaiScene(Scene):
 def play_kai(data: Path, name: str, scene: Callable[[KaiScene], Awaitable[None]]) -> None:
     async def run(stage: Scene) -> None:
         kai_stage = KaiScene(stage.api, stage.name)
-        kai_stage._made = stage._made  # whoever clears has to know
+        kai_stage._made = stage._made  # the clean-up needs it
         await scene(kai_stage)
 
     play(data, name, run)
@@ -394,7 +394,7 @@ def test_kai_reclaims_not_for_a_queue_that_is_at_its_share(data: Path) -> None:
         await stage.until_placed("one", "two", "mine")
         await stage.work("new", "q1")
         await stage.until_waits("new", "NoRoom")
-        assert await stage.placed() == {"one", "two", "mine"}  # once it was told so nobody had been asked to go
+        assert await stage.placed() == {"one", "two", "mine"}  # when it got this reason, no pod had been evicted
         await stage.delete_pod("mine")
         await stage.until_placed("one", "two", "new")
 

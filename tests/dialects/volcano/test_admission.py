@@ -1,4 +1,5 @@
-"""What Volcano's webhooks refuse is refused by the dialect's admission policies, on clusters without these webhooks."""
+"""The dialect's admission policies refuse the same requests as Volcano's webhooks, on clusters without these
+webhooks."""
 
 from __future__ import annotations
 

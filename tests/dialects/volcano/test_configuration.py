@@ -1,4 +1,4 @@
-"""The scheduler's ConfigMap: what its actions and plugins make of Queues, and what is said of each setting."""
+"""The scheduler's ConfigMap: the effect of its actions and plugins on Queues, and the notes about each setting."""
 
 from __future__ import annotations
 

@@ -75,7 +75,10 @@ def test_the_queue_of_a_pod_counts_before_that_of_its_group() -> None:
     for queue, expected in (("volcano/other", "other"), ("ours", "ours")):
         found = claim(defined, said(queue, priority=12), there)
         assert found is not None
-        assert (found.queue, found.priority) == (expected, 9)  # that of the group's class, whatever the pods say
+        assert (found.queue, found.priority) == (
+            expected,
+            9,
+        )  # the priority of the group's class, whatever the pods have
     missing = claim(defined, said(), {})
     assert missing is not None
     assert missing.blocked is not None

@@ -1,6 +1,6 @@
-"""Scenarios of Volcano's own test suites, as its manifests, on `phalanx up`: ours decides what its scheduler does.
+"""Scenarios of Volcano's own test suites, as its manifests, on `phalanx up`: Phalanx decides like its scheduler.
 
-Four nodes of 2 cpu, below two HyperNodes of tier 1, which are below one of tier 2. Each scene has them for itself.
+Four nodes of 2 cpu, below two HyperNodes of tier 1, which are below one of tier 2. Each scenario has them for itself.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SETTINGS = {
 
 
 class Scene:
-    """A user's namespace: what is applied there, and what became of it."""
+    """A user's namespace: the applied objects and their outcomes."""
 
     def __init__(self, api: Connection, name: str) -> None:
         self.api, self.name = api, name
