@@ -1,6 +1,6 @@
-"""An event loop whose time passes only when there is nothing to do: whoever sleeps an hour is woken at once.
+"""An event loop whose time advances only when all tasks wait: a task that sleeps an hour is woken at once.
 
-For tests without sockets and processes. What they measure of time is exact, whatever else the machine does.
+It is for tests without sockets and processes. Their time measurements are exact, whatever the load of the machine.
 """
 
 from __future__ import annotations
@@ -51,6 +51,6 @@ async def settle(most: int) -> None:
     ready, idle = asyncio.get_running_loop()._ready, 0  # type: ignore[attr-defined]  # each loop of asyncio has it
     for _ in range(most):
         await asyncio.sleep(0)
-        idle = 0 if ready else idle + 1  # nobody but this task; once more, for timers that were due at once
+        idle = 0 if ready else idle + 1  # only this task is left; try once more for timers that were due at once
         if idle == 2:
             return

@@ -1,7 +1,7 @@
-"""The API server for whoever needs one: a real process, one per session. And how properties are tried.
+"""The shared API server: a real process, one for each session. And the settings of property tests.
 
-Examples are the same in every run, and no clock judges them: a test that fails tells of the change that was made, not
-of luck or of a busy machine. Luck is for `make fuzz`, which tries many more."""
+Examples are the same in every run and have no time limit, so that a failing test points to the change, not to chance or
+to a busy machine. `make fuzz` tries many more, random examples."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A decision on a state that remembers nothing: what was found about classes, request classes and searches is
-forgotten, and what nodes hold is counted anew. Only facts are left: who waits, since when, whose turn it is to search
-for victims, and which gangs were searched a place for in vain, and why, where that search is within a budget."""
+"""Decide on a state without memory: results about placement classes, request classes and searches are forgotten, and
+usage of nodes is counted again. Only facts are left: the pending jobs with their times, the order of searches for
+victims, and failed searches within a budget, with their reasons."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from phalanx.state.pending.request_class import Kind, Request
 from phalanx.state.queue_tree import Charge, Key, QueueTree, QueueUsage
 from tests.recount import index_errors, related_truly, residents_truly
 
-TREES = 4  # of queues, built anew and kept for the next check
+TREES = 4  # queue trees that are built again and kept for the next check
 
 
 class InvariantViolation(AssertionError):
@@ -56,7 +56,7 @@ def check_invariants(cluster: Cluster) -> None:
 
 
 def rows_are_true(cluster: Cluster) -> Iterator[str]:
-    """Yield where a name has no row of its own, or its node stands elsewhere."""
+    """Yield names without a row, and names whose node is in another row."""
     columns = cluster.columns
     if columns.row_of != {name: row for row, name in enumerate(columns.names) if name}:
         yield f"the rows of nodes are {columns.row_of}, the names by row {columns.names}"
@@ -165,7 +165,7 @@ def others_add_up(cluster: Cluster) -> Iterator[str]:
 
 
 def holders_are_true(cluster: Cluster, held: Mapping[str, Mapping[str, Amount]]) -> Iterator[str]:
-    """Who holds how much of each resource, and nobody else holds any. `held`: by job, what its pods come to."""
+    """Check the usage of each resource by queue, user and group. `held`: job -> the sum of its pods."""
     true: dict[str, dict[str, Amount]] = {}
     for job, amounts in held.items():
         for resource, amount in amounts.items():
@@ -225,7 +225,7 @@ def alike(one: Mapping[Key, Amount] | Mapping[str, Amount], other: Mapping[Key, 
 
 
 def tallied(account: QueueUsage) -> list[object]:
-    """Of each user, each group and each job."""
+    """Yield the usage of each user, each group and each job."""
     return [
         (name, each.running, {key: used for key, used in each.used.items() if used})
         for tallies in (account.users, account.groups, account.jobs)
@@ -327,7 +327,7 @@ def columns_are_true(cluster: Cluster) -> Iterator[str]:
 
 
 def room_is_true(cluster: Cluster) -> Iterator[str]:
-    """What was counted by what changed is what is there, if nothing has changed since."""
+    """Check that incremental counts equal the actual ones, if nothing has changed since."""
     known, columns = cluster.pending.capacity, cluster.columns
     if known.counted_at != (columns.described, len(columns.free)) or columns.recharged:
         return

@@ -1,4 +1,4 @@
-"""The real kubectl: the one that `make setup` puts into .venv, else the machine's; and other versions that are here."""
+"""The real kubectl: the one in .venv from `make setup`, or else the machine's; and other installed versions."""
 
 import os
 import re

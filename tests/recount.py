@@ -1,6 +1,6 @@
-"""What the book keeps beside its records, counted anew from them: what pods hold besides amounts (kinds, host ports,
-devices, NUMA zones), which jobs wait for which (dependencies, singletons, arrays), and the columns of who runs where.
-`tests.invariants` compares it with what was kept up to date event by event."""
+"""Compute the cluster state's derived data again from its records: usage other than amounts (kinds, host ports,
+devices, NUMA zones), waits between jobs (dependencies, singletons, arrays), and the columns of running pods.
+`tests.invariants` compares them with the incrementally updated data."""
 
 from __future__ import annotations
 

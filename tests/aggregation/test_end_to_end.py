@@ -42,7 +42,7 @@ BINDINGS_IN = Kind(group=RBAC, plural="rolebindings", name="RoleBinding")
 
 
 def registration() -> dict[str, Any]:
-    """The kind APIService, which the embedded server has not: nobody aggregates there."""
+    """The kind APIService, which the embedded server does not have, because it does not aggregate other servers."""
     schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
     names = {"kind": "APIService", "plural": "apiservices", "singular": "apiservice", "listKind": "APIServiceList"}
     return {

@@ -1,4 +1,5 @@
-"""Who asks, by what an API server says: only who is believed is heard, and what he says is taken as it is."""
+"""The user of a request, named by an API server: only a trusted front proxy may name users, and its headers are used
+unchanged."""
 
 from __future__ import annotations
 

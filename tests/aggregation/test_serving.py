@@ -43,7 +43,7 @@ def client_of(authority: Pair, trusted: bytes, name: str = "front-proxy-client")
 
 @dataclass
 class Reviews:
-    """An API server that is asked who may what: alice everything, bob one LocalQueue."""
+    """An API server that answers access reviews: alice may read everything, bob one LocalQueue."""
 
     asked: list[Any] = field(default_factory=list)
     broken: bool = False

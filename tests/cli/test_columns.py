@@ -1,4 +1,4 @@
-"""Tables in the width of a terminal: what does not fit gives way, and nothing is cut without a mark."""
+"""Tables in the width of a terminal: columns that do not fit are left out, and no text is cut without a mark."""
 
 from __future__ import annotations
 

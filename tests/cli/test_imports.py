@@ -34,7 +34,7 @@ except SystemExit:
 
 @pytest.mark.parametrize("words", [("--version",), ("--help",), ()])
 def test_version_and_overview_import_next_to_nothing(words: tuple[str, ...]) -> None:
-    """A bare Python has about 40 modules. What reads command lines and what draws tables are 250 more."""
+    """A bare Python has about 40 modules. The modules that parse command lines and draw tables are 250 more."""
     found = modules_of(*words)
     assert "phalanx.cli.app" in found
     assert len(found) < 90, sorted(found)

@@ -1,4 +1,4 @@
-"""Each kubectl from 1.32 on, as far as it is here, types what a user types.
+"""Run a user's kubectl commands with each installed version from 1.32 on.
 
 Two versions are tried in every run: the oldest and the newest. PHALANX_KUBECTLS names more programs, and has all tried.
 """
@@ -49,7 +49,7 @@ MANIFEST = {
 
 @dataclass(frozen=True, slots=True)
 class Kubectl:
-    """One version of it, in a namespace of its own: called, it returns all that it wrote."""
+    """One version of kubectl with its own namespace. Calling it returns the output."""
 
     command: tuple[str, ...]
     environment: dict[str, str]

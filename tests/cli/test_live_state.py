@@ -20,8 +20,8 @@ WITHHELD = (LIMIT_RANGES, RESOURCE_QUOTAS, VOLUME_CLAIMS, VOLUMES)
 
 
 class Shared(Client):
-    """A server as its user sees it who may list what is in namespace `default`, nodes, queues and classes. `asked`: how
-    often each path was asked for."""
+    """A server for a user who may list the namespace `default`, nodes, queues and classes. `asked`: path -> the number
+    of requests."""
 
     lists_by_watch = False
     server = "https://shared"

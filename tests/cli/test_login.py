@@ -57,8 +57,8 @@ class Shared:
         return home / "kubeconfig"
 
     def call(self, uid: int, *words: str) -> subprocess.CompletedProcess[str]:
-        """With his kubeconfig: what he may is the API server's to say. Jobs begin where they are submitted: in a folder
-        that everybody may enter, and that is not a pod's own, as /tmp is."""
+        """Run a command with the user's kubeconfig, whose rights the API server enforces. Jobs run in the directory of
+        their submission, so it must be open to all users and not private to pods, as /tmp is."""
         around = {**os.environ, "KUBECONFIG": str(self.folder / str(uid) / "kubeconfig")}
         return subprocess.run(words, env=around, cwd="/", capture_output=True, text=True, timeout=120, check=False)
 
@@ -69,7 +69,7 @@ class Shared:
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[Shared]:
-    with tempfile.TemporaryDirectory(prefix="phalanx-shared-") as name:  # that others may reach, unlike pytest's own
+    with tempfile.TemporaryDirectory(prefix="phalanx-shared-") as name:  # open to other users, unlike pytest's folders
         folder = Path(name)
         folder.chmod(0o755)
         words = ("--shared", "--login-socket", str(folder / "login.sock"), "--local-cpu", "4", "--local-open-network")
@@ -228,7 +228,8 @@ def test_what_is_not_set_apart_is_said_at_the_start(shared: Shared) -> None:
 @as_root
 @pytest.mark.slow
 def test_a_user_does_not_go_past_the_queue_by_naming_a_node(shared: Shared) -> None:
-    """Neither by a pod nor by what makes pods for him, nor by binding; who may everything still may."""
+    """A user cannot bypass the queues by a pod, by a controller that creates pods, or by a binding; an administrator
+    can."""
     node = shared.up.kubectl("get", "nodes", "-o", "jsonpath={.items[0].metadata.name}")
     past = json.dumps({"spec": {"nodeName": node}})
     words = ("run", "past", "--image=host", "--restart=Never", "--overrides", past, "--", "true")
@@ -283,7 +284,8 @@ def _nobody_writes_the_next_number(shared: Shared, as_admin: Callable[..., str])
 def coordinate(
     shared: Shared, sacctmgr: Callable[..., str], site: tuple[str, ...], submitted: Callable[[], str]
 ) -> None:
-    """A coordinator adds a user to his account, as long as he is one, who then submits; he changes nothing else."""
+    """A coordinator can add a user to the account, and that user can submit. The coordinator can change nothing else,
+    and nothing after losing the role."""
     ada, bob = f"uid-{ADA}", f"uid-{BOB}"
     members = (*site[:-1], f'{{"data":{{"members.chem":"{bob},{ada}"}}}}')
     assert "orbidden" in shared.call(BOB, KUBECTL, *members).stderr

@@ -1,4 +1,4 @@
-"""`--policy FILE`: what is wrong with it is said with its line, before anything starts."""
+"""`--policy FILE`: errors in the file are reported with their line, before anything starts."""
 
 from __future__ import annotations
 

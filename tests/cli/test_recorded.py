@@ -1,4 +1,4 @@
-"""A real scheduler records what it is told and decides; replayed, it decides the same."""
+"""A real scheduler records its events and decisions; a replay decides the same."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def job(name: str, cpu: int) -> Job:
 
 
 class Script:
-    """A world that tells its batches one after the other, and is then at its end."""
+    """A world that returns its batches of events in order, and then ends."""
 
     def __init__(self, *batches: list[Event]) -> None:
         self.batches = list(batches)
@@ -192,7 +192,7 @@ def test_a_file_that_cannot_be_made_is_said_before_anything_starts(tmp_path: Pat
 def test_one_difference_is_one_though_others_follow_from_it(
     recording: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The book goes on from what was done, so that what the world answered to it fits."""
+    """The cluster state continues from the recorded actions, so that the recorded events fit."""
     first, second, third, fourth = recording.read_text().splitlines(keepends=True)
     recording.write_text(first + second + third.replace('"placements":[[0,0,"a",[]]]', '"placements":[]') + fourth)
     assert replay(recording) == 1

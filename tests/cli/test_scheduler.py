@@ -1,4 +1,4 @@
-"""`phalanx scheduler` on an API server that somebody else runs: it installs its queues, leads alone, and gives way."""
+"""`phalanx scheduler` on another API server: it installs its queues, leads alone, and hands over the leadership."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_both_show_metrics_and_one_of_them_leads(kubeconfig: Path) -> None:
 
 
 def test_for_the_cluster_of_an_up_it_stands_by_also_while_that_restarts_its_own(tmp_path: Path) -> None:
-    """Point 13: one leads. The restarted control plane leads again at once, for it is known by a fixed name."""
+    """Point 13: one leads. The restarted control plane leads again at once, because its holder identity is fixed."""
     with started(tmp_path / "data") as up, scheduler(up.data / "kubeconfig") as other:
         told(other, "as soon as no other does")
         assert holder(up.data / "kubeconfig") == "phalanx-up"
@@ -122,7 +122,7 @@ def test_it_makes_the_default_queue(kubeconfig: Path) -> None:
 
 
 def test_beside_kueues_own_controller_it_does_not_start(kubeconfig: Path) -> None:
-    """Both would resume the same jobs. Whoever renews that controller's Lease goes on."""
+    """Both would resume the same jobs. The controller that renews the Lease goes on."""
     meta = {"name": "c1f6bfd2.kueue.x-k8s.io", "namespace": "kueue-system"}
     held = {
         "holderIdentity": "manager_0",

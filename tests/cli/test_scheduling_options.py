@@ -192,7 +192,8 @@ def test_an_option_for_jobs_is_refused_where_there_is_none(
 
 
 class Cluster(Connection):
-    """Has the PriorityClass `high`, the Job lab/there and the gang lab/gang; or lets nobody look."""
+    """A server with the PriorityClass `high`, the Job lab/there and the gang lab/gang, or a server that refuses all
+    lists."""
 
     def __init__(self, closed: bool = False) -> None:
         super().__init__("https://cluster", headers={}, tls=None)

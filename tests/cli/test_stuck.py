@@ -31,7 +31,7 @@ async def test_a_pod_that_cannot_start_its_container_says_why() -> None:
 
 
 def started_job(*pods: dict[str, Any]) -> Snapshot:
-    """A job of two pods that has started, and what is known of its pods."""
+    """A started job with two pods, and the state of its pods."""
     job = batch_job("web", 2, "1")
     job["spec"]["suspend"] = False
     admitted = '{"attempt":1,"queue":"default","count":2,"at_s":1767225600.0}'
@@ -56,7 +56,7 @@ def waiting_pod(reason: str, message: str = "") -> dict[str, Any]:
         ("CreateContainerError", "no space left"),
         ("RunContainerError", "no such program"),
         ("CrashLoopBackOff", "back-off 10s restarting failed container"),
-        ("ContainerCreating", 'configmap "late" not found'),  # a volume that is not there, as a node of ours says it
+        ("ContainerCreating", 'configmap "late" not found'),  # a missing volume, in the message of Phalanx's node
     ],
 )
 async def test_a_job_of_which_a_pod_cannot_start_is_stuck_and_says_which_and_why(reason: str, message: str) -> None:

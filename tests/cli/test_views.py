@@ -438,7 +438,7 @@ async def test_the_page_says_when_a_job_is_expected_to_start() -> None:
 
 
 def ended_job(number: int, run_min: int) -> dict[str, Any]:
-    """It started at midnight, and ran for so many minutes."""
+    """Return a job that started at midnight and ran for the given minutes."""
     over = batch_job(f"train-{number}", 1, "4")
     over["spec"] |= {"suspend": False, "activeDeadlineSeconds": 7200}
     over["metadata"]["annotations"] = {"phalanx.dev/admitted": ADMITTED_AT_MIDNIGHT}

@@ -1,4 +1,4 @@
-"""`phalanx webhook` on the command line: certificates that somebody else keeps, and what is wrong is told."""
+"""`phalanx webhook` on the command line: certificates from another program, and error messages."""
 
 from __future__ import annotations
 

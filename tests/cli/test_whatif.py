@@ -89,7 +89,7 @@ spec:
 
 
 async def asked(saved: Path, capsys: pytest.CaptureFixture[str], **changes: Any) -> dict[str, Any]:
-    """job -> what is told of it."""
+    """Return job -> its row."""
     await whatif(snapshot=saved, changes=Changes(**changes), json=True)
     told = json.loads(capsys.readouterr().out)
     return {each["job"].removeprefix("default/"): each for each in told["jobs"]}
@@ -163,7 +163,7 @@ async def test_a_node_from_a_file(small: Path, tmp_path: Path, capsys: pytest.Ca
 async def test_a_node_that_is_gone_takes_with_it_what_runs_there(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Its job is placed anew where there is room; who waited for that room waits longer."""
+    """The node's job is placed on another node; a job that waited for that capacity waits longer."""
     events = [*SMALL, machine("n2", 4), Occupied("dns", "n1", (("cpu", 0),))]
     told = await asked(saved(tmp_path, events), capsys, delete=("node/n1",))
     assert waits(told) == {"next": (0.0, 0.0), "last": (0.0, 60.0)}
@@ -177,7 +177,7 @@ async def test_a_deleted_job_and_a_deleted_queue(small: Path, capsys: pytest.Cap
 
 
 async def test_a_policy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`thin` fits beside what runs, but would delay `wide`: so it waits, but not if backfill is greedy."""
+    """`thin` fits beside the running jobs, but would delay `wide`: so it waits, unless backfill is greedy."""
     half = Adopted(job("half", 1, 100.0), 1, Phase.RUNNING, (Placement(0, 0, "n1"),), started_s=NOW_S - 40)
     later = [Submitted(job("wide", 2, 30.0)), Submitted(job("thin", 1, 300.0, NOW_S - 5))]
     greedy = tmp_path / "policy.yaml"

@@ -23,7 +23,8 @@ NOBODY = 65534
 
 
 def test_the_wheel_needs_what_the_requirements_name() -> None:
-    """`pip install` reads pyproject.toml; `make setup` reads requirements.in, and would hide what is missing there."""
+    """`pip install` reads pyproject.toml; `make setup` reads requirements.in, and would hide missing entries in
+    pyproject.toml."""
     lines = (ROOT / "requirements.in").read_text().splitlines()
     wanted = {line.strip().lower() for line in lines if line.strip() and not line.startswith("#")}
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

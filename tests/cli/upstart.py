@@ -25,7 +25,7 @@ READY_S = 300.0
 
 @dataclass(slots=True, kw_only=True)
 class Up:
-    """`said`: what it wrote to the terminal so far, both streams."""
+    """`said`: its output on both streams so far."""
 
     process: subprocess.Popen[str]
     data: Path
@@ -60,7 +60,7 @@ class Up:
         raise AssertionError(f"it ended without saying {words!r}:\n{self.text}")
 
     def stop(self, number: int = signal.SIGINT) -> str:
-        """Ask it to end, as Ctrl-C does; all that it said."""
+        """Send the signal of Ctrl-C, and return all its output."""
         if self.process.poll() is None:
             self.process.send_signal(number)
         rest, _ = self.process.communicate(timeout=120)
@@ -73,7 +73,7 @@ class Up:
 
 
 def phalanx(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """`phalanx WORDS` in this process, where what it imports is there already. With `PHALANX` a process is started."""
+    """Run `phalanx WORDS` in this process, which has imported its modules. `PHALANX` starts a separate process."""
     out, err = io.TextIOWrapper(io.BytesIO(), encoding="utf-8"), io.StringIO()
     with (
         mock.patch.dict(os.environ, environment),
@@ -113,7 +113,7 @@ def until(condition: Callable[[], bool], timeout_s: float = 240.0) -> None:
         if condition():
             return
         assert time.monotonic() < deadline_s, "waited in vain"
-        time.sleep(max(0.05, time.monotonic() - look_s))  # processes of others tell nobody when they are so far
+        time.sleep(max(0.05, time.monotonic() - look_s))  # other processes send no signal when they are ready
 
 
 def is_alive(pid: int) -> bool:

@@ -1,4 +1,4 @@
-"""What an answer means decides whether a write may be repeated: yes, no, or not known."""
+"""The meaning of an answer decides whether a write may be repeated: done, refused, or unknown."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_who_is_too_busy_is_left_alone_by_all_calls() -> None:
 
 @pytest.mark.parametrize("subresource", ["eviction", ""])
 def test_a_429_about_one_object_is_an_answer_and_holds_nobody_back(subresource: str) -> None:
-    """A budget, or somebody's webhook: `subresource` tells which write it was."""
+    """The 429 comes from a budget or from a webhook; `subresource` names the write."""
 
     async def budget(request: web.Request) -> web.Response:
         if request.method == "GET":
@@ -180,7 +180,7 @@ def test_without_a_kubeconfig_the_error_says_what_to_do(tmp_path: Any) -> None:
 
 
 def test_nothing_is_written_past_the_fence() -> None:
-    """Point 13: also what waited out a 429 meanwhile, and whoever writes. Reads go on."""
+    """Point 13: this includes writes that waited after a 429, from any part of the process. Reads continue."""
     seen = []
 
     async def busy(request: web.Request) -> web.Response:

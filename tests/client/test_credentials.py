@@ -1,4 +1,4 @@
-"""Which kubeconfig is read, what is said of one that cannot be used, and credentials that do not last."""
+"""The choice of the kubeconfig, errors of unusable ones, and credentials that expire."""
 
 from __future__ import annotations
 

@@ -112,7 +112,8 @@ END = {"metadata": {"resourceVersion": "9", "annotations": {"k8s.io/initial-even
 
 
 def test_a_watch_may_begin_with_what_exists() -> None:
-    """KEP-3157: no list is asked for; what is there is complete at the bookmark that says so."""
+    """KEP-3157: no list is requested; the cache is complete at the bookmark that marks the end of the initial
+    events."""
     server = Server([], [[("ADDED", pod("a", 3)), ("BOOKMARK", END), ("MODIFIED", pod("a", 10))], [None]])
     server.lists_by_watch = True
     informer, told = follow(server)
@@ -156,7 +157,7 @@ def test_a_busy_server_is_watched_on_from_where_we_were() -> None:
 
 
 def test_a_server_restored_from_a_backup_is_believed() -> None:
-    """Its versions begin again below those that we know."""
+    """Its resourceVersions restart below the known ones."""
     gone = {"code": 410, "reason": "Expired", "message": "too new"}
     server = Server([[pod("a", 30), pod("b", 31)], [pod("a", 7, uid="uid-a")]], [[("ERROR", gone)]])
     informer, told = follow(server)
@@ -165,7 +166,7 @@ def test_a_server_restored_from_a_backup_is_believed() -> None:
 
 
 class Forbidding(Server):
-    """Refuses so many lists, then answers as scripted."""
+    """Refuse the given number of lists, and then answer by the script."""
 
     refusals = 2
 
@@ -287,7 +288,7 @@ def test_who_follows_in_pieces_hears_all_in_order_and_lets_others_have_their_tur
 
 
 def test_a_subscriber_that_cannot_take_a_change_keeps_it_from_nobody() -> None:
-    """Neither those after it nor the watch end, and what comes next is told to it again."""
+    """The later subscribers and the watch continue, and the failing subscriber gets the next changes."""
     informer, taken = Informer(Server([], []), PODS), dict[str, list[str]](picky=[], other=[])
 
     def picky(change: Change) -> None:

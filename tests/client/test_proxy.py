@@ -1,4 +1,4 @@
-"""Which proxy is taken, and that what goes through it is the server's and ours alone."""
+"""The choice of the proxy, and the encryption of the data that passes through it."""
 
 from __future__ import annotations
 

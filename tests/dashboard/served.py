@@ -135,5 +135,5 @@ async def visitor(page: Page, *, enters: bool = True) -> AsyncIterator[ClientSes
 
 
 def later(before: State, **facts: Any) -> State:
-    """The same state at a later moment."""
+    """Return the same state at a later time."""
     return State(facts=replace(before.facts, **facts), **before.sections())  # type: ignore[arg-type]  # the others

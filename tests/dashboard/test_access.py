@@ -1,4 +1,4 @@
-"""Who gets an answer of the page's server, and what every answer says."""
+"""The rights to use the page's server, and the headers of every answer."""
 
 from __future__ import annotations
 

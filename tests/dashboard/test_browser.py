@@ -1,4 +1,4 @@
-"""The page in Chromium: how it looks at each width, what its keys do, and that it follows the cluster."""
+"""The page in Chromium: its layout at each width, its keys, and its updates with the cluster."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ ATTEMPTS = """async (address) => {
 
 
 def test_another_site_gets_nothing_and_changes_nothing(browser: Any, server: Server) -> None:
-    """Whoever has a session visits a hostile page, which tries what pages can: fetch, a form, a frame, an image."""
+    """A user with a session visits a hostile page, which tries a fetch, a form, a frame and an image."""
     with tab(browser, server) as one:
         one.open()
         source = server.source

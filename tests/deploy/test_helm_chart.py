@@ -62,7 +62,7 @@ def named(text: str) -> Objects:
 
 
 def kustomized(tmp_path: Path, overlay: str, components: list[str]) -> Objects:
-    """What kustomize makes of an overlay with these components, less our namespace, which Helm makes."""
+    """Return kustomize's objects of an overlay with these components, without the namespace, which Helm creates."""
     shutil.copytree(DEPLOY, tmp_path / "deploy")
     own = {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",

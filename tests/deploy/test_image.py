@@ -1,5 +1,5 @@
-"""The steps of the Containerfile, as far as they can be taken without an engine: the pins are what runs here, they
-agree with each other, and the project installs from what is copied and nothing else."""
+"""The steps of the Containerfile that need no engine: the pinned versions are the installed ones and agree with each
+other, and the project installs from the copied files alone."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_what_is_copied_is_all_that_the_project_needs(tmp_path: Path) -> None:
     alone = ("--no-deps", "--no-build-isolation", "--no-index")
     pip = (sys.executable, "-m", "pip", "install", "--quiet", "--no-compile", *alone)
     subprocess.run((*pip, "--target", str(target), str(source)), check=True, timeout=500)
-    # As in the container: a home that is not there, nothing that may be written.
+    # As in the container: no home, and no writable directory.
     environment = {"PYTHONPATH": str(target), "PYTHONDONTWRITEBYTECODE": "1", "HOME": "/nonexistent", "PATH": ""}
     asked = (sys.executable, "-P", "-m", "phalanx.cli.app", "scheduler", "--help")
     shown = subprocess.run(asked, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=120)

@@ -1,4 +1,5 @@
-"""`deploy/` on a server: it installs, its account can do its work and nothing else, and taking it away harms nobody."""
+"""`deploy/` on a server: it installs, its account has exactly the needed rights, and its removal harms no other
+object."""
 
 from __future__ import annotations
 
@@ -135,7 +136,8 @@ def test_a_life_of_it(there: Cluster) -> None:
 
 
 def its_pods_are_let_in(there: Cluster) -> None:
-    """Nobody makes pods of a Deployment here: its template, as a pod, meets the namespace's Pod Security Standard."""
+    """No controller creates pods of a Deployment in this test: a pod of its template meets the namespace's Pod Security
+    Standard."""
     deployment = there.get("deployment", "phalanx", "--namespace", "phalanx-system")
     template = deployment["spec"]["template"]
     meta = {"name": "as-made", "namespace": "phalanx-system", "labels": template["metadata"]["labels"]}
@@ -164,7 +166,7 @@ def it_does_its_work(there: Cluster) -> None:
 
 
 def let_go(pod: Any) -> bool:
-    """Another scheduler may bind it now, to a node that we chose."""
+    """Another scheduler may bind it now, to the node that Phalanx chose."""
     return "phalanx.dev/pinned" in (pod["metadata"].get("annotations") or {}) and "schedulingGates" not in pod["spec"]
 
 

@@ -46,7 +46,7 @@ DEPLOY = ROOT / "deploy"
 KUBE = ROOT / "src" / "phalanx" / "kube"
 PROVIDER = ROOT / "src" / "phalanx" / "providers" / "autoscaler.py"  # the others need rights of their own systems
 
-# Dialects of the frame that bring definitions, and what of them is installed.
+# Dialects of the frame with definitions, and the installed ones.
 BROUGHT = {
     each: [*crds_of(each), *(body for _, body in policies_of(each))]
     for each in DIALECTS.values()
@@ -145,13 +145,13 @@ ANSWERS: dict[str, dict[str, tuple[str, ...]]] = {
         "queues/status": ("patch",),
     },
     "scheduling.sigs.k8s.io": {"podgroups": ("patch",), "elasticquotas": ("create", "patch")},
-    # That a Reservation has its room is written as a binding is, and read where the answer was lost.
+    # The placement of a Reservation is written like a binding, and read if the answer was lost.
     "scheduling.koordinator.sh": {"reservations": ("get",), "reservations/status": ("patch",)},
     "scheduling.volcano.sh": {"podgroups": ("patch",), "podgroups/status": ("patch",), "queues/status": ("patch",)},
     "topology.volcano.sh": {"hypernodes/status": ("patch",)},
     "scheduling.x-k8s.io": {"podgroups/status": ("patch",), "elasticquotas/status": ("patch",)},
 }
-# The manifests make these objects, so that nobody needs the right to.
+# The manifests create these objects, so that the scheduler needs no right to.
 MADE_BY_THE_MANIFESTS = {
     ("create", "coordination.k8s.io", "leases"),
     ("create", "", "configmaps"),
@@ -388,7 +388,7 @@ def test_browsers_find_the_page_and_it_is_guarded_as_the_scheduler_is() -> None:
 
 
 def test_the_arguments_of_the_page_are_options_of_the_command() -> None:
-    """A wrong one would be refused with another complaint than that about what is missing."""
+    """An invalid one would be refused with another error than the missing object."""
     (deployment,) = (each for each in objects(PAGE / "dashboard.yaml") if each["kind"] == "Deployment")
     (patch,) = yaml.safe_load((PAGE_BEHIND_PROXY / "kustomization.yaml").read_text())["patches"]
     more = [each["value"] for each in yaml.safe_load(patch["patch"]) if each["path"].endswith("/args/-")]

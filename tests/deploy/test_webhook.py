@@ -51,7 +51,8 @@ def is_served(where: str) -> bool:
 
 
 def a_pod_of_it(there: Cluster, port: int, number: int = 1) -> None:
-    """Nobody makes pods of a Deployment here: its template, as a pod that is ready, at the port of our process."""
+    """No controller creates pods of a Deployment in this test: a ready pod of its template, at the port of this
+    process."""
     deployment = there.get("deployment", "phalanx-webhook", "--namespace", "phalanx-system")
     template, name = deployment["spec"]["template"], f"phalanx-webhook-{number}"
     spec = {**template["spec"], "schedulerName": "nobody"}
@@ -109,7 +110,7 @@ def nobody_is_there_yet(there: Cluster) -> None:
 
 
 def it_makes_jobs_ours(there: Cluster) -> None:
-    """A label is all that it takes; who created it stands on it, whatever he wrote."""
+    """A label is enough; the Job's creator is recorded on it, whatever the user wrote."""
     body = job("train")
     body["metadata"]["annotations"] = {"phalanx.dev/user": "root"}
     there.apply(body)
@@ -159,7 +160,7 @@ def the_account_can_do_nothing_else(there: Cluster, account: Path) -> None:
 
 
 def without_it_nothing_else_is_in_the_way(there: Cluster) -> None:
-    """Its processes are gone: who has our label waits for them, and says why; nobody else does."""
+    """Its processes have ended: objects with Phalanx's label cannot be created, with a clear error, and others can."""
     assert 'failed calling webhook "admission.phalanx.dev"' in refused_with(there, "late")
     assert bound(there, "train")
     free = job("free-too")

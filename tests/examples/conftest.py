@@ -1,4 +1,4 @@
-"""What examples need of the machine is there before they run, or they are left out; see `installing.py`."""
+"""The requirements of examples are installed before they run; otherwise they are skipped (see `installing.py`)."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ import pytest
 from tests.examples.installing import install
 from tests.examples.running import ASKED, EXAMPLES
 
-LIMIT_S = 300.0  # from the start of the tests; what is not there by then is left out
+LIMIT_S = 300.0  # from the start of the tests; examples whose requirements are missing then are skipped
 MISSING = 3  # examples/needs.py
 _BACKGROUND = pytest.StashKey[subprocess.Popen[bytes]]()
 _DEADLINE_S = pytest.StashKey[float]()
 
 
 def _folder(item: pytest.Item) -> str | None:
-    """Whose packages this test needs."""
+    """Return the example whose packages this test needs."""
     marker = item.get_closest_marker("installs")
     return marker.args[0] if marker else None
 
@@ -58,7 +58,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.fixture
 def installed(request: pytest.FixtureRequest) -> None:
-    """What the test's example needs; without it the test is skipped, unless that example was asked for by name."""
+    """Install the requirements of the test's example; without them the test is skipped, unless the example was
+    named."""
     folder = _folder(request.node)
     assert folder is not None
     if not _is_asked(folder):

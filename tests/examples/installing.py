@@ -1,7 +1,8 @@
-"""What the examples need is installed while other tests run: `python -m tests.examples.installing SECONDS FOLDER…`.
+"""Install the requirements of examples while other tests run: `python -m tests.examples.installing SECONDS FOLDER…`.
 
-Installing waits for the network, testing does not; one after the other, the smallest first, in the order in which the
-tests want them. A test that wants one that is not ready asks for the same, and waits (`examples/needs.py` has a lock).
+Installations wait for the network, and tests do not. Examples are installed one after the other, the smallest first, in
+the order of the tests. A test whose requirements are not ready starts the same installation and waits for it
+(`examples/needs.py` has a lock).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How tests run an example: what it says, which of them were asked for, and what each folder of them must have."""
+"""Run examples in tests: their output, their selection, and the required files of their folders."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ASKED = tuple(filter(None, os.environ.get("PHALANX_EXAMPLES", "").split(",")))  
 
 
 def run(name: str, *words: str, timeout_s: float = 550.0) -> str:
-    """Return all that it said on its standard output."""
+    """Run the example, and return its standard output."""
     command = [sys.executable, str(EXAMPLES / name / "run"), *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -23,14 +23,14 @@ def run(name: str, *words: str, timeout_s: float = 550.0) -> str:
 
 
 def installing(names: Iterable[str]) -> list[object]:
-    """Return parameters of a test: `FOLDER`, or `FOLDER --options`, whose packages are there before it runs."""
+    """Return parameters of a test: `FOLDER`, or `FOLDER --options`, whose packages are installed before it runs."""
     return [
         pytest.param(name, id=name.rpartition("/")[2], marks=pytest.mark.installs(name.split()[0])) for name in names
     ]
 
 
 def pins(folder: str) -> list[str]:
-    """Return the requirements of an example that is a client of others'."""
+    """Return the requirements of an example with a client of another project."""
     found = (EXAMPLES / folder / "requirements.txt").read_text().split()
     assert found
     return found

@@ -1,4 +1,4 @@
-"""Clients of other schedulers' Kubernetes APIs, which others wrote, run unchanged, each as its example does it.
+"""Clients of other schedulers' Kubernetes APIs run unchanged, each by its example.
 
 They need a hundred megabytes of packages and more: `make examples` runs them, as does
 PHALANX_EXAMPLES=kubernetes/torchx and so on.

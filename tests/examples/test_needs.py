@@ -1,4 +1,4 @@
-"""What an example needs and this machine cannot give is told before anything starts, and is no failure."""
+"""Requirements of an example that this machine cannot meet are reported before the start, and are no failure."""
 
 from __future__ import annotations
 

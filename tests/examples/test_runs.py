@@ -1,9 +1,9 @@
-"""Every example that has a `run` of its own ends as it says: real frameworks, with their own clients, as gangs.
+"""Every example with a `run` script has the documented result: real frameworks, with their own clients, as gangs.
 
-Those that need packages (up to a gigabyte) install them while other tests run (`installing.py`). Where these cannot be
-had, for want of a network, of Java, of mpirun or of room on the disk, such a test is skipped and says what is missing.
-PHALANX_EXAMPLES=none leaves them out; PHALANX_EXAMPLES=mpi,spark (any of ddp, mpi, ray, spark) runs those that it names
-and fails where they cannot run: `make examples` does that.
+Required packages (up to a gigabyte) are installed while other tests run (`installing.py`). Without network, Java,
+mpirun or disk space such a test is skipped, and names the missing requirement. PHALANX_EXAMPLES=none leaves them out;
+PHALANX_EXAMPLES=mpi,spark (any of ddp, mpi, ray, spark) runs those that it names and fails where they cannot run: `make
+examples` does that.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ HEAVY = {
     "ddp": f"3 ranks on ddp-0, ddp-1, ddp-2 {LEARNT}",
     "ddp --as pytorchjob": f"3 ranks on ddp-master-0, ddp-worker-0, ddp-worker-1 {LEARNT}",
 }
-# Those that differ in who makes their pods, which other tests show too: `make examples`.
+# Examples that differ only in the creator of their pods, which other tests cover: `make examples`.
 MORE = {
     "ddp --as vcjob": f"3 ranks on ddp-worker-0, ddp-worker-1, ddp-worker-2 {LEARNT}",
 }
@@ -65,7 +65,7 @@ else:
 
 
 def roll_call(workers: int) -> str:
-    """A PyTorchJob whose processes are plain Python: what the controller promises them is all that they use."""
+    """A PyTorchJob whose processes are plain Python, and use only the variables that the controller guarantees."""
     container = {"name": "pytorch", "image": "host", "command": [sys.executable, "-c", ROLL_CALL]}
     pod = {"containers": [{**container, "resources": {"requests": {"cpu": "200m"}}}], "schedulerName": "phalanx"}
     specs = {
@@ -89,7 +89,7 @@ def test_a_pytorch_job_is_queued_and_its_pods_find_each_other(up: Up, tmp_path: 
     user = up.kubectl(
         "get", "pytorchjob", "roll-call", "--output", r"jsonpath={.metadata.annotations.phalanx\.dev/user}"
     )
-    assert user not in {"", "somebody-else"}  # it is signed with who created it, whatever he says
+    assert user not in {"", "somebody-else"}  # the creator is recorded, whatever the user writes
     up.kubectl("delete", "pytorchjob", "roll-call")
     manifest.write_text(roll_call(4))
     up.kubectl("create", "--filename", str(manifest))

@@ -1,8 +1,8 @@
-"""The plan of the house, as a test: few rooms in a folder, arrows that go one way, and each class name once.
+"""The structure of the code, as a test: few parts in a folder, imports in one direction, and unique class names.
 
-A *room* is a module or a folder in a folder. Each folder's `__init__` says what the folder is for and lists its rooms,
-lowest first; a room imports only rooms that stand before it. Imports for type checkers alone count like any other, so
-there is no circle of imports, open or hidden.
+A *room* (part) is a module or a folder in a folder. Each folder's `__init__` states the purpose of the folder and lists
+its parts, lowest first. A part imports only parts that are listed before it. Imports for type checkers alone count like
+any other, so there is no circle of imports, open or hidden.
 """
 
 from __future__ import annotations
@@ -15,7 +15,13 @@ from pathlib import Path
 
 from .test_structure import ROOT, SOURCE, SOURCES, module, where
 
-PACKAGES = ("model", "state", "core", "report", "kube")  # they keep to all of it; these to the order of their rooms:
+PACKAGES = (
+    "model",
+    "state",
+    "core",
+    "report",
+    "kube",
+)  # all rules; for the next ones the order only:
 LISTED = (*PACKAGES, "client", "dialects", "embedded", "simulator", "slurm", "ledger", "dashboard", "cli")
 ROOMS, FAN_OUT, OWN_TERMS = 9, 15, 14
 EQUALS = {"src/phalanx/dialects"}  # a flat list of equal siblings, a room for each scheduler that is spoken
@@ -82,7 +88,7 @@ def room_in(folder: Path, name: str) -> str | None:
 
 
 def upward(folder: Path) -> Iterator[tuple[str, str]]:
-    """(module, what it imports) wherever a room imports one that does not stand before it."""
+    """Yield (module, imported module) if a part imports a part that is not listed before it."""
     order = {room: at for at, room in enumerate(listed(folder))}
     for name in ALL:
         if (own := room_in(folder, name)) is None:

@@ -15,7 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "phalanx"
 
-# package -> the packages of ours it may import (besides itself). All may import the leaves `errors` and `lazy`.
+# package -> the packages of Phalanx that it may import. All may import the leaves `errors` and `lazy`.
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "lazy": set(),
@@ -246,8 +246,8 @@ def test_which_reasons_count() -> None:
 
 
 def test_who_is_cancelled_ends() -> None:
-    """`asyncio.wait_for` of CPython 3.11 forgets a cancellation that comes as what it waits for is done: the task goes
-    on, and whoever waits for its end waits for ever."""
+    """`asyncio.wait_for` of CPython 3.11 loses a cancellation that arrives when its awaitable is done: the task
+    continues, and a caller that waits for its end waits for ever."""
     wrong = [where(path) for path in SOURCES if re.search(r"asyncio\.wait_for\b", strip_docstrings(path))]
     assert not wrong, f"use `async with asyncio.timeout(...)` in {', '.join(wrong)}"
 

@@ -1,4 +1,4 @@
-"""What the ledger says of a job after each thing that may happen to it."""
+"""The ledger's record of a job after each possible event."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ class Cluster:
 
 
 class World:
-    """`loop.World` over that cluster: its first events are what is there."""
+    """`loop.World` over that cluster; its first events describe the existing objects."""
 
     def __init__(self, cluster: Cluster, step: Callable[[], None]) -> None:
         self.cluster, self._step = cluster, step
@@ -198,7 +198,7 @@ def killed_at(folder: Path, step: int) -> bool:
 
 
 def deleted_meanwhile(folder: Path) -> bool:
-    """A user deletes what has begun and makes it again, while nobody schedules; return whether anything had."""
+    """Delete started jobs and create them again while no scheduler runs; return True if any job had started."""
     cluster, found = Cluster.read(folder / "cluster.json"), False
     for name in ("good", "gone"):
         if cluster.jobs.get(f"ns/{name}", {}).get("starts"):
@@ -209,7 +209,7 @@ def deleted_meanwhile(folder: Path) -> bool:
 
 
 def finish(folder: Path) -> None:
-    """Another process takes over; it is not killed, so this one can be it."""
+    """Another process takes over. It is not killed, so this process can play it."""
     history(Cluster.read(folder / "cluster.json"), url_of(folder / "ledger.sqlite3"), lambda: None)
     check(folder)
 

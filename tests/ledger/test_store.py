@@ -227,7 +227,7 @@ def test_a_ledger_of_before_groups_were_indexed_gets_its_index(tmp_path: Path) -
 
 
 def test_a_migration_that_is_killed_leaves_what_was(tmp_path: Path) -> None:
-    """Its tables are there and its version is not: the transaction was not one."""
+    """Its tables exist and its version does not: the migration was not one transaction."""
     file = tmp_path / "ledger.sqlite3"
     script = (
         "import os, sys\nfrom phalanx.ledger import schema\nfrom phalanx.ledger.entry import url_of\n"

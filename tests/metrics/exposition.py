@@ -25,7 +25,7 @@ def scrape(url: str) -> Series:
 
 
 def value(found: Series, name: str, **labels: str) -> float:
-    """Of all series of that name with at least these labels, the sum."""
+    """Return the sum of all series of that name with at least these labels."""
     wanted = frozenset(labels.items())
     return sum(amount for (sample, said), amount in found.items() if sample == name and wanted <= said)
 

@@ -1,4 +1,4 @@
-"""What a cycle decided is counted as it goes by, at a price that does not know who waits."""
+"""Metrics count each cycle's decisions, at a cost that does not depend on the number of pending jobs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.core.builders import job, node, role
 
 
 class Script:
-    """A world that tells what is put into it."""
+    """A world that returns the given events."""
 
     def __init__(self) -> None:
         self.news: list[Event] = []

@@ -1,4 +1,5 @@
-"""The part of the scenario language about what is named on a node, and what pods want of it and of each other.
+"""The part of the scenario language about named resources of nodes, and about pods' constraints on them and on each
+other.
 
 Of nodes: device:gpu0=nvidia.com/gpu/80Gi@z0 (its resource, memory and NUMA zone), numa:z0=cpu:4,memory:8Gi,
           used:cpu=3 (measured).

@@ -37,7 +37,7 @@ from . import placing
 from .language import Block, Book, Cycle, Expected, Malformed, read
 
 FOLDER = Path(__file__).parent
-# Codes whose decisions are not there yet: each leaves this list with its first scenario.
+# Reason codes without a scenario: each leaves this list with its first one.
 COMING: set[ReasonCode] = set()
 FILES = sorted(FOLDER.rglob("*.txt"))
 

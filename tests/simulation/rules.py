@@ -1,8 +1,8 @@
-"""What must be true of where pods are, by plain rules of its own: every pod beside every other, as Kubernetes and the
-job say it. Nothing here asks the core; only the book is read, for who is where.
+"""Check the placement of pods by independent, plain rules of Kubernetes and of the job, for every pair of pods. This
+module does not call the core; it only reads the placements from the cluster state.
 
 `judge` looks at what a plan has just placed. `room_for` counts, node by node, how many pods of a role fit: for a gang
-of one role that is exact, so whoever is told that there is no room can be held to it."""
+of one role that is exact, so a reason about missing capacity can be verified."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .wants import LEVELS
 
 
 class Pod(NamedTuple):
-    """`leaving`: it was told to go; until it is gone it keeps others away, but is no company any more."""
+    """`leaving`: True if the pod terminates. It still repels other pods, and no longer satisfies affinities."""
 
     job: str
     role: int
@@ -33,7 +33,7 @@ class Pod(NamedTuple):
 
 
 def judge(cluster: Cluster, plan: Plan) -> Iterator[str]:
-    """What is wrong with the pods that the plan has placed or sent away, now that it is folded in."""
+    """Yield the errors in the placements and evictions of the plan, after it is folded."""
     for each in plan.actions:
         if isinstance(each, Place | Shrink):
             yield from member_in_part(cluster, each)
@@ -137,7 +137,7 @@ def apart(pod: Pod, other: Pod) -> bool:
 
 
 def picks(term: PodAffinityTerm, own: Shape, other: Shape) -> bool:
-    """Of selectors that name the values of one label."""
+    """Return the values of one label that the selectors name."""
     labels = dict(other.labels)
     return own.namespace == other.namespace and all(labels.get(each.key) in each.values for each in term.selector)
 
@@ -159,7 +159,7 @@ def not_level(cluster: Cluster, pods: list[Pod], action: Start | Place) -> Itera
         return
     for each in action.placements:
         shape = record.job.roles[each.role].shape
-        if record.flavors:  # whose labels are selected too
+        if record.flavors:  # the flavor's labels are required too
             shape = cluster.flavors[record.flavors[each.role]].applied_to(shape)
         for spread in shape.spread:
             counts = dict.fromkeys((home for home in homes(cluster, spread.topology, shape)), 0)

@@ -57,11 +57,11 @@ DISTURBANCES = {
 }
 # Rules that let a job wait though there is room; each has tests of its own.
 RULES = {ReasonCode.BEHIND_HEAD, ReasonCode.RESERVED, ReasonCode.PREEMPTING, ReasonCode.ARRAY_LIMIT}
-KEPT = (" reserved: ", "it would delay")  # of one flavor among several, whose reasons share one code
+KEPT = (" reserved: ", "it would delay")  # parts of the text for one flavor of several, whose reasons share one code
 QUIET_AFTER_S = 1300.0
 STEPS = 3000
 AT_ONCE_S = 0.001
-WOKEN = 4  # cycles until everybody is woken, to see whether somebody sleeps who should not: it costs a cycle
+WOKEN = 4  # cycles until all waiting jobs are tried, to find any that could start; it costs a cycle
 # The share of cycles after which all starts are forecast, and the share once all is settled. A forecast plays up to
 # thousands of cycles where a job never starts. So each has one play beside the first; more would only cost time.
 FORETOLD = (0.02, 0.1)
@@ -317,7 +317,7 @@ class Run:
     # What must hold
 
     def make_quiet(self) -> None:
-        """No more disturbances: all nodes are there and well, pods of others are gone."""
+        """End the disturbances: all nodes exist and are ready, and foreign pods are deleted."""
         self.quiet = True
         self.world.chances.clear()
         for name, node in sorted(self.world.all_nodes.items()):
@@ -332,7 +332,7 @@ class Run:
         self.world.later(100.0, lambda: None)
 
     def nobody_exceeds_its_bounds(self) -> None:
-        """No queue has more than its limit, unless somebody lowered it."""
+        """Check that no queue exceeds its limit, unless the limit was lowered."""
         for queue in () if self.bounds_changed else self.variety.queues:
             branch = self.cluster.tree.branch(queue.name)
             for key, allowed in branch.limit.items():
@@ -390,7 +390,8 @@ class Run:
             raise Unfair(f"this was left for the next cycle, and that was not to follow at once: {found}")
 
     def starts_are_foretold(self) -> None:
-        """All that runs ends; so when nothing else is amiss, there is a time for everybody who could run alone."""
+        """All running jobs end. So, without other faults, every job that could run alone must have an expected
+        start."""
         cluster, now_s = self.cluster, self.world.now_s()
         waiting = [job for job, record in cluster.jobs.items() if record.phase is Phase.QUEUED]
         before = [(job, record.phase, dict(record.placements)) for job, record in cluster.jobs.items()]

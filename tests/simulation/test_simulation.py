@@ -1,4 +1,4 @@
-"""Seeds: a workload and disturbances each, and nothing may ever be wrong.
+"""Random seeds, each with a workload and disturbances: no invariant may ever be violated.
 
 `PHALANX_SEEDS` says which: how many from 0 on (120 without it, two thirds also in `make check`; `make fuzz` runs
 10,000), or from which to which, as in 20000-20400. They run in parcels, so that they share the cores. Seeds that once

@@ -111,7 +111,7 @@ class Variety:
         return QueueOrder.USAGE if aside.random() < 0.15 else drawn
 
     def a_limit_per_job(self) -> Limits:
-        """Drawn aside: whatever else a seed draws, it draws as before there were such limits."""
+        """Draw from a separate generator, so that the other draws of a seed do not change."""
         aside = Random()
         aside.setstate(self.random.getstate())
         return Limits(resources=(("cpu", aside.choice([3, 5, 8]) * CPU),) if aside.random() < 0.15 else ())
@@ -164,7 +164,7 @@ class Variety:
         return self.random.choice([*self.leaves, "default", ""]) if self.rich else self.random.choice(["default", ""])
 
     def job_options(self, index: int, run_s: float) -> dict[str, Any]:
-        """What a job says besides; `run_s`: how long it will really run."""
+        """Return further options of a job. `run_s`: its real run time."""
         random = self.random
         if not self.rich:
             return {}
@@ -189,7 +189,7 @@ class Variety:
         return options
 
     def disturbed(self, queue: Queue) -> Queue:
-        """Somebody holds it, shrinks it, or opens it again."""
+        """Hold the queue, lower its limit, or open it again."""
         quota = queue.quotas[0] if queue.quotas else Quota()
         match self.random.randrange(3):
             case 0:

@@ -83,7 +83,7 @@ class Wants:
             case 1:
                 return replace(shape, away=(PodAffinityTerm(domain, app, weight=10),))
             case 2:
-                # Its own kind: whom it wants to be near might never come, and it may hold up others.
+                # An affinity to its own label: other pods might never come, and the job could block others.
                 return replace(shape, near=(PodAffinityTerm(domain, (Requirement("app", Operator.IN, (own,)),)),))
             case 3:
                 return replace(shape, spread=(TopologySpread(domain, random.choice([1, 2]), app),))

@@ -1,9 +1,9 @@
 """A small world: nodes that come and go, pods that start and end, and every message on its way.
 
-It is the truth that the book is held against. A heap of (time, order, what happens) moves it; whatever happens to a
-subject (a job, a node, a pod) is told in the order in which it happened, each message late by its own delay, so that
-messages about different subjects overtake each other. What the plan says is checked here by plain rules of its own:
-nobody is started twice, no gang partly, no pod where it may not go."""
+The cluster state is compared with this world. A heap of (time, order, event) drives it. Events about one subject (a
+job, a node, a pod) are reported in order, each with its own delay, so that messages about different subjects overtake
+each other. The world checks each plan by independent, plain rules: no job starts twice, no gang starts in part, and no
+pod is placed on a forbidden node."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ from .rules import enough
 
 @dataclass(slots=True)
 class Truth:
-    """What is true of a job. `planned`: slots with a node, bound there once `started`; `open`: slots that want one."""
+    """The true state of a job. `planned`: slots with a node, bound once `started`. `open`: slots that request a
+    node."""
 
     job: Job
     run_s: float
@@ -78,7 +79,7 @@ class World:
         self.reservations: dict[str, Reservation] = {}
         self.jobs: dict[str, Truth] = {}
         self.foreign: dict[str, tuple[str, tuple[tuple[str, int], ...]]] = {}
-        self.unborn: set[str] = set()  # jobs of which one pod comes first, and the others when it asks for them
+        self.unborn: set[str] = set()  # driver-first jobs, whose driver has not requested its other pods yet
         self.holds_last = not any(chances.get(each) for each in ("foreign", "node_lost", "pod_refused"))
         self.done: set[str] = set()
         self.ever_started: set[str] = set()
@@ -117,7 +118,7 @@ class World:
     # Messages
 
     def tell(self, subject: str, event: Event) -> None:
-        """Deliver it after all that was said about the subject before; perhaps late, perhaps twice."""
+        """Deliver the message after all earlier messages about the subject, perhaps late, perhaps twice."""
         delay_s = self.seed.uniform(0, 20) if self.chance("late") else 0.0
         at_s = max(self.clock_s + delay_s, self._told_until[subject])
         self._told_until[subject] = at_s
@@ -253,7 +254,7 @@ class World:
             self.later(delay_s, lambda: self.create_pods(truth, run))
 
     def must_be_time(self, job: Job) -> None:
-        """What it waits for is over, its time has come, and it is its turn."""
+        """Return True if its dependencies have ended, its begin time is past, and its array has a free slot."""
         met = {DependencyType.START: self.done | self.ever_started}
         early = [each.job for each in job.after if each.job not in met.get(each.after, self.done)]
         if early or (job.begin_s is not None and self.jump_s == 0 and self.now_s() < job.begin_s):
@@ -349,7 +350,7 @@ class World:
         return sorted(truth.planned)[: 1 if truth.job.id in self.unborn else None]
 
     def come(self, truth: Truth, run: int, slot: Slot) -> None:
-        """A pod that room was held for is there, or is not wanted any more; or it asks for less than was said."""
+        """A pod with reserved capacity now exists, is no longer needed, or requests less than was declared."""
         waits = slot in truth.planned and slot not in truth.bound
         if not self.current(truth, run) or truth.phase is not Phase.RUNNING or not waits:
             return
@@ -366,7 +367,8 @@ class World:
         self.reopen(truth, [slot])
 
     def reshape(self, truth: Truth, role: int) -> None:
-        """The pods of the role ask for less cpu than was said. It is told at once, with all that is true of the job."""
+        """The pods of the role request less cpu than declared. This is reported at once, with the whole state of the
+        job."""
         roles, known = list(truth.job.roles), truth.job.roles[role]
         less = tuple((name, amount // 2 if name == "cpu" else amount) for name, amount in known.shape.requests)
         roles[role] = replace(known, shape=replace(known.shape, requests=less))
@@ -397,7 +399,7 @@ class World:
             self.later(truth.run_s / 4, lambda: self.want_all(truth, run))
 
     def want_all(self, truth: Truth, run: int) -> None:
-        """The pods beyond those that it started with are there, and want a node."""
+        """Create the pods in excess of the started ones, which then request nodes."""
         if self.current(truth, run) and truth.phase is Phase.RUNNING:
             fixed = truth.job.size is GangSize.FIXED_AT_START
             sizes = Counter({slot.role: slot.ordinal + 1 for slot in sorted(truth.planned)})
@@ -474,7 +476,7 @@ class World:
     # Restart
 
     def listed(self) -> list[Event]:
-        """Everything as it stands, in the order of a restart; what was on its way is void."""
+        """Report the whole state, in the order of a restart; undelivered messages are dropped."""
         self._era += 1
         self._inbox.clear()
         for truth in self.jobs.values():

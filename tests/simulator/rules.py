@@ -89,7 +89,7 @@ def beside_the_first(
     *,
     shortest_first: bool,
 ) -> list[int]:
-    """What starts now, where the first that waits is promised its earliest start."""
+    """Return the jobs that start now, if the first pending job has a reservation at its earliest start."""
     held = [(end_s, runs[at].processors) for at, end_s in running.items() if end_s > now_s]
     free = machine - sum(processors for _, processors in held)
     waiting, chosen = list(queue), list[int]()
@@ -118,7 +118,8 @@ def beside_the_first(
 def beside_all_before(
     runs: Sequence[Run], queue: Sequence[int], running: dict[int, float], machine: int, now_s: float
 ) -> list[int]:
-    """What starts now, where each is promised the earliest time from which on it fits beside all before it."""
+    """Return the jobs that start now, if each job has a reservation at the earliest time at which it fits beside all
+    earlier ones."""
     taken = [(now_s, end_s, runs[at].processors) for at, end_s in running.items() if end_s > now_s]
     chosen = list[int]()
     for at in queue:

@@ -1,4 +1,4 @@
-"""A scheduler that asks for its next cycle at once, as who searches for somebody to give way does, comes to an end.
+"""A scheduler that requests the next cycle at once, for example after a search for victims, comes to an end.
 
 The live loop then decides again without waiting (`loop.run`). If that went on for ever, it would do nothing else; the
 seeds are those where it once did: more lines hunted than may search in a cycle, and the same came first in each."""

@@ -322,7 +322,7 @@ def test_faults_of_a_trace_are_told_and_left_out(tmp_path: Path, capsys) -> None
     assert f"{path}:3:7: 1 fields where a record has 18" in capsys.readouterr().err
 
 
-# The flag lies in shared memory and nobody tells of it, so who waits for it must ask.
+# The flag is in shared memory and sends no signal, so the waiting process must poll it.
 UNTIL_STOPPED = "while not cells._stop.value: time.sleep(0.01)"
 HUNDREDTH = """
 import os, signal, sys, time
@@ -368,7 +368,7 @@ def test_who_is_stopped_prints_the_results_so_far(tmp_path: Path, signal: str) -
 
 @pytest.mark.slow
 def test_of_several_side_by_side_each_gives_what_it_has(tmp_path: Path) -> None:
-    """Only the process that was started is told; the others learn it from that."""
+    """Only the first process gets the signal; the others get it from that process."""
     told = f"if first({str(tmp_path / 'told')!r}): os.kill(os.getppid(), signal.SIGTERM)"
     act = f"{told}\n        {UNTIL_STOPPED}"
     done = stopped_at_the_hundredth_start(act, "--policy", "easy", "fifo", "greedy", "--processes", "2")
@@ -381,7 +381,7 @@ def test_of_several_side_by_side_each_gives_what_it_has(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_who_is_stopped_twice_waits_for_nobody(tmp_path: Path) -> None:
-    """The one that plays first tells its parent, and again once that has heard, and never ends by itself."""
+    """The first worker signals its parent twice, and never ends by itself."""
     tells = "os.kill(os.getppid(), signal.SIGINT)"
     acts = (f"if first({str(tmp_path / 'told')!r}):", tells, UNTIL_STOPPED, tells, "signal.pause()")
     done = stopped_at_the_hundredth_start("\n            ".join(acts), "--policy", "easy", "fifo", "--processes", "2")

@@ -1,4 +1,4 @@
-"""Who would have started earlier, had nobody come after it."""
+"""Jobs that would have started earlier without later submissions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ THREE = task("a", 0, 10, 3), task("b", 1, 5, 4), task("c", 2, 28, 1)
 def test_a_job_that_is_delayed_by_a_later_one_has_missed_its_fair_start() -> None:
     when, measures = found("greedy", *THREE, size=4)
     assert when == {"a": 0, "b": 30, "c": 2}
-    # Without c, b would have started at 10: 20 s earlier. Nobody came before c in vain, and a started at once.
+    # Without c, b would have started at 10: 20 s earlier. No job was submitted after c, and a started at once.
     assert measures == {
         "fair_start_jobs": 3,
         "fair_start_miss_ratio": pytest.approx(1 / 3),

@@ -1,4 +1,4 @@
-"""Queue orders by a formula: which job comes first, and that its estimate is the one that the scheduler is told."""
+"""Queue orders by a formula: the order of jobs, and the use of the scheduler's estimate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the middle of a cluster's life: what becomes of its jobs, as anybody can count it by hand.
+"""Simulate a running cluster forward: the starts and ends of its jobs, small enough to check by hand.
 
 The clock begins at 1,000 s; machines have cpus, and a job of size n is n pods of one cpu that start together."""
 
@@ -186,7 +186,7 @@ def test_absurd_limits_are_played_too(limit_s: float) -> None:
 
 
 def test_an_elastic_job_grows_before_those_of_lower_priority_start() -> None:
-    """It starts with two of its four pods and grows when the first is over; who comes behind it waits for its end."""
+    """It starts with two of its four pods and grows when the first job ends; the job behind it waits for its end."""
     told = book(node("a", 4), runs("first", 2, 950.0), waits("grows", 4, minimum=2), waits("behind", 2, priority=-1))
     assert waits_of(ahead(told)) == {"first": 0.0, "grows": 0.0, "behind": 100.0}
 

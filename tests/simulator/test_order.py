@@ -1,4 +1,4 @@
-"""What happens in which order at equal times, and with what the scheduler is told."""
+"""The order of events at equal times, and the events that each cycle gets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.simulator.builders import ends, played, starts, task
 
 
 def passes(*tasks, size=10):
-    """(time, what is told) of every scheduling pass after the first."""
+    """Return (time, events) of every scheduling cycle after the first."""
     setup = built_in("greedy")
     fates = [Fate(index, each) for index, each in enumerate(tasks)]
     world, cluster, found = World(fates, [machine(size)], setup.queues, estimator=estimator("user")), Cluster(), []

@@ -1,4 +1,4 @@
-"""Workloads and clusters of one's own: what a job and a node may say, and what is said of what they may not."""
+"""Users' own workload and cluster files: the fields of jobs and nodes, and the errors of invalid ones."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_the_example_runs_as_one_can_work_out() -> None:
         "lesson": 2 * H,
         # elastic ended at 31 + 40 minutes, so the right rack is free.
         "aligned": 75 * M,
-        # Two at a time, ten minutes each; then what waits for all of them.
+        # Two at a time, ten minutes each; then the job that depends on all of them.
         **{f"sweep_{each}": each // 2 * 10 * M for each in range(6)},
         "gather": 30 * M,
         "nightly-1": 0,
@@ -107,7 +107,7 @@ def test_every_word_is_in_the_example_and_in_the_guide(tmp_path: Path, text: str
     assert [word for word in known if not re.search(rf"\b{word}\b", page)] == []
 
 
-EXPLAINED = {"parent", "value", "effect"}  # of what stands in the example without them
+EXPLAINED = {"parent", "value", "effect"}  # fields that the example does not explain
 
 
 def test_the_example_is_played_as_it_is_typed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""Where results go: files that are whole or not there, and that never cost what stands on the screen."""
+"""Result files: written atomically, and an error in one never loses the printed table."""
 
 from __future__ import annotations
 

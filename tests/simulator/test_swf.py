@@ -1,4 +1,4 @@
-"""The Standard Workload Format: what is made of its fields, and what is said about files that are wrong."""
+"""The Standard Workload Format: the meaning of its fields, and errors of invalid files."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_a_file_that_is_cut_off_keeps_what_came_before(tmp_path: Path) -> None:
 @pytest.mark.parametrize("end", [b"\n", b"\r\n"])
 @pytest.mark.parametrize("name", ["log.swf", "log.swf.gz"])
 def test_however_it_is_written_it_is_read(tmp_path: Path, name: str, packed: bool, mark: bytes, end: bytes) -> None:
-    """With a mark before its first line, lines that end as elsewhere, packed or not, whatever its name says."""
+    """A file with a byte order mark, with other line ends, compressed or not, under any name."""
     text = mark + (HEADER + GOOD).encode().replace(b"\n", end)
     path = tmp_path / name
     path.write_bytes(gzip.compress(text) if packed else text)

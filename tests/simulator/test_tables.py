@@ -15,7 +15,7 @@ from phalanx.simulator.workload.workload import Workload
 from tests.simulator.builders import KTH, starts
 from tests.simulator.rules import Run, backfill
 
-# Of the log's first 4,000 jobs, by the rules alone.
+# The log's first 4,000 jobs, decided by an independent reading of the rules.
 CASES = [("easy", "user"), ("easy-sjbf", "user"), ("easy", "exact"), ("easy-sjbf", "exact")]
 
 

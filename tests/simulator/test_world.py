@@ -37,7 +37,7 @@ def placed(count: int) -> tuple[Placement, ...]:
 
 
 class Driven:
-    """A world of one job that is driven by hand: plans at given times, and what was told when."""
+    """A world of one job, driven by hand: plans at given times, and the reported events with their times."""
 
     def __init__(self, one: Task, plans: dict[float, Plan], *, checkpoint_s: float | None = None) -> None:
         fates = [Fate(0, one)]
@@ -98,7 +98,7 @@ def test_a_checkpoint_keeps_what_was_saved() -> None:
     driven = Driven(task("a", 0, 100), {0: plan}, checkpoint_s=10)
     assert driven.fate.lost_s == 5
     assert driven.world.live["a"].worked_s == 30
-    assert driven.world.live["a"].job.checkpoint_s == 10  # whoever looks for somebody to give way knows it
+    assert driven.world.live["a"].job.checkpoint_s == 10  # the search for victims uses it
 
 
 def test_a_job_that_ends_within_its_grace_has_ended() -> None:
@@ -197,7 +197,7 @@ def test_a_node_that_fails_takes_its_jobs_back_to_the_queue() -> None:
     schedule = played(task("a", 0, 400, 10), task("b", 0, 400, 10), faults=faults, seed=3)
     restarts = sum(fate.starts - 1 for fate in schedule.fates)
     assert restarts > 0
-    assert sum(fate.preemptions for fate in schedule.fates) == 0  # nobody made them give way
+    assert sum(fate.preemptions for fate in schedule.fates) == 0  # no job preempted them
     assert sum(fate.lost_s for fate in schedule.fates) > 0
     assert all(fate.end_s is not None and fate.ran_s == 400 for fate in schedule.fates)
     spans = sorted((stint.start_s, stint.end_s) for stint in schedule.stints)

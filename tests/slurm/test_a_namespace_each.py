@@ -41,7 +41,7 @@ def place(body: Object) -> str:
 
 
 def printed(user: str) -> list[Object]:
-    """What the guide prints for ada, for this user."""
+    """Return the guide's manifests for ada, with this user's name."""
     page = (ROOT / "docs" / "guide" / "slurm.md").read_text()
     found = re.search(r"<!-- of a user on a cluster -->\n```yaml\n(.*?)```", page, re.DOTALL)
     assert found is not None
@@ -88,7 +88,7 @@ def number(clients: dict[str, Elsewhere]) -> int:
 
 
 def test_no_step_runs_in_the_job_of_another_user(clients: dict[str, Elsewhere], number: int) -> None:
-    """`srun --jobid=J --overlap id` by bob, and what a command that asks nobody could try."""
+    """Bob runs `srun --jobid=J --overlap id`, and a modified command without checks."""
     with pytest.raises(Gone):
         allocation(clients["bob"], number, 0.1)
     for path in ("secrets", "pods"):

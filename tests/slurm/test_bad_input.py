@@ -41,7 +41,7 @@ NOT_A_PARTITION = (
 
 
 class Empty(Api):
-    """One node, the site's objects, and nothing else. What is written is kept."""
+    """A server with one node and the site's objects, which keeps all writes."""
 
     def __init__(self) -> None:
         super().__init__(Cluster(server="http://api"), User())

@@ -1,4 +1,4 @@
-"""Jobs in images that have no Python: what brings them srun, and that it needs nothing of where it runs."""
+"""Jobs in images without Python: the bundle that contains srun, and its independence of the image."""
 
 from __future__ import annotations
 

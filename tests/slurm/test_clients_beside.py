@@ -7,8 +7,8 @@ same files under /tmp.
 
     PHALANX_SLURM=/usr/bin .venv/bin/pytest tests/slurm/test_clients_beside.py
 
-Hosts, numbers, times and folders are put aside. What differs otherwise and is known is in `KNOWN`, with the reason in
-docs/guide/slurm.md; a known difference that is none any more fails the test too.
+Hosts, numbers, times and folders are removed. Other known differences are in `KNOWN`, with the reason in
+docs/guide/slurm.md; a known difference that disappears also fails the test.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Side:
         return subprocess.run(words, cwd=place, env=around, capture_output=True, text=True, timeout=120, check=False)
 
     def play(self, script: Script) -> dict[str, str]:
-        """Return what there was to see, by what it is."""
+        """Return the observations, by kind."""
         place = self.folder / script.name
         place.mkdir()
         (place / "job.sh").write_text(f"{script.head}\n{script.lines}\n")
@@ -78,7 +78,7 @@ class Side:
         return {_plain(what, number, self): _plain(text, number, self) for what, text in found.items()}
 
     def _accounted(self, number: str, place: Path) -> str:
-        """What sacct says once it has the end, which both tell it a while after squeue."""
+        """Return sacct's output once it has the job's end, which both report a while after squeue."""
 
         def ended() -> bool:
             lines = self.call(f"sacct -n -P -j {number} -o Partition,End", place).stdout.splitlines()
@@ -100,7 +100,7 @@ def _fields(line: str) -> str:
 
 
 def _plain(text: str, number: str, side: Side) -> str:
-    """Without what is another each time: numbers of jobs, folders, moments."""
+    """Return the text without job numbers, folders and times."""
     text = text.replace(str(side.folder), "FOLDER")
     if number:
         for at in range(4):  # an array's tasks follow it
@@ -111,7 +111,7 @@ def _plain(text: str, number: str, side: Side) -> str:
 
 @pytest.fixture(scope="module")
 def both() -> Iterator[dict[str, tuple[dict[str, str], dict[str, str]]]]:
-    """Yield what was seen of each script: there, and here."""
+    """Yield the observations of each script on Slurm and on Phalanx."""
     with tempfile.TemporaryDirectory(dir="/tmp") as place, ThreadPoolExecutor(6) as pool:
         folder = Path(place)
         folder.chmod(0o755)

@@ -1,4 +1,4 @@
-"""A coordinator who is an ordinary user of the cluster: sacctmgr, and what else he may try, with tokens of his own."""
+"""A coordinator as an ordinary user of the cluster: sacctmgr, and attempts with the user's own tokens."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ADDING = " Problem adding {}: Access/permission denied"
 
 
 class Client(Api):
-    """What a command has of the API server, of the one in this process."""
+    """The API client of a command, for the server in this process."""
 
     def __init__(self, runner: asyncio.Runner, server: InProcess) -> None:
         super().__init__(Cluster(server="http://api"), User(token="t"), "default")
@@ -72,7 +72,7 @@ class Machine:
         self.clients, self._patch = clients, patch
 
     def sacctmgr(self, user: str, line: str, *, trusted: bool = False) -> int:
-        """`trusted`: the command asks nobody, as one that its user has changed."""
+        """`trusted`: the command makes no checks, like one that its user has modified."""
         uid = UIDS[user]
         self._patch.setattr(Api, "open", lambda: self.clients[user])
         self._patch.setattr(os, "getuid", lambda: 0 if trusted else uid)
@@ -100,7 +100,7 @@ LINES = (
 
 
 class Kept(NamedTuple):
-    """What there is before each test."""
+    """The objects before each test."""
 
     site: dict[str, str]
     queues: dict[str, Any]

@@ -32,7 +32,7 @@ class Server:
         if number == self._fails_at and self._error is not None:
             raise self._error
         if number <= self._together.parties:
-            self._together.wait(timeout=120)  # nobody comes here alone
+            self._together.wait(timeout=120)  # all parties arrive together
         return {"metadata": {"name": job["metadata"]["name"], "uid": f"u{number}"}}
 
 

@@ -30,7 +30,7 @@ GOLDEN = Path(__file__).parent / "golden" / "slurm_default_outputs.txt"
 PARTS = re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", GOLDEN.read_text(), re.MULTILINE)
 OUTPUTS = {line: text.rstrip("\n") for line, text in PARTS}
 DATE = re.compile(r"^[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}$", re.MULTILINE)
-# command -> what of its output is put aside on both sides, and why
+# command -> the parts of its output that are removed on both sides, and the reason
 DIFFERS = {
     "sacct -e": (r"\nTRESUsageOutMinNode[\s\S]*", "the recording ends before the last three lines"),
     "sshare": (r"(?m)(?<=^.{66}) .{13}", "recorded between two passes of slurmctld: new usage, EffectvUsage of before"),

@@ -38,7 +38,7 @@ def daemon(**around: str) -> subprocess.Popen[str]:
 
 
 def test_it_ends_where_nobody_comes_to_hold_it() -> None:
-    """Whoever asked for it was killed while it waited."""
+    """The requesting command was killed while the job waited."""
     process = daemon()
     said = process.communicate("now\n", timeout=120)[1]
     assert (process.returncode, said) == (
@@ -70,7 +70,7 @@ def test_it_stays_until_it_is_told_to_end(around: dict[str, str], *, holds: bool
 
 @pytest.mark.parametrize("at", ["_wait", "allocation"])
 def test_what_cannot_be_had_is_given_back(monkeypatch: pytest.MonkeyPatch, at: str) -> None:
-    """Such as one whose pods take no steps: nobody would ever end it."""
+    """For example a job whose pods run no steps, which would never end."""
     ended = []
 
     def fails(*_: object, **__: object) -> None:

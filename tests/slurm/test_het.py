@@ -1,4 +1,4 @@
-"""Heterogeneous jobs: what each component asks, what it is told of the others, and how they look afterwards."""
+"""Heterogeneous jobs: the requests of each component, its variables about the others, and the records afterwards."""
 
 from __future__ import annotations
 

@@ -15,7 +15,8 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 
 
 class Server:
-    """Answers each connection with the answers given for it, one for each request, and closes it. `heard`: heads."""
+    """Answer each connection with its given answers, one for each request, and close it. `heard`: the received
+    heads."""
 
     def __init__(self, *connections: Sequence[bytes]) -> None:
         self.heard: list[str] = []

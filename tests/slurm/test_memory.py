@@ -1,4 +1,4 @@
-"""Jobs and steps that the kernel ended for want of memory are told as Slurm tells them: OUT_OF_MEMORY, 0:125."""
+"""Jobs and steps that the kernel killed because memory ran out have Slurm's state OUT_OF_MEMORY and exit code 0:125."""
 
 from __future__ import annotations
 

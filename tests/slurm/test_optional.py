@@ -1,4 +1,4 @@
-"""Options that few jobs have: what becomes of them, and what is refused."""
+"""Rare options: their effect, and refused values."""
 
 from __future__ import annotations
 

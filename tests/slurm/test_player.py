@@ -1,4 +1,4 @@
-"""The player that compares with a real Slurm: what it puts aside, and what it makes."""
+"""The player that compares with a real Slurm: the values that it removes, and the lines that it generates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One user tries to run work in another's account, past `sbatch -A`: by the labels of every kind of job."""
+"""A user tries to run jobs in another user's account without `sbatch -A`, by the labels of every kind of job."""
 
 from __future__ import annotations
 

@@ -65,8 +65,8 @@ def test_the_fourth_job_of_a_user_is_over_the_limit() -> None:
 
 
 def test_limits_on_running_jobs_are_hidden_behind_a_job_that_waits_for_resources() -> None:
-    """As a real Slurm 22.05 said it: the first job of a partition waits for Resources, those behind for their Priority,
-    whatever their user's limits are. Reasons from the submission stay, and so do those of other partitions."""
+    """As in a real Slurm 22.05: the first job of a partition waits for Resources, and the jobs behind it for Priority,
+    whatever their users' limits are. Reasons from the submission stay, and so do those of other partitions."""
 
     def waiting(number: int, reason: str, partition: str = "batch") -> Job:
         ask = Ask(name="j", user="u", uid=1, gid=1, group="g", account="a", partition=partition)

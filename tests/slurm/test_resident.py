@@ -134,7 +134,7 @@ class Machine:
         return subprocess.run([str(self.program), *words], **how)
 
     def states(self, *words: str, **how: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return what the command sees of its process in the service, and what it sees without the service."""
+        """Return the command's view of its process in the service, and without the service."""
         served, alone = (json.loads(self.call("state", *words, served=one, **how).stdout) for one in (True, False))
         assert self.service is not None
         assert served.pop("real") == self.service.pid
@@ -192,7 +192,7 @@ def until(condition: Callable[[], bool]) -> None:
     deadline_s = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline_s
-        time.sleep(0.01)  # processes of others tell nobody when they have stopped
+        time.sleep(0.01)  # other processes send no signal when they have stopped
 
 
 def state_of(pid: int) -> str:
@@ -412,7 +412,7 @@ def test_a_process_with_fewer_rights_is_not_served(machine: Machine) -> None:
     assert machine.is_served(around={"BECOME": OTHER})
     assert not machine.is_served(around={"BECOME": OTHER, "SANDBOX": "1"})
 
-    def without_capabilities() -> None:  # of root, who keeps them over execve(2) unless they are bounded
+    def without_capabilities() -> None:  # root keeps them over execve(2) unless they are removed from the bounding set
         for number in range(40):
             ctypes.CDLL(None).prctl(24, number, 0, 0, 0)  # PR_CAPBSET_DROP
 

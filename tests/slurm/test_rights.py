@@ -1,4 +1,4 @@
-"""Who may change another user's job: levels, and coordinators of its account and of those above."""
+"""The rights to change another user's job: admin levels, and coordinators of its account and of the accounts above."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ledger as users see it who may not read its file: rows that the API server shows, and sacct from them."""
+"""The ledger for users who may not read its file: rows from the API server, and sacct's output from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one user sees of another's jobs by Slurm's commands, and what a hostile one can make others see."""
+"""The view of other users' jobs by Slurm's commands, and the effect of hostile names on it."""
 
 from __future__ import annotations
 

@@ -272,7 +272,7 @@ def test_a_step_that_a_signal_ended_is_cancelled(code: int, signal: int, state: 
 
 
 class Jobs(Api):
-    """One Job, to which others write between a read and the write that follows, as often as said."""
+    """A Job that other writers change between a read and the following write, a given number of times."""
 
     def __init__(self, meanwhile: int = 0, refused: int = 0) -> None:
         super().__init__(Cluster(server="http://api"), User())

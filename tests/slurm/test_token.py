@@ -63,7 +63,8 @@ def told(answer: Any) -> str:
 
 
 def entered(api: Server, pod: str) -> str:
-    """Return why nothing is started in that pod: none of them has a node, so that whoever may is told so."""
+    """Return the error of exec in that pod. No pod has a node, so a user with the right gets the error about the
+    missing node."""
     return told(api.ask("GET", f"{PODS}/{pod}/exec?container=batch&command=true&stdout=true"))
 
 

@@ -15,7 +15,7 @@ QUEUE = {"phalanx.dev/queue": "default"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One write of a Job: its labels and annotations (None: there are none), and those before, for an update."""
+    """A write of a Job: its labels and annotations (None: none), and the old ones for an update."""
 
     name: str
     labels: dict[str, str] | None = None
@@ -42,7 +42,7 @@ def signed(user: str) -> dict[str, str]:
     return {"phalanx.dev/user": user}
 
 
-# Every Job that the two policies tell apart. What is expected of them is said in tests/embedded/apiserver/admission.
+# All kinds of Jobs that the two policies distinguish. The expected results are in tests/embedded/apiserver/admission.
 CREATED = (
     Case(name="queued", labels=QUEUE),
     Case(name="of-a-gang", labels={"phalanx.dev/job": "training"}),

@@ -120,8 +120,8 @@ def test_each_job_becomes_the_same_by_either(tmp_path: Path) -> None:
 
 
 def test_only_what_a_policy_is_about_comes_to_the_webhook(tmp_path: Path) -> None:
-    """By the conditions of its configuration: patches of our own and of controllers cost no call. Nobody is there, so
-    who would be asked about is refused."""
+    """The match conditions of its configuration exclude patches of the scheduler and of controllers. No webhook runs,
+    so only requests that would need a call are refused."""
 
     async def run() -> None:
         async with InProcess.started(tmp_path) as server:

@@ -53,7 +53,7 @@ def test_an_object_becomes_what_the_policies_make_of_it(case: Case) -> None:
 
 
 def test_the_table_tells_something() -> None:
-    """Of each outcome there is a case: born ours, signed only, left alone."""
+    """There is a case for each outcome: queued, signed only, unchanged."""
     found = {case.name: by_policy(JOBS, case.job(), None) for case in CREATED}
     assert found["queued"]["spec"]["suspend"] is True
     assert found["queued"]["spec"]["template"]["spec"]["schedulerName"] == "phalanx"
@@ -82,7 +82,7 @@ def test_what_the_scheduler_notes_of_a_frameworks_job_nobody_else_writes(kind: A
 
 
 def test_a_ray_cluster_is_made_with_the_notes_of_its_ray_job() -> None:
-    """KubeRay copies annotations; of what is a part of another object they are not read."""
+    """KubeRay copies annotations; they are not read on parts of another object."""
     noted = framework_job(RAY_CLUSTERS, {ADMITTED: "{}", "phalanx.dev/template.head": "{}"})
     owner = {"apiVersion": "ray.io/v1", "kind": "RayJob", "name": "a", "uid": "u", "controller": True}
     part = {**noted, "metadata": {**noted["metadata"], "ownerReferences": [owner]}}

@@ -1,5 +1,5 @@
-"""The rules in other words: what becomes of every kind of Job, by the policies and by the webhook, is what this page
-says. It is not how they are written there (CEL), so that a slip in one of the two is seen."""
+"""The rules, written a second time in Python: the policies and the webhook must have the same result for every kind of
+Job. The policies are written in CEL, so that an error in one of the two is found."""
 
 from __future__ import annotations
 
@@ -36,8 +36,9 @@ def signature(job: Any) -> str | None:
 
 
 def expected(job: Any, old: Any = None) -> Any:
-    """Ours are born suspended, for our scheduler unless another was chosen, and left to another controller if one is
-    named. Who makes a Job ours, or writes a signature, signs it; a signature that was there stays."""
+    """Jobs for Phalanx are suspended and get its scheduler name, unless another one was chosen; a Job with another
+    controller is not changed. The user who queues a Job, or writes a signature, is recorded as its signer; an existing
+    signature stays."""
     found = json.loads(json.dumps(job))
     spec = found["spec"]
     if old is None and is_ours(job) and spec.get("managedBy", MANAGERS[1]) == MANAGERS[1]:

@@ -1,4 +1,4 @@
-"""The port, over real HTTPS: what it answers, what it refuses, and that its certificate can change while it serves."""
+"""The port, over real HTTPS: answers, refusals, and a change of the certificate while it serves."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def posted(asked: Any) -> bytes:
 
 
 def counted(admissions: Admissions) -> dict[tuple[str, ...], float]:
-    """Labels of what was counted -> how often; those that were no reviews have none."""
+    """Return labels -> the count; requests that were no reviews have no labels."""
     samples = [sample for family in admissions.collect() for sample in family.samples]
     return {tuple(one.labels.values()): one.value for one in samples if one.name.startswith("phalanx_admissions")}
 
@@ -147,7 +147,7 @@ def test_what_is_no_review_is_refused(method: str, path: str, body: bytes, code:
     ids=str,
 )
 def test_what_no_api_server_sends_stops_nobody(change: Any) -> None:
-    """Whatever the answer to it is, the next is right."""
+    """After any request, the next one is answered correctly."""
 
     async def scene() -> None:
         async with served() as (client, _, _):
@@ -175,7 +175,7 @@ def test_plain_http_and_silence_get_nothing() -> None:
 
 
 def test_bodies_that_never_end_cost_no_more_than_is_set_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who opens many connections and sends each almost the largest body is cut off; others are answered."""
+    """A client with many connections and nearly the largest bodies is disconnected; others are answered."""
     limits = replace(LIMITS, held_bytes=4 * BODY_LIMIT_BYTES)
     monkeypatch.setattr("phalanx.webhook.serving.LIMITS", limits)
     head = f"POST /admit HTTP/1.1\r\nhost: x\r\ncontent-length: {BODY_LIMIT_BYTES}\r\n\r\n".encode()

@@ -61,7 +61,7 @@ class Server:
 
     @property
     def trusted(self) -> list[x509.Certificate]:
-        """Whom the API server believes."""
+        """Return the authority that the API server trusts."""
         bundle = self.objects[WEBHOOKS.plural]["webhooks"][0]["clientConfig"].get("caBundle")
         return x509.load_pem_x509_certificates(base64.b64decode(bundle)) if bundle else []
 
@@ -205,7 +205,7 @@ def test_a_bundle_that_somebody_took_out_is_put_back() -> None:
 
 
 def strangers() -> Iterator[dict[str, str]]:
-    """What may stand in the Secret and is no authority: nothing, nonsense, the wrong key, an encrypted one."""
+    """Invalid contents of the Secret: nothing, garbage, the wrong key, an encrypted key."""
     pair, other = (make_authority(name, BEGIN, AUTHORITY_LIFE) for name in ("one", "other"))
     locked = pair.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"secret"))
     yield {"ca.crt": "AAAA", "ca.key": "AAAA"}

@@ -1,7 +1,8 @@
-"""What must hold on what exists, once nothing happens any more. Nothing here asks the core: only its books are read.
+"""Invariants of the objects once the cluster is quiet. This module does not call the core; it only reads the cluster
+state.
 
-Charged equals existing; no node is over its capacity, in the books or in truth; nobody is promised anything; nobody
-that fits waits, and nobody waits for what is over.
+Charged equals existing. No node is over its capacity, in the cluster state or in truth. No nomination is left. No job
+that fits waits, and no job waits for an ended one.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def miscounted(stage: Stage) -> Iterator[str]:
 
 
 def overfull(stage: Stage) -> Iterator[str]:
-    """Yield nodes over their capacity, and those of which the books say something else than what is there."""
+    """Yield nodes over their capacity, and nodes whose usage in the cluster state differs from the existing pods."""
     free = free_cpu(stage)
     columns = stage.cluster.columns
     for name, left in free.items():
@@ -59,7 +60,7 @@ def overfull(stage: Stage) -> Iterator[str]:
 
 
 def free_cpu(stage: Stage) -> dict[str, int]:
-    """Return what each node has left, by what exists."""
+    """Return the free amounts of each node, by the existing pods."""
     free = {name: amount("cpu", one["status"]["allocatable"]["cpu"]) for name, one in stage.api.objects[NODES].items()}
     for pod in on_nodes(stage):
         free[pod["spec"]["nodeName"]] -= cpu_of(pod)
@@ -79,7 +80,7 @@ def unsettled(stage: Stage) -> Iterator[str]:
 
 
 def wrongly_waiting(stage: Stage) -> Iterator[str]:
-    """Yield jobs that fit and wait, and those that wait for nothing or for what is over."""
+    """Yield jobs that fit and wait, and jobs that wait for nothing or for an ended job."""
     for name, record in stage.cluster.jobs.items():
         if record.phase is not Phase.QUEUED:
             missing = [least - placed for least, placed in zip(record.gang.minimums, record.placed, strict=True)]
@@ -96,7 +97,7 @@ def wrongly_waiting(stage: Stage) -> Iterator[str]:
 
 
 def fits(stage: Stage, record: JobRecord, pods: Sequence[int]) -> bool:
-    """Return whether so many pods of each role find a place, the largest first, each where least is left."""
+    """Return True if the pods of each role fit, the largest first, each on the node with the least free amounts."""
     free, asks = free_cpu(stage), list[int]()
     for role, count in zip(record.job.roles, pods, strict=True):
         asks += [dict(role.shape.requests).get("cpu", 0)] * max(0, count)
@@ -109,8 +110,8 @@ def fits(stage: Stage, record: JobRecord, pods: Sequence[int]) -> bool:
 
 
 def reasons(stage: Stage) -> Mapping[str, str]:
-    """Return how each job stands: that it has started, or the code of why it waits. Where both quota and capacity are
-    short, either may be said."""
+    """Return the state of each job: started, or the reason code for waiting. If both quota and capacity are short,
+    either code is right."""
     found = {}
     for name, record in stage.cluster.jobs.items():
         reason = stage.cluster.reason(name)

@@ -78,7 +78,7 @@ def test_the_queue_of_a_pod_counts_before_that_of_its_group() -> None:
         assert (found.queue, found.priority) == (
             expected,
             9,
-        )  # the priority of the group's class, whatever the pods have
+        )  # the priority of the group's class
     missing = claim(defined, said(), {})
     assert missing is not None
     assert missing.blocked is not None

@@ -54,7 +54,7 @@ LISTS: dict[str, tuple[str, ...]] = {
 
 
 def scenes(seed: int, steps: int) -> Iterator[Scene]:
-    """Yield scenes with so many steps in all; the same ones for the same seed."""
+    """Yield scenes with `steps` steps in total; the same ones for the same seed."""
     chance, made, at = random.Random(seed), 0, 0
     while made < steps:
         lines = [_submission(chance), *(_line(chance) for _ in range(chance.randint(3, 8)))]

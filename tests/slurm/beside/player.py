@@ -1,8 +1,8 @@
-"""Plays the same lines on a real Slurm and on Phalanx, side by side, and says where the answers differ.
+"""Run the same lines on a real Slurm and on Phalanx, and report the differences of the answers.
 
-A *scene* is a list of steps; a step is a line for bash, as a user. Lines of one scene see the numbers of earlier
-jobs as $J1, $J2 and so on. What no two runs have alike is put aside first: numbers of jobs, points in time, short
-durations, directories, and which of several equal nodes was chosen.
+A *scene* is a list of steps; a step is a line for bash, as a user. Lines of one scene see the numbers of earlier jobs
+as $J1, $J2 and so on. Values that differ between any two runs are removed first: job numbers, times, short durations,
+directories, and the choice between equal nodes.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Side:
 
 
 def play(side: Side, scene: Scene) -> list[str]:
-    """Return what each step answered, and last what files there were."""
+    """Return the answer of each step, and finally the files."""
     side.clear()
     place = side.place / "w"
     shutil.rmtree(place, ignore_errors=True)
@@ -136,7 +136,7 @@ def play(side: Side, scene: Scene) -> list[str]:
 
 
 class Plain:
-    """Puts aside what differs from run to run. `labels`: of the numbers of jobs that were seen."""
+    """Remove values that differ between runs. `labels`: job number -> its label."""
 
     def __init__(self, place: Path, labels: dict[int, str]) -> None:
         self._place, self._labels, self._nodes = str(place), labels, dict[str, str]()
@@ -178,7 +178,7 @@ def _states(side: Side, place: Path, numbers: Sequence[str]) -> list[str]:
 
 def _waited(side: Side, place: Path, what: str, jobs: Mapping[str, str]) -> bool:
     if re.fullmatch(r"[\d.]+", what):
-        time.sleep(float(what))  # a step of the scene: so many seconds pass on both sides
+        time.sleep(float(what))  # a step of the scene: wait on both sides
         return True
     who, state = what.split()
     numbers = [re.sub(r"^J\d+", lambda found: jobs.get(found[0], "0"), one) for one in who.split(",")]
