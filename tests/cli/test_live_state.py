@@ -8,13 +8,17 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from phalanx.cli.cluster.live_state import look
+from phalanx.cli.cluster.live_state import Snapshot, look
 from phalanx.client.connection import ApiRefusal
 from phalanx.client.kind import JOBS, LIMIT_RANGES, NODES, RESOURCE_QUOTAS, VOLUME_CLAIMS, VOLUMES, Kind
 from phalanx.client.tally import Tally
 from phalanx.kube.install.definitions import QUEUES
+from phalanx.kube.read.labels import REASON
+from phalanx.model.plan import Plan, Wait
+from phalanx.model.reason import Reason, ReasonCode
 from tests import clockwork
 from tests.kube.double import Api, Client, Object, job, node
+from tests.kube.stage import Stage
 
 WITHHELD = (LIMIT_RANGES, RESOURCE_QUOTAS, VOLUME_CLAIMS, VOLUMES)
 
@@ -63,5 +67,39 @@ def test_what_a_user_may_not_list_is_asked_for_once_and_he_does_not_wait() -> No
         assert list(snapshot.jobs) == ["default/his"]
         assert {kind.plural: shared.asked[kind.path()] for kind in WITHHELD} == {kind.plural: 1 for kind in WITHHELD}
         assert asyncio.get_running_loop().time() - began_s < 0.5
+
+    clockwork.run(scene())
+
+
+def test_what_only_the_scheduler_knows_about_requested_nodes_is_what_it_wrote() -> None:
+    async def scene() -> None:
+        stage = Stage(nodes=[node("n1", 1)])
+        texts = {
+            "waits": "WaitingForNodes: waits for 2 nodes of spot, requested at 14:02:00 UTC, expected at 14:06:00 UTC",
+            "failed": "NoRoom: no room; 2 nodes of spot, requested at 14:02:00 UTC, did not arrive by 14:17:00 UTC",
+            "other": "NoRoom: these numbers are old",
+            "limited": "WaitingForNodes: waits for 2 nodes of spot, requested at 14:02:00 UTC",
+        }
+        for name, text in texts.items():
+            body = job(name, 2)
+            body["metadata"]["annotations"] = {REASON: text}
+            stage.put(body)
+        async with stage.scheduler():
+            short = Reason(code=ReasonCode.NO_ROOM, text="no room", more_nodes_help=True)
+            limit = Reason(code=ReasonCode.QUEUE_LIMIT, text="no quota")
+            reasons = {name: limit if name == "limited" else short for name in texts}
+            seen = Snapshot(
+                cluster=stage.cluster,
+                events=(),
+                plan=Plan(tuple(Wait(f"default/{name}", reason) for name, reason in reasons.items())),
+                gangs=stage.world.gangs,
+                objects={},
+                wrong={},
+                now_s=stage.now_s,
+            )
+            found = {name: seen.reasons[f"default/{name}"] for name in texts}
+            assert found["waits"].code is ReasonCode.WAITING_FOR_NODES
+            assert found["failed"].text.endswith("did not arrive by 14:17:00 UTC")
+            assert (found["other"], found["limited"]) == (short, limit)
 
     clockwork.run(scene())

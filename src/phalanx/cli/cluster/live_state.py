@@ -106,7 +106,18 @@ class Snapshot:
             both = {job: written[job] or told.get(job) for job in written}
             return {job: reason for job, reason in both.items() if reason is not None}
         found = {action.job: action.reason for action in self.plan.actions if isinstance(action, Wait)}
-        return {**self.resting, **found}
+        return {**self.resting, **found, **self._of_requested_nodes(found)}
+
+    def _of_requested_nodes(self, found: Mapping[str, Reason]) -> dict[str, Reason]:
+        """Return the reasons that the scheduler wrote about requested nodes: only the scheduler knows the requests.
+        `found`: the reasons without requests."""
+        gangs = ((job, reason, self.gangs.get(job)) for job, reason in found.items() if reason.more_nodes_help)
+        written = {
+            job: _written(gang, {ReasonCode.WAITING_FOR_NODES, reason.code})
+            for job, reason, gang in gangs
+            if gang is not None
+        }
+        return {job: reason for job, reason in written.items() if reason is not None and _REQUESTED in reason.text}
 
     @property
     def resting(self) -> dict[str, Reason]:
@@ -125,6 +136,9 @@ class Snapshot:
             for action in self.plan.actions
             if isinstance(action, Start | Place) and not (isinstance(action, Start) and action.job in resting)
         }
+
+
+_REQUESTED = ", requested at "  # in reasons about requested nodes, and about requests that failed
 
 
 def _told(numbers: Object) -> Reason | None:
