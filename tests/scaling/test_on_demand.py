@@ -12,7 +12,7 @@ from phalanx.model.node import Node, NodeGroup, OnDemand
 from phalanx.model.plan import Plan, ReleaseNodes, RequestNodes, Start
 from phalanx.model.pod import amounts
 from phalanx.model.policy import Policy
-from phalanx.model.queue import Queue, Quota
+from phalanx.model.queue import Queue, QueuePreemption, Quota, WithinQueue
 from phalanx.model.reason import Reason, ReasonCode
 from phalanx.state.cluster import Cluster
 from tests.core.builders import job, node, role
@@ -146,3 +146,24 @@ def test_a_node_that_is_kept_and_lost_is_kept_no_more() -> None:
     scene.played(NodeSeen(replace(lost, ready=False)))
     assert {*scene.cluster.jobs["one"].nominated.values()} == {"prov/one"}
     assert started(scene.played(NodeSeen(node("n2", cpu=6)))) == ["one"]
+
+
+@pytest.mark.parametrize("within", [WithinQueue.LOWER, WithinQueue.NEVER])
+def test_a_job_of_higher_priority_takes_the_quota_if_its_queue_may_preempt(within: WithinQueue) -> None:
+    scene = begun()
+    queue = replace(QUEUE, preemption=QueuePreemption(within=within))
+    high = Submitted(job("high", role(count=2, cpu=4), at=2.0, priority=9))
+    actions = scene.played(QueueSeen(queue), high)
+    if within is WithinQueue.NEVER:
+        assert requested(actions) == []
+        assert scene.code("one") is ReasonCode.WAITING_FOR_NODES
+        return
+    assert requested(actions) == ["high"]
+    assert (scene.code("high"), scene.code("one")) == (ReasonCode.WAITING_FOR_NODES, ReasonCode.QUEUE_LIMIT)
+
+
+def test_a_job_of_higher_priority_that_needs_more_than_all_quota_takes_none() -> None:
+    scene = begun()
+    queue = replace(QUEUE, preemption=QueuePreemption(within=WithinQueue.LOWER))
+    assert requested(scene.played(QueueSeen(queue), Submitted(job("huge", role(cpu=9), at=2.0, priority=9)))) == []
+    assert scene.code("one") is ReasonCode.WAITING_FOR_NODES

@@ -89,6 +89,9 @@ class Scaling:
         """Decide about nodes."""
         self.do(*self.reach_minimum())
         waiting = Waiting(self.cluster, self.policy, self.now_s)
+        if outranked := on_demand.outranked(self.cluster, waiting.state):
+            self.do(*(Nominate(record.job.id, ()) for record in outranked))
+            return Plan(tuple(self.actions), self.now_s)
         is_due = bool(waiting.request_classes) and waiting.due_s() <= self.now_s
         granted = is_due and self.request_nodes(waiting)
         idle.note_idle(self.cluster, self.now_s)

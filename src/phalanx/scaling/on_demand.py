@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 
+from phalanx.core.cycle.state import CycleState
 from phalanx.core.placement.draft import Draft
 from phalanx.core.placement.gang import PlacementShortfall, place
 from phalanx.core.quota.flavor_assignment import FlavorAssignment
@@ -18,8 +19,10 @@ from phalanx.model.job import Placement, Role
 from phalanx.model.node import NodeGroup, parts_of
 from phalanx.model.plan import Nominate
 from phalanx.model.policy import Policy
+from phalanx.model.queue import QueueOrder, WithinQueue
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster, JobRecord, minimum_gang
+from phalanx.state.pending.request_class import Kind
 
 TRIED = 64  # jobs that are tried on present nodes in one cycle
 
@@ -88,6 +91,35 @@ def held_nodes(cluster: Cluster, draft: Draft, gang: Gang, pods: int) -> list[st
 def of_size(cluster: Cluster, gang: Gang, role: Role, pods: int) -> Gang:
     """Return the gang with so many pods of its only role."""
     return cluster.interned.gang((replace(role, count=pods, minimum=pods),), gang.groups, gang.closeness, gang.size)
+
+
+def outranked(cluster: Cluster, state: CycleState) -> list[JobRecord]:
+    """Return the jobs that wait for nodes on demand, and give up their quota to a job of higher priority: its queue
+    lets it preempt them, and it lacks no other quota. `state`: of this cycle; its ledger has the quota given back."""
+    waiting = [cluster.jobs[job] for job in cluster.nominated if waits_on_demand(cluster, cluster.jobs[job])]
+    for request_class in cluster.pending.request_classes.values() if waiting else ():
+        key, queue = request_class.key, cluster.queues.get(request_class.key.queue)
+        if key.kind != Kind.JOB or queue is None or queue.order is QueueOrder.FIFO:
+            continue
+        lower = [
+            record
+            for record in waiting
+            if record.job.priority < key.priority and cluster.queue_of(record.job) == key.queue
+        ]
+        if not lower or queue.preemption.within is WithinQueue.NEVER:
+            continue
+        request, mark, found = request_class.first().request, state.ledger.mark(), list[JobRecord]()
+        if any(offer.short is None for offer in state.offers(key, request)):
+            continue
+        for record in sorted(lower, key=lambda record: (record.job.priority, -record.job.submitted_s)):
+            found.append(record)
+            if record.charge is not None:
+                state.ledger.charge(record.charge, -1)
+            offers = (offer for offer in state.offers(key, request) if offer.short is None)
+            if any(group_for(cluster, key.queue, offer) is not None for offer in offers):
+                return found
+        state.ledger.rewind(mark)
+    return []
 
 
 def waits_on_demand(cluster: Cluster, record: JobRecord) -> bool:
