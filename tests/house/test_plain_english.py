@@ -35,7 +35,7 @@ CEILINGS: dict[str, int] = {
     "src/phalanx": 4,
     "docs/benchmarks": 5,
     "docs/decisions": 2,
-    "docs/dialects": 9,
+    "docs/dialects": 2,
     "docs/guide": 3,
     "docs": 5,
     "tests": 3,

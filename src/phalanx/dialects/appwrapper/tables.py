@@ -12,7 +12,7 @@ from typing import Final
 from phalanx.dialects.appwrapper import kinds
 from phalanx.dialects.frame.dialect import Answered, Becomes, Ignored, Use
 
-_QUEUE = "of Kueue's own controller; here flavors are where pods are bound"
+_QUEUE = "for Kueue's own controller; here a flavor is granted together with nodes"
 APP_WRAPPER: Mapping[str, Use] = {
     "spec.suspend": Becomes("queued", "true at its creation; false when all of its pods have a place"),
     "spec.managedBy": Becomes("left alone", f"where it names another than {kinds.MANAGER}"),
@@ -38,7 +38,7 @@ APP_WRAPPER: Mapping[str, Use] = {
 WORDS: Final[Mapping[str, Use]] = {
     f"{kinds.PREFIX}admissionGracePeriodDuration": Becomes("reset", "until all pods exist; 1m"),
     f"{kinds.PREFIX}warmupGracePeriodDuration": Becomes("reset", "until all pods run; 5m"),
-    f"{kinds.PREFIX}failureGracePeriodDuration": Becomes("reset", "that pods may have failed for; 1m"),
+    f"{kinds.PREFIX}failureGracePeriodDuration": Becomes("reset", "the time for which pods may be failed; 1m"),
     f"{kinds.PREFIX}retryPausePeriodDuration": Becomes("reset", "before it is created again; 90s"),
     f"{kinds.PREFIX}retryLimit": Becomes("reset", "so often; 3"),
     f"{kinds.PREFIX}forcefulDeletionGracePeriodDuration": Becomes("reset", "then pods are deleted at once; 10m"),
@@ -52,12 +52,12 @@ WORDS: Final[Mapping[str, Use]] = {
     kinds.USER: Answered("the user who created it, where the name can be a label"),
     kinds.USER_ID: Ignored("phalanx.dev/user and phalanx.dev/user-groups say who created it"),
 }
-_NOT_NAMED: Final = "of an API that was never finished; nobody reads it"
+_NOT_NAMED: Final = "of an unfinished API, which no program reads"
 _ITEM: Final = "spec.resources.GenericItems[]"
 _SCHEDULING: Final = "spec.schedulingSpec"
 MCAD: Final[Mapping[str, Use]] = {
-    "spec.suspend": Becomes("queued", "ours: true at its creation; false when all of its pods have a place"),
-    "spec.priority": Becomes("Job.priority", "of all its pods, whatever class they name"),
+    "spec.suspend": Becomes("queued", "Phalanx sets true at the creation, and false when all pods have a node"),
+    "spec.priority": Becomes("Job.priority", "the priority of all its pods, whatever class they name"),
     "spec.priorityslope": Ignored("a priority that grows with age is the factor `age` of the policy, for everybody"),
     "spec.service": Ignored("upstream does not read it either"),
     "spec.selector": Ignored("upstream does not read it either"),
@@ -78,7 +78,7 @@ MCAD: Final[Mapping[str, Use]] = {
     f"{_SCHEDULING}.requeuing.growthType": Becomes("reset", "each time longer: twice, by a step, or not at all"),
     f"{_SCHEDULING}.requeuing.initialTimeInSeconds": Becomes("reset", "the step; timeInSeconds if it is left out"),
     f"{_SCHEDULING}.requeuing.maxTimeInSeconds": Becomes("reset", "and never longer"),
-    f"{_SCHEDULING}.requeuing.maxNumRequeuings": Becomes("deleted", "after so many; upstream never gets there"),
+    f"{_SCHEDULING}.requeuing.maxNumRequeuings": Becomes("deleted", "after this number; upstream never reaches it"),
     f"{_SCHEDULING}.requeuing.numRequeuings": Ignored("status.numberOfRequeueings counts"),
     f"{_SCHEDULING}.dispatchDuration.limit": Becomes("failed", "so long after it was dispatched first"),
     f"{_SCHEDULING}.dispatchDuration.expected": Ignored("upstream does not read it either"),

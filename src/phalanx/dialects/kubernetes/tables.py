@@ -15,13 +15,15 @@ _INFORMS = Ignored("for people: it says who made it")
 POD_GROUP: Mapping[str, Use] = {
     "spec.podGroupTemplateRef": _INFORMS,
     "spec.workloadRef": Ignored("1.37's name of podGroupTemplateRef: it says who made it"),
-    "spec.schedulingPolicy.gang.minCount": Becomes("Role.minimum", "so many pods must exist, and start together"),
+    "spec.schedulingPolicy.gang.minCount": Becomes(
+        "Role.minimum", "this number of pods must exist, and starts together"
+    ),
     "spec.schedulingPolicy.basic": Becomes("Role.minimum", "1: each pod starts as there is room"),
     "spec.schedulingConstraints.topology[].key": Becomes("TopologyRequest.level", "all pods in one domain of it"),
     "spec.priority": Becomes("Job.priority", "instead of its pods' own"),
     "spec.priorityClassName": Becomes("Job.priority", "the API server resolves it"),
     "spec.preemptionPolicy": Ignored("1.37, an alpha feature: that of the pods counts"),
-    "spec.disruptionMode": Ignored("a gang gives way whole; pods beyond its minimum one by one"),
+    "spec.disruptionMode": Ignored("a gang is preempted whole; pods above its minimum one by one"),
     "spec.resourceClaims": _CLAIMS,
     "spec.parentCompositePodGroupName": Ignored("1.37, an alpha feature: each PodGroup starts by itself"),
     "status.conditions": Answered("PodGroupScheduled (1.37: PodGroupInitiallyScheduled), DisruptionTarget"),
@@ -30,7 +32,9 @@ POD_GROUP: Mapping[str, Use] = {
 WORKLOAD: Mapping[str, Use] = {
     "spec.controllerRef": _INFORMS,
     "spec.podGroups[].name": Becomes("Job.id", "1.35: with the Workload's name and the pod's podGroupReplicaKey"),
-    "spec.podGroups[].policy.gang.minCount": Becomes("Role.minimum", "1.35: so many pods exist, and start together"),
+    "spec.podGroups[].policy.gang.minCount": Becomes(
+        "Role.minimum", "1.35: this number of pods must exist, and starts together"
+    ),
     "spec.podGroups[].policy.basic": Becomes("Role.minimum", "1.35: 1, each pod starts as there is room"),
     "spec.podGroupTemplates": _TEMPLATE,
     "spec.compositePodGroupTemplates": _TEMPLATE,

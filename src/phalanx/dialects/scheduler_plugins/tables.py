@@ -14,10 +14,10 @@ from phalanx.dialects.scheduler_plugins import kinds
 _ZONES = Ignored("zones of nodes are read from the annotation phalanx.dev/zones of the node")
 _NETWORK = Ignored("pods go close to each other by phalanx.dev/closeness; there are no costs between places here")
 POD_GROUP: Mapping[str, Use] = {
-    "spec.minMember": Becomes("Role.minimum", "so many pods must exist, and start together"),
+    "spec.minMember": Becomes("Role.minimum", "this number of pods must exist, and starts together"),
     "spec.minResources": Becomes(
         "Role (held)",
-        "so much is free when the group starts; the rest of it is held for pods to come, ten minutes at most",
+        "these amounts must be free when the group starts; the rest is reserved for later pods, at most ten minutes",
     ),
     "spec.scheduleTimeoutSeconds": Ignored("a group that waits holds nothing meanwhile, so nothing has to be let go"),
     "status.phase": Answered("Pending, Scheduling, Running, Finished, Failed; the last two are final"),
@@ -29,7 +29,7 @@ POD_GROUP: Mapping[str, Use] = {
 }
 ELASTIC_QUOTA: Mapping[str, Use] = {
     "spec.min": Becomes("Quota.guaranteed", "borrowed while unused; all quotas together use no more than the sum"),
-    "spec.max": Becomes("Quota.limit", "of cpu, memory and ephemeral-storage what is not named is 0, as upstream"),
+    "spec.max": Becomes("Quota.limit", "cpu, memory and ephemeral-storage are 0 if not named, as upstream"),
     "status.used": Answered("of running pods"),
 }
 NODE_TOPOLOGY: Mapping[str, Use] = {"attributes": _ZONES, "topologyPolicies": _ZONES, "zones": _ZONES}

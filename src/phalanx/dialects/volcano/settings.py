@@ -22,8 +22,10 @@ from phalanx.dialects.volcano.definitions.configuration import (
 )
 
 _ALWAYS: Final = "done always"
-_WITHIN: Final = Becomes("QueuePreemption.within", "in each Queue jobs of lower priority give way; else none does")
-_RECLAIM: Final = Becomes("QueuePreemption.reclaim", "else nobody gets back what others borrowed")
+_WITHIN: Final = Becomes(
+    "QueuePreemption.within", "in each Queue jobs of lower priority are preempted; without it none is"
+)
+_RECLAIM: Final = Becomes("QueuePreemption.reclaim", "without it no Queue reclaims its share")
 _SCORE: Final = Ignored("the whole cluster has one score: `--policy` says `score: pack` (the default) or `spread`")
 _NEAR: Final = Ignored("few HyperNodes are always better than many; there are no weights")
 _REVOCABLE: Final = Ignored("reservations set nodes aside for a time (docs/guide/queues.md)")
@@ -59,7 +61,7 @@ SETTINGS: Final[Mapping[str, Use]] = {
     "plugin nodeorder": _SCORE,
     "plugin binpack": Becomes("Policy.score", "`pack`, the default"),
     "plugin overcommit": _TAKEN,
-    "plugin sla": Ignored("backfill keeps the start of whoever comes first, so that a large job does not starve"),
+    "plugin sla": Ignored("backfill reserves the start of the first job, so that a large job does not starve"),
     "plugin tdm": _REVOCABLE,
     "plugin cdp": Ignored("queues say how long a job is spared: preemption.minRun (docs/guide/queues.md)"),
     "plugin task-topology": Ignored("write affinity in the tasks' templates"),
@@ -89,7 +91,7 @@ SETTINGS: Final[Mapping[str, Use]] = {
     "argument nodegroup.strict": Ignored("nodes without the label take pods of queues without affinity"),
     "argument nodegroup.enablePreferredOrder": Ignored("required groups are tried in their order"),
     "argument overcommit.overcommit-factor": _TAKEN,
-    "argument sla.*": Ignored("backfill keeps the start of whoever comes first"),
+    "argument sla.*": Ignored("backfill reserves the start of the first job"),
     "argument nodeorder.*": _SCORE,
     "argument binpack.*": _SCORE,
     "argument resource-strategy-fit.*": _SCORE,

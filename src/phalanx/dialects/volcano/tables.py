@@ -23,14 +23,16 @@ _ALIGNED = Becomes(
     "Shape.aligned",
     "from one NUMA zone where that can be, whichever policy; phalanx.dev/numa-alignment: required takes no other node",
 )
-_AGENTS = Ignored("Volcano's node agent reads it; there is none here")
+_AGENTS = Ignored("Volcano's node agent reads it, which does not run here")
 _GROUPS = ".volcano.sh/"  # of an apiVersion
 _CONTROLLER = "the Job controller"
 _CRON = "the CronJob controller"
 _FLOW = "the JobFlow controller"
 
 POD_GROUP: Mapping[str, Use] = {
-    "spec.minMember": Becomes("Role.minimum", "so many pods must exist, and are bound together; none or 0 means 1"),
+    "spec.minMember": Becomes(
+        "Role.minimum", "this number of pods must exist, and is bound together; none or 0 means 1"
+    ),
     "spec.minTaskMember": Becomes(
         "Role.minimum",
         "of the role that the pods' annotation volcano.sh/task-spec names, if minMember is at least the sum of these",
@@ -40,14 +42,16 @@ POD_GROUP: Mapping[str, Use] = {
     ),
     "spec.queue": Becomes("Job.queue", "`default` if none is named"),
     "spec.priorityClassName": Becomes(
-        "Job.priority", "of the gang, whatever its pods say; none: the default class, or 0"
+        "Job.priority", "the priority of the gang, whatever its pods have; none: the default class, or 0"
     ),
     "spec.networkTopology": _NEAR,
     "spec.subGroupPolicy[].name": Ignored("the task of labelSelector names them"),
     "spec.subGroupPolicy[].labelSelector": Becomes("Group", "the task that volcano.sh/task-spec in matchLabels names"),
     "spec.subGroupPolicy[].matchLabelKeys": Ignored("pods of a task are parted by volcano.sh/partition-id alone"),
     "spec.subGroupPolicy[].subGroupSize": Becomes("Role.minimum", "of each partition"),
-    "spec.subGroupPolicy[].minSubGroups": Becomes("Group.minimum", "so many partitions, or what minTaskMember needs"),
+    "spec.subGroupPolicy[].minSubGroups": Becomes(
+        "Group.minimum", "this number of partitions, or as many as minTaskMember needs"
+    ),
     "spec.subGroupPolicy[].networkTopology": _NEAR,
     "status.phase": Answered("Pending, Inqueue, Running, Completed, Unknown: see below"),
     "status.running": Answered(),
@@ -60,12 +64,12 @@ QUEUE: Mapping[str, Use] = {
     "spec.weight": Becomes("Queue.weight"),
     "spec.capability": Becomes("Quota.limit"),
     "spec.deserved": Becomes("Quota.guaranteed", "its jobs reclaim what others borrowed of it"),
-    "spec.guarantee.resource": Becomes("Quota.lend", "so much of what is guaranteed is never lent"),
+    "spec.guarantee.resource": Becomes("Quota.lend", "this part of the guarantee is never lent"),
     "spec.reclaimable": Becomes("QueuePreemption.reclaimable", "`false`: jobs of other queues do not preempt its jobs"),
     "spec.parent": Becomes("Queue.parent", "`root` is the unnamed root"),
     "spec.priority": Becomes("Queue.priority", "of queues beyond their guarantee it decides before shares"),
     "spec.dequeueStrategy": Becomes(
-        "Queue.strict", "`fifo`: its first job holds up the others; no code of Volcano 1.15 reads it"
+        "Queue.strict", "`fifo`: the first job blocks the others; no code of Volcano 1.15 reads it"
     ),
     "spec.affinity.nodeGroupAffinity.requiredDuringSchedulingIgnoredDuringExecution": Becomes(
         "Quota.flavor", "the flavor `nodegroup/<name>`: nodes with the label volcano.sh/nodegroup-name; in their order"
@@ -84,22 +88,26 @@ QUEUE: Mapping[str, Use] = {
     "status.reservation": _NOT_COUNTED,
 }
 _JOB_SPEC: Mapping[str, Use] = {
-    "minAvailable": Becomes("PodGroup.minMember", "of all tasks; none or 0: the sum of theirs"),
+    "minAvailable": Becomes("PodGroup.minMember", "the minimum of all tasks; none or 0: the sum of their minimums"),
     "tasks[].name": Becomes("pod name", "`default<i>` if none is given"),
     "tasks[].replicas": Becomes(_CONTROLLER, "may change while it runs"),
     "tasks[].minAvailable": Becomes("PodGroup.minTaskMember", "none: all replicas"),
     "tasks[].template": Becomes("pods", "taken as it is, with what the plugins add"),
     "tasks[].policies": Becomes(_CONTROLLER, "they count before the job's"),
-    "tasks[].maxRetry": Becomes(_CONTROLLER, "so many restarts of containers are the event TaskFailed"),
-    "tasks[].dependsOn": Becomes(_CONTROLLER, "its pods come when these tasks have their minimum; `any`: one of them"),
+    "tasks[].maxRetry": Becomes(_CONTROLLER, "this number of container restarts causes the event TaskFailed"),
+    "tasks[].dependsOn": Becomes(
+        _CONTROLLER, "its pods are created when these tasks have their minimum; `any`: when one of them has"
+    ),
     "tasks[].topologyPolicy": _ALIGNED,
     "tasks[].partitionPolicy.totalPartitions": Becomes(_CONTROLLER, "times partitionSize it is replicas"),
     "tasks[].partitionPolicy.partitionSize": Becomes("label volcano.sh/partition-id", "for RestartPartition"),
     "tasks[].partitionPolicy.minPartitions": Becomes("PodGroup.minTaskMember", "if minAvailable says nothing"),
     "tasks[].partitionPolicy.networkTopology": _NEAR,
     "queue": Becomes("PodGroup.queue"),
-    "priorityClassName": Becomes("PodGroup.priorityClassName", "and of pods whose template names none"),
-    "schedulerName": Becomes("Pod.schedulerName", "of pods whose template names none; `volcano` if none is given"),
+    "priorityClassName": Becomes("PodGroup.priorityClassName", "and the class of pods whose template names none"),
+    "schedulerName": Becomes(
+        "Pod.schedulerName", "the scheduler of pods whose template names none; the default is `volcano`"
+    ),
     "plugins": Becomes(_CONTROLLER, "env, svc, ssh, pytorch, tensorflow, mpi, ray, hcclrank"),
     "policies": Becomes(_CONTROLLER, "see below"),
     "maxRetry": Becomes(_CONTROLLER, "3 if it is absent or 0; the restart that reaches it never happens"),
@@ -135,8 +143,8 @@ JOB: Mapping[str, Use] = {
 COMMAND: Mapping[str, Use] = {
     "action": Becomes(_CONTROLLER, "of Jobs; CloseQueue and OpenQueue of Queues"),
     "target": Becomes("the Job in its namespace, or a Queue", "a Queue for commands in the namespace `default` only"),
-    "reason": Ignored("nobody reads it, there neither"),
-    "message": Ignored("nobody reads it, there neither"),
+    "reason": Ignored("no program reads it, neither upstream"),
+    "message": Ignored("no program reads it, neither upstream"),
 }
 JOB_FLOW: Mapping[str, Use] = {
     "spec.flows[].name": Becomes(_FLOW, "the JobTemplate; the Job is `<flow>-<template>`"),
@@ -177,13 +185,13 @@ HYPER_NODE: Mapping[str, Use] = {
     "spec.tierName": Becomes("Topology.levels", "what highestTierName means"),
     "spec.members": Becomes("Node.labels", "by name, regular expression or labels; HyperNodes by name or expression"),
     "status.nodeCount": Answered("nodes in it and in those below it"),
-    "status.conditions": Ignored("Volcano's own discovery writes them; there is none here"),
+    "status.conditions": Ignored("Volcano's own discovery writes them, which does not run here"),
 }
 NUMA_TOPOLOGY: Mapping[str, Use] = {
     "spec.cpuDetail": Becomes("Zone.allocatable", "the cpus of each zone; what a node says itself counts first"),
     "spec.numares": Ignored("what is free of a zone is known from the pods"),
     "spec.policies": Ignored("a pod says how it is aligned, whatever its node's kubelet does"),
-    "spec.resReserved": Ignored("what is allocatable of the node counts besides"),
+    "spec.resReserved": Ignored("the node's allocatable amounts count as well"),
 }
 TABLES: Mapping[str, Mapping[str, Use]] = {
     "PodGroup": POD_GROUP,
@@ -213,14 +221,14 @@ WORDS: Mapping[str, Use] = {
     ),
     "scheduling.volcano.sh/group-min-member": Becomes(
         "Role.minimum",
-        "of a Deployment, ReplicaSet, StatefulSet or DaemonSet: so many of its pods start together; on `phalanx up`",
+        "for a Deployment, ReplicaSet, StatefulSet or DaemonSet: this many pods start together; on `phalanx up`",
     ),
     "volcano.sh/jdb-min-available": Ignored("write a PodDisruptionBudget, which is kept"),
     "volcano.sh/jdb-max-unavailable": Ignored("write a PodDisruptionBudget, which is kept"),
     "volcano.sh/cooldown-time": Ignored("queues say how long a job is spared: preemption.minRun"),
     "volcano.sh/revocable-zone": Ignored("reservations set nodes aside for a time"),
     "volcano.sh/numa-topology-policy": _ALIGNED,
-    "volcano.sh/sla-waiting-time": Ignored("backfill gives whoever waits longest a reservation"),
+    "volcano.sh/sla-waiting-time": Ignored("backfill gives the job that waits longest a reservation"),
     "volcano.sh/task-topology-affinity": Ignored("write affinity in the tasks' templates"),
     "volcano.sh/task-topology-anti-affinity": Ignored("write affinity in the tasks' templates"),
     "volcano.sh/task-priority": Ignored("write priorityClassName in the tasks' templates"),

@@ -49,7 +49,7 @@ _APPLICATION = "application:"  # a prefix that cannot occur in the name of a Job
 _NOTHING: Mapping[str, Any] = {}
 
 POD: Mapping[str, Use] = {
-    f"{_THEIRS}app-id": Becomes("Job.id", "who names none has a job for each pod"),
+    f"{_THEIRS}app-id": Becomes("Job.id", "without an application id, each pod is a job"),
     f"{_THEIRS}queue": Becomes("Job.queue", "label, annotation or the label `queue`; then the placement rules"),
     TASK_GROUPS: Becomes("Role.minimum", "all of it has a place before one pod starts"),
     TASK_GROUP: Becomes("Role.name", "members of the application without one start one by one"),

@@ -28,7 +28,10 @@ _QUOTA_DELAY = "quota.preemption.delay"
 _INHERITED = (_SORT, _PRIORITY, _DELAY, _QUOTA_DELAY)
 _DELAY_S, _GO_UNITS_S = 30.0, {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _GO_DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
-_ACCESS = Becomes("Claim.blocked", "who may not submit waits with that reason; admin implies submit, of all below too")
+_ACCESS = Becomes(
+    "Claim.blocked",
+    "jobs of users without the right wait with that reason; admin implies submit, also for all queues below",
+)
 _RULES = Becomes("Job.queue", "of pods with `schedulerName: yunikorn`; with `create`, queues are made for them")
 _BACKOFF = Ignored("what fits no node costs nothing while nothing changes")
 _TEMPLATE = Becomes("Queue", "of leaves that placement rules make")

@@ -25,11 +25,11 @@ _OF_PODS = Ignored("pods say it themselves: resource-spec, numa-topology-spec; z
 _LOAD = Ignored("what pods ask for is what counts, not what they use")
 _BATCH = Becomes(
     "Shape.requests",
-    "a resource like any other: of nodes that say how much they have of it, and of quotas that name it",
+    "an ordinary resource of nodes that report it, and of quotas that name it",
 )
-_TREES = Ignored("one tree: a quota is below the one that its label names, whatever tree that is")
+_TREES = Ignored("there is one tree: a quota is below the quota that its label names, in whatever tree")
 POD_GROUP: Mapping[str, Use] = {
-    "spec.minMember": Becomes("Role.minimum", "so many pods must exist, and start together; of 0 any pod goes"),
+    "spec.minMember": Becomes("Role.minimum", "this number of pods must exist, and starts together; 0: any pod starts"),
     "spec.minResources": Ignored("the pods themselves are looked at; its own scheduler does not read it either"),
     "spec.scheduleTimeoutSeconds": _WAITS,
     "status.phase": Answered("Pending, PreScheduling, Scheduling, Scheduled, Running, Finished, Failed"),
@@ -42,28 +42,32 @@ POD_GROUP: Mapping[str, Use] = {
 }
 ELASTIC_QUOTA: Mapping[str, Use] = {
     "spec.min": Becomes("Quota.guaranteed", "lent while unused, and not taken back, as there by default"),
-    "spec.max": Becomes("Quota.limit", "of what it does not name there is no limit"),
+    "spec.max": Becomes("Quota.limit", "resources that it does not name are unlimited"),
     "status.used": Answered("of pods that have a node; a parent's is the sum of its children's"),
 }
 QUOTA_PROFILE: Mapping[str, Use] = {
     "spec.quotaName": Becomes("ElasticQuota", "made in its namespace, and kept so; it stays when the profile goes"),
     "spec.quotaLabels": Becomes("ElasticQuota", "its labels, besides is-root, profile and tree-id"),
-    "spec.resourceRatio": Becomes("Quota.guaranteed", "`min` is so much of what the nodes have; all, if it says none"),
+    "spec.resourceRatio": Becomes(
+        "Quota.guaranteed", "`min` is this fraction of the nodes' capacity; all of it by default"
+    ),
     "spec.nodeSelector": Becomes(
-        "Quota.limit", "what these nodes have is all there is for the tree; on which nodes its pods run is not bound"
+        "Quota.limit", "the tree's total is the capacity of these nodes; its pods may run on any node"
     ),
     "status": Ignored("nothing is written into it there either"),
 }
 COLOCATION_PROFILE: Mapping[str, Use] = {
     "spec.namespaceSelector": Becomes("selects", "pods of these namespaces"),
     "spec.selector": Becomes("selects", "pods with these labels"),
-    "spec.probability": Becomes("selects", "so many of them, by chance"),
+    "spec.probability": Becomes("selects", "a random choice of this number"),
     "spec.qosClass": Becomes("changes", f"the label koordinator.sh/qosClass of {_CHANGES}"),
-    "spec.priorityClassName": Becomes("changes", "the class, with its priority and preemption policy, if it is there"),
+    "spec.priorityClassName": Becomes(
+        "changes", "the PriorityClass, with its priority and preemption policy, if it exists"
+    ),
     "spec.koordinatorPriority": Becomes("changes", "the label koordinator.sh/priority"),
     "spec.labels": Becomes("changes"),
     "spec.annotations": Becomes("changes"),
-    "spec.labelKeysMapping": Becomes("changes", "the value of one label is another's too"),
+    "spec.labelKeysMapping": Becomes("changes", "copy the value of one label to another"),
     "spec.annotationKeysMapping": Becomes("changes", "the same of annotations"),
     "spec.labelSuffixes": Becomes("changes", "the value of a label that the pod has"),
     "spec.schedulerName": Becomes("changes"),
@@ -76,17 +80,21 @@ RESERVATION: Mapping[str, Use] = {
     "spec.owners": Becomes("PartUse.names", "`object`, `controller` and `labelSelector` of pods"),
     "spec.ttl": Becomes("Reservation.expires_s", "from its creation, 24h if it says nothing; it has Failed then"),
     "spec.expires": Becomes("Reservation.expires_s"),
-    "spec.allocateOnce": Becomes("Reservation.once", "when its owner has come the rest of its room is anybody's"),
-    "spec.allocatePolicy": Ignored("as Restricted: a pod that does not fit into what is kept goes elsewhere"),
+    "spec.allocateOnce": Becomes(
+        "Reservation.once", "after its first owner, the rest of its capacity is free for all pods"
+    ),
+    "spec.allocatePolicy": Ignored(
+        "as Restricted: a pod that does not fit into the reserved capacity goes to another node"
+    ),
     "spec.preAllocation": _AFTERWARDS,
     "spec.preAllocationPolicy": _AFTERWARDS,
     "spec.unschedulable": Becomes("NodePart.closed"),
-    "spec.taints": Becomes("PartUse.names", "of who tolerates them in its reservation-affinity"),
+    "spec.taints": Becomes("PartUse.names", "for pods that tolerate them in their reservation-affinity"),
     "status.phase": Answered("none, or Pending, until it has its room; Available, Succeeded, Failed"),
     "status.conditions": Answered("Scheduled, with why it waits, and Ready"),
     "status.nodeName": Answered(),
     "status.allocatable": Answered(),
-    "status.allocated": Answered("of what is kept, what its owners ask for"),
+    "status.allocated": Answered("the part of the reserved amounts that owners request"),
     "status.currentOwners": Answered(),
 }
 _ITS = "spec.devices[]"
@@ -101,7 +109,7 @@ DEVICE: Mapping[str, Use] = {
     f"{_ITS}.labels": Ignored("pods choose nodes by their labels, not devices"),
     f"{_ITS}.topology": Becomes("Device.zone", "`nodeID`; PCIe switches are not told apart"),
     f"{_ITS}.vfGroups": Ignored("a part of a card is hundredths of it, none of its virtual functions"),
-    "status.allocations": Ignored("who has which device stands on the pods; upstream writes nothing here either"),
+    "status.allocations": Ignored("the pods have the assignment of devices; upstream writes nothing here either"),
 }
 _MEASURES = Ignored("it is for koordlet, which measures; nothing measures nodes for the scheduler")
 NODE_METRIC: Mapping[str, Use] = {
@@ -137,7 +145,7 @@ TABLES: Mapping[str, Mapping[str, Use]] = {
     "Recommendation": {"spec": _AGENT, "status": _AGENT},
     "NodeResourceTopology": {
         "attributes": Ignored("cpus are read of its annotations"),
-        "topologyPolicies": Ignored("kubelet keeps to its policy itself; pods say theirs in numa-topology-spec"),
+        "topologyPolicies": Ignored("the kubelet applies its policy itself; pods set theirs in numa-topology-spec"),
         "zones": Becomes(
             "Zone.allocatable", "memory of zones that are NUMA nodes; their cpus are those of cpu-topology"
         ),
@@ -151,12 +159,14 @@ POD_WORDS: Mapping[str, Use] = {
     f"{kinds.GROUP_LABEL}/match-policy": Ignored("see match-policy"),
     kinds.GANG_NAME: Becomes("Job.id"),
     kinds.GANG_MIN: Becomes(
-        "Role.minimum", "of the oldest pod; one that is no number keeps the gang waiting, as there"
+        "Role.minimum", "the oldest pod's value; an invalid number keeps the gang waiting, as upstream"
     ),
     f"{kinds.GANG}total-number": Ignored("the pods that exist are what the gang has"),
     f"{kinds.GANG}waiting-time": _WAITS,
     f"{kinds.GANG}timeout": _WAITS,
-    f"{kinds.GANG}mode": Ignored("Strict and NonStrict differ in who holds nodes while others wait: here nobody does"),
+    f"{kinds.GANG}mode": Ignored(
+        "Strict and NonStrict differ in the pods that hold nodes while others wait: here no pod does"
+    ),
     f"{kinds.GANG}match-policy": Ignored("as once-satisfied: what comes after the start is placed one by one"),
     kinds.GANG_GROUPS: Becomes(
         "Role", "gangs of one namespace start together, by annotations of their pods or of their PodGroups"
@@ -164,7 +174,7 @@ POD_WORDS: Mapping[str, Use] = {
     f"{kinds.GANG}network-topology-spec": _GATHER,
     f"{kinds.GANG}network-topology-index": _GATHER,
     kinds.QUOTA_NAME: Becomes("Job.queue", "else the quota of the namespace, else koordinator-default-quota"),
-    kinds.PREEMPTIBLE: Becomes("Job.preemptible", "`false`: nobody preempts it, and it stays within `min`"),
+    kinds.PREEMPTIBLE: Becomes("Job.preemptible", "`false`: the pod is not preempted, and stays within `min`"),
     f"{kinds.QUOTA}tree-id": _TREES,
     kinds.QOS: Becomes(
         "Shape.requests", "what does not go with the priority is refused; LSE and LSR have cores of their own"
@@ -176,7 +186,7 @@ POD_WORDS: Mapping[str, Use] = {
     "kubernetes.io/mid-cpu": _BATCH,
     "kubernetes.io/mid-memory": _BATCH,
     cpus.SPEC: Becomes(
-        "Shape.requests", "the policy of binding: so many whole cores; which of them is in resource-status"
+        "Shape.requests", "the binding policy: this number of whole cores; resource-status has their ids"
     ),
     cpus.NUMA: Becomes(
         "Shape.aligned", "SingleNUMANode: required; Restricted: where a zone is large enough; BestEffort"
@@ -208,7 +218,7 @@ QUOTA_WORDS: Mapping[str, Use] = {
     kinds.IS_PARENT: Becomes("Claim.blocked", "no pod may use it"),
     kinds.LENT: Becomes("Quota.lend", "`false`: what it does not use of `min` is kept"),
     kinds.WEIGHT: Becomes("Queue.weights", "`max` if it is not said"),
-    kinds.NAMESPACES: Becomes("Job.queue", "of pods of these namespaces that name none"),
+    kinds.NAMESPACES: Becomes("Job.queue", "for pods of these namespaces that name no quota"),
     kinds.LIMIT: Becomes("Quota.limit", "where it is below `max`"),
     f"{_Q}tree-id": _TREES,
     kinds.IS_ROOT: Becomes("Quota.limit", "its annotation total-resource bounds all below it"),
@@ -221,18 +231,22 @@ QUOTA_WORDS: Mapping[str, Use] = {
     f"{_Q}max-strict-check-resource-keys": Ignored("all resources are checked"),
     f"{_Q}runtime": Answered("of the nodes' allocatable, by Koordinator's own computation"),
     f"{_Q}request": Answered("child-request, and at least `min` of a quota that does not lend it"),
-    f"{_Q}child-request": Answered("of pods that have not ended; of children their request, capped by their `max`"),
+    f"{_Q}child-request": Answered(
+        "the requests of pods that have not ended; for children their `request`, capped by their `max`"
+    ),
     f"{_Q}non-preemptible-request": Answered(),
     f"{_Q}non-preemptible-used": Answered(),
-    f"{_Q}guaranteed": Ignored("behind a feature gate there, without which it is not written either"),
-    f"{_Q}allocated": Ignored("behind a feature gate there, without which it is not written either"),
+    f"{_Q}guaranteed": Ignored("behind a feature gate upstream, and not written without it"),
+    f"{_Q}allocated": Ignored("behind a feature gate upstream, and not written without it"),
 }
 RESERVATION_WORDS: Mapping[str, Use] = {
-    kinds.PRIORITY: Becomes("Job.priority", "of one whose template states none; else it is first"),
-    f"{_S}reservation-order": Ignored("among what is kept for a pod it goes where least is left"),
+    kinds.PRIORITY: Becomes(
+        "Job.priority", "for a Reservation whose template states none; otherwise it is the first one"
+    ),
+    f"{_S}reservation-order": Ignored("a pod uses the matching Reservation with the least free capacity"),
     f"{_S}reservation-restricted-options": Ignored("all that is kept is what an owner may have of it"),
     f"{_S}pre-allocation-required": _AFTERWARDS,
-    f"{_S}can-preempt": Ignored("nobody gives way to a Reservation"),
+    f"{_S}can-preempt": Ignored("no pod is preempted for a Reservation"),
 }
 _N = "node.koordinator.sh/"
 TOPOLOGY_WORDS: Mapping[str, Use] = {

@@ -37,7 +37,7 @@ CLUSTER_QUEUE: Mapping[str, Use] = {
     **_QUOTAS,
     "spec.cohort": Becomes("Queue.parent", "v1beta1; cohortName counts where both are said"),
     "spec.cohortName": Becomes("Queue.parent", "a cohort without an object is made"),
-    "spec.queueingStrategy": Becomes("Queue.strict", "StrictFIFO: its first job holds up the others"),
+    "spec.queueingStrategy": Becomes("Queue.strict", "StrictFIFO: the first job blocks the others"),
     "spec.namespaceSelector": Becomes("Claim.blocked", "a job of another namespace waits with Misconfigured"),
     "spec.flavorFungibility.whenCanBorrow": Becomes("FlavorFungibility.borrow_before_next"),
     "spec.flavorFungibility.whenCanPreempt": Becomes("FlavorFungibility.preempt_before_next"),
@@ -159,7 +159,7 @@ WORKLOAD: Mapping[str, Use] = {
     "status.preemptionGates": _MULTI,
     "status.unhealthyNodes": Ignored("a pod of a lost node is placed anew by itself"),
 }
-_ELSEWHERE = Ignored("of Kueue's own controller: nothing here reads or writes it")
+_ELSEWHERE = Ignored("for Kueue's own controller: Phalanx neither reads nor writes it")
 WORDS: Mapping[str, Use] = {
     "queue-name": Becomes("Job.queue", "of Jobs, pods, and the jobs of frameworks (frameworks.md)"),
     "priority-class": Becomes("Job.priority"),
@@ -169,7 +169,7 @@ WORDS: Mapping[str, Use] = {
         "phalanx.dev/completions", "of Indexed Jobs: an admission with fewer pods is one with as many completions"
     ),
     "pod-group-name": Becomes("Job.id", "a gang of bare pods, with one Workload"),
-    "pod-group-total-count": Becomes("Role.minimum", "so many pods must exist, and start together"),
+    "pod-group-total-count": Becomes("Role.minimum", "this number of pods must exist, and starts together"),
     "pod-group-fast-admission": Ignored("a group waits until all its pods exist"),
     "pod-group-serving": Ignored("a group ends when its pods do"),
     "retriable-in-group": Becomes(
@@ -188,7 +188,7 @@ WORDS: Mapping[str, Use] = {
     "podset-slice-required-topology-constraints": Becomes(
         "TopologyRequest.slices", "each layer; instead of the other two"
     ),
-    "podset-group-name": Becomes("Role.group", "its pod sets share a domain; one such group a job"),
+    "podset-group-name": Becomes("Role.group", "its pod sets share a domain; a job has at most one such group"),
     "managed": _ELSEWHERE,
     "job-uid": Answered("on Workloads"),
     "is-group-workload": Answered("on Workloads of pod groups"),
@@ -220,9 +220,11 @@ CONFIGURATION: Mapping[str, Use] = {
     "fairSharing.preemptionStrategies": Becomes("QueuePreemption.strategy"),
     "waitForPodsReady.timeout": Becomes("Queue.start_timeout_s"),
     "waitForPodsReady.enable": Ignored("it is always on, as since 0.19"),
-    "waitForPodsReady.blockAdmission": Ignored("quota is given together with nodes: no job waits for another's pods"),
+    "waitForPodsReady.blockAdmission": Ignored(
+        "quota is granted together with nodes: no job waits for another job's pods"
+    ),
     "waitForPodsReady.recoveryTimeout": Ignored("a pod of a lost node is placed anew by itself"),
-    "waitForPodsReady.requeuingStrategy": Ignored("a start that came to nothing is tried again at times of ours"),
+    "waitForPodsReady.requeuingStrategy": Ignored("a failed start is retried after Phalanx's own back-off"),
     "resources.excludeResourcePrefixes": Becomes("Shape.charged", "such a resource needs no quota, and uses none"),
     "resources.quotaCheckStrategy": Becomes(
         "Shape.charged", "IgnoreUndeclared: a resource that its ClusterQueue has no quota of needs none"
