@@ -7,17 +7,18 @@ from typing import Any
 
 import pytest
 
-from phalanx.cli.cluster.jobs.ending import why_stuck
+from phalanx.cli.cluster.jobs.ending import is_silent, why_stuck, with_events
 from phalanx.cli.cluster.jobs.finding import FoundJob, Member
 from phalanx.cli.cluster.jobs.following import Followed
 from phalanx.cli.cluster.jobs.standing import standing
-from phalanx.cli.cluster.live_state import Snapshot
+from phalanx.cli.cluster.live_state import Snapshot, _with_events
 from phalanx.cli.commands.status.jobs import Shown
 from phalanx.cli.views.job import job_view
 from phalanx.cli.views.job.job_row import short_row, wide_row
 from phalanx.client.connection import Connection
 from phalanx.client.informer import Change
-from phalanx.client.kind import JOBS, PODS
+from phalanx.client.kind import JOBS, PODS, Kind
+from phalanx.kube.read.wire import epoch_s
 from tests.cli.test_views import CREATED, NOW_S, batch_job, find, node, queue, snapshot, started_pod
 
 
@@ -117,3 +118,73 @@ async def test_a_pod_that_is_gone_does_not_keep_its_job_stuck() -> None:
     assert followed.standing.state == "stuck"
     followed._see(Change(kind=PODS, old=pod, new=None))
     assert followed.standing.state == "running"
+
+
+def event(reason: str, at: str, message: str = "", **more: Any) -> dict[str, Any]:
+    return {
+        "metadata": {"creationTimestamp": CREATED},
+        "reason": reason,
+        "message": message,
+        "lastTimestamp": at,
+        **more,
+    }
+
+
+MOUNT = 'MountVolume.SetUp failed for volume "settings" : configmap "late" not found'
+ATTACH = 'AttachVolume.Attach failed for volume "pv-1" : rpc error: volume is in use'
+SANDBOX = 'Failed to create pod sandbox: plugin type="calico" failed (add): no IP addresses left'
+
+
+@pytest.mark.parametrize(
+    ("events", "cause"),
+    [
+        ([event("Scheduled", ""), event("FailedMount", "2026-01-01T00:05:00Z", MOUNT)], f"FailedMount: {MOUNT}"),
+        ([event("FailedAttachVolume", "2026-01-01T00:05:00Z", ATTACH)], f"FailedAttachVolume: {ATTACH}"),
+        ([event("FailedCreatePodSandBox", "2026-01-01T00:05:00Z", SANDBOX)], f"FailedCreatePodSandBox: {SANDBOX}"),
+        (  # it was mended
+            [event("Pulling", "2026-01-01T00:06:00Z"), event("FailedMount", "2026-01-01T00:05:00Z", MOUNT)],
+            "",
+        ),
+        (  # an event of events.k8s.io/v1 that repeats
+            [
+                event("SuccessfulAttachVolume", "2026-01-01T00:06:00Z"),
+                event("FailedMount", "", MOUNT, series={"lastObservedTime": "2026-01-01T00:07:00.5Z"}),
+            ],
+            f"FailedMount: {MOUNT}",
+        ),
+        ([], ""),
+    ],
+)
+async def test_the_last_event_of_a_kubelet_says_why_a_pod_is_still_being_created(
+    events: list[dict[str, Any]], cause: str
+) -> None:
+    """The objects of a real kubelet: the container waits in `ContainerCreating` and says no more."""
+    pod = waiting_pod("ContainerCreating")
+    pod["status"]["phase"] = "Pending"
+    assert is_silent(pod)
+    told = with_events(pod, events)
+    assert why_stuck([told]) == (f"pod {pod['metadata']['name']}, container main: {cause}" if cause else "")
+    assert is_silent(told) is not bool(cause)
+    unseen = {**pod, "status": {"phase": "Pending"}}  # the kubelet has not written a status of the container yet
+    assert why_stuck([with_events(unseen, events)]) == why_stuck([told])
+
+
+async def test_jobs_asks_for_the_events_of_pods_that_do_not_start() -> None:
+    job = batch_job("web", 1, "1")
+    job["spec"]["suspend"] = False
+    pod = waiting_pod("ContainerCreating")
+    pod["status"]["phase"] = "Pending"
+    running = started_pod(batch_job("other", 1, "1"), "n1", {"running": {}})
+    asked: list[str] = []
+
+    class Server:
+        async def list(self, kind: Kind, namespace: str, **params: str) -> dict[str, Any]:
+            asked.append(f"{namespace} {kind.plural} {params}")
+            return {"items": [event("FailedMount", "2026-01-01T00:05:00Z", MOUNT)]}
+
+    server: Any = Server()
+    pods = {"default/web-0": pod, "default/other-0": running}
+    late = await _with_events(server, pods, NOW_S)
+    assert asked == [f"default events {{'fieldSelector': 'involvedObject.uid={pod['metadata']['uid']}'}}"]
+    assert [why_stuck([each]) for each in late.values()] == [f"pod web-0, container main: FailedMount: {MOUNT}", ""]
+    assert await _with_events(server, pods, epoch_s(CREATED) + 5) == pods

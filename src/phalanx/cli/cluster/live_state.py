@@ -16,12 +16,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from phalanx.cli.cluster.informers import Informers
+from phalanx.cli.cluster.jobs.ending import is_silent, with_events
 from phalanx.cli.cluster.numbers.fetching import fetch_reasons, forecast_of
 from phalanx.cli.files.policy_file import Settings as Policies
 from phalanx.cli.files.policy_file import settings_from
 from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.informer import Informer
-from phalanx.client.kind import JOBS, LEASES, NODES, PODS, Kind
+from phalanx.client.kind import EVENTS, JOBS, LEASES, NODES, PODS, Kind
 from phalanx.core.decide import decide
 from phalanx.core.fold.fold import fold
 from phalanx.errors import PhalanxError
@@ -29,6 +30,7 @@ from phalanx.kube.gang.lifecycle import GangLifecycle
 from phalanx.kube.install.definitions import QUEUES
 from phalanx.kube.leader.lease import NAME, NAMESPACE
 from phalanx.kube.read.labels import POLICY, REASON
+from phalanx.kube.read.wire import epoch_s
 from phalanx.kube.routing.settings import KubeSettings
 from phalanx.kube.world import KubeWorld
 from phalanx.ledger.past_runs import MOST, past_runs, with_past_runs
@@ -41,6 +43,8 @@ from phalanx.report.forecast import forecast
 from phalanx.state.cluster import Cluster
 
 _LISTING_S = 60.0
+_SILENT_S = 10.0  # a pod that has not started for so long may have an event that says why
+_SILENT_PODS = 20  # so many pods at most are asked about
 _ACCESS = Kind(
     group="authorization.k8s.io", plural="selfsubjectaccessreviews", name="SelfSubjectAccessReview", namespaced=False
 )
@@ -193,7 +197,29 @@ async def look(connection: Connection, namespace: str = "", ledger: str | None =
         snapshot = think(world, informers, time.time(), policy, past_runs_of(ledger))
         informers.stop()
     told = await fetch_reasons(connection, namespace) if partial else {}
-    return replace(snapshot, partial=partial, numbers=told)
+    objects = {**snapshot.objects, PODS: await _with_events(connection, snapshot.pods, snapshot.now_s)}
+    return replace(snapshot, partial=partial, numbers=told, objects=objects)
+
+
+async def _with_events(connection: Connection, pods: Mapping[str, Object], now_s: float) -> Mapping[str, Object]:
+    """Return the pods; those that have not started for a while with the cause that their events name."""
+    late = [key for key, pod in pods.items() if is_silent(pod) and now_s - _begun_s(pod) > _SILENT_S][:_SILENT_PODS]
+    events = await asyncio.gather(*(_events_of(connection, pods[key]) for key in late))
+    return {**pods, **{key: with_events(pods[key], found) for key, found in zip(late, events, strict=True)}}
+
+
+def _begun_s(pod: Object) -> float:
+    return epoch_s((pod.get("status") or {}).get("startTime") or pod["metadata"].get("creationTimestamp"))
+
+
+async def _events_of(connection: Connection, pod: Object) -> list[Object]:
+    """Return the events about a pod; none if the user may not list them."""
+    meta = pod["metadata"]
+    try:
+        found = await connection.list(EVENTS, meta["namespace"], fieldSelector=f"involvedObject.uid={meta['uid']}")
+    except ApiRefusal:
+        return []
+    return list(found["items"])
 
 
 def not_listed(connection: Connection, after_s: float) -> PhalanxError:

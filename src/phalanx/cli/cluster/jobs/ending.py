@@ -17,6 +17,9 @@ from phalanx.kube.read.labels import DELETED_BY
 _POD = "; pod "  # in the message of a Job: what follows is how the pod ended that failed first
 _LOG = "; its log ends:"
 _LINE_CHARS = 120
+# Reasons of events about a pod whose volumes or network cannot be set up: k8s.io/kubernetes/pkg/kubelet/events, and
+# pkg/controller/volume/attachdetach.
+_SETUP_FAILURES = frozenset({"FailedMount", "FailedMapVolume", "FailedAttachVolume", "FailedCreatePodSandBox"})
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x1f\x7f-\x9f]")  # colours, movements of the cursor
 _ON_THE_WAY = frozenset({"ContainerCreating", "PodInitializing"})  # a container that starts by itself in a moment
 
@@ -72,6 +75,35 @@ def obstacles(pod: Object) -> list[str]:
         for name, found in waiting
         if found.get("reason") and (found["reason"] not in _ON_THE_WAY or found.get("message"))
     ]
+
+
+def is_silent(pod: Object) -> bool:
+    """Return True for a pod that has a node, and of which no container has started or says why it cannot."""
+    status = pod.get("status") or {}
+    states = [one.get("state") or {} for one in status.get("containerStatuses") or ()]
+    begun = any("running" in state or "terminated" in state for state in states)
+    return status.get("phase") == "Pending" and bool(pod["spec"].get("nodeName")) and not begun and not obstacles(pod)
+
+
+def with_events(pod: Object, events: Iterable[Object]) -> Object:
+    """Return the pod with the cause for which it does not start, if the last of its events names one.
+
+    A kubelet leaves a container in `ContainerCreating` while a volume is missing, and reports the cause in an event of
+    the pod only. If a later event shows that the pod goes on (`Pulling`), the pod is returned as it is."""
+    last = max(events, key=_event_time, default=None)
+    if last is None or last.get("reason") not in _SETUP_FAILURES:
+        return pod
+    status = pod.get("status") or {}
+    known = status.get("containerStatuses") or [{"name": pod["spec"]["containers"][0]["name"]}]
+    waiting = {"reason": last["reason"], "message": str(last.get("message") or "")}
+    return {**pod, "status": {**status, "containerStatuses": [{**one, "state": {"waiting": waiting}} for one in known]}}
+
+
+def _event_time(event: Object) -> str:
+    """Return the time of an event as RFC 3339; such texts sort by time."""
+    series = event.get("series") or {}
+    times = (series.get("lastObservedTime"), event.get("lastTimestamp"), event.get("eventTime"))
+    return next((at for at in times if at), event["metadata"].get("creationTimestamp") or "")
 
 
 def why_stuck(pods: Iterable[Object]) -> str:
