@@ -180,7 +180,7 @@ def test_a_dash_is_standard_input() -> None:
     assert json.loads(done.stdout)[0]["metadata"]["name"] == "x"
     broken = subprocess.run(command, input="{", capture_output=True, text=True, timeout=120, check=False)
     assert "standard input:" in broken.stderr
-    assert cli._with_standard_input(["run", "--", "cat", "-"]) == ["run", "--", "cat", "-"]
+    assert cli.with_standard_input(["run", "--", "cat", "-"]) == ["run", "--", "cat", "-"]
 
 
 def test_a_dry_run_may_be_json(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

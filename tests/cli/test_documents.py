@@ -23,10 +23,10 @@ PAGE = ROOT / "docs" / "guide" / "command-line.md"
 BLOCK = re.compile(r"(<!-- help: (?P<command>[a-z-]*) -->\n```text\n)(?P<text>.*?)(```\n)", re.DOTALL)
 
 
-def help_of(command: str) -> str:
+def help_of(command: str, width: int = 100) -> str:
     if not command:
         return overview().strip() + "\n"
-    console = Console(width=100, color_system=None, force_terminal=False)
+    console = Console(width=width, color_system=None, force_terminal=False)
     with console.capture() as printed:
         build(command)([command, "--help"], console=console, result_action="return_value")
     return "\n".join(line.rstrip() for line in printed.get().splitlines()).strip() + "\n"

@@ -49,7 +49,7 @@ def build(asked: str = "") -> App:
 def main() -> None:
     """Exit codes: 0 done, 1 an error that the user can mend, 2 a wrong command line, 130 Ctrl-C, else a job's own."""
     try:
-        words = sys.argv[1:] = with_dashes(_with_standard_input(sys.argv[1:]))
+        words = sys.argv[1:] = with_dashes(with_standard_input(sys.argv[1:]))
         answer = _answer(words)
         sys.stdout.flush()
     except PhalanxError as error:
@@ -98,7 +98,7 @@ def _write_no_more() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _with_standard_input(words: list[str]) -> list[str]:
+def with_standard_input(words: list[str]) -> list[str]:
     """Replace a lone dash by the path of standard input, because the parser takes a dash for an option."""
     mine = words.index("--") if "--" in words else len(words)
     return ["/dev/stdin" if word == "-" else word for word in words[:mine]] + words[mine:]
