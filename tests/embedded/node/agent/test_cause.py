@@ -69,6 +69,12 @@ def test_memory_with_its_limit_and_its_peak(api_server: ServerProcess) -> None:
         text = "out of memory (OOM), killed by the kernel: its limit is 48Mi, its peak was 48Mi"
         assert (ended(pod)["reason"], ended(pod)["message"]) == ("OOMKilled", text)
         assert text in pod["status"]["message"]
+        script = f"{sys.executable} -c 'bytearray(2**27)' || exit 3"
+        await api.run(container("main", "sh", "-c", script, resources={"limits": {"memory": "48Mi"}}), name="child")
+        pod = await api.phase("Failed", "child")
+        text = f"exit code 3, after one of its processes ran {text}"
+        assert (ended(pod)["reason"], ended(pod)["exitCode"]) == ("OOMKilled", 3)
+        assert text in pod["status"]["message"]
 
     scenario(api_server, test)
 

@@ -61,11 +61,14 @@ def out_of_memory(container: Object, end: Exited) -> str:
     most = said or end.memory_limit_bytes
     limit = f"its limit is {most // _MIB}Mi" if most else "the limit is that of a group above it"
     limit += ", this machine's default, for it states none" if most and not said else ""
+    killed = "out of memory (OOM), killed by the kernel"
+    if end.signal != signal.SIGKILL:  # the program itself went on
+        killed = f"exit code {end.exit_code}, after one of its processes ran {killed}"
     peak = f", its peak was {end.peak_memory_bytes // _MIB}Mi" if end.peak_memory_bytes else ""
     if end.peak_memory_bytes and most - end.peak_memory_bytes > max(most // 10, _LEFT_BYTES):
         why = "the machine had no memory left, and containers that asked for the least of it go first"
-        return f"out of memory (OOM), killed by the kernel below its limit: {limit}{peak}; {why}"
-    return f"out of memory (OOM), killed by the kernel: {limit}{peak}"
+        return f"{killed} below its limit: {limit}{peak}; {why}"
+    return f"{killed}: {limit}{peak}"
 
 
 def deletion_cause(pod: Object) -> str:

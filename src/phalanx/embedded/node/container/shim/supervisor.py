@@ -190,7 +190,8 @@ class Shim:
             self.status = int.from_bytes(said, "little")
         number = os.WTERMSIG(self.status) if os.WIFSIGNALED(self.status) else 0
         code = 128 + number if number else os.WEXITSTATUS(self.status)
-        oom = number == signal.SIGKILL and any(_oom_kills(path) for path in self.spec["oom_files"])
+        # Also if the kernel killed a child of the program, and the program then failed: so does containerd.
+        oom = code != 0 and any(_oom_kills(path) for path in self.spec["oom_files"])
         reason = "StartError" if problem else "OOMKilled" if oom else ""
         ending = {"exit_code": code, "signal": number, "finished_s": time.time(), "reason": reason, "message": problem}
         ending |= {"memory_limit_bytes": self.spec.get("memory_limit_bytes", 0)}
