@@ -1,5 +1,6 @@
-"""An attribute that is found when it is first asked for, and kept: `functools.cached_property` without its lock, which
-costs more than most of what is found here. What is thought in one cycle is one thread's."""
+"""An attribute that is computed when it is first needed, and stored. `functools.cached_property` does the same with a
+lock, and the lock costs more than most of these values. Here no lock is needed, because one cycle runs in one
+thread."""
 
 from __future__ import annotations
 

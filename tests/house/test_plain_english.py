@@ -32,7 +32,7 @@ CEILINGS: dict[str, int] = {
     "src/phalanx/slurm": 2,
     "src/phalanx/state": 2,
     "src/phalanx/webhook": 2,
-    "src/phalanx": 4,
+    "src/phalanx": 2,
     "docs/benchmarks": 5,
     "docs/decisions": 2,
     "docs/dialects": 2,

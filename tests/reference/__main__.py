@@ -1,6 +1,6 @@
 """Play worlds and list those that break a rule: `python -m tests.reference FIRST LAST [FOLDER]`.
 
-With a folder, each such world is shrunk and written there as a scenario file."""
+With a folder, each world that breaks a rule is shrunk and written to the folder as a scenario file."""
 
 from __future__ import annotations
 

@@ -98,9 +98,9 @@ class Work:
 
 @dataclass(slots=True)
 class Facts:
-    """`nodes`: the nodes that may take pods, and what they have; `capacity`: all of them together.
+    """`nodes`: the nodes that may take pods, with their amounts. `capacity`: the total amounts.
 
-    `preempted_at`: queue -> the times of preemptions. `given_back`: queue -> quota that was given back in this cycle,
+    `preempted_at`: queue -> the times of preemptions. `given_back`: queue -> quota that victims returned in this cycle,
         which counts for other requests from the next cycle on."""
 
     now_s: float

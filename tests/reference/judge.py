@@ -98,7 +98,7 @@ class Choices:
     """What the rules leave open, and no plan shows. Each walk takes one way through: `next_way` turns to the next."""
 
     def __init__(self) -> None:
-        self.taken: list[list[int]] = []  # of each choice: what was chosen, and of how many
+        self.taken: list[list[int]] = []  # for each choice: the chosen value, and the number of values
         self.at = 0
 
     def choose(self, options: int) -> int:

@@ -57,7 +57,7 @@ class Cycle:
         return all(min(left[node]) >= 0 for node in set(work.nominated.values()))
 
     def outcome(self, request: Request) -> Demand:
-        """R9 to R13, R17, R21 to R23: return the outcome of a request whose turn it is."""
+        """R9 to R13, R17, R21 to R23: return the outcome of the request that is tried."""
         facts, held = self.facts, self.holder_for(request)
         now, soon, quota = free(facts), free(facts, is_soon=True), self.allows(request)
         if quota and may_take(facts, held, request, now):

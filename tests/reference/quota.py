@@ -1,4 +1,5 @@
-"""What queues are charged with (R3), their shares (R7), what quota allows (R9), and which jobs take part (R1)."""
+"""The charges of queues (R3), their shares (R7), the requests that quota allows (R9), and the jobs that take part
+(R1)."""
 
 from __future__ import annotations
 
@@ -26,18 +27,19 @@ def charges(facts: Facts, *, counts_given_back: bool = True) -> Usage:
 
 
 def less(usage: Usage, work: Work, pods: int) -> Usage:
-    """Return the charges with so many pods of the job fewer."""
+    """Return the charges without `pods` pods of the job."""
     return {**usage, work.queue: plus(usage[work.queue], work.asks, -pods)}
 
 
 def used(facts: Facts, usage: Usage, queue: str) -> Amounts:
-    """Return what the queue and all queues below it use."""
+    """Return the usage of the queue and of all queues below it."""
     return total((used(facts, usage, child) for child in facts.tree.children[queue]), usage.get(queue, facts.zero))
 
 
 def share(facts: Facts, usage: Usage, queue: str, more: Amounts, *, is_own: bool = False) -> Share:
     """Return the dominant share of a queue among its siblings, with `more` (R7). Weight 0 ranks behind every share.
-    `is_own`: of the jobs of an inner queue itself, which are one more child, of weight 1 and without a guarantee."""
+    `is_own`: True for the jobs of an inner queue itself. They are one more child, of weight 1 and without a
+    guarantee."""
     tree, parent = facts.tree, queue if is_own else facts.queues[queue].parent
     amounts = plus(usage[queue] if is_own else used(facts, usage, queue), more)
     weight, most = 1.0 if is_own else facts.queues[queue].weight, 0.0

@@ -1,4 +1,4 @@
-"""Build a cluster state anew from its facts alone: what was searched, counted or found before is not in it (R26)."""
+"""Build a cluster state again from its facts alone, without earlier searches, counts and findings (R26)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Who may preempt whom (R15), what is protected (R16), and the preemptions that would not come to rest (R20)."""
+"""The jobs that a job may preempt (R15), the protected jobs (R16), and the preemptions that would not come to rest
+(R20)."""
 
 from __future__ import annotations
 

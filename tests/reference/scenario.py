@@ -215,7 +215,7 @@ def restate(turns: Sequence[Turn], policy: Policy) -> list[Event] | None:
 
 
 def stated(cluster: Cluster) -> list[Event] | None:
-    """Return events that build the state anew; None if it cannot be stated."""
+    """Return events that build the state again; None if it cannot be stated."""
     events: list[Event] = [NodeSeen(node) for node in cluster.columns.nodes if node is not None]
     events += [QueueSeen(queue) for queue in cluster.queues.values()]
     for record in cluster.jobs.values():

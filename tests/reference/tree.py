@@ -27,7 +27,7 @@ class Tree:
 
 
 def tree_of(queues: Mapping[str, Queue], resources: tuple[str, ...], capacity: Amounts) -> Tree:
-    """Return the tree. `capacity`: what all nodes have."""
+    """Return the tree. `capacity`: the amounts of all nodes."""
     below = {name: [each.name for each in queues.values() if each.parent == name] for name in (ROOT, *queues)}
     guaranteed = {name: _guaranteed(queues, below, resources, name) for name in queues}
     lendable = {ROOT: capacity}

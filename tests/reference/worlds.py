@@ -74,7 +74,7 @@ class World:
         self.priorities = random.choice([[0], [0, 0, 1, 5], [0, 1, 2]])
         self.cycles = random.choice([3, 5, 8, 12])
 
-    # What there is
+    # The contents of a world
 
     def first_turn(self) -> Turn:
         random, events = self.random, list[Event]()

@@ -11,7 +11,7 @@ from phalanx.scaling.cheapest import TRIALS, Counts, Offer, Search, cheapest
 
 
 def packs(sizes: tuple[int, ...], counts: Counts, pods: tuple[int, ...]) -> bool:
-    """Return whether pods of these sizes fit on so many nodes of each size: an exact search, for few pods."""
+    """Return whether pods of these sizes fit on `counts` nodes of each size: an exact search, for few pods."""
     nodes = [size for size, count in zip(sizes, counts, strict=True) for _ in range(count)]
 
     def fill(at: int, left: tuple[int, ...]) -> bool:

@@ -1,4 +1,4 @@
-"""Groups on demand: a job has its quota while somebody else finds nodes for it, and starts where it fits."""
+"""Groups on demand: a job has its quota while another program finds nodes for it, and starts where it fits."""
 
 from __future__ import annotations
 

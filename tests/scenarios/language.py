@@ -108,7 +108,7 @@ class Block:
 
 
 class Words:
-    """One statement: its words, told apart by how they begin. What nobody takes is a complaint."""
+    """One statement. Its words are distinguished by their first letters. A word that no option reads is an error."""
 
     def __init__(self, line: str) -> None:
         self.rest = line.split()
@@ -156,7 +156,8 @@ class Words:
 
 
 class Reader:
-    """Reads one file. `jobs` are those described so far; a job's roles are the lines behind it, so it is told late."""
+    """Reads one file. `jobs`: the jobs so far. The roles of a job are the lines behind it, so the job is submitted
+    late."""
 
     def __init__(self) -> None:
         self.jobs: dict[str, Job] = {}
@@ -274,7 +275,7 @@ class Reader:
         yield Submitted(self.a_job(name, words))
 
     def a_job(self, name: str, words: Words) -> Job:
-        """With its roles: `|` separates what stood in the lines behind it."""
+        """Return the job with its roles. `|` separates the words of the lines behind it."""
         self.clock_s += 1
         blocked = words.option("blocked", "")
         queue, priority = words.option("queue", "default"), int(words.option("priority", "0"))
@@ -358,7 +359,8 @@ class Reader:
 
 
 def job_options(words: Words) -> dict[str, Any]:
-    """What a job says besides its queue, priority and roles. With several roles, `close=` before them is the job's."""
+    """Return the options of a job other than its queue, priority and roles. With several roles, `close=` before them
+    belongs to the job."""
     times = {f"{name}_s": words.option(name, "") for name in ("limit", "estimate", "begin", "deadline")}
     array, _, cap = words.option("array", "").partition("/")
     close = of_the_job(words, "close=") if "|" in words.rest else ""

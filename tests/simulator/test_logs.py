@@ -1,6 +1,6 @@
-"""Logs with all that logs have: unknown fields, estimates that are too short, cancelled and checkpointed jobs, jobs of
-no processors or of more than there are, times out of order. What is played is what the conventions and the rules say,
-by a reading and a scheduler of the test's own."""
+"""Logs with all oddities of real logs: unknown fields, estimates that are too short, cancelled and checkpointed jobs,
+jobs of no processors or of more than exist, times out of order. The result is compared with a reader and a scheduler
+that the test has of its own, by the conventions of the format and the rules."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ HEADERS = (
 
 
 def log(seed: int, unknown: tuple[int, ...] = ()) -> str:
-    """Sixty records or so, most of them of jobs that wait for each other. `unknown`: how times asked are left out."""
+    """Return about sixty records, mostly of jobs that wait for each other. `unknown`: the way in which requested times
+    are left out."""
     random = Random(seed)
     lines = [HEADERS[seed % len(HEADERS)]]
     at_s = 0

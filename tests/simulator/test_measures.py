@@ -239,7 +239,7 @@ def test_per_queue_and_size_class() -> None:
 
 
 def test_groups_have_percentiles_of_their_own() -> None:
-    # Of one queue: waits 0, 10, 20, 30, 40; the other has the two that wait 90.
+    # One queue has the waits 0, 10, 20, 30 and 40; the other one has two waits of 90.
     jobs = [task(f"j{at}", 0, 100, queue=queue) for at, queue in enumerate("xxxxxyy")]
     spans = [(float(wait), wait + 100.0) for wait in (0, 10, 20, 30, 40, 90, 90)]
     found = measure(recorded(workload(*jobs), spans))["by_queue"]

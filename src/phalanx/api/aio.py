@@ -38,7 +38,7 @@ Name = str | Job
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """The cluster that is meant. `namespace`: of names that state none."""
+    """The cluster that is meant. `namespace`: the namespace of names without one."""
 
     kubeconfig: str | Path | None = None
     context: str | None = None
@@ -120,7 +120,7 @@ async def wait(name: Name, *, running: bool = False, timeout_s: float | None = N
 
 async def logs(name: Name, *, tail: int | None = None, previous: bool = False, cluster: Cluster = HERE) -> str:
     """Return the output of a job; of several pods each line with the pod's index before it. Also after its pods are
-    gone, where their node keeps it. `previous`: of the attempt before the last one."""
+    gone, where their node keeps it. `previous`: the logs of the attempt before the last one."""
     async with connected(cluster.target) as connection:
         found = await cluster.find(connection, name)
         sources = await log_sources(connection, found, "", previous)

@@ -32,7 +32,7 @@ _EXISTS, _GONE = 409, 404
 
 
 class AutoscalerGroup(NamedTuple):
-    """A node group. `label`: the label of its nodes. `namespace`, `image`: of the pods."""
+    """A node group. `label`: the label of its nodes. `namespace`, `image`: the namespace and the image of the pods."""
 
     group: NodeGroup
     label: tuple[str, str]
