@@ -31,6 +31,7 @@ EVERYTHING = {
     "phalanx.dev/nice": "-5",
     "phalanx.dev/qos": "high",
     "phalanx.dev/preemptible": "false",
+    "phalanx.dev/movable": "false",
     "phalanx.dev/size": "fixed-at-start",
     "phalanx.dev/closeness": "rack",
     "phalanx.dev/balanced": "true",
@@ -48,6 +49,24 @@ def annotated(words: dict[str, str], **more: Any) -> dict[str, Any]:
     manifest["metadata"]["labels"]["phalanx.dev/group"] = "lab"
     manifest["spec"] |= more
     return manifest
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "movable"),
+    [
+        ("karpenter.sh/do-not-disrupt", "true", False),
+        ("karpenter.sh/do-not-disrupt", "4h", False),
+        ("karpenter.sh/do-not-disrupt", "false", True),
+        ("cluster-autoscaler.kubernetes.io/safe-to-evict", "false", False),
+        ("cluster-autoscaler.kubernetes.io/safe-to-evict", "true", True),
+    ],
+)
+def test_pods_that_autoscalers_must_not_evict_are_not_moved(annotation: str, value: str, movable: bool) -> None:
+    manifest = double.job("j", 4)
+    manifest["spec"]["template"]["metadata"] = {"annotations": {annotation: value}}
+    assert declared(manifest).movable is movable
+    manifest["metadata"]["annotations"] = {"phalanx.dev/movable": "true"}
+    assert declared(manifest).movable, "the job's own option counts"
 
 
 def test_every_word_is_read() -> None:

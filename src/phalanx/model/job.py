@@ -119,6 +119,7 @@ class Job:
     `begin_s`, `deadline_s`: the earliest start, and the time by which the job must be able to end (seconds since the
     epoch).
     `preemptible`, `preempts`: whether the job may be preempted, and whether it may preempt.
+    `movable`: whether consolidation may move the job.
     `last_victim`: the job is preempted only after all others that may be (YuniKorn's allow-preemption: "false").
     `after`, `requires_any`: dependencies. With `requires_any` one met dependency is enough, otherwise all must be met.
     `singleton`: a name; only one of the user's jobs with this name runs at a time.
@@ -142,6 +143,7 @@ class Job:
     preemptible: bool = True
     preempts: bool = True
     last_victim: bool = False
+    movable: bool = True
     limit_s: float | None = None
     estimate_s: float | None = None
     begin_s: float | None = None

@@ -59,9 +59,8 @@ def find_moves(context: PreemptionContext, job: Job, offer: FlavorAssignment) ->
     """Return a plan that moves other jobs so that the job starts; None if no plan exists. Draft and ledger are
     unchanged afterwards."""
     # Jobs with named devices are spared: the state has one list of devices for a slot, and cannot hold two.
-    spared = {name for name in context.running_pods.number_of if context.cluster.jobs[name].devices} | {
-        *context.victims
-    }
+    records = ((name, context.cluster.jobs[name]) for name in context.running_pods.number_of)
+    spared = {name for name, record in records if record.devices or not record.job.movable} | {*context.victims}
     for _ in range(ATTEMPTS):
         drafted, entered = context.draft.mark(), context.ledger.mark()
         try:

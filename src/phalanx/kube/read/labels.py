@@ -41,6 +41,9 @@ NICE = "phalanx.dev/nice"  # lowers its multifactor priority
 QOS = "phalanx.dev/qos"  # the QOS of the job, for multifactor priority
 CHECKPOINT = "phalanx.dev/checkpoint"  # the interval of checkpoints: a preemption loses at most this work
 PREEMPTIBLE = "phalanx.dev/preemptible"  # `false`: no job may preempt it
+MOVABLE = "phalanx.dev/movable"  # `false`: consolidation does not move it
+# Annotations of pods by which autoscalers are told not to evict them.
+DO_NOT_DISRUPT, SAFE_TO_EVICT = "karpenter.sh/do-not-disrupt", "cluster-autoscaler.kubernetes.io/safe-to-evict"
 LAST_VICTIM = "phalanx.dev/last-victim"  # `true`: preempted only after all others that may be
 SIZE = "phalanx.dev/size"  # elastic, or fixed-at-start
 RESIZING = "phalanx.dev/resizing"  # `requeue`: a change of the running Job's parallelism queues the Job again
@@ -128,3 +131,10 @@ def read_json(text: str, type: type[Found]) -> Found:
         return msgspec.json.decode(text, type=type)
     except (msgspec.MsgspecError, RecursionError, TypeError) as error:
         raise ValueError(str(error)) from None
+
+
+def kept_in_place(template: Mapping[str, Any] | None) -> dict[str, str]:
+    """Return the option of pods that autoscalers must not evict. `template`: the metadata of the pods."""
+    said = (template or {}).get("annotations") or {}
+    stays = said.get(DO_NOT_DISRUPT, "false") != "false" or said.get(SAFE_TO_EVICT) == "false"
+    return {MOVABLE: "false"} if stays else {}
