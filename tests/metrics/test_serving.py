@@ -12,9 +12,10 @@ from prometheus_client.registry import CollectorRegistry
 from phalanx.cli.cluster.monitoring import overdue, unreachable
 from phalanx.client.tally import Tally
 from phalanx.errors import PhalanxError
+from phalanx.metrics.address import address
 from phalanx.metrics.collector import Leader, Scheduler, registry
 from phalanx.metrics.decisions import Decisions
-from phalanx.metrics.serving import address, serving
+from phalanx.metrics.serving import serving
 from phalanx.model.queue import QueueState
 from phalanx.model.status import ClusterStatus, QueueStatus, ResourceUsage
 from tests.metrics.exposition import Series, series, value

@@ -11,52 +11,24 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from ipaddress import IPv6Address
+from socket import socket
 from ssl import SSLContext
 
 from aiohttp import web
 from prometheus_client import exposition
 from prometheus_client.registry import CollectorRegistry
 
-from phalanx.errors import PhalanxError
+from phalanx.metrics.address import taken
 
 Verdict = Callable[[], str]  # returns the problem in one line; empty if there is none
 
 
-def address(text: str) -> tuple[str, int]:
-    """Return host and port of an address such as `127.0.0.1:9090` or `[::1]:9090`. Brackets are optional, because
-    `$(POD_IP):9090` has none in a cluster with IPv6. Raises PhalanxError."""
-    host, _, port = text.rpartition(":")
-    bare = host.removeprefix("[").removesuffix("]")
-    if not bare or (":" in bare and not _is_ipv6(bare)) or not port.isdecimal() or int(port) > 65535:
-        raise PhalanxError(f"{text!r} is no address to listen on: write HOST:PORT, for instance 127.0.0.1:9090")
-    return bare, int(port)
-
-
-def url(where: tuple[str, int]) -> str:
-    """Return the URL of the metrics page at an address."""
-    return f"http://{place(where)}/metrics"
-
-
-def place(where: tuple[str, int]) -> str:
-    """Return the address as it is written in a URL."""
-    host, port = where
-    return f"{f'[{host}]' if ':' in host else host}:{port}"
-
-
-def _is_ipv6(text: str) -> bool:
-    try:
-        return IPv6Address(text).version == 6
-    except ValueError:
-        return False
-
-
 @asynccontextmanager
 async def serving(
-    where: tuple[str, int], registry: CollectorRegistry, healthy: Verdict, ready: Verdict
+    where: tuple[str, int] | socket, registry: CollectorRegistry, healthy: Verdict, ready: Verdict
 ) -> AsyncIterator[int]:
-    """Serve the three pages at the address `where` inside the context; yield the port (port 0 takes any free one).
-    Raises PhalanxError if the port is in use."""
+    """Serve the three pages inside the context; yield the port. `where`: the address (port 0 takes any free one), or a
+    socket that listens. Raises PhalanxError if the port is in use."""
 
     async def metrics(request: web.Request) -> web.Response:
         encode, media = exposition.choose_encoder(request.headers.get("accept", ""))
@@ -73,28 +45,22 @@ async def serving(
 
 @asynccontextmanager
 async def listening(
-    runner: web.BaseRunner, where: tuple[str, int], option: str, tls: SSLContext | None = None
+    runner: web.BaseRunner, where: tuple[str, int] | socket, option: str, tls: SSLContext | None = None
 ) -> AsyncIterator[int]:
-    """Run `runner` at the address `where` inside the context; yield the port. `option`: the command line option that
-    sets the address, for the error message. Raises PhalanxError if the port is in use."""
+    """Run `runner` at the address or on the socket `where` inside the context; yield the port. `option`: the command
+    line option that sets the address, for the error message. Raises PhalanxError if the port is in use."""
     await runner.setup()
     try:
-        try:
-            await web.TCPSite(runner, *where, ssl_context=tls).start()
-        except OSError as error:
-            raise taken(where, option, error) from error
+        if isinstance(where, socket):
+            await web.SockSite(runner, where, ssl_context=tls).start()
+        else:
+            try:
+                await web.TCPSite(runner, *where, ssl_context=tls).start()
+            except OSError as error:
+                raise taken(where, option, error) from error
         yield int(runner.addresses[0][1])
     finally:
         await runner.cleanup()
-
-
-def taken(where: tuple[str, int], option: str, error: OSError) -> PhalanxError:
-    """Return the error for a port that cannot be opened."""
-    host, port = where
-    return PhalanxError(
-        f"cannot listen on {host} port {port}: {error.strerror or error}. Name another address with "
-        f"{option} HOST:PORT, or stop whoever holds this one."
-    )
 
 
 def _judged(verdict: Verdict) -> Callable[[web.Request], Awaitable[web.Response]]:

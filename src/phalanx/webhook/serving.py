@@ -27,8 +27,8 @@ from phalanx.embedded.apiserver.transport.http import Application, Connection, L
 from phalanx.embedded.apiserver.transport.request import Response
 from phalanx.errors import PhalanxError
 from phalanx.kube.install.admission_policy import PATH
+from phalanx.metrics.address import taken
 from phalanx.metrics.admissions import Admissions
-from phalanx.metrics.serving import taken
 from phalanx.webhook.review import Unreadable, judge, read
 
 log = logging.getLogger(__name__)

@@ -11,12 +11,14 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from socket import socket
 from typing import TYPE_CHECKING
 
 from phalanx.cli.terminal.output import note
 from phalanx.client.connection import Connection
 from phalanx.client.tally import Tally
 from phalanx.kube.leader.lease import Lease
+from phalanx.metrics.address import opened, url
 
 if TYPE_CHECKING:  # a server, which is imported only where metrics are served
     from prometheus_client.registry import Collector
@@ -24,6 +26,7 @@ if TYPE_CHECKING:  # a server, which is imported only where metrics are served
     from phalanx.metrics.collector import Scheduler
     from phalanx.metrics.serving import Verdict
 
+START_S = 1.0  # a scheduler has sent its first bindings by then, unless the machine is busy
 SILENT_S = 15.0  # an API server that has not answered for this time counts as unreachable
 
 
@@ -35,14 +38,30 @@ async def monitored(
     if where is None:
         yield None
         return
-    from phalanx.metrics.collector import Scheduler, registry
-    from phalanx.metrics.serving import serving, url
+    from phalanx.metrics.collector import Scheduler
 
     found = Scheduler(connection.tally, lambda: lease.fence() - asyncio.get_running_loop().time())
-    reached = lambda: unreachable(connection.tally, time.monotonic())  # noqa: E731 (it is passed on, not called)
-    async with serving(where, registry(found), lambda: overdue(found), reached) as port:
-        note(f"metrics at {url((where[0], port))}")
+    door = opened(where, "--metrics-address")  # a port in use is an error before anything is scheduled
+    note(f"metrics at {url((where[0], door.getsockname()[1]))}")
+    answering = asyncio.ensure_future(_answer(door, found, connection.tally))
+    try:
         yield found
+    finally:
+        answering.cancel()
+        await asyncio.wait({answering})
+        door.close()
+
+
+async def _answer(door: socket, found: Scheduler, tally: Tally) -> None:
+    """Serve the pages on the socket until cancelled. Requests wait until the server is imported: that takes a tenth of
+    a second, for which the first bindings do not wait."""
+    await asyncio.sleep(START_S)
+    from phalanx.metrics.collector import registry
+    from phalanx.metrics.serving import serving
+
+    reached = lambda: unreachable(tally, time.monotonic())  # noqa: E731 (it is passed on, not called)
+    async with serving(door, registry(found), lambda: overdue(found), reached):
+        await asyncio.Event().wait()
 
 
 @asynccontextmanager
@@ -52,7 +71,7 @@ async def shown(where: tuple[str, int] | None, own: Collector, ready: Verdict) -
         yield
         return
     from phalanx.metrics.collector import registry
-    from phalanx.metrics.serving import serving, url
+    from phalanx.metrics.serving import serving
 
     async with serving(where, registry(own), lambda: "", ready) as port:
         note(f"metrics at {url((where[0], port))}")

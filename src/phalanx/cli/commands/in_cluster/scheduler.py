@@ -31,6 +31,7 @@ from phalanx.kube.install.admission_policy import AdmissionMode
 from phalanx.kube.install.rivals import refuse_beside_rivals
 from phalanx.kube.leader.lease import Lease, LeaseDurations
 from phalanx.kube.read.wire import WIRE_TYPES
+from phalanx.metrics.address import address
 
 if TYPE_CHECKING:
     DialectName: TypeAlias = str
@@ -97,16 +98,9 @@ def scheduler(
     settings = replace(settings_of(policy, default_queue), dialects=frozenset(dialect))
     if record is not None:
         require_recordable(record, settings.policy)
-    where = None if metrics_address is None else _address(metrics_address)
+    where = None if metrics_address is None else address(metrics_address)
     _require_ledger(ledger)
     uvloop.run(_connected(target, settings, record, where, ledger, read_node_groups(node_groups)))
-
-
-def _address(text: str) -> tuple[str, int]:
-    """Raises PhalanxError."""
-    from phalanx.metrics.serving import address  # a server, which is imported only where metrics are served
-
-    return address(text)
 
 
 def _require_ledger(url: str | None) -> None:

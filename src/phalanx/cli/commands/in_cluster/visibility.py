@@ -30,7 +30,7 @@ from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.answers.pending import Lean, of_workloads
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource
 from phalanx.embedded.apiserver.endpoints.subresources.aggregated import AGGREGATED, OF_NUMBERS
-from phalanx.metrics import serving as monitoring
+from phalanx.metrics import address as addresses
 from phalanx.metrics.passed_on import PassedOn
 from phalanx.webhook.trust import Called, Keeper
 
@@ -183,8 +183,8 @@ def visibility(
         Log more details to standard error.
     """
     log_to_stderr(logging.INFO if verbose else logging.WARNING)
-    where = monitoring.address(address)
-    watched = None if metrics_address is None else monitoring.address(metrics_address)
+    where = addresses.address(address)
+    watched = None if metrics_address is None else addresses.address(metrics_address)
     asyncio.run(_serve(target, APIS[api], namespace, where, watched))
 
 
@@ -200,7 +200,7 @@ async def _serve(
         visible(api, served, namespace, where) as seen,
         shown(watched, seen.counts, seen.wrong),
     ):
-        note(f"answering at https://{monitoring.place((where[0], seen.port))}/apis/{served.group}; Ctrl-C stops it")
+        note(f"answering at https://{addresses.place((where[0], seen.port))}/apis/{served.group}; Ctrl-C stops it")
         await until_stopped(seen.keep())
 
 

@@ -17,7 +17,7 @@ from phalanx.cli.terminal.stopping import until_stopped
 from phalanx.embedded.apiserver.auth.authority import Pair
 from phalanx.errors import PhalanxError
 from phalanx.kube.install.admission_policy import PATH, SERVICE, SERVICE_NAMESPACE
-from phalanx.metrics import serving as monitoring
+from phalanx.metrics import address as addresses
 from phalanx.metrics.admissions import Admissions
 from phalanx.webhook.serving import Answerer, Files, serving, show, tls_context
 from phalanx.webhook.trust import Keeper
@@ -71,8 +71,8 @@ def webhook(
         Log more details to standard error.
     """
     log_to_stderr(logging.INFO if verbose else logging.WARNING)
-    where = monitoring.address(address)
-    watched = None if metrics_address is None else monitoring.address(metrics_address)
+    where = addresses.address(address)
+    watched = None if metrics_address is None else addresses.address(metrics_address)
     if (tls_cert is None) != (tls_key is None):
         raise PhalanxError("a certificate and its key belong together: name both --tls-cert and --tls-key, or neither")
     names = [f"{SERVICE}.{namespace}.svc", where[0]]
@@ -109,5 +109,5 @@ async def _serve(
     keep: Keeping,
 ) -> None:
     async with shown(watched, admissions, ready), serving(where, context, Answerer(admissions)) as port:
-        note(f"answering at https://{monitoring.place((where[0], port))}{PATH}; Ctrl-C stops it")
+        note(f"answering at https://{addresses.place((where[0], port))}{PATH}; Ctrl-C stops it")
         await until_stopped(keep())

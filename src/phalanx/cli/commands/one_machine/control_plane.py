@@ -60,8 +60,8 @@ from phalanx.kube.leader.lease import Lease, LeaseDurations
 from phalanx.kube.read.node import read_node
 from phalanx.kube.world import KubeWorld
 from phalanx.ledger.entry import url_of
+from phalanx.metrics.address import address
 from phalanx.metrics.collector import Scheduler
-from phalanx.metrics.serving import address
 from phalanx.providers.provision import Provisioning
 from phalanx.providers.simulated import SimulatedProvider
 from phalanx.slurm.cluster.admission import owner_objects

@@ -173,7 +173,7 @@ def _check(policy: Path | None, record: Path | None) -> None:
 
 def _chosen(metrics_address: str) -> tuple[str, int]:
     """With a free port in place of 0: after a crash the metrics must come back where they were."""
-    from phalanx.metrics.serving import address
+    from phalanx.metrics.address import address
 
     host, port = address(metrics_address)
     return host, port or free_port()
@@ -267,7 +267,7 @@ Ctrl-C stops it; running pods go on, and the next `phalanx up` finds them."""
 
 
 def _metrics_line(metrics: tuple[str, int]) -> str:
-    from phalanx.metrics.serving import url
+    from phalanx.metrics.address import url
 
     return f"\n  metrics     {url(metrics)}"
 
