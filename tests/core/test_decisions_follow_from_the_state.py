@@ -163,7 +163,7 @@ def looked_at(few: int) -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("seed", mostly_slow(seeds(count=200), fast=50))
+@pytest.mark.parametrize("seed", mostly_slow(seeds(count=200), fast=10))
 def test_every_cycle_decides_as_if_nothing_were_remembered(seed: int) -> None:
     world, cluster = World(seed), Cluster()
     events = world.listed()

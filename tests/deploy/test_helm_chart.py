@@ -91,9 +91,9 @@ def plain(value: Any) -> Any:
     [
         ("mutating", []),
         ("webhook", ["volcano", "slurm"]),
-        ("validating", []),
-        ("mutating", COMPONENTS),
-        ("webhook", ["scheduler-plugins"]),
+        pytest.param("validating", [], marks=pytest.mark.slow),
+        pytest.param("mutating", COMPONENTS, marks=pytest.mark.slow),
+        pytest.param("webhook", ["scheduler-plugins"], marks=pytest.mark.slow),
     ],
     ids=lambda each: each if isinstance(each, str) else f"{len(each)} components",
 )

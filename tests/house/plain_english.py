@@ -186,6 +186,8 @@ def python_texts(source: str) -> Iterator[tuple[int, str]]:
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, DOCUMENTED) and (docstring := ast.get_docstring(node)):
             yield node.body[0].lineno, docstring
+    if "#" not in source:
+        return  # to split a file into tokens takes longer than all else
     block: list[tokenize.TokenInfo] = []
     for token in tokenize.generate_tokens(io.StringIO(source + "\n").readline):
         is_comment = token.type == tokenize.COMMENT and not token.string.startswith(

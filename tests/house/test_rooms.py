@@ -46,6 +46,7 @@ NOT_YET_ONE_WAY: dict[tuple[str, str], str] = {}
 NOT_YET_FAN_OUT: dict[str, str] = {}
 
 
+@cache
 def dotted(path: Path) -> str:
     parts = path.relative_to(SOURCE.parent).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)

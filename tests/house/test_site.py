@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -34,6 +36,7 @@ def test_each_page_of_the_guide_and_each_dialect_has_one_place() -> None:
     assert here == {page for page in listed if page.startswith(("docs/guide/", "docs/dialects/"))}
 
 
+@pytest.mark.slow
 def test_it_builds_and_no_link_is_broken() -> None:
     command = (sys.executable, str(ROOT / "tools" / "site"), "--strict")
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -66,6 +66,7 @@ def test_what_is_no_archive_is_said_to_be_none(content: bytes, tmp_path: Path) -
         list(read_archive(file))
 
 
+@pytest.mark.slow
 def test_old_jobs_move_into_an_archive_and_back(file: Path) -> None:
     archive = file.parent / "old.jsonl.gz"
     done = call(file, "archive", str(archive), "--before", "2001-01-01")
@@ -87,6 +88,7 @@ def test_purging_needs_a_yes(file: Path) -> None:
     assert known(file) == before - {"old"}
 
 
+@pytest.mark.slow
 def test_jobs_become_tables(file: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     for name in ("all.csv", "all.parquet"):

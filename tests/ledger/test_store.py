@@ -70,7 +70,7 @@ def postgres() -> Iterator[str]:
             call("pg_ctl", "-D", f"{data}/d", "-m", "immediate", "-w", "stop")
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
 def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ledger]:
     url = url_of(tmp_path / "ledger.sqlite3") if request.param == "sqlite" else request.getfixturevalue("postgres")
     with Ledger.open(url) as found:

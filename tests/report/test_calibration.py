@@ -69,6 +69,7 @@ class Asking:
         return plan
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["easy", HPC_SITE])
 def test_nine_of_ten_starts_are_within_the_interval_that_says_so(policy: str) -> None:
     asking = Asking()

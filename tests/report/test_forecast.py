@@ -89,6 +89,7 @@ def test_backfill_still_goes_by_limits() -> None:
     assert found["long"].start_s > found["next"].start_s == pytest.approx(100.0)
 
 
+@pytest.mark.slow
 def test_jobs_that_are_submitted_later_overtake_as_the_policy_lets_them() -> None:
     """Small jobs have come every 20 s and run 100 s. Where whatever fits starts, the job that wants all four CPUs waits
     for a gap; behind a reservation it does not."""

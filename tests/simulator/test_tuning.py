@@ -37,6 +37,7 @@ def search(asked: Plan, stop_after: float = float("inf")) -> Any:
     return found, seen[-1]
 
 
+@pytest.mark.slow
 def test_the_best_is_judged_on_jobs_that_the_search_never_saw(tmp_path: Path) -> None:
     asked = plan(tmp_path)
     found, played = search(asked)
@@ -52,6 +53,7 @@ def test_the_best_is_judged_on_jobs_that_the_search_never_saw(tmp_path: Path) ->
     assert f"There: mean bounded slowdown {found.best['mean_bounded_slowdown']:.2f}" in text
 
 
+@pytest.mark.slow
 def test_who_is_stopped_keeps_what_was_found_and_goes_on_there(tmp_path: Path) -> None:
     asked = plan(tmp_path)
     found, _ = search(asked, stop_after=SEARCHED * (len(BASELINES) + 2))
@@ -62,6 +64,7 @@ def test_who_is_stopped_keeps_what_was_found_and_goes_on_there(tmp_path: Path) -
     assert search(asked)[0].settings == again.settings  # nothing is left to try
 
 
+@pytest.mark.slow
 def test_another_search_does_not_go_on_with_these_trials(tmp_path: Path) -> None:
     search(plan(tmp_path, trials=1))
     with pytest.raises(PhalanxError, match="another search"):

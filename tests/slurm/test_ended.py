@@ -34,23 +34,25 @@ def task(number: int, task_id: int) -> JobEntry:
     return entry(number, msgspec.structs.replace(ASK, array=100, task=task_id))
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def written(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ledger]:
-    url = url_of(tmp_path / "ledger.sqlite3") if request.param == "sqlite" else request.getfixturevalue("postgres")
-    monkeypatch.setenv("PHALANX_LEDGER", url)
-    with Ledger.open(url) as ledger:
+@pytest.fixture(scope="module", params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
+def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A ledger that no test changes."""
+    file = tmp_path_factory.mktemp("ledger") / "ledger.sqlite3"
+    url = url_of(file) if request.param == "sqlite" else request.getfixturevalue("postgres")
+    with pytest.MonkeyPatch.context() as around, Ledger.open(url) as ledger:
+        around.setenv("PHALANX_LEDGER", url)
         ledger.purge(1e12)
         bob = msgspec.structs.replace(ASK, user="bob")
         ledger.put([entry(1), entry(2, bob), entry(3, end_s=None), replace(entry(4), number=None)])
         ledger.put([task(100, 1500), *(task(100 + at, at) for at in range(1, 1500)), entry(1600)])
-        yield ledger
+        yield
 
 
 def numbers(found: list[Job]) -> list[int]:
     return [job.number for job in found]
 
 
-def test_it_reads_what_is_asked_for(written: Ledger) -> None:
+def test_it_reads_what_is_asked_for(written: None) -> None:
     [one] = recorded(numbers=[1])
     assert (one.ask, one.state, one.start_s, one.end_s, one.nodes) == (ASK, "COMPLETED", 20.0, 50.0, ("n1",))
     assert numbers(recorded(user="bob")) == [2]
@@ -59,13 +61,13 @@ def test_it_reads_what_is_asked_for(written: Ledger) -> None:
     assert numbers(ended(numbers=[1, 3])) == [1]
 
 
-def test_an_array_is_read_with_all_its_tasks_and_nothing_else_is(written: Ledger) -> None:
+def test_an_array_is_read_with_all_its_tasks_and_nothing_else_is(written: None) -> None:
     assert numbers(recorded_of([100, 2])) == [2, *range(100, 1600)]
     assert numbers(recorded_of([101])) == [101]
     assert recorded_of([]) == []
 
 
-def test_reading_changes_nothing(written: Ledger) -> None:
+def test_reading_changes_nothing(written: None) -> None:
     with Book.open() as book, pytest.raises(PhalanxError, match="the ledger cannot be read"):
         book.rows("DELETE FROM ledger_start WHERE at_s = ?", [20.0])
     assert numbers(recorded(numbers=[1])) == [1]
