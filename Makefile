@@ -21,11 +21,16 @@ page: setup      ## the libraries of the page of `phalanx dashboard` (npm packag
 	@$(BIN)/python -m phalanx.dashboard.libraries
 
 check: setup     ## style, types, house rules and the fast tests (about a minute and a half)
-	@$(MAKE) --no-print-directory --jobs 2 style types script fast
+	@$(MAKE) --no-print-directory --jobs 2 timed-style timed-types timed-script timed-fast
 
 test: setup      ## everything `make check` does, and the slow tests (ten to fifteen minutes on two cores)
 	-@$(MAKE) --no-print-directory page
-	@$(MAKE) --no-print-directory --jobs 2 style types script all
+	@$(MAKE) --no-print-directory --jobs 2 timed-style timed-types timed-script timed-all
+
+# A step of these two, and how long it took.
+timed-%:
+	@start=$$(date +%s); $(MAKE) --no-print-directory $*; code=$$?; \
+	echo "$*: $$(($$(date +%s) - start)) s"; exit $$code
 
 style: setup
 	$(BIN)/ruff format --check .

@@ -8,6 +8,8 @@ from __future__ import annotations
 import gc
 import signal
 from collections.abc import Iterator
+from contextlib import suppress
+from importlib import import_module
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -29,6 +31,20 @@ for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGQU
 # Modules and the thousands of tests are there until the end: the collector need not walk them, nor look for garbage
 # among them while they are made.
 gc.disable()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Import a share of the test modules before the others, in each worker of a parallel run.
+
+    pytest compiles a test module once and keeps the result. In a fresh clone, each worker would compile all modules."""
+    if (worker := getattr(session.config, "workerinput", None)) is None:
+        return
+    root, number = session.config.rootpath, int(worker["workerid"].removeprefix("gw"))
+    files = sorted(path for folder in session.config.args for path in (root / folder).rglob("test_*.py"))
+    for path in files[number :: worker["workercount"]]:
+        with suppress(Exception, pytest.skip.Exception):  # the collection reports it
+            import_module(".".join(path.relative_to(root).with_suffix("").parts))
 
 
 def pytest_collection_finish() -> None:
