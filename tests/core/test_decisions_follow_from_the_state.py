@@ -1,7 +1,7 @@
 """A decision depends on the state alone: each cycle decides the same with a state that remembers nothing of earlier
 cycles, and with the other way to examine request classes (one by one, or all at once).
 
-`PHALANX_SEEDS` says which seeds (`tests.seeds`): 200 without it, `make fuzz` runs 10,000. A new random draw changes the
+`PHALANX_SEEDS` says which seeds (`tests.seeds`): 100 without it, `make fuzz` runs 10,000. A new random draw changes the
 worlds of all seeds, so no seed is listed here: a world that fails becomes a scenario."""
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def looked_at(few: int) -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("seed", mostly_slow(seeds(count=200), fast=10))
+@pytest.mark.parametrize("seed", mostly_slow(seeds(count=100), fast=10))
 def test_every_cycle_decides_as_if_nothing_were_remembered(seed: int) -> None:
     world, cluster = World(seed), Cluster()
     events = world.listed()
