@@ -47,7 +47,7 @@ class CycleEnds:
         self.leaving: dict[str, None] = {}
         self.shrunk: dict[str, list[Slot]] = {}
         self._granted: list[tuple[float, Gang, Sequence[Placement]]] = []
-        self._foreseen = False  # whether the end of one of these is known
+        self._foreseen = False  # whether the end of a grant is known
         self._at_last: Free = {}
         self._known = (0, 0, 0)  # the numbers of grants, leaving jobs and leaving pods in `_at_last`
         self.changes = 0  # how often `_at_last` was reduced or computed again
@@ -69,7 +69,9 @@ class CycleEnds:
             self.shrunk.setdefault(job, []).extend(slots)
         else:
             self.leaving[job] = None
-            if any(request.job == job for request, _, _ in self.given):  # its grant of this cycle is taken back
+            if any(
+                request.job == job for request, _, _ in self.given
+            ):  # the grant of this cycle to the job is taken back
                 self.given = [each for each in self.given if each[0].job != job]
                 self._granted = []
 

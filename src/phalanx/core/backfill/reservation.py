@@ -384,7 +384,7 @@ class BackfillForecast:
         if isinstance(found, PlacementShortfall):
             return False
         first.run = first.run._replace(held=held_by_placements(columns, first.gang, found))
-        held_by_placements(columns, gang, placements).add_to(free, 1)  # `grant` takes it
+        held_by_placements(columns, gang, placements).add_to(free, 1)  # `grant` takes these amounts from the draft
         first.run.held.add_to(free, -1)
         self.free = free
         return True

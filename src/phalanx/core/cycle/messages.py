@@ -167,7 +167,7 @@ class ReasonReporter:
             return None
         searches = request_class.number in self.state.search_classes and self.failures < EXPLAINED
         if request_class.strict:
-            self.never_starts(found)  # what was found out when nodes were others is forgotten
+            self.never_starts(found)  # forget a stored reason that earlier nodes caused
         return None if searches or self.explains(found) else self.reason_of_placement_class(found)
 
     # Why not
@@ -311,7 +311,7 @@ class ReasonReporter:
                 and request_class.reason is None
                 and (entry := self.state.first_waiting(request_class)) is not None
             ):
-                assert reason is not None  # it was computed just now
+                assert reason is not None  # the caller has just computed the reason
                 self.report(request_class, entry, reason, Blocker.CAPACITY, None)
 
     def untried(self) -> UntriedClasses:

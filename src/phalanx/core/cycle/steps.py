@@ -375,5 +375,5 @@ class Cycle:
         if lacks and any(each.code not in NEVER for each in found):
             self.reserve_or_block(request_class, entry, holds_up=reason.code not in ALONE)
         else:
-            has_reservation = request in self.reserving.reserved  # from before others used up its quota
+            has_reservation = request in self.reserving.reserved  # from before other jobs used up the quota
             self.lose(request_class, holds_up=reason.code not in ALONE and not has_reservation)

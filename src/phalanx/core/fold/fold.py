@@ -202,7 +202,7 @@ def refused(cluster: Cluster, event: Refused) -> None:
     cluster.pending.refresh(Request(event.job))
     cluster.ends.drop(event.job)
     watch_deadline(cluster, record.job)
-    if not record.nominated:  # otherwise it is moved, and keeps its slot in the array
+    if not record.nominated:  # a nominated job is only moved, and keeps its slot in the array
         cluster.dependencies.rest(record.job)
     refresh_related(cluster, record.job)
 

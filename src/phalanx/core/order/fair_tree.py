@@ -112,7 +112,7 @@ def levels(root: AccountAssociation) -> dict[Key, AssociationShare]:
             if member.shares == PARENT:
                 found[member.key] = AssociationShare(found[account.key].part, usage, inf)
                 continue
-            # One division, so that levels which are equal in truth are equal as floats.
+            # One division, so that equal levels are also equal as floats.
             level = 0.0 if not own else inf if not member.usage else own * used / (member.usage * shares)
             found[member.key] = AssociationShare(own / shares if shares else 0.0, usage, level)
             if isinstance(member, AccountAssociation):

@@ -88,7 +88,7 @@ class NodeOrder:
         self.few = len(self.rows) <= FEW
         self.free: dict[str, Column] = {name: column[self.rows] for name, column in columns.free.items()}
         self.strayed: list[int] = []  # positions that have lost capacity; at most about `MOVED` are noted
-        self.grown = False  # capacity was returned since the last sort
+        self.grown = False  # True if capacity was returned since the last sort
         self.loosened = 0  # the number of sorts, and of possible returns of capacity
         self.crowded = False  # the number of pods is checked too
         self.near = True  # the last pods fitted at the first few positions
@@ -251,7 +251,7 @@ class NodeOrder:
             source, target = target, source
         for view in (self.row_at, self._looseness, *self.views.values()):
             kept = view[position]
-            view[target] = view[source]  # where both parts overlap it is moved in place: arrays do it by way of a copy
+            view[target] = view[source]  # overlapping parts move in place; an array would make a copy
             view[to] = kept
 
     def _loosenesses(self) -> NDArray[np.float64]:

@@ -98,7 +98,7 @@ def found_domains(facts: NodeAttributes, keys: tuple[str, ...]) -> TopologyDomai
 
 Counts: TypeAlias = NDArray[np.int64]
 Indices: TypeAlias = NDArray[np.intp]
-UNBOUNDED = 2**31  # more pods than this on one node count as this number
+UNBOUNDED = 2**31  # larger numbers of pods on one node count as this number
 
 
 class SliceDepth(NamedTuple):

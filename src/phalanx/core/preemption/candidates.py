@@ -29,7 +29,7 @@ from phalanx.state.cluster import JobRecord, is_incomplete, spare_pods, with_the
 from phalanx.state.queue_tree import Charge, Cost, Key
 
 SURPLUS = -1  # the tier of pods above a minimum: before all gangs
-LAST = 3  # the amount by which the tier of a last victim is higher: it comes after all others
+LAST = 3  # added to the tier of a last victim, so that all other victims come first
 LIGHT = 1e-3  # the weight of such a pod when candidates are counted
 
 

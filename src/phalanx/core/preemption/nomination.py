@@ -14,8 +14,9 @@ job is placed on them. Every cycle checks every nomination before all other requ
 
 A nomination to requested nodes is kept until all of them have arrived.
 
-A queued job that is withdrawn or changed loses its nomination (`core.fold.fold`). So does a pod above the minimum of a
-running job that is no longer wanted. Such pods are nominated too, and placed when the capacity is free."""
+Pods above the minimum of a running job are nominated too, and placed when the capacity is free. A queued job that is
+withdrawn or changed loses its nomination (`core.fold.fold`). A pod above the minimum loses its nomination when the job
+no longer needs it."""
 
 from __future__ import annotations
 

@@ -196,7 +196,9 @@ class VictimSearch:
                     self.restore_unneeded(placements)
                     mark = self.draft.mark()
                     placed = self.place()
-                    assert not isinstance(placed, gang.PlacementShortfall)  # it was placed with as much room
+                    assert not isinstance(
+                        placed, gang.PlacementShortfall
+                    )  # the gang fitted into the same capacity before
                     placements = placed
                 return self.finish_plan(placements, mark)
             if extra and len(self.candidates.going) == known and not self.evict_more(extra):

@@ -343,7 +343,7 @@ def collect_victims(
             if need <= 0:
                 return chosen, 0
         if np.count_nonzero(field.gone) == gone:
-            break  # nothing has changed, so the next pass would find the same
+            break  # no candidate was evicted or excluded, so the next pass would find the same
     return chosen, need
 
 
@@ -375,7 +375,7 @@ def gained(
         if not claims.evict(candidate):
             for earlier in reversed(members[:at]):
                 claims.restore(earlier)
-            field.gone[candidate] = True  # so it is not tried again
+            field.gone[candidate] = True  # the policy does not allow it, so it is not tried again
             return 0
     gain = room_on(field, demand, positions) - before
     if gain > 0:
@@ -383,7 +383,7 @@ def gained(
         return gain
     for candidate in reversed(members):
         claims.restore(candidate)
-        field.gone[candidate] |= field.weight[candidate] < 1  # it was counted in its gang as well
+        field.gone[candidate] |= field.weight[candidate] < 1  # a single pod is counted in its gang as well
     return 0
 
 

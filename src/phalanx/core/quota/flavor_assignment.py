@@ -63,7 +63,7 @@ def flavor_assignments(
     branch = cluster.tree.branches[queue]
     pods, cost, jobs = key.gang.minimums, key.gang.due(), int(key.kind == Kind.JOB)
     if jobs and branch.queue is not None and not branch.queue.gang:
-        pods, cost = (0,) * len(pods), ()  # they are charged one by one
+        pods, cost = (0,) * len(pods), ()  # these pods are charged when each of them is placed
     whole = Charge(queue, job.user, job.group, cost, jobs, job.id)
     if branch.unbounded:
         return [FlavorAssignment((), key.gang, whole)]

@@ -23,7 +23,7 @@ REMEMBERED = 256  # shares of a branch
 NOTHING = SubjectUsage()
 UNCHARGED = QueueUsage()
 
-RECLAIM_RULES = {Rule.LIMIT, Rule.GUARANTEE, Rule.POOL}  # rules for which others may be preempted
+RECLAIM_RULES = {Rule.LIMIT, Rule.GUARANTEE, Rule.POOL}  # bounds whose shortage preemption can end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -58,7 +58,7 @@ class ResourceConsumers:
         self.held: Mapping[str, Amount] = cluster.consumers.held.get(resource, {})
         self.given: Mapping[str, Amount] = granted.held.get(resource, {})
         self._known: dict[str, Amount] = {}
-        self._pods = 0  # examined so far
+        self._pods = 0  # the number of pods that were examined so far
 
     def by(self, job: str) -> Amount:
         """Return the amount that the job holds on these nodes."""
@@ -85,13 +85,13 @@ class ResourceConsumers:
 
     @lazy
     def largest(self) -> tuple[tuple[str, Amount, str], ...]:
-        """Return the jobs that hold most of it: (job, amount, its queue)."""
+        """Return the largest consumers of the resource: (job, amount, its queue)."""
         cluster, default = self.cluster, self.cluster.policy.default_queue
         found = self.consumers()[:LARGEST] if self.usable is None else self.largest_there()
         return tuple([(job, amount, cluster.jobs[job].job.queue or default) for job, amount in found])
 
     def largest_there(self) -> list[tuple[str, Amount]]:
-        """Return the largest consumers if only some nodes count."""
+        """Return the largest consumers on the nodes that count, if not all nodes do."""
         found: list[tuple[Amount, str]] = []
         for job, in_all in self.consumers():
             if len(found) == LARGEST and -found[-1][0] >= in_all:

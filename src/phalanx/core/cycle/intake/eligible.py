@@ -1,4 +1,5 @@
-"""Return why a job may not be tried, whatever capacity is free. Only an event about the job, or time, can change that.
+"""Return why a job may not be tried, whatever capacity is free. Only an event about the job, or time, can change the
+result.
 
 The reasons are checked in this order: a block by the world; an invalid gang; its queue (unknown, misconfigured, held,
 closed); requests above the queue's ceilings or the limits per job; limits on submitted jobs; a begin time, dependencies

@@ -126,7 +126,7 @@ def take_back(context: PreemptionContext, actions: list[Action], record: JobReco
     """Take back the grants of this cycle from a job that is now preempted. It loses its growth and its nomination (rule
     R24)."""
     job = record.job.id
-    if record.open:  # otherwise it has no growth
+    if record.open:  # a job without open slots has no growth
         actions[:] = [action for action in actions if not (isinstance(action, Nominate) and action.job == job)]
     if not (placed := context.placed.pop(job, ())):
         return

@@ -248,7 +248,9 @@ class CyclePreemption:
         self.state.charge_preemptor(mark, plan.offer.charge)
         self.has_taken_back |= forecast is not None and forecast.renew_first()
         self.state.stopped |= {victim.job for victim in plan.victims if not victim.slots}
-        self.has_postponed = self.has_postponed or (is_free and not plan.at_once)  # the next cycle starts it, if it can
+        self.has_postponed = self.has_postponed or (
+            is_free and not plan.at_once
+        )  # the next cycle starts the job, if possible
         self.searched.pop(key, None)
 
     def outcomes(self) -> Iterator[tuple[RequestClassKey, Search]]:

@@ -22,7 +22,7 @@ Rows: TypeAlias = NDArray[np.bool_]
 
 UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable")
 REMEMBERED = 4096  # answers
-CELLS = 1 << 26  # and rows in all of them together: a byte each, or eight
+CELLS = 1 << 26  # the most rows in all cached answers together; a row takes one byte or eight
 
 
 def matching(facts: NodeAttributes, where: NodeConstraints) -> Rows:

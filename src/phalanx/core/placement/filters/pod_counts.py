@@ -68,8 +68,8 @@ class PodCounts:
         return self._tally(kind, lambda other: other is kind, None, (kind,))
 
     def by_domain(self, counts: Counts, topology: str) -> tuple[Counts, NDArray[np.int32]]:
-        """Return (pods by code of the label's value, the code of each row): `sums[codes]` are the pods in each row's
-        domain. Rows without the label have the code 0, and nothing is in their domain."""
+        """Return (pods by code of the label's value, the code of each row). `sums[codes]` is the number of pods in each
+        row's domain. Rows without the label have the code 0, and count no pods."""
         codes = self.columns.attributes.labels.get(topology)
         if codes is None:
             codes = np.zeros(len(counts), np.int32)
