@@ -3,9 +3,9 @@
 As with Slurm's advance reservations (scontrol(1), "reservation"), reserved nodes are closed from the start to the end
 of the reservation to every job that may not use it. Such a job may start on them before the reservation only if its
 time limit ends by then. The users, groups and queues (with the queues below) that the reservation names may use it.
-Their jobs request it by name; they then run only on its nodes and while it lasts. If the reservation is *magnetic*,
-they need not request it, and may use its nodes like any others. Several reservations may overlap. A node is open to a
-job only if every reservation that the job would meet on it admits the job.
+Jobs request the reservation by name. Such a job runs only on the reserved nodes, and only while the reservation lasts.
+If the reservation is *magnetic*, they need not request it, and may use its nodes like any others. Several reservations
+may overlap. A node is open to a job only if every reservation that the job would meet on it admits the job.
 
 Nodes that do not exist (yet) can be reserved too."""
 

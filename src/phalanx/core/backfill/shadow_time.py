@@ -35,7 +35,7 @@ PLENTY = np.iinfo(np.int64).max
 
 @dataclass(frozen=True)
 class HeldCapacity:
-    """The rows that a job holds capacity on, each once, and the amounts on each of them by resource."""
+    """The capacity of a job: its rows, each once, and resource -> the amount on each row."""
 
     rows: NDArray[np.intp]
     amounts: dict[str, NDArray[np.int64]]

@@ -100,8 +100,8 @@ class Blocked:
         return [self._of(way).key.gang for way in found.flavor_classes]
 
     def fail(self, draft: Draft, gang: Gang, placed: int) -> None:
-        """Handle a failed trial of the gang. `placed`: the pods of its role that found capacity, if it has one role. A
-        class that was closed before was only tried for its reason, so it closes no other class."""
+        """Handle a failed trial of the gang. `placed`: the number of pods that found capacity, if the gang has one
+        role. A class that was closed before was only tried for its reason, so it closes no other class."""
         for counts in (True, False):
             number = self.pending.placement_class_number(PlacementClassKey(gang, counts=counts))
             if number is None or not self.open[number]:

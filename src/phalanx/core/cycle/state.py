@@ -110,8 +110,8 @@ class CycleState:
 
     @lazy
     def has_several_arenas(self) -> bool:
-        """Return whether more than one arena has waiting requests. Then it matters which request class represents a
-        queue."""
+        """Return whether more than one arena has waiting requests. If so, the choice of the request class that
+        represents a queue matters."""
         return self.pending.has_several_arenas(self.cluster.tree)
 
     @lazy

@@ -44,7 +44,7 @@ def charge_placements(cluster: Cluster, record: JobRecord, placements: Sequence[
 
 
 def charge_nodes(cluster: Cluster, record: JobRecord, placements: Iterable[Placement]) -> list[Placement]:
-    """Charge the pods to their nodes; return the last of each lot that leaves its node overcommitted."""
+    """Charge the pods to their nodes. For each lot that overcommits a node, return its last pod."""
     columns, unfit = cluster.columns, []
     for (role, node, devices), lot in groupby(placements, LOT):
         demand, pods = record.gang.demands[role], list(lot)

@@ -1,7 +1,7 @@
 """Fold events about the cluster: nodes, foreign pods, queues, flavors, reservations, policy, time.
 
-`core.fold.fold` has the table of events and functions. A change has pending jobs received again if it may concern them:
-jobs whose queue now has other rules, or all jobs if that is not known."""
+`core.fold.fold` has the table of events and functions. After a change, the pending jobs that it may concern are
+received again. These are the jobs whose queue now has other rules, or all jobs if that is not known."""
 
 from __future__ import annotations
 

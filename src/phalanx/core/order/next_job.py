@@ -72,7 +72,7 @@ class QueueCursor:
         self.ranked: SortKey = ()
 
     def last(self) -> QueueCursor:
-        """Return the cursor, this one or one below, whose first request class has the head."""
+        """Return the cursor whose first request class has the head: this cursor, or one below it."""
         cursor = self
         while cursor.children:
             cursor = cursor.children[0][-1]
@@ -195,8 +195,8 @@ class Tournament:
         self.rerank(cursor)
 
     def reject_head(self, *, holds_up: bool = True) -> None:
-        """Report that the head, and so its request class, cannot start. `holds_up`: it may start later, so the jobs
-        behind it in a strict queue wait, unless it only grows a job."""
+        """Report that the head cannot start. Its request class leaves the tournament. `holds_up`: the head may start
+        later, so the jobs behind it in a strict queue wait, unless it only grows a job."""
         cursor, self.fresh = self.at, None
         _, request_class, entry = heappop(cursor.request_classes)
         strict = self.tree.strict_above(cursor.branch.name) if holds_up and request_class.strict else None
@@ -211,7 +211,7 @@ class Tournament:
         self.rerank(cursor)
 
     def close(self, cursor: QueueCursor, head: Head) -> QueueCursor:
-        """Close the cursor: all its requests, and those below it, wait behind the head."""
+        """Close the cursor. All requests of the cursor and of the cursors below it wait behind the head."""
         self.closed[cursor.branch.name] = head
         left = [cursor]
         while left:
@@ -221,8 +221,8 @@ class Tournament:
         return cursor
 
     def rerank(self, cursor: QueueCursor) -> None:
-        """Rank the runner and the runners above it again, because its head or its charge changed. Each of them is the
-        first child of the one above."""
+        """Rank the cursor and the cursors above it again, because its head or its charge changed. Each cursor on this
+        path is the first child of its parent."""
         self.advance_cursor(cursor)
         while cursor.parent is not None and not self.out_of_turn:
             if cursor.request_classes or cursor.children:

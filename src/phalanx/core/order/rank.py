@@ -22,7 +22,7 @@ def rank(
     key: RequestClassKey, entry: QueuedRequest, order: QueueOrder = QueueOrder.PRIORITY, priority: float | None = None
 ) -> Rank:
     """Return the rank of a request class's request among those of all request classes: lower is sooner. Replacements go
-    by priority in any order (rule R5). `priority`: what the factors come to, where they decide."""
+    by priority in any order (rule R5). `priority`: the sum of factors, if the order is MULTIFACTOR."""
     if key.kind == Kind.REPLACEMENT:
         first = -float(key.priority)
     elif order is QueueOrder.FIFO:

@@ -78,7 +78,7 @@ class NodeOrder:
 
     `rows`: by position, the row in the node table.
     `free`, `views`: resource -> the free amounts by position, as a column and for scalar access.
-    `few`: True if there are so few nodes that they are examined one by one.
+    `few`: True if the nodes are so few that they are examined separately.
     `strayed`: positions that have lost capacity. The code that takes capacity notes them.
     `loosened`: the number of renewals, and of cases in which a node may have regained capacity."""
 

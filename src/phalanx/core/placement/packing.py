@@ -1,7 +1,7 @@
 """Pack roles onto nodes, without topology: fill, try other orders, search.
 
-A role's pods fill the nodes in packing order (best fit). For one role that is exact: it finds capacity if and only if
-there is some. Several roles compete for the same nodes, so their order matters and packing is a search:
+A role's pods fill the nodes in packing order (best fit). For one role this is exact: it fails only if the capacity is
+too small. Several roles compete for the same nodes, so their order matters and packing is a search:
 
 1. Place the role whose pod is the largest part of a node first, then the next.
 

@@ -159,7 +159,7 @@ def may_preempt_if_it_ran(
 
 def released_by(forecast: BackfillForecast, victim: Victim, gone: Collection[Slot]) -> Iterator[CapacityChange]:
     """Yield the capacity that the victim returns in the forecast, and the capacity that it takes if it is moved.
-    `gone`: slots of it that end now in any case."""
+    `gone`: slots of the victim that end now in any case."""
     cluster, record = forecast.cluster, forecast.cluster.jobs[victim.job]
     ends_s = cluster.ends.of.get(victim.job, INFINITE_S)
     if victim.slots:

@@ -245,8 +245,8 @@ class PreemptionPolicy:
         return preemption_budget(self.cluster, queue, self.now_s, self.spent)
 
     def outranks(self, record: JobRecord, charge: Charge) -> bool:
-        """Return whether the job could be preempted if it ran. `charge`: the charge of its queue for it, which is in
-        the accounts already."""
+        """Return whether the job could be preempted if it ran. `charge`: the charge of the job to its queue, which the
+        accounts contain already."""
         job, queue, priority = record.job, self.cluster.queue_of(record.job), clamped_priority(record.job.priority)
         if not job.preemptible:
             return False

@@ -211,7 +211,7 @@ class VictimSearch:
         return self.context.place(self.draft, self.gang, None, self.released() if self.context.is_guarded else ())
 
     def released(self) -> list[Release]:
-        """Return, for the victims, when they would have ended and which capacity they held."""
+        """Return (expected end, held capacity) of the victims."""
         ends, found = self.context.cluster.ends.of, list[Release]()
         for candidate in self.candidates.going:
             end_s = ends.get(self.candidates.record(candidate).job.id, inf)

@@ -51,11 +51,11 @@ OWN = 1  # the tier of gangs of the preemptor's own queue, after those of other 
 LEAST = -(2**62) - 1  # below every priority
 MANY = 2  # other queues; with fewer, fairness compares nothing
 MOST_UNITS = 13  # the most candidates of a pool that has not all candidates
-ALL_SETS = 1 << 13  # sets up to which all candidates are one pool
-ALL_TRIED = 1024  # sets of such a pool that are tried one by one
+ALL_SETS = 1 << 13  # the most sets with which all candidates are one pool
+ALL_TRIED = 1024  # if all candidates are one pool: the most sets that are tried one by one
 NODES = 8  # the most nodes with victims for which pools are tried
 NEXT = 8  # the most next best nodes, together for all of them
-SETS = 128  # sets of another pool that are tried one by one
+SETS = 128  # if there are several pools: the most sets of each that are tried one by one
 TRIED_INSTEAD = 32  # sets that are tried as a replacement for one candidate
 MOST_ORDERED = 6  # the most candidates for which another order is tried
 

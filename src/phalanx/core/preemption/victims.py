@@ -61,11 +61,16 @@ class Evictions(Protocol):
 class CandidateTable:
     """All candidates of a search, with their holdings at the positions of the draft.
 
-    By candidate: `job` (its number), `tier`, `priority`, `ran_s` (since its start) and `work_s` (since its last
-    checkpoint), both in seconds, `group` (the queue whose share counts), `weight` (its weight when candidates are
-    counted), `gone` (evicted, or not permitted). By entry: `entry` (number among the residents), `candidate`,
-    `position`, `demand` (its number), `pods`. Entries on nodes outside the draft are left out. `position_of`: row ->
-    position; -1 for none."""
+    Columns by candidate:
+
+    `job`, `tier`, `priority`: the number of its job, its tier and its priority.
+    `ran_s`, `work_s`: seconds since its start, and since its last checkpoint.
+    `group`: the number of its queue, whose share counts.
+    `weight`: its weight when candidates are counted.
+    `gone`: evicted, or not permitted.
+
+    Columns by entry: `entry` (the number among the residents), `candidate`, `position`, `demand` (its number), `pods`.
+    Entries on nodes outside the draft are left out. `position_of`: row -> position; -1 for none."""
 
     def __init__(
         self, draft: Draft, residents: RunningPods, now_s: float, *, entry: Ints, candidate: Ints, pods: Ints, job: Ints

@@ -109,7 +109,7 @@ class QuotaLedger:
         return len(self._log)
 
     def copy_at(self, mark: int) -> QuotaLedger:
-        """Return a ledger with what this one had entered at the mark."""
+        """Return a ledger with the charges that this ledger had at the mark."""
         other = QuotaLedger(self.tree)
         other._log = self._log[:mark]
         return other

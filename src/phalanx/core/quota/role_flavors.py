@@ -17,7 +17,7 @@ from phalanx.state.classes import Demand, Gang
 from phalanx.state.nodes.pod_index import requirement_holds
 from phalanx.state.queue_tree import ResourceGroup
 
-COMBINATIONS = 64  # the most combinations of flavors that a gang is tried with
+COMBINATIONS = 64  # the most combinations of flavors that are tried for a gang
 COMPARED = frozenset(Operator) - {Operator.GT, Operator.LT}
 
 

@@ -27,7 +27,7 @@ class NoRoom(NamedTuple):
     `free`: the amounts free on all nodes before the placement; both in the order of the pod's requests.
     `held`: the largest consumers of the scarcest `resource` on nodes that the pod may use: (job, amount, queue).
     `enough`: its expected release: (seconds since the epoch, days from now).
-    `others`: the amount of it that pods of other schedulers hold.
+    `others`: the amount of the resource that pods of other schedulers hold.
     `overfull`: the number of nodes whose pods hold more than the node has, which take no new pods."""
 
     gang: Gang

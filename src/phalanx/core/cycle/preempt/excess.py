@@ -128,7 +128,7 @@ def surplus_victims(record: JobRecord, branch: Branch, left: Excess) -> list[Slo
 
 
 def cost_of(record: JobRecord, branch: Branch, slots: Sequence[Slot]) -> Cost:
-    """Return what these slots are charged to the queue."""
+    """Return the charge of these slots to the queue."""
     return gang_cost(record.gang, pods_by_role(slots, len(record.job.roles)), record.flavors, branch.flavors)
 
 
@@ -147,7 +147,8 @@ def take(cost: Cost, left: Excess) -> None:
 
 
 def reason(branch: Branch, record: JobRecord, slots: Sequence[Slot]) -> Reason:
-    """Return the reason of a job that loses these slots (none: all) because its queue is above its limit."""
+    """Return the reason of a job that loses these slots, because its queue is above its limit. No slots: the job loses
+    all."""
     resources = sorted({resource for _, resource in above_limit(branch)})
     what = "is stopped" if not slots else f"gives up {len(slots)} of its pods"
     return Reason(
