@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from phalanx.slurm.jobs.steps.layout import block, cyclic
+from phalanx.slurm.jobs.steps.layout import block, cyclic, gpu_options, gpus_of_task
 from phalanx.slurm.jobs.steps.multi_prog import commands
 from phalanx.slurm.jobs.steps.records import StepRecord, ended, read
 from phalanx.slurm.notation.amounts import spread
@@ -48,3 +48,20 @@ def test_what_is_recorded_of_a_step() -> None:
     ]
     words = {"slurm.phalanx.dev/step.10": '{"name":"b"}', "step.2": '{"name":"a"}', "step.x": "{}", "step.3": "no"}
     assert {number: one.name for number, one in read(words).items()} == {2: "a", 10: "b"}
+
+
+@pytest.mark.parametrize(
+    ("said", "local", "own"),
+    [
+        ({"gpus-per-task": "1"}, 0, "0"),
+        ({"gpus-per-task": "1"}, 2, "2"),
+        ({"gpus-per-task": "gpu:a100:2"}, 1, "2,3"),
+        ({"gpus-per-task": "1"}, 4, None),  # the node has no GPU of its own for the task
+        ({"gpus-per-task": "1", "gpu-bind": "none"}, 1, None),
+        ({"gpus": "4"}, 1, None),
+    ],
+)
+def test_a_task_sees_the_gpus_that_it_asked_for(said: dict[str, str | None], local: int, own: str | None) -> None:
+    found = gpus_of_task("0,1,2,3", gpu_options(said), local)
+    assert found == ({} if own is None else {"CUDA_VISIBLE_DEVICES": own, "GPU_DEVICE_ORDINAL": own})
+    assert gpus_of_task("", gpu_options(said), local) == {}

@@ -156,10 +156,15 @@ def _beside(said: Said, command: Sequence[str], around: Mapping[str, str], job: 
     shared["SLURM_JOB_CPUS_PER_NODE_PACK_GROUP_0"] = around.get("SLURM_JOB_CPUS_PER_NODE") or str(cpus)
     of_task = commands(said, command, tasks)
     bad = said.get("kill-on-bad-exit")
+    environment = {**_exported(said.get("export"), around), **shared, **layout.gpu_options(said)}
+    given = environment.get("CUDA_VISIBLE_DEVICES", "")
     step = Step(
         command=of_task,
-        environment={**_exported(said.get("export"), around), **shared},
-        of_task=[{"SLURM_PROCID": str(task), "SLURM_LOCALID": str(task)} for task in range(tasks)],
+        environment=environment,
+        of_task=[
+            {"SLURM_PROCID": str(task), "SLURM_LOCALID": str(task), **layout.gpus_of_task(given, environment, task)}
+            for task in range(tasks)
+        ],
         directory=said.get("chdir") or os.getcwd(),
         node=node,
         name=f"{job}.{number}",
@@ -355,7 +360,7 @@ def _on(parts: Sequence[_Part], job: str) -> int:
         indexes=range(len(nodes)),
         tasks=own,
         command=commands_of.__getitem__,
-        environment={**_exported(said.get("export"), around), **shared},
+        environment={**_exported(said.get("export"), around), **shared, **layout.gpu_options(said)},
         directory=said.get("chdir") or os.getcwd(),
         streams=_streams(said, around, leader, number),
         label="label" in said,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from phalanx.slurm.notation.amounts import per_node
 from phalanx.slurm.notation.hostlist import compress
+
+_PER_TASK, _BIND = "SLURM_GPUS_PER_TASK", "SLURM_GPU_BIND"
 
 
 def block(counts: Sequence[int]) -> list[list[int]]:
@@ -27,6 +29,26 @@ def cyclic(counts: Sequence[int]) -> list[list[int]]:
                 found[at].append(task)
                 task += 1
     return found
+
+
+def gpu_options(said: Mapping[str, str | None]) -> dict[str, str]:
+    """Return the options of a step that `gpus_of_task` reads, as the variables of Slurm."""
+    names = (("gpus-per-task", _PER_TASK), ("gpu-bind", _BIND))
+    return {variable: value for option, variable in names if (value := said.get(option))}
+
+
+def gpus_of_task(given: str, around: Mapping[str, str], local: int) -> dict[str, str]:
+    """Return the variables that give a task GPUs of its own: `--gpus-per-task` binds as `--gpu-bind=per_task` does.
+
+    `given`: the GPUs of the node (`0,1,2`). `around`: the environment of the step; a `--gpu-bind` in it decides
+    instead. `local`: the number of the task on its node. The result is empty if the task sees all GPUs of the node.
+    Source: srun(1)."""
+    gpus, count = given.split(",") if given else [], around.get(_PER_TASK, "").rpartition(":")[2]
+    each = int(count) if count.isdecimal() and not around.get(_BIND) else 0
+    own = gpus[local * each : (local + 1) * each]
+    if not each or len(own) < each:
+        return {}
+    return dict.fromkeys(("CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"), ",".join(own))
 
 
 def variables(

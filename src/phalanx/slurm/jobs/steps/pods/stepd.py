@@ -27,6 +27,7 @@ import time
 from contextlib import suppress
 from typing import Any
 
+from phalanx.slurm.jobs.steps.layout import gpus_of_task
 from phalanx.slurm.jobs.steps.memory import Memory
 from phalanx.slurm.jobs.steps.pods import channel
 from phalanx.slurm.jobs.steps.pods.channel import Broken, Channel
@@ -264,7 +265,8 @@ class _Step:
 
     def _start(self, task: int, own: dict[str, str]) -> None:
         asked = self._asked
-        around = {**asked["environment"], **own, **_devices()}
+        around = {**asked["environment"], **own}
+        around |= _devices(around)
         interactive, streams = bool(asked.get("pty")) and task == 0, asked["streams"][str(task)]
         # The process's own number is known in the process alone: the shell's $$ stays when it becomes the command.
         program = asked["commands"][str(task)]
@@ -356,14 +358,16 @@ class _Step:
             fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, struct.pack("HHHH", size[0], size[1], 0, 0))
 
 
-def _devices() -> dict[str, str]:
-    """The GPUs that the pod was given, under the names by which programs look for them."""
+def _devices(around: dict[str, str]) -> dict[str, str]:
+    """Return the GPUs of the pod, or of one task, under the names by which programs look for them. `around`: the
+    variables of the task."""
     given = os.environ.get("CUDA_VISIBLE_DEVICES")
     if not given:
         return {}
     count = str(len(given.split(",")))
     names = ("CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "SLURM_STEP_GPUS")
-    return {**dict.fromkeys(names, given), "SLURM_GPUS_ON_NODE": count}
+    own = gpus_of_task(given, around, int(around.get("SLURM_LOCALID") or 0))
+    return {**dict.fromkeys(names, given), "SLURM_GPUS_ON_NODE": count, **own}
 
 
 def _take_terminal() -> None:
