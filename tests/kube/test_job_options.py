@@ -32,6 +32,7 @@ EVERYTHING = {
     "phalanx.dev/qos": "high",
     "phalanx.dev/preemptible": "false",
     "phalanx.dev/movable": "false",
+    "phalanx.dev/nodes-after": "10m",
     "phalanx.dev/size": "fixed-at-start",
     "phalanx.dev/closeness": "rack",
     "phalanx.dev/balanced": "true",
@@ -69,13 +70,21 @@ def test_pods_that_autoscalers_must_not_evict_are_not_moved(annotation: str, val
     assert declared(manifest).movable, "the job's own option counts"
 
 
+@pytest.mark.parametrize(("value", "after_s"), [("1m30s", 90.0), ("500ms", 0.5), ("soon", 0.0)])
+def test_the_delay_of_the_cluster_autoscaler_holds_here(value: str, after_s: float) -> None:
+    manifest = double.job("j", 4)
+    said = {"cluster-autoscaler.kubernetes.io/pod-scale-up-delay": value}
+    manifest["spec"]["template"]["metadata"] = {"annotations": said}
+    assert declared(manifest).nodes_after_s == after_s
+
+
 def test_every_word_is_read() -> None:
     job = declared(annotated(EVERYTHING))
     assert why(job) == ""
     assert (job.user, job.group, job.singleton, job.array, job.array_cap) == ("alice", "lab", "nightly", "sweep", 3)
     assert (job.limit_s, job.estimate_s, job.begin_s, job.deadline_s) == (5400.0, 2700.0, 120.0, 7200.0)
     assert job.after == (Dependency(job="default/prepare"), Dependency(job="other/data", after=DependencyType.ANY))
-    assert job.checkpoint_s == 600.0
+    assert (job.checkpoint_s, job.movable, job.nodes_after_s) == (600.0, False, 600.0)
     assert (job.requires_any, job.reservation, job.nice, job.qos) == (True, "week", -5, "high")
     assert (job.preemptible, job.preempts, job.size) == (False, True, GangSize.FIXED_AT_START)
     assert job.closeness == TopologyRequest(level="rack", balanced=True, slices=(SliceLayer(2, "host"),))

@@ -167,3 +167,14 @@ def test_a_job_of_higher_priority_that_needs_more_than_all_quota_takes_none() ->
     queue = replace(QUEUE, preemption=QueuePreemption(within=WithinQueue.LOWER))
     assert requested(scene.played(QueueSeen(queue), Submitted(job("huge", role(cpu=9), at=2.0, priority=9)))) == []
     assert scene.code("one") is ReasonCode.WAITING_FOR_NODES
+
+
+def test_nodes_are_requested_for_a_job_when_it_has_waited_long_enough() -> None:
+    scene = Scene()
+    patient = replace(job("patient", role(cpu=3), at=1000.0), nodes_after_s=60.0)
+    events = QueueSeen(QUEUE), NodeGroupSeen(GROUP), Submitted(patient), Submitted(job("other", role(cpu=3)))
+    assert requested(scene.played(*events)) == ["other"]
+    plan = scene.step()
+    assert plan.wake_s == 1060.0
+    scene.now_s = 1059.0
+    assert requested(list(scene.step().actions)) == ["patient"]

@@ -120,6 +120,7 @@ class Job:
     epoch).
     `preemptible`, `preempts`: whether the job may be preempted, and whether it may preempt.
     `movable`: whether consolidation may move the job.
+    `nodes_after_s`: nodes are requested for the job only when it has waited that long.
     `last_victim`: the job is preempted only after all others that may be (YuniKorn's allow-preemption: "false").
     `after`, `requires_any`: dependencies. With `requires_any` one met dependency is enough, otherwise all must be met.
     `singleton`: a name; only one of the user's jobs with this name runs at a time.
@@ -144,6 +145,7 @@ class Job:
     preempts: bool = True
     last_victim: bool = False
     movable: bool = True
+    nodes_after_s: float = 0.0
     limit_s: float | None = None
     estimate_s: float | None = None
     begin_s: float | None = None

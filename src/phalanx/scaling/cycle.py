@@ -200,6 +200,7 @@ class Scaling:
         """Yield the times (seconds since the epoch) at which nodes must be decided again without an event."""
         yield from (coming.until_s for coming in self.groups.coming.values())
         yield from idle.next_release_s(self.cluster, self.now_s)
+        yield from waiting.later_s
         if waiting.request_classes and waiting.due_s() > self.now_s:
             yield waiting.due_s()
         if waiting.request_classes or any(group.min_nodes for group in self.groups.known.values()):

@@ -49,10 +49,12 @@ class Admitted(NamedTuple):
 
 
 class Waiting:
-    """The waiting requests of one cycle. The `state` has the quota that earlier requests of the cycle have taken."""
+    """The waiting requests of one cycle. The `state` has the quota that earlier requests of the cycle have taken.
+    `later_s`: when nodes may be requested for jobs that have not waited long enough (seconds since the epoch)."""
 
     def __init__(self, cluster: Cluster, policy: Policy, now_s: float) -> None:
-        self.cluster = cluster
+        self.cluster, self.now_s = cluster, now_s
+        self.later_s: list[float] = []
         self.state = CycleState(cluster, policy, now_s)
         self.state.search_classes = frozenset()
         self.request_classes = [
@@ -110,6 +112,10 @@ class Waiting:
         """Yield the requests of the class in order, as long as their quota admits them. Of a strict queue only the
         first request of a class is tried."""
         for entry in islice(request_class, 1 if request_class.strict else JOBS):
+            after_s = entry.arrival_s + self.cluster.jobs[entry.request.job].job.nodes_after_s
+            if self.now_s < after_s:
+                self.later_s.append(after_s)
+                continue
             offers = self.state.offers(request_class.key, entry.request)
             admitted = [offer for offer in offers if offer.short is None]
             if not admitted:

@@ -6,11 +6,13 @@ The label wins. Phalanx writes annotations only.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import msgspec
 
+_GO_DURATION = re.compile(r"(\d+(\.\d+)?(ms|s|m|h))+")
 SCHEDULER_NAME = "phalanx"  # spec.schedulerName of the pods that we bind
 OURS = frozenset({SCHEDULER_NAME})
 DEFAULT_SCHEDULER = "default-scheduler"  # of pods that name none
@@ -42,7 +44,9 @@ QOS = "phalanx.dev/qos"  # the QOS of the job, for multifactor priority
 CHECKPOINT = "phalanx.dev/checkpoint"  # the interval of checkpoints: a preemption loses at most this work
 PREEMPTIBLE = "phalanx.dev/preemptible"  # `false`: no job may preempt it
 MOVABLE = "phalanx.dev/movable"  # `false`: consolidation does not move it
-# Annotations of pods by which autoscalers are told not to evict them.
+# Annotations of pods by which autoscalers are told when to add nodes for them, and not to evict them.
+SCALE_UP_DELAY = "cluster-autoscaler.kubernetes.io/pod-scale-up-delay"
+NODES_AFTER = "phalanx.dev/nodes-after"  # nodes are requested for the job only when it has waited that long
 DO_NOT_DISRUPT, SAFE_TO_EVICT = "karpenter.sh/do-not-disrupt", "cluster-autoscaler.kubernetes.io/safe-to-evict"
 LAST_VICTIM = "phalanx.dev/last-victim"  # `true`: preempted only after all others that may be
 SIZE = "phalanx.dev/size"  # elastic, or fixed-at-start
@@ -133,8 +137,9 @@ def read_json(text: str, type: type[Found]) -> Found:
         raise ValueError(str(error)) from None
 
 
-def kept_in_place(template: Mapping[str, Any] | None) -> dict[str, str]:
-    """Return the option of pods that autoscalers must not evict. `template`: the metadata of the pods."""
+def from_autoscalers(template: Mapping[str, Any] | None) -> dict[str, str]:
+    """Return the options that follow from annotations of autoscalers. `template`: the metadata of the pods."""
     said = (template or {}).get("annotations") or {}
     stays = said.get(DO_NOT_DISRUPT, "false") != "false" or said.get(SAFE_TO_EVICT) == "false"
-    return {MOVABLE: "false"} if stays else {}
+    delay = {NODES_AFTER: str(said[SCALE_UP_DELAY])} if _GO_DURATION.fullmatch(str(said.get(SCALE_UP_DELAY))) else {}
+    return {MOVABLE: "false", **delay} if stays else delay

@@ -128,7 +128,7 @@ def read_pod(
     pin = annotations.get(labels.PINNED, "") if labels.GATE not in gates else ""
     owner = None if single else owner
     ours = bound_by_us or (owner is not None and (labels.GATE in gates or bool(pin)))
-    said = {**labels.kept_in_place(meta), **_said(meta)} if ours else {}
+    said = {**labels.from_autoscalers(meta), **_said(meta)} if ours else {}
     named = with_group(meta, spec)
     # A Job whose pods name another scheduler is no gang member, unless the pods name a group of their own.
     alone = owner is None or scheduler not in labels.OURS or named is not meta

@@ -206,6 +206,7 @@ _READERS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "array_cap": (labels.ARRAY_CAP, lambda text: whole(text, 1)),
     "nice": (labels.NICE, lambda text: whole(text, -(2**31))),
     "preemptible": (labels.PREEMPTIBLE, flag),
+    "nodes_after_s": (labels.NODES_AFTER, _length),
     "movable": (labels.MOVABLE, flag),
     "last_victim": (labels.LAST_VICTIM, flag),
     "size": (labels.SIZE, lambda text: choice(text, GangSize)),

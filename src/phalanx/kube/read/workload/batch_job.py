@@ -125,7 +125,7 @@ def read_job(obj: Object, around: AdmissionDefaults, form: JobAdapter = BATCH_JO
     pod = template["spec"]
     parallelism = _number(spec.get("parallelism"), 1)
     with_template = {**meta, "template": template.get("metadata")}
-    kept = labels.kept_in_place(template.get("metadata"))
+    kept = labels.from_autoscalers(template.get("metadata"))
     options = {**around.words(form.kind.name, with_template, ""), **kept, **_said(meta)}
     requested, completions = _wished(meta, parallelism), _completions(spec)
     follow = options.get(labels.COMPLETIONS) == labels.EQUAL_PARALLELISM and completions == parallelism
