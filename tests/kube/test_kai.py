@@ -295,7 +295,7 @@ def test_pods_share_a_gpu_by_the_fraction_that_they_ask_for() -> None:
     async def scene() -> None:
         stage = stage_with()
         one = node("n2", 4)
-        one["metadata"]["annotations"] = {"phalanx.dev/devices": '[{"name": "GPU-1", "memory": "8Gi"}]'}
+        one["metadata"]["labels"] = {"nvidia.com/gpu.memory": "8192", "nvidia.com/gpu.count": "1"}
         for amounts in (one["status"]["allocatable"], one["status"].setdefault("capacity", {})):
             amounts["nvidia.com/gpu"] = "1"
         stage.put_node(one)
@@ -309,8 +309,13 @@ def test_pods_share_a_gpu_by_the_fraction_that_they_ask_for() -> None:
         stage.put(two)
         async with stage.scheduler():
             await stage.until(lambda: len(stage.api.bound()) == 2)
-            await stage.until(lambda: reasons(stage, "pg-two-") == ["Unsupported"])
+            await stage.until(
+                lambda: reasons(stage, "pg-two-") == ["PodSchedulingErrors", "NeverFits"]
+            )  # one GPU is there
             assert set(stage.api.bound().values()) == {"n2"}  # the only one that has a device
+            groups = stage.api.objects[kinds.POD_GROUPS].values()
+            half = next(one for one in groups if one["metadata"]["name"].startswith("pg-half-"))
+            assert half["status"]["resourcesStatus"]["requested"]["nvidia.com/gpu"] == "500m"
             waiting = {"half", "memory", "more"} - set(stage.api.bound())
             assert len(waiting) == 1
             await stage.until(

@@ -71,6 +71,35 @@ def test_a_part_of_a_gpu() -> None:
     )
 
 
+def test_a_part_of_each_of_several_gpus() -> None:
+    words = {"phalanx.dev/gpu-fraction": "0.5", "phalanx.dev/gpu-count": "2"}
+    assert read({}, annotations=words).shape.share == DeviceShare("nvidia.com/gpu", milli=500, count=2)
+    for count in ("0", "-1", "2000", "two"):
+        obstacle = read({}, annotations={**words, "phalanx.dev/gpu-count": count}).obstacle
+        assert obstacle is not None
+        assert "phalanx.dev/gpu-count" in obstacle.text
+
+
+@pytest.mark.parametrize(
+    ("labels", "gpus", "known"),
+    [
+        ({"nvidia.com/gpu.memory": "81920", "nvidia.com/gpu.count": "2"}, 2, 2),
+        ({"nvidia.com/gpu.memory": "81920"}, 2, 2),
+        ({"nvidia.com/gpu.memory": "81920", "nvidia.com/gpu.count": "2"}, 8, 0),  # each GPU is handed out four times
+        ({"nvidia.com/gpu.memory": "much"}, 2, 0),
+        ({"nvidia.com/gpu.memory": "81920"}, 0, 0),
+        ({}, 2, 0),
+    ],
+)
+def test_gpus_of_a_node_with_the_labels_of_nvidia_are_known(labels: dict[str, str], gpus: int, known: int) -> None:
+    obj = double.node("n")
+    obj["metadata"]["labels"] = labels
+    obj["status"]["allocatable"]["nvidia.com/gpu"] = str(gpus)
+    found = read_node(obj).devices
+    assert [each.name for each in found] == [str(number) for number in range(known)]
+    assert {each.memory_bytes for each in found} <= {80 << 30}
+
+
 @pytest.mark.parametrize("value", ["2", "0", "-0.5", "half"])
 def test_a_part_that_is_none_is_told(value: str) -> None:
     obstacle = read({}, annotations={"phalanx.dev/gpu-fraction": value}).obstacle

@@ -8,17 +8,28 @@ Source: pkg/apis/scheduling/{v2,v2alpha2}, pkg/podgroupcontroller and pkg/queuec
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
+from fractions import Fraction
 from typing import Final
 
-from phalanx.dialects.frame.dialect import BROUGHT_BY, Answer, Object, Objects, Said, Stage, Told
+from phalanx.dialects.frame.dialect import BROUGHT_BY, Answer, Object, Objects, PodSet, Said, Stage, Told
 from phalanx.dialects.frame.peer_reasons import Peer, word
 from phalanx.dialects.frame.pod_requests import amounts as read_amounts
 from phalanx.dialects.frame.quantities import quantity
 from phalanx.dialects.kai import kinds
-from phalanx.dialects.kai.gang.grouper import DEFAULT_QUEUE, DEPLOYMENT, GROUP_NAME, QUEUE, owner_of
+from phalanx.dialects.kai.gang.grouper import (
+    DEFAULT_QUEUE,
+    DEPLOYMENT,
+    DEVICES,
+    FRACTION,
+    GROUP_NAME,
+    MEMORY,
+    QUEUE,
+    owner_of,
+)
 from phalanx.dialects.kai.gang.pod_groups import Terms, terms
-from phalanx.dialects.kai.queues import RESOURCES, UNLIMITED, KaiDefinitions, KaiQueue
+from phalanx.dialects.kai.queues import GPU, RESOURCES, UNLIMITED, KaiDefinitions, KaiQueue
 from phalanx.model.pod import CPU, PODS, Amount
 from phalanx.model.reason import ReasonCode
 
@@ -29,6 +40,7 @@ _OF_NODES: Final = frozenset(
     | {ReasonCode.NO_DOMAIN, ReasonCode.PLACEMENT_RULES, ReasonCode.RESERVED, ReasonCode.PREEMPTING}
 )
 _PLACED = frozenset({Stage.STARTING, Stage.RUNNING, Stage.LEAVING})
+_PART = re.compile(r"1|0?\.[0-9]{1,9}")
 Sums = dict[str, Amount]
 
 
@@ -74,7 +86,7 @@ def amounts(told: Told) -> tuple[Sums, Sums]:
     requested: Sums = {}
     for pods in told.pod_sets:
         placed = pods.placed if told.stage in _PLACED else 0
-        for resource, amount in pods.request:
+        for resource, amount in (*pods.request, *_part_of_gpus(told, pods)):
             if resource != PODS:
                 _add(requested, {resource: amount * pods.count})
                 _add(allocated, {resource: amount * placed})
@@ -93,6 +105,15 @@ BROUGHT: Final = {_PARENT_QUEUE: _queue(_PARENT_QUEUE), DEFAULT_QUEUE: _queue(DE
 
 
 # --- inside -----------------------------------------------------------------------------------------------------------
+
+
+def _part_of_gpus(told: Told, pods: PodSet) -> Iterator[tuple[str, Amount]]:
+    """Yield the GPUs that a pod of the set is charged, if it gets parts. A part in memory counts as whole GPUs."""
+    source = told.owners[0] if told.owners and told.owners[0].get("kind") == "Pod" else pods.template
+    notes = (source.get("metadata") or {}).get("annotations") or {}
+    count, part = str(notes.get(DEVICES, "1")), str(notes.get(FRACTION, "1" if MEMORY in notes else ""))
+    if _PART.fullmatch(part) and count.isdecimal():
+        yield GPU, Fraction(part) * int(count[:9])
 
 
 def _said(told: Told) -> Said:

@@ -67,6 +67,7 @@ NODE_GROUP = "phalanx.dev/node-group"  # on nodes: the node group that the node 
 ZONES = "phalanx.dev/zones"  # on nodes: their NUMA zones and what each has, JSON (node.py)
 NUMA_ALIGNMENT = "phalanx.dev/numa-alignment"  # on pods (templates): `required` or `preferred`, from one NUMA zone
 GPU_FRACTION = "phalanx.dev/gpu-fraction"  # on pods (templates): part of a GPU, `0.5`
+GPU_COUNT = "phalanx.dev/gpu-count"  # on pods (templates): the number of GPUs of each of which it is a part
 GPU_MEMORY = "phalanx.dev/gpu-memory"  # on pods (templates): the amount of a GPU's memory, `8Gi`
 
 # Written by the admission policy that Phalanx installs (admission_policy.py): nobody else can.

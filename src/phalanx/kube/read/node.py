@@ -9,6 +9,7 @@ stays if a pod is placed on it, and while it exists the autoscaler adds no other
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 
 import msgspec
 
@@ -16,9 +17,10 @@ from phalanx.client.connection import Object
 from phalanx.client.quantity import QuantityError, amount, whole
 from phalanx.kube.read.labels import DEVICES, NODE_GROUP, ZONES, read_json
 from phalanx.model.node import HARD, Device, Node, Taint, Zone
-from phalanx.model.pod import Amounts, amounts
+from phalanx.model.pod import MAX_AMOUNT, MAX_DEVICES, Amounts, amounts
 
 log = logging.getLogger(__name__)
+_GPU = "nvidia.com/gpu"
 
 # Taints of the Cluster Autoscaler and of Karpenter: nodes that are removed, and nodes that are not started yet.
 _LEAVING = {"ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted"}
@@ -39,7 +41,7 @@ def read_node(obj: Object) -> Node:
         taints=taints,
         unschedulable=bool(spec.get("unschedulable")) or leaving,
         ready=any(c["type"] == "Ready" and c["status"] == "True" for c in status.get("conditions") or ()),
-        devices=_devices(meta),
+        devices=_devices(meta) or _discovered(meta, dict(_allocatable(status))),
         zones=_zones(meta),
         group=(meta.get("labels") or {}).get(NODE_GROUP, ""),
         protected=any(annotations.get(key) == "true" for key in _PROTECTED),
@@ -53,7 +55,7 @@ def _is_closed(taint: Taint) -> bool:
 
 class _Device(msgspec.Struct, frozen=True):
     name: str
-    resource: str = "nvidia.com/gpu"
+    resource: str = _GPU
     memory: str | int = 0
     zone: str = ""
 
@@ -75,6 +77,18 @@ def _devices(meta: Object) -> tuple[Device, ...]:
     except (ValueError, ArithmeticError, QuantityError) as error:
         log.warning("node %s: its annotation %s is passed over: %s", meta["name"], DEVICES, error)
         return ()
+
+
+def _discovered(meta: Object, allocatable: Mapping[str, int]) -> tuple[Device, ...]:
+    """Return the GPUs of a node whose annotation lists none, if NVIDIA's GPU feature discovery has labelled the node
+    with the memory of each GPU (MiB). Nodes that hand out a GPU several times, or in slices, have none."""
+    labels, count = meta.get("labels") or {}, allocatable.get(_GPU, 0)
+    memory = str(labels.get(f"{_GPU}.memory", ""))
+    counted = str(labels.get(f"{_GPU}.count", count))
+    if not memory.isdecimal() or counted != str(count) or not 0 < count <= MAX_DEVICES:
+        return ()
+    size = min(int(memory[:12]) * 2**20, MAX_AMOUNT)
+    return tuple(Device(name=str(number), resource=_GPU, memory_bytes=size) for number in range(count))
 
 
 def _zones(meta: Object) -> tuple[Zone, ...]:

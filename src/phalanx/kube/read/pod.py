@@ -195,7 +195,7 @@ def read_changed_pod(pod: Pod, old: Object, new: Object) -> Pod | None:
 
 def _with_devices(meta: Object, theirs: Mapping[str, str]) -> Object:
     """The metadata, with what the pod asks of devices and zones in words of a dialect."""
-    words = (labels.GPU_FRACTION, labels.GPU_MEMORY, labels.NUMA_ALIGNMENT)
+    words = (labels.GPU_FRACTION, labels.GPU_COUNT, labels.GPU_MEMORY, labels.NUMA_ALIGNMENT)
     asked = {key: theirs[key] for key in words if key in theirs}
     return {**meta, "annotations": {**asked, **(meta.get("annotations") or {})}} if asked else meta
 

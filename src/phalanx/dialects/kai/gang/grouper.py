@@ -19,7 +19,9 @@ QUEUE, JOB, ROLE = (f"{_OURS}{word}" for word in ("queue", "job", "role"))
 MIN_AVAILABLE, PREEMPTIBLE, SUBGROUPS = (f"{_OURS}{word}" for word in ("min-available", "preemptible", "subgroups"))
 STALENESS = f"{_OURS}staleness-grace-period"
 CLOSENESS, PREFERRED = f"{_OURS}closeness", f"{_OURS}preferred-closeness"
-_REPLACES, _FRACTION, _MEMORY = (f"{_OURS}{word}" for word in ("replaces-failed", "gpu-fraction", "gpu-memory"))
+_REPLACES, _FRACTION, _MEMORY, _COUNT = (
+    f"{_OURS}{word}" for word in ("replaces-failed", "gpu-fraction", "gpu-memory", "gpu-count")
+)
 
 GROUP_NAME: Final = "pod-group-name"
 QUEUE_LABEL, SUBGROUP = f"{kinds.PREFIX}queue", f"{kinds.PREFIX}subgroup-name"
@@ -37,7 +39,7 @@ DEPLOYMENT: Final = "Deployment"  # as the kind of an owner: a pod of a Deployme
 _PROJECT, _NODE_POOL = "project", f"{kinds.PREFIX}node-pool"
 _NOTHING: Mapping[str, Any] = {}
 _PLACED = (TOPOLOGY, REQUIRED_LEVEL, PREFERRED_LEVEL)
-_KEPT = (QUEUE_LABEL, PREEMPTIBILITY, *_PLACED, DEVICES, LWS_SIZE, GROUP_NAME, GRACE_PERIOD)
+_KEPT = (QUEUE_LABEL, PREEMPTIBILITY, *_PLACED, LWS_SIZE, GROUP_NAME, GRACE_PERIOD)
 
 
 class OwnerName(NamedTuple):
@@ -73,6 +75,7 @@ def options_of(meta: Mapping[str, Any], scheduler: str) -> Mapping[str, str]:
         PRIORITY_LABEL: str(labels.get(PRIORITY_LABEL) or labels.get(RAY_PRIORITY) or ""),
         _FRACTION: str(notes.get(FRACTION, "")),
         _MEMORY: f"{notes[MEMORY]}Mi" if MEMORY in notes else "",
+        _COUNT: str(notes.get(DEVICES, "")) if FRACTION in notes or MEMORY in notes else "",
         _REPLACES: "true" if group.owner.kind not in ("Pod", DEPLOYMENT) else "",
     }
     found |= {key: str({**notes, **labels}.get(key, "")) for key in _KEPT}

@@ -21,7 +21,6 @@ from phalanx.dialects.frame.dialect import Claim, Object, Objects, RoleClaim, Sa
 from phalanx.dialects.kai import kinds
 from phalanx.dialects.kai.gang.grouper import (
     CLOSENESS,
-    DEVICES,
     GRACE_PERIOD,
     GROUP_NAME,
     LWS_SIZE,
@@ -258,9 +257,6 @@ def _obstacles(defined: KaiDefinitions, found: Terms, said: Said) -> Iterator[Re
         text = queue.fault if queue is not None else f"there is no queue {found.queue or '(none is named)'}"
         yield Reason(code=ReasonCode.QUEUE_UNKNOWN, text=text)
         return
-    if said.options.get(DEVICES, "1") != "1":
-        text = f"{DEVICES} {said.options[DEVICES]}: a pod gets a part of one GPU here; leave it out"
-        yield Reason(code=ReasonCode.UNSUPPORTED, text=text)
     if not found.preemptible and (over := _without_quota(defined, queue, said)):
         text = (
             f"a non-preemptible workload needs quota in every queue above it, and {over[0]} has none of {over[1]}: "

@@ -12,9 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from phalanx.client.quantity import QuantityError, parse, whole
-from phalanx.kube.read.labels import GPU_FRACTION, GPU_MEMORY
+from phalanx.kube.read.labels import GPU_COUNT, GPU_FRACTION, GPU_MEMORY
 from phalanx.model.pod import (
     ALL_NAMESPACES,
+    MAX_DEVICES,
     DeviceShare,
     HostPort,
     NodeTerm,
@@ -92,22 +93,25 @@ def host_ports(spec: Spec) -> tuple[HostPort, ...]:
 
 
 def device_share(annotations: Mapping[str, str]) -> DeviceShare | None:
-    """Return the part of a GPU. Raises ValueError for what cannot be."""
+    """Return the part of a GPU, or of each of several GPUs. Raises ValueError for an invalid annotation."""
     fraction, memory = annotations.get(GPU_FRACTION), annotations.get(GPU_MEMORY)
     if fraction is None and memory is None:
         return None
     if fraction is not None and memory is not None:
         raise ValueError(f"it says {GPU_FRACTION} and {GPU_MEMORY}: say one of both")
+    if not (text := annotations.get(GPU_COUNT, "1")).isdecimal() or not 0 < int(text[:9]) <= MAX_DEVICES:
+        raise ValueError(f"{GPU_COUNT} {text!r} is no number of GPUs: write 1 to {MAX_DEVICES}")
+    count = int(text)
     try:
         if fraction is not None:
             milli = int(parse(fraction) * 1000)
             if not 0 < milli < 1000:
                 raise ValueError(f"{GPU_FRACTION} {fraction!r} is not between 0 and 1: ask {_GPU} for whole devices")
-            return DeviceShare(resource=_GPU, milli=milli)
+            return DeviceShare(resource=_GPU, milli=milli, count=count)
         assert memory is not None
         if (size := whole(memory)) <= 0:
             raise ValueError(f"{GPU_MEMORY} {memory!r} is not more than nothing: write for instance 8Gi")
-        return DeviceShare(resource=_GPU, memory_bytes=size)
+        return DeviceShare(resource=_GPU, memory_bytes=size, count=count)
     except QuantityError as error:
         raise ValueError(f"{GPU_FRACTION if fraction is not None else GPU_MEMORY}: {error}") from None
 

@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from phalanx.client.quantity import QuantityError
-from phalanx.kube.read.labels import GPU_FRACTION, GPU_MEMORY, NUMA_ALIGNMENT
+from phalanx.kube.read.labels import GPU_COUNT, GPU_FRACTION, GPU_MEMORY, NUMA_ALIGNMENT
 from phalanx.kube.read.template import pod_affinity
 from phalanx.kube.read.template.node_affinity import (
     node_selector,
@@ -36,7 +36,7 @@ from phalanx.model.reason import Reason, ReasonCode
 Spec = Mapping[str, Any]
 Metadata = tuple[tuple[tuple[str, str], ...], str, tuple[str | None, ...]]
 _encode = msgspec.json.Encoder().encode
-_SAID = (GPU_FRACTION, GPU_MEMORY, NUMA_ALIGNMENT)
+_SAID = (GPU_FRACTION, GPU_COUNT, GPU_MEMORY, NUMA_ALIGNMENT)
 _PARTS = (
     "affinity",
     "hostNetwork",
