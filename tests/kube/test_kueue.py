@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from phalanx.dialects.frame.dialect import Told
 from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.dialect import KUEUE
 from phalanx.dialects.kueue.tree.configuration import CONFIGURATIONS
+from phalanx.model.plan import Preempt
 from phalanx.model.queue import QueueOrder, Strategy
 from tests.dialects.kueue.written import cluster_queue, group, local_queue, named
 from tests.kube import double
@@ -553,5 +555,40 @@ def test_what_others_do_not_lend_is_kept_and_the_rest_is_there(lender: str) -> N
             await stage.until(lambda: len(stage.api.bound()) == 3)
             await settle(stage)
             assert len(stage.api.bound()) == 3
+
+    play(scene())
+
+
+def test_borrowing_and_reclaiming_queues_do_not_preempt_each_other_without_end() -> None:
+    """One ClusterQueue preempts while it borrows, another reclaims: no job is preempted twice, and one runs."""
+
+    async def scene() -> None:
+        stage = Stage(nodes=[node("n1", 12)], dialects=ON)
+        stage.api.put(NAMESPACES, named("default"))
+        stage.api.put(kinds.RESOURCE_FLAVORS, named("f", spec={}))
+        lower = {"policy": "LowerPriority", "maxPriorityThreshold": 1}
+        borrows = {"reclaimWithinCohort": "LowerPriority", "borrowWithinCohort": lower}
+        for name, cpu, preemption in (("q1", 0, borrows), ("q2", 2, {"reclaimWithinCohort": "Any"}), ("spare", 10, {})):
+            spec = {"cohort": "co", "preemption": preemption}
+            stage.api.put(kinds.CLUSTER_QUEUES, cluster_queue(name, group(f={"cpu": cpu}), **spec))
+            stage.api.put(kinds.LOCAL_QUEUES, local_queue(name, name))
+        for name, value in (("high", 5), ("mid", 1)):
+            stage.api.put(kinds.PRIORITY_CLASSES, named(name, value=value))
+        async with stage.scheduler():
+            for name, queue, pods, cpu, level in (
+                ("j1", "q2", 2, "1", ""),
+                ("j2", "q1", 6, "2", "high"),
+                ("j4", "q2", 3, "1", "mid"),
+            ):
+                found = double.job(name, pods, cpu)
+                found["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": queue}
+                if level:
+                    found["metadata"]["labels"]["kueue.x-k8s.io/priority-class"] = level
+                stage.put(found)
+                await settle(stage, 40)
+            await settle(stage, 200)
+            preempted = Counter(action.job for action in stage.actions if isinstance(action, Preempt))
+            assert max(preempted.values(), default=0) <= 1
+            assert stage.api.bound()
 
     play(scene())

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from phalanx.core.fold.fold import fold
+from phalanx.core.fold.lifecycle import IllegalTransition
 from phalanx.model.event import PolicySeen, Ticked
 from phalanx.model.job import Placement, Slot
 from phalanx.model.plan import Action, Nominate, Place, Plan, Preempt, Shrink, Start
 from phalanx.model.reason import Reason, ReasonCode
 
 from .judge import judge
-from .replay import Played, read_turns
+from .replay import Played, first_fault, read_file, read_turns
 from .snapshot import facts_of
 
 FOLDER = Path(__file__).parent
@@ -277,6 +279,12 @@ def test_reference_names_the_broken_rule(rule: str, world: str, plan: str) -> No
 @pytest.mark.parametrize(("rule", "case", "cycle", "plan"), CASES)
 def test_reference_flags_the_known_cases(rule: str, case: str, cycle: int, plan: str) -> None:
     assert rule_of((FOLDER / "cases" / f"{case}.txt").read_text(), plan, cycle) == rule
+
+
+@pytest.mark.parametrize("path", sorted((FOLDER / "cases").glob("*.txt")), ids=lambda path: path.stem)
+def test_core_decides_the_known_cases_as_the_rules_say(path: Path) -> None:
+    with suppress(IllegalTransition):  # the trace goes on from a wrong decision, which is not made any more
+        assert first_fault(*read_file(path)) is None
 
 
 def test_reference_imports_only_the_model() -> None:

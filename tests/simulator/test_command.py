@@ -172,6 +172,27 @@ def test_a_policy_as_a_file(tmp_path: Path, capsys) -> None:
     assert found["unfinished"] == 2  # a asks more than a job may in x, and c more than there is
 
 
+def test_a_preempted_elastic_job_holds_nothing_while_it_waits(tmp_path: Path, capsys) -> None:
+    """The urgent job takes one of the four CPUs, and the elastic job, which needs four, all or nothing: the other three
+    are free for a job that comes later."""
+    workload = own(
+        tmp_path,
+        "nodes:\n- {name: n, count: 1, allocatable: {cpu: 4}}\njobs:\n"
+        "- {id: elastic, submit: 0, run: 1000, queue: q, pods: 3, minimum: 2, size: elastic, requests: {cpu: 2}}\n"
+        "- {id: urgent, submit: 100, run: 1000, queue: q, priority: 5, pods: 1, requests: {cpu: 1}}\n"
+        "- {id: late, submit: 200, run: 100, queue: q, pods: 3, requests: {cpu: 1}}\n",
+    )
+    policy = tmp_path / "mine.yaml"
+    policy.write_text(
+        "policy: {defaultQueue: q}\nqueues:\n"
+        "- {name: q, quotas: [{guaranteed: {cpu: 4}}], preemption: {within: lower, reclaim: any}}\n"
+    )
+    (found,) = objects(capsys, workload, "--policy", policy)
+    assert (found["finished"], found["preemptions"], found["max_wait_s"]) == (3, 1, 0)
+    assert found["makespan_s"] == 2600  # elastic starts again at 1100, with two of its three pods
+    assert found["utilisation"] == pytest.approx((100 * 4 + 1000 * 1 + 100 * 3 + 1500 * 4) / (2600 * 4))
+
+
 def test_generated_jobs(tmp_path: Path, capsys) -> None:
     path = own(
         tmp_path,
