@@ -1,6 +1,6 @@
-"""A plan follows from the facts alone (R26): a state that has lived for long decides as one that is built anew from the
-same facts. PHALANX_WORLDS says how many worlds, as in `test_worlds`. A fifth of them is played here,
-and `make check` plays the first hundred."""
+"""A plan follows from the facts alone (R26): a state that has lived for long decides, and says why jobs wait, as one
+that is built anew from the same facts. PHALANX_WORLDS says how many worlds, as in `test_worlds`. A fifth of them is
+played here, and `make check` plays the first hundred."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from phalanx.core.fold.fold import fold
 from phalanx.loop import step
 from phalanx.model.event import PolicySeen, Ticked
+from phalanx.model.job import Phase
 from phalanx.model.plan import Plan, Preempt, Shrink
 from phalanx.model.reason import Reason, ReasonCode
 from phalanx.state.cluster import Cluster
@@ -24,6 +25,7 @@ from .test_worlds import BLOCK, WORLDS
 from .worlds import World
 
 QUIET = 6  # cycles that are played after the busy ones
+QUOTA = {ReasonCode.QUEUE_QUOTA, ReasonCode.QUEUE_LIMIT}  # where quota is short as well, either may be said
 NO_REASON = Reason(code=ReasonCode.PREEMPTED, text="")
 
 
@@ -40,12 +42,24 @@ def impurity(seed: int) -> str:
     for number in range(world.cycles + QUIET):
         world.is_busy = number < world.cycles
         fold(cluster, [PolicySeen(world.policy), Ticked(turn.now_s), *turn.events])
-        anew = plain(step(rebuilt(cluster, world.policy, turn.now_s, random), (), world.policy, turn.now_s, Unmoved()))
+        other = rebuilt(cluster, world.policy, turn.now_s, random)
+        for record in other.jobs.values():
+            record.reason = None
+        anew = plain(step(other, (), world.policy, turn.now_s, Unmoved()))
         plan = plain(step(cluster, (), world.policy, turn.now_s, world))
         if plan != anew:
             return f"cycle {number} decides {plan}, and rebuilt {anew}"
+        for name, said in reasons(cluster).items():
+            if said != (said_anew := reasons(other)[name]) and not QUOTA & {said, said_anew}:
+                return f"cycle {number} says of {name} {said}, and rebuilt {said_anew}"
         turn = world.turn(cluster)
     return ""
+
+
+def reasons(cluster: Cluster) -> dict[str, ReasonCode | None]:
+    """Return why each queued job waits (R25), but for those that are nominated: they are told in the next cycle."""
+    queued = (name for name, each in cluster.jobs.items() if each.phase is Phase.QUEUED and not each.nominated)
+    return {name: reason.code if (reason := cluster.reason(name)) else None for name in queued}
 
 
 def plain(plan: Plan) -> list[str]:

@@ -46,6 +46,7 @@ from phalanx.state.pending.request_class import (
 
 EXPLAINED = 4  # failed requests of a cycle that get a new reason, at least
 RENEWED = 100  # cycles after which the reason of a class is computed again
+RENEWED_AT_ONCE = 64  # reasons of classes that a cycle computes again after a node changed; the next cycle follows
 NEXT = 4  # request classes right behind a head, which always report its name
 
 Wait: TypeAlias = tuple[str | None, str | None]  # the head that blocks a request, and the code of the head's reason
@@ -286,13 +287,13 @@ class ReasonReporter:
         """Compute reasons again: from time to time for classes that had capacity and lost it, and for all classes after
         a node changed."""
         blocked, pending = self.state.blocked, self.pending
-        left = EXPLAINED
+        left = RENEWED_AT_ONCE if pending.renews else EXPLAINED
         for found in blocked.closed(all_of_them=pending.renews):
             found.stale += blocked.had_room[found.number]
             if found.stale <= RENEWED or found.reason is None or found.flavor_classes or found.key in self.explained:
                 continue
-            lack = self.try_placement(found.key.gang)
-            if lack is not None:
+            found.stale = 0
+            if (lack := self.try_placement(found.key.gang)) is not None:
                 self.explain(found.key.gang, lack)
                 self.report_first_few(found)
             if not (left := left - 1):

@@ -143,6 +143,8 @@ def is_idle(cluster: Cluster, now_s: float) -> bool:
     pending = cluster.pending
     if cluster.nominated or pending.fresh or pending.changed or (cluster.tree.eased and pending.request_classes):
         return False
+    if pending.renews and pending.request_classes:
+        return False
     if cluster.columns.pod_index.changed and pending.failed:
         return False
     if not excess.is_noted(cluster, now_s):
