@@ -430,6 +430,8 @@ class Walk(Cycle):
         self.check_nodes(request, pods, free(self.facts), held)
         if request.kind is Kind.JOB and not work.is_elastic:
             self.check_size(request, len(pods))
+        if self.held is not None and self.held.request.work is work:
+            self.held = None  # the holder has started
         self.put(work, pods)
 
     def check_size(self, request: Request, pods: int) -> None:

@@ -9,7 +9,7 @@ from phalanx.model.job import Phase
 from .facts import Facts, Work, plus
 from .nodes import Reservation, fits, free, is_foreseeable, may_take, reserve
 from .order import Kind, Request
-from .quota import allows, charges
+from .quota import all_of, allows, charges
 from .rights import comes_before, has_right, may_search
 from .victims import Search
 
@@ -85,9 +85,11 @@ class Cycle:
         """R13, R17: return the reservation that the request has to respect: not one whose holder it may preempt."""
         if self.held is None or not may_search(self.facts, request):
             return self.held
-        holder, usage = self.held.request, charges(self.facts)
-        usage[holder.work.queue] = plus(usage[holder.work.queue], holder.asks)
-        is_free = holder.work.job.preemptible and has_right(self.facts, usage, request, holder.work, holder.asks)
+        holder, usage, loss = self.held.request, charges(self.facts), all_of(self.held.request.work)
+        if holder.kind is Kind.JOB:  # a started job is charged with its minimum already (R3)
+            loss = holder.asks
+            usage[holder.work.queue] = plus(usage[holder.work.queue], loss)
+        is_free = holder.work.job.preemptible and has_right(self.facts, usage, request, holder.work, loss)
         return None if is_free else self.held
 
     def may_reserve(self, request: Request) -> bool:

@@ -123,8 +123,12 @@ class BackfillForecast:
     def place(self, request: Request, gang: Gang) -> PlacementOutcome:
         """Place the gang on the draft if that delays no reservation, and return its placements; otherwise return the
         obstacle."""
-        if not self.reservations and not self.cluster.reservations:
-            return gangs.place(self.draft, gang)
+        is_first = bool(self.reservations) and self.profile is None and self.reservations[0].request == request
+        if (is_first or not self.reservations) and not self.cluster.reservations:
+            outcome = gangs.place(self.draft, gang)
+            if is_first and isinstance(outcome, list):
+                self.drop_first()  # its job starts earlier than it was expected to
+            return outcome
         record = self.cluster.jobs[request.job]
         end_s = self.ends.of(record, request)
         if (enough := self.counted(gang, end_s)) is not None:
@@ -232,11 +236,15 @@ class BackfillForecast:
         first = self.reservations[0] if self.reservations and self.profile is None else None
         if first is None or not (self.is_broken or first.request.job in self.ends.leaving):
             return False
-        self.reservations.pop(0)
-        self.is_broken, self.free, self.open = False, {}, True
+        self.drop_first()
         if first.request.job not in self.ends.leaving:
             self.hold(first.request, first.gang)
         return True
+
+    def drop_first(self) -> None:
+        """End the first reservation, so that another may be made."""
+        self.reservations.pop(0)
+        self.is_broken, self.free, self.open = False, {}, True
 
     def foresee(self, change: CapacityChange) -> None:
         """Enter the change in the forecast."""

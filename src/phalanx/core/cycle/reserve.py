@@ -188,10 +188,11 @@ class Reserving:
         return any(offer.short is None for offer in self.state.offers(request_class.key, entry.request))
 
     def next_of(self, request_class: RequestClass) -> QueuedRequest | None:
-        """Return the next request of a denied class that may get a reservation of its own."""
-        if not self.conservative or not self.may_reserve:
+        """Return the next request of a class of which one has a reservation: it may get one of its own, or is now the
+        first of a strict queue that waits (rule R14)."""
+        if not (request_class.strict or (self.conservative and self.may_reserve)):
             return None
-        further = self.further_requests.get(request_class)
+        further = self.further_requests.get(request_class) if self.conservative else iter(request_class)
         if further is None:
             further = self.further_requests[request_class] = iter(request_class)
         still_waits = self.state.still_waits

@@ -149,7 +149,7 @@ class Cycle:
         """Return whether the request can start, finds victims, or would get the reservation."""
         found = self.state.placement_class_of(request_class)
         if request_class.strict:
-            return not self.reporter.never_starts(found)
+            return not self.reporter.never_starts(found) and not self.never_within_quota(request_class, entry)
         if self.reserving.by_estimate or self.reserving.was_denied(request_class):
             return True
         if self.state.wants_nothing(request_class, entry) or not self.candidates.may_be_tried(request_class):
@@ -167,6 +167,13 @@ class Cycle:
         if allowed and self.reserving.would_reserve(request_class, entry):
             return True
         return self.finds_victims(request_class, entry.request, offers)
+
+    def never_within_quota(self, request_class: RequestClass, entry: QueuedRequest) -> bool:
+        """Return whether quota would not allow the request on an empty cluster."""
+        if self.state.is_within_limits(request_class):
+            return False
+        reason = self.reporter.short_of_quota(request_class, entry)
+        return reason is not None and reason.code in NEVER
 
     def is_sure_to_start(self, request_class: RequestClass) -> bool:
         """Return whether a class that fits by counting is certain to be placed, and its queue has quota."""

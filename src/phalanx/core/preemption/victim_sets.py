@@ -425,10 +425,15 @@ class Choice:
         """Yield candidates of other queues that with the rest could be enough, the smallest sets first."""
         group, tier = self.field.group[candidate], self.field.tier[candidate]
         others = [each for each in self.pool if self.field.group[each] != group and self.field.tier[each] <= tier]
-        may = rest | self._number(others)
-        at = self.enough & (self.sets & rest == rest) & (self.sets & ~may == 0)
-        extras = (self.sets[at] ^ rest).tolist()
+        at = self.enough & (self.sets & ~(rest | self._number(others)) == 0)
+        for each in self._members(rest):  # a gang may go in place of pods above its minimum
+            at &= self.sets & (self.bit_of[each] | self._gang_bit(each)) > 0
+        extras = (self.sets[at] & ~rest).tolist()
         yield from sorted(extras, key=lambda extra: extra.bit_count())
+
+    def _gang_bit(self, candidate: int) -> int:
+        """Return the bit of the whole gang of a candidate."""
+        return self.bit_of.get(int(self.candidates.gang_unit[self.field.job[candidate]]), 0)
 
     def _could_go_besides(self, extra: int, candidate: int) -> bool:
         """Return whether the extra candidates could be evicted, while the queue of each is richer than the candidate's
@@ -440,7 +445,11 @@ class Choice:
                 break
             went.append(each)
         found = len(went) == extra.bit_count() and self._is_enough(
-            self._number(self.candidates.going.keys() & self.bit_of)
+            self._number(
+                each
+                for each in self.candidates.going.keys() & self.bit_of
+                if not self.candidates.goes_with_its_gang(each)
+            )
         )
         for each in reversed(went):
             self.candidates.restore(each)
