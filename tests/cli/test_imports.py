@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.seeds import mostly_slow
+
 FRAME = {"phalanx.dialects.frame.dialect"}  # the protocol of dialects
 HEAVY = ("numpy", "phalanx.core", "phalanx.state", "sqlalchemy")
 
@@ -41,7 +43,7 @@ def test_version_and_overview_import_next_to_nothing(words: tuple[str, ...]) -> 
     assert not {"cyclopts", "rich", "asyncio", "msgspec"} & found
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", mostly_slow(COMMANDS, fast=4))
 def test_it_imports_no_scheduler_and_no_database(command: str) -> None:
     program = f"import sys, phalanx.cli.commands.{command}; print(*sys.modules)"
     modules = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()

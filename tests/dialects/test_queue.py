@@ -64,6 +64,8 @@ EVERYTHING: dict[str, Any] = {
         "hourlyBudget": 2,
         "delay": "2m",
         "consolidate": True,
+        "fence": True,
+        "excessDelay": "1m",
     },
     "limits": {
         "total": {"running": 9},
@@ -114,6 +116,8 @@ def test_every_field_is_read() -> None:
             hourly_budget=2,
             delay_s=120.0,
             consolidate=True,
+            fence=True,
+            excess_delay_s=60.0,
         ),
         total=Limits(running=9),
         per_user=Limits(submitted=5, running=0),

@@ -16,11 +16,9 @@ from __future__ import annotations
 
 import argparse
 import ast
-import io
 import re
-import tokenize
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -145,6 +143,15 @@ SENTENCE = re.compile(
 CODE_BLOCK = re.compile(r"```.*?```", re.DOTALL)
 LINK_TARGET = re.compile(r"(?<=\])\([^()\s]*\)")
 PARAGRAPH = re.compile(r"[^\n]+(?:\n(?![ \t]*(?:[-*] |\d+\. |\||#|\n))[^\n]+)*")
+# In Python a `#` begins a comment, except in a string. (`tokenize` finds comments too, and takes many times as long.)
+STRING_OR_COMMENT = re.compile(
+    r"'''(?:\\.|[^\\])*?'''|"
+    r'"""(?:\\.|[^\\])*?"""|'
+    r"'(?:\\.|[^\\'\n])*'|"
+    r'"(?:\\.|[^\\"\n])*"|'
+    r"(?P<comment>#[^\n]*)",
+    re.DOTALL,
+)
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -183,22 +190,42 @@ def markdown_texts(source: str) -> Iterator[tuple[int, str]]:
 
 def python_texts(source: str) -> Iterator[tuple[int, str]]:
     """Yield (line, text) of each docstring, and of each run of comments on consecutive lines."""
-    for node in ast.walk(ast.parse(source)):
+    tree = ast.parse(source)
+    for node in (tree, *statements(tree.body)):
         if isinstance(node, DOCUMENTED) and (docstring := ast.get_docstring(node)):
             yield node.body[0].lineno, docstring
-    if "#" not in source:
-        return  # to split a file into tokens takes longer than all else
-    block: list[tokenize.TokenInfo] = []
-    for token in tokenize.generate_tokens(io.StringIO(source + "\n").readline):
-        is_comment = token.type == tokenize.COMMENT and not token.string.startswith(
-            ("# ---", "#!", "# noqa", "# type:")
-        )
-        continues = is_comment and block and token.start[0] == block[-1].start[0] + 1
-        if block and token.type != tokenize.NL and not continues:
-            yield block[0].start[0], "\n".join(comment.string.lstrip("#: ") for comment in block)
+    block: list[re.Match[str]] = []
+    for comment in (found for found in STRING_OR_COMMENT.finditer(source) if found["comment"]):
+        if comment[0].startswith(("# ---", "#!", "# noqa", "# type:")):
+            continue
+        if block and not continues(source, block[-1], comment):
+            yield text_of(source, block)
             block = []
-        if is_comment:
-            block.append(token)
+        block.append(comment)
+    if block:
+        yield text_of(source, block)
+
+
+def statements(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """Yield all statements in `body`, and the statements inside them."""
+    for node in body:
+        yield node
+        for part in ("body", "orelse", "finalbody", "handlers", "cases"):
+            if isinstance(inner := getattr(node, part, None), list):
+                yield from statements(inner)
+
+
+def continues(source: str, before: re.Match[str], comment: re.Match[str]) -> bool:
+    """Return whether the comment `before` has its line for itself, and `comment` is the whole next line."""
+    line = source[source.rfind("\n", 0, before.start()) + 1 : before.start()]
+    between = source[before.end() : comment.start()]
+    return not line.strip() and not between.strip() and between.count("\n") == 1
+
+
+def text_of(source: str, block: list[re.Match[str]]) -> tuple[int, str]:
+    """Return (line, text) of comments on consecutive lines."""
+    text = "\n".join(comment[0].lstrip("#: ") for comment in block)
+    return source.count("\n", 0, block[0].start()) + 1, text
 
 
 def files_of(paths: list[Path]) -> Iterator[Path]:

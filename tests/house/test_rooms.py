@@ -46,7 +46,6 @@ NOT_YET_ONE_WAY: dict[tuple[str, str], str] = {}
 NOT_YET_FAN_OUT: dict[str, str] = {}
 
 
-@cache
 def dotted(path: Path) -> str:
     parts = path.relative_to(SOURCE.parent).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
@@ -82,10 +81,16 @@ def listed(folder: Path) -> list[str]:
     return rows or [name for name in re.findall(r"`(\w+)`", text) if name in rooms_of(folder)]
 
 
+@cache
+def prefix(folder: Path) -> str:
+    """Return the start of the names of all modules in a folder."""
+    return f"{dotted(folder / '__init__.py')}."
+
+
 def room_in(folder: Path, name: str) -> str | None:
-    """The room of the folder that the module is in."""
-    parts, above = name.split("."), dotted(folder / "__init__.py").split(".")
-    return parts[len(above)] if len(parts) > len(above) and parts[: len(above)] == above else None
+    """Return the room of the folder that the module is in."""
+    start = prefix(folder)
+    return name[len(start) :].partition(".")[0] if name.startswith(start) else None
 
 
 def upward(folder: Path) -> Iterator[tuple[str, str]]:
