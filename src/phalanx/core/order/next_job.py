@@ -1,8 +1,8 @@
 """The next job: a tournament over the queue tree.
 
 Slots that replace lost pods of started gangs come first, by priority, then arrival. Then each queue with a request
-class that may start is a *runner*. Its head is the first request of the best request class in it and below it. An inner
-queue chooses among its children; its own jobs compete like a child:
+class that may start has a *cursor*. Its head is the first request of the best request class in it and below it. An
+inner queue chooses among its children; its own jobs compete like a child:
 
 - by PRIORITY, FIFO or MULTIFACTOR: the child whose head ranks best, but those whose head leaves them within their
   guarantee come before those that would borrow for it;
@@ -12,10 +12,10 @@ queue chooses among its children; its own jobs compete like a child:
 - TIERED: those that stay within their guarantee; then higher queue priority; then as FAIR;
 - FILL: the highest priority that the queue sees (`shares.seen_priority`); then the child that is least full; then rank.
 
-The winner's request is tried. The result changes the rank of the runners on its path to the root only, so the next
+The winner's request is tried. The result changes the rank of the cursors on its path to the root only, so the next
 choice costs the depth of the tree times the logarithm of the children. Queues between which one order alone decides are
-one *arena* (`state.queue_tree`) and one runner. So a thousand queues by priority need no ranking. A runner draws its
-request classes one at a time and in order (`core.cycle.candidates`), because most are never tried.
+one *arena* (`state.queue_tree`) and have one cursor. So a thousand queues by priority need no ranking. A cursor draws
+its request classes one at a time and in order (`core.cycle.candidates`), because most are never tried.
 
 A `strict` queue whose head cannot start leaves the contest, and all jobs behind the head wait. A head that can never
 start does not count."""
@@ -105,7 +105,7 @@ class Tournament:
         self.left: dict[str, Draws] = {}  # strict queue -> its request classes behind that head
 
     def clear(self) -> None:
-        """Remove all runners."""
+        """Remove all cursors."""
         self.urgent = QueueCursor(self.tree.root, None)  # replacements
         self.root = QueueCursor(self.tree.root, None)
         self.at = self.root  # the cursor of the head that is tried now
@@ -119,7 +119,7 @@ class Tournament:
     def leaf(self, key: Arena) -> QueueCursor:
         """Return the cursor with the request classes of an arena's own jobs, or of one account in it."""
         arena = self.tree.branches[key.queue]
-        cursor = self.cursor_by_queue.get(arena.name) or self.runner(arena)
+        cursor = self.cursor_by_queue.get(arena.name) or self.add_cursor(arena)
         if not arena.split and arena.order is not QueueOrder.USAGE:
             return cursor
         return self.own_cursors.get(key) or self.own_cursors.setdefault(
@@ -134,11 +134,11 @@ class Tournament:
         elif not self.is_closed(self.tree.branches[arena.queue]):
             self.leaf(arena).draws = draws
 
-    def runner(self, arena: Branch) -> QueueCursor:
+    def add_cursor(self, arena: Branch) -> QueueCursor:
         missing = []
         while (cursor := self.cursor_by_queue.get(arena.name)) is None:
             missing.append(arena)
-            assert arena.parent is not None  # the root has a runner
+            assert arena.parent is not None  # the root has a cursor
             arena = arena.parent.arena
         for each in reversed(missing):
             cursor = self.cursor_by_queue[each.name] = QueueCursor(each, cursor)
@@ -232,7 +232,7 @@ class Tournament:
             cursor = cursor.parent
 
     def advance_cursor(self, cursor: QueueCursor) -> None:
-        """Drop request classes that may not be tried from the top of the runner, and draw the next one."""
+        """Drop request classes that may not be tried from the top of the cursor, and draw the next one."""
         while True:
             if cursor.drawn is None:
                 for ranked, request_class in cursor.draws:

@@ -15,8 +15,8 @@ nodes) is summed over the domains of a level (`np.bincount`).
   packed inside each of them.
 - *Slices*: at the slice's level and above, a domain counts for whole slices only. A slice is never split over two
   domains of its level, and its pods have consecutive ordinals. Slices may consist of slices of a finer level (layers).
-  The last slice may be short. It is placed after the whole slices, whose order does not change the capacity that is
-  left for it.
+  The last slice may be short. The short slice is placed after the whole ones: in whatever order these are placed, the
+  same capacity is left.
 
 Nodes in no domain of a level come last, and hold no slices. (The algorithm is that of Kueue's Topology-Aware
 Scheduling, KEP-2724: BestFit, and its slices; its balanced placement differs, see docs/decisions/0009-topology.md.)"""

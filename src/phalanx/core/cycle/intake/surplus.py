@@ -127,11 +127,11 @@ class Surplus:
         mine = rank(growing, above.order)[:2]
         other = (0.0 if above.order is QueueOrder.FIFO else -float(request_class.key.priority), entry.arrival_s)
         side = theirs.path.index(above) - 1
-        runner = contest.cursor_by_queue.get(theirs.path[side].name) if side >= 0 else None
-        if above.order is not QueueOrder.FILL or runner is None or growing.branch is above:
+        cursor = contest.cursor_by_queue.get(theirs.path[side].name) if side >= 0 else None
+        if above.order is not QueueOrder.FILL or cursor is None or growing.branch is above:
             return mine <= other
         child = growing.branch.path[growing.branch.path.index(above) - 1]
-        return self.standing(above, child, growing)[:2] <= contest.standing(runner)[:2]
+        return self.standing(above, child, growing)[:2] <= contest.standing(cursor)[:2]
 
     def is_behind_head(self, growing: Growing) -> bool:
         """Return whether the first job of a strict queue waits before the job's growth (rule R14)."""

@@ -99,7 +99,7 @@ class PodAffinity:
             )
 
     def is_first(self, counts: Counts | None = None) -> bool:
-        """Return whether no pod in any domain meets the terms, and the pod itself does."""
+        """Return whether the pod itself meets the terms, and no pod in any domain does."""
         if counts is None:
             counts = self.pod_counts.selected(self.near, self.shape.namespace)
         if any(self.pod_counts.by_domain(counts, term.topology)[0].any() for term in self.near):
