@@ -54,7 +54,9 @@ def test_no_role_lets_its_holder_read_secrets_everywhere_or_bind_others() -> Non
 
 
 def test_job_numbers_are_under_the_same_rule() -> None:
-    policy, binding = documents("numbers.yaml")
+    policy, binding, number = documents("numbers.yaml")
+    assert number["metadata"]["name"] == "phalanx-slurm-number"
+    assert "data" not in number  # applied again, it would give numbers out twice
     assert policy["spec"] == admission.NUMBERS["spec"]
     assert binding["spec"] == admission.NUMBERS_BINDING["spec"]
 

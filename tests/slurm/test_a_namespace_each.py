@@ -25,6 +25,7 @@ from tests.slurm.test_sight import Elsewhere, asked
 ROOT = Path(__file__).parents[2]
 RBAC = "rbac.authorization.k8s.io/v1"
 PLACES = {
+    "ConfigMap": "/api/v1/namespaces/%s/configmaps",
     "Namespace": "/api/v1/namespaces",
     "Role": f"/apis/{RBAC}/namespaces/%s/roles",
     "RoleBinding": f"/apis/{RBAC}/namespaces/%s/rolebindings",
@@ -178,3 +179,9 @@ def test_pods_of_a_user_run_as_the_user(clients: dict[str, Elsewhere], spec: Any
     with pytest.raises(Refused, match="run as its user"):
         clients["root"].create("/api/v1/namespaces/user-ada/pods", pod(**spec))
     clients["root"].create("/api/v1/namespaces/user-ada/pods", pod(securityContext={"runAsUser": 1001}))
+
+
+def test_a_user_draws_the_first_job_number_of_a_cluster(clients: dict[str, Elsewhere], number: int) -> None:
+    assert number >= 1
+    assert numbers.take(clients["bob"], 3, 1) == number + 1
+    assert numbers.take(clients["bob"], 1, 1) == number + 4

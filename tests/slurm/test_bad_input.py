@@ -26,8 +26,9 @@ NODE = {
     "status": {"allocatable": {"cpu": "16", "memory": "64000Mi"}, "conditions": [{"type": "Ready", "status": "True"}]},
 }
 STATES = (
-    "squeue: error: Valid job states include: PENDING,RUNNING,SUSPENDED,COMPLETED,CANCELLED,FAILED,TIMEOUT,PREEMPTED,"
-    "NODE_FAIL,COMPLETING,CONFIGURING,OUT_OF_MEMORY,BOOT_FAIL,DEADLINE,REQUEUED"
+    "squeue: error: Valid job states include: PENDING,RUNNING,SUSPENDED,COMPLETED,CANCELLED,FAILED,TIMEOUT,NODE_FAIL,"
+    "PREEMPTED,BOOT_FAIL,DEADLINE,OUT_OF_MEMORY,COMPLETING,CONFIGURING,RESIZING,RESV_DEL_HOLD,REQUEUED,REQUEUE_FED,"
+    "REQUEUE_HOLD,REVOKED,SIGNALING,SPECIAL_EXIT,STAGE_OUT,STOPPED"
 )
 ENTITIES = (
     "No valid entity in update command\nInput line must include "
@@ -109,13 +110,17 @@ def said(line: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
         ("squeue -i abc", 1, "squeue: error: --iterate=abc"),
         ("squeue -u no-such-user", 0, "squeue: error: Invalid user: no-such-user\n\n             JOBID PARTITION"),
         ("squeue -t foo", 1, f"squeue: error: Invalid job state specified: foo\n{STATES}"),
-        ("squeue -S zz", 1, "squeue: error: Invalid sort specification: zz"),
+        ("squeue -h -S qq", 1, "squeue: error: Invalid sort specification: q"),
         ("squeue -w cn99", 1, "squeue: error: Invalid node name cn99"),
         ("scancel -t FOO", 1, "Invalid job state specified: FOO\nValid job states are PENDING, RUNNING, and SUSPENDED"),
         ("scancel -u no-such-user", 1, "scancel: error: Invalid user name: no-such-user"),
         ("scancel -s FOO 1", 1, "Unknown job signal: FOO"),
         ("scancel 99", 0, ""),
-        ("scancel -v 99", 0, "scancel: error: Kill job error on job id 99: Invalid job id specified"),
+        (
+            "scancel -v 99",
+            0,
+            "scancel: Terminating job 99\nscancel: error: Kill job error on job id 99: Invalid job id",
+        ),
         ("scancel -s USR1 99", 1, "scancel: error: Kill job error on job id 99: Invalid job id specified"),
         ("sinfo -o %Q", 0, "Invalid node format specification: Q\n%Q\n%Q"),
         ("scontrol show", 1, "too few arguments for keyword:show"),

@@ -13,6 +13,8 @@ import pytest
 
 from phalanx.slurm.cluster.conf import read_conf
 from phalanx.slurm.cluster.site import Association, Partition, Site, Weights
+from phalanx.slurm.commands.cluster import sinfo
+from phalanx.slurm.commands.cluster.sinfo_fields import Seen
 from phalanx.slurm.commands.cluster.verbs import hold
 from phalanx.slurm.commands.jobs import squeue
 from phalanx.slurm.commands.launch import sbatch
@@ -334,6 +336,7 @@ def test_associations_are_enforced_where_there_are_any(monkeypatch: pytest.Monke
     for line in ("-A chem", "-q slow"):
         with pytest.raises(Usage, match="Invalid"):
             ask(f"{line} --wrap true", here)
+    monkeypatch.setattr("pwd.getpwuid", lambda uid: pwd.getpwnam("nobody"))
     with pytest.raises(Usage, match="Invalid account"):
         ask("--wrap true", Site(partitions=SITE.partitions, users={"nobody-else": []}))
 
@@ -360,8 +363,8 @@ def test_what_is_exported() -> None:
 
 def test_formats_with_widths_and_unknown_letters() -> None:
     columns, wrong = fields.by_letters("[%10j][%.10j][%2j]%! %%")
-    assert fields.heading(columns) == "[NAME      ][      NAME][NA]%! %"
-    assert wrong == ["!", ""]
+    assert fields.heading(columns) == "[NAME      ][      NAME][NA]%! "  # measured, 22.05: %% is nothing
+    assert wrong == ["!"]
     columns, wrong = fields.by_names("Name:8,UserName:.6,NoSuch,State:|")
     assert (fields.heading(columns), wrong) == ("NAME      USERSTATE|", ["NoSuch"])
     assert fields.heading(fields.by_letters(squeue.DEFAULT)[0]) == (
@@ -509,9 +512,27 @@ def test_an_administrators_hold_is_not_the_users_to_end(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     held = Job(number=7, ask=ask("").ask, state="PENDING", reason="JobHeldAdmin", held=True)
-    monkeypatch.setattr(hold, "named", lambda api, word: [held])
+    monkeypatch.setattr(hold, "with_ended", lambda api, word: [held])
     monkeypatch.setattr(hold.running, "may", lambda api, job: True)
     monkeypatch.setattr(hold, "_may_release", lambda api, job: False)
     monkeypatch.setattr(hold.Api, "open", lambda: None)
     assert hold.hold(["7"], "") == 1
     assert capsys.readouterr().err.startswith("Access/permission denied for job 7\n")
+
+
+def test_an_option_with_two_spellings_is_not_ambiguous() -> None:
+    reader = Reader("squeue", squeue.OPTIONS)
+    assert reader.read(["--user=a", "--users=b", "--nod=n"])[0] == [("users", "a"), ("users", "b"), ("nodelist", "n")]
+    with pytest.raises(Usage) as error:
+        reader.read(["-h", "--no"])
+    listed = "'--noconvert' '--node' '--nodes' '--nodelist' '--noheader'"  # in Slurm's order
+    assert f"possibilities: {listed}" in error.value.text
+    assert error.value.read == [("noheader", None)]
+
+
+def test_sinfo_shows_one_row_for_partitions_that_no_column_tells_apart() -> None:
+    here = Site(partitions=[Partition(name="a", default=True), Partition(name="b", max_min=10)])
+    node = Node(name="n1", cpus=4, memory_mib=64000, gpus=0, ready=True, drained=False)
+    seen = [Seen(node, "idle", 0)]
+    for letters, rows in (({"a", "t"}, 1), ({"P", "t"}, 2), ({"l"}, 2)):
+        assert len(sinfo._rows(here, seen, {}, None, letters)) == rows

@@ -22,7 +22,7 @@ from phalanx.slurm.cluster.api import Api, Refused
 from phalanx.slurm.commands.cluster import sinfo
 from phalanx.slurm.commands.jobs import scancel, squeue
 from phalanx.slurm.jobs.ask import ASK, NUMBER, Ask
-from phalanx.slurm.jobs.nodes import used_cpus
+from phalanx.slurm.jobs.nodes import used
 from phalanx.slurm.jobs.view import Job, jobs
 from phalanx.slurm.submission import manifest, numbers
 from tests.embedded.apiserver.inprocess import InProcess
@@ -118,7 +118,7 @@ def test_how_busy_nodes_are_is_seen_by_all(
 ) -> None:
     clients["ada"].create("/api/v1/namespaces/user-ada/pods", pod("busy", 0))
     bind(clients, "user-ada", "busy")
-    assert used_cpus(clients["bob"])["n1"] >= 3
+    assert used(clients["bob"])["n1"].cpus >= 3
     monkeypatch.setattr(Api, "open", lambda: clients["bob"])
     sinfo.run(["-h", "-o", "%C"])
     assert not capsys.readouterr().out.startswith("0/")
@@ -152,14 +152,14 @@ def test_sinfo_reads_no_pod_that_has_ended(clients: dict[str, Elsewhere]) -> Non
         clients["root"].patch(path, {"status": {"phase": phase}})
     read: list[bytes] = []
     bob = clients["bob"]
-    before = used_cpus(bob)["n1"]
+    before = used(bob)["n1"].cpus
 
     def seen(path: str, **query: str) -> bytes:
         read.append(Api.list(bob, path, **query))
         return read[-1]
 
     with mock.patch.object(bob, "list", seen):
-        assert used_cpus(bob)["n1"] == before
+        assert used(bob)["n1"].cpus == before
     shown = read[-1].decode()
     assert '"ended"' not in shown
     assert '"failed"' not in shown

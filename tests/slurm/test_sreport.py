@@ -101,7 +101,7 @@ def test_it_says_what_slurm_says(
 @pytest.mark.parametrize(
     "line", ["cluster utilization start=foo", "-t foo cluster utilization", "cluster utilization blah=1",
              "reservation users", "job SizesByWCKey", "job SizesByAccount grouping=x",
-             "user top topcount=x", "cluster utilization start=tomorrow", "cluster utilization format=foo", ""]
+             "user top topcount=x", "cluster utilization start=tomorrow", "cluster utilization format=foo"]
 )  # fmt: skip
 def test_what_it_does_not_understand_it_refuses(line: str, recorded: None) -> None:
     with pytest.raises(Usage):

@@ -6,8 +6,9 @@ passed over.
 
 from __future__ import annotations
 
+import shlex
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from typing import NoReturn
 
@@ -17,11 +18,15 @@ from phalanx.errors import PhalanxError
 
 
 class Usage(PhalanxError):
-    """An invalid command line, with the exact text for standard error. `status`: the exit code."""
+    """A command line that cannot be read: what is written to standard error, as it stands.
+
+    `status`: the exit code. `read`: the options that were read before the wrong one.
+    """
 
     def __init__(self, text: str, status: int = 1) -> None:
         super().__init__(text)
         self.text, self.status = text, status
+        self.read: list[tuple[str, str | None]] = []
 
 
 class Takes(Enum):
@@ -31,21 +36,30 @@ class Takes(Enum):
 
 
 class Option(msgspec.Struct, frozen=True):
-    """`refused`: Slurm has it, and it is not carried out here."""
+    """An option of a command.
+
+    `spelled`: the word on the command line. `name`: the same for all spellings of an option. `refused`: Slurm has the
+    option, and Phalanx does not carry it out.
+    """
 
     name: str
     letter: str = ""
     takes: Takes = Takes.NOTHING
     refused: bool = False
+    spelled: str = ""
 
 
 def declare(text: str, *, refused: bool = False) -> tuple[Option, ...]:
-    """From words like `time,t=`, `hold,H`, `nice=?`."""
+    """Return the options of words like `time,t=`, `hold,H`, `nice=?`, in the order in which Slurm lists them.
+
+    `node|nodelist,w=` are spellings of one option, whose name is the last.
+    """
     found = []
     for word in text.split():
         takes = Takes.MAYBE if word.endswith("=?") else Takes.VALUE if word.endswith("=") else Takes.NOTHING
-        name, _, letter = word.rstrip("=?").partition(",")
-        found.append(Option(name, letter, takes, refused))
+        names, _, letter = word.rstrip("=?").partition(",")
+        spellings = names.split("|")
+        found += [Option(spellings[-1], letter, takes, refused, one) for one in spellings]
     return tuple(found)
 
 
@@ -58,14 +72,24 @@ class Reader:
     def __init__(self, command: str, options: Iterable[Option], *, hint: bool = True, mixed: bool = True) -> None:
         """`mixed`: options may stand behind the first argument, as GNU has it."""
         self._command, self._hint, self._mixed = command, hint, mixed
-        self._long = {option.name: option for option in options}
+        listed = [(option.spelled or option.name, option) for option in options]
+        if command in _LAUNCHING:  # Slurm lists theirs by name, but for one
+            listed.sort(key=lambda one: (one[0] != "cluster-constraint", one[0]))
+        self._long = dict(listed)
         self._short = {option.letter: option for option in self._long.values() if option.letter}
 
     def read(self, words: Sequence[str]) -> tuple[list[tuple[str, str | None]], list[str]]:
         """(name, value) in order, and the arguments. Raises Usage."""
         found: list[tuple[str, str | None]] = []
+        try:
+            return found, self._read(list(words), found)
+        except Usage as error:
+            error.read = found
+            raise
+
+    def _read(self, rest: list[str], found: list[tuple[str, str | None]]) -> list[str]:
+        """Add the options to `found`, and return the arguments."""
         arguments: list[str] = []
-        rest = list(words)
         while rest:
             word = rest.pop(0)
             if word == "--":
@@ -80,19 +104,19 @@ class Reader:
                 if not self._mixed:
                     arguments += rest
                     break
-        return found, arguments
+        return arguments
 
     def _take_long(self, text: str, rest: list[str]) -> tuple[str, str | None]:
         name, equals, value = text.partition("=")
         option = self._long.get(name)
         if option is None:
-            similar = sorted(each for each in self._long if each.startswith(name)) if name else []
-            if len(similar) > 1:
-                listed = " ".join(f"'--{each}'" for each in similar)
-                self._fail(f"option '--{text}' is ambiguous; possibilities: {listed}")
+            similar = [each for each in self._long if each.startswith(name)] if name else []
             if not similar:
                 self._fail(f"unrecognized option '--{text}'")
             option = self._long[similar[0]]
+            if others := [each for each in similar if self._long[each].name != option.name]:
+                listed = " ".join(f"'--{each}'" for each in (similar[0], *others))
+                self._fail(f"option '--{text}' is ambiguous; possibilities: {listed}")
         self._require(option)
         if option.takes is Takes.NOTHING and equals:
             self._fail(f"option '--{option.name}' doesn't allow an argument")
@@ -117,7 +141,7 @@ class Reader:
                 if not rest:
                     self._fail(f"option requires an argument -- '{letter}'")
                 letters = rest.pop(0)
-            found.append((option.name, letters or None))
+            found.append((option.name, letters if letters or option.takes is Takes.VALUE else None))
             break
         return found
 
@@ -135,10 +159,27 @@ def say(text: str) -> None:
     sys.stderr.write(text + "\n")
 
 
-def unknown_cluster(command: str, name: str) -> str:
-    """Return Slurm's error about an unknown cluster of -M."""
+def interactive(command: str, carry_out: Callable[[Sequence[str]], int]) -> int:
+    """Carry out commands from standard input until `exit`."""
+    while True:
+        print(f"{command}: ", end="", flush=True)
+        line = sys.stdin.readline()
+        words = shlex.split(line)
+        if not line or words[:1] in (["exit"], ["quit"]):
+            if not line:
+                print()
+            return 0
+        try:
+            if words:
+                carry_out(words)
+        except PhalanxError as error:
+            say(str(error))
+
+
+def unknown_cluster(command: str, name: str, source: str = "--cluster") -> str:
+    """Return Slurm's message about an unknown cluster. `source`: the option or variable that names the cluster."""
     return (
         f"{command}: error: No cluster '{name}' known by database.\n"
-        f"{command}: error: '{name}' can't be reached now, or it is an invalid entry for --cluster.  "
+        f"{command}: error: '{name}' can't be reached now, or it is an invalid entry for {source}.  "
         "Use 'sacctmgr list clusters' to see available clusters."
     )

@@ -28,6 +28,9 @@ _RULES: tuple[tuple[str, str], ...] = (
     (r"\b[A-Z][a-z]{2} [A-Z][a-z]{2} \d\d \d\d:\d\d:\d\d 20\d\d\b", "{TIME}"),
     (r"Sid=\S+?:\d+", "Sid={PID}"),
     (r"\b(\w*(?:TASK_PID|_PORT|_IPADDR|COMM_HOST|_CONF|WORKING_CLUSTER|_JWT))=\S+", r"\1={OWN}"),
+    (r"\b(CPULoad|FreeMem|NodeAddr|NodeHostName|Port|BootTime|SlurmdStartTime|LastBusyTime)=\S+", r"\1={OWN}"),
+    (r"\bOS=Linux .*", "OS=Linux {OWN}"),
+    (r"\bScheduler=\S+", "Scheduler={CHANCE}"),
     (r"\b20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?", "{TIME}"),
     (r"(?<![\d:T-])00:00:[0-5]\d(\.\d+)?(?![\d:])", "{SHORT}"),
     (r"(?<![\d:T-])00:[0-5]\d\.\d{3}(?![\d:])", "{SHORT}"),
@@ -68,6 +71,7 @@ class Side:
 
     def __init__(self, name: str, commands: str, place: Path) -> None:
         self.name, self._commands, self.place = name, commands, place
+        self.last = 0  # the highest number of a job of an earlier scene
 
     def run(self, line: str, user: str, place: Path, more: Mapping[str, str]) -> tuple[int, str, str]:
         who = pwd.getpwnam(user)
@@ -102,7 +106,7 @@ class Side:
 
 
 def play(side: Side, scene: Scene) -> list[str]:
-    """Return the answer of each step, and finally the files."""
+    """Return what each step answered, and last what files there were. Rows of jobs of earlier scenes are left out."""
     side.clear()
     place = side.place / "w"
     shutil.rmtree(place, ignore_errors=True)
@@ -119,6 +123,7 @@ def play(side: Side, scene: Scene) -> list[str]:
         if "sacct" in step.line:
             _settle(side, place, jobs)
         status, said, wrong = side.run(step.line, step.user, place, jobs)
+        said = "".join(row for row in said.splitlines(keepends=True) if not _is_earlier(row, side.last))
         if number := re.search(r"^(?:Submitted batch job )?(\d{6,})\b", said, re.MULTILINE):
             jobs[f"J{len(jobs) + 1}"] = number[1]
         elif re.match(r"\s*sbatch", step.line):
@@ -132,7 +137,14 @@ def play(side: Side, scene: Scene) -> list[str]:
     found.append("\n".join(f"== {name}\n{text}" for name, text in sorted(texts.items())))
     for line in scene.cleanup:
         side.root(line)
+    side.last = max([side.last, *labels])
     return found
+
+
+def _is_earlier(row: str, last: int) -> bool:
+    """Return whether the row begins with the number of a job up to `last`."""
+    number = re.match(r"\s*(\d{6})(?!\d)", row)
+    return number is not None and FIRST_JOB <= int(number[1]) <= last
 
 
 class Plain:

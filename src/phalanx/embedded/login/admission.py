@@ -84,7 +84,8 @@ DATA_ALONE: dict[str, Any] = {
 }
 
 # For clusters whose API server does not draw job numbers (deploy/components/slurm). Users of such a cluster raise the
-# number in one ConfigMap, by no more than an array needs.
+# number in one ConfigMap, by no more than an array needs. The component has the ConfigMap without a number, so that
+# applying the component again changes none; the first job of the cluster gives it one.
 _NUMBERS = "slurm-numbers.phalanx.dev"
 NUMBERS: dict[str, Any] = {
     "metadata": {"name": _NUMBERS},
@@ -107,8 +108,9 @@ NUMBERS: dict[str, Any] = {
                 "expression": (
                     'has(object.data) && object.data.size() == 1 && "next" in object.data'
                     ' && object.data["next"].matches("^[0-9]{1,10}$")'
-                    ' && int(object.data["next"]) > int(oldObject.data["next"])'
-                    ' && int(object.data["next"]) <= int(oldObject.data["next"]) + 100000'
+                    ' && (!has(oldObject.data) && int(object.data["next"]) <= 100000000'
+                    ' || has(oldObject.data) && int(object.data["next"]) > int(oldObject.data["next"])'
+                    ' && int(object.data["next"]) <= int(oldObject.data["next"]) + 100000)'
                 ),
                 "reason": "Forbidden",
                 "message": "job numbers go upwards, by at most 100000 at a time",

@@ -39,7 +39,7 @@ def check(here: Site, ask: Ask, count: int, live: Callable[[], Sequence[Job]]) -
     qos = here.qos.get(ask.qos, Qos())
     own = next((one for one in here.users.get(ask.user, ()) if one.account == ask.account), None)
     limits = dict(own.limits) if own is not None else {}
-    refused = _submitted(qos.limits, limits, ask, count, live)
+    refused = _submitted(qos.limits, limits, ask, count, live) or _submitted_below(here, ask, count, live)
     if refused:
         return Found(refused=refused)
     reason = _size(qos.limits, limits, ask) or _wall_used_up(here, ask)
@@ -65,6 +65,27 @@ def _submitted(
     if most and sum(job.ask.account == ask.account for job in theirs) + count > int(most):
         return "AssocMaxSubmitJobLimit"
     return ""
+
+
+def _submitted_below(here: Site, ask: Ask, count: int, live: Callable[[], Sequence[Job]]) -> str:
+    """Return the name of the limit if GrpSubmitJobs of the account, or of an account above, allows no further job."""
+    account = ask.account
+    while account in here.accounts:
+        if most := here.accounts[account].limits.get("grpsubmitjobs"):
+            below = {name for name in here.accounts if account in _path(here, name)}
+            if sum(job.live and job.ask.account in below for job in live()) + count > int(most):
+                return "AssocGrpSubmitJobsLimit"
+        account = here.accounts[account].parent
+    return ""
+
+
+def _path(here: Site, account: str) -> list[str]:
+    """Return the account and those above it."""
+    found = []
+    while account in here.accounts and account not in found:
+        found.append(account)
+        account = here.accounts[account].parent
+    return found
 
 
 def _wall_used_up(here: Site, ask: Ask) -> str:

@@ -69,8 +69,9 @@ def accounts(site: Site, names: Sequence[str]) -> list[Row]:
 def users(site: Site, names: Sequence[str], *, each: bool) -> list[Row]:
     """`each`: a row for each association."""
     rows: list[Row] = []
-    for user, theirs in sorted(site.users.items()):
-        if names and user not in names:
+    known = {"root": [Association(account="root")], **site.users}
+    for user, theirs in sorted(known.items()):
+        if (names and user not in names) or (user == "root" and each):
             continue
         row = {"user": user, "def acct": theirs[0].account if theirs else "", "admin": _admin(site, user)}
         rows += [{**row, **_association(site, user, one.account)} for one in _ordered(theirs)] if each else [row]
@@ -141,11 +142,16 @@ def wckeys(site: Site, names: Sequence[str]) -> list[Row]:
 
 
 def tres() -> list[Row]:
-    """Slurm's kinds of resources, with its numbers."""
+    """Return Slurm's kinds of resources, with its numbers."""
     kinds = ("cpu", "mem", "energy", "node", "billing", "fs/disk", "vmem", "pages")
     pairs = [*((one, number) for number, one in enumerate(kinds, 1)), ("gres/gpu", 1001)]
     return [
-        {"type": kind.partition("/")[0], "tresname": kind.partition("/")[2], "id": str(number)}
+        {
+            "type": kind.partition("/")[0],
+            "tresname": kind.partition("/")[2],
+            "name": kind.partition("/")[2],
+            "id": str(number),
+        }
         for kind, number in pairs
     ]
 

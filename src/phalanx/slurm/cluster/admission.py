@@ -77,7 +77,12 @@ def _nice(obj: str) -> str:
     return _said(obj, "phalanx.dev/nice")
 
 
-_WORDS = (_queue, _group, _number, _nice)
+def _hold(obj: str) -> str:
+    return _said(obj, "phalanx.dev/hold")
+
+
+_WORDS = (_queue, _group, _number, _nice, _hold)
+_BY_ADMINISTRATOR = "JobHeldAdmin"
 # Operators may replace the site; coordinators may change a part of it, and users neither.
 _IS_OPERATOR = (
     f'authorizer.group("").resource("configmaps").namespace("kube-system").name("{SITE}").check("update").allowed()'
@@ -90,6 +95,8 @@ _VARIABLES = {
     "group": _group("object"),
     "number": _number("object"),
     "nice": _nice("object"),
+    "hold": _hold("object"),
+    "heldBefore": f'request.operation == "CREATE" ? "" : {_hold("oldObject")}',
     "owner": f'has({_NAMED}) && "{_OWNER}" in {_NAMED} ? {_NAMED}["{_OWNER}"] : ""',
     "isPerson": f'!{_USER}.startsWith("system:")',
     "who": f'variables.isPerson || variables.owner == "" && {_USER}.startsWith("{_ACCOUNTS}")'
@@ -128,6 +135,10 @@ def owner_policy() -> Object:
         ),
         "phalanx.dev/nice below 0 raises a job's priority, which only operators do": (
             f'!variables.nice.startsWith("-") || {_IS_OPERATOR}'
+        ),
+        "the hold of an administrator is not its user's to end": (
+            f'variables.heldBefore != "{_BY_ADMINISTRATOR}" || variables.hold == "{_BY_ADMINISTRATOR}"'
+            f" || variables.group != variables.who || {_IS_OPERATOR}"
         ),
     }
     return {

@@ -65,7 +65,7 @@ _NOTHING = (
 
 def read_conf(text: str, file: str = "slurm.conf") -> tuple[Site, list[Told]]:
     """The site that a slurm.conf describes, and what became of each of its lines. Raises PhalanxError."""
-    site, told = Site(partitions=[]), list[Told]()
+    site, told = Site(partitions=[], counts_gpus=False), list[Told]()
     for number, line in _lines(text):
 
         def tell(text: str, became: str, taken: bool = True, number: int = number) -> None:
@@ -94,6 +94,9 @@ def _setting(site: Site, said: str, tell: Tell) -> None:
         case "clustername":
             site.cluster = value
             tell(said, "the name of the cluster, in sacct and sreport")
+        case "accountingstoragetres":
+            site.counts_gpus = "gres/gpu" in value.lower()
+            tell(said, "whether nodes and partitions show gres/gpu among their TRES")
         case _ if name in _WHOLE:
             setattr(site, _WHOLE[name], _number(said, value))
             tell(said, _MEANS[_WHOLE[name]])

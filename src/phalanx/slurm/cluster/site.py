@@ -13,6 +13,7 @@ changes, so two concurrent changes of different accounts both succeed.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -125,6 +126,7 @@ class Site(msgspec.Struct, kw_only=True, omit_defaults=True):
     epilog: str = ""  # run in each pod after the script
     tools: str = ""  # an image of Phalanx, from which pods of other images get srun and the step daemon
     weights: Weights = msgspec.field(default_factory=Weights)
+    counts_gpus: bool = True  # AccountingStorageTRES=gres/gpu: nodes and partitions show their GPUs among their TRES
     classic: bool = False  # PriorityFlags=NO_FAIR_TREE: FairShare by the classic formula, in sshare and sprio
     read: Object = {}
 
@@ -155,6 +157,12 @@ def load(api: Api) -> Site:
         raise PhalanxError(f"the ConfigMap kube-system/{SITE} cannot be read: {error}") from None
     here.read = found
     return here
+
+
+@lru_cache
+def cluster_name(kubeconfig: str | None) -> str:
+    """Return the name of the cluster, for a column. `kubeconfig`: $KUBECONFIG, by which clusters differ."""
+    return load(Api.open()).cluster
 
 
 def parse(data: Mapping[str, str]) -> Site:

@@ -89,10 +89,11 @@ def _is(each: Id, job: Job) -> bool:
 
 
 def chosen(said: Mapping[str, str | None], states: frozenset[str] = frozenset()) -> Chosen:
-    """From options of the usual names. Raises NoJob."""
+    """Return what options of the usual names choose. An option with an empty list chooses nothing. Raises NoJob."""
 
     def some(name: str) -> frozenset[str]:
-        return frozenset(part for part in (said.get(name) or "").split(",") if part)
+        text = said.get(name)
+        return frozenset({""} if text == "" else (part for part in (text or "").split(",") if part))
 
     users = frozenset(_user(one) for one in some("user"))
     if "me" in said:
@@ -105,7 +106,7 @@ def chosen(said: Mapping[str, str | None], states: frozenset[str] = frozenset())
         qos=some("qos"),
         names=some("name"),
         states=states,
-        nodes=frozenset(expand(said.get("nodelist") or "")),
+        nodes=some("nodelist") if said.get("nodelist") == "" else frozenset(expand(said.get("nodelist") or "")),
     )
 
 
@@ -119,10 +120,10 @@ def _user(text: str) -> str:
 
 
 def is_user(name: str) -> bool:
-    """Return whether the operating system knows that user."""
+    """Return whether the operating system knows the user of that name or number."""
     try:
-        pwd.getpwnam(name)
-    except KeyError:
+        pwd.getpwuid(int(name)) if name.isdigit() else pwd.getpwnam(name)
+    except (KeyError, OverflowError):
         return False
     return True
 

@@ -16,7 +16,7 @@ from phalanx.slurm.cluster.ledger.book import Book, ledger_url, marks
 from phalanx.slurm.cluster.ledger.fetched import Part
 from phalanx.slurm.jobs.ask import parse_ask
 from phalanx.slurm.jobs.steps import records
-from phalanx.slurm.jobs.view import BY_SIGNAL, Job, jobs
+from phalanx.slurm.jobs.view import BY_SIGNAL, REASONS, Job, jobs
 
 _COLUMNS = "id, number, state, words, submit_s, eligible_s, end_s, exit_code, signal, waits_for, cause, group_name"
 
@@ -68,7 +68,7 @@ def recorded_of(numbers: Sequence[int]) -> list[Job]:
     """Jobs by their numbers, and of an array all its tasks: their numbers follow the array's own."""
     found = {job.number: job for job in recorded(numbers=list(numbers))} if numbers else {}
     if missing := [number for number in numbers if number not in found]:  # components have their first one's entry
-        before = sorted({number - back for number in missing for back in range(1, _COMPONENTS)})
+        before = sorted({number - back for number in missing for back in range(1, min(number, _COMPONENTS))})
         found |= {job.number: job for job in recorded(numbers=before) if job.number in missing}
     for array in [job for job in found.values() if job.ask.array == job.number]:
         first = array.number + 1
@@ -128,8 +128,9 @@ def _job(row: Sequence[object], starts: list[tuple[float, float | None, str, str
         how = str(cause).partition("; its log ends:")[0]
         if job.signal == SIGKILL and any(word in how for word in _OUT_OF_MEMORY):
             job.out_of_memory()
-    if state == "CANCELLED" and waited_for == "Held" and not starts:
-        job.reason = "JobHeldUser"
+    if state in ("CANCELLED", "PENDING") and not starts:
+        job.reason = REASONS.get(str(waited_for), "None")
+        job.held = job.reason.startswith("JobHeld")
     if state == "CANCELLED" and starts and not job.signal and not job.exit_code:
         job.signal = 15
     return job

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
+from phalanx.slurm.cluster.site import cluster_name
 from phalanx.slurm.jobs.ask import Ask
 from phalanx.slurm.jobs.view import SHORT, Job
 from phalanx.slurm.notation import amounts, times
@@ -59,20 +61,21 @@ def nodelist(job: Job) -> str:
 
 def where(job: Job) -> str:
     """The nodes of what runs or ran, else the reason in brackets."""
-    if job.state in ("PENDING", "CANCELLED", "FAILED", "TIMEOUT", "OUT_OF_MEMORY") and not (
+    if job.state in ("PENDING", "FAILED", "TIMEOUT", "OUT_OF_MEMORY", "DEADLINE") and not (
         job.state != "PENDING" and job.reason == "None"
     ):
         return f"({job.reason})"
     return nodelist(job)
 
 
-def tres(job: Job) -> str:
-    """`cpu=2,mem=2000M,node=1,billing=2`."""
+def tres(job: Job, *, asked: bool = False) -> str:
+    """Return `cpu=2,mem=2000M,node=1,billing=2`: what the job holds, or what it `asked` for."""
     ask = job.ask
-    parts = [f"cpu={job.cpus}"]
-    if job.total_mib:
-        parts.append(f"mem={amounts.memory(job.total_mib)}")
-    parts += [f"node={ask.node_count}", f"billing={job.cpus}"]
+    of = ask if asked else job
+    parts = [f"cpu={of.cpus}"]
+    if of.total_mib:
+        parts.append(f"mem={amounts.memory(of.total_mib)}")
+    parts += [f"node={ask.node_count}", f"billing={of.cpus}"]
     if ask.total_gpus:
         parts.append(f"gres/gpu={ask.total_gpus}")
     return ",".join(parts)
@@ -82,12 +85,26 @@ def _limit(job: Job) -> str:
     return times.limit(job.ask.limit_min)
 
 
-def _end(job: Job) -> float | None:
+def start_s(job: Job) -> float | None:
+    """Return when the job started or is expected to start."""
+    if job.state == "PENDING":
+        return job.ask.begin_s if job.reason == "BeginTime" else job.expected_s
+    return job.start_s
+
+
+def end_s(job: Job) -> float | None:
+    """Return when the job ended or ends at the latest."""
     if job.end_s is not None:
         return job.end_s
-    if job.start_s is None or job.ask.limit_min is None:
+    begun_s = start_s(job)
+    if begun_s is None or job.ask.limit_min is None:
         return None
-    return job.start_s + job.ask.limit_min * 60
+    return begun_s + job.ask.limit_min * 60
+
+
+def left_s(job: Job) -> float:
+    """Return how much of its time limit the job has left, in seconds."""
+    return float("inf") if job.ask.limit_min is None else job.ask.limit_min * 60 - job.elapsed_s
 
 
 def _null(text: str) -> str:
@@ -98,16 +115,13 @@ def _dependency(job: Job) -> str:
     return _null(job.ask.dependency if job.state == "PENDING" else "")
 
 
-def _start(job: Job) -> str:
-    if job.state == "PENDING":
-        return times.moment(job.ask.begin_s if job.reason == "BeginTime" else job.expected_s)
-    return times.moment(job.start_s)
-
-
 def _left(job: Job) -> str:
-    if job.ask.limit_min is None:
-        return "UNLIMITED"
-    return times.elapsed(job.ask.limit_min * 60 - job.elapsed_s)
+    return "UNLIMITED" if job.ask.limit_min is None else times.elapsed(left_s(job))
+
+
+def _status(job: Job) -> str:
+    """Return the exit code as wait(2) has it: the code in the second byte, the signal in the first."""
+    return str(job.signal or job.exit_code << 8)
 
 
 LETTERS: dict[str, Field] = {
@@ -119,7 +133,7 @@ LETTERS: dict[str, Field] = {
     "C": Field("CPUS", lambda job: str(job.cpus)),
     "d": Field("MIN_TMP_DISK", lambda job: amounts.memory(job.ask.tmp_mib) if job.ask.tmp_mib else "0"),
     "D": Field("NODES", lambda job: str(job.ask.shown_nodes if job.state == "PENDING" else job.ask.node_count)),
-    "e": Field("END_TIME", lambda job: times.moment(_end(job))),
+    "e": Field("END_TIME", lambda job: times.moment(end_s(job))),
     "E": Field("DEPENDENCY", _dependency),
     "f": Field("FEATURES", lambda job: _null(job.ask.features)),
     "F": Field("ARRAY_JOB_ID", lambda job: str(job.base)),
@@ -147,7 +161,8 @@ LETTERS: dict[str, Field] = {
     "Q": Field("PRIORITY", lambda job: str(job.priority)),
     "r": Field("REASON", lambda job: job.reason),
     "R": Field("NODELIST(REASON)", where),
-    "S": Field("START_TIME", _start),
+    "s": Field("", lambda job: ""),
+    "S": Field("START_TIME", lambda job: times.moment(start_s(job))),
     "t": Field("ST", lambda job: SHORT.get(job.state, job.state)),
     "T": Field("STATE", lambda job: job.state),
     "u": Field("USER", lambda job: job.ask.user),
@@ -155,6 +170,7 @@ LETTERS: dict[str, Field] = {
     "v": Field("RESERVATION", lambda job: _null(job.ask.reservation)),
     "V": Field("SUBMIT_TIME", lambda job: times.moment(job.submit_s)),
     "w": Field("WCKEY", lambda job: _null(job.ask.wckey)),
+    "W": Field("LICENSES", lambda job: _null(job.ask.licenses)),
     "x": Field("EXC_NODES", lambda job: compress(job.ask.excluded)),
     "X": Field("CORE_SPEC", lambda job: "N/A"),
     "y": Field("NICE", lambda job: str(job.ask.nice)),
@@ -181,25 +197,37 @@ def _shown(name: str) -> Show:
 
 
 def _least(job: Job) -> str:
-    return "N/A" if job.ask.least_min is None else times.limit(job.ask.least_min)
+    return times.limit(job.ask.least_min or 0)
+
+
+def _max_nodes(job: Job) -> str:
+    return str(job.ask.max_nodes or job.ask.node_count)
+
+
+def _or_null(name: str) -> Show:
+    return lambda job: _null(job.ask.shown.get(name, ""))
 
 
 NAMES: dict[str, Field] = {
     "account": LETTERS["a"], "arrayjobid": LETTERS["F"], "arraytaskid": LETTERS["K"],
     "batchflag": Field("BATCH_FLAG", lambda job: "1"), "batchhost": LETTERS["B"],
     "command": LETTERS["o"], "comment": LETTERS["k"], "contiguous": LETTERS["O"], "cpus-per-task":
-    Field("CPUS_PER_TASK", lambda job: str(job.ask.cpus_per_task) if job.ask.cpus_per_task > 1 else "N/A"),
+    Field("CPUS_PER_TASK", lambda job: str(job.ask.cpus_per_task)),
     "deadline": Field("DEADLINE", lambda job: times.moment(job.ask.deadline_s)),
     "dependency": LETTERS["E"], "eligibletime": Field("ELIGIBLE_TIME", lambda job: times.moment(job.eligible_s)),
-    "endtime": LETTERS["e"], "exit_code": Field("EXIT_CODE", lambda job: str(job.exit_code)),
+    "endtime": LETTERS["e"], "exit_code": Field("EXIT_CODE", _status),
     "hetjobid": Field("HET_JOB_ID", lambda job: _het(job, str(job.ask.het))),
     "hetjoboffset": Field("HET_JOB_OFFSET", lambda job: _het(job, str(job.ask.het_offset))),
     "hetjobidset": Field("HET_JOB_ID_SET", lambda job: _het(job, het_set(job.ask))),
     "feature": LETTERS["f"],
-    "licenses": Field("LICENSES", lambda job: _null(job.ask.licenses)),
+    "licenses": LETTERS["W"], "clusterfeature": Field("CLUSTER_FEATURES", _or_null("ClusterFeatures")),
+    "burstbufferstate": Field("BURST_BUFFER_STATE", lambda job: "(null)"),
+    "originraw": Field("ORIGIN_RAW", lambda job: "NA"), "sperboard": Field("SOCKETS_PER_BOARD", lambda job: "0"),
+    "siblingsactiveraw": Field("ACTIVE_SIBLINGS_RAW", lambda job: "NA"),
+    "siblingsviableraw": Field("VIALBLE_SIBLINGS_RAW", lambda job: "NA"),  # as Slurm spells it
     "groupid": LETTERS["G"], "groupname": LETTERS["g"],
     "jobarrayid": LETTERS["i"], "jobid": LETTERS["A"], "maxcpus":
-    Field("MAX_CPUS", lambda job: "0"), "maxnodes": Field("MAX_NODES", lambda job: str(job.ask.max_nodes)),
+    Field("MAX_CPUS", lambda job: str(job.cpus)), "maxnodes": Field("MAX_NODES", _max_nodes),
     "mincpus": LETTERS["c"], "minmemory": LETTERS["m"], "name": LETTERS["j"], "nice": LETTERS["y"],
     "nodelist": LETTERS["N"], "numcpus": LETTERS["C"], "numnodes": LETTERS["D"],
     "numtasks": Field("TASKS", lambda job: str(job.ask.tasks)), "oversubscribe": LETTERS["h"],
@@ -213,10 +241,11 @@ NAMES: dict[str, Field] = {
     "submittime": LETTERS["V"], "timeleft": LETTERS["L"], "timelimit": LETTERS["l"], "timeused": LETTERS["M"],
     "tres-alloc": Field("TRES_ALLOC", tres), "tres-per-node": LETTERS["b"], "userid": LETTERS["U"],
     "username": LETTERS["u"], "wckey": LETTERS["w"], "workdir": LETTERS["Z"], "exc_nodes": LETTERS["x"],
-    "features": LETTERS["f"], "gres": LETTERS["b"], "tres": Field("TRES_ALLOC", tres), "sct": LETTERS["z"],
+    "features": LETTERS["f"], "gres": LETTERS["b"], "sct": LETTERS["z"],
     "boardspernode": Field("BOARDS_PER_NODE", lambda job: "0"), "pendingtime": Field("PENDING_TIME", pending_time),
     "burstbuffer": Field("BURST_BUFFER", lambda job: _null(job.ask.shown.get("BurstBuffer", ""))),
-    "cluster": Field("CLUSTER", lambda job: "(null)"), "mcslabel": Field("MCSLABEL", lambda job: "(null)"),
+    "cluster": Field("CLUSTER", lambda job: cluster_name(os.environ.get("KUBECONFIG"))),
+    "mcslabel": Field("MCSLABEL", lambda job: "(null)"),
     "container": Field("CONTAINER", lambda job: _null(job.ask.shown.get("Container", ""))),
     "cpus-per-tres": Field("CPUS_PER_TRES", _shown("CpusPerTres")),
     "mem-per-tres": Field("MEM_PER_TRES", _shown("MemPerTres")),
@@ -242,38 +271,38 @@ NAMES: dict[str, Field] = {
     "accruetime": Field("ACCRUE_TIME", lambda job: times.moment(job.eligible_s)),
     "allocnodes": Field("ALLOC_NODES", lambda job: job.ask.host),
     "allocsid": Field("ALLOC_SID", lambda job: str(job.ask.pid)),
-    "associd": Field("ASSOCID", lambda job: "0"), "cores": LETTERS["I"], "sockets": LETTERS["H"],
-    "corespec": LETTERS["X"], "derivedec": Field("DERIVED_EC", lambda job: "0"), "mintime": Field("MIN_TIME", _least),
-    "mintmpdisk": LETTERS["d"], "nodes": LETTERS["N"], "socketspernode": LETTERS["H"],
+    "associd": Field("ASSOC_ID", lambda job: "0"), "cores": LETTERS["I"], "sockets": LETTERS["H"],
+    "corespec": LETTERS["X"], "derivedec": Field("DERIVED_EC", lambda job: "0"), "mintime": Field("TIME_MIN", _least),
+    "mintmpdisk": LETTERS["d"], "socketspernode": LETTERS["H"],
 }  # fmt: skip
 
-_LETTER = re.compile(r"%(\.?)(\d*)(.)", re.DOTALL)
-_NAME = re.compile(r"([A-Za-z_-]+)(?::(\.?)(\d*)(.*))?")
+_LETTER = re.compile(r"(\.?)(\d*)(.?)(.*)", re.DOTALL)
+_NAME = re.compile(r"([A-Za-z0-9_-]+)(?::(\.?)(\d*)(.*))?")
+
+
+def columns(said: Mapping[str, str | None], default: str) -> tuple[list[Column], list[str]]:
+    """Return the columns of -O, of -o or of the `default`, and the names that do not exist."""
+    if (names := said.get("Format")) is not None:
+        return by_names(names)
+    text = said.get("format")
+    return by_letters(default if text is None else text)
 
 
 def by_letters(text: str) -> tuple[list[Column], list[str]]:
-    """The columns of -o, and the letters that do not exist."""
-    found: list[Column] = []
+    """Return the columns of -o, and the letters that do not exist. As in Slurm, `%%` and a last `%` are nothing."""
+    before, _, rest = text.partition("%")
+    found = [Column(None, text=before)] if before else []
     wrong: list[str] = []
-    at = 0
-    while at < len(text):
-        match = _LETTER.match(text, at)
-        if match is None:
-            following = text.find("%", at + 1)
-            end = len(text) if following < 0 else following
-            found.append(Column(None, text=text[at:end]))
-            at = end
-            continue
-        field = LETTERS.get(match[3])
-        if match[3] == "%":  # squeue(1) reports an unknown letter and prints it
-            wrong.append("")
-            found.append(Column(None, text="%"))
-        elif field is None:
+    for word in filter(None, rest.split("%")):
+        match = _LETTER.fullmatch(word)
+        assert match is not None  # each part may be empty
+        if (field := LETTERS.get(match[3])) is None:
             wrong.append(match[3])
-            found.append(Column(None, text=match[0]))
-        else:
-            found.append(Column(field, read_width(match[2] or "0"), bool(match[1])))
-        at = match.end()
+            found.append(Column(None, text=f"%{word}"))
+            continue
+        found.append(Column(field, read_width(match[2] or "0"), bool(match[1])))
+        if match[4]:
+            found.append(Column(None, text=match[4]))
     return found, wrong
 
 
@@ -311,11 +340,12 @@ def _fit(column: Column, text: str) -> str:
 
 
 def shown_together(jobs: list[Job]) -> Iterator[Job]:
-    """Tasks of one array that wait for one reason become one line."""
-    firsts: dict[tuple[int, str, bool], Job] = {}
+    """Yield the jobs, with one for all tasks of an array that wait for one reason or were cancelled together."""
+    firsts: dict[tuple[object, ...], Job] = {}
     for job in jobs:
-        key = (job.base, job.reason, job.held)
-        if job.state == "PENDING" and job.ask.task is not None:
+        key = (job.base, job.state, job.reason, job.held, int(job.end_s or 0))
+        waited = job.state == "PENDING" or (job.state == "CANCELLED" and not job.nodes)
+        if waited and job.ask.task is not None:
             if key in firsts:
                 firsts[key].others.append(job.ask.task)
                 continue

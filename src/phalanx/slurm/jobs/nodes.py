@@ -18,9 +18,12 @@ GPU_PRODUCT = "nvidia.com/gpu.product"  # label of nodes: the type of their GPUs
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):
-    """`shape`: sockets, cores per socket and threads per core, `2:8:1`, if slurm.conf has them. `reason`: the reason of
-    the drain (`scontrol update nodename=… reason=…`). `made_s`: the creation time, in seconds since the epoch.
-    `down_s`: the time since which the node is not ready; None if it is ready."""
+    """A node.
+
+    `shape`: sockets, cores of each and threads of each core, `2:8:1`, where slurm.conf has it. `reason`: why the node
+    was drained, as `scontrol update nodename=… reason=…` gave it. Seconds since the epoch: `made_s`; `down_s`: since
+    when the node is not ready; None: it is ready. `kernel`: of its operating system.
+    """
 
     name: str
     cpus: int
@@ -36,6 +39,8 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     down_s: float | None = None
     shape: str = ""
     gpu_product: str = ""
+    kernel: str = ""
+    address: str = ""
 
 
 class _Meta(msgspec.Struct):
@@ -52,6 +57,8 @@ class _Spec(msgspec.Struct):
 class _Status(msgspec.Struct):
     allocatable: dict[str, str] = {}
     conditions: list[dict[str, Any]] = []
+    nodeInfo: dict[str, Any] = {}  # noqa: N815 - the API's name
+    addresses: list[dict[str, str]] = []
 
 
 class _Node(msgspec.Struct):
@@ -84,22 +91,41 @@ class _Pods(msgspec.Struct):
     items: list[_Pod]
 
 
-def used_cpus(api: Api) -> dict[str, int]:
-    """Return the CPUs of each node that pods request, whether or not they belong to Slurm jobs: a node full of other
-    pods is not idle. Fractions of a CPU that small pods (DaemonSets) request do not count. Pods that have ended are not
-    read."""
-    milli: dict[str, int] = {}
+class Used(msgspec.Struct):
+    """The amounts that pods of all kinds request of a node. Parts of a CPU, as of small pods, do not count."""
+
+    milli_cpus: int = 0
+    memory_bytes: int = 0
+    gpus: int = 0
+
+    @property
+    def cpus(self) -> int:
+        return self.milli_cpus // 1000
+
+    @property
+    def memory_mib(self) -> int:
+        return self.memory_bytes >> 20
+
+
+def used(api: Api) -> dict[str, Used]:
+    """Return what live pods request of each node. A node that other pods fill is not idle."""
+    found: dict[str, Used] = {}
     for pod in msgspec.json.decode(listed(api, PODS, fieldSelector=_LIVE), type=_Pods).items:
         name = pod.spec.get("nodeName", "")
-        if name and pod.status.get("phase") not in ("Succeeded", "Failed"):
-            milli[name] = milli.get(name, 0) + sum(map(_cpu_milli, pod.spec.get("containers") or ()))
-    return {name: amount // 1000 for name, amount in milli.items()}
+        if not name or pod.status.get("phase") in ("Succeeded", "Failed"):
+            continue
+        of_node = found.setdefault(name, Used())
+        for container in pod.spec.get("containers") or ():
+            requests = (container.get("resources") or {}).get("requests") or {}
+            of_node.milli_cpus += _requested(requests, "cpu", 1000)
+            of_node.memory_bytes += _requested(requests, "memory", 1)
+            of_node.gpus += _requested(requests, "nvidia.com/gpu", 1)
+    return found
 
 
-def _cpu_milli(container: dict[str, Any]) -> int:
-    text = ((container.get("resources") or {}).get("requests") or {}).get("cpu", "0")
+def _requested(requests: dict[str, Any], name: str, times: int) -> int:
     try:
-        return int(parse(str(text)) * 1000)
+        return int(parse(str(requests.get(name, "0"))) * times)
     except QuantityError:
         return 0
 
@@ -121,6 +147,8 @@ def _read(node: _Node) -> Node:
         reason_s=said.get("slurm.phalanx.dev/reason-at", ""),
         made_s=made_s,
         gpu_product=node.metadata.labels.get(GPU_PRODUCT, ""),
+        kernel=str(node.status.nodeInfo.get("kernelVersion") or ""),
+        address=next((one.get("address", "") for one in node.status.addresses if one.get("type") == "InternalIP"), ""),
         down_s=None if ready == "True" else _moment(condition.get("lastTransitionTime")) or made_s,
     )
 

@@ -9,9 +9,9 @@ import msgspec
 
 from phalanx.slurm.cluster.site import Partition
 from phalanx.slurm.jobs.ask import BATCH, Ask
-from phalanx.slurm.jobs.fields import het_set, nodelist, oversubscribes, shown_partition, tres
+from phalanx.slurm.jobs.fields import end_s, het_set, nodelist, oversubscribes, shown_partition, start_s, tres
 from phalanx.slurm.jobs.names import file_name
-from phalanx.slurm.jobs.nodes import Node
+from phalanx.slurm.jobs.nodes import Node, Used
 from phalanx.slurm.jobs.steps.records import StepRecord
 from phalanx.slurm.jobs.view import Job
 from phalanx.slurm.notation import amounts, times
@@ -21,25 +21,24 @@ Page = Sequence[Sequence[str]]
 
 
 def job(found: Job, *, details: bool = False) -> Page:
-    ask = found.ask
-    null = "(null)"
+    ask, null = found.ask, "(null)"
 
     def extra(name: str) -> str:
         return ask.shown.get(name, "*")
 
     pending = found.state == "PENDING"
     dependency = ask.dependency if pending else ""
-    ends = times.moment(found.end_s or _expected(found), "Unknown")
+    ends = times.moment(end_s(found), "Unknown")
+    starts = start_s(found) if found.live or found.start_s is not None else found.end_s
+    is_due = found.eligible_s is not None and (found.state != "PENDING" or found.reason != "BeginTime")
+    tasks = ask.tasks if found.live or found.start_s is not None else "N/A"
     throttle = f" ArrayTaskThrottle={ask.throttle}" if ask.throttle else ""
     task = f" ArrayJobId={found.base} ArrayTaskId={_tasks(found)}{throttle}" if ask.task is not None else ""
     number = f"JobId={found.own}{task}"
     if ask.het is not None:
         number = f"JobId={found.number} HetJobId={ask.het} HetJobOffset={ask.het_offset}"
-    count = (
-        f"{ask.nodes}-{ask.max_nodes}"
-        if pending and ask.said_nodes
-        else str(ask.shown_nodes if pending else ask.node_count)
-    )
+    ranged = f"{ask.nodes}-{ask.max_nodes}" if ask.said_nodes else str(ask.shown_nodes)
+    count = ranged if pending else str(ask.node_count)
     return [
         [number, f"JobName={ask.name}"],
         *([[f"HetJobIdSet={het_set(ask)}"]] if ask.het is not None else []),
@@ -50,14 +49,15 @@ def job(found: Job, *, details: bool = False) -> Page:
             f"Requeue={int(ask.requeue)} Restarts={found.restarts} BatchFlag={int(ask.kind == BATCH)} Reboot=0",
             f"ExitCode={found.status}",
         ],
+        *([[f"DerivedExitCode={_derived(found)}"]] if details else []),
         [
             f"RunTime={times.long_elapsed(found.elapsed_s)} TimeLimit={times.limit(ask.limit_min, long=True)}",
             f"TimeMin={'N/A' if ask.least_min is None else times.limit(ask.least_min, long=True)}",
         ],
         [f"SubmitTime={times.moment(found.submit_s)} EligibleTime={times.moment(found.eligible_s, 'Unknown')}"],
-        [f"AccrueTime={times.moment(found.eligible_s, 'Unknown')}"],
+        [f"AccrueTime={times.moment(found.eligible_s if is_due else None, 'Unknown')}"],
         [
-            f"StartTime={times.moment(found.start_s, 'Unknown')} EndTime={ends}",
+            f"StartTime={times.moment(starts, 'Unknown')} EndTime={ends}",
             f"Deadline={times.moment(ask.deadline_s)}",
         ],
         [
@@ -69,7 +69,7 @@ def job(found: Job, *, details: bool = False) -> Page:
         [f"NodeList={nodelist(found)}"],
         *([[f"BatchHost={found.nodes[0]}"]] if found.nodes else []),
         [
-            f"NumNodes={count} NumCPUs={found.cpus} NumTasks={ask.tasks}",
+            f"NumNodes={count} NumCPUs={found.cpus} NumTasks={tasks}",
             f"CPUs/Task={ask.cpus_per_task} ReqB:S:C:T=0:0:{extra('cores')}:{extra('threads')}",
         ],
         [f"TRES={tres(found)}"],
@@ -80,6 +80,12 @@ def job(found: Job, *, details: bool = False) -> Page:
         *(_details(found) if details else []),
         *_wishes(found),
     ]
+
+
+def _derived(found: Job) -> str:
+    """Return the highest exit code of its steps."""
+    worst = max(found.steps.values(), key=lambda one: (one.code, one.signal), default=None)
+    return worst.status if worst is not None else "0:0"
 
 
 def _tasks(found: Job) -> str:
@@ -118,7 +124,7 @@ def _wishes(found: Job) -> Page:
         *([[extra["flags"]]] if "flags" in extra else []),
         *([[f"{name}={text}"] for name, text in _tres(ask)]),
         *([[f"MailUser={ask.mail_user} MailType={ask.mail}"]] if ask.mail else []),
-        [""],
+        ["", ""],
     ]
 
 
@@ -170,31 +176,40 @@ def step(found: Job, name: str) -> Page:
     ]  # fmt: skip
 
 
-def _expected(found: Job) -> float | None:
-    if found.start_s is None or found.ask.limit_min is None:
-        return None
-    return found.start_s + found.ask.limit_min * 60
+def node(found: Node, state: str, held: Used, partitions: Sequence[str], counted: str = "gres/gpu") -> Page:
+    """Return the page of a node. `held`: what is allocated. `counted`: the TRES of GPUs, if the site counts it.
 
-
-def node(found: Node, state: str, used: int, partitions: Sequence[str]) -> Page:
+    What Kubernetes does not know of a node is N/A or None.
+    """
     features = ",".join(found.features) or "(null)"
     reason = [[f"Reason={found.reason} [{found.reason_by}@{found.reason_s}]"]] if found.reason else []
     cpus = found.cpus
     sockets, cores, threads = (found.shape or f"1:{cpus}:1").split(":")
+    gpus = f",{counted}={found.gpus}" if found.gpus and counted else ""
+    allocated = [
+        *([f"cpu={held.cpus}"] if held.cpus else []),
+        *([f"mem={amounts.memory(held.memory_mib)}"] if held.memory_mib and held.cpus else []),
+        *([f"{counted}={held.gpus}"] if held.gpus and counted else []),
+    ]
     return [
         [f"NodeName={found.name} Arch=x86_64 CoresPerSocket={cores} "],
-        [f"CPUAlloc={used} CPUEfctv={cpus} CPUTot={cpus} CPULoad=N/A"],
+        [f"CPUAlloc={held.cpus} CPUEfctv={cpus} CPUTot={cpus} CPULoad=N/A"],
         [f"AvailableFeatures={features}"],
         [f"ActiveFeatures={features}"],
         [f"Gres={f'gpu:{found.gpus}' if found.gpus else '(null)'}"],
-        [f"NodeAddr={found.name} NodeHostName={found.name}"],
-        [f"RealMemory={found.memory_mib} Sockets={sockets} Boards=1"],
+        [f"NodeAddr={found.address or found.name} NodeHostName={found.name} Port=6818 Version=22.05.8"],
+        [f"OS=Linux {found.kernel} "],
+        [f"RealMemory={found.memory_mib} AllocMem={held.memory_mib} FreeMem=N/A Sockets={sockets} Boards=1"],
         [f"State={_STATES[state]} ThreadsPerCore={threads} TmpDisk=0 Weight=1 Owner=N/A MCS_label=N/A"],
         [f"Partitions={','.join(partitions)} "],
-        [f"CfgTRES=cpu={cpus},mem={amounts.memory(found.memory_mib)},billing={cpus}"],
-        [f"AllocTRES={f'cpu={used}' if used else ''}"],
+        [f"BootTime=None SlurmdStartTime={times.moment(found.made_s or None, 'None')}"],
+        ["LastBusyTime=None"],
+        [f"CfgTRES=cpu={cpus},mem={amounts.memory(found.memory_mib)},billing={cpus}{gpus}"],
+        [f"AllocTRES={','.join(allocated)}"],
+        ["CapWatts=n/a"],
+        ["CurrentWatts=0 AveWatts=0"],
+        ["ExtSensorsJoules=n/s ExtSensorsWatts=0 ExtSensorsTemp=n/s"],
         *reason,
-        [""],
     ]
 
 
@@ -204,8 +219,10 @@ _STATES = {
 }  # fmt: skip
 
 
-def partition(found: Partition, nodes: Sequence[Node]) -> Page:
+def partition(found: Partition, nodes: Sequence[Node], counted: str = "gres/gpu") -> Page:
     cpus, memory = sum(node.cpus for node in nodes), sum(node.memory_mib for node in nodes)
+    gpus = sum(node.gpus for node in nodes)
+    gres = f",{counted}={gpus}" if gpus and counted else ""
     default = times.limit(found.default_min, long=True, none="NONE")
     per_cpu = (
         [f"DefMemPerCPU={found.mem_per_cpu_mib}"] if found.mem_per_cpu_mib is not None else ["DefMemPerNode=UNLIMITED"]
@@ -225,6 +242,5 @@ def partition(found: Partition, nodes: Sequence[Node]) -> Page:
         [f"State={found.state} TotalCPUs={cpus} TotalNodes={len(nodes)} SelectTypeParameters=NONE"],
         ["JobDefaults=(null)"],
         [*per_cpu, "MaxMemPerNode=UNLIMITED"],
-        [f"TRES=cpu={cpus},mem={amounts.memory(memory)},node={len(nodes)},billing={cpus}"],
-        [""],
+        [f"TRES=cpu={cpus},mem={amounts.memory(memory)},node={len(nodes)},billing={cpus}{gres}"],
     ]

@@ -25,7 +25,7 @@ SHORT = {
 }  # fmt: skip
 LIVE = ("PENDING", "RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING")
 # The scheduler's codes as Slurm's JOB REASON CODES (squeue(1)).
-_REASONS = {
+REASONS = {
     "NoRoom": "Resources", "NoDomain": "Resources", "PlacementRules": "Resources", "Reserved": "Priority",
     "Preempting": "Resources", "Preempted": "Resources", "BehindHead": "Priority", "NeverFits": "BadConstraints",
     "WaitingForNodes": "Resources",
@@ -38,7 +38,7 @@ _REASONS = {
 }  # fmt: skip
 _BEHIND = frozenset({"Resources", "QOSMaxJobsPerUserLimit", "AssocMaxJobsLimit"})  # hidden by a job ahead
 SUSPENDED = "slurm.phalanx.dev/suspended"  # annotation: since when (seconds since the epoch)
-_LOOKED_AT_S = 2.0
+_LOOKED_AT_S = 0.5
 _INDEX = "batch.kubernetes.io/job-completion-index"
 _DIGITS = 10  # of a number of a job
 _LATEST_S = 1e11
@@ -272,7 +272,7 @@ def _read(obj: _Job, asks: Asks) -> Job | None:
     job.held = hold.startswith("JobHeld")
     if job.state == "PENDING":
         code, _, text = meta.annotations.get("phalanx.dev/reason", "").partition(":")
-        job.reason = hold or _REASONS.get(code, "") or _expected(ask)
+        job.reason = hold or REASONS.get(code, "") or _expected(ask)
         job.expected_s = _expected_s(text)
         if job.reason == "JobArrayTaskLimit" and ask.cap_reason:
             job.reason = ask.cap_reason

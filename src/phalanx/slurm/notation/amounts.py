@@ -25,12 +25,11 @@ def read_mib(text: str) -> int:
 
 
 def memory(mib: int) -> str:
-    """`1000M`, `4G`: the largest unit without a fraction."""
-    for unit in "MGT":
-        if mib % 1024 or not mib or unit == "T":
-            return f"{mib}{unit}"
-        mib //= 1024
-    raise AssertionError
+    """Return `1000M`, `4G`, `62.50G`: the largest unit of which the amount has whole or half units, as Slurm does."""
+    amount, unit = float(mib), 0
+    while amount >= 1024 and amount % 512 == 0 and unit < 2:
+        amount, unit = amount / 1024, unit + 1
+    return f"{int(amount)}{'MGT'[unit]}" if amount == int(amount) else f"{amount:.2f}{'MGT'[unit]}"
 
 
 def read_count(text: str) -> int:

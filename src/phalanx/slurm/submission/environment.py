@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from phalanx.slurm.cluster.site import Site
 from phalanx.slurm.jobs.ask import BATCH, Ask
 from phalanx.slurm.jobs.names import file_name
-from phalanx.slurm.notation.amounts import per_node
+from phalanx.slurm.jobs.steps.layout import own_umask
+from phalanx.slurm.notation.amounts import per_node, read_mib
 from phalanx.slurm.notation.arrays import Array
 from phalanx.slurm.notation.hostlist import compress
 from phalanx.slurm.submission.asked.optional import mail_words
@@ -24,6 +25,7 @@ GIVEN = {  # option -> the variable that repeats it
     "gpus": "SLURM_GPUS",
     "gpus-per-node": "SLURM_GPUS_PER_NODE",
     "gpus-per-task": "SLURM_GPUS_PER_TASK",
+    "cpus-per-gpu": "SLURM_CPUS_PER_GPU",
 }
 
 
@@ -41,6 +43,7 @@ def variables(number: int, ask: Ask, site: Site, said: Options, script: str, arr
         "PHALANX_MODE": "append" if (said.get("open-mode") or "").startswith("a") else "truncate",
         "PHALANX_LIMIT_S": "" if ask.limit_min is None else str(ask.limit_min * 60),
         "PHALANX_WARNING": ask.warning,
+        "PHALANX_UMASK": f"{own_umask():04o}",
         "SLURM_CLUSTER_NAME": site.cluster,
         "SLURM_WORKING_CLUSTER": f"{site.cluster}:phalanx:0:9728:109",
         "SLURM_CONF": "/etc/slurm/slurm.conf",
@@ -76,14 +79,23 @@ def variables(number: int, ask: Ask, site: Site, said: Options, script: str, arr
         found["SLURM_TASKS_PER_NODE"] = per_node([cpus // ask.cpus_per_task for cpus in ask.cpus_of_nodes])
     found |= mail_words(ask, site)
     found |= {name: text for name, text in (("PHALANX_PROLOG", site.prolog), ("PHALANX_EPILOG", site.epilog)) if text}
-    if ask.memory_mib:
-        found["SLURM_MEM_PER_CPU" if ask.per_cpu else "SLURM_MEM_PER_NODE"] = str(ask.memory_mib)
+    found |= _memory(ask, said)
+    if ask.reservation:
+        found["SLURM_JOB_RESERVATION"] = ask.reservation
     if "ntasks" in said or "ntasks-per-node" in said:
         found |= {"SLURM_NTASKS": str(ask.tasks), "SLURM_NPROCS": str(ask.tasks)}
     found |= {name: said[option] or "" for option, name in GIVEN.items() if said.get(option)}
     if ask.gpus_per_node:
         found["SLURM_GPUS_ON_NODE"] = str(ask.gpus_per_node)
     return found | (_of_array(ask, array) if array is not None else {})
+
+
+def _memory(ask: Ask, said: Options) -> dict[str, str]:
+    if said.get("mem-per-gpu"):
+        return {"SLURM_MEM_PER_GPU": str(read_mib(said["mem-per-gpu"] or ""))}
+    if not ask.memory_mib:
+        return {}
+    return {"SLURM_MEM_PER_CPU" if ask.per_cpu else "SLURM_MEM_PER_NODE": str(ask.memory_mib)}
 
 
 def allocated(number: int, ask: Ask, cluster: str, nodes: Sequence[str], said: Options | None = None) -> dict[str, str]:
@@ -94,17 +106,21 @@ def allocated(number: int, ask: Ask, cluster: str, nodes: Sequence[str], said: O
         "SLURM_JOB_ACCOUNT": ask.account, "SLURM_JOB_CPUS_PER_NODE": per_node(ask.cpus_of_nodes),
         "SLURM_JOB_ID": str(number), "SLURM_JOB_NAME": ask.name, "SLURM_JOB_NODELIST": listed,
         "SLURM_JOB_NUM_NODES": str(ask.node_count), "SLURM_JOB_PARTITION": ask.partition, "SLURM_JOB_QOS": ask.qos,
-        "SLURM_NNODES": str(ask.node_count), "SLURM_NODELIST": listed, "SLURM_NODE_ALIASES": "(null)",
+        "SLURM_NNODES": str(ask.node_count), "SLURM_NODELIST": listed,
         "SLURM_SUBMIT_DIR": os.getcwd(), "SLURM_SUBMIT_HOST": ask.host, "SLURM_TASKS_PER_NODE": per_node(ask.shares),
     }  # fmt: skip
     if ask.reservation:
         found["SLURM_JOB_RESERVATION"] = ask.reservation
     if said is None:
-        return found | {"SLURM_NTASKS": str(ask.tasks), "SLURM_NPROCS": str(ask.tasks)}
+        return found | {
+            "SLURM_NTASKS": str(ask.tasks), "SLURM_NPROCS": str(ask.tasks), "SLURM_PRIO_PROCESS": "0",
+            "SLURM_WORKING_CLUSTER": f"{cluster}:phalanx:0:9728:109",
+        }  # fmt: skip
+    found["SLURM_NODE_ALIASES"] = "(null)"
     if "ntasks" in said or "ntasks-per-node" in said:
         found |= {"SLURM_NTASKS": str(ask.tasks), "SLURM_NPROCS": str(ask.tasks)}
-    if ask.memory_mib and ("mem" in said or "mem-per-cpu" in said):
-        found["SLURM_MEM_PER_CPU" if ask.per_cpu else "SLURM_MEM_PER_NODE"] = str(ask.memory_mib)
+    if {"mem", "mem-per-cpu", "mem-per-gpu"} & said.keys():
+        found |= _memory(ask, said)
     return found | {name: said[option] or "" for option, name in GIVEN.items() if said.get(option)}
 
 

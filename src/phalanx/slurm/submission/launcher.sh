@@ -58,7 +58,8 @@ _tell() {
     "$_mail" -s "Slurm Job_id=$SLURM_JOB_ID Name=$SLURM_JOB_NAME $2" "$_mail_to" < /dev/null > /dev/null 2>&1
 }
 [ -n "$PHALANX_PATH" ] && export PATH="$PHALANX_PATH:${PATH:-/usr/local/bin:/usr/bin:/bin}"
-unset PHALANX_STEP_KEY PHALANX_POD_IP PHALANX_POD_NAME PHALANX_PYTHON PHALANX_PATH PHALANX_WARNING _later
+umask "${PHALANX_UMASK:-022}"
+unset PHALANX_UMASK PHALANX_STEP_KEY PHALANX_POD_IP PHALANX_POD_NAME PHALANX_PYTHON PHALANX_PATH PHALANX_WARNING _later
 if ! cd "$PHALANX_WORKDIR" 2> /dev/null; then
     _moved=$(_err "couldn't chdir to \`$PHALANX_WORKDIR': No such file or directory: going to /tmp instead")
     cd /tmp || exit 1
@@ -87,11 +88,15 @@ export SLURM_JOB_NODELIST SLURM_NODELIST SLURM_TOPOLOGY_ADDR
 _tries=20
 case "$_out" in */*) _parent=${_out%/*}/ ;; *) _parent=. ;; esac
 while [ "$_tries" -gt 0 ] && [ ! -d "$_parent" ]; do sleep 0.1; _tries=$((_tries - 1)); done
+# 181 becomes 0:53, Slurm's code for files that cannot be opened.
+_opens() { (: >> "$1") 2> /dev/null || { _err "Could not open file $1"; exit 181; }; }
+_opens "$_out"; [ -n "$_errfile" ] && _opens "$_errfile"
 if [ "$PHALANX_MODE" = append ]; then exec 4>> "$_out" || exit 1; else exec 4> "$_out" || exit 1; fi
 # One file for both is opened once: two positions in it would write over each other.
 if [ -z "$_errfile" ] || [ "$_errfile" -ef "$_out" ]; then exec 5>&4
 elif [ "$PHALANX_MODE" = append ]; then exec 5>> "$_errfile" || exit 1
 else exec 5> "$_errfile" || exit 1; fi
+(: < "$_in") 2> /dev/null || exit 181
 exec 3< "$_in" || exit 1
 [ -n "$_moved" ] && printf '%s\n' "$_moved" >&5
 _interpreter=

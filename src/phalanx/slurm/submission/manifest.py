@@ -27,6 +27,7 @@ _NODE_NAME = {"fieldRef": {"fieldPath": "spec.nodeName"}}
 _OWN_NAME = {"fieldRef": {"fieldPath": "metadata.name"}}
 _POD_IP = {"fieldRef": {"fieldPath": "status.podIP"}}
 _LABEL = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+ROOT, _DEFAULT = "root", "default"  # the account of root, which is no queue; the queue of jobs without an account
 HOST = "host"  # the image that is the node's own file system: pods are processes there
 
 
@@ -56,9 +57,9 @@ def job(
     own: Mapping[str, str] | None = None,
     account: str = "",
 ) -> Object:
-    """Return the Job. `words`: annotations for the scheduler. `args`: the arguments of the script. `own`: variables
-    that differ from those in the array's Secret. `account`: the service account of the pods, if any (`token`)."""
-    labels = {"phalanx.dev/queue": ask.account, NUMBER: str(number)}
+    """`words`: annotations that the scheduler reads. `args`: of the script. `own`: variables that differ from those of
+    the array's Secret. `account`: the service account of its pods, if it has one (`token`)."""
+    labels = {"phalanx.dev/queue": _DEFAULT if ask.account == ROOT else ask.account, NUMBER: str(number)}
     if _LABEL.fullmatch(ask.user):
         labels["phalanx.dev/group"] = ask.user  # the group whose limits and reservations apply
     if ask.array is not None:

@@ -2,111 +2,152 @@
 
 from __future__ import annotations
 
+import grp
 import os
 import pwd
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import Api, Refused, Unreachable
 from phalanx.slurm.cluster.ledger.book import ledger_url
+from phalanx.slurm.commands.accounting.sacct_fields import FIELDS, Line, columns_of, eligible_s, flags
 from phalanx.slurm.jobs.ask import BATCH
 from phalanx.slurm.jobs.chosen import Chosen, Id, NoJob, chosen, read_ids, read_states
 from phalanx.slurm.jobs.ended import recorded, recorded_of
-from phalanx.slurm.jobs.fields import nodelist
+from phalanx.slurm.jobs.fields import shown_together
 from phalanx.slurm.jobs.steps.records import StepRecord
 from phalanx.slurm.jobs.view import Job, jobs
-from phalanx.slurm.notation import amounts, times
-from phalanx.slurm.notation.amounts import read_width
-from phalanx.slurm.notation.hostlist import compress
+from phalanx.slurm.notation import times
 from phalanx.slurm.options import Reader, Usage, declare
 
 OPTIONS = declare(
-    "account,A= accounts= allclusters,L allocations,X allusers,a brief,b clusters,M= delimiter= duplicates,D "
-    "endtime,E= format,o= help,h "
-    "helpformat,e jobs,j= long,l name= nodelist,N= noheader,n parsable,p parsable2,P partition,r= qos,q= starttime,S= "
-    "state,s= truncate,T units= noconvert user,u= uid= usage,U version,V"
-) + declare(
-    "array batch-script,B completion,c constraints,C= dbd env-vars federation file,f= "
-    "flags,F= gid,g= group= json local ncpus,I= nnodes,i= reason,R= timelimit-max,K= timelimit-min,k= "
-    "use-local-uid verbose,v wckeys,W= associations,x= yaml",
-    refused=True,
-)
+    "allusers,a accounts,A= allocations,X allclusters,L associations,x= brief,b batch-script,B completion,c "
+    "constraints,C= cluster|clusters,M= delimiter= duplicates,D endtime,E= env-vars federation file,f= flags,F= "
+    "fields|format,o= gid|group,g= helpformat,e help,h jobs,j= json local long,l name= nnodes,i= ncpus,I= nodelist,N= "
+    "noconvert noheader,n parsable,p parsable2,P partition,r= qos,q= state,s= starttime,S= timelimit-min,k= "
+    "timelimit-max,K= truncate,T units= uid|user,u= use-local-uid usage,U verbose,v version,V wckeys,W= whole-hetjob=? "
+) + declare("yaml", refused=True)
 _READER = Reader("sacct", OPTIONS, hint=False)
-DEFAULT = "JobID,JobName,Partition,Account,AllocCPUS,State,ExitCode"
-BRIEF = "JobID,State,ExitCode"
-LONG = (
-    "JobID,JobIDRaw,JobName,Partition,MaxVMSize,MaxVMSizeNode,MaxVMSizeTask,AveVMSize,MaxRSS,MaxRSSNode,"
-    "MaxRSSTask,AveRSS,MaxPages,MaxPagesNode,MaxPagesTask,AvePages,MinCPU,MinCPUNode,MinCPUTask,AveCPU,"
-    "NTasks,AllocCPUS,Elapsed,State,ExitCode,AveCPUFreq,ReqCPUFreqMin,ReqCPUFreqMax,ReqCPUFreqGov,"
-    "ReqMem,ConsumedEnergy,MaxDiskRead,MaxDiskReadNode,MaxDiskReadTask,AveDiskRead,MaxDiskWrite,"
-    "MaxDiskWriteNode,MaxDiskWriteTask,AveDiskWrite,ReqTRES,AllocTRES,TRESUsageInAve,TRESUsageInMax,"
-    "TRESUsageInMaxNode,TRESUsageInMaxTask,TRESUsageInMin,TRESUsageInMinNode,TRESUsageInMinTask,"
-    "TRESUsageInTot,TRESUsageOutMax,TRESUsageOutMaxNode,TRESUsageOutMaxTask,TRESUsageOutAve,TRESUsageOutTot"
-)
-_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")  # valid names of a job's group
+_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")  # what a job's group may be called
 _NAMED = 100  # fetch up to this many running jobs by number; beyond it, fetch all jobs
-_FIELD = re.compile(r"([A-Za-z]+)(?:%(-?\d+))?")
-
-
-class Line(msgspec.Struct, frozen=True):
-    """A job, or a step of it (`batch`, or its number)."""
-
-    job: Job
-    step: str
-    units: str
-    record: StepRecord = msgspec.field(default_factory=StepRecord)
-
-
-Show = Callable[[Line], str]
+_UNITS = "KMGTP"
+_FLAGS = {"schedsubmit", "schedmain", "schedbackfill", "startrecieved", "none"}
 
 
 def run(words: Sequence[str]) -> int:
     typed, _ = _READER.read(words)
     said: dict[str, str | None] = dict(typed)
     if "help" in said or "usage" in said:
-        print("sacct [<OPTION>]")
+        print("Usage: sacct [options]\n" + " ".join(f"--{one.spelled}" for one in OPTIONS if not one.refused))
         return 0
     if "helpformat" in said:
         _print_fields()
         return 0
-    columns = _columns(said)
-    try:
-        read_states(said.get("state") or "ALL")
-    except KeyError as error:
-        raise Usage(f"sacct: fatal: unrecognized job state value '{error.args[0]}'") from None
+    columns = columns_of(said)
+    said["account"] = said.get("accounts")
+    _require_readable(said)
+    if "completion" in said:
+        raise Usage("Slurm job completion is disabled")
+    if (file := said.get("file")) is not None and not os.path.isfile(file):
+        raise Usage(f"{file} is not a valid file")
     lines = _lines(said)
-    _print(columns, lines, said)
+    if "json" in said:
+        from phalanx.slurm.commands.accounting.sacct_document import document
+
+        print(document(site.load(Api.open()).cluster, lines))
+    elif "batch-script" in said or "env-vars" in said:
+        _print_kept(lines, said)
+    else:
+        _print(columns, lines, said)
     return 0
+
+
+def _require_readable(said: Mapping[str, str | None]) -> None:
+    """Raise Usage for a value that cannot be read, in Slurm's words."""
+    for state in (said.get("state") or "").split(","):
+        try:
+            if state and read_states(state) is None:
+                raise KeyError(state)
+        except KeyError:
+            raise Usage(f"sacct: fatal: unrecognized job state value '{state}'") from None
+    units = said.get("units")
+    if units is not None and (not units or units[0].upper() not in _UNITS):
+        listed = f"Possible options are '{_UNITS}'"
+        raise Usage(f"sacct: error: Invalid unit type '{units[:1]}'. {listed}\nsacct: fatal: Invalid unit type")
+    for option, what in (("ncpus", "cpu"), ("nnodes", "node")):
+        if said.get(option) is not None:
+            _span(said[option] or "", what)
+    for option in ("timelimit-min", "timelimit-max"):
+        _limit(said.get(option))
+    for flag in filter(None, (said.get("flags") or "").split(",")):
+        if flag.lower() not in _FLAGS:
+            raise Usage(f"sacct: error: str_2_job_flags: Invalid job flag {flag}")
+    for group in filter(None, (said.get("group") or "").split(",")):
+        if not group.isdigit():
+            try:
+                grp.getgrnam(group)
+            except KeyError:
+                raise Usage(f"sacct: error: Invalid group id: {group}") from None
+    if said.get("qos"):
+        known = site.load(Api.open()).qos
+        if wrong := [one for one in (said["qos"] or "").split(",") if one and one not in known]:
+            raise Usage(
+                f"sacct: error: You gave a bad qos '{wrong[0]}'. Valid QOS's are {','.join(known)}\n"
+                "sacct: fatal: problem processing qos list"
+            )
+    if "jobs" not in said and ("batch-script" in said or "env-vars" in said):
+        what = "job scripts" if "batch-script" in said else "job environments"
+        raise Usage(f"sacct: fatal: When requesting {what} you must also request specific jobs with the '-j' option.")
+
+
+def _span(text: str, what: str) -> tuple[int, int]:
+    """Return the least and the most of a range of CPUs or nodes."""
+    parts = text.split("-", 1)
+    for part in parts:
+        if not part.isdigit():
+            raise Usage(f'sacct: error: Invalid numeric value "{part}" for requested {what} range.')
+    return int(parts[0]), int(parts[-1])
+
+
+def _limit(text: str | None) -> int | None:
+    """Return a time limit in minutes; None: none was named."""
+    if not text:
+        return None
+    try:
+        return times.read_limit_min(text)
+    except times.TimeError:
+        raise Usage("sacct: fatal: Invalid time limit specification") from None
+
+
+def _print_kept(lines: Sequence[Line], said: Mapping[str, str | None]) -> None:
+    """Show the scripts or environments that the accounting keeps: none, as in Slurm without AccountingStoreFlags."""
+    for line in lines:
+        if not line.step and os.getuid() in (0, line.job.ask.uid):
+            script = f"Batch Script for {line.job.id}"
+            print(
+                script if "batch-script" in said else f"Environment used for {line.job.id} (must be batch to display)"
+            )
+            print("-" * 80 + "\nNONE")
 
 
 # --- which ----------------------------------------------------------------------------------------------------------
 
 
 def _lines(said: dict[str, str | None]) -> list[Line]:
-    ids = []
-    steps: dict[int, str] = {}
-    for part in re.split(r",(?![^\[]*\])", said.get("jobs") or ""):
-        base, dot, step = part.partition(".")
-        try:
-            ids += read_ids(base)
-        except NoJob:
-            raise Usage(f"sacct: fatal: Bad job/step specified: {part}") from None
-        if dot and base.isdigit():
-            steps[int(base)] = step
-    for user in (said.get("user") or "").split(",") if "user" in said else ():
+    ids, steps = _named(said)
+    for user in filter(None, (said.get("user") or "").split(",")):
         _require_user(user)
     window = _window(said, bool(ids))
     if not _is_here(said):
         return []
-    if not ledger_url():
-        raise Usage("sacct: error: there is no ledger here: set PHALANX_LEDGER or KUBECONFIG (docs/guide/slurm.md)")
     found = [job for job in _recorded(said, window, ids) if _wanted(job, said, window, bool(ids))]
+    found = list(shown_together(found))  # in the accounting, tasks that wait together are one entry
     if ids:
-        found = [job for job in found if Chosen(ids=tuple(ids)).has(job)]
+        found = [job for job in found if _has(ids, job)]
     if "allocations" not in said:
         _look_up_steps([job for job in found if job.live and job.start_s is not None])
     units = "" if "noconvert" in said else (said.get("units") or "")
@@ -126,6 +167,40 @@ def _lines(said: dict[str, str | None]) -> list[Line]:
     return lines
 
 
+_PART = re.compile(r"(\d+)_\[")
+
+
+def _named(said: dict[str, str | None]) -> tuple[list[Id], dict[int, str]]:
+    """Return the jobs of -j, and by number the step that is named. Raises Usage."""
+    ids: list[Id] = []
+    steps: dict[int, str] = {}
+    for part in re.split(r",(?![^\[]*\])", said.get("jobs") or ""):
+        base, dot, step = part.partition(".")
+        if match := _PART.match(base):
+            raise Usage(f"sacct: fatal: Bad job array element specified: {match[1]}")
+        try:
+            ids += read_ids(base)
+        except NoJob:
+            raise Usage(f"sacct: fatal: Bad job/step specified: {part}") from None
+        if dot and not (step.isdigit() or step in _STEPS):
+            raise Usage(f"sacct: fatal: Bad step specified: {base}")
+        if dot and base.isdigit():
+            steps[int(base)] = step
+    if any(one.number == 0 for one in ids):  # job 0 is all jobs of all users
+        said |= {"allusers": None, "starttime": said.get("starttime") or "1970-01-01"}
+        said.pop("jobs")
+        return [], steps
+    return ids, steps
+
+
+_STEPS = ("batch", "extern", "interactive")
+
+
+def _has(ids: Sequence[Id], job: Job) -> bool:
+    """Return whether the job is one of these. A task that waits with others has no entry of its own."""
+    return any(Chosen(ids=(one,)).has(job) for one in ids if one.tasks is None or not job.others)
+
+
 def _is_here(said: Mapping[str, str | None]) -> bool:
     """Return whether this cluster is among those asked for (`all` and `-1`: every one). Of another nothing is known."""
     names = (said.get("clusters") or "all").lower().split(",")
@@ -133,7 +208,9 @@ def _is_here(said: Mapping[str, str | None]) -> bool:
 
 
 def _recorded(said: Mapping[str, str | None], window: tuple[float, float], ids: Sequence[Id]) -> list[Job]:
-    """Return the selected jobs. The ledger filters as many rows as it can, because it may have millions of jobs."""
+    """Return the jobs asked for. The query leaves out as many jobs as it can, because a ledger may have millions."""
+    if not ledger_url():  # of jobs whose objects are gone nothing is known
+        return jobs(Api.open(), [one.number for one in ids] or None)
     if ids:
         return recorded_of([one.number for one in ids])
     return recorded(window[0], user=_only_user(said), until_s=window[1])
@@ -229,12 +306,11 @@ def _moment(text: str | None, now_s: float) -> float | None:
 
 
 def _wanted(job: Job, said: Mapping[str, str | None], window: tuple[float, float], by_id: bool) -> bool:
-    named = dict(said)
-    named["account"] = said.get("account") or said.get("accounts")
+    named = {name: text for name, text in said.items() if text != "" or name == "user"}
     named.pop("jobs", None)
     if "user" not in said and "allusers" not in said and not by_id and os.getuid() != 0:
         named["me"] = None
-    if not chosen(named).has(job):
+    if not chosen(named).has(job) or not _fits(job, said):
         return False
     text = said.get("state")
     if text:
@@ -243,232 +319,51 @@ def _wanted(job: Job, said: Mapping[str, str | None], window: tuple[float, float
             return False
         if said.get("endtime") is None and (not job.live or job.eligible_s is None):
             return False  # without an end, those that are in that state at this moment are meant
+    if by_id:
+        return True
+    since_s = eligible_s(job) if job.start_s is None else job.eligible_s or job.submit_s
     ends = job.end_s if job.end_s is not None else time.time()
-    return ends >= window[0] and job.submit_s <= window[1]
+    return ends >= window[0] and since_s is not None and since_s <= window[1]
+
+
+def _fits(job: Job, said: Mapping[str, str | None]) -> bool:
+    """Return whether the job has one of these groups, wckeys, features and flags, and is within these bounds."""
+    ask = job.ask
+    groups, wckeys = said.get("group"), said.get("wckeys")
+    if groups and not {ask.group, str(ask.gid)} & {*groups.split(",")}:
+        return False
+    if (wckeys and ask.wckey not in wckeys.split(",")) or said.get("associations"):
+        return False  # associations have no numbers here
+    if said.get("constraints") and ask.features != said["constraints"]:
+        return False
+    if wanted := said.get("flags"):
+        own = {one.lower() for one in flags(job)}
+        if not own & {one.lower() for one in wanted.split(",")}:
+            return False
+    for option, what, amount in (("ncpus", "cpu", job.cpus), ("nnodes", "node", ask.node_count)):
+        if text := said.get(option):
+            least, most = _span(text, what)
+            if not least <= amount <= most:
+                return False
+    least_min, most_min = _limit(said.get("timelimit-min")), _limit(said.get("timelimit-max"))
+    if least_min is None:
+        return True  # the most counts only with a least
+    own_min = ask.limit_min if ask.limit_min is not None else 1 << 40
+    return least_min <= own_min <= (most_min if most_min is not None else least_min)
 
 
 def _require_user(user: str) -> None:
     try:
         pwd.getpwuid(int(user)) if user.isdigit() else pwd.getpwnam(user)
-    except KeyError:
+    except (KeyError, OverflowError):
         raise Usage(f"sacct: error: Invalid user id: {user}") from None
 
 
-# --- fields ---------------------------------------------------------------------------------------------------------
-
-
-def _both(of_job: Callable[[Job], str], of_step: Callable[[StepRecord], str] | None = None) -> Show:
-    """`of_step` None: a step has none."""
-    return lambda line: of_job(line.job) if not line.step else "" if of_step is None else of_step(line.record)
-
-
-def _all(of: Callable[[Job], str]) -> Show:
-    return lambda line: of(line.job)
-
-
-def _id(line: Line) -> str:
-    return f"{line.job.id}.{line.step}" if line.step else line.job.id
-
-
-def _raw(line: Line) -> str:
-    return f"{line.job.number}.{line.step}" if line.step else str(line.job.number)
-
-
-def _state(line: Line) -> str:
-    job = line.job
-    if line.step:
-        by_limit = job.state == "TIMEOUT" and (line.step == "batch" or line.record.state == "CANCELLED")
-        return "CANCELLED" if by_limit else line.record.state
-    if job.state != "CANCELLED":
-        return job.state
-    return f"CANCELLED by {job.cancelled_by}" if job.cancelled_by else "CANCELLED"
-
-
-def _exit(line: Line) -> str:
-    """Of a cancelled job 0:0 is the allocation's, and the script's is that of its script."""
-    if line.step:
-        return "0:15" if line.job.state == "TIMEOUT" and line.step == "batch" else line.record.status
-    return "0:0" if line.job.state == "CANCELLED" else line.job.status
-
-
-def _derived(job: Job) -> str:
-    """The highest of its steps'."""
-    worst = max(job.steps.values(), key=lambda one: (one.code, one.signal), default=None)
-    return worst.status if worst is not None else "0:0"
-
-
-def _memory(mib: int, units: str) -> str:
-    if not units:
-        return amounts.memory(mib)
-    factor = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024 * 1024}.get(units.upper(), 1)
-    value = mib / factor
-    return f"{int(value)}{units.upper()}" if value == int(value) else f"{value:.2f}{units.upper()}"
-
-
-def _tres(line: Line, *, asked: bool = False) -> str:
-    """Return the TRES that the job or step holds, or, if `asked`, requested."""
-    ask, step = line.job.ask, line.record
-    of_job = ask if asked else line.job
-    cpus, nodes, mib = of_job.cpus, ask.node_count, of_job.total_mib
-    if line.step:
-        cpus, nodes = step.cpus, max(1, len(step.nodes))
-        mib = (ask.memory_mib or 0) * (cpus if ask.per_cpu else nodes)
-    parts = {"cpu": str(cpus), "node": str(nodes)}
-    if not line.step:
-        parts["billing"] = str(of_job.cpus)
-    if mib:
-        parts["mem"] = _memory(mib, line.units)
-    if ask.gpus_per_node:
-        parts["gres/gpu"] = str(ask.total_gpus)
-    return ",".join(f"{name}={parts[name]}" for name in sorted(parts))
-
-
-def _cpus(line: Line) -> str:
-    if line.step:
-        return str(line.record.cpus)
-    return str(line.job.cpus) if line.job.start_s is not None else "0"
-
-
-def _elapsed_s(line: Line) -> float:
-    if not line.step:
-        return line.job.elapsed_s
-    end_s = line.record.end_s if line.record.end_s is not None else time.time()
-    return max(0.0, end_s - line.record.start_s)
-
-
-def _cpu_time_s(line: Line) -> int:
-    return int(_elapsed_s(line)) * int(_cpus(line))
-
-
-def _moments(of_job: Callable[[Job], float | None], of_step: Callable[[StepRecord], float | None]) -> Show:
-    return lambda line: times.moment(of_step(line.record) if line.step else of_job(line.job), "Unknown")
-
-
-def _total_cpu(line: Line) -> str:
-    """Of a job: of its steps, as far as they were measured."""
-    known = [line.record] if line.step else list(line.job.steps.values())
-    used = [one.cpu_s for one in known if one.cpu_s is not None]
-    if not used:
-        return ""
-    total_s = sum(used)
-    return times.long_elapsed(total_s) if total_s >= 3600 else f"{int(total_s // 60):02}:{total_s % 60:06.3f}"
-
-
-def _peak(step: StepRecord) -> str:
-    return f"{step.peak_kib}K" if step.peak_kib is not None else ""
-
-
-def _reserved(job: Job) -> str:
-    begun = job.start_s if job.start_s is not None else time.time()
-    return times.long_elapsed(begun - (job.eligible_s or job.submit_s))
-
-
-def _nodelist(line: Line) -> str:
-    if line.step:
-        return compress(line.record.nodes, ordered=True)
-    return nodelist(line.job) or "None assigned"
-
-
-_FIELDS: dict[str, tuple[int, Show]] = {
-    "Account": (10, _all(lambda job: job.ask.account)),
-    "AllocCPUS": (10, _cpus),
-    "AllocNodes": (
-        10,
-        _both(
-            lambda job: str(job.ask.node_count) if job.start_s is not None else "0",
-            lambda step: str(max(1, len(step.nodes))),
-        ),
-    ),
-    "AllocTRES": (10, lambda line: _tres(line) if line.job.start_s is not None else ""),
-    "Cluster": (10, _all(lambda job: site.load(Api.open()).cluster)),
-    "Comment": (14, _both(lambda job: job.ask.comment)),
-    "Constraints": (19, _both(lambda job: job.ask.features)),
-    "CPUTime": (10, lambda line: times.long_elapsed(_cpu_time_s(line))),
-    "CPUTimeRAW": (10, lambda line: str(_cpu_time_s(line))),
-    "DerivedExitCode": (15, _both(_derived)),
-    "Elapsed": (10, lambda line: times.long_elapsed(_elapsed_s(line))),
-    "ElapsedRaw": (10, lambda line: str(int(_elapsed_s(line)))),
-    "Eligible": (19, _moments(lambda job: job.eligible_s, lambda step: step.start_s)),
-    "End": (19, _moments(lambda job: job.end_s, lambda step: step.end_s)),
-    "ExitCode": (8, _exit),
-    "GID": (6, _both(lambda job: str(job.ask.gid))),
-    "Group": (9, _both(lambda job: job.ask.group)),
-    "JobID": (12, _id),
-    "JobIDRaw": (12, _raw),
-    "JobName": (10, _both(lambda job: job.ask.name, lambda step: step.name)),
-    "Layout": (9, _both(lambda job: "", lambda step: step.layout)),
-    "NCPUS": (10, _cpus),
-    "NNodes": (8, _both(lambda job: str(job.ask.node_count), lambda step: str(max(1, len(step.nodes))))),
-    "NodeList": (15, _nodelist),
-    "NTasks": (8, _both(lambda job: "", lambda step: str(step.tasks))),
-    "Partition": (10, _both(lambda job: job.ask.partition)),
-    "Priority": (10, _both(lambda job: str(job.priority))),
-    "QOS": (10, _both(lambda job: job.ask.qos)),
-    "Reason": (22, _both(lambda job: job.reason)),
-    "ReqCPUS": (8, _both(lambda job: str(job.ask.cpus), lambda step: str(step.cpus))),
-    "ReqMem": (10, lambda line: _memory(line.job.ask.total_mib, line.units) if not line.step else ""),
-    "ReqNodes": (8, _all(lambda job: str(job.ask.node_count))),
-    "ReqTRES": (10, lambda line: _tres(line, asked=True) if not line.step else ""),
-    "Reservation": (20, _both(lambda job: job.ask.reservation)),
-    "Reserved": (10, _both(_reserved)),
-    "Start": (19, _moments(lambda job: job.start_s, lambda step: step.start_s)),
-    "State": (10, _state),
-    "Submit": (19, _moments(lambda job: job.submit_s, lambda step: step.start_s)),
-    "SubmitLine": (20, _both(lambda job: job.ask.line, lambda step: step.line)),
-    "MaxRSS": (10, _both(lambda job: "", _peak)),
-    "AveRSS": (10, _both(lambda job: "", _peak)),
-    "TotalCPU": (10, _total_cpu),
-    "Suspended": (10, _all(lambda job: "00:00:00")),
-    "Timelimit": (10, _both(lambda job: times.limit(job.ask.limit_min, long=True))),
-    "TimelimitRaw": (12, _both(lambda job: "" if job.ask.limit_min is None else str(job.ask.limit_min))),
-    "UID": (6, _both(lambda job: str(job.ask.uid))),
-    "User": (9, _both(lambda job: job.ask.user)),
-    "WCKey": (10, _all(lambda job: job.ask.wckey)),
-    "WorkDir": (20, _both(lambda job: job.ask.workdir)),
-}
-# Fields of Slurm that are not measured here: their columns are empty.
-_EMPTY = (
-    "AdminComment AssocID AveCPU AveDiskRead AveDiskWrite AvePages AveVMSize BlockID "
-    "ConsumedEnergyRaw Container DBIndex Flags MaxDiskRead MaxDiskReadNode MaxDiskReadTask MaxDiskWrite "
-    "MaxDiskWriteNode MaxDiskWriteTask MaxPages MaxPagesNode MaxPagesTask MaxRSSNode MaxRSSTask MaxVMSize "
-    "MaxVMSizeNode MaxVMSizeTask McsLabel MinCPU MinCPUNode MinCPUTask QOSRAW "
-    " ReservationId ResvCPU ResvCPURAW SystemComment SystemCPU TRESUsageInAve TRESUsageInMax "
-    "TRESUsageInMaxNode TRESUsageInMaxTask TRESUsageInMin TRESUsageInMinNode TRESUsageInMinTask TRESUsageInTot "
-    "TRESUsageOutAve TRESUsageOutMax TRESUsageOutMaxNode TRESUsageOutMaxTask TRESUsageOutMin TRESUsageOutMinNode "
-    "TRESUsageOutMinTask TRESUsageOutTot UserCPU WCKeyID"
-)
-_FIELDS |= {name: (10, lambda line: "") for name in _EMPTY.split()}
-# Frequencies cannot be requested here, and energy is not measured.
-_FIELDS |= {
-    f"ReqCPUFreq{what}": (13, _both(lambda job: "Unknown", lambda step: "0")) for what in ("", "Min", "Max", "Gov")
-}
-_FIELDS |= {name: (14, _both(lambda job: "", lambda step: "0")) for name in ("AveCPUFreq", "ConsumedEnergy")}
-_LOWER = {name.lower(): name for name in _FIELDS}
-
-
-def _columns(said: Mapping[str, str | None]) -> list[tuple[str, int]]:
-    """(field, width): negative widths are left-aligned."""
-    text = said.get("format") or ("" if {"brief", "long"} & {*said} else os.environ.get("SACCT_FORMAT", ""))
-    if not text:
-        text = LONG if "long" in said else BRIEF if "brief" in said else DEFAULT
-        return [(name, -_FIELDS[name][0] if name == "JobID" else _FIELDS[name][0]) for name in text.split(",")]
-    found: list[str] = []
-    widths: dict[str, int] = {}
-    for word in text.split(","):
-        match = _FIELD.fullmatch(word)
-        name = _LOWER.get(match[1].lower()) if match is not None else None
-        if match is None or name is None:
-            raise Usage(f'sacct: error: Invalid field requested: "{word.partition("%")[0]}"')
-        if match[2]:  # the last width of a field counts for all its columns
-            widths[name] = read_width(match[2])
-        found.append(name)
-    return [(name, widths.get(name, -_FIELDS[name][0] if name == "JobID" else _FIELDS[name][0])) for name in found]
-
-
 def _print(columns: Sequence[tuple[str, int]], lines: Sequence[Line], said: Mapping[str, str | None]) -> None:
-    rows = [[_FIELDS[name][1](line) for name, _ in columns] for line in lines]
+    rows = [[FIELDS[name][1](line) for name, _ in columns] for line in lines]
     if "parsable" in said or "parsable2" in said:
-        between = said.get("delimiter") or "|"
+        delimiter = said.get("delimiter")
+        between = "|" if delimiter is None else delimiter
         after = between if "parsable" in said else ""
         if "noheader" not in said:
             rows.insert(0, [name for name, _ in columns])
@@ -490,6 +385,6 @@ def _fit(text: str, width: int) -> str:
 
 def _print_fields() -> None:
     """All that sacct(1) knows, four in a row."""
-    names = sorted(_FIELDS, key=str.lower)
+    names = sorted(FIELDS, key=str.lower)
     for at in range(0, len(names), 4):
         print("".join(name.ljust(20) for name in names[at : at + 4])[:-1])

@@ -13,7 +13,7 @@ from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import Api, Refused
 from phalanx.slurm.commands.accounting.entities import accounts, qos, users, wckeys
 from phalanx.slurm.commands.accounting.entities.words import DENIED, entity, names_of, pairs
-from phalanx.slurm.options import Reader, Usage, declare
+from phalanx.slurm.options import Reader, Usage, declare, interactive
 
 OPTIONS = declare("help,h immediate,i noheader,n parsable,p parsable2,P quiet,Q readonly,r version,V") + declare(
     "associations,s json oneliner,o verbose,v yaml", refused=True
@@ -33,12 +33,38 @@ _LIST = (
 )
 
 
+_MODIFY = (
+    "No valid entity in modify command\n"
+    'Input line must include "Account", "Cluster", "Federation", "Job", "QOS", "Resource" or "User"'
+)
+_DELETE = (
+    "No valid entity in delete command\n"
+    'Input line must include "Account", "Cluster", "Coordinator", "Federation", "QOS", "Resource", or "User"'
+)
+# What a site without these shows.
+_NONE = {
+    "federation": "Federation    Cluster ID             Features     FedState \n"
+    "---------- ---------- -- -------------------- ------------ \n",
+    "problem": "   Cluster    Account       User                                  Problem \n"
+    "---------- ---------- ---------- ---------------------------------------- \n",
+    "resource": "      Name     Server     Type  Count % Allocated ServerType \n"
+    "---------- ---------- -------- ------ ----------- ---------- \n",
+    "runawayjobs": "Runaway Jobs: No runaway jobs found\n",
+}
+VERSION = "22.05.8"
+
+
 def run(words: Sequence[str]) -> int:
     typed, arguments = _READER.read(words)
     said = dict(typed)
     if not arguments:
-        raise Usage("sacctmgr: error: a command is expected: Phalanx has no interactive sacctmgr (docs/guide/slurm.md)")
+        return interactive("sacctmgr", run)
     verb = arguments[0].lower()
+    if verb in ("exit", "quit"):
+        return 0
+    if verb == "version":
+        print(f"slurm-wlm {VERSION}")
+        return 0
     if verb in ("dump", "load"):
         from phalanx.slurm.commands.accounting.sacctmgr_files import dump, load
 
@@ -48,7 +74,9 @@ def run(words: Sequence[str]) -> int:
         "delete": _delete, "remove": _delete,
     }  # fmt: skip
     if verb not in known:
-        if verb in ("archive", "clear", "reconfigure", "ping", "shutdown"):
+        if verb == "shutdown":
+            raise Usage(" Problem shutting down server: Access/permission denied")
+        if verb in ("archive", "clear", "reconfigure"):
             raise Usage(f"sacctmgr: error: {verb} is not supported by Phalanx (docs/guide/slurm.md)")
         raise Usage(f"invalid keyword: {arguments[0]}")
     try:
@@ -66,7 +94,11 @@ def run(words: Sequence[str]) -> int:
 
 def _list(words: Sequence[str], options: Mapping[str, str | None]) -> int:
     kind = entity(words[0]) if words else ""
-    if not kind:
+    word = words[0].lower() if words else ""
+    if empty := next((name for name in _NONE if len(word) >= 3 and name.startswith(word)), ""):
+        print(_NONE[empty], end="")
+        return 0
+    if not kind or kind == "coordinator":
         raise Usage(_LIST)
     said, bare = pairs(words[1:])
     flags = {one.lower() for one in bare if one.lower().startswith("with")}
@@ -131,6 +163,8 @@ def _add(words: Sequence[str], options: Mapping[str, str | None]) -> int:
 
 def _modify(words: Sequence[str], options: Mapping[str, str | None]) -> int:
     kind = entity(words[0]) if words else ""
+    if not kind:
+        raise Usage(_MODIFY)
     if kind not in ("account", "user", "qos"):
         raise Usage(
             f"sacctmgr: error: modify {words[0] if words else ''} is not supported by Phalanx (docs/guide/slurm.md)"
@@ -155,6 +189,8 @@ def _modify(words: Sequence[str], options: Mapping[str, str | None]) -> int:
 
 def _delete(words: Sequence[str], options: Mapping[str, str | None]) -> int:
     kind = entity(words[0]) if words else ""
+    if not kind:
+        raise Usage(_DELETE)
     said, bare = pairs(words[1:])
     api = Api.open()
     here = site.load(api)

@@ -27,7 +27,7 @@ from phalanx.slurm.commands.accounting.table import Column, chosen_columns, show
 from phalanx.slurm.control.reservations import reservations
 from phalanx.slurm.jobs.nodes import nodes
 from phalanx.slurm.notation import times
-from phalanx.slurm.options import Reader, Usage, declare
+from phalanx.slurm.options import Reader, Usage, declare, interactive
 
 OPTIONS = declare("help,h noheader,n parsable,p parsable2,P quiet,Q t,t= tres,T= local usage version,V") + declare(
     "all_clusters,a federation cluster= verbose,v", refused=True
@@ -78,7 +78,16 @@ def run(words: Sequence[str]) -> int:
         print(_HELP.format(", ".join(_OF["cluster"][1]), ", ".join(_OF["job"][1])))
         return 0
     if not arguments:
-        raise Usage("sreport: error: a report is expected: Phalanx has no interactive sreport (docs/guide/slurm.md)")
+        return interactive("sreport", run)
+    match arguments[0].lower():
+        case "exit" | "quit":
+            return 0
+        case "version":
+            print("slurm-wlm 22.05.8")
+            return 0
+        case "help":
+            print("sreport [<OPTION>] [<COMMAND>]")
+            return 0
     kind = next((name for name in _OF if name.startswith(arguments[0].lower())), "")
     if not kind:
         raise Usage(f"invalid keyword: {arguments[0]}")

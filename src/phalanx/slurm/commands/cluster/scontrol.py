@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from collections.abc import Callable, Sequence
 
+from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import Api
 from phalanx.slurm.commands.cluster.verbs.hold import (
     hold,
@@ -18,73 +21,120 @@ from phalanx.slurm.commands.cluster.verbs.nodes import reboot
 from phalanx.slurm.commands.cluster.verbs.reservations import create, delete
 from phalanx.slurm.commands.cluster.verbs.script import write
 from phalanx.slurm.commands.cluster.verbs.show import show
+from phalanx.slurm.commands.cluster.verbs.told import notify, pid_of, wait_for
 from phalanx.slurm.commands.cluster.verbs.update import update
-from phalanx.slurm.options import Reader, Usage, declare
+from phalanx.slurm.options import Reader, Usage, declare, interactive, unknown_cluster
 
-OPTIONS = declare("all,a details,d help,h oneliner,o quiet,Q version,V") + declare(
-    "clusters,M= future,F hide local sibling uid,u= verbose,v json yaml", refused=True
+OPTIONS = declare(
+    "all,a details,d federation future,F help,h hide local cluster|clusters,M= oneliner,o quiet,Q sibling uid,u= usage "
+    "verbose,v version,V"
 )
 _READER = Reader("scontrol", OPTIONS)
 VERSION = "22.05.8"
-# Subcommands of Slurm that Phalanx does not have: refused by name. Any other word is unknown to scontrol.
-_REFUSED = (
-    "abort",
-    "bbstat",
-    "cancel_reboot",
-    "checkpoint",
-    "cluster",
-    "completing",
-    "dwstat",
-    "errnumstr",
-    "fsdampeningfactor",
-    "getaddrs",
-    "listpids",
-    "notify",
-    "pidinfo",
-    "schedloglevel",
-    "setdebug",
-    "setdebugflags",
-    "shutdown",
-    "takeover",
-    "token",
-    "wait_job",
-)
+# Keywords that set how an interactive scontrol shows things. They change nothing.
+_SETTINGS = ("all", "cluster", "completing", "details", "hide", "oneliner", "quiet", "verbose")
+_ENDS = ("exit", "quit")
+# Keyword that only administrators may use -> Slurm's refusal for other users. Phalanx has no daemon for these.
+_OF_DAEMONS = {
+    "abort": "slurm_shutdown error: Invalid user id",
+    "shutdown": "slurm_shutdown error: Invalid user id",
+    "takeover": "slurm_takeover error: Invalid user id",
+    "cancel_reboot": "slurm_update error: Invalid user id",
+    "fsdampeningfactor": "slurm_set_fs_dampeningfactor error: Permission denied",
+    "schedloglevel": "slurm_set_schedlog_level error: Permission denied",
+    "setdebug": "slurm_set_debug_level error: Permission denied",
+    "setdebugflags": "slurm_set_debug_flags error: Permission denied",
+}
+_REFUSED = ("bbstat", "dwstat", "errnumstr", "listpids", "token")
 
 
 def run(words: Sequence[str]) -> int:
     typed, arguments = _READER.read(words)
-    if not arguments:
-        raise Usage("scontrol: error: a command is expected: Phalanx has no interactive scontrol (docs/guide/slurm.md)")
-    verb, *rest = arguments
-    oneline, details = "oneliner" in dict(typed), "details" in dict(typed)
+    said = dict(typed)
+    if "help" in said or "usage" in said:
+        print("scontrol [<OPTION>] [<COMMAND>]")
+        return 0
+    if (cluster := said.get("clusters")) and cluster not in (site.load(Api.open()).cluster, "all"):
+        raise Usage(unknown_cluster("scontrol", cluster))
+    oneline, details = "oneliner" in said, "details" in said
+    try:
+        if not arguments:
+            return interactive("scontrol", lambda words: _command(words, oneline, details))
+        return _command(arguments, oneline, details)
+    except Usage as error:
+        if "quiet" in said:
+            raise Usage("", error.status) from None
+        raise
+
+
+def _command(arguments: Sequence[str], oneline: bool, details: bool) -> int:
+    typed, *rest = arguments
     known: dict[str, Callable[[], int]] = {
+        **dict.fromkeys((*_SETTINGS, *_ENDS), lambda: 0),
         "show": lambda: show(rest, oneline, details),
         "hold": lambda: hold(rest, "JobHeldUser"),
         "uhold": lambda: hold(rest, "JobHeldUser"),
         "release": lambda: hold(rest, ""),
         "update": lambda: update(rest),
         "write": lambda: write(rest),
-        "ping": _ping,
-        "requeue": lambda: to_running(rest, requeue),
-        "requeuehold": lambda: to_running(rest, requeue_held),
-        "suspend": lambda: to_running(rest, suspend),
-        "resume": lambda: to_running(rest, resume),
+        "ping": lambda: _ping(rest),
+        "requeue": lambda: to_running("requeue", rest, requeue),
+        "requeuehold": lambda: to_running("requeuehold", rest, requeue_held),
+        "suspend": lambda: to_running("suspend", rest, suspend),
+        "resume": lambda: to_running("resume", rest, resume),
         "top": lambda: top(rest),
         "create": lambda: create(rest),
         "delete": lambda: delete(rest),
-        "reconfigure": lambda: 0,
+        "reconfigure": _reconfigure,
         "reboot": lambda: reboot(rest),
-        "version": lambda: print(f"slurm-wlm {VERSION}") or 0,
+        "notify": lambda: notify(rest),
+        "pidinfo": lambda: pid_of(rest),
+        "wait_job": lambda: wait_for(rest),
+        "version": lambda: _version(rest),
+        "help": lambda: print("scontrol [<OPTION>] [<COMMAND>]") or 0,
     }
-    if verb not in known and verb not in _REFUSED:
-        raise Usage(f"invalid keyword: {verb}")
-    if verb not in known:
-        raise Usage(f"scontrol: error: {verb} is not supported by Phalanx (docs/guide/slurm.md)")
-    return known[verb]()
+    verb = _verb(typed.lower(), [*known, *_OF_DAEMONS, *_REFUSED])
+    if verb in known:
+        return known[verb]()
+    if verb in _OF_DAEMONS and os.getuid() != 0:
+        raise Usage(_OF_DAEMONS[verb])
+    if not verb:
+        raise Usage(f"invalid keyword: {typed}")
+    raise Usage(f"scontrol: error: {verb} is not supported by Phalanx (docs/guide/slurm.md)")
 
 
-def _ping() -> int:
+_LEAST = 3  # the least letters of an abbreviated keyword
+
+
+def _verb(typed: str, known: Sequence[str]) -> str:
+    """Return the keyword, of which the beginning may be typed; empty: there is none."""
+    if typed in known:
+        return typed
+    found = [one for one in known if len(typed) >= _LEAST and one.startswith(typed)]
+    return found[0] if found else ""
+
+
+def _reconfigure() -> int:
+    if os.getuid() != 0:
+        raise Usage("slurm_reconfigure error: Invalid user id")
+    return 0
+
+
+def _version(rest: Sequence[str]) -> int:
+    if rest:
+        raise Usage("too many arguments for version keyword")
+    print(f"slurm-wlm {VERSION}")
+    return 0
+
+
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+def _ping(rest: Sequence[str]) -> int:
+    if rest:
+        raise Usage("too many arguments for keyword:ping")
     api = Api.open()
     api.get("/version")
-    print("Slurmctld(primary) at the API server is UP")
+    host = api.endpoint()[0]
+    print(f"Slurmctld(primary) at {socket.gethostname() if host in _LOOPBACK else host} is UP")
     return 0

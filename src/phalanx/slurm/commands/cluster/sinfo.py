@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pwd
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,16 +13,17 @@ from msgspec.structs import replace
 
 from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import Api
-from phalanx.slurm.jobs.nodes import Node, nodes, used_cpus
+from phalanx.slurm.commands.cluster.sinfo_fields import FIELDS, NAMES, Row, Seen, name_of
+from phalanx.slurm.jobs.nodes import Node, Used, nodes, used
 from phalanx.slurm.notation import times
 from phalanx.slurm.notation.amounts import read_width
 from phalanx.slurm.notation.hostlist import compress, expand
 from phalanx.slurm.options import Reader, Usage, declare, say, unknown_cluster
 
 OPTIONS = declare(
-    "all,a clusters,M= dead,d exact,e federation Format,O= format,o= future,F help hide iterate,i= json list-reasons,R "
-    "local long,l noconvert Node,N nodes,n= noheader,h partition,p= reservation,T responding,r sort,S= states,t= "
-    "summarize,s usage verbose,v version,V"
+    "all,a cluster|clusters,M= dead,d exact,e federation format,o= Format,O= help hide iterate,i= json local long,l "
+    "list-reasons,R nodes,n= noconvert Node,N noheader,h partition,p= responding,r reservation,T summarize,s sort,S= "
+    "states,t= usage verbose,v version,V"
 ) + declare("yaml", refused=True)
 _ENVIRONMENT = {
     "SINFO_ALL": "all", "SINFO_FORMAT": "format", "SINFO_PARTITION": "partition", "SINFO_SORT": "sort",
@@ -41,33 +41,20 @@ _STATES = (
     "unknown,down,idle,allocated,?,mixed,future,drain,drained,draining,no_respond,reserved,perfctrs,cloud,completing,"
     "powering_down,powered_down,power_down,powering_up,fail,maint,reboot,reboot^,unknown"
 )
-_SHORT = {"idle": "idle", "allocated": "alloc", "mixed": "mix", "down": "down", "drained": "drain", "draining": "drng"}
-_ASKED = {"alloc": "allocated", "mix": "mixed", "drain": "drained", "drng": "draining"}
-_FORM = re.compile(r"%(\.?)(#?\d*)([a-zA-Z])")
-
-
-class Seen(Struct, frozen=True):
-    """A node, its state, and how many of its CPUs jobs of Slurm's hold."""
-
-    node: Node
-    state: str
-    used: int
-
-
-class Row(Struct, frozen=True):
-    partition: site.Partition
-    seen: tuple[Seen, ...]
-    state: str  # empty: no node
+_ASKED = {"drain": "drained", "drng": "draining", "resv": "reserved", "comp": "completing"}
+_PART = re.compile(r"(\.?)(#?\d*)(.?)(.*)", re.DOTALL)
 
 
 def run(words: Sequence[str]) -> int:
     typed, _ = _READER.read(words)
     said: dict[str, str | None] = dict(typed)
+    cluster_from = "--cluster"
     for name, option in _ENVIRONMENT.items():
         if os.environ.get(name) and option not in said and not (option == "format" and "Format" in said):
             said[option] = os.environ[name]
+            cluster_from = name if option == "clusters" else cluster_from
     if "help" in said or "usage" in said:
-        say("Usage: sinfo [OPTIONS]")
+        print("Usage: sinfo [OPTIONS]\n" + " ".join(f"--{one.spelled}" for one in OPTIONS if not one.refused))
         return 0
     every_s = _every_s(said.get("iterate"))
     wanted = _wanted(said)
@@ -77,7 +64,7 @@ def run(words: Sequence[str]) -> int:
     here = site.load(api)
     if cluster := said.get("clusters"):
         if cluster not in (here.cluster, "all"):
-            raise Usage(unknown_cluster("sinfo", cluster))
+            raise Usage(unknown_cluster("sinfo", cluster, cluster_from))
         print(f"CLUSTER: {here.cluster}")
     while True:
         _show(api, here, said, wanted)
@@ -95,7 +82,9 @@ def _every_s(text: str | None) -> float:
 def _show(api: Api, here: site.Site, said: Mapping[str, str | None], wanted: set[str] | None) -> None:
     found = [replace(one, node=replace(one.node, shape=here.sockets.get(one.node.name, ""))) for one in see(api)]
     if "json" in said:
-        print(_json(here, found))
+        from phalanx.slurm.commands.cluster.sinfo_fields import document
+
+        print(document(here, found))
         return
     columns = _columns(said)
     rows = _rows(here, found, said, wanted, {field.letter for field in columns if isinstance(field, Column)})
@@ -124,9 +113,10 @@ def _reservations(api: Api, bare: bool) -> int:
 
 
 def see(api: Api) -> list[Seen]:
-    """Every node, with what runs on it."""
-    used = used_cpus(api)
-    return [Seen(node, _state(node, used.get(node.name, 0)), used.get(node.name, 0)) for node in nodes(api)]
+    """Return every node, with what runs on it."""
+    of_nodes, nothing = used(api), Used()
+    found = [(node, of_nodes.get(node.name, nothing)) for node in nodes(api)]
+    return [Seen(node, _state(node, on.cpus), on.cpus, on.memory_mib, on.gpus) for node, on in found]
 
 
 def _state(node: Node, used: int) -> str:
@@ -144,14 +134,15 @@ def _wanted(said: Mapping[str, str | None]) -> set[str] | None:
     if text is None:
         return {"idle", "allocated", "mixed", "drained", "draining"} if "responding" in said else None
     found: set[str] = set()
-    for word in re.split(r"[,&]", text.lower()):
-        word = word.rstrip("*~#!%$@^-")
-        state = _ASKED.get(word, word)
-        if state == "all":
+    for word in re.split(r"[,&]", text.lower()) if text else ():
+        if word == "all":
             return None
-        if state not in _STATES.split(","):
+        names = [name for name in _STATES.split(",") if word and name.startswith(_ASKED.get(word, word))]
+        if not names:
             raise Usage(f'sinfo: error: Bad state string: "{word}"\nsinfo: error: valid states: {_STATES}')
-        found |= {"drain": {"drained", "draining"}, "alloc": {"allocated", "mixed"}}.get(word, {state})
+        state = names[0]
+        also = {"drain": {"drained", "draining"}, "allocated": {"allocated", "mixed"}, "drained": {"drained"}}
+        found |= {"drained", "draining"} if word == "drain" else also.get(state, {state})
     return found
 
 
@@ -172,62 +163,79 @@ def _rows(
     wanted: set[str] | None,
     letters: set[str],
 ) -> list[Row]:
-    """Return one row for each partition and each group of its nodes that are equal in all columns."""
+    """Return one row for each partition and each group of its nodes that are equal in all columns.
+
+    Partitions that are equal in all columns of partitions share their rows.
+    """
     partitions = here.all
-    if names := said.get("partition"):
+    if (names := said.get("partition")) is not None:
         partitions = [one for one in partitions if one.name in names.split(",")]
-    only = set(expand(said.get("nodes") or ""))
-    seen = [one for one in found if (not only or one.node.name in only) and (wanted is None or one.state in wanted)]
-    rows: list[Row] = []
-    if "summarize" not in said and "Node" not in said and not letters & _OF_PARTITION:
-        partitions = partitions[:1]
-        merged = [one for one in seen if any(not p.nodes or one.node.name in p.nodes for p in here.all)]
-        partitions = [replace(partitions[0], nodes=[one.node.name for one in merged])] if partitions else []
+    only = None if said.get("nodes") is None else set(expand(said["nodes"] or ""))
+    seen = [
+        one for one in found
+        if (only is None or one.node.name in only) and (wanted is None or one.state in wanted)
+    ]  # fmt: skip
+    rows: dict[tuple[str, ...], Row] = {}
     for partition in partitions:
         within = [one for one in seen if not partition.nodes or one.node.name in partition.nodes]
         if "Node" in said:
-            rows += [Row(partition, (one,), one.state) for one in within]
+            rows |= {(partition.name, one.node.name): Row(partition, (one,), one.state) for one in within}
             continue
-        groups: dict[tuple[str, ...], list[Seen]] = {}
-        for one in within:
-            alone = Row(partition, (one,), one.state)
-            apart = letters & (_APART if "exact" not in said else _APART | _EXACT)
-            key = tuple(_FIELDS[letter][1](alone) for letter in sorted(apart))
-            groups.setdefault(key if "summarize" not in said else (), []).append(one)
-        rows += [
-            Row(partition, tuple(some), some[0].state if "summarize" not in said else "any")
-            for some in sorted(groups.values(), key=lambda some: _ORDER.index(some[0].state))
-        ]
+        groups = _groups(partition, within, letters, exact="exact" in said, summed="summarize" in said)
+        of_partition = Row(partition, (), "")
+        shown = tuple(FIELDS[letter][1](of_partition) for letter in sorted(letters & _OF_PARTITION))
+        for key, some in groups.items():
+            whole = (partition.name,) if "summarize" in said else (*shown, "|", *key)
+            known = rows[whole].seen if whole in rows else ()
+            every = (*known, *(one for one in some if one not in known))
+            state = some[0].state if "summarize" not in said else "any"
+            rows[whole] = Row(rows[whole].partition if known else partition, every, state)
         if not within and "list-reasons" not in said:
-            rows.append(Row(partition, (), ""))
-    if "Node" in said:
-        rows.sort(key=lambda row: row.seen[0].node.name)
-    return rows
+            rows[(partition.name,)] = of_partition
+    listed = list(rows.values())
+    return sorted(listed, key=lambda row: row.seen[0].node.name) if "Node" in said else listed
+
+
+def _groups(
+    partition: site.Partition, within: Sequence[Seen], letters: set[str], *, exact: bool, summed: bool
+) -> dict[tuple[str, ...], list[Seen]]:
+    """Return the nodes of each kind. `summed`: all are one kind."""
+    groups: dict[tuple[str, ...], list[Seen]] = {}
+    apart = sorted(letters & (_APART | _EXACT if exact else _APART))
+    for one in within:
+        key = tuple(FIELDS[letter][1](Row(partition, (one,), one.state)) for letter in apart)
+        groups.setdefault(() if summed else key, []).append(one)
+    return dict(sorted(groups.items(), key=lambda group: _ORDER.index(group[1][0].state)))
 
 
 # Columns that keep nodes apart, always and with --exact (measured, 22.05: of other columns a span or a sum is shown).
-_APART = frozenset("tTEuUHfbGn")
+_APART = frozenset("tTEuUHfbGno") | {"memory allocated", "gres used", "complete state"}
 _EXACT = frozenset("cmdwzXYZ")
-_OF_PARTITION = frozenset("PRalLsrhgpIMSB")  # without one of these, partitions are not told apart
+_OF_PARTITION = frozenset("PRalLsrhgpIMSB")
 
 
 def _sorted(rows: list[Row], said: Mapping[str, str | None]) -> list[Row]:
     """By --sort: letters of columns, each with a minus for descending."""
     for key in reversed((said.get("sort") or "").split(",")):
-        letter = key.strip().lstrip("+-#")
-        if letter not in _FIELDS:
+        letter = key.strip().lstrip("+-")
+        as_listed, letter = letter.startswith("#"), letter.lstrip("#")[:1]
+        if letter not in FIELDS:
             continue
+        names = list(dict.fromkeys(row.partition.name for row in rows)) if as_listed else []
 
-        def value(row: Row, letter: str = letter) -> tuple[int, str]:
+        def value(row: Row, letter: str = letter, names: Sequence[str] = names) -> tuple[int, str]:
             if letter in ("t", "T"):
-                return (_ORDER.index(row.state) if row.state in _ORDER else 99), ""
-            text = _FIELDS[letter][1](row)
+                return _NUMBERS.get(row.state, 99), ""
+            if names:
+                return names.index(row.partition.name), ""
+            text = row.seen[0].node.name if letter == "N" and row.seen else FIELDS[letter][1](row)
             return (int(text), "") if text.isdigit() else (0, text)
 
         rows = sorted(rows, key=value, reverse=key.strip().startswith("-"))
     return rows
 
 
+_NUMBERS = {"down": 1, "idle": 2, "allocated": 3, "mixed": 5, "drained": 8, "draining": 9}  # in Slurm's order
 _ORDER = ("down", "drained", "draining", "mixed", "allocated", "idle")
 
 
@@ -254,23 +262,43 @@ def _columns(said: Mapping[str, str | None]) -> list[Column | str]:
     """Return the columns of the format and the texts between them."""
     if (names := said.get("Format")) is not None:
         return list(_by_names(names))
-    form, at, found = said.get("format") or _default(said), 0, list[Column | str]()
-    for match in _FORM.finditer(form):
-        found.append(form[at : match.start()])
-        at = match.end()
-        if match[3] not in _FIELDS:
-            say(f"Invalid node format specification: {match[3]}")
-            found.append(match[0])
+    own = said.get("format")
+    before, _, rest = (_default(said) if own is None else own).partition("%")
+    found: list[Column | str] = [before]
+    for word in filter(None, rest.split("%")):
+        if word == "all":
+            found += _every_column()
             continue
-        found.append(Column(match[3], read_width(match[2].strip("#") or "0"), bool(match[1]), match[2] == "#"))
-    return [*found, form[at:]]
+        match = _PART.fullmatch(word)
+        assert match is not None  # each part may be empty
+        letter = "#" if own is not None and match[2].startswith("#") else match[3]
+        if letter not in FIELDS:
+            say(f"Invalid node format specification: {letter}")
+            found.append(f"%{word}")
+            continue
+        found += [Column(letter, read_width(match[2].strip("#") or "0"), bool(match[1]), match[2] == "#"), match[4]]
+    return found
+
+
+def _every_column() -> list[Column | str]:
+    """Return the columns of `all`, with what Slurm puts between them."""
+    found: list[Column | str] = []
+    for letter in _ALL:
+        found += [Column(letter), "|" if letter.islower() else " |" if letter != _ALL[-1] else ""]
+    return found
+
+
+_ALL = "abcdefghlmnoprstuvwzABCDEFGHILMNOPRSTUVXYZ"
 
 
 def _by_names(text: str) -> Iterator[Column | str]:
     """The columns of -O: `name:.30`, 20 wide if nothing is said."""
     for word in text.split(","):
         name, _, size = word.strip().partition(":")
-        if (letter := _NAMES.get(name.lower())) is None:
+        if name.lower() == "all":
+            yield from _every_column()
+            continue
+        if (letter := NAMES.get(name.lower())) is None:
             if name:
                 say(f"sinfo: error: Invalid job format specification: {name}")
             continue
@@ -280,12 +308,12 @@ def _by_names(text: str) -> Iterator[Column | str]:
 
 
 def _print(columns: Sequence[Column | str], rows: Sequence[Row], said: Mapping[str, str | None]) -> None:
-    widths = {"P": _widest("PARTITION", (_name(row) for row in rows)), "N": 9}
+    widths = {"P": _widest("PARTITION", (name_of(row) for row in rows)), "N": 9}
     lines = []
     if "noheader" not in said:
         if "long" in said:
             print(time.strftime("%a %b %d %H:%M:%S %Y"))
-        lines.append(_filled(columns, lambda letter: _FIELDS[letter][0], widths))
+        lines.append(_filled(columns, lambda letter: FIELDS[letter][0], widths))
     for row in rows:
         lines.append(_filled(columns, partial(_shown, row), widths))
     if lines:
@@ -293,7 +321,7 @@ def _print(columns: Sequence[Column | str], rows: Sequence[Row], said: Mapping[s
 
 
 def _shown(row: Row, letter: str) -> str:
-    return _FIELDS[letter][1](row)
+    return FIELDS[letter][1](row)
 
 
 def _filled(columns: Sequence[Column | str], text_of: Callable[[str], str], widths: Mapping[str, int]) -> str:
@@ -310,147 +338,3 @@ def _fit(column: Column, text: str, widths: Mapping[str, int]) -> str:
         return text
     cut = text if column.sized else text[:width]
     return cut.rjust(width) if column.right else cut.ljust(width)
-
-
-def _name(row: Row) -> str:
-    return row.partition.name + ("*" if row.partition.default else "")
-
-
-def _counts(row: Row) -> str:
-    """Allocated, idle, other and all nodes."""
-    used = sum(one.state in ("allocated", "mixed") for one in row.seen)
-    idle = sum(one.state == "idle" for one in row.seen)
-    return f"{used}/{idle}/{len(row.seen) - used - idle}/{len(row.seen)}"
-
-
-def _cpus(row: Row) -> str:
-    used = sum(one.used for one in row.seen)
-    every = sum(one.node.cpus for one in row.seen)
-    gone = sum(one.node.cpus for one in row.seen if one.state in ("down", "drained"))
-    return f"{used}/{every - used - gone}/{gone}/{every}"
-
-
-def _most(row: Row, of: Callable[[Node], int | str]) -> str:
-    values = sorted({of(one.node) for one in row.seen})
-    return "" if not values else str(values[0]) if len(values) == 1 else f"{values[0]}+"
-
-
-def _long_user(row: Row) -> str:
-    """Return who gave the reason, with the user's number: `root(0)`."""
-    name = next((one.node.reason_by for one in row.seen if one.node.reason), "")
-    try:
-        return f"{name}({pwd.getpwnam(name).pw_uid})" if name else "Unknown"
-    except KeyError:
-        return name
-
-
-def _shape(row: Row, part: int) -> str:
-    return _most(row, lambda node: int((node.shape or f"1:{node.cpus}:1").split(":")[part]))
-
-
-def _ai(row: Row) -> str:
-    """Allocated and idle nodes."""
-    return "/".join(_counts(row).split("/")[:2])
-
-
-def _json(here: site.Site, found: Sequence[Seen]) -> str:
-    """Return the nodes as JSON, with the field names of Slurm's REST API of 22.05 for the known facts."""
-    import msgspec
-
-    rows = [
-        {
-            "name": one.node.name, "hostname": one.node.name, "address": one.node.name, "state": one.state,
-            "state_flags": ["DRAIN"] if one.node.drained else [], "cpus": one.node.cpus, "alloc_cpus": one.used,
-            "idle_cpus": max(0, one.node.cpus - one.used), "real_memory": one.node.memory_mib, "architecture": "x86_64",
-            "sockets": int((one.node.shape or f"1:{one.node.cpus}:1").split(":")[0]),
-            "cores": int((one.node.shape or f"1:{one.node.cpus}:1").split(":")[1]),
-            "threads": int((one.node.shape or f"1:{one.node.cpus}:1").split(":")[2]),
-            "boards": 1, "weight": 1, "temporary_disk": here.disks_mib.get(one.node.name, 0),
-            "features": ",".join(one.node.features), "active_features": ",".join(one.node.features),
-            "gres": f"gpu:{one.node.gpus}" if one.node.gpus else "", "reason": one.node.reason,
-            "reason_set_by_user": one.node.reason_by, "tres": f"cpu={one.node.cpus},mem={one.node.memory_mib}M",
-            "partitions": [part.name for part in here.all if not part.nodes or one.node.name in part.nodes],
-            "slurmd_version": "22.05.8", "operating_system": "Linux",
-        }
-        for one in found
-    ]  # fmt: skip
-    meta = {"plugin": {"type": "openapi/v0.0.38", "name": "Slurm OpenAPI v0.0.38"},
-            "Slurm": {"version": {"major": 22, "micro": 8, "minor": 5}, "release": "22.05.8"}}  # fmt: skip
-    return msgspec.json.format(msgspec.json.encode({"meta": meta, "errors": [], "nodes": rows}), indent=2).decode()
-
-
-def _features(row: Row) -> str:
-    return ",".join(sorted({feature for one in row.seen for feature in one.node.features})) or "(null)"
-
-
-def _gres(row: Row) -> str:
-    gpus = sorted({one.node.gpus for one in row.seen if one.node.gpus})
-    return f"gpu:{gpus[0]}" if gpus else "(null)"
-
-
-def _size(row: Row) -> str:
-    most = row.partition.max_nodes
-    return f"1-{'infinite' if most is None else most}"
-
-
-_FIELDS: dict[str, tuple[str, Callable[[Row], str]]] = {
-    "P": ("PARTITION", _name),
-    "R": ("PARTITION", lambda row: row.partition.name),
-    "a": ("AVAIL", lambda row: {"UP": "up", "DOWN": "down", "DRAIN": "drain"}.get(row.partition.state, "inact")),
-    "l": ("TIMELIMIT", lambda row: times.limit(row.partition.max_min, none="infinite")),
-    "L": ("DEFAULTTIME", lambda row: times.limit(row.partition.default_min, none="n/a")),
-    "D": ("NODES", lambda row: str(len(row.seen))),
-    "t": ("STATE", lambda row: _SHORT.get(row.state, "n/a")),
-    "T": ("STATE", lambda row: row.state or "n/a"),
-    "N": ("NODELIST", lambda row: compress((one.node.name for one in row.seen), ordered=True)),
-    "n": ("HOSTNAMES", lambda row: compress((one.node.name for one in row.seen), ordered=True)),
-    "F": ("NODES(A/I/O/T)", _counts),
-    "C": ("CPUS(A/I/O/T)", _cpus),
-    "c": ("CPUS", lambda row: _most(row, lambda node: node.cpus)),
-    "m": ("MEMORY", lambda row: _most(row, lambda node: node.memory_mib)),
-    "d": ("TMP_DISK", lambda row: "0"),
-    "w": ("WEIGHT", lambda row: "1"),
-    "f": ("AVAIL_FEATURES", _features),
-    "b": ("ACTIVE_FEATURES", _features),
-    "G": ("GRES", _gres),
-    "z": ("S:C:T", lambda row: _most(row, lambda node: node.shape or f"1:{node.cpus}:1")),
-    "s": ("JOB_SIZE", _size),
-    "r": ("ROOT", lambda row: "no"),
-    "h": ("OVERSUBSCRIBE", lambda row: "NO"),
-    "g": ("GROUPS", lambda row: "all"),
-    "E": ("REASON", lambda row: next((one.node.reason for one in row.seen if one.node.reason), "none")),
-    "u": ("USER", lambda row: next((one.node.reason_by for one in row.seen if one.node.reason), "Unknown")),
-    "H": ("TIMESTAMP", lambda row: next((one.node.reason_s for one in row.seen if one.node.reason), "Unknown")),
-    "p": ("PRIO_TIER", lambda row: "1"),
-    "A": ("NODES(A/I)", _ai),
-    "B": ("MAX_CPUS_PER_NODE", lambda row: "UNLIMITED"),
-    "e": ("FREE_MEM", lambda row: "N/A"),
-    "I": ("PRIO_JOB_FACTOR", lambda row: str(row.partition.priority)),
-    "M": ("PREEMPT_MODE", lambda row: "OFF"),
-    "o": ("NODE_ADDR", lambda row: compress((one.node.name for one in row.seen), ordered=True)),
-    "O": ("CPU_LOAD", lambda row: "N/A"),
-    "S": ("ALLOCNODES", lambda row: "all"),
-    "U": ("USER", _long_user),
-    "v": ("VERSION", lambda row: "22.05.8"),
-    "V": ("CLUSTER", lambda row: "N/A"),
-    "X": ("SOCKETS", lambda row: _shape(row, 0)),
-    "Y": ("CORES", lambda row: _shape(row, 1)),
-    "Z": ("THREADS", lambda row: _shape(row, 2)),
-    "memory allocated": ("ALLOCMEM", lambda row: "0"),
-    "comment": ("COMMENT", lambda row: "(null)"),
-    "extra": ("EXTRA", lambda row: "(null)"),
-    "port": ("PORT", lambda row: "6818"),
-    "gres used": ("GRES_USED", _gres),
-}
-# The names of -O (sinfo(1)).
-_NAMES = {
-    "all": "N", "allocmem": "memory allocated", "allocnodes": "S", "available": "a", "cluster": "V",
-    "comment": "comment",
-    "cores": "Y", "cpus": "c", "cpusload": "O", "cpusstate": "C", "defaulttime": "L", "disk": "d", "extra": "extra",
-    "features": "f", "features_act": "b", "freemem": "e", "gres": "G", "gresused": "gres used", "groups": "g",
-    "maxcpuspernode": "B", "memory": "m", "nodeai": "A", "nodeaiot": "F", "nodeaddr": "o", "nodehost": "n",
-    "nodelist": "N", "nodes": "D", "oversubscribe": "h", "partition": "P", "partitionname": "R", "port": "port",
-    "preemptmode": "M", "priorityjobfactor": "I", "prioritytier": "p", "reason": "E", "root": "r", "share": "h",
-    "size": "s", "socketcorethread": "z", "sockets": "X", "statecompact": "t", "statelong": "T", "threads": "Z",
-    "time": "l", "timestamp": "H", "user": "u", "userlong": "U", "version": "v", "weight": "w",
-}  # fmt: skip

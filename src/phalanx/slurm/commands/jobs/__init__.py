@@ -2,6 +2,7 @@
 
 scancel  cancel, or send a signal
 sprio    the factors of priority
+document  the JSON of squeue and sacct
 squeue   jobs that wait and run
 sstat    steps that run
 """

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import os
+import re
+import sys
+import time
 from collections.abc import Mapping, Sequence
 
 from phalanx.errors import PhalanxError
+from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import Api, Refused
 from phalanx.slurm.control import running
 from phalanx.slurm.control.cancelling import cancel_all
-from phalanx.slurm.jobs.chosen import Chosen, NoJob, chosen, is_user, read_ids, read_states
+from phalanx.slurm.jobs.chosen import Chosen, Id, NoJob, chosen, is_user, read_ids, read_states
+from phalanx.slurm.jobs.fields import shown_together
 from phalanx.slurm.jobs.view import Job, jobs
 from phalanx.slurm.notation.signals import number_of
-from phalanx.slurm.options import Reader, Usage, declare, say
+from phalanx.slurm.options import Reader, Usage, declare, say, unknown_cluster
 
 OPTIONS = declare(
-    "account,A= batch,b full,f help hurry,H jobname,n= name= me nodelist,w= partition,p= qos,q= quiet,Q signal,s= "
-    "state,t= "
-    "user,u= usage verbose,v version,V"
-) + declare("clusters,M= ctld cron interactive,i reservation,R= sibling= wckey=", refused=True)
+    "account,A= batch,b ctld cluster|clusters,M= full,f help hurry,H interactive,i jobname|name,n= me nodelist,w= "
+    "partition,p= qos,q= quiet,Q reservation,R= sibling= signal,s= state,t= usage user,u= verbose,v version,V wckey="
+)
 _READER = Reader("scancel", OPTIONS)
 _DENIED = 210  # what Slurm ends with where it may not: its error's number, as far as an exit code holds it
 _ENDING = ("TERM", "SIGTERM", "15", "KILL", "SIGKILL", "9")
@@ -26,28 +31,40 @@ _ENDING = ("TERM", "SIGTERM", "15", "KILL", "SIGKILL", "9")
 def run(words: Sequence[str]) -> int:
     typed, arguments = _READER.read(words)
     said: dict[str, str | None] = dict(typed)
-    said["name"] = said.get("name", said.get("jobname"))
     if "help" in said or "usage" in said:
-        say("Usage: scancel [OPTIONS] [job_id[_array_id]]")
+        print("Usage: scancel [OPTIONS] [job_id[_array_id][.step_id]]")
         return 0
-    signal = (said.get("signal") or "TERM").upper()
+    named = said.get("signal")
+    signal = ("TERM" if named is None else named).upper()
     number = number_of(signal)
     if number is None:
-        raise Usage(f"Unknown job signal: {said['signal']}")
-    for user in (said.get("user") or "").split(","):
-        if user and not user.isdigit() and not is_user(user):
+        raise Usage(f"Unknown job signal: {named}")
+    for user in (said["user"] or "").split(",") if "user" in said else ():
+        if not is_user(user):
             raise Usage(f"scancel: error: Invalid user name: {user}")
-    asked = _asked(said, arguments)
-    if asked == Chosen():
+    steps = [word for word in arguments if _STEP.fullmatch(word)]
+    asked = _asked(said, [word for word in arguments if word not in steps])
+    filtered = any(name in said for name in ("reservation", "wckey"))
+    if asked == Chosen() and not steps and not filtered:
         raise Usage("scancel: error: No job identification provided")
     api = Api.open()
-    found = [job for job in jobs(api, asked.numbers, live=True) if job.live and asked.has(job)]
-    status = 0
-    told = signal not in _ENDING or "verbose" in said  # Slurm prints nothing when a job to end does not exist
+    if (cluster := said.get("clusters")) and cluster not in ("all", site.load(api).cluster):
+        raise Usage(unknown_cluster("scancel", cluster))
+    if steps:
+        return max(_step(api, word, number) for word in steps)
+    found = [job for job in jobs(api, asked.numbers, live=True) if job.live and asked.has(job) and _is_of(job, said)]
+    if "interactive" in said:
+        found = [job for job in found if _confirmed(job)]
+    if "verbose" in said:
+        for one in asked.ids or [Id(number=job.number) for job in found]:
+            say(f"scancel: Terminating job {one.number}")
+    status = _refused_ids(asked, found, jobs(api, asked.numbers, places=False)) if asked.ids else 0
+    # Slurm reports nothing when what is to end is not there.
+    told = signal not in _ENDING or "verbose" in said or "batch" in said
     for gone in _missing(asked, jobs(api, asked.numbers, places=False)) if told and asked.ids else ():
         if "quiet" not in said:
             say(f"scancel: error: Kill job error on job id {gone}: Invalid job id specified")
-        status = max(status, int(signal not in _ENDING))
+        status = max(status, int(signal not in _ENDING or "batch" in said))
     for job in found if signal not in _ENDING or "batch" in said else ():
         status = max(status, _signal(api, job, number, said))
     alone = any(one.offset for one in asked.ids)
@@ -56,12 +73,68 @@ def run(words: Sequence[str]) -> int:
     return status
 
 
+_STEP = re.compile(r"(\d+)\.(\d+|batch)")
+_NOT_HET = 58
+
+
+def _is_of(job: Job, said: Mapping[str, str | None]) -> bool:
+    """Return whether the job has the reservation and the wckey that are named."""
+    wanted = {"reservation": job.ask.reservation, "wckey": job.ask.wckey}
+    return all(said.get(name) is None or own in (said[name] or "").split(",") for name, own in wanted.items())
+
+
+def _confirmed(job: Job) -> bool:
+    print(f"Cancel job_id={job.id} name={job.ask.name} partition={job.ask.partition} [y/n]? ", end="", flush=True)
+    return sys.stdin.readline().strip().lower().startswith("y")
+
+
+def _step(api: Api, word: str, number: int) -> int:
+    """Signal a step, or the script with `.batch`."""
+    base, _, name = word.partition(".")
+    found = [job for job in jobs(api, [int(base)]) if job.number == int(base) and job.state in ("RUNNING", "SUSPENDED")]
+    why = "Invalid job id specified"
+    for job in found:
+        running_now = [str(one) for one, step in job.steps.items() if step.end_s is None]
+        if name != "batch" and running_now != [name]:
+            # Daemons pass a signal to all steps of a job, so one of several cannot be chosen.
+            why = "Job/step already completing or completed" if name not in running_now else "Invalid job step id"
+        elif not running.may(api, job):
+            why = "Access/permission denied"
+        else:
+            running.send(api, job, number, running.SCRIPT if name == "batch" else running.STEPS)
+            return 0
+    say(f"scancel: error: Kill job error on job step id {word}: {why}")
+    return 1
+
+
+def _refused_ids(asked: Chosen, found: Sequence[Job], there: Sequence[Job]) -> int:
+    """Report ids of components of jobs that have none, and of ended jobs of other users. Return the exit code."""
+    status = 0
+    for one in asked.ids:
+        same = [job for job in there if job.number == one.number]
+        if one.offset == 0 and same and same[0].ask.het is None:
+            say(f"scancel: error: Kill job error on job id {one.number}+{one.offset}: Job not heterogeneous job")
+            status = _NOT_HET
+    if os.getuid() == 0 or found or any(job.live for job in there):
+        return status
+    from phalanx.slurm.jobs.ended import ended
+
+    for job in ended(time.time() - _KEPT_S, [one.number for one in asked.ids if one.tasks is None]):
+        if job.ask.uid != os.getuid():
+            say(f"scancel: error: Kill job error on job id {job.id}: Access/permission denied")
+            status = _DENIED
+    return status
+
+
+_KEPT_S = 300.0  # Slurm's default of MinJobAge
+
+
 def _signal(api: Api, job: Job, number: int, said: Mapping[str, str | None]) -> int:
     """To the steps; with --batch to the script, with --full to both."""
     what = running.SCRIPT if "batch" in said else running.ALL if "full" in said else running.STEPS
     if not running.may(api, job):
         say(f"scancel: error: Kill job error on job id {job.number}: Access/permission denied")
-        return 1
+        return _DENIED
     if job.state not in ("RUNNING", "SUSPENDED"):
         say(f"scancel: error: Kill job error on job id {job.number}: Job is pending execution")
         return 1
@@ -81,7 +154,9 @@ def _asked(said: Mapping[str, str | None], arguments: Sequence[str]) -> Chosen:
         except NoJob:
             raise Usage(f"scancel: error: Invalid job id {argument}") from None
     states = frozenset[str]()
-    if text := said.get("state"):
+    if any(one.number == 0 for one in ids):
+        raise Usage("scancel: error: Invalid job id 0")
+    if (text := said.get("state")) is not None:
         try:
             states = read_states(text) or frozenset()
         except KeyError:
@@ -106,19 +181,19 @@ def _missing(asked: Chosen, found: Sequence[Job]) -> list[int]:
     return [number for number in gone if number not in over]
 
 
-def _may_go(api: Api, job: Job, *, alone: bool) -> bool:
+def _may_go(api: Api, job: Job, *, alone: bool) -> str:
+    """Return why the job may not be cancelled; empty: it may."""
     if job.ask.het_offset and job.state == "PENDING" and alone:
-        why = "Operation not permitted on individual component of heterogeneous job"
-        say(f"scancel: error: Kill job error on job id {job.id}: {why}")
-        return False
-    if not running.may(api, job):
-        say(f"scancel: error: Kill job error on job id {job.number}: Access/permission denied")
-        return False
-    return True
+        return "Operation not permitted on individual component of heterogeneous job"
+    return "" if running.may(api, job) else "Access/permission denied"
 
 
 def _cancel(api: Api, found: Sequence[Job], *, now: bool, alone: bool) -> int:
-    going = [job for job in found if _may_go(api, job, alone=alone)]
+    whys = {job.number: _may_go(api, job, alone=alone) for job in found}
+    going = [job for job in found if not whys[job.number]]
+    denied = [job for job in found if whys[job.number]]
+    for job in list(shown_together(sorted(denied, key=lambda job: (job.base, job.ask.task or 0)))):
+        say(f"scancel: error: Kill job error on job id {job.id}: {whys[job.number]}")
     stay: list[Job] = []
 
     def refused(job: Job, error: Refused) -> None:

@@ -20,8 +20,8 @@ from phalanx.slurm.notation.amounts import read_width
 from phalanx.slurm.options import Reader, Usage, declare, say, unknown_cluster
 
 OPTIONS = declare(
-    "clusters,M= federation local sibling format,o= help "
-    "jobs,j= long,l noheader,h norm,n partition,p= sort,S= user,u= usage verbose,v version,V weights,w"
+    "cluster|clusters,M= federation format,o= help jobs,j=? local long,l noheader,h norm,n partition,p= sort,S= "
+    "sib|sibling usage user,u= verbose,v version,V weights,w"
 )
 _READER = Reader("sprio", OPTIONS)
 LONG = "%.15i %9r %.8u %.10Y %.10S %.10A %.10B %.10F %.10J %.10P %.10Q %.11N %.20T"
@@ -41,34 +41,61 @@ class Line:
 
     @property
     def part(self) -> str:
-        """Return the priority as a fraction of the greatest possible one, with eight digits after the point, not
-        rounded."""
+        """Return the priority as a part of the greatest."""
         found = 0.0 if self.job.held else total(self.factors, self.weights)
-        return f"0.{int(found * 100_000_000 / MOST):08}"
+        return f"{found / MOST:.14f}"
 
 
 def run(words: Sequence[str]) -> int:
     typed, rest = _READER.read(words)
     said: dict[str, str | None] = dict(typed)
+    if said.get("jobs", "") is None:  # its list may be a word of its own
+        said["jobs"] = rest.pop(0) if rest else None
     if "help" in said or "usage" in said or rest:
-        say("Usage: sprio [OPTIONS]")
-        return 1 if rest else 0
-    for user in (said.get("user") or "").split(","):
-        if user and not user.isdigit() and not is_user(user):
-            raise Usage(f"sprio: error: Invalid user: {user}")
+        print("Usage: sprio [OPTIONS]\n" + " ".join(f"--{one.spelled}" for one in OPTIONS))
+        if rest:
+            raise Usage(f"sprio: error: Unrecognized option: {rest[0]}")
+        return 0
+    for user in filter(None, (said.get("user") or "").split(",")):
+        if not is_user(user):
+            say(f"sprio: error: Invalid user: {user}")
+    for one in filter(None, (said.get("jobs") or "").split(",")):
+        if not one.isdigit() or not int(one):
+            raise Usage(f"sprio: error: Invalid job id: {one}")
     api = Api.open()
     here = site.load(api)
     if name := (said.get("clusters") or "").replace("all", here.cluster).replace(here.cluster, ""):
         raise Usage(unknown_cluster("sprio", name))
+    if said.get("jobs") == "":
+        print("Unable to find jobs matching user/id(s) specified")
+        return 0
     form = _form(said, here.weights)
     lines = [] if "weights" in said else found(api, here, said)
     if "noheader" not in said:
         print(_filled(form, lambda letter: _FIELDS[letter][0]))
     if "weights" in said:
         print(_filled(form, lambda letter: _weight(letter, here.weights)))
-    for line in lines:
+    for line in _sorted(lines, said):
         print(_filled(form, lambda letter, line=line: _FIELDS[letter][1](line)))  # type: ignore[misc]  # bound now
     return 0
+
+
+def _sorted(lines: list[Line], said: Mapping[str, str | None]) -> list[Line]:
+    """Sort by --sort. Raises Usage."""
+    for key in reversed((said.get("sort") or "").split(",")):
+        word = key.strip().lstrip("+-")
+        if not word:
+            continue
+        if word[0] not in _FIELDS:
+            raise Usage(f"sprio: error: Invalid sort specification: {word[0]}")
+        show = _FIELDS[word[0]][1]
+
+        def value(line: Line, show: Callable[[Line], str] = show) -> tuple[float, str]:
+            text = show(line)
+            return (float(text), "") if text.replace(".", "", 1).isdigit() else (0.0, text)
+
+        lines = sorted(lines, key=value, reverse=key.strip().startswith("-"))
+    return lines
 
 
 def found(api: Api, here: Site, said: Mapping[str, str | None]) -> list[Line]:
@@ -78,7 +105,8 @@ def found(api: Api, here: Site, said: Mapping[str, str | None]) -> list[Line]:
     except NoJob as error:
         raise Usage(f"sprio: error: Invalid job id: {error}") from None
     known = jobs(api, asked.numbers, places=False)
-    waiting = [job for job in known if job.state == "PENDING" and not job.held and asked.has(job)]
+    pending = [job for job in known if job.state == "PENDING" and not job.held and asked.has(job)]
+    waiting = list({job.own: job for job in pending}.values())  # tasks that wait are one job, as in Slurm
     if asked.ids and not waiting:
         print("Unable to find jobs matching user/id(s) specified")
         raise Usage("", 0)
@@ -106,7 +134,8 @@ def _age_s(job: Job, now_s: float) -> float:
 
 
 def _form(said: Mapping[str, str | None], weights: Weights) -> str:
-    if text := said.get("format"):
+    if (text := said.get("format")) is not None:
+        text = re.sub(r"%+(?=%|$)", "", text)  # as in Slurm, these are nothing
         for match in _LETTER.finditer(text):
             if match[3] not in _FIELDS:
                 say(f"sprio: error: Invalid job format specification: {match[3]}")
@@ -127,8 +156,9 @@ def _weight(letter: str, weights: Weights) -> str:
     known = {
         "i": "Weights", "S": "1", "A": weights.age, "B": weights.assoc, "F": weights.fair_share, "J": weights.job_size,
         "P": weights.partition, "Q": weights.qos, "r": "",
-        "T": ",".join(f"{_NAMES.get(name, name)}={weight:g}" for name, weight in weights.tres.items()),
+        "T": ",".join(f"{_NAMES.get(name, name)}={weight:g}" for name, weight in weights.tres.items()) or "(null)",
     }  # fmt: skip
+    known |= {small.lower(): known[small] for small in "ABFJPQST"}
     return str(known.get(letter, ""))
 
 
@@ -138,6 +168,8 @@ _NAMES = {"cpu": "CPU", "mem": "Mem"}
 def _filled(form: str, text_of: Callable[[str], str]) -> str:
     def one(match: re.Match[str]) -> str:
         text, width = text_of(match[3]), read_width(match[2] or "0")
+        if match[3] == "y" and width:
+            text = text[:width]  # it has as many digits as there is room for
         return text.rjust(width) if match[1] else text.ljust(width)
 
     return _LETTER.sub(one, form)
@@ -148,19 +180,18 @@ def _adds(name: str) -> Callable[[Line], str]:
 
 
 def _is(name: str) -> Callable[[Line], str]:
-    return lambda line: f"{getattr(line.factors, name):.7f}"
+    """Return how to show a factor: 0 without a weight, as in Slurm."""
+    return lambda line: f"{getattr(line.factors, name) if getattr(line.weights, name) else 0.0:.7f}"
 
 
 _FIELDS: dict[str, tuple[str, Callable[[Line], str]]] = {
-    "i": ("JOBID", lambda line: line.job.id),
+    "i": ("JOBID", lambda line: str(line.job.own)),
+    "c": ("CLUSTER", lambda line: "(null)"),
     "r": ("PARTITION", lambda line: line.job.ask.partition),
     "u": ("USER", lambda line: line.job.ask.user),
-    "o": ("ACCOUNT", lambda line: line.job.ask.account),
-    "n": ("QOS_NAME", lambda line: line.job.ask.qos),
     "Y": ("PRIORITY", lambda line: str(line.priority)),
     "y": ("PRIORITY", lambda line: line.part),
     "S": ("SITE", lambda line: "0"),
-    "s": ("SITE", lambda line: "0"),
     "A": ("AGE", _adds("age")),
     "a": ("AGE", _is("age")),
     "B": ("ASSOC", _adds("assoc")),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -11,54 +12,59 @@ from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import Api
 from phalanx.slurm.jobs import fields, pages
 from phalanx.slurm.jobs.chosen import Chosen, NoJob, chosen, is_user, read_states
-from phalanx.slurm.jobs.view import LIVE, SHORT, Job, jobs
+from phalanx.slurm.jobs.view import LIVE, Job, jobs
 from phalanx.slurm.notation import times
 from phalanx.slurm.notation.hostlist import compress, expand
 from phalanx.slurm.options import Reader, Usage, declare, say, unknown_cluster
 
 OPTIONS = declare(
-    "account,A= all,a array,r array-unique cluster= clusters,M= federation format,o= Format,O= help hide iterate,i= "
-    "job,j= jobs= json licenses,L= local long,l me name,n= noconvert nodelist,w= noheader,h only-job-state "
-    "partition,p= priority,P qos,q= reservation,R= sibling sort,S= start state= states,t= steps,s= usage user,u= "
-    "verbose,v version,V yaml"
+    "accounts,A= all,a array,r array-unique cluster|clusters,M= format,o= federation Format,O= help hide iterate,i= "
+    "jobs,j=? json local long,l licenses,L= me name,n= noconvert node|nodes|nodelist,w= noheader,h partitions,p= "
+    "priority,P qos,q= reservation,R= sib|sibling sort,S= start steps,s=? states,t= usage user|users,u= verbose,v "
+    "version,V yaml"
 )
 ENVIRONMENT = {
-    "SQUEUE_ACCOUNT": "account", "SQUEUE_FORMAT": "format", "SQUEUE_FORMAT2": "Format", "SQUEUE_NAMES": "name",
-    "SQUEUE_PARTITION": "partition", "SQUEUE_QOS": "qos", "SQUEUE_SORT": "sort", "SQUEUE_STATES": "states",
-    "SQUEUE_USERS": "user", "SQUEUE_ARRAY": "array", "SQUEUE_ALL": "all", "SQUEUE_LICENSES": "licenses",
+    "SQUEUE_ACCOUNT": "accounts", "SQUEUE_FORMAT": "format", "SQUEUE_FORMAT2": "Format", "SQUEUE_NAMES": "name",
+    "SQUEUE_PARTITION": "partitions", "SQUEUE_QOS": "qos", "SQUEUE_SORT": "sort", "SQUEUE_STATES": "states",
+    "SQUEUE_USERS": "users", "SQUEUE_ARRAY": "array", "SQUEUE_ALL": "all", "SQUEUE_LICENSES": "licenses",
     "SQUEUE_CLUSTERS": "clusters", "SLURM_CLUSTERS": "clusters", "SQUEUE_PRIORITY": "priority",
 }  # fmt: skip
 DEFAULT = "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R"
 LONG = "%.18i %.9P %.8j %.8u %.8T %.10M %.9l %.6D %R"
 START = "%.18i %.9P %.8j %.8u %.2t %.19S %.6D %20Y %R"
-_ALONE = ("-j", "--job", "--jobs", "-s", "--steps")
+_PLAIN = {"accounts": "account", "partitions": "partition", "users": "user"}  # names that other commands have, too
 _READER = Reader("squeue", OPTIONS)
+_USAGE = "Usage: squeue [OPTIONS]\n" + " ".join(f"--{one.spelled}" for one in OPTIONS)
 
 
 def run(words: Sequence[str]) -> int:
-    words = list(words)
-    if words and words[-1] in _ALONE:  # without a list, these mean all
-        words[-1:] = [words[-1], ""]
-    typed, _ = _READER.read(words)
+    typed, arguments = _READER.read(words)
     said: dict[str, str | None] = dict(typed)
+    for option in ("jobs", "steps"):  # their list may be a word of its own
+        if option in said and said[option] is None:
+            said[option] = arguments.pop(0) if arguments else None
+    if arguments:
+        print(_USAGE)
+        raise Usage(f"squeue: error: Unrecognized option: {arguments[0]}")
+    cluster_from = "--cluster"
     for name, option in ENVIRONMENT.items():
         if os.environ.get(name) and option not in said:
             if option in ("format", "Format") and ("format" in said or "Format" in said):
                 continue
             said[option] = os.environ[name]
-    said["jobs"] = said.get("jobs", said.get("job"))
-    said["states"] = said.get("states", said.get("state"))
+            cluster_from = name if option == "clusters" else cluster_from
+    said |= {_PLAIN[name]: said[name] for name in _PLAIN if name in said}
     if "usage" in said or "help" in said:
-        say("Usage: squeue [OPTIONS]\n" + " ".join(f"--{one.name}" for one in OPTIONS if not one.refused))
+        print(_USAGE)
         return 0
     every_s = _every_s(said.get("iterate"))
     if "yaml" in said:
         raise Usage("squeue: error: --yaml is not supported by Phalanx: --json is (docs/guide/slurm.md)")
     api = Api.open()
-    if cluster := said.get("clusters") or said.get("cluster"):
+    if cluster := said.get("clusters"):
         own = site.load(api).cluster
         if cluster not in (own, "all"):
-            raise Usage(unknown_cluster("squeue", cluster))
+            raise Usage(unknown_cluster("squeue", cluster, cluster_from))
         print(f"CLUSTER: {own}")
     while True:
         status = _show(api, said)
@@ -76,19 +82,21 @@ def _every_s(text: str | None) -> float:
 def _show(api: Api, said: Mapping[str, str | None]) -> int:
     asked = _asked(said)
     _require_known(api, said)
-    found = _found(api, said, asked)
+    wanted = _read_steps(said)
+    found = [] if said.get("jobs") == "" else _found(api, said, asked)
     if "steps" in said:
-        return _steps(found, said)
+        return _steps(found, said, wanted)
     found = [job for job in found if _is_of(job, said)]
     if asked.ids and not found and not _known(api, asked):
         raise Usage("slurm_load_jobs error: Invalid job id specified")
     if "json" in said:
-        print(_json(found))
+        from phalanx.slurm.commands.jobs.document import document
+
+        print(document(site.load(api).cluster, found))
         return 0
     if "array" not in said:
         found = list(fields.shown_together(found))
-    found = _sorted(found, said)
-    columns, wrong = _columns(said)
+    columns, wrong = fields.columns(said, START if "start" in said else LONG if "long" in said else DEFAULT)
     for letter in wrong:
         say(f"squeue: error: Invalid job format specification: {letter}")
     lines = []
@@ -96,9 +104,10 @@ def _show(api: Api, said: Mapping[str, str | None]) -> int:
         if "long" in said:
             lines.append(time.strftime("%a %b %d %H:%M:%S %Y"))
         lines.append(fields.heading(columns))
-    lines += [fields.line(columns, job) for job in found]
     if lines:
         print("\n".join(lines), flush=True)
+    if found := _sorted(found, said):
+        print("\n".join(fields.line(columns, job) for job in found), flush=True)
     return 0
 
 
@@ -110,15 +119,26 @@ def _is_of(job: Job, said: Mapping[str, str | None]) -> bool:
     )
 
 
-def _steps(found: Sequence[Job], said: Mapping[str, str | None]) -> int:
-    """The steps that run, as `squeue --steps` shows them: `12.batch`, `12.0`."""
+_STEP_ID = re.compile(r"\d+(_\d+|\+\d+)?\.\w+")
+
+
+def _read_steps(said: Mapping[str, str | None]) -> set[str]:
+    """Return the steps of --steps; none: all. Raises Usage."""
     wanted = {one for one in (said.get("steps") or "").split(",") if one}
+    for one in wanted:
+        if not _STEP_ID.fullmatch(one):
+            raise Usage(f"squeue: error: Invalid job_step id: {one}.??")
+    return wanted
+
+
+def _steps(found: Sequence[Job], said: Mapping[str, str | None], wanted: set[str]) -> int:
+    """Show the steps that run: `12.batch`, `12.0`."""
     lines = [] if "noheader" in said else [_STEP.format("STEPID", "NAME", "PARTITION", "USER", "TIME", "NODELIST")]
     for job in found:
         if job.state not in ("RUNNING", "SUSPENDED"):
             continue
         for name in sorted(pages.steps(job), key=lambda name: (name != "batch", name)):
-            if wanted and not {job.id, str(job.number), f"{job.id}.{name}", f"{job.number}.{name}"} & wanted:
+            if wanted and not (name.isdigit() and {f"{job.id}.{name}", f"{job.number}.{name}"} & wanted):
                 continue
             record = job.steps.get(int(name)) if name.isdigit() else None
             since_s = record.start_s if record is not None else job.start_s or time.time()
@@ -137,13 +157,10 @@ _STEP = "{:>15} {:>8} {:>9} {:>8} {:>9} {}"
 
 
 def _require_known(api: Api, said: Mapping[str, str | None]) -> None:
-    """Tell of users that nobody is; refuse unknown nodes and keys of order. Raises Usage."""
+    """Report unknown users, and refuse unknown nodes. Raises Usage."""
     for user in (said.get("user") or "").split(","):
-        if user and not user.isdigit() and not is_user(user):
+        if user and not is_user(user):
             say(f"squeue: error: Invalid user: {user}\n")
-    for key in (said.get("sort") or "").split(","):
-        if (letter := key.strip().lstrip("+-")) and letter not in _KEYS:
-            raise Usage(f"squeue: error: Invalid sort specification: {said['sort']}")
     if text := said.get("nodelist"):
         from phalanx.slurm.jobs.nodes import nodes
 
@@ -153,16 +170,20 @@ def _require_known(api: Api, said: Mapping[str, str | None]) -> None:
 
 
 def _asked(said: Mapping[str, str | None]) -> Chosen:
+    if any(number == "0" for number in (said.get("jobs") or "").split(",")):
+        raise Usage("squeue: error: Invalid job id: 0")
     try:
         text = said.get("states")
         states = read_states(text) if text else frozenset(LIVE)
+        if text == "":
+            states = frozenset({""})
         return chosen(said, states if states is not None else frozenset())
     except NoJob as error:
         raise Usage(f"squeue: error: Invalid job id: {error}") from None
     except KeyError as error:
         raise Usage(
             f"squeue: error: Invalid job state specified: {error.args[0]}\n"
-            f"squeue: error: Valid job states include: {','.join(SHORT)}"
+            f"squeue: error: Valid job states include: {','.join(_STATES)}"
         ) from None
 
 
@@ -207,83 +228,59 @@ def _known(api: Api, asked: Chosen) -> bool:
                job.number in {one.number for one in asked.ids} for job in recorded(since_s))  # fmt: skip
 
 
-def _columns(said: Mapping[str, str | None]) -> tuple[list[fields.Column], list[str]]:
-    if (names := said.get("Format")) is not None:
-        return fields.by_names(names)
-    default = START if "start" in said else LONG if "long" in said else DEFAULT
-    return fields.by_letters(said.get("format") or default)
-
-
+_STATES = (
+    "PENDING", "RUNNING", "SUSPENDED", "COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED",
+    "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY", "COMPLETING", "CONFIGURING", "RESIZING", "RESV_DEL_HOLD", "REQUEUED",
+    "REQUEUE_FED", "REQUEUE_HOLD", "REVOKED", "SIGNALING", "SPECIAL_EXIT", "STAGE_OUT", "STOPPED",
+)  # fmt: skip
+_PENDING_LAST = 1 << 40
+# letter of --sort -> what is compared (measured, 22.05: of other letters of -o there is no order)
 _KEYS: dict[str, Callable[[Job], Any]] = {
-    "a": lambda job: job.ask.account,
+    "b": lambda job: "",
+    "B": lambda job: job.nodes[0] if job.nodes else "",
+    "c": lambda job: job.ask.cpus_per_task,
+    "C": lambda job: job.cpus,
+    "d": lambda job: job.ask.tmp_mib,
+    "D": lambda job: job.ask.node_count,
+    "e": lambda job: fields.end_s(job) or 0.0,
+    "f": lambda job: job.ask.features,
+    "g": lambda job: job.ask.group,
+    "G": lambda job: job.ask.gid,
+    "h": lambda job: fields.oversubscribes(job.ask),
+    **dict.fromkeys("HIJOz", lambda job: ""),
     "i": lambda job: (job.base, -1 if job.ask.task is None else job.ask.task),
     "j": lambda job: job.ask.name,
+    "l": lambda job: job.ask.limit_min if job.ask.limit_min is not None else _PENDING_LAST,
+    "L": fields.left_s,
+    "m": lambda job: job.ask.memory_mib or 0,
     "M": lambda job: job.elapsed_s,
-    "l": lambda job: job.ask.limit_min if job.ask.limit_min is not None else 1 << 40,
-    "N": lambda job: job.nodes,
+    "n": lambda job: compress(job.ask.wanted),
+    "N": lambda job: compress(job.nodes, ordered=True) or "~",
     "P": fields.shown_partition,
     "p": lambda job: job.priority,
     "Q": lambda job: job.priority,
-    "q": lambda job: job.ask.qos,
-    "S": lambda job: job.start_s or 0.0,
-    "t": lambda job: (list(LIVE).index(job.state) if job.live else 9, job.state),
-    "T": lambda job: (list(LIVE).index(job.state) if job.live else 9, job.state),
+    "S": lambda job: fields.start_s(job) or float(_PENDING_LAST),
+    **dict.fromkeys("tT", lambda job: job.state),
     "u": lambda job: job.ask.user,
+    "U": lambda job: job.ask.uid,
+    "v": lambda job: job.ask.reservation,
     "V": lambda job: job.submit_s,
-    "C": lambda job: job.cpus,
-    "D": lambda job: job.ask.node_count,
 }
 
 
 def _sorted(found: list[Job], said: Mapping[str, str | None]) -> list[Job]:
-    """By --sort; else what waits first, by priority, and then the rest."""
-    keys = (said.get("sort") or "P,t,-p").split(",")
-    if not said.get("sort"):
-        found = sorted(found, key=lambda job: (-job.base, job.ask.task or 0))  # of equals the newer first
-    for key in reversed(keys):
-        letter = key.strip().lstrip("+-")
-        if letter in _KEYS:
-            found = sorted(found, key=_KEYS[letter], reverse=key.strip().startswith("-"))
+    """Sort by --sort, else by partition, state and priority. Equal jobs stay in Slurm's own order. Raises Usage."""
+    found = sorted(found, key=lambda job: (-(fields.start_s(job) or 0.0), job.live, -job.base, job.ask.task or 0))
+    order = said.get("sort", "t,S" if "start" in said else "P,t,-p")
+    for key in reversed((order or "").split(",")):
+        word = key.strip().lstrip("+-")
+        if not word:
+            continue
+        if word[0] not in _KEYS:
+            raise Usage(f"squeue: error: Invalid sort specification: {word[0]}")
+        if word[0] == "b":
+            say("squeue: Invalid sort specification: b")
+        if word[0] in "NS":
+            found.reverse()
+        found = sorted(found, key=_KEYS[word[0]], reverse=key.strip().startswith("-"))
     return found
-
-
-def _json(found: Sequence[Job]) -> str:
-    import msgspec
-
-    rows = [
-        {
-            "job_id": job.number,
-            "array_job_id": job.ask.array or 0,
-            "array_task_id": job.ask.task,
-            "name": job.ask.name,
-            "user_name": job.ask.user,
-            "user_id": job.ask.uid,
-            "group_name": job.ask.group,
-            "account": job.ask.account,
-            "partition": job.ask.partition,
-            "qos": job.ask.qos,
-            "job_state": job.state,
-            "state_reason": job.reason,
-            "priority": job.priority,
-            "cpus": job.cpus,
-            "node_count": job.ask.node_count,
-            "tasks": job.ask.tasks,
-            "nodes": compress(job.nodes, ordered=True),
-            "batch_host": job.nodes[0] if job.nodes else "",
-            "submit_time": int(job.submit_s),
-            "start_time": int(job.start_s or 0),
-            "end_time": int(job.end_s or 0),
-            "time_limit": job.ask.limit_min,
-            "elapsed": times.elapsed(job.elapsed_s),
-            "command": job.ask.command,
-            "comment": job.ask.comment,
-            "current_working_directory": job.ask.workdir,
-            "standard_output": job.ask.stdout,
-            "standard_error": job.ask.stderr,
-            "exit_code": job.exit_code,
-            "dependency": job.ask.dependency,
-            "nice": job.ask.nice,
-        }
-        for job in found
-    ]
-    return msgspec.json.format(msgspec.json.encode({"jobs": rows, "errors": []}), indent=1).decode()

@@ -18,9 +18,9 @@ from phalanx.slurm.notation.hostlist import compress
 from phalanx.slurm.options import Reader, Usage, declare, say
 
 OPTIONS = declare(
-    "allsteps,a format,o= fields= help,h helpformat,e jobs,j= noheader,n parsable,p parsable2,P noconvert usage "
-    "version,V"
-) + declare("pidformat,i verbose,v", refused=True)
+    "allsteps,a fields|format,o= helpformat,e help,h jobs,j= noheader,n noconvert pidformat,i parsable,p parsable2,P "
+    "usage verbose,v version,V"
+)
 _READER = Reader("sstat", OPTIONS, hint=False)
 # field -> width; what nobody measures while a step runs is empty
 _WIDTHS = {
@@ -65,7 +65,7 @@ def run(words: Sequence[str]) -> int:
     typed, arguments = _READER.read(words)
     said: dict[str, str | None] = dict(typed)
     if "help" in said or "usage" in said:
-        print("sstat [<OPTION>] -j <job(.stepid)>")
+        print("Usage: sstat [options] -j <job(.stepid)>")
         return 0
     if "helpformat" in said:
         names = _ORDER.split()
@@ -76,6 +76,8 @@ def run(words: Sequence[str]) -> int:
     if not asked:
         raise Usage("sstat: error: You didn't give me any jobs to stat.")
     columns = _columns(said)
+    if wrong := next((one for one in asked.split(",") if not one[:1].isdigit()), None):
+        raise Usage(f"sstat: fatal: Bad job/step specified: {wrong}")
     _heading(columns, said)
     api = Api.open()
     for one in asked.split(","):
@@ -93,7 +95,9 @@ def _lines(api: Api, text: str, *, every: bool) -> list[Line]:
         raise Usage(f"sstat: fatal: Bad job/step specified: {text}") from None
     found = [job for job in jobs(api, asked.numbers) if asked.has(job) and job.state in ("RUNNING", "SUSPENDED")]
     if not found:
-        say(f"sstat: error: couldn't get steps for job {base}")
+        waits = base == "0" or any(asked.has(job) for job in jobs(api, asked.numbers, places=False) if job.live)
+        what = "No steps running" if waits else "couldn't get steps"
+        say(f"sstat: error: {what} for job {base}")
         return []
     lines: list[Line] = []
     for job in found:
@@ -102,7 +106,11 @@ def _lines(api: Api, text: str, *, every: bool) -> list[Line]:
             running = {"batch": StepRecord(name="batch", nodes=list(job.nodes[:1])), **running}
         wanted = [step] if step else list(running) if every else list(running)[:1]
         if not set(wanted) <= set(running) or not wanted:
-            say(f"sstat: error: no steps running for job {text}")
+            say(
+                f"sstat: error: StepId={text} not found running."
+                if step
+                else f"sstat: error: No steps running for job {base}"
+            )
             continue
         if os.getuid() not in (0, job.ask.uid):
             _refuse(job, wanted[0], running[wanted[0]])
@@ -118,13 +126,15 @@ def _refuse(job: Job, step: str, record: StepRecord) -> None:
 
 
 def _columns(said: Mapping[str, str | None]) -> list[tuple[str, int]]:
-    text = said.get("format") or said.get("fields")
-    if not text:
+    text = said.get("format")
+    if "pidformat" in said:
+        return [("JobID", -12), ("Nodelist", 20), ("Pids", 20)]
+    if text is None:
         return list(_WIDTHS.items())
     widths = {**_WIDTHS, **_MORE}
     lower = {name.lower(): name for name in widths}
     found = []
-    for word in text.split(","):
+    for word in filter(None, text.split(",")):
         match = _FIELD.fullmatch(word)
         name = lower.get(match[1].lower()) if match is not None else None
         if match is None or name is None:

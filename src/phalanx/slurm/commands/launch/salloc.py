@@ -22,7 +22,7 @@ OPTIONS = declare(
     "account,A= begin,b= bell chdir,D= comment= constraint,C= contiguous cpus-per-task,c= deadline= "
     "dependency,d= exclude,x= exclusive=? get-user-env=? gid= gpus,G= gpus-per-node= gpus-per-task= gres= help,h "
     "hold,H immediate,I=? job-name,J= kill-command,K=? kill-on-invalid-dep= licenses,L= mem-per-cpu= mem= "
-    "mincpus= nice=? no-bell no-shell nodelist,w= nodes,N= ntasks,n= ntasks-per-node= overcommit,O "
+    "mincpus= nice=? no-bell no-shell nodelist,w= nodes,N= ntasks,n= tasks-per-node|ntasks-per-node= overcommit,O "
     "oversubscribe,s partition,p= qos,q= quiet,Q reservation= signal= time,t= tmp= uid= usage verbose,v "
     "version,V wait-all-nodes= " + HINTS
 ) + declare("x11=?", refused=True)

@@ -22,7 +22,8 @@ OPTIONS = declare(
     "contiguous cpus-per-task,c= deadline= dependency,d= error,e= exclude,x= exclusive=? export-file= export= "
     "get-user-env=? gid= gpus,G= gpus-per-node= gpus-per-task= gres= help,h hold,H ignore-pbs input,i= "
     "job-name,J= kill-on-invalid-dep= licenses,L= mem-per-cpu= mem= mincpus= nice=? no-requeue nodelist,w= "
-    "nodes,N= ntasks,n= ntasks-per-node= open-mode= output,o= overcommit,O oversubscribe,s parsable partition,p= "
+    "nodes,N= ntasks,n= tasks-per-node|ntasks-per-node= open-mode= output,o= overcommit,O "
+    "oversubscribe,s parsable partition,p= "
     "qos,q= quiet,Q requeue reservation= signal= test-only time,t= tmp= uid= usage verbose,v version,V wait,W "
     "wait-all-nodes= wrap= " + HINTS
 )
@@ -52,7 +53,11 @@ _LOOK_S = 0.2
 
 def run(words: Sequence[str]) -> int:
     """Exit code. Raises PhalanxError."""
-    typed, arguments = by_colons(_READER, words)
+    try:
+        typed, arguments = by_colons(_READER, words)
+    except Usage as error:
+        check_forms("sbatch", dict(error.read))  # Slurm reads the values as it goes
+        raise
     options = {name: value for said in typed for name, value in said.items()}
     if "help" in options or "usage" in options:
         say(

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from signal import SIGKILL
 
 from phalanx.slurm.cluster.api import Api, Unreachable
-from phalanx.slurm.jobs.ask import STEP
+from phalanx.slurm.jobs.ask import STEP, Ask
 from phalanx.slurm.jobs.names import path_of, path_within
 from phalanx.slurm.jobs.steps import layout, records
 from phalanx.slurm.jobs.steps.booking import Busy, Steps
@@ -36,14 +36,15 @@ from phalanx.slurm.submission.asked.forms import HINTS, check_forms
 
 OPTIONS = declare(
     "accel-bind= account,A= bcast-exclude= bcast=? begin,b= chdir,D= comment= compress=? constraint,C= "
-    "container-image= container-mounts= contiguous cpu-bind= cpus-per-task,c= deadline= dependency,d= "
+    "container-image= container-mounts= contiguous cpu_bind|cpu-bind= cpus-per-task,c= deadline= dependency,d= "
     "disable-status,X epilog= error,e= exact exclude,x= exclusive=? export= gid= gpus,G= gpus-per-node= "
-    "gpus-per-task= gres= help,h het-group= hold,H immediate,I=? input,i= interactive job-name,J= jobid= "
+    "gpus-per-task= gres= help,h pack-group|het-group= hold,H immediate,I=? input,i= interactive job-name,J= jobid= "
     "kill-on-bad-exit,K=? label,l licenses,L= mem-per-cpu= mem= mincpus= mpi= msg-timeout= multi-prog nice=? "
-    "nodelist,w= nodes,N= ntasks,n= ntasks-per-node= open-mode= output,o= overcommit,O overlap oversubscribe,s "
+    "nodelist,w= nodes,N= ntasks,n= tasks-per-node|ntasks-per-node= open-mode= output,o= overcommit,O overlap "
+    "oversubscribe,s "
     "partition,p= preserve-env,E prolog= pty=? qos,q= quiet,Q quit-on-interrupt relative,r= reservation= "
     "resv-ports=? send-libs=? signal= slurmd-debug= task-epilog= task-prolog= test-only threads,T= time,t= tmp= "
-    "uid= unbuffered,u usage verbose,v version,V wait,W= " + HINTS
+    "uid= unbuffered,u usage verbose,v version,V wait,W= whole " + HINTS
 ) + declare("array,a= no-allocate,Z x11=?", refused=True)
 _READER = Reader("srun", OPTIONS, mixed=False)
 _PATTERN = re.compile(r"%(\d*)([%a-zA-Z])")
@@ -347,7 +348,7 @@ def _on(parts: Sequence[_Part], job: str) -> int:
         said, leader, steps, tasks, first.each, total, lambda least: records.claim(api, path, least, record)
     )
     shared = layout.variables(leader, number, name, nodes, numbers, said.get("cpus-per-task"), said.get("distribution"))
-    shared["SLURM_JOB_CPUS_PER_NODE_PACK_GROUP_0"] = amounts.per_node(ask.cpus_of_nodes)
+    _fit_to_kind(shared, ask, said)
     shared |= {"SLURM_JOB_UID": str(ask.uid), "SLURM_JOB_GID": str(ask.gid), "SLURM_JOB_USER": ask.user}
     own = [
         {task: {**layout.of_node(at, node, some, cpus[at]), "SLURM_PROCID": str(task), "SLURM_LOCALID": str(local)}
@@ -381,6 +382,14 @@ def _on(parts: Sequence[_Part], job: str) -> int:
         raise Usage(f"srun: error: Unable to create step for job {job}: {error}") from None
     finally:
         steps.end()
+
+
+def _fit_to_kind(shared: dict[str, str], ask: Ask, said: Said) -> None:
+    """Add or take away what only tasks within an allocation see."""
+    if ask.kind != STEP:
+        shared["SLURM_JOB_CPUS_PER_NODE_PACK_GROUP_0"] = amounts.per_node(ask.cpus_of_nodes)
+    elif "distribution" not in said:
+        del shared["SLURM_DISTRIBUTION"]
 
 
 def _joined(places: Sequence[Allocation], chosen: Sequence[Sequence[int]]) -> Allocation:

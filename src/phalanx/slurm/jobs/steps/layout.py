@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from collections.abc import Mapping, Sequence
+from functools import cache
 
 from phalanx.slurm.notation.amounts import per_node
 from phalanx.slurm.notation.hostlist import compress
@@ -68,6 +71,7 @@ def variables(
         "SLURM_JOB_ID": job, "SLURM_JOBID": job, "SLURM_STEP_ID": str(step), "SLURM_STEPID": str(step),
         "SLURM_STEP_NUM_TASKS": total, "SLURM_STEP_NUM_NODES": str(len(nodes)), "SLURM_STEP_NODELIST": listed,
         "SLURM_STEP_TASKS_PER_NODE": counts, "SLURM_STEP_LAUNCHER_PORT": "0", "SLURM_SRUN_COMM_PORT": "0",
+        "SLURM_LAUNCH_NODE_IPADDR": address(), "SLURM_SRUN_COMM_HOST": address(), "SLURM_UMASK": f"{own_umask():04o}",
         "SLURM_DISTRIBUTION": spread, "SLURM_NTASKS": total, "SLURM_NPROCS": total, "SLURM_NNODES": str(len(nodes)),
     }  # fmt: skip
     if cpus_per_task is not None:
@@ -75,6 +79,24 @@ def variables(
     if name:
         found["SLURM_JOB_NAME"] = name
     return found
+
+
+@cache
+def address() -> str:
+    """Return the address of this machine, for programs that ask where srun runs."""
+    if own := os.environ.get("PHALANX_POD_IP"):
+        return own
+    try:
+        return socket.gethostbyname(socket.gethostname())
+    except OSError:
+        return "127.0.0.1"
+
+
+def own_umask() -> int:
+    """Return the umask of this process."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
 
 
 def of_node(index: int, node: str, tasks: Sequence[int], cpus: int) -> dict[str, str]:

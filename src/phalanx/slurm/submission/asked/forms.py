@@ -33,6 +33,9 @@ _GPU_FREQUENCY = re.compile(r"((memory=|type=)?(\d+|low|medium|high|highm1)|verb
 _ACCOUNTING = re.compile(r"\d+|((task|energy|network|filesystem)=\d+)(,(task|energy|network|filesystem)=\d+)*", re.I)
 _MEMORY_BIND = re.compile(r"(quiet|q|verbose|v|none|no|rank|local|help|sort|nosort|prefer|map_mem:\S+|mask_mem:\S+)(,(quiet|q|verbose|v|none|no|rank|local|sort|nosort|prefer|map_mem:\S+|mask_mem:\S+))*", re.I)  # fmt: skip # noqa: E501 (one expression)
 _CPU_BIND = re.compile(r"(quiet|q|verbose|v|none|no|rank|rank_ldom|sockets?|cores?|threads?|ldoms?|boards?|help|one_thread|(map|mask)_(cpu|ldom):\S+)(,(quiet|q|verbose|v|none|no|rank|rank_ldom|sockets?|cores?|threads?|ldoms?|boards?|one_thread|(map|mask)_(cpu|ldom):\S+))*", re.I)  # fmt: skip # noqa: E501 (one expression)
+_GPU_BIND = re.compile(
+    r"(v(erbose)?,)?(closest|none|map_gpu:[\dx*,a-f]+|mask_gpu:[\dxa-f*,]+|per_task:\d+|single:\d+)|v(erbose)?", re.I
+)
 _PROFILES = {"none", "all", "energy", "task", "lustre", "network"}
 _LIMITS = {"ALL", "NONE", "AS", "CORE", "CPU", "DATA", "FSIZE", "MEMLOCK", "NOFILE", "NPROC", "RSS", "STACK"}
 _GRES_FLAGS = {"disable-binding", "enforce-binding"}
@@ -41,7 +44,7 @@ _RESERVED = "since it's not allowed by configuration (AllowSpecResourcesUsage = 
 
 def check_forms(command: str, said: Said) -> None:
     """Read the value of each option. Raises Usage for the first that cannot be read, in Slurm's words."""
-    for option, text in said.items():
+    for option, text in sorted(said.items(), key=lambda one: one[0] == "propagate"):  # Slurm reads that one last
         if (form := FORMS.get(option)) is not None and text is not None:
             form(command, option, text)
 
@@ -104,7 +107,7 @@ def _switches(command: str, option: str, text: str) -> None:
 
 
 def _propagate(command: str, option: str, text: str) -> None:
-    for name in text.split(","):
+    for name in text.split(",") if text else ():
         if name.upper().removeprefix("RLIMIT_") not in _LIMITS:
             raise Usage(
                 f"{command}: error: Bad rlimit name: {name}\n{command}: error: --propagate={text} is not valid."
@@ -171,6 +174,22 @@ def read_nice(text: str | None) -> int:
     return int(found[0]) if found is not None else 0
 
 
+def _priority(command: str, option: str, text: str) -> None:
+    if text.strip().startswith("-"):
+        raise Usage(f"{command}: error: Priority must be >= 0", 255)
+
+
+def _nodes(command: str, option: str, text: str) -> None:
+    least, _, most = text.partition("-")
+    for part in (least, most):
+        if re.fullmatch(r"(\d+[km]?)?", part, re.I) is None:
+            raise Usage(f'{command}: error: "{text}" is not a valid node count', 255)
+    if not least and not most:
+        raise Usage(f'{command}: error: "{text}" is not a valid node count', 255)
+    if least.isdigit() and most.isdigit() and int(least) > int(most):
+        raise Usage(f"{command}: error: Maximum node count {most} is less than minimum node count {least}", 255)
+
+
 def _signal(command: str, option: str, text: str) -> None:
     if read_warning(text) is None:
         raise _invalid(command, option)
@@ -190,7 +209,7 @@ FORMS: dict[str, Form] = {
     "delay-boot": _minutes,
     "distribution": _distribution,
     "extra-node-info": _geometry,
-    "gpu-bind": _matches(re.compile(r".+"), "Invalid --gpu-bind argument: gpu:{text}"),
+    "gpu-bind": _matches(_GPU_BIND, "Invalid --gpu-bind argument: gpu:{text}"),
     "gpu-freq": _matches(_GPU_FREQUENCY, "Invalid --gpu-freq argument: gpu:{text}"),
     "gres-flags": _one_of(_GRES_FLAGS),
     "hint": _hint,
@@ -200,6 +219,8 @@ FORMS: dict[str, Form] = {
     "mem-per-cpu": _memory,
     "mem-per-gpu": _memory,
     "nice": _nice,
+    "nodes": _nodes,
+    "priority": _priority,
     "no-kill": _matches(re.compile(r"off|set"), "Invalid --{option} specification"),
     "power": _power,
     "profile": _profile,
@@ -215,7 +236,8 @@ FORMS: dict[str, Form] = {
 
 # Options of all three commands that have no effect here.
 HINTS = (
-    "acctg-freq= bb= bbf= cluster-constraint= clusters,M= container= core-spec,S= cores-per-socket= cpu-freq= "
+    "acctg-freq= bb= bbf= cluster-constraint= cluster|clusters,M= container= context= core-spec,S= "
+    "cores-per-socket= cpu-freq= "
     "cpus-per-gpu= delay-boot= distribution,m= extra-node-info,B= gpu-bind= gpu-freq= gpus-per-socket= gres-flags= "
     "hint= mail-type= mail-user= mcs-label= mem-bind= mem-per-gpu= network= no-kill,k=? nodefile,F= ntasks-per-core= "
     "ntasks-per-gpu= ntasks-per-socket= ntasks-per-tres= power= prefer= priority= profile= propagate=? reboot "

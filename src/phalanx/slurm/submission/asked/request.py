@@ -35,7 +35,7 @@ from phalanx.slurm.submission.asked.hardware import (
     require_fit,
 )
 from phalanx.slurm.submission.asked.optional import read_optional
-from phalanx.slurm.submission.asked.size import read_size
+from phalanx.slurm.submission.asked.size import read_size, require_tasks_for_gpus
 
 _ENVIRONMENT_NAME = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
 _VALUE_BYTES = 120_000
@@ -53,8 +53,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def request(said: Options, site: Site, hardware: Hardware, script: str | None, args: list[str], line: str) -> Request:
-    """Return the request of a command line. `hardware`: the hardware of the partitions that `partitions` returns.
-    Raises Usage."""
+    """`hardware`: of the partitions that `partitions` returns. Raises Usage."""
+    require_tasks_for_gpus(said)
     named = partitions(said, site)
     partition = named[0]
     now_s = time.time()
@@ -153,6 +153,8 @@ def _account(said: Options, site: Site, user: str) -> str:
     if not site.users:
         return account or "default"
     theirs = [one.account for one in site.users.get(user, ())]
+    if not theirs and not account and user == "root":
+        return "root"  # as in Slurm, root needs no association
     if not theirs or ("account" in said and account not in theirs):
         raise fails("Invalid account or account/partition combination specified")
     return account or theirs[0]
@@ -163,7 +165,8 @@ def _qos(said: Options, site: Site, ask: Ask) -> str:
     if said.get("qos") == "":
         raise fails("Invalid qos specification")
     wanted = said.get("qos") or (theirs.default_qos if theirs is not None else "") or "normal"
-    if theirs is not None and theirs.qos and wanted not in theirs.qos:
+    # As in Slurm, an association has the QOS normal alone if it names no others.
+    if theirs is not None and wanted not in (theirs.qos or ("normal",)):
         raise fails("Invalid qos specification")
     return wanted
 

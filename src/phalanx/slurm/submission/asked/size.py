@@ -16,12 +16,21 @@ _GPUS = ("gpus", "gpus-per-node", "gpus-per-socket", "gpus-per-task", "gres")
 NO_GRES = "sbatch: error: Invalid generic resource (gres) specification"
 
 
+def require_tasks_for_gpus(said: Options) -> None:
+    """Raise Usage for GPUs of each task where nothing tells how many tasks there are."""
+    if said.get("gpus-per-task") is not None and not {"gpus", "ntasks"} & said.keys():
+        why = "--gpus-per-task used without either --gpus or -n/--ntasks is not allowed."
+        raise Usage(f"sbatch: error: Failed to validate job spec. {why}\n{NO_GRES}")
+
+
 def read_size(ask: Ask, said: Options, partition: Partition, hardware: Hardware) -> None:
     """Fill in how much the job asks. Raises Usage."""
     ask.cpus_per_task, ask.node_cpus = _number(said, "cpus-per-task", 1), min(hardware.cpus, 1 << 16)
     ask.tasks_per_node = _number(said, "ntasks-per-node", 0)
     ask.min_cpus = _number(said, "mincpus", 1)
     if text := said.get("nodes"):
+        if text == "0" and ask.hold:
+            text = "1"  # Slurm looks at it once the job is released
         ask.nodes, ask.max_nodes = _nodes(text)
         ask.said_nodes = True
         if len(ask.wanted) > ask.max_nodes:
@@ -53,7 +62,7 @@ def _nodes(text: str) -> tuple[int, int]:
     least, dash, most = text.partition("-")
     if text == "0":
         raise fails("Node count specification invalid")
-    if dash and not least and most.isdigit():
+    if dash and least in ("", "0") and most.isdigit():
         least = "1"
     if dash and least.isdigit() and (not most or (most.isdigit() and int(least) > int(most))):
         shown = most or "-1"

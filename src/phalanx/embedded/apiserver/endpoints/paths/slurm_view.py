@@ -190,11 +190,14 @@ def _job(obj: Object, owner: Mapping[str, Any], *, whole: bool) -> Object:
     }
 
 
+_AMOUNTS = ("cpu", "memory", "nvidia.com/gpu")  # what users see that pods of others request
+
+
 def _pod(obj: Object) -> Object:
     meta, spec, status = obj["metadata"], obj["spec"], obj.get("status") or {}
     labels, notes = meta.get("labels") or {}, meta.get("annotations") or {}
     ends = [(one.get("state") or {}).get("terminated") for one in status.get("containerStatuses") or ()]
-    cpus = [((one.get("resources") or {}).get("requests") or {}).get("cpu", "0") for one in spec["containers"]]
+    requests = [(one.get("resources") or {}).get("requests") or {} for one in spec["containers"]]
     return {
         "metadata": {key: meta[key] for key in _META if key in meta}
         | {
@@ -203,7 +206,9 @@ def _pod(obj: Object) -> Object:
         },
         "spec": {
             "nodeName": spec["nodeName"],
-            "containers": [{"resources": {"requests": {"cpu": cpu}}} for cpu in cpus],
+            "containers": [
+                {"resources": {"requests": {name: one[name] for name in _AMOUNTS if name in one}}} for one in requests
+            ],
         },
         "status": {
             "phase": status.get("phase", ""),

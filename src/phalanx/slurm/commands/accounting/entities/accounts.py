@@ -85,7 +85,7 @@ def modify(api: Api, here: Site, change: dict[str, str], names: list[str]) -> in
                 raise limits.unknown(key, change[key]) from None
         account.limits = {key: text for key, text in account.limits.items() if text}
         lines.append(f"  C = {here.cluster:<10} A = {name} of {account.parent or 'root'}")
-        if set(change) & set(limits.NAMES):
+        if {key for key in change.keys() & limits.NAMES.keys() if not key.startswith("grp")}:  # those pass to the users
             lines += [f"  C = {here.cluster:<10} A = {one:<20} U = {user:<9}" for one, user in _within(here, name)]
         carry(api, here, name)
     site.store(api, here)

@@ -10,9 +10,10 @@ from collections.abc import Callable, Sequence
 from phalanx.errors import PhalanxError
 from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import Api
-from phalanx.slurm.commands.cluster.verbs.named import DENIED, named
+from phalanx.slurm.commands.cluster.verbs.named import named, refusal, say_of, with_ended
 from phalanx.slurm.control import running
 from phalanx.slurm.jobs.ask import BATCH
+from phalanx.slurm.jobs.fields import shown_together
 from phalanx.slurm.jobs.names import path_of
 from phalanx.slurm.jobs.view import Job
 from phalanx.slurm.options import Usage, say
@@ -21,22 +22,45 @@ from phalanx.slurm.options import Usage, say
 def hold(words: Sequence[str], reason: str) -> int:
     """`reason`: why they wait from now on; empty: they are released."""
     if not words:
-        raise Usage("too few arguments for keyword:hold")
+        raise Usage(f"too few arguments for keyword:{'hold' if reason else 'release'}")
     api, status = Api.open(), 0
-    for job in [job for word in words for job in named(api, word)]:
-        if not job.live:
-            say(f"Job has already finished for job {job.id}\nslurm_suspend error: Job has already finished")
+    for word in [part for some in words for part in re.split(r",(?![^\[]*\])", some)]:
+        try:
+            found = with_ended(api, word)
+        except Usage as error:
+            say(f"{error.text}\nslurm_suspend error: Invalid job id specified")
             status = 1
-        elif not running.may(api, job) or (job.reason == "JobHeldAdmin" and not _may_release(api, job)):
-            say(f"{DENIED}{job.id}\nslurm_suspend error: Access/permission denied")
-            status = 1
-        elif job.state != "PENDING":
-            continue  # Slurm takes it, and it changes nothing unless the job is requeued
-        else:
-            said = (reason if os.getuid() == job.ask.uid else "JobHeldAdmin") if reason else None
-            change = {"metadata": {"annotations": {"phalanx.dev/hold": said}}}
-            api.within(job.namespace).patch(path_of(job.number, job.ask), change)
+            continue
+        for job in list(shown_together(found)):
+            if why := _hold(api, [job, *_others(found, job)], reason):
+                say_of(job, why)
+                if job.ask.task is None:
+                    say(f"slurm_suspend error: {why}")
+                status = 1
     return status
+
+
+def _others(found: Sequence[Job], first: Job) -> list[Job]:
+    """Return the tasks that are shown with the first task of their array."""
+    return [job for job in found if job.base == first.base and job.ask.task in first.others]
+
+
+def _hold(api: Api, of: Sequence[Job], reason: str) -> str:
+    """Hold the jobs for this reason, or release them. Return why not."""
+    job = of[0]
+    if not job.live:
+        return "Job has already finished"
+    if why := refusal(api, job):
+        return why
+    if job.reason == "JobHeldAdmin" and not _may_release(api, job):
+        return "" if reason else "Access/permission denied"  # a hold of an administrator stays one
+    if job.state != "PENDING":
+        return ""  # Slurm takes it, and it changes nothing unless the job is requeued
+    held = (reason if os.getuid() == job.ask.uid else "JobHeldAdmin") if reason else None
+    for one in of:
+        change = {"metadata": {"annotations": {"phalanx.dev/hold": held}}}
+        api.within(one.namespace).patch(path_of(one.number, one.ask), change)
+    return ""
 
 
 def _may_release(api: Api, job: Job) -> bool:
@@ -45,16 +69,19 @@ def _may_release(api: Api, job: Job) -> bool:
     return os.getuid() == 0 or running.may_as(site.load(api), me, job)
 
 
-def to_running(words: Sequence[str], do: Callable[[Api, Job], str]) -> int:
-    """`do` says why it cannot be done, if so."""
+def to_running(verb: str, words: Sequence[str], do: Callable[[Api, Job], str]) -> int:
+    """Do it to each job. `do` returns why it cannot be done."""
     if not words:
-        raise Usage("scontrol: error: too few arguments for keyword")
+        raise Usage(f"too few arguments for keyword:{verb}")
     api, status = Api.open(), 0
     for word in [part for some in words for part in re.split(r",(?![^\[]*\])", some)]:
         try:
             found = named(api, word)
         except Usage:
-            missing = "Unexpected message received" if do in (suspend, resume) else "Invalid job id specified"
+            is_number = re.match(r"\d", word) is not None
+            missing = (
+                "Unexpected message received" if do in (suspend, resume) and is_number else "Invalid job id specified"
+            )
             say(f"{missing} for job {word}")
             status = 1
             continue
@@ -106,6 +133,8 @@ def resume(api: Api, job: Job) -> str:
 
 def top(words: Sequence[str]) -> int:
     """Only for administrators, as in Slurm unless it is configured otherwise."""
+    if not words:
+        raise Usage("too few arguments for keyword:top")
     if os.getuid() != 0:
         raise Usage("\n".join(f"Access/permission denied for job {word}" for word in words))
     raise Usage("scontrol: error: top is not supported by Phalanx: update the job's Priority (docs/guide/slurm.md)")

@@ -1,17 +1,18 @@
-"""The live jobs that an id on the command line of scontrol means."""
+"""The jobs that an id or a name on the command line of scontrol means."""
 
 from __future__ import annotations
+
+import os
+import pwd
 
 from phalanx.slurm.cluster.api import Api
 from phalanx.slurm.jobs.chosen import Chosen, NoJob, read_ids
 from phalanx.slurm.jobs.view import Job, jobs
-from phalanx.slurm.options import Usage
-
-DENIED = "Access/permission denied for job "
+from phalanx.slurm.options import Usage, say
 
 
 def named(api: Api, text: str) -> list[Job]:
-    """The live jobs that an id means. Raises Usage."""
+    """Return the live jobs that an id means. Raises Usage."""
     try:
         ids = tuple(read_ids(text.removeprefix("jobid=").removeprefix("JobId=")))
     except NoJob:
@@ -20,5 +21,39 @@ def named(api: Api, text: str) -> list[Job]:
     found = [job for job in jobs(api, asked.numbers) if asked.has(job)]
     if not found:
         raise Usage(f"Invalid job id specified for job {text}")
-    # Sort the tasks of an array by index, because the task that gets a higher throttle first starts first.
+    # Tasks of an array in their order: the first task to hear of a higher throttle starts first.
     return sorted(found, key=lambda job: (job.base, -1 if job.ask.task is None else job.ask.task))
+
+
+def with_ended(api: Api, text: str) -> list[Job]:
+    """Return the jobs that an id means, also if they ended lately, or the user's jobs of `name=…`. Raises Usage."""
+    key, equals, name = text.partition("=")
+    if equals and key.lower() in ("name", "jobname"):
+        me = pwd.getpwuid(os.getuid()).pw_name
+        return [job for job in jobs(api, users=[me]) if job.ask.name == name and job.ask.user == me]
+    try:
+        return named(api, text)
+    except Usage:
+        from phalanx.slurm.jobs.ended import recorded_of
+
+        word = text.removeprefix("jobid=").removeprefix("JobId=")
+        found = [job for job in recorded_of([int(word)]) if job.number == int(word)] if _is_number(word) else []
+        if not found:
+            raise
+        return found
+
+
+def _is_number(word: str) -> bool:
+    return word.isascii() and word.isdigit() and 0 < int(word) < 1 << 31
+
+
+def refusal(api: Api, job: Job) -> str:
+    """Return why the user may not change the job; empty: the user may."""
+    from phalanx.slurm.control import running
+
+    return "" if running.may(api, job) else "Invalid user id"
+
+
+def say_of(job: Job, why: str) -> None:
+    """Report what was wrong with a job, or with tasks of an array that wait, as Slurm does."""
+    say(f"{job.id.replace('[', '').replace(']', '')}: {why}" if job.ask.task is not None else f"{why} for job {job.id}")

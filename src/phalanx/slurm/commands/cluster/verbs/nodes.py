@@ -31,7 +31,7 @@ def reboot(words: Sequence[str]) -> int:
     said = {name.lower(): value for name, _, value in (word.partition("=") for word in words) if value}
     names = [word for word in words if "=" not in word and word.upper() != "ASAP"]
     if not names:
-        raise Usage("scontrol: error: reboot: no node was named")
+        raise Usage("Missing node list. Specify ALL|<NodeList>")
     _require_operator("scontrol_reboot_nodes error: Access/permission denied")
     return update_node(",".join(names), {"state": "DRAIN", "reason": said.get("reason", "Reboot requested")})
 
@@ -45,8 +45,10 @@ _NODE_STATES = ("DRAIN", "RESUME", "UNDRAIN", "DOWN", "IDLE", "FAIL", "")
 
 
 def update_node(text: str, said: dict[str, str]) -> int:
-    """Set State=DRAIN or DOWN with a Reason, State=RESUME, UNDRAIN or IDLE, or a Reason. Jobs on a node that goes down
-    are requeued."""
+    """State=DRAIN or DOWN with a Reason, State=RESUME, UNDRAIN or IDLE, and Reason. What runs on a node that goes down
+    waits again."""
+    if not said:
+        raise Usage("No changes specified")
     state, reason = said.pop("state", "").upper(), said.pop("reason", "")
     if said:
         raise Usage(f"scontrol: error: of a node only State and Reason can be changed here, not {next(iter(said))}")
@@ -124,7 +126,10 @@ def update_partition(name: str, said: dict[str, str]) -> int:
                 partition.max_nodes = None if value.upper() == "UNLIMITED" else count("MaxNodes", value)
             case _:
                 raise Usage(f"scontrol: error: Update of {key} is not supported by Phalanx (docs/guide/slurm.md)")
-    site.store(api, here)
+    try:
+        site.store(api, here)
+    except Refused as error:
+        raise Usage("slurm_update error: Invalid user id" if error.code == 403 else str(error)) from None
     _look_again(api, partition)
     return 0
 

@@ -12,10 +12,16 @@ from phalanx.slurm.options import Usage
 
 
 def create(words: Sequence[str]) -> int:
-    kind = words[0] if words else ""
+    if not words:
+        raise Usage("too few arguments for create keyword")
+    kind = words[0]
     said = {name.lower(): value for name, _, value in (word.partition("=") for word in words) if value}
     if kind.lower() not in ("reservation", "res") and "reservationname" not in said and "reservation" not in said:
+        if kind.lower().partition("=")[0] not in ("node", "nodename", "partition", "partitionname"):
+            raise Usage(f"scontrol: error: Invalid creation entity: {kind}")
         raise Usage(f"scontrol: error: create {kind} is not supported by Phalanx (docs/guide/slurm.md)")
+    if "starttime" not in said and "start" not in said:
+        raise Usage("scontrol: error: A start time must be given.  No reservation created.")
     api = Api.open()
     here = site.load(api)
     if not is_administrator(here):
@@ -25,8 +31,16 @@ def create(words: Sequence[str]) -> int:
 
 
 def delete(words: Sequence[str]) -> int:
+    if not words:
+        raise Usage("too few arguments for delete keyword")
     text = " ".join(words)
     kind, _, name = text.replace(" ", "=", 1).partition("=")
+    if not name:
+        raise Usage("scontrol: error: Proper format is 'delete <ENTITY>=<ID>' or 'delete <ENTITY> <ID>'")
+    if kind.lower() in ("partition", "partitionname") and not is_administrator(site.load(Api.open())):
+        raise Usage(f"delete_partition {text}: Invalid user id")
+    if kind.lower() not in ("reservation", "reservationname", "partition", "partitionname", "node", "nodename"):
+        raise Usage(f"Invalid deletion entity: {text}")
     if kind.lower() not in ("reservation", "reservationname"):
         raise Usage(f"scontrol: error: delete {text} is not supported by Phalanx (docs/guide/slurm.md)")
     api = Api.open()

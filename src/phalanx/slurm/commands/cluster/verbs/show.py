@@ -19,7 +19,26 @@ from phalanx.slurm.jobs.view import Job, jobs
 from phalanx.slurm.notation.hostlist import compress, expand
 from phalanx.slurm.options import Usage, say
 
-_NOT_SHOWN = ("assoc_mgr", "assoc", "burstbuffer", "bb", "dwstat", "federation", "fed", "frontend", "slurmd")
+# What `show` knows, in the order in which the beginning of a name is looked for, as in Slurm.
+_ENTITIES = (
+    "aliases", "assoc_mgr", "bbstat", "burstbuffer", "config", "daemons", "dwstat", "federation", "frontend",
+    "hostnames", "hostlist", "hostlistsorted", "job", "licenses", "nodes", "partitions", "reservations", "slurmd",
+    "steps", "topology",
+)  # fmt: skip
+_OTHERS = {"jobs": "job", "jobid": "job", "hostname": "hostnames", "bb": "burstbuffer", "topo": "topology"}
+
+
+_BY_ONE_LETTER = "aj"
+
+
+def _entity(typed: str) -> str:
+    """Return the entity with this name or abbreviation; an empty text if no entity has it."""
+    name = _OTHERS.get(typed, typed)
+    if name in _ENTITIES:
+        return name
+    if len(name) == 1 and name not in _BY_ONE_LETTER:
+        return ""
+    return next((one for one in _ENTITIES if name and one.startswith(name)), "")
 
 
 def show(words: Sequence[str], oneline: bool, details: bool) -> int:
@@ -27,34 +46,46 @@ def show(words: Sequence[str], oneline: bool, details: bool) -> int:
         raise Usage("too few arguments for keyword:show")
     what, *names = [*words, ""]
     name = names[0] if names else ""
-    match what.lower():
-        case "hostnames" | "hostname":
+    if "=" in what:
+        what, _, name = what.partition("=")
+    match _entity(what.lower()):
+        case "hostnames":
             return _hostnames(name)
         case "hostlist":
+            if not name:
+                raise Usage("scontrol: error: show hostlist takes a list of hosts")
             print(compress(name.split(",")))
         case "hostlistsorted":
             print(compress(expand(name), ordered=True))
-        case "job" | "jobs" | "jobid":
+        case "job":
             return _show_jobs(name, oneline, details)
-        case "node" | "nodes":
+        case "nodes":
             return _show_nodes(name, oneline)
-        case "partition" | "partitions":
+        case "partitions":
             return _show_partitions(name, oneline)
-        case "reservation" | "reservations" | "res":
+        case "reservations":
             return _show_reservations(name, oneline)
-        case "step" | "steps":
+        case "steps":
             return _show_steps(name, oneline)
         case "config":
             return show_config()
-        case "licenses" | "license" | "lic":
+        case "licenses":
             return show_licenses()
-        case "topology" | "topo":
-            raise Usage("scontrol: error: No topology information available")
+        case "topology":
+            say("scontrol: error: No topology information available")
         case "daemons":
             print("")
         case "aliases":
-            print("\n".join(expand(name)))
-        case _ if what.lower() not in _NOT_SHOWN:
+            print("")
+        case "burstbuffer" | "bbstat" | "federation" | "dwstat":
+            return 0  # there are none
+        case "frontend":
+            print("No nodes in the system")
+        case "slurmd":
+            raise Usage(
+                "scontrol: error: slurm_slurmd_info: Connection refused\nslurm_load_slurmd_status: Connection refused"
+            )
+        case "":
             raise Usage(f"invalid entity:{what} for keyword:show ")
         case _:
             raise Usage(f"scontrol: error: show {what} is not supported by Phalanx (docs/guide/slurm.md)")
@@ -72,15 +103,17 @@ def _hostnames(text: str) -> int:
 
 def _show_jobs(text: str, oneline: bool, details: bool) -> int:
     api = Api.open()
+    if "," in text and "[" not in text:
+        raise Usage("scontrol_print_job error: Invalid job id specified")
     try:
-        ids = tuple(read_ids(text))
+        ids = tuple(one for one in read_ids(text) if one.number)  # job 0 is all jobs
     except NoJob:
         raise Usage("scontrol_print_job error: Invalid job id specified") from None
     found = _all(api, Chosen(ids=ids))
     if ids and not found:
         if ids[0].tasks is not None and jobs(api, [ids[0].number], places=False):
             print(f"Job {text} not found")
-            return 0
+            return 1
         raise Usage("slurm_load_jobs error: Invalid job id specified")
     if not any(one.tasks is not None for one in ids):
         found = list(
@@ -106,9 +139,10 @@ def _all(api: Api, asked: Chosen) -> list[Job]:
 
 def _show_nodes(text: str, oneline: bool) -> int:
     from phalanx.slurm.commands.cluster.sinfo import see
+    from phalanx.slurm.jobs.nodes import Used, used
 
     api = Api.open()
-    here, found, wanted = site.load(api), see(api), expand(text)
+    here, found, wanted, held = site.load(api), see(api), expand(text), used(api)
     for name in wanted or [one.node.name for one in found]:
         seen = next((one for one in found if one.node.name == name), None)
         if seen is None:
@@ -116,7 +150,8 @@ def _show_nodes(text: str, oneline: bool) -> int:
             return 1
         names = [one.name for one in here.all if not one.nodes or name in one.nodes]
         shaped = msgspec.structs.replace(seen.node, shape=here.sockets.get(name, ""))
-        _page(pages.node(shaped, seen.state, seen.used, names), oneline)
+        counted = "gres/gpu" if here.counts_gpus else ""
+        _page(pages.node(shaped, seen.state, held.get(name, Used()), names, counted), oneline)
     return 0
 
 
@@ -131,7 +166,7 @@ def _show_partitions(text: str, oneline: bool) -> int:
         return 1
     for partition in found:
         within = [node for node in every if not partition.nodes or node.name in partition.nodes]
-        _page(pages.partition(partition, within), oneline)
+        _page(pages.partition(partition, within, "gres/gpu" if here.counts_gpus else ""), oneline)
     return 0
 
 
@@ -150,11 +185,16 @@ def _show_steps(text: str, oneline: bool) -> int:
     try:
         ids = tuple(read_ids(base))
     except NoJob:
-        raise Usage("Invalid job/step id specified") from None
-    found = [job for job in jobs(Api.open(), Chosen(ids=ids).numbers) if Chosen(ids=ids).has(job) and job.start_s]
+        ids = ()  # as in Slurm, what is no number is none
+    asked = Chosen(ids=ids)
+    known = [job for job in jobs(Api.open(), asked.numbers) if asked.has(job)]
+    if ids and not known:
+        raise Usage("slurm_get_job_steps error: Invalid job id specified")
+    found = [job for job in known if job.state in ("RUNNING", "SUSPENDED")]
     shown = [(job, name) for job in found for name in pages.steps(job) if not step or name == step]
     if not shown:
-        raise Usage(f"Job step {text} not found" if step else "No job steps in the system")
+        print(f"Job step {text} not found" if step else "No job steps in the system")
+        return 1
     for job, name in shown:
         _page(pages.step(job, name), oneline)
     return 0
@@ -164,4 +204,4 @@ def _page(lines: Sequence[Sequence[str]], oneline: bool) -> None:
     if oneline:
         print(" ".join(word for line in lines for word in line if word))
     else:
-        print("\n".join(f"{'   ' if at and any(line) else ''}{' '.join(line)}" for at, line in enumerate(lines)) + "\n")
+        print("\n".join(f"{'   ' if at else ''}{' '.join(line)}" for at, line in enumerate(lines)) + "\n")

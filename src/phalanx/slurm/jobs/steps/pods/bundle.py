@@ -51,7 +51,9 @@ def _make(where: Path, commands: Iterable[str]) -> None:
     (home / "bin").mkdir(parents=True)
     shutil.copy(Path(sys.executable).resolve(), home / "bin" / _VERSION)
     shutil.copytree(sysconfig.get_path("stdlib"), modules, ignore=_LEFT_OUT)
-    _packages(modules / "site-packages")
+    _packages(
+        modules
+    )  # beside the standard library, which is on every path: Debian's Python looks for no site-packages
     python = shlex.join((f"{where}/lib/{loader}", "--library-path", f"{where}/lib", f"{home}/bin/{_VERSION}"))
     _program(where / "python", f'#!/bin/sh\nexec {python} "$@"\n')
     # Programs that these start must use the same interpreter.

@@ -15,6 +15,7 @@ import fcntl
 import json
 import os
 import pty
+import re
 import resource
 import signal
 import socket
@@ -24,6 +25,7 @@ import sys
 import termios
 import threading
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -284,6 +286,7 @@ class _Step:
             process = subprocess.Popen(
                 command, stdin=files[0], stdout=files[1], stderr=files[2], env=around, cwd=asked["directory"],
                 start_new_session=True, preexec_fn=_take_terminal if interactive else None,  # noqa: PLW1509 - one ioctl(2)
+                umask=_umask(around),
             )  # fmt: skip
         except OSError as error:
             self._tell(channel.ENDED, json.dumps([task, 2]).encode())
@@ -368,6 +371,12 @@ def _devices(around: dict[str, str]) -> dict[str, str]:
     names = ("CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "SLURM_STEP_GPUS")
     own = gpus_of_task(given, around, int(around.get("SLURM_LOCALID") or 0))
     return {**dict.fromkeys(names, given), "SLURM_GPUS_ON_NODE": count, **own}
+
+
+def _umask(around: Mapping[str, str]) -> int:
+    """Return the umask of srun, which its tasks have; -1: this process's own."""
+    text = around.get("SLURM_UMASK", "")
+    return int(text, 8) & 0o777 if re.fullmatch("[0-7]{1,4}", text) else -1
 
 
 def _take_terminal() -> None:

@@ -1,0 +1,279 @@
+"""The fields of sacct: what each shows of a job and of its steps, and the columns that --format asks for."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from phalanx.slurm.cluster.site import cluster_name
+from phalanx.slurm.jobs.fields import nodelist
+from phalanx.slurm.jobs.steps.records import StepRecord
+from phalanx.slurm.jobs.view import Job
+from phalanx.slurm.notation import amounts, times
+from phalanx.slurm.notation.amounts import read_width
+from phalanx.slurm.notation.hostlist import compress
+from phalanx.slurm.options import Usage
+
+DEFAULT = "JobID,JobName,Partition,Account,AllocCPUS,State,ExitCode"
+BRIEF = "JobID,State,ExitCode"
+LONG = (
+    "JobID,JobIDRaw,JobName,Partition,MaxVMSize,MaxVMSizeNode,MaxVMSizeTask,AveVMSize,MaxRSS,MaxRSSNode,"
+    "MaxRSSTask,AveRSS,MaxPages,MaxPagesNode,MaxPagesTask,AvePages,MinCPU,MinCPUNode,MinCPUTask,AveCPU,"
+    "NTasks,AllocCPUS,Elapsed,State,ExitCode,AveCPUFreq,ReqCPUFreqMin,ReqCPUFreqMax,ReqCPUFreqGov,"
+    "ReqMem,ConsumedEnergy,MaxDiskRead,MaxDiskReadNode,MaxDiskReadTask,AveDiskRead,MaxDiskWrite,"
+    "MaxDiskWriteNode,MaxDiskWriteTask,AveDiskWrite,ReqTRES,AllocTRES,TRESUsageInAve,TRESUsageInMax,"
+    "TRESUsageInMaxNode,TRESUsageInMaxTask,TRESUsageInMin,TRESUsageInMinNode,TRESUsageInMinTask,"
+    "TRESUsageInTot,TRESUsageOutMax,TRESUsageOutMaxNode,TRESUsageOutMaxTask,TRESUsageOutAve,TRESUsageOutTot"
+)
+_FIELD = re.compile(r"([A-Za-z0-9]+)(?:%(-?\d+))?")
+
+
+class Line(msgspec.Struct, frozen=True):
+    """A job, or a step of it (`batch`, or its number)."""
+
+    job: Job
+    step: str
+    units: str
+    record: StepRecord = msgspec.field(default_factory=StepRecord)
+
+
+Show = Callable[[Line], str]
+
+
+def _both(of_job: Callable[[Job], str], of_step: Callable[[StepRecord], str] | None = None) -> Show:
+    """`of_step` None: a step has none."""
+    return lambda line: of_job(line.job) if not line.step else "" if of_step is None else of_step(line.record)
+
+
+def _all(of: Callable[[Job], str]) -> Show:
+    return lambda line: of(line.job)
+
+
+def _id(line: Line) -> str:
+    return f"{line.job.id}.{line.step}" if line.step else line.job.id
+
+
+def _raw(line: Line) -> str:
+    return f"{line.job.number}.{line.step}" if line.step else str(line.job.number)
+
+
+def _state(line: Line) -> str:
+    job = line.job
+    if line.step:
+        by_limit = job.state == "TIMEOUT" and (line.step == "batch" or line.record.state == "CANCELLED")
+        return "CANCELLED" if by_limit else line.record.state
+    if job.state != "CANCELLED":
+        return job.state
+    return f"CANCELLED by {job.cancelled_by}" if job.cancelled_by else "CANCELLED"
+
+
+def _exit(line: Line) -> str:
+    """Of a cancelled job 0:0 is the allocation's, and the script's is that of its script."""
+    if line.step:
+        return "0:15" if line.job.state == "TIMEOUT" and line.step == "batch" else line.record.status
+    return "0:0" if line.job.state == "CANCELLED" else line.job.status
+
+
+def _derived(job: Job) -> str:
+    """The highest of its steps'."""
+    worst = max(job.steps.values(), key=lambda one: (one.code, one.signal), default=None)
+    return worst.status if worst is not None else "0:0"
+
+
+def _memory(mib: int, units: str) -> str:
+    if not units:
+        return amounts.memory(mib)
+    factor = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024 * 1024}.get(units.upper(), 1)
+    value = mib / factor
+    return f"{int(value)}{units.upper()}" if value == int(value) else f"{value:.2f}{units.upper()}"
+
+
+def _tres(line: Line, *, asked: bool = False) -> str:
+    """Return the TRES that the job or step holds, or, if `asked`, requested."""
+    ask, step = line.job.ask, line.record
+    of_job = ask if asked else line.job
+    cpus, nodes, mib = of_job.cpus, ask.node_count, of_job.total_mib
+    if line.step:
+        cpus, nodes = step.cpus, max(1, len(step.nodes))
+        mib = (ask.memory_mib or 0) * (cpus if ask.per_cpu else nodes)
+    parts = {"cpu": str(cpus), "node": str(nodes)}
+    if not line.step:
+        parts["billing"] = str(of_job.cpus)
+    if mib:
+        parts["mem"] = _memory(mib, line.units)
+    if ask.gpus_per_node:
+        parts["gres/gpu"] = str(ask.total_gpus)
+    return ",".join(f"{name}={parts[name]}" for name in sorted(parts))
+
+
+def _cpus(line: Line) -> str:
+    """Return the CPUs that it holds, or that a job asks for which has not started."""
+    return str(line.record.cpus if line.step else line.job.cpus)
+
+
+def elapsed_s(line: Line) -> int:
+    """Return the time between start and end, each a whole second, as the accounting of Slurm has them."""
+    of = line.record if line.step else line.job
+    if not of.start_s or (not line.step and line.job.state == "PENDING"):
+        return 0
+    return max(0, int(of.end_s if of.end_s is not None else time.time()) - int(of.start_s))
+
+
+def _cpu_time_s(line: Line) -> int:
+    return elapsed_s(line) * int(_cpus(line))
+
+
+def _reserved_s(line: Line) -> int:
+    job = line.job
+    begun = job.start_s if job.start_s is not None else job.end_s if job.end_s is not None else time.time()
+    return 0 if line.step or job.eligible_s is None else max(0, int(begun) - int(job.eligible_s))
+
+
+def flags(job: Job) -> list[str]:
+    """Return the flags of a job: the scheduler that started the job, and a recorded start, in Slurm's spelling."""
+    return [*(["SchedMain"] if job.start_s is not None else []), "StartRecieved"]
+
+
+def eligible_s(job: Job) -> float | None:
+    """Return since when nothing but room, quota or rank kept the job, or when that will be so."""
+    if job.eligible_s is None and not job.held and not job.ask.dependency and job.reason == "BeginTime":
+        return job.ask.begin_s
+    return job.eligible_s
+
+
+def _moments(of_job: Callable[[Job], float | None], of_step: Callable[[StepRecord], float | None]) -> Show:
+    return lambda line: times.moment(of_step(line.record) if line.step else of_job(line.job), "Unknown")
+
+
+def _total_cpu(line: Line) -> str:
+    """Of a job: of its steps, as far as they were measured."""
+    known = [line.record] if line.step else list(line.job.steps.values())
+    used = [one.cpu_s for one in known if one.cpu_s is not None]
+    total_s = sum(used)
+    return times.long_elapsed(total_s) if total_s >= 3600 else f"{int(total_s // 60):02}:{total_s % 60:06.3f}"
+
+
+def _peak(step: StepRecord) -> str:
+    return f"{step.peak_kib}K" if step.peak_kib is not None else ""
+
+
+def _nodelist(line: Line) -> str:
+    if line.step:
+        return compress(line.record.nodes, ordered=True)
+    return nodelist(line.job) or "None assigned"
+
+
+FIELDS: dict[str, tuple[int, Show]] = {
+    "Account": (10, _all(lambda job: job.ask.account)),
+    "AllocCPUS": (10, _cpus),
+    "AllocNodes": (
+        10,
+        _both(
+            lambda job: str(job.ask.node_count) if job.start_s is not None else "0",
+            lambda step: str(max(1, len(step.nodes))),
+        ),
+    ),
+    "AllocTRES": (10, lambda line: _tres(line) if line.job.start_s is not None else ""),
+    "Cluster": (10, _all(lambda job: cluster_name(os.environ.get("KUBECONFIG")))),
+    "Comment": (14, _both(lambda job: job.ask.comment)),
+    "Constraints": (19, _both(lambda job: job.ask.features)),
+    "CPUTime": (10, lambda line: times.long_elapsed(_cpu_time_s(line))),
+    "CPUTimeRAW": (10, lambda line: str(_cpu_time_s(line))),
+    "DerivedExitCode": (15, _both(_derived)),
+    "Elapsed": (10, lambda line: times.long_elapsed(elapsed_s(line))),
+    "ElapsedRaw": (10, lambda line: str(elapsed_s(line))),
+    "Eligible": (19, _moments(eligible_s, lambda step: step.start_s)),
+    "End": (19, _moments(lambda job: job.end_s, lambda step: step.end_s)),
+    "ExitCode": (8, _exit),
+    "GID": (6, _both(lambda job: str(job.ask.gid))),
+    "Group": (9, _both(lambda job: job.ask.group)),
+    "JobID": (12, _id),
+    "Flags": (20, _both(lambda job: ",".join(flags(job)))),
+    "JobIDRaw": (12, _raw),
+    "JobName": (10, _both(lambda job: job.ask.name, lambda step: step.name)),
+    "Layout": (9, _both(lambda job: "", lambda step: step.layout)),
+    "NCPUS": (10, _cpus),
+    "NNodes": (8, _both(lambda job: str(job.ask.node_count), lambda step: str(max(1, len(step.nodes))))),
+    "NodeList": (15, _nodelist),
+    "NTasks": (8, _both(lambda job: "", lambda step: str(step.tasks))),
+    "Partition": (10, _both(lambda job: job.ask.partition)),
+    "Priority": (10, _both(lambda job: str(job.priority))),
+    "QOS": (10, _both(lambda job: job.ask.qos)),
+    "Reason": (22, _both(lambda job: job.reason if job.start_s is None else "None")),
+    "ReqCPUS": (8, _both(lambda job: str(job.ask.cpus), lambda step: str(step.cpus))),
+    "ReqMem": (10, lambda line: _memory(line.job.ask.total_mib, line.units) if not line.step else ""),
+    "ReqNodes": (8, _all(lambda job: str(job.ask.node_count))),
+    "ReqTRES": (10, lambda line: _tres(line, asked=True) if not line.step else ""),
+    "Reservation": (20, _both(lambda job: job.ask.reservation)),
+    "Reserved": (10, lambda line: "" if line.step else times.long_elapsed(_reserved_s(line))),
+    "ResvCPU": (10, lambda line: "" if line.step else times.long_elapsed(_reserved_s(line) * int(_cpus(line)))),
+    "ResvCPURAW": (10, lambda line: "" if line.step else str(_reserved_s(line) * int(_cpus(line)))),
+    **dict.fromkeys(("SystemCPU", "UserCPU"), (10, lambda line: "00:00:00")),
+    "WCKeyID": (8, _both(lambda job: "0")),
+    "Start": (19, _moments(lambda job: job.start_s, lambda step: step.start_s)),
+    "State": (10, _state),
+    "Submit": (19, _moments(lambda job: job.submit_s, lambda step: step.start_s)),
+    "SubmitLine": (20, _both(lambda job: job.ask.line, lambda step: step.line)),
+    "MaxRSS": (10, _both(lambda job: "", _peak)),
+    "AveRSS": (10, _both(lambda job: "", _peak)),
+    "TotalCPU": (10, _total_cpu),
+    "Suspended": (10, _all(lambda job: "00:00:00")),
+    "Timelimit": (10, _both(lambda job: times.limit(job.ask.limit_min, long=True))),
+    "TimelimitRaw": (12, _both(lambda job: "" if job.ask.limit_min is None else str(job.ask.limit_min))),
+    "UID": (6, _both(lambda job: str(job.ask.uid))),
+    "User": (9, _both(lambda job: job.ask.user)),
+    "WCKey": (10, _all(lambda job: job.ask.wckey)),
+    "WorkDir": (20, _both(lambda job: job.ask.workdir)),
+}
+# Fields of Slurm that are not measured here: their columns are empty.
+_EMPTY = (
+    "AdminComment AssocID AveCPU AveDiskRead AveDiskWrite AvePages AveVMSize BlockID "
+    "Container DBIndex MaxDiskRead MaxDiskReadNode MaxDiskReadTask MaxDiskWrite "
+    "MaxDiskWriteNode MaxDiskWriteTask MaxPages MaxPagesNode MaxPagesTask MaxRSSNode MaxRSSTask MaxVMSize "
+    "MaxVMSizeNode MaxVMSizeTask McsLabel MinCPU MinCPUNode MinCPUTask QOSRAW "
+    " ReservationId SystemComment TRESUsageInAve TRESUsageInMax "
+    "TRESUsageInMaxNode TRESUsageInMaxTask TRESUsageInMin TRESUsageInMinNode TRESUsageInMinTask TRESUsageInTot "
+    "TRESUsageOutAve TRESUsageOutMax TRESUsageOutMaxNode TRESUsageOutMaxTask TRESUsageOutMin TRESUsageOutMinNode "
+    "TRESUsageOutMinTask TRESUsageOutTot"
+)
+FIELDS |= {name: (10, lambda line: "") for name in _EMPTY.split()}
+# Frequencies cannot be requested here, and energy is not measured.
+FIELDS |= {
+    f"ReqCPUFreq{what}": (13, _both(lambda job: "Unknown", lambda step: "0")) for what in ("", "Min", "Max", "Gov")
+}
+FIELDS |= {name: (14, _both(lambda job: "", lambda step: "0")) for name in ("AveCPUFreq", "ConsumedEnergy")}
+FIELDS |= {"ConsumedEnergyRaw": (17, lambda line: "0")}
+_LOWER = {name.lower(): name for name in FIELDS}
+
+
+def _width(name: str) -> int:
+    """Return the width of a field; negative: left-aligned."""
+    return -FIELDS[name][0] if name in ("JobID", "JobIDRaw") else FIELDS[name][0]
+
+
+def columns_of(said: Mapping[str, str | None]) -> list[tuple[str, int]]:
+    """(field, width): negative widths are left-aligned."""
+    text = said.get("format")
+    if text is None and not {"brief", "long"} & {*said}:
+        text = os.environ.get("SACCT_FORMAT") or None
+    if text is None:
+        text = LONG if "long" in said else BRIEF if "brief" in said else DEFAULT
+        return [(name, _width(name)) for name in text.split(",")]
+    found: list[str] = []
+    widths: dict[str, int] = {}
+    for word in filter(None, text.split(",")):
+        if word.lower() == "all":
+            found += sorted(FIELDS, key=str.lower)
+            continue
+        match = _FIELD.fullmatch(word)
+        name = _LOWER.get(match[1].lower()) if match is not None else None
+        if match is None or name is None:
+            raise Usage(f'sacct: error: Invalid field requested: "{word.partition("%")[0]}"')
+        if match[2]:  # the last width of a field counts for all its columns
+            widths[name] = read_width(match[2])
+        found.append(name)
+    return [(name, widths.get(name, _width(name))) for name in found]
