@@ -72,7 +72,7 @@ def at_once(test: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110 (what is waited for tells nobody)
             await asyncio.sleep(0)
 
