@@ -24,7 +24,7 @@ from phalanx.errors import PhalanxError
 _WORD_S = 600.0  # so long is the first word good
 _IDLE_S = 7 * 86_400.0  # a session without a request for this time ends
 _MOST_SESSIONS = 200
-MOST_STREAMS = 16  # of a session
+MOST_STREAMS = 16  # the most open streams of a session
 _LOOKS = (".css", ".woff2", ".svg")  # how the page looks is no secret: the page of a closed door has it too
 
 CSP = (

@@ -136,5 +136,5 @@ class Redaction:
 
 
 def _of_others(key: str) -> str:
-    """Return the key of a reason as jobs have it that the viewer may not list."""
+    """Return the key of a reason for jobs that the viewer may not list."""
     return f"{key}-other"

@@ -183,7 +183,7 @@ async def run_trial(
 ) -> Trial:
     """Submit six drivers to `queue` and watch until they are over or stuck. `show` is called a few times a second.
 
-    Raises PhalanxError if neither comes within `LIMIT_S`."""
+    Raises PhalanxError if they are neither over nor stuck within `LIMIT_S`."""
     names = [f"app-{number}" for number in range(1, APPLICATIONS + 1)]
     trial = Trial(name=name, queue=queue, cpus=cpus, applications={one: Application(name=one) for one in names})
     informer = Informer(connection, PODS, namespace=NAMESPACE, labelSelector=f"{TRIAL_LABEL}={name}")

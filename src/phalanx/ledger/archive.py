@@ -1,8 +1,8 @@
 """Entries in a file: one job per line as JSON, compressed with gzip.
 
 An archive is written to a temporary file, synced to disk and then renamed. So a file with the final name is complete,
-and its entries can be purged from the ledger. Reading an archive back writes whole entries, so known entries do not
-change.
+and its entries can be purged from the ledger. `phalanx ledger load` writes only entries that the ledger does not have,
+so existing entries do not change.
 """
 
 from __future__ import annotations

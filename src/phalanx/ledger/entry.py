@@ -75,18 +75,13 @@ class StartEntry:
 class JobEntry:
     """A job. Times are seconds since the epoch; None if not yet reached or unknown.
 
-    `job`: the job's id, `namespace/name`.
-    `kind`: the kind of its object.
-    `account`: the path of its queue when it was submitted, from the root: `company/research/vision`.
-    `requested`: the requests of all its pods.
-    `limit_s`: its time limit.
-    `exit_code`: the highest exit code of its pods (0 to 255). `signal`: the signal that ended that pod, if one did.
-    `cause`: why the job ended, as text.
-    `waits_for`: the code of its last reason to wait.
+    `job`: the job's id, `namespace/name`. `kind`: the kind of its object. `account`: the path of its queue when it was
+    submitted, from the root: `company/research/vision`. `requested`: the requests of all its pods. `limit_s`: its time
+    limit. `exit_code`: the highest exit code of its pods (0 to 255). `signal`: the signal that ended the pod with that
+    exit code, if one did. `cause`: why the job ended, as text. `waits_for`: the code of its last reason to wait.
     `exact_end`: False if the job ended while no scheduler ran; then `end_s` is the time at which this was noticed.
-    `number`: Slurm's job number, if the job has one.
-    `words`: further facts from its submitter (partition, comment, command line), by name.
-    `reasons`: the last changes of its reason to wait, at most `MOST_REASONS`, in order.
+    `number`: Slurm's job number, if the job has one. `words`: further facts from its submitter (partition, comment,
+    command line), by name. `reasons`: the last changes of its reason to wait, at most `MOST_REASONS`, in order.
     `starts`: its starts in order; the last one is the present or final start."""
 
     uid: str

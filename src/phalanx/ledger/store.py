@@ -38,7 +38,15 @@ from phalanx.ledger.schema import JOBS, STARTS, upgrade
 from phalanx.ledger.selection import Selection
 
 _AT_ONCE = 500  # jobs per statement
-_RENEWED = ("state", "end_s", "nodes", "allocated", "reason", "preemptor", "rule")  # of a start that goes on
+_RENEWED = (
+    "state",
+    "end_s",
+    "nodes",
+    "allocated",
+    "reason",
+    "preemptor",
+    "rule",
+)  # columns that are updated while a start lasts
 _DRIVERS = {"postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg", "sqlite": "sqlite"}
 
 

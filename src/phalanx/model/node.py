@@ -97,14 +97,12 @@ class OnDemand(NamedTuple):
 class NodeGroup:
     """A node group: equal nodes that a provider adds and removes on request.
 
-    `template`: a node of the group; its name has no meaning.
-    `min_nodes`, `max_nodes`: the bounds of the number of nodes. Requested nodes count.
-    `price_per_hour`: the price of one node, in any currency.
-    `delay_s`: the time after which a requested node is expected.
-    `timeout_s`: the time after which the request of a node has failed.
-    `idle_s`: the time after which an empty node is released; infinite: its provider removes empty nodes itself.
-    `on_demand`: the jobs for which somebody else adds suitable nodes; None: the group is as described above. The
-    template of a group on demand has the amounts that all its jobs together may get."""
+    `template`: a node of the group; its name has no meaning. `min_nodes`, `max_nodes`: the bounds of the number of
+    nodes. Requested nodes count. `price_per_hour`: the price of one node, in any currency. `delay_s`: the time after
+    which a requested node is expected. `timeout_s`: the time after which the request of a node has failed. `idle_s`:
+    the time after which an empty node is released; infinite: its provider removes empty nodes itself. `on_demand`: the
+    jobs for which another program adds suitable nodes; None: Phalanx requests the nodes of this group. The template of
+    a group on demand has the amounts that all its jobs together may get."""
 
     name: str
     template: Node

@@ -1,8 +1,8 @@
 """A provider whose nodes exist in the API alone, for `phalanx up --node-group`.
 
-Each node is a Node object that the node program plays (`embedded.node.simulated`): it becomes Ready, and its pods run
-as simulated pods do. Nodes arrive after the group's delay. They may be refused, be late, never arrive, or be lost, as
-the group says."""
+Each node is a Node object that the node program simulates (`embedded.node.simulated`): the node becomes Ready, and its
+pods run like other simulated pods. Nodes arrive after the group's delay. They may be refused, be late, never arrive, or
+be lost, as the group says."""
 
 from __future__ import annotations
 

@@ -7,9 +7,9 @@ and preemption affect the forecast exactly as they will affect the decision.
 - In the first play every job runs until its time limit, and no job is submitted. The result is the latest start, unless
   later jobs overtake.
 - In each further play a job runs for a time drawn from the learned run times (`state.history.run_times`). Each of the n
-  plays uses another of n levels for a user. All jobs of a user have the same level, because they resemble each other;
-  the levels of different users are independent (Latin hypercube sampling: McKay, Beckman, Conover, Technometrics 21,
-  1979).
+  plays uses a different one of n quantiles for a user. In one play all jobs of a user use the same quantile, because
+  the jobs of a user resemble each other; the quantiles of different users are independent (Latin hypercube sampling:
+  McKay, Beckman, Conover, Technometrics 21, 1979).
 - In each further play jobs are submitted later, as others were recently (`report.later_jobs`). The policy decides which
   of them overtake.
 - The starts of a job in these n plays are a sample of its start. Its quantiles are the forecast; no constant is fitted.
@@ -84,8 +84,8 @@ def typical_starts(cluster: Cluster, policy: Policy, now_s: float, jobs: Collect
 
 
 def of_plays(starts: Sequence[float], latest_s: float, after: str) -> StartForecast:
-    """Return the forecast of a job. `starts`: its starts in the plays, sorted. `latest_s`, `after`: its start in the
-    first play, and the job whose end it followed there."""
+    """Return the forecast of a job. `starts`: the job's starts in the simulated futures (plays), sorted. `latest_s`,
+    `after`: its start in the first play, and the job whose end it followed there."""
     return StartForecast(
         start_s=quantile(starts, 0.5),
         likely_s=(quantile(starts, 0.25), quantile(starts, 0.75)),

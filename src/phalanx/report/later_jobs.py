@@ -16,7 +16,7 @@ from phalanx.model.job import Job
 from phalanx.state.cluster import Cluster
 from phalanx.state.history.recent_jobs import Window
 
-MOST_LATER = 256  # jobs in one play
+MOST_LATER = 256  # the most later jobs in one simulated future (play)
 
 
 def later_jobs(cluster: Cluster, now_s: float, plays: int) -> Iterator[Iterator[Job]]:

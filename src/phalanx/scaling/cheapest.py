@@ -1,8 +1,9 @@
 """Search the cheapest numbers of nodes of several groups that let a gang fit.
 
-The search first takes nodes away group by group, in several orders, from the largest numbers. Then it tries all
-cheaper combinations within a budget of trials. With few groups and small gangs the result is the cheapest there is.
-More nodes never hurt: if a gang fits with some numbers of nodes, it also fits with larger numbers.
+The search starts with the largest number of nodes of each group. It removes nodes group by group, in several orders of
+the groups. Then it tries all cheaper combinations within a budget of trials. With few groups and small gangs the result
+is the cheapest there is. More nodes never hurt: if a gang fits with some numbers of nodes, it also fits with larger
+numbers.
 """
 
 from __future__ import annotations

@@ -68,7 +68,8 @@ def give_up(cluster: Cluster, now_s: float) -> tuple[Action, ...]:
 
 class Served(NamedTuple):
     """A request that fits on requested nodes. `gang`: the gang of the offer at its minimum. `placements`: its
-    placements, of which some are on requested nodes. `group`: the group on demand that adds all its nodes, if any."""
+    placements, of which some are on requested nodes. `group`: the node group on demand (`NodeGroup.on_demand`) that
+    adds all nodes of the gang, if any."""
 
     request: Request
     offer: FlavorAssignment

@@ -486,8 +486,8 @@ def is_incomplete(record: JobRecord, more: Sequence[Placement] = ()) -> bool:
 
 
 def grows_partly(record: JobRecord) -> bool:
-    """Return whether some open slots of a role are what its minimum lacks and the others are growth. Which is which
-    changes with every slot that is opened."""
+    """Return True if some open slots of a role belong to its minimum and the others are growth. Every further open slot
+    changes which slots belong to the minimum."""
     placed, minimums = record.kept(), record.minimums
     if record.gang.rigid or all(map(ge, placed, minimums)):
         return False

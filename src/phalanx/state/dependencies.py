@@ -81,7 +81,7 @@ class JobDependencies:
                 del self.active[job.user, job.array]
 
     def contends(self, job: Job) -> bool:
-        """Return whether the job has a turn of its array."""
+        """Return True if the job has one of its array's slots (`array` with a cap)."""
         return job.id in self.active.get((job.user, job.array), ())
 
     def copy(self) -> JobDependencies:

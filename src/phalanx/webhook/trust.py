@@ -9,8 +9,8 @@ authority.
   left. If two replicas do this at once, the Secret's resourceVersion decides.
 - Each replica has its own server certificate. Its key exists only in the memory of the replica.
 - An API server must trust a certificate before it is served. So the new `ca.crt`, with the old certificates, is first
-  written as `caBundle`. A certificate of the new authority is served only in a step after the one that found it
-  there. So every step is safe, in any order of the replicas.
+  written as `caBundle`. A replica serves a certificate of the new authority only after it has read this authority from
+  `caBundle`. So every step is safe, in any order of the replicas.
 """
 
 from __future__ import annotations

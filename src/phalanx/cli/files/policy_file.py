@@ -87,7 +87,7 @@ def _values(file: Path) -> Mapping[str, Any]:
 
 
 def _line(node: Any, path: Place) -> int:
-    """Where that value stands, or the nearest around it; from 1."""
+    """Return the line of the value at `path`, counted from 1, or of the innermost value around it that exists."""
     found = 1 if node is None else node.start_mark.line + 1
     for step in path:
         inside = None

@@ -49,7 +49,7 @@ class RoleStart:
 
 
 class JobEffects(Protocol):
-    """Writes to Jobs. `gang`: the id of who asks."""
+    """Writes to Jobs. `gang`: the id of the requesting gang."""
 
     def resume(self, gang: str, roles: Sequence[RoleStart], record: StartRecord, answered: Answered) -> None:
         """Resume the roles of one object, by one write."""

@@ -2,9 +2,10 @@
 
 A lease alone does not fence: a process that slept through its renewals may wake up with a write in its hands. So the
 holder carries a deadline on its own monotonic clock, shorter than the lease: counted from *before* the last renewal
-that succeeded was sent. No write is sent past it (`phalanx.kube.write.writer`), and who cannot renew by then ends.
-Another process takes over only after it has itself watched the lease unchanged for its whole duration, on its own clock
-too: no two clocks are ever compared. The remainder (10 s - 6 s) is what a write on its way may take.
+that succeeded was sent. No write is sent after this deadline (`phalanx.kube.write.writer`), and a process that cannot
+renew before it ends. Another process takes over only after it has itself watched the lease unchanged for its whole
+duration, on its own clock too: no two clocks are ever compared. The remainder (10 s - 6 s) is what a write on its way
+may take.
 """
 
 from __future__ import annotations

@@ -152,8 +152,8 @@ def use(schedule: Schedule) -> dict[str, float]:
 
 
 def shortest(schedule: Schedule) -> dict[str, float]:
-    """Return a lower bound for the length of any schedule of the ended jobs. The jobs submitted from some time on fill
-    the cluster for at least their total work, and no job ends sooner than alone."""
+    """Return a lower bound for the length of any schedule of the ended jobs: the latest end of a job that starts at its
+    submission, or the latest sum of a submission time and the work of all later jobs divided by the capacity."""
     since_s, until_s = window(schedule)
     has, work, bound_s = capacity(schedule), 0.0, 0.0
     both = [pair for pair in zip(schedule.fates, sizes(schedule), strict=True) if pair[0].end_s is not None]

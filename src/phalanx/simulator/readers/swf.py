@@ -8,8 +8,8 @@ used as follows:
 - *Size*: the requested processors (field 8), or the allocated processors (5) if the request is unknown. A record
   without both, or with a run time of 0 or unknown (cancelled before its start), is not a job that ran. Such records are
   left out and counted, as users of the archive do.
-- *Limit*: the requested time (9); unknown means no limit. A log may contain jobs that ran longer. Their run time counts
-  as the limit, because a simulation stops them at the limit.
+- *Limit*: the requested time (9); unknown means no limit. If a job ran longer than its limit, its run time counts as
+  the limit, because a simulation stops jobs at their limits.
 - User, group, queue (12, 13, 15; the partition 16 if there is no queue), and the recorded wait (3).
 - Average CPU time, used and requested memory, status and executable are not used. A checkpointed job has one record for
   the whole job and one for each part (status 2, 3, 4) with the same number; the parts are left out.

@@ -1,8 +1,8 @@
 """The token of a job. With it, srun in the job's pods can reach these pods and record its steps, and nothing else.
 
-Pods of the image `host` are processes of their user and have the user's kubeconfig. Pods of other images have none.
-They run as a service account of the job, whose role names each object of the job. RBAC cannot name pods that do not
-exist yet, and the names of a Job's pods are random. So the role grants `pods/exec`, and an admission policy
+Pods of the image `host` are processes of their user and have the user's kubeconfig. Pods of all other images have no
+kubeconfig. They run as a service account of the job, whose role names each object of the job. RBAC cannot name pods
+that do not exist yet, and the names of a Job's pods are random. So the role grants `pods/exec`, and an admission policy
 (`admission`) limits each such account to pods whose names begin with its job's name. The account cannot read pods: the
 pods of several nodes publish their addresses in annotations of the Job (`jobs.steps.pods.told`).
 

@@ -77,6 +77,6 @@ def _names(api: Api, job: str, kind: str, task: int | None, own: int | None) -> 
         return [one["metadata"]["name"] for one in tasks if wanted is None or task_of(one) == wanted]
     if api.find(path_of(number)) is not None:
         return [name_of(number)]
-    if own is not None:  # allowed for a job that is already pending; never met
+    if own is not None:  # a pending job may name an unknown number; such a dependency is never met
         return [name_of(number)]
     return []  # an unknown number counts as met, as in Slurm (measured, 22.05)

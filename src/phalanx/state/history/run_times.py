@@ -41,7 +41,7 @@ from phalanx.state.history.recent_jobs import RecentJobs
 KEPT = 32
 KEPT_OF_ALL = 256
 KINDS = 4096
-ENOUGH = 4.0  # run times of a kind with the weight of all other run times
+ENOUGH = 4.0  # the prior weight: this many run times of a kind count as much as all other run times together
 LONGEST_PART = 1.0  # part of the time limit; a job beyond its limit is expected to end now
 SERIAL = re.compile(r"(-[bcdfghjklmnpqrstvwxz2456789]{5}|[-_.]?\d+)+$")
 

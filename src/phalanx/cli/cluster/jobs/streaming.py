@@ -79,8 +79,8 @@ class Session:
 
 
 class Exec:
-    """Use as `async with Exec(connection, pod, container, command, ...) as session`: run a command beside the
-    container. Without a command the session is with the program of the container itself."""
+    """Use as `async with Exec(connection, pod, container, command, ...) as session`: run a command in the container, as
+    `kubectl exec` does. Without a command, attach to the container's own program."""
 
     def __init__(
         self,

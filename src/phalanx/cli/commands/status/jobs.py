@@ -58,7 +58,7 @@ class Shown:
     """Also show user, GPUs, what is requested, how long it may still run, and the expected start."""
 
     def of(self, found: Sequence[JobRow], names: Sequence[str]) -> list[JobRow]:
-        """Return the jobs that are meant, in their order. Raises PhalanxError for a name that none of them has."""
+        """Return the rows that the names and filters select, sorted. Raises PhalanxError for a name without a row."""
         for name in names:
             if not any(_is_named(row, name) for row in found):
                 raise PhalanxError(

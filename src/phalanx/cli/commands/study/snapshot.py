@@ -39,7 +39,7 @@ async def snapshot(
     if file.exists():
         if not replace:
             raise PhalanxError(f"{file} exists already. Nothing was written. Name another file, or say --replace.")
-        next(lines(file), None)  # what is no recording is not written over
+        next(lines(file), None)  # refuse to overwrite a file that is no recording
     async with connected(target) as connection:
         sight = await look(connection)
     write(file, step_of(sight.now_s, sight.cluster.policy, sight.events, None, begins=True))

@@ -49,9 +49,8 @@ class Prospect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outlook:
-    """`now_s`: seconds since the epoch. `horizon_s`: how far it was looked ahead. `run_s`: how long what states no
-    limit is taken to run. `expected`: when waiting jobs are expected to start with the changes, where run times are
-    known."""
+    """`now_s`: seconds since the epoch. `horizon_s`: the simulated time. `run_s`: the assumed run time of a job without
+    a time limit. `expected`: the expected starts of pending jobs with the changes, if run times are known."""
 
     before: Future
     after: Future

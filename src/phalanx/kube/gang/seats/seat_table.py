@@ -143,9 +143,9 @@ class GangSeats:
     # --- taking ---------------------------------------------------------------------------------------------------
 
     def take(self, role: int, pod: Pod) -> Slot:
-        """Seat the pod: where its index sat, or where it says; else in a vacant planned seat, else in any vacant, else
-        in a new one. (A Job controller that is to run fewer lets the highest indexes go, and the core the highest
-        ordinals.)"""
+        """Give the pod a seat, and return its slot: the earlier seat of its index, or the seat in its annotation;
+        otherwise a vacant planned seat, any vacant seat, or a new one. (To shrink, a Job controller deletes the pods
+        with the highest indexes, and the core gives up the highest ordinals.)"""
         row = self.rows[role]
         ordinal = row.index.get(pod.index, _planned(row, pod.index)) if pod.index is not None else None
         if ordinal is None or ordinal not in row.vacant:

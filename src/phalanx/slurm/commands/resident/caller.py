@@ -6,8 +6,9 @@ sent GO, the service has the call and the caller never runs the command, so no j
 The installed program imports this file alone, without its package, into a Python without `site`. So imports are of
 modules in C only: `socket`, `signal` and `os` would take longer than the rest of the caller.
 
-What goes over the connection (`call` reads it): the length of the request, the request, four descriptors with its first
-byte; from the service PID and a process id, or its end; from here GO; from the service STATUS and a wait status.
+The protocol (`call` implements it): the caller sends the length of the request, and the request, with four descriptors
+at its first byte. The service answers PID and a process id, or closes the connection. The caller sends GO. The service
+sends STATUS and a wait status.
 """
 
 from __future__ import annotations

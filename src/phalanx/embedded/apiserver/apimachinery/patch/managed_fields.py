@@ -229,7 +229,7 @@ def track_create(resource: Resource, obj: Object, manager: str, now: str) -> Non
     obj["metadata"]["managedFields"] = [{**head, "fieldsType": "FieldsV1", "fieldsV1": fields}]
 
 
-# Objects are made from templates: their parts are often the same to the byte, and a set is never changed.
+# Decoded field sets are cached, because objects from one template have equal sets, and no set is ever changed.
 _REMEMBERED_BYTES = 16 * 1024
 
 

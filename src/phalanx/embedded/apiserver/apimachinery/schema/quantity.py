@@ -16,7 +16,7 @@ from math import ceil
 from phalanx.embedded.apiserver.apimachinery.caching import cached
 
 NANO = 10**9
-_MILLI = 10**6  # billionths of a thousandth
+_MILLI = 10**6  # the number of nano units in a milli unit
 # Of the documentation: "no quantity may represent a number greater than 2^63-1 in magnitude … will be capped".
 GREATEST = 2**63 - 1
 _EXACT_DIGITS = 40  # with more digits before or after the point, results are not exact

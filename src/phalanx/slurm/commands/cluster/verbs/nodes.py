@@ -92,7 +92,7 @@ def update_node(text: str, said: dict[str, str]) -> int:
 
 
 def _requeue_from(api: Api, names: set[str]) -> None:
-    """Send back into the queue what runs on these nodes; what may not be requeued ends."""
+    """Requeue the running jobs of these nodes; jobs that may not be requeued end."""
     there = [job for job in jobs(api) if job.state in ("RUNNING", "SUSPENDED") and names & set(job.nodes)]
     for job in there:
         if job.ask.requeue and job.ask.kind == BATCH:
