@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from phalanx.client.connection import ApiRefusal, Connection
-from phalanx.client.kind import CRDS, DEPLOYMENTS, JOBS, PODS, Kind
+from phalanx.client.kind import CRDS, DEPLOYMENTS, JOBS, NAMESPACES, PODS, Kind
 from phalanx.dialects.frame.dialect import Object
 from phalanx.dialects.frameworks.form import Framework, at, nested
 from phalanx.dialects.job_kinds import FRAMEWORKS, SIGNED_BY_THEIR_DIALECT
@@ -120,6 +120,34 @@ REFUSED: list[Any] = [
     (kinds.RESOURCE_FLAVORS, named("t", spec={"nodeTaints": [{"key": "a", "effect": "NoSchedule"}] * 2}), 403),
     (kinds.RESOURCE_FLAVORS, named("e", spec={"nodeTaints": [{"key": "a", "effect": "Sometimes"}]}), 422),
 ]
+
+
+def test_jobs_without_a_queue_are_suspended_if_the_configuration_manages_them(server: ServerProcess) -> None:
+    config = Kind(plural="configmaps", name="ConfigMap")
+    send(server, NAMESPACES, {"metadata": {"name": "kueue-system"}})
+    plain = send(server, JOBS, {"metadata": {"name": "before"}, "spec": {"template": {"spec": POD}}})
+    assert isinstance(plain, dict)
+    assert plain["spec"]["suspend"] is False
+    text = "apiVersion: config.kueue.x-k8s.io/v1beta2\nmanageJobsWithoutQueueName: true\n"
+    body = {"metadata": {"name": "kueue-manager-config"}, "data": {"controller_manager_config.yaml": text}}
+    assert isinstance(send(server, config, body, "kueue-system"), dict)
+    spec = {"template": {"spec": POD}}
+    made = sent_until(server, lambda number: {"metadata": {"name": f"managed-{number}"}, "spec": spec})
+    assert made["metadata"]["annotations"] == {gangs.UNQUEUED: "true"}
+    assert made["spec"]["template"]["spec"]["schedulerName"] == "phalanx"
+    own = send(server, JOBS, {"metadata": {"name": "own", "labels": {"phalanx.dev/queue": "q"}}, "spec": spec})
+    assert isinstance(own, dict)
+    assert own["spec"]["suspend"] is False
+
+
+def sent_until(server: ServerProcess, body: Callable[[int], Object], most_s: float = 60.0) -> Object:
+    """The first such Job that is created suspended: the server may see the ConfigMap a moment later."""
+    end_s, number = time.monotonic() + most_s, 0
+    while time.monotonic() < end_s:
+        made, number = send(server, JOBS, body(number)), number + 1
+        if isinstance(made, dict) and made["spec"]["suspend"]:
+            return made
+    raise AssertionError(f"{number} Jobs were created, and none was suspended")
 
 
 @pytest.mark.parametrize(("kind", "obj", "code"), REFUSED)

@@ -8,6 +8,7 @@ import pytest
 
 from phalanx.client.kind import NAMESPACES
 from phalanx.dialects.frame.dialect import Claim, Object, Said
+from phalanx.dialects.kueue import gangs
 from phalanx.dialects.kueue.dialect import KUEUE
 from phalanx.dialects.kueue.tree.configuration import CONFIGURATIONS, DEFAULTS, configuration
 from phalanx.dialects.kueue.tree.definitions import KueueDefinitions, define
@@ -131,6 +132,19 @@ FAULTS: list[tuple[str, str]] = [
         "kueue-system/kueue-manager-config cannot be read: Invalid enum value 'Drop'",
     ),
 ]
+
+
+def test_a_managed_job_waits_until_it_names_a_local_queue() -> None:
+    meta: Object = {"namespace": "default", "annotations": {gangs.UNQUEUED: "true"}}
+    options = gangs.options_of("Job", meta)
+    said = Said(gang="default/j", namespace="default", queue=options["phalanx.dev/queue"], options=options)
+    found = KUEUE.claim(read("manageJobsWithoutQueueName: true"), said, {})
+    assert found is not None
+    assert found.blocked is not None
+    assert "set kueue.x-k8s.io/queue-name" in found.blocked.text
+    named_later = gangs.options_of("Job", {**meta, "labels": {"kueue.x-k8s.io/queue-name": "l"}})
+    assert named_later["phalanx.dev/queue"].endswith("default/l")
+    assert gangs.options_of("Job", {"namespace": "default"}) == {}
 
 
 @pytest.mark.parametrize(("text", "fault"), FAULTS)

@@ -42,6 +42,10 @@ SET_NAME, SET_INDEX = f"{kinds.PREFIX}job-owner-name", f"{kinds.PREFIX}component
 STATEFUL_SET_UID = f"{kinds.PREFIX}job-uid"
 
 
+# On Jobs that name no LocalQueue although Kueue's Configuration says manageJobsWithoutQueueName; set by a policy.
+UNQUEUED = "kueue.phalanx.dev/unqueued"
+
+
 class Layer(msgspec.Struct):
     """A layer of slices: `size` pods in one domain of the level `topology`."""
 
@@ -50,12 +54,12 @@ class Layer(msgspec.Struct):
 
 
 def options_of(kind: str, meta: Mapping[str, Any]) -> Mapping[str, str]:
-    """Return the Phalanx options of an object; empty if it names no LocalQueue, or has Phalanx's queue label."""
-    labels = meta.get("labels") or _NOTHING
-    name = labels.get(kinds.QUEUE_LABEL)
-    if not name or _QUEUE in labels:
+    """Return the Phalanx options of an object; empty if it names no LocalQueue and need not, or has Phalanx's queue
+    label."""
+    labels, annotations = meta.get("labels") or _NOTHING, meta.get("annotations") or _NOTHING
+    name = labels.get(kinds.QUEUE_LABEL) or ""
+    if _QUEUE in labels or not (name or annotations.get(UNQUEUED) == "true"):
         return _NOTHING
-    annotations = meta.get("annotations") or _NOTHING
     found = {_QUEUE: kinds.local_queue(meta.get("namespace") or "default", str(name))}
     if priority := labels.get(kinds.PRIORITY_LABEL):
         found[kinds.PRIORITY_LABEL] = str(priority)

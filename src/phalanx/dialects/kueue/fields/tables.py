@@ -243,7 +243,9 @@ CONFIGURATION: Mapping[str, Use] = {
     "managedJobsNamespaceSelector": Becomes(
         "Claim.queue", "a job of another namespace has no Workload, and starts as one that names no queue"
     ),
-    "manageJobsWithoutQueueName": Ignored("a job that names no queue is not queued"),
+    "manageJobsWithoutQueueName": Becomes(
+        "Claim.blocked", "of Jobs outside of kube-system and kueue-system: they wait until they name a LocalQueue"
+    ),
     "integrations": Ignored("which job kinds are read is the scheduler's option --dialect"),
     "featureGates": _PROCESS,
     "objectRetentionPolicies": Ignored("a Workload goes with its job"),

@@ -11,7 +11,7 @@ from typing import Final
 
 from phalanx.client.kind import Kind
 from phalanx.dialects.frame.dialect import Object
-from phalanx.dialects.kueue import kinds
+from phalanx.dialects.kueue import gangs, kinds
 from phalanx.dialects.kueue.policies.policy import (
     ALIVE,
     LABELS,
@@ -53,6 +53,34 @@ def _defaulted() -> list[tuple[Kind, Object]]:
     local = {"apiVersion": kinds.LOCAL_QUEUES.api_version, "kind": kinds.LOCAL_QUEUES.name}
     policy["spec"] |= {"failurePolicy": "Ignore", "paramKind": local}
     binding["spec"]["paramRef"] = {"name": "default", "parameterNotFoundAction": "Allow"}
+    return [(kind, policy), (bound, binding)]
+
+
+_FILE = 'params.data["controller_manager_config.yaml"]'
+_MANAGED = {
+    **_UNQUEUED,
+    "of-the-default-scheduler": f'!has({SCHEDULER}) || {SCHEDULER} == "default-scheduler"',
+    "is-managed": (
+        'has(params.data) && "controller_manager_config.yaml" in params.data && '
+        f'{_FILE}.matches("(?m)^manageJobsWithoutQueueName: *true *$")'
+    ),
+}
+
+
+def _managed() -> list[tuple[Kind, Object]]:
+    """Return the policy that suspends Jobs without a queue, if Kueue's Configuration says manageJobsWithoutQueueName.
+    The policy applies to every Job, so a failed evaluation is ignored."""
+    marked = f'Object{{metadata: Object.metadata{{annotations: {{"{gangs.UNQUEUED}": "true"}}}}, spec:'
+    found = mutating(
+        "managed-jobs", [rule("batch", "jobs", "CREATE")], _MANAGED, _SUSPEND.replace("Object{spec:", marked, 1)
+    )
+    (kind, policy), (bound, binding) = found
+    policy["spec"] |= {"failurePolicy": "Ignore", "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"}}
+    binding["spec"]["paramRef"] = {
+        "name": "kueue-manager-config",
+        "namespace": "kueue-system",
+        "parameterNotFoundAction": "Allow",
+    }
     return [(kind, policy), (bound, binding)]
 
 
@@ -143,6 +171,7 @@ _POD_CHECKS = {
 }
 JOB_POLICIES: Final[tuple[tuple[Kind, Object], ...]] = (
     *_defaulted(),
+    *_managed(),
     *mutating("jobs", [rule("batch", "jobs", "CREATE")], {"queued": QUEUED, "own": NOT_OWNED}, _SUSPEND),
     *mutating("pods", [rule("", "pods", "CREATE")], {"queued": QUEUED, "own": NOT_OWNED}, _POD_SCHEDULER),
     *validating(

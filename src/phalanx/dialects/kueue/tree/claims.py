@@ -31,7 +31,10 @@ def claim(defined: KueueDefinitions, said: Said, workload: Object | None = None)
     priority = defined.priorities.get(said.options.get(kinds.PRIORITY_LABEL, kinds.DEFAULT_CLASS))
     local = defined.local_queues.get(key)
     if local is None:
-        text = f"LocalQueue {key.partition('/')[2]} of namespace {said.namespace} does not exist"
+        asked = key.partition("/")[2]
+        text = f"LocalQueue {asked} of namespace {said.namespace} does not exist"
+        if not asked:
+            text = f"it names no LocalQueue, and Kueue's Configuration manages such jobs: set {kinds.QUEUE_LABEL}"
         return Claim(queue=said.queue, priority=priority, blocked=Reason(code=ReasonCode.QUEUE_UNKNOWN, text=text))
     queue, found = kinds.tree_queue(local.cluster_queue), defined.cluster_queues.get(local.cluster_queue)
     why, gate, updates = _held(workload or {}), None, dict[str, PodUpdate]()
