@@ -251,7 +251,8 @@ class Choice:
         if not self.hunt.at_once and not self.hunt.named:
             for role, demand in zip(self.hunt.gang.roles, self.hunt.gang.demands, strict=True):
                 enough &= self._room(demand) >= role.minimum
-        if (short := self.hunt.quota_short()) is not None:
+        keeps = self.candidates.cluster.tree.keeps  # then amounts alone do not say what victims give back
+        if not keeps and (short := self.hunt.quota_short()) is not None:
             enough &= self._summed([self._charged(each, short) for each in self.pool], np.float64) >= missing_amount(
                 short
             )

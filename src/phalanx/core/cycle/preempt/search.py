@@ -126,7 +126,8 @@ class CyclePreemption:
         if search is None or self.now_s >= search.again_s:
             return True
         if search.changes == DELAYED:
-            return False
+            waiting = self.first_requests(self.pending.request_classes.get(key))
+            return any(self.ready_s(key, each.request) <= self.now_s for each in waiting)
         known = search.changes == self.pending.changes and search.reserved == reserved
         return not known or bool(self.ledger.mark() or self.actions)
 
