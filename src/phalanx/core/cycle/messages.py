@@ -267,7 +267,7 @@ class ReasonReporter:
         self.report_request(entry.request, reason)
         if said is None or said.code is not reason.code:
             few = said is not None and is_head_change(said, reason)
-            for other in islice(self.state.following(request_class), NEXT if few else None):
+            for other in islice(self.state.all_waiting(request_class), NEXT + 1 if few else None):
                 self.report_request(other.request, reason)
 
     def report_remaining(self) -> None:

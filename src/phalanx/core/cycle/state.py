@@ -220,6 +220,10 @@ class CycleState:
         """Return whether the request has not been granted in this cycle, and its job is not stopped."""
         return request not in self.granted and request.job not in self.stopped
 
+    def all_waiting(self, request_class: RequestClass) -> Iterator[QueuedRequest]:
+        """Yield the requests of the request class that still wait."""
+        return (entry for entry in request_class if self.still_waits(entry.request))
+
     def first_waiting(self, request_class: RequestClass) -> QueuedRequest | None:
         """Return the first request of the class that still waits; None if none waits."""
         if request_class not in self.remaining and not self.stopped:
