@@ -52,7 +52,7 @@ from phalanx.state.pending.request_class import (
 )
 
 REQUEST_CLASSES_OF_EFFORT = 256  # to order this many request classes again costs as much as a search for victims
-FEW_QUEUES = 64  # with more waiting queues, their heads are checked once a cycle
+FEW_QUEUES = 64  # rule R8: with more waiting queues their first requests are checked once a cycle
 Lack: TypeAlias = PlacementShortfall | WouldDelayReservation | Reason
 
 
