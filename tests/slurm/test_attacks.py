@@ -197,3 +197,17 @@ def test_nonsense_draws_no_number(clients: dict[str, Elsewhere], count: str) -> 
     with pytest.raises(Refused) as refused:
         clients["bob"].call("POST", "/slurm/v1/numbers", count=count)
     assert refused.value.code == 400
+
+
+def test_the_hold_of_an_administrator_is_not_its_users_to_end(clients: dict[str, Elsewhere]) -> None:
+    bob, root = clients["bob"], clients["root"]
+    path = f"{JOBS}/slurm-{submit(bob, asked('bob'), numbers.take(bob, 1, 1))}"
+    held, released = ({"metadata": {"annotations": {"phalanx.dev/hold": why}}} for why in ("JobHeldUser", None))
+    bob.patch(path, held)
+    bob.patch(path, released)  # a hold of one's own
+    root.patch(path, {"metadata": {"annotations": {"phalanx.dev/hold": "JobHeldAdmin"}}})
+    for change in (held, released):
+        with pytest.raises(Refused, match="not its user's to end"):
+            bob.patch(path, change)
+    bob.patch(path, {"metadata": {"annotations": {"note": "of bob's"}}})
+    root.patch(path, released)

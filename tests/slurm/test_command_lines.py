@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import pwd
 import subprocess
 import sys
 from pathlib import Path
@@ -13,16 +14,20 @@ import pytest
 
 from phalanx.slurm.cluster.conf import read_conf
 from phalanx.slurm.cluster.site import Association, Partition, Site, Weights
+from phalanx.slurm.commands.accounting.sacct_document import document as accounting
+from phalanx.slurm.commands.accounting.sacct_fields import Line
 from phalanx.slurm.commands.cluster import sinfo
 from phalanx.slurm.commands.cluster.sinfo_fields import Seen
 from phalanx.slurm.commands.cluster.verbs import hold
 from phalanx.slurm.commands.jobs import squeue
+from phalanx.slurm.commands.jobs.document import document
 from phalanx.slurm.commands.launch import sbatch
 from phalanx.slurm.jobs import fields, pages
 from phalanx.slurm.jobs.ask import ASK, Ask, Asks, read_ask
 from phalanx.slurm.jobs.fields import LETTERS
 from phalanx.slurm.jobs.names import file_name
 from phalanx.slurm.jobs.nodes import Node
+from phalanx.slurm.jobs.steps.records import StepRecord
 from phalanx.slurm.jobs.view import Job
 from phalanx.slurm.options import Reader, Usage, declare
 from phalanx.slurm.submission import manifest
@@ -326,8 +331,6 @@ def test_a_gpu_type_is_asked_of_the_nodes_that_have_it() -> None:
 
 
 def test_associations_are_enforced_where_there_are_any(monkeypatch: pytest.MonkeyPatch) -> None:
-    import pwd
-
     me = pwd.getpwuid(os.getuid()).pw_name
     here = Site(partitions=SITE.partitions, users={me: [Association(account="physics", qos=["normal", "fast"])]})
     asked = ask("--wrap true", here).ask
@@ -536,3 +539,31 @@ def test_sinfo_shows_one_row_for_partitions_that_no_column_tells_apart() -> None
     seen = [Seen(node, "idle", 0)]
     for letters, rows in (({"a", "t"}, 1), ({"P", "t"}, 2), ({"l"}, 2)):
         assert len(sinfo._rows(here, seen, {}, None, letters)) == rows
+
+
+def test_the_json_of_jobs_has_every_name_of_slurm() -> None:
+    waits = Job(number=7, ask=ask("-a 1-3%2 --gres gpu:1 --mem 100").ask, state="PENDING", submit_s=5.0)
+    waits.ask.array, waits.ask.task, waits.ask.throttle = 7, 1, 2
+    second = msgspec.structs.replace(waits, number=8, ask=msgspec.structs.replace(waits.ask, task=2), others=[])
+    [shown] = msgspec.json.decode(document("lab", [waits, second]))["jobs"]
+    assert len(shown) >= 105
+    assert (shown["job_id"], shown["array_task_id"], shown["array_task_string"]) == (7, None, "1-2%2")
+    assert (shown["memory_per_node"], shown["tres_per_node"], shown["cluster"]) == (100, "gres:gpu:1", "lab")
+
+
+def test_the_json_of_the_accounting_has_steps_in_their_job() -> None:
+    ran = Job(number=7, ask=ask("-n2 --wrap true").ask, state="FAILED", exit_code=3, start_s=5.0, end_s=9.5)
+    step = StepRecord(name="batch", cpus=2, nodes=["n1"], start_s=5.0, end_s=9.0, signal=9)
+    [shown] = msgspec.json.decode(accounting("lab", [Line(ran, "", ""), Line(ran, "batch", "", step)]))["jobs"]
+    assert shown["exit_code"] == {"status": "ERROR", "return_code": 3}
+    assert (shown["time"]["elapsed"], shown["steps"][0]["exit_code"]["signal"]["signal_id"]) == (4, 9)
+
+
+def test_root_needs_no_association(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = Site(partitions=SITE.partitions, users={"ada": [Association(account="lab")]})
+    who = pwd.getpwuid(0)
+    monkeypatch.setattr("pwd.getpwuid", lambda uid: who)
+    asked = ask("--wrap true", here).ask
+    assert asked.account == "root"
+    made = manifest.job(1, asked, here, {}, [])
+    assert made["metadata"]["labels"]["phalanx.dev/queue"] == "default"  # root is no queue

@@ -95,3 +95,12 @@ def test_all_time_of_an_account_counts_against_its_grpwall(tmp_path: Path, monke
     for most, hold in (("00:59:00", "AssocGrpWallLimit"), ("01:00:00", "AssocGrpWallLimit"), ("01:01:00", "")):
         here.accounts["lab"].limits = {"grpwall": most}
         assert asks(here).hold == hold
+
+
+def test_submitted_jobs_of_an_account_count_for_the_accounts_above_it() -> None:
+    here = site({})
+    here.accounts = {"all": Account(limits={"grpsubmitjobs": "2"}), "lab": Account(parent="all"), "other": Account()}
+    assert asks(here, live=1) == Found()
+    assert asks(here, live=2).refused == "AssocGrpSubmitJobsLimit"
+    assert asks(here, live=1, count=2).refused == "AssocGrpSubmitJobsLimit"
+    assert asks(here, live=2, account="other") == Found()

@@ -192,7 +192,7 @@ class Api:
 
 def _files(environment: Mapping[str, str]) -> list[Path]:
     if said := environment.get("KUBECONFIG", ""):
-        return [Path(part) for part in said.split(":") if part and Path(part).exists()]
+        return [Path(part) for part in said.split(":") if part and os.path.exists(part)]  # False: not readable
     home = Path(environment.get("HOME") or "/")
     data_home = environment.get("XDG_DATA_HOME", "")
     own = (Path(data_home) / "phalanx" if data_home.startswith("/") else home / ".phalanx") / "kubeconfig"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -339,8 +339,9 @@ def _fit(column: Column, text: str) -> str:
     return cut.rjust(column.width) if column.right else cut.ljust(column.width)
 
 
-def shown_together(jobs: list[Job]) -> Iterator[Job]:
-    """Yield the jobs, with one for all tasks of an array that wait for one reason or were cancelled together."""
+def shown_together(jobs: Sequence[Job]) -> list[Job]:
+    """Return the jobs, with one for all tasks of an array that wait for one reason or were cancelled together."""
+    found: list[Job] = []
     firsts: dict[tuple[object, ...], Job] = {}
     for job in jobs:
         key = (job.base, job.state, job.reason, job.held, int(job.end_s or 0))
@@ -350,4 +351,5 @@ def shown_together(jobs: list[Job]) -> Iterator[Job]:
                 firsts[key].others.append(job.ask.task)
                 continue
             firsts[key] = job
-        yield job
+        found.append(job)
+    return found

@@ -145,7 +145,7 @@ def _lines(said: dict[str, str | None]) -> list[Line]:
     if not _is_here(said):
         return []
     found = [job for job in _recorded(said, window, ids) if _wanted(job, said, window, bool(ids))]
-    found = list(shown_together(found))  # in the accounting, tasks that wait together are one entry
+    found = shown_together(found)  # in the accounting, tasks that wait together are one entry
     if ids:
         found = [job for job in found if _has(ids, job)]
     if "allocations" not in said:

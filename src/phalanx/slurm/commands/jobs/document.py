@@ -40,7 +40,7 @@ _SHOWN = {
 def document(cluster: str, found: Sequence[Job]) -> str:
     """Return the document of these jobs. The tasks of an array that wait together are one job, as in Slurm."""
     content = {**head("openapi/v0.0.38", "Slurm OpenAPI v0.0.38"), "jobs": [
-        _job(cluster, job) for job in fields.shown_together(list(found))
+        _job(cluster, job) for job in fields.shown_together(found)
     ]}  # fmt: skip
     return msgspec.json.format(msgspec.json.encode(content), indent=2).decode()
 
@@ -53,7 +53,9 @@ def head(kind: str, name: str) -> dict[str, Any]:
 
 def _job(cluster: str, job: Job) -> dict[str, Any]:
     ask, started = job.ask, job.state != "PENDING" and job.start_s is not None
-    together = arrays.shown([ask.task, *job.others], ask.throttle) if ask.task is not None and job.others else ""
+    together = (
+        arrays.shown([ask.task, *job.others], ask.throttle).strip("[]") if ask.task is not None and job.others else ""
+    )
     return {
         **dict.fromkeys(_EMPTY_TEXTS, ""), **dict.fromkeys(_NOT_SET), **dict.fromkeys(_ZEROS, 0),
         **{name: ask.shown.get(shown, "") for name, shown in _SHOWN.items()},

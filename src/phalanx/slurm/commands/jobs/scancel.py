@@ -192,7 +192,7 @@ def _cancel(api: Api, found: Sequence[Job], *, now: bool, alone: bool) -> int:
     whys = {job.number: _may_go(api, job, alone=alone) for job in found}
     going = [job for job in found if not whys[job.number]]
     denied = [job for job in found if whys[job.number]]
-    for job in list(shown_together(sorted(denied, key=lambda job: (job.base, job.ask.task or 0)))):
+    for job in shown_together(sorted(denied, key=lambda job: (job.base, job.ask.task or 0))):
         say(f"scancel: error: Kill job error on job id {job.id}: {whys[job.number]}")
     stay: list[Job] = []
 

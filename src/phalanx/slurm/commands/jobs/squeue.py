@@ -95,7 +95,7 @@ def _show(api: Api, said: Mapping[str, str | None]) -> int:
         print(document(site.load(api).cluster, found))
         return 0
     if "array" not in said:
-        found = list(fields.shown_together(found))
+        found = fields.shown_together(found)
     columns, wrong = fields.columns(said, START if "start" in said else LONG if "long" in said else DEFAULT)
     for letter in wrong:
         say(f"squeue: error: Invalid job format specification: {letter}")

@@ -31,7 +31,7 @@ def hold(words: Sequence[str], reason: str) -> int:
             say(f"{error.text}\nslurm_suspend error: Invalid job id specified")
             status = 1
             continue
-        for job in list(shown_together(found)):
+        for job in shown_together(found):
             if why := _hold(api, [job, *_others(found, job)], reason):
                 say_of(job, why)
                 if job.ask.task is None:

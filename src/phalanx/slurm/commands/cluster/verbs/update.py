@@ -76,7 +76,7 @@ def _update_job(text: str, said: dict[str, str]) -> int:
         raise Usage("No changes specified")
     _require_readable(said)
     found = with_ended(api, text)
-    for job in list(shown_together(found)):
+    for job in shown_together(found):
         why = refusal(api, job) if job.live else "Job has already finished"
         try:
             for one in (
