@@ -20,7 +20,7 @@ demo: setup      ## six applications at once, first pod by pod, then as gangs (u
 page: setup      ## the libraries of the page of `phalanx dashboard` (npm packages; a few seconds)
 	@$(BIN)/python -m phalanx.dashboard.libraries
 
-check: setup     ## style, types, house rules and the fast tests (about a minute; each step says how long it took)
+check: setup     ## style, types, house rules and the fast tests (a little over a minute; each step says how long it took)
 	@$(MAKE) --no-print-directory --jobs 2 timed-style timed-types timed-script timed-fast
 
 test: setup      ## everything `make check` does, and the slow tests (about nine minutes on two cores)
