@@ -107,6 +107,7 @@ SPECS: dict[str, Json] = {
     },
     "LimitRange": {"spec": {"limits": [{"type": "Container", "max": {"cpu": "1"}, "default": {"cpu": "500m"}}]}},
     "ResourceQuota": {"spec": {"hard": {"pods": "5", "requests.cpu": "10", "count/jobs.batch": "3"}}},
+    "HorizontalPodAutoscaler": {"spec": {"scaleTargetRef": {"kind": "Deployment", "name": "a"}, "maxReplicas": 3}},
     "PodDisruptionBudget": {"spec": {"minAvailable": "50%", "selector": _SELECTOR}},
     "PodGroup": {"spec": {"schedulingPolicy": {"gang": {"minCount": 2}}, "disruptionMode": "PodGroup"}},
     "Workload": {

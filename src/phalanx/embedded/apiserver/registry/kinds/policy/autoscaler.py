@@ -22,7 +22,7 @@ class AutoscalerStrategy(SpecAndStatus):
     """`horizontalpodautoscalers.autoscaling`."""
 
     def default(self, obj: Object) -> None:
-        spec = obj["spec"]
+        spec = obj["spec"] = obj.get("spec") or {}
         if spec.get("minReplicas") is None:
             spec["minReplicas"] = 1
         if not spec.get("metrics"):
