@@ -105,15 +105,16 @@ def _lines(api: Api, text: str, *, every: bool) -> list[Line]:
         if job.ask.kind == BATCH and (every or step == "batch"):
             running = {"batch": StepRecord(name="batch", nodes=list(job.nodes[:1])), **running}
         wanted = [step] if step else list(running) if every else list(running)[:1]
+        if os.getuid() not in (0, job.ask.uid):  # the steps of other users are not shown
+            hidden = StepRecord(name="", nodes=list(job.nodes[:1]))
+            _refuse(job, wanted[0] if wanted else "0", running.get(wanted[0] if wanted else "", hidden))
+            continue
         if not set(wanted) <= set(running) or not wanted:
             say(
                 f"sstat: error: StepId={text} not found running."
                 if step
                 else f"sstat: error: No steps running for job {base}"
             )
-            continue
-        if os.getuid() not in (0, job.ask.uid):
-            _refuse(job, wanted[0], running[wanted[0]])
             continue
         lines += [Line(job, name, running[name]) for name in wanted]
     return lines
