@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ import yaml
 from rich.console import Console
 
 from phalanx.cli.app import build
-from phalanx.cli.commands.overview import COMMANDS, overview
+from phalanx.cli.commands.overview import COMMANDS, import_path, overview
 from phalanx.dialects.schema.queue import read_queue
 
 ROOT = Path(__file__).parents[2]
@@ -26,6 +27,8 @@ BLOCK = re.compile(r"(<!-- help: (?P<command>[a-z-]*) -->\n```text\n)(?P<text>.*
 def help_of(command: str, width: int = 100) -> str:
     if not command:
         return overview().strip() + "\n"
+    # A command with subcommands is one object of its module. An application of another test may have changed its help.
+    sys.modules.pop(import_path(command).partition(":")[0], None)
     console = Console(width=width, color_system=None, force_terminal=False)
     with console.capture() as printed:
         build(command)([command, "--help"], console=console, result_action="return_value")

@@ -150,6 +150,8 @@ def test_sinfo_reads_no_pod_that_has_ended(clients: dict[str, Elsewhere]) -> Non
         bind(clients, "user-ada", name)
         path = f"/api/v1/namespaces/user-ada/pods/{made['metadata']['name']}/status"
         clients["root"].patch(path, {"status": {"phase": phase}})
+    clients["ada"].create("/api/v1/namespaces/user-ada/pods", pod("alive", 0))
+    bind(clients, "user-ada", "alive")
     read: list[bytes] = []
     bob = clients["bob"]
     before = used(bob)["n1"].cpus
@@ -163,7 +165,8 @@ def test_sinfo_reads_no_pod_that_has_ended(clients: dict[str, Elsewhere]) -> Non
     shown = read[-1].decode()
     assert '"ended"' not in shown
     assert '"failed"' not in shown
-    assert '"busy"' in shown
+    assert '"alive"' in shown
+    clients["ada"].delete("/api/v1/namespaces/user-ada/pods/alive")
 
 
 def test_nobody_appears_as_another_user(clients: dict[str, Elsewhere]) -> None:

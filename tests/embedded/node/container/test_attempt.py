@@ -66,6 +66,29 @@ def test_a_program_that_does_not_exist_says_so(attempt: Attempt) -> None:
     assert state.message == 'exec: "no-such-program": executable file not found in $PATH'
 
 
+def test_a_program_ignores_no_signal_that_its_agent_ignores(tmp_path: Path) -> None:
+    """As under nohup(1): a batch script must be able to trap SIGHUP."""
+    agent = f"""
+import asyncio, os, signal
+from pathlib import Path
+for number in (signal.SIGHUP, signal.SIGQUIT):
+    signal.signal(number, signal.SIG_IGN)
+from phalanx.embedded.node.container.attempt import Attempt, RunSpec
+
+async def run():
+    attempt = Attempt(Path({str(tmp_path / "main")!r}), 0)
+    await attempt.start(RunSpec(argv=("grep", "SigIgn", "/proc/self/status"), env={{"PATH": os.environ["PATH"]}}))
+    async with asyncio.timeout(240):
+        await attempt.ended()
+    print(attempt.log.read_text())
+
+asyncio.run(run())
+"""
+    said = subprocess.run([PYTHON, "-c", agent], check=True, capture_output=True, text=True, timeout=300).stdout
+    ignored = int(said.split()[-1], 16)
+    assert [number for number in (signal.SIGHUP, signal.SIGQUIT) if ignored >> (number - 1) & 1] == []
+
+
 def test_terminate_reaches_the_program_behind_a_shell(attempt: Attempt) -> None:
     async def run() -> Exited:
         await attempt.start(spec("sh", "-c", "sleep 1000; true"))

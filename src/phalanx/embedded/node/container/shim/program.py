@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, NoReturn
 
-from phalanx.embedded.node.container.shim.namespaces import fork_below_init, has_own_processes, isolate
+from phalanx.embedded.node.container.shim.namespaces import PASSED_ON, fork_below_init, has_own_processes, isolate
 from phalanx.embedded.node.container.shim.privileges import (
     become_user,
     give_up_new_rights,
@@ -34,8 +34,9 @@ _CANNOT_RUN, _NOT_FOUND = 126, 127  # exit codes, as a shell's
 
 
 def become(spec: dict[str, Any], shim: int, streams: tuple[int, int, int], ended: int) -> NoReturn:
-    """`streams`: its input and outputs. Raises Refused."""
-    for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGUSR1, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT):
+    """Become the program of the container. `streams`: its input and outputs. Raises Refused."""
+    # The agent may ignore signals, for example SIGHUP under nohup(1). A shell cannot trap a signal that it inherits so.
+    for number in (signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ, *PASSED_ON):
         signal.signal(number, signal.SIG_DFL)
     os.setsid()
     os.umask(0o022)
@@ -120,7 +121,7 @@ def _join(pid: int, *, user_namespace: bool) -> None:
 
 def _end_as(program: int) -> NoReturn:
     """Wait for the program and end as it did; signals are its, too."""
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2):
+    for number in PASSED_ON:
         signal.signal(number, partial(_pass_on, program))
     _, status = os.waitpid(program, 0)
     by_signal = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
