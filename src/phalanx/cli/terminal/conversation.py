@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Protocol
 
-Take = Callable[[bytes], None]
+from phalanx.cli.terminal.keys import READ_BYTES, watch_input
 
-_READ_BYTES = 1 << 16
+Take = Callable[[bytes], None]
 
 
 class Session(Protocol):
@@ -85,20 +85,10 @@ async def _pass_on(session: Session, at_terminal: bool, *, echo: bytes) -> int:
 def _read_input(loop: asyncio.AbstractEventLoop, give: Take) -> bool:
     """Read standard input as it comes; a file is read at once. Return True if it is watched."""
     file = sys.stdin.fileno()
-
-    def read() -> None:
-        try:
-            data = os.read(file, _READ_BYTES)
-        except OSError:  # the terminal is gone
-            data = b""
-        if not data:
-            loop.remove_reader(file)
-        give(data)
-
     try:
-        loop.add_reader(file, read)
+        watch_input(loop, file, give)
     except PermissionError:  # epoll(7) watches no regular file
-        while data := os.read(file, _READ_BYTES):
+        while data := os.read(file, READ_BYTES):
             give(data)
         give(b"")
         return False

@@ -7,13 +7,28 @@ import os
 import re
 import termios
 import tty
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 UP, DOWN, QUIT = "up", "down", "q"
 _ARROWS = {b"\x1b[A": UP, b"\x1bOA": UP, b"\x1b[B": DOWN, b"\x1bOB": DOWN}
 _KEY = re.compile(rb"\x1b[\[O][0-9;]*[A-Za-z~]|.", re.DOTALL)
-_READ_BYTES = 256
+READ_BYTES = 1 << 16
+
+
+def watch_input(loop: asyncio.AbstractEventLoop, file: int, give: Callable[[bytes], None]) -> None:
+    """Call `give` with the input of a file descriptor as it arrives, and with b"" once at its end."""
+
+    def read() -> None:
+        try:
+            data = os.read(file, READ_BYTES)
+        except OSError:  # the terminal is gone
+            data = b""
+        if not data:
+            loop.remove_reader(file)
+        give(data)
+
+    loop.add_reader(file, read)
 
 
 @contextmanager
@@ -22,20 +37,14 @@ def pressed_keys(terminal: int) -> Iterator[asyncio.Queue[str]]:
     remains a signal. `terminal`: its file descriptor."""
     loop, keys = asyncio.get_running_loop(), asyncio.Queue[str]()
 
-    def read() -> None:
-        try:
-            data = os.read(terminal, _READ_BYTES)
-        except OSError:  # the terminal is gone
-            data = b""
-        if not data:
-            loop.remove_reader(terminal)
+    def put(data: bytes) -> None:
         for key in keys_in(data) or [QUIT] * (not data):
             keys.put_nowait(key)
 
     before = termios.tcgetattr(terminal)
     try:
         tty.setcbreak(terminal, termios.TCSANOW)
-        loop.add_reader(terminal, read)
+        watch_input(loop, terminal, put)
         yield keys
     finally:
         loop.remove_reader(terminal)
