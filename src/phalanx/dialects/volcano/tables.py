@@ -96,7 +96,8 @@ _JOB_SPEC: Mapping[str, Use] = {
     "tasks[].policies": Becomes(_CONTROLLER, "they count before the job's"),
     "tasks[].maxRetry": Becomes(_CONTROLLER, "this number of container restarts causes the event TaskFailed"),
     "tasks[].dependsOn": Becomes(
-        _CONTROLLER, "its pods are created when these tasks have their minimum; `any`: when one of them has"
+        _CONTROLLER,
+        "the task's pods are created when all the named tasks have their minimum; `any`: when one task has it",
     ),
     "tasks[].topologyPolicy": _ALIGNED,
     "tasks[].partitionPolicy.totalPartitions": Becomes(_CONTROLLER, "times partitionSize it is replicas"),

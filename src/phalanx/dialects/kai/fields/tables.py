@@ -157,9 +157,11 @@ WORDS: Final[Mapping[str, Use]] = {
     SUBGROUP: Becomes("Role.name", "one that the PodGroup does not have: it starts where there is room"),
     BATCH_MIN_MEMBER: Becomes("Role.minimum", "on a Job, a JobSet, and on the templates of a JobSet"),
     f"{kinds.PREFIX}skip-podgrouper": Becomes("–", "a PodGroup that a pod names counts with it and without it"),
-    FRACTION: Becomes("DeviceShare", "of one `nvidia.com/gpu`, on nodes whose GPUs are known; it is not enforced"),
+    FRACTION: Becomes(
+        "DeviceShare", "a fraction of one GPU, on nodes whose GPUs are known; the fraction is not enforced"
+    ),
     MEMORY: Becomes("DeviceShare", "MiB of one device's memory; it is not enforced"),
-    DEVICES: Becomes("DeviceShare", "the part is of each of so many GPUs of one node"),
+    DEVICES: Becomes("DeviceShare", "the number of GPUs of one node; the pod gets the fraction of each"),
     "gpu-fraction-container-name": Ignored("devices are given to the pod, in all of its containers"),
     "mps": Ignored("parts of a GPU are counted, not enforced"),
     TOPOLOGY: Becomes("Job.closeness", "on the owner or the pod"),

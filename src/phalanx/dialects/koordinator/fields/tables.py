@@ -145,7 +145,7 @@ TABLES: Mapping[str, Mapping[str, Use]] = {
     "Recommendation": {"spec": _AGENT, "status": _AGENT},
     "NodeResourceTopology": {
         "attributes": Ignored("cpus are read of its annotations"),
-        "topologyPolicies": Ignored("the kubelet applies its policy itself; pods set theirs in numa-topology-spec"),
+        "topologyPolicies": Ignored("the kubelet applies the node's policy; pods set a policy in numa-topology-spec"),
         "zones": Becomes(
             "Zone.allocatable", "memory of zones that are NUMA nodes; their cpus are those of cpu-topology"
         ),

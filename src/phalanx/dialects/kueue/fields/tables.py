@@ -188,7 +188,7 @@ WORDS: Mapping[str, Use] = {
     "podset-slice-required-topology-constraints": Becomes(
         "TopologyRequest.slices", "each layer; instead of the other two"
     ),
-    "podset-group-name": Becomes("Role.group", "its pod sets share a domain; a job has at most one such group"),
+    "podset-group-name": Becomes("Role.group", "the pod sets of a group share a domain; a job has at most one group"),
     "managed": _ELSEWHERE,
     "job-uid": Answered("on Workloads"),
     "is-group-workload": Answered("on Workloads of pod groups"),
