@@ -1,10 +1,10 @@
-"""How soon `phalanx scheduler` binds its first pod, and how fast it binds them all, beside raw POSTs of bindings.
+"""Measure the time to the first binding of `phalanx scheduler`, and its rate of bindings, beside raw POSTs of bindings.
 
 Plain pods wait on an API server before the scheduler starts. A watch of this process sees the first and the last pod
 that is bound. The same pods are then bound by a program that only sends POSTs, `CLIENTS` at a time, and decides
-nothing. All turns run on one API server, one after the other, with new pods each. `--against` adds another checkout of
-Phalanx to the turns, so that two versions are compared on the same machine at the same time. Compare figures of one run
-only: other programs of the machine change them.
+nothing. All turns use one API server, run one after the other, and create new pods. `--against` adds another checkout
+of Phalanx to the turns, so that two versions are compared on the same machine at the same time. Compare figures of one
+run only: other programs of the machine change them.
 
 One JSON object per turn on standard output, then one with the medians. `first_s` is the time from the start of the
 process to its first binding; `first_cpu_s` is the processor time of the process until then. `bound_per_s` counts from
@@ -126,27 +126,26 @@ async def turn(user: Connection, kubeconfig: Path, server: int, subject: str, po
     """Let the subject bind new pods. `subject`: a checkout of Phalanx, or `POSTS`."""
     namespace = f"turn-{time.time_ns()}"
     async with waiting_pods(user, namespace, pods) as bindings:
-        command = [sys.executable, "-m", "phalanx.cli.app", "scheduler", "--kubeconfig", str(kubeconfig)]
-        if subject == POSTS:
-            command = [sys.executable, __file__, "--kubeconfig", str(kubeconfig), "--post", namespace]
-        path = str(ROOT / "src" if subject == POSTS else Path(subject) / "src")
-        began_s = time.monotonic()
-        log = tempfile.TemporaryFile()  # noqa: SIM115 (closed below)
-        environment = {**COMPILED, "PYTHONPATH": path}
-        process = await asyncio.create_subprocess_exec(*command, env=environment, stdout=log, stderr=log)
-        try:
-            async with asyncio.timeout(120):
-                await bindings.first.wait()
-                first_cpu_s, server_s = cpu_s(process.pid), cpu_s(server)
-                await bindings.all.wait()
-            took_s, used_s, used_server_s = bindings.last_s - bindings.first_s, cpu_s(process.pid), cpu_s(server)
-        except TimeoutError:
-            log.seek(0)
-            raise SystemExit(f"{subject} did not bind all pods:\n{log.read().decode()}") from None
-        finally:
-            process.terminate()
-            await process.wait()
-            log.close()
+        with tempfile.TemporaryFile() as log:
+            command = [sys.executable, "-m", "phalanx.cli.app", "scheduler", "--kubeconfig", str(kubeconfig)]
+            if subject == POSTS:
+                command = [sys.executable, __file__, "--kubeconfig", str(kubeconfig), "--post", namespace]
+            path = str(ROOT / "src" if subject == POSTS else Path(subject) / "src")
+            began_s = time.monotonic()
+            environment = {**COMPILED, "PYTHONPATH": path}
+            process = await asyncio.create_subprocess_exec(*command, env=environment, stdout=log, stderr=log)
+            try:
+                async with asyncio.timeout(120):
+                    await bindings.first.wait()
+                    first_cpu_s, server_s = cpu_s(process.pid), cpu_s(server)
+                    await bindings.all.wait()
+                took_s, used_s, used_server_s = bindings.last_s - bindings.first_s, cpu_s(process.pid), cpu_s(server)
+            except TimeoutError:
+                log.seek(0)
+                raise SystemExit(f"{subject} did not bind all pods:\n{log.read().decode()}") from None
+            finally:
+                process.terminate()
+                await process.wait()
     return {
         "subject": subject,
         "load": round(os.getloadavg()[0], 1),
