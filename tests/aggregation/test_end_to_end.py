@@ -31,6 +31,7 @@ from tests.aggregation.test_serving import PENDING, client_of
 from tests.dialects.kueue.test_pending import workload
 from tests.dialects.kueue.written import cluster_queue, group, local_queue
 from tests.embedded.apiserver.process import ServerProcess
+from tests.embedded.node.waiting import until
 from tests.kube.double import node
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -77,9 +78,7 @@ async def prepared(api: Connection, front: str) -> None:
 
 
 async def until_served(api: Connection, kind: Kind) -> None:
-    async with asyncio.timeout(120):
-        while not await served(api, kind):  # noqa: ASYNC110 (the server is waited for)
-            await asyncio.sleep(0.05)
+    await until(lambda: served(api, kind))
 
 
 async def fill_with_workloads(api: Connection) -> None:
@@ -129,9 +128,7 @@ async def answering(api: Connection, one: ServedApi, front: Pair) -> AsyncIterat
     """Run the group's process; yield a function that asks it as an API server does, for a user."""
     async with visible(api, one, "default", ("127.0.0.1", 0)) as seen:
         keeping = asyncio.ensure_future(seen.keep())
-        async with asyncio.timeout(120):
-            while seen.wrong():  # noqa: ASYNC110 (the server is waited for)
-                await asyncio.sleep(0.02)
+        await until(lambda: not seen.wrong())
         bundles = {(await api.get(API_SERVICES, name))["spec"]["caBundle"] for name in one.called.names}
         assert bundles == {(await api.get(SECRETS, one.service, "default"))["data"]["ca.crt"]}
         (trusted,) = (base64.b64decode(each) for each in bundles)

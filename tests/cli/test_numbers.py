@@ -139,8 +139,9 @@ def test_explain_prints_numbers_to_a_user_who_may_list_nothing(
         async with await Connection.open(server.kubeconfig) as api:
             token = await token_of_bob(api)
         target = Target(kubeconfig=kubeconfig_with(token, server, tmp_path / "kubeconfig"))
-        view = lambda group, path, query: partial(answer, source, path)  # noqa: E731 (it is passed on, not called)
-        async with visible(server.data / "views", view, lambda *_: None):
+        async with visible(
+            server.data / "views", lambda group, path, query: partial(answer, source, path), lambda *_: None
+        ):
             await explain("one", target=target, space=space)
             page = capsys.readouterr().out
             assert page.startswith("bob/one: queued, in queue lab\nreason\n  NoRoom: ")

@@ -18,7 +18,7 @@ from phalanx.cli.cluster.target import Scope, Target, find_ledger_of
 from phalanx.cli.commands.status.explain import as_said_by, row_of
 from phalanx.cli.commands.status.jobs import Shown, print_changes
 from phalanx.cli.submission.sending import beyond, shut
-from phalanx.cli.terminal.output import counted, duration, table
+from phalanx.cli.terminal.output import table
 from phalanx.cli.views import node_view, queue_view
 from phalanx.cli.views.job import job_view
 from phalanx.cli.views.job.expected_start import interval
@@ -527,18 +527,6 @@ def test_a_pod_beyond_every_node_is_told_by_the_resource_that_is_missing() -> No
         "one of its pods asks 1 nvidia.com/gpu, but the largest node has 0"
     )
     assert beyond((("cpu", 1),), []) == "there are no nodes; it waits until one joins"
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(0, "0s"), (59.9, "59s"), (60, "1m"), (130, "2m10s"), (3600, "1h"), (11100, "3h5m"), (90000, "1d1h"), (-5, "0s")],
-)
-def test_durations_have_two_units_at_most(seconds: float, text: str) -> None:
-    assert duration(seconds) == text
-
-
-def test_numbers_agree_with_their_nouns() -> None:
-    assert (counted(1, "pod"), counted(2, "pod")) == ("1 pod", "2 pods")
 
 
 def test_a_queue_that_starts_nothing_new_is_known_before_a_job_is_sent_there() -> None:

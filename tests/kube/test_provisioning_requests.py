@@ -87,6 +87,12 @@ async def asked(here: Stage) -> None:
     await here.until(lambda: bool(here.api.objects[REQUESTS]))
 
 
+async def provisioned(here: Stage) -> None:
+    """Let the first request be provisioned, and wait until its check is ready."""
+    decide(here, "W-prov-1", "Provisioned")
+    await here.until(lambda: states(here) == {"prov": "Ready"})
+
+
 def test_quota_is_reserved_nodes_are_requested_and_the_pods_consume_the_request() -> None:
     async def scene() -> None:
         updates = {"nodeSelector": [{"key": "pool", "valueFromProvisioningClassDetail": "Pool"}]}
@@ -143,7 +149,7 @@ def test_a_failed_request_is_followed_by_another_with_back_off_and_rejected_in_t
                 assert f"W-prov-{attempt + 1}" not in requests(here), "it rests first"
                 here.now_s += 7
                 here.api.put(kinds.WORKLOADS, workload(here, "one") | {"x": f"looked at again {attempt}"})
-                await here.until(lambda: f"W-prov-{attempt + 1}" in requests(here))  # noqa: B023 (it is called at once)
+                await here.until(lambda following=f"W-prov-{attempt + 1}": following in requests(here))
             decide(here, "W-prov-3", "Failed")
             await here.until(lambda: workload(here, "one")["spec"]["active"] is False)
             await here.until(lambda: conditions(here, "one").get("Evicted") == "True DeactivatedDueToAdmissionCheck")
@@ -164,8 +170,7 @@ def test_capacity_that_is_lost_before_the_nodes_came(kind: str) -> None:
         here.put(submitted("one"))
         async with here.scheduler():
             await asked(here)
-            decide(here, "W-prov-1", "Provisioned")
-            await here.until(lambda: states(here) == {"prov": "Ready"})
+            await provisioned(here)
             decide(here, "W-prov-1", kind)
             if kind == "CapacityRevoked":
                 await here.until(lambda: workload(here, "one")["spec"]["active"] is False)
@@ -182,8 +187,7 @@ def test_capacity_that_is_revoked_from_a_running_job_ends_it() -> None:
         here.put(submitted("one"))
         async with here.scheduler():
             await asked(here)
-            decide(here, "W-prov-1", "Provisioned")
-            await here.until(lambda: states(here) == {"prov": "Ready"})
+            await provisioned(here)
             here.put_node(node("n2", 4))
             await here.until(lambda: conditions(here, "one").get("Admitted") == "True Admitted")
             decide(here, "W-prov-1", "BookingExpired")

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from phalanx.model.job import Phase, Placement
 from phalanx.model.plan import Nominate, Place, Plan, Preempt, Shrink, Start
 
+from .choices import Choices
 from .facts import Facts, Nodes, Work, plus
 from .nodes import Reservation, fits, free, free_at, may_take, places, reserve, respects
 from .order import Contest, Kind, Request, replacements, requests, strict_above
@@ -92,29 +93,6 @@ def decisions(plan: Plan) -> dict[str, list[Decision]]:
 
 def nodes_of(placements: tuple[Placement, ...]) -> dict[int, str]:
     return {each.ordinal: each.node for each in placements}
-
-
-class Choices:
-    """What the rules leave open, and no plan shows. Each walk takes one way through: `next_way` turns to the next."""
-
-    def __init__(self) -> None:
-        self.taken: list[list[int]] = []  # for each choice: the chosen value, and the number of values
-        self.at = 0
-
-    def choose(self, options: int) -> int:
-        if self.at == len(self.taken):
-            self.taken.append([0, options])
-        self.at += 1
-        return self.taken[self.at - 1][0]
-
-    def next_way(self) -> bool:
-        """Turn to the next way; return False if there is none."""
-        while self.taken and self.taken[-1][0] + 1 == self.taken[-1][1]:
-            self.taken.pop()
-        if self.taken:
-            self.taken[-1][0] += 1
-        self.at = 0
-        return bool(self.taken)
 
 
 def judge(facts: Facts, plan: Plan) -> Fault | None:

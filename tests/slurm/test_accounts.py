@@ -16,7 +16,7 @@ from phalanx.slurm.cluster.api import Api
 from phalanx.slurm.cluster.site import Account, Site
 from phalanx.slurm.main import install
 from tests.cli.upstart import Up, started, until
-from tests.slurm.test_on_one_machine import ME, Shell
+from tests.slurm.shell import ME, Shell
 
 
 class Queues(Api):

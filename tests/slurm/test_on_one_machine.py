@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pwd
 import re
 import shlex
 import signal
@@ -19,53 +18,10 @@ import pytest
 from phalanx.slurm.cluster.api import Api
 from phalanx.slurm.main import install
 from tests.cli.upstart import Up, started, until
+from tests.slurm.shell import ME, Shell
 
 pytestmark = pytest.mark.slow
-ME = pwd.getpwuid(os.getuid()).pw_name
 TERMINAL = f'{sys.executable} -c "import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)"'  # runs a command in one
-
-
-class Shell:
-    """Commands in a directory of their own, with Slurm's first on the PATH."""
-
-    def __init__(self, up: Up, folder: Path) -> None:
-        self.up, self.folder = up, folder
-
-    def call(self, line: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        commands = f"{self.up.data}/bin:{os.environ['PATH']}"
-        around = {**self.up.environment, "PATH": commands, "TZ": "UTC", **environment}
-        words = ["/bin/sh", "-c", line]
-        return subprocess.run(
-            words, cwd=self.folder, env=around, capture_output=True, text=True, timeout=120, check=False
-        )
-
-    def __call__(self, line: str, **environment: str) -> str:
-        done = self.call(line, **environment)
-        assert done.returncode == 0, (line, done.stdout, done.stderr)
-        return done.stdout
-
-    def submit(self, line: str) -> int:
-        words = self(f"sbatch {line}").split()
-        assert words[:3] == ["Submitted", "batch", "job"]
-        return int(words[3])
-
-    def fails(self, line: str) -> str:
-        done = self.call(line)
-        assert done.returncode != 0, done.stdout
-        return done.stderr
-
-    def state(self, job: str | int, form: str = "%T") -> str:
-        return self(f"squeue -h -t all -j {job} -o {shlex.quote(form)}").strip()
-
-    def until(self, job: str | int, state: str) -> None:
-        until(lambda: self.state(job) == state)
-
-    def done(self, job: str | int) -> str:
-        until(lambda: self.state(job) not in ("", "PENDING", "RUNNING"))
-        return self.state(job)
-
-    def text(self, name: str) -> str:
-        return (self.folder / name).read_text()
 
 
 @pytest.fixture(scope="module")

@@ -59,7 +59,9 @@ async def _answer(door: socket, found: Scheduler, tally: Tally) -> None:
     from phalanx.metrics.collector import registry
     from phalanx.metrics.serving import serving
 
-    reached = lambda: unreachable(tally, time.monotonic())  # noqa: E731 (it is passed on, not called)
+    def reached() -> str:
+        return unreachable(tally, time.monotonic())
+
     async with serving(door, registry(found), lambda: overdue(found), reached):
         await asyncio.Event().wait()
 

@@ -441,7 +441,8 @@ class Descending:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Descending) and bool(self.value == other.value)
 
+    def __hash__(self) -> int:
+        return hash(self.value)
+
     def __lt__(self, other: Descending) -> bool:
         return bool(other.value < self.value)
-
-    __hash__ = None  # type: ignore[assignment]  # it is only compared

@@ -100,7 +100,9 @@ def test_a_pod_that_somebody_deletes_is_evicted(volcano_server: ServerProcess) -
         await begin(here, *pods)
         await phase(here, "Running")
         await here.connection.delete(PODS, "j-a-1", here.namespace, {"gracePeriodSeconds": 0})
-        await phase(here, "Terminated")
+        ended = await phase(here, "Terminated")
+        assert [one["status"] for one in ended["conditions"]][-1] == "Terminated"
+        assert await here.until(lambda: here.list(PODS), lambda left: not left) == []
 
     scenario(volcano_server, play)
 
