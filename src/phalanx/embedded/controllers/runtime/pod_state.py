@@ -18,8 +18,10 @@ TRACKING = "batch.kubernetes.io/job-tracking"
 INDEX = "batch.kubernetes.io/job-completion-index"
 INDEX_FAILURES = "batch.kubernetes.io/job-index-failure-count"
 INDEX_IGNORED = "batch.kubernetes.io/job-index-ignored-failure-count"
+DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 
 _CAUSE_CHARS = 2048  # of a pod's message, in that of its job
+_INT32_CHARS = len("-2147483648")
 _PHASE_ORDER = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 
@@ -137,19 +139,28 @@ def failure_cause(pods: Iterable[Object]) -> str:
     return next((f"pod {name}: {message[:_CAUSE_CHARS]}" for name, message in told if message), "")
 
 
-def removal_rank(pod: Object) -> tuple[Any, ...]:
-    """Sort key: which active pod goes first. Unbound, pending, not ready; then the youngest in readiness, the one
-    that restarted most, the youngest."""
+def removal_rank(pod: Object, cost: int = 0, peers_on_node: int = 0) -> tuple[Any, ...]:
+    """Sort key: which active pod goes first. Unbound, pending, not ready; the lowest cost of deletion; the one with most
+    peers on its node; then the youngest in readiness, the one that restarted most, the youngest. Source:
+    ActivePodsWithRanks of k8s.io/kubernetes/pkg/controller; the Job controller has neither cost nor peers there."""
     ready = condition(pod, "Ready") if is_ready(pod) else None
     ready_since = seconds(ready["lastTransitionTime"]) if ready and ready.get("lastTransitionTime") else float("inf")
     return (
         bool(pod["spec"].get("nodeName")),
         _PHASE_ORDER.get(phase(pod), 0),
         ready is not None,
+        cost,
+        -peers_on_node,
         -ready_since if ready is not None else 0.0,
         -restarts(pod),
         -seconds(pod["metadata"]["creationTimestamp"]),
     )
+
+
+def deletion_cost(pod: Object) -> int:
+    """What the pod's annotation says; a wrong one, which the API server refuses, counts as none."""
+    text = str((pod["metadata"].get("annotations") or {}).get(DELETION_COST, "0"))
+    return int(text) if text.lstrip("-").isdecimal() and len(text) <= _INT32_CHARS else 0
 
 
 def _count(pod: Object, annotation: str) -> int:

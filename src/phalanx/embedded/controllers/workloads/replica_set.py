@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from typing import Any
 
 from phalanx.client.connection import ApiRefusal, Object
@@ -16,10 +17,11 @@ from phalanx.embedded.controllers.job.pods import slow_start
 from phalanx.embedded.controllers.runtime.calls import Calls, Clock
 from phalanx.embedded.controllers.runtime.pod_index import PodIndex
 from phalanx.embedded.controllers.runtime.pod_state import (
+    deletion_cost,
     is_active,
     is_ready,
     owner_reference,
-    phase,
+    removal_rank,
     uid_of,
 )
 from phalanx.embedded.controllers.runtime.reconciler import Reconciler
@@ -53,7 +55,7 @@ class ReplicaSetController:
             if surplus < 0:
                 await self._create(replica_set, -surplus)
             elif surplus > 0:
-                await self._delete(replica_set, sorted(pods, key=_worth)[:surplus])
+                await self._delete(replica_set, going_first(pods)[:surplus])
         except ApiRefusal as refusal:
             await self._tell_status(replica_set, "FailedCreate" if surplus < 0 else "FailedDelete", str(refusal))
             raise
@@ -107,11 +109,10 @@ def _space(obj: Object) -> str:
     return str(obj["metadata"]["namespace"])
 
 
-def _worth(pod: Object) -> tuple[bool, bool, bool, str]:
-    """Return the key of the order in which pods go: not bound, not running, not ready, younger."""
-    born = str(pod["metadata"]["creationTimestamp"])
-    younger_first = "".join(chr(0x7F - ord(sign)) for sign in born)
-    return "nodeName" in pod["spec"], phase(pod) == "Running", is_ready(pod), younger_first
+def going_first(pods: list[Object]) -> list[Object]:
+    """Return active pods in the order in which a ReplicaSet that shrinks deletes them."""
+    on_node = Counter(pod["spec"].get("nodeName") for pod in pods)
+    return sorted(pods, key=lambda pod: removal_rank(pod, deletion_cost(pod), on_node[pod["spec"].get("nodeName")]))
 
 
 def _pod(replica_set: Object) -> Object:
