@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from phalanx.client.connection import ApiRefusal, Object
-from phalanx.client.kind import JOBS, PODS, SERVICES
+from phalanx.client.kind import EVENTS, JOBS, PODS, SERVICES
 from phalanx.dialects.frameworks.job_set import JOB_SET
 from phalanx.dialects.frameworks.train_job import TRAIN_JOB
 from phalanx.embedded.controllers.operators.install import install_operators
@@ -226,5 +226,18 @@ def test_a_train_job_without_its_runtime_says_so(api_server: ServerProcess) -> N
         status = await until_said(here, "Failed", "False", of=TRAIN_JOB.kind, name="t")
         assert status["conditions"][0]["reason"] == "TrainingRuntimeNotSupported"
         assert "no TrainingRuntime torch" in status["conditions"][0]["message"]
+
+    scenario(api_server, play)
+
+
+def test_a_job_of_somebody_else_with_the_name_is_reported_until_it_is_gone(api_server: ServerProcess) -> None:
+    async def play(here: Cluster) -> None:
+        template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
+        await here.make(JOBS, "s-w-0", spec={"suspend": True, "template": template})
+        await submit(here, part("w"))
+        text = 'jobs.batch "s-w-0" already exists'
+        await here.until(lambda: here.list(EVENTS), lambda some: any(text in one["message"] for one in some))
+        await here.connection.delete(JOBS, "s-w-0", here.namespace)
+        await here.pods(1)
 
     scenario(api_server, play)

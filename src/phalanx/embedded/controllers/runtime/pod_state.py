@@ -140,9 +140,10 @@ def failure_cause(pods: Iterable[Object]) -> str:
 
 
 def removal_rank(pod: Object, cost: int = 0, peers_on_node: int = 0) -> tuple[Any, ...]:
-    """Sort key: which active pod goes first. Unbound, pending, not ready; the lowest cost of deletion; the one with most
-    peers on its node; then the youngest in readiness, the one that restarted most, the youngest. Source:
-    ActivePodsWithRanks of k8s.io/kubernetes/pkg/controller; the Job controller has neither cost nor peers there."""
+    """Sort key: which active pod goes first. Unbound, pending, not ready; the lowest cost of deletion; the one with
+    most peers on its node; then the youngest in readiness, the one that restarted most, the youngest.
+
+    Source: ActivePodsWithRanks of k8s.io/kubernetes/pkg/controller. Its Job controller uses neither cost nor peers."""
     ready = condition(pod, "Ready") if is_ready(pod) else None
     ready_since = seconds(ready["lastTransitionTime"]) if ready and ready.get("lastTransitionTime") else float("inf")
     return (

@@ -20,6 +20,7 @@ from phalanx.embedded.controllers.operators.job_set.jobs import (
 )
 from phalanx.embedded.controllers.operators.job_set.judge import Verdict, judge
 from phalanx.embedded.controllers.runtime.calls import Calls, Clock
+from phalanx.embedded.controllers.runtime.owned import create_owned
 from phalanx.embedded.controllers.runtime.pod_index import PodIndex
 from phalanx.embedded.controllers.runtime.reconciler import Reconciler
 from phalanx.embedded.controllers.runtime.recorder import Recorder
@@ -71,12 +72,12 @@ class JobSetController:
         await self._calls.patch(JOBS, job, {"spec": spec})
 
     async def _create(self, job_set: Object, kind: Kind, body: Object) -> None:
-        """Raises ApiError: it is tried again."""
+        """Raises ApiError, after which the step is retried."""
         try:
-            await self._calls.create(kind, body, job_set["metadata"]["namespace"])
+            await create_owned(self._calls, kind, body, job_set)
         except ApiRefusal as refusal:
-            if refusal.reason == "AlreadyExists":
-                return
+            if refusal.reason == "AlreadyExists" and kind == SERVICES:
+                return  # JobSets may share a subdomain
             text = f"{kind.name} {body['metadata']['name']} could not be created: {refusal}"
             self._recorder.tell(COMPONENT, job_set, "Warning", f"{kind.name}CreationFailed", text)
             raise

@@ -30,6 +30,7 @@ from phalanx.embedded.controllers.operators.mpi_job.objects import (
 )
 from phalanx.embedded.controllers.operators.mpi_job.status import finished, judge
 from phalanx.embedded.controllers.runtime.calls import Calls, Clock
+from phalanx.embedded.controllers.runtime.owned import create_owned, is_controlled_by
 from phalanx.embedded.controllers.runtime.pod_index import PodIndex
 from phalanx.embedded.controllers.runtime.pod_state import controller_of, is_deleting, is_ready, phase
 from phalanx.embedded.controllers.runtime.reconciler import Reconciler
@@ -138,23 +139,21 @@ class MPIJobController:
 
     def _launcher(self, job: Object) -> Object | None:
         found = self._jobs.objects.get(f"{job['metadata']['namespace']}/{launcher_name(job)}")
-        return found if found is not None and _is_of(job, found) else None
+        return found if found is not None and is_controlled_by(found, job) else None
 
     async def _create(self, job: Object, kind: Kind, body: Object) -> Object:
         """Create the object, and return the existing one. Raises ApiError, after which the step is retried, and
         ValueError if a foreign object has the name."""
-        name, space = body["metadata"]["name"], job["metadata"]["namespace"]
+        name = body["metadata"]["name"]
         try:
-            return await self._calls.create(kind, body, space)
+            return (await create_owned(self._calls, kind, body, job))[0]
         except ApiRefusal as refusal:
-            if refusal.reason != "AlreadyExists":
-                text = f"{kind.name} {name} could not be created: {refusal}"
-                self._recorder.tell(COMPONENT, job, "Warning", "MPIJobFailed", text)
-                raise
-        there = await self._calls.get(kind, name, space)
-        if not _is_of(job, there):
-            raise ValueError(f"there is a {kind.name} {name} that it has not made: delete the one or the other")
-        return there
+            if refusal.reason == "AlreadyExists":
+                text = f"there is a {kind.name} {name} that it has not made: delete the one or the other"
+                raise ValueError(text) from refusal
+            text = f"{kind.name} {name} could not be created: {refusal}"
+            self._recorder.tell(COMPONENT, job, "Warning", "MPIJobFailed", text)
+            raise
 
 
 def _ended(launcher: Object | None) -> bool:
@@ -169,11 +168,6 @@ def _runs(pod: Object) -> bool:
 def _number(job: Object, pod: Object) -> int:
     """Return the place of a worker among all."""
     return int(pod["metadata"]["name"].removeprefix(worker_name(job, 0)[:-1]))
-
-
-def _is_of(job: Object, obj: Object) -> bool:
-    owner = controller_of(obj)
-    return owner is not None and owner["uid"] == job["metadata"]["uid"]
 
 
 def _template_patch(wanted: Object, now: Object) -> Object:

@@ -15,6 +15,7 @@ from phalanx.embedded.controllers.operators.conditions import is_true, with_cond
 from phalanx.embedded.controllers.operators.train_job.job_set import RuntimeFault, make_job_set
 from phalanx.embedded.controllers.operators.train_job.mpi import companions
 from phalanx.embedded.controllers.runtime.calls import Calls, Clock
+from phalanx.embedded.controllers.runtime.owned import create_owned
 from phalanx.embedded.controllers.runtime.pod_state import controller_of
 from phalanx.embedded.controllers.runtime.reconciler import Reconciler
 from phalanx.embedded.controllers.runtime.recorder import Recorder
@@ -118,18 +119,14 @@ class TrainJobController:
         self._told[uid] = data
 
     async def _create(self, job: Object, kind: Kind, body: Object) -> Object:
-        """Create the object, and return the existing one."""
-        name, space = body["metadata"]["name"], job["metadata"]["namespace"]
+        """Create the object, and return the existing one. Raises RuntimeFault if the name is another's."""
         try:
-            return await self._calls.create(kind, body, space)
+            return (await create_owned(self._calls, kind, body, job))[0]
         except ApiRefusal as refusal:
             if refusal.reason != "AlreadyExists":
                 raise
-        there = await self._calls.get(kind, name, space)
-        above = controller_of(there)
-        if above is None or above["uid"] != job["metadata"]["uid"]:
-            raise RuntimeFault(f"there is a {kind.name} {name} that it has not made: delete the one or the other")
-        return there
+            text = f"there is a {kind.name} {body['metadata']['name']} that it has not made"
+            raise RuntimeFault(f"{text}: delete the one or the other") from refusal
 
     async def _end_in_time(self, job: Object) -> str:
         limit_s, made = job["spec"].get("activeDeadlineSeconds"), self._made(job)

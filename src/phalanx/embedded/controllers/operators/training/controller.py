@@ -18,8 +18,8 @@ from phalanx.embedded.controllers.operators.training.definition import PYTORCH_J
 from phalanx.embedded.controllers.operators.training.pods import OPERATOR, make_pod, make_service, replicas
 from phalanx.embedded.controllers.operators.training.status import Verdict, broken_status, finished, judge
 from phalanx.embedded.controllers.runtime.calls import Calls, Clock
+from phalanx.embedded.controllers.runtime.owned import create_owned
 from phalanx.embedded.controllers.runtime.pod_index import PodIndex
-from phalanx.embedded.controllers.runtime.pod_state import controller_of
 from phalanx.embedded.controllers.runtime.reconciler import Reconciler
 from phalanx.embedded.controllers.runtime.recorder import BROKEN, Recorder, broken_message
 from phalanx.embedded.controllers.runtime.work_queue import Retry
@@ -91,21 +91,14 @@ class TrainingController:
     async def _create(self, job: Object, kind: Kind, body: Object) -> None:
         """Create the object, unless the job's own exists. Raises ApiError, after which the step is retried."""
         try:
-            await self._calls.create(kind, body, job["metadata"]["namespace"])
+            _, created = await create_owned(self._calls, kind, body, job)
         except ApiRefusal as refusal:
-            if refusal.reason == "AlreadyExists" and await self._is_ours(job, kind, body):
-                return
             text = f"Error creating: {refusal}"
             self._recorder.tell(OPERATOR, job, "Warning", f"FailedCreate{kind.name}", text)
             raise
-        name = body["metadata"]["name"]
-        told = f"Created {kind.name.lower()}: {name}"
-        self._recorder.tell(OPERATOR, job, "Normal", f"SuccessfulCreate{kind.name}", told)
-
-    async def _is_ours(self, job: Object, kind: Kind, body: Object) -> bool:
-        there = await self._calls.get(kind, body["metadata"]["name"], job["metadata"]["namespace"])
-        owner = controller_of(there)
-        return owner is not None and owner["uid"] == job["metadata"]["uid"]
+        if created:
+            told = f"Created {kind.name.lower()}: {body['metadata']['name']}"
+            self._recorder.tell(OPERATOR, job, "Normal", f"SuccessfulCreate{kind.name}", told)
 
     async def _delete_services(self, job: Object) -> None:
         for replica in replicas(job):

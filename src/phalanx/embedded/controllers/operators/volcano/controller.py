@@ -28,6 +28,7 @@ from phalanx.embedded.controllers.operators.volcano.pods import group_name, make
 from phalanx.embedded.controllers.operators.volcano.policies import happenings
 from phalanx.embedded.controllers.operators.volcano.tasks import JobFault, JobSpec, Task, read_job
 from phalanx.embedded.controllers.runtime.calls import Calls, Clock
+from phalanx.embedded.controllers.runtime.owned import create_owned
 from phalanx.embedded.controllers.runtime.pod_index import PodIndex
 from phalanx.embedded.controllers.runtime.pod_state import controller_of, is_deleting, owner_reference, uid_of
 from phalanx.embedded.controllers.runtime.reconciler import Reconciler
@@ -248,17 +249,13 @@ class VolcanoJobController:
 
     async def _ensure(self, owner: Object, kind: Kind, body: Object) -> None:
         """Create an object of the job, unless the job's own exists. Raises ApiError."""
-        space, name = owner["metadata"]["namespace"], body["metadata"]["name"]
         meta = {**body["metadata"], "ownerReferences": [owner_reference(JOBS, owner)]}
         full = {"apiVersion": kind.api_version, "kind": kind.name, **body, "metadata": meta}
         try:
-            await self._calls.create(kind, full, space)
+            await create_owned(self._calls, kind, full, owner)
         except ApiRefusal as refusal:
-            if refusal.reason == "AlreadyExists":
-                there = await self._calls.get(kind, name, space)
-                if (of := controller_of(there)) is not None and of["uid"] == uid_of(owner):
-                    return
-            self._recorder.tell(COMPONENT, owner, "Warning", "FailedCreate", f"{kind.name} {name}: {refusal}")
+            text = f"{kind.name} {body['metadata']['name']}: {refusal}"
+            self._recorder.tell(COMPONENT, owner, "Warning", "FailedCreate", text)
             raise
 
     def _forget_plugins(self, status: dict[str, Any]) -> None:
