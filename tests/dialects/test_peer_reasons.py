@@ -13,6 +13,7 @@ from phalanx.model.plan import Wait
 from phalanx.model.policy import Policy
 from phalanx.model.queue import Queue
 from phalanx.model.reason import ReasonCode
+from phalanx.slurm.jobs.view import REASONS as REASONS_OF_SQUEUE
 from phalanx.state.cluster import Cluster
 from tests.invariants import check_invariants
 from tests.scenarios.language import Cycle, read
@@ -27,6 +28,10 @@ SCENARIOS = re.findall(r"^\| (\d+|A5 .+?) \| (.+?) \| (.+) \|$", GUIDE, re.MULTI
 def test_every_code_is_mapped_or_ignored_with_why() -> None:
     assert list(PEERS) == list(ReasonCode)
     assert all(word.why if isinstance(word, Ignored) else word for words in PEERS.values() for word in words)
+
+
+def test_squeue_and_explain_say_the_same_words() -> None:
+    assert {code: said.slurm for code, said in PEERS.items() if isinstance(said.slurm, str)} == REASONS_OF_SQUEUE
 
 
 def test_the_guide_shows_the_table() -> None:

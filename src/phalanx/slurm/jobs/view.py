@@ -24,9 +24,9 @@ SHORT = {
     "OUT_OF_MEMORY": "OOM", "BOOT_FAIL": "BF", "DEADLINE": "DL", "REQUEUED": "RQ",
 }  # fmt: skip
 LIVE = ("PENDING", "RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING")
-# The scheduler's codes as Slurm's JOB REASON CODES (squeue(1)).
+# The scheduler's codes as Slurm's JOB REASON CODES (squeue(1)): those of dialects.frame.peer_reasons, as a test holds.
 REASONS = {
-    "NoRoom": "Resources", "NoDomain": "Resources", "PlacementRules": "Resources", "Reserved": "Priority",
+    "NoRoom": "Resources", "NoDomain": "Resources", "PlacementRules": "Constraints", "Reserved": "Priority",
     "Preempting": "Resources", "Preempted": "Resources", "BehindHead": "Priority", "NeverFits": "BadConstraints",
     "WaitingForNodes": "Resources",
     "NoNodeMatches": "BadConstraints", "QueueHeld": "PartitionDown", "QueueClosed": "PartitionInactive",
@@ -35,6 +35,7 @@ REASONS = {
     "Dependency": "Dependency", "DependencyNeverSatisfied": "DependencyNeverSatisfied",
     "ArrayLimit": "JobArrayTaskLimit", "Held": "JobHeldUser", "QueueUnknown": "InvalidAccount",
     "RoomKept": "Resources", "Backoff": "BeginTime", "Invalid": "BadConstraints", "Unsupported": "BadConstraints",
+    "QueueMisconfigured": "PartitionConfig", "Rejected": "JobLaunchFailure", "StaleGang": "JobLaunchFailure",
 }  # fmt: skip
 _BEHIND = frozenset({"Resources", "QOSMaxJobsPerUserLimit", "AssocMaxJobsLimit"})  # hidden by a job ahead
 SUSPENDED = "slurm.phalanx.dev/suspended"  # annotation: since when (seconds since the epoch)

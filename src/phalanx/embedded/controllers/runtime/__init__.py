@@ -6,7 +6,6 @@ pod_state    questions about one pod
 pod_index    pods by their controller
 calls        one list and watch per kind, shared; calls to the API, and what their answers mean
 discovery    the kinds that are served
-owned        objects that a controller makes for its own object
 recorder     events, alike ones combined
 work_queue   keys that are to be looked at, each by one worker at a time
 reconciler   the loop of a controller of one kind

@@ -15,8 +15,18 @@ from typing import Any, Protocol, Self
 from phalanx.client.connection import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, ApiRefusal, Connection, Object
 from phalanx.client.informer import Informer, key_of
 from phalanx.client.kind import Kind
+from phalanx.embedded.controllers.runtime.pod_state import is_controlled_by
 
-__all__ = ["JSON_PATCH", "MERGE_PATCH", "STRATEGIC_PATCH", "Calls", "Informers", "SharedInformers", "gone"]
+__all__ = [
+    "JSON_PATCH",
+    "MERGE_PATCH",
+    "STRATEGIC_PATCH",
+    "Calls",
+    "Informers",
+    "SharedInformers",
+    "create_owned",
+    "gone",
+]
 
 Informers = Callable[[Kind], Informer]
 
@@ -165,3 +175,21 @@ class Calls:
         if (informer := self._caches.get(kind)) is not None:
             informer.observe(answer)
         return answer
+
+
+async def create_owned(calls: Calls, kind: Kind, body: Object, owner: Object) -> tuple[Object, bool]:
+    """Create an object in the namespace of its owner. Return (object, True), or (the one that the owner has by that
+    name, False), so that a step may be repeated.
+
+    Raises ApiError if the server refuses the object, and ApiRefusal with the reason AlreadyExists if somebody else's
+    object has the name."""
+    name, namespace = body["metadata"]["name"], owner["metadata"]["namespace"]
+    try:
+        return await calls.create(kind, body, namespace), True
+    except ApiRefusal as refusal:
+        if refusal.reason != "AlreadyExists":
+            raise
+        there = await calls.get(kind, name, namespace)
+        if not is_controlled_by(there, owner):
+            raise
+        return there, False

@@ -78,6 +78,11 @@ def controller_of(obj: Object) -> dict[str, Any] | None:
     return None
 
 
+def is_controlled_by(obj: Object, owner: Object) -> bool:
+    above = controller_of(obj)
+    return above is not None and above["uid"] == uid_of(owner)
+
+
 def owner_reference(kind: Kind, owner: Object) -> dict[str, Any]:
     """Return the reference by which `owner` controls an object."""
     return {
@@ -159,7 +164,7 @@ def removal_rank(pod: Object, cost: int = 0, peers_on_node: int = 0) -> tuple[An
 
 
 def deletion_cost(pod: Object) -> int:
-    """What the pod's annotation says; a wrong one, which the API server refuses, counts as none."""
+    """Return the cost in the pod's annotation. A wrong one, which the API server refuses, counts as none."""
     text = str((pod["metadata"].get("annotations") or {}).get(DELETION_COST, "0"))
     return int(text) if text.lstrip("-").isdecimal() and len(text) <= _INT32_CHARS else 0
 

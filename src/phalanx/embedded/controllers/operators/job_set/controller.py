@@ -19,8 +19,7 @@ from phalanx.embedded.controllers.operators.job_set.jobs import (
     template_patch,
 )
 from phalanx.embedded.controllers.operators.job_set.judge import Verdict, judge
-from phalanx.embedded.controllers.runtime.calls import Calls, Clock
-from phalanx.embedded.controllers.runtime.owned import create_owned
+from phalanx.embedded.controllers.runtime.calls import Calls, Clock, create_owned
 from phalanx.embedded.controllers.runtime.pod_index import PodIndex
 from phalanx.embedded.controllers.runtime.reconciler import Reconciler
 from phalanx.embedded.controllers.runtime.recorder import Recorder

@@ -29,10 +29,9 @@ from phalanx.embedded.controllers.operators.mpi_job.objects import (
     worker_name,
 )
 from phalanx.embedded.controllers.operators.mpi_job.status import finished, judge
-from phalanx.embedded.controllers.runtime.calls import Calls, Clock
-from phalanx.embedded.controllers.runtime.owned import create_owned, is_controlled_by
+from phalanx.embedded.controllers.runtime.calls import Calls, Clock, create_owned
 from phalanx.embedded.controllers.runtime.pod_index import PodIndex
-from phalanx.embedded.controllers.runtime.pod_state import controller_of, is_deleting, is_ready, phase
+from phalanx.embedded.controllers.runtime.pod_state import controller_of, is_controlled_by, is_deleting, is_ready, phase
 from phalanx.embedded.controllers.runtime.reconciler import Reconciler
 from phalanx.embedded.controllers.runtime.recorder import Recorder
 from phalanx.embedded.controllers.runtime.timestamp import rfc3339, seconds

@@ -14,8 +14,7 @@ from phalanx.client.kind import CONFIG_MAPS, JOB_SETS, TRAIN_JOBS, Kind
 from phalanx.embedded.controllers.operators.conditions import is_true, with_condition
 from phalanx.embedded.controllers.operators.train_job.job_set import RuntimeFault, make_job_set
 from phalanx.embedded.controllers.operators.train_job.mpi import companions
-from phalanx.embedded.controllers.runtime.calls import Calls, Clock
-from phalanx.embedded.controllers.runtime.owned import create_owned
+from phalanx.embedded.controllers.runtime.calls import Calls, Clock, create_owned
 from phalanx.embedded.controllers.runtime.pod_state import controller_of
 from phalanx.embedded.controllers.runtime.reconciler import Reconciler
 from phalanx.embedded.controllers.runtime.recorder import Recorder

@@ -17,8 +17,7 @@ from phalanx.client.kind import PODS, SERVICES, Kind
 from phalanx.embedded.controllers.operators.training.definition import PYTORCH_JOBS
 from phalanx.embedded.controllers.operators.training.pods import OPERATOR, make_pod, make_service, replicas
 from phalanx.embedded.controllers.operators.training.status import Verdict, broken_status, finished, judge
-from phalanx.embedded.controllers.runtime.calls import Calls, Clock
-from phalanx.embedded.controllers.runtime.owned import create_owned
+from phalanx.embedded.controllers.runtime.calls import Calls, Clock, create_owned
 from phalanx.embedded.controllers.runtime.pod_index import PodIndex
 from phalanx.embedded.controllers.runtime.reconciler import Reconciler
 from phalanx.embedded.controllers.runtime.recorder import BROKEN, Recorder, broken_message

@@ -27,8 +27,7 @@ from phalanx.embedded.controllers.operators.volcano.plugins.services import host
 from phalanx.embedded.controllers.operators.volcano.pods import group_name, make_group, make_pod
 from phalanx.embedded.controllers.operators.volcano.policies import happenings
 from phalanx.embedded.controllers.operators.volcano.tasks import JobFault, JobSpec, Task, read_job
-from phalanx.embedded.controllers.runtime.calls import Calls, Clock
-from phalanx.embedded.controllers.runtime.owned import create_owned
+from phalanx.embedded.controllers.runtime.calls import Calls, Clock, create_owned
 from phalanx.embedded.controllers.runtime.pod_index import PodIndex
 from phalanx.embedded.controllers.runtime.pod_state import controller_of, is_deleting, owner_reference, uid_of
 from phalanx.embedded.controllers.runtime.reconciler import Reconciler
