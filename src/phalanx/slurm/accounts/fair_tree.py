@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from math import inf
 
 PARENT = -1  # the shares of a user who has those of his whole account, or of an account that forms no level
@@ -104,26 +105,32 @@ def _levels(node: Node) -> None:
             each.level, each.norm_shares = inf, node.norm_shares
         else:
             each.norm_shares = each.shares / shares if shares else 0.0
-            part = each.usage / node.usage if node.usage else 0.0
-            each.level = 0.0 if not each.norm_shares else inf if not part else each.norm_shares / part
+            each.level = 0.0
+            if each.norm_shares:  # by one division, as the scheduler does: what ties there ties here
+                used = each.usage if node.usage else 0.0
+                each.level = each.shares * node.usage / (used * shares) if used else inf
         each.effective_usage = each.usage / node.usage if node.usage else 0.0
     for each in siblings:
         _levels(each)
 
 
-def _rank(parents: Sequence[Node], rank: int, users: int) -> int:
-    """Rank all users below these, which count as one; the next rank."""
-    siblings = sorted((each for parent in parents for each in _level(parent)[0]), key=lambda node: -node.level)
-    at = 0
-    while at < len(siblings):
-        tied = [node for node in siblings[at:] if node.level == siblings[at].level]
-        at += len(tied)
-        theirs = [node for node in tied if node.user]
-        for node in theirs:
-            node.fair_share = rank / users
-        accounts = [node for node in tied if not node.user]
-        if accounts:
-            best = _rank(accounts, rank, users)
-            rank = best
-        rank -= len(theirs)
+def _rank(parents: Sequence[Node], rank: int, users: int, tied: Sequence[Node] = ()) -> int:
+    """Rank all users below these, which count as one, and return the next rank. `tied`: users beside the parents, on
+    their level: they share the rank of the best user below."""
+    siblings = [each for parent in parents for each in _level(parent)[0] if any(node.user for node in walk(each))]
+    siblings.sort(key=_level_of, reverse=True)
+    for _, group in groupby(siblings, _level_of):
+        members = list(group)
+        tied = [*tied, *(node for node in members if node.user)]
+        if accounts := [node for node in members if not node.user]:
+            rank = _rank(accounts, rank, users, tied)
+        else:
+            for node in tied:
+                node.fair_share = rank / users
+            rank -= len(tied)
+        tied = ()
     return rank
+
+
+def _level_of(node: Node) -> float:
+    return node.level
