@@ -9,7 +9,7 @@ import pytest
 from phalanx.client.quantity import amount
 from phalanx.dialects.frameworks.form import LATER, Framework, difference, nested, patched
 from phalanx.dialects.frameworks.job_set import JOB_SET
-from phalanx.dialects.frameworks.ray import RAY_CLUSTER, RAY_JOB
+from phalanx.dialects.frameworks.ray import RAY_CLUSTER, RAY_JOB, RAY_SERVICE
 from phalanx.dialects.frameworks.replica_types import MPI_JOB
 from phalanx.dialects.frameworks.spark import SPARK
 from phalanx.dialects.frameworks.train_job import TRAIN_JOB
@@ -64,16 +64,18 @@ PARTS = pytest.mark.parametrize(
         (TRAIN_JOB, obj(suspend=True, runtimeRef={"name": "torch"}), JOBSET),
         (RAY_CLUSTER, CLUSTER, None),
         (RAY_JOB, RAY, None),
+        (RAY_SERVICE, obj(rayClusterConfig={"suspend": True, **RAY_SPEC}, serveConfigV2="applications: []"), None),
         (MPI_JOB, MPI, None),
         (SPARK, SPARK_PI, None),
     ],
-    ids=["JobSet", "TrainJob", "RayCluster", "RayJob", "MPIJob", "SparkApplication"],
+    ids=["JobSet", "TrainJob", "RayCluster", "RayJob", "RayService", "MPIJob", "SparkApplication"],
 )
 COUNTS = {
     "JobSet": {"driver": 1, "workers": 6},
     "TrainJob": {"driver": 1, "workers": 6},
     "RayCluster": {"head": 1, "small": 1, "big": 8},
     "RayJob": {"head": 1, "small": 1, "big": 8, "submitter": 1},
+    "RayService": {"head": 1, "small": 1, "big": 8},
     "MPIJob": {"Launcher": 1, "Worker": 3},
     "SparkApplication": {"driver": 1, "executor": 2},
 }

@@ -14,6 +14,8 @@ from phalanx.client.connection import ApiRefusal, Connection
 from phalanx.client.kind import CRDS, DEPLOYMENTS, JOBS, NAMESPACES, PODS, Kind
 from phalanx.dialects.frame.dialect import Object
 from phalanx.dialects.frameworks.form import Framework, at, nested
+from phalanx.dialects.frameworks.ray import RAY_CLUSTER, RAY_SERVICE
+from phalanx.dialects.frameworks.replica_types import MPI_JOB
 from phalanx.dialects.job_kinds import FRAMEWORKS, SIGNED_BY_THEIR_DIALECT
 from phalanx.dialects.kueue import gangs, kinds
 from phalanx.dialects.kueue.dialect import KUEUE
@@ -138,16 +140,38 @@ def test_jobs_without_a_queue_are_suspended_if_the_configuration_manages_them(se
     own = send(server, JOBS, {"metadata": {"name": "own", "labels": {"phalanx.dev/queue": "q"}}, "spec": spec})
     assert isinstance(own, dict)
     assert own["spec"]["suspend"] is False
+    for kind in (MPI_JOB.kind, RAY_SERVICE.kind, RAY_CLUSTER.kind):
+        framework = FRAMEWORKS[kind]
+        send(server, CRDS, definition(framework))
+        meta = {"name": "managed", "annotations": {"a": "b"}}
+        managed = sent_when_served(server, kind, {"metadata": meta, "spec": {}})
+        assert at(managed["spec"], framework.suspend) is True, kind
+        assert managed["metadata"]["annotations"] == {"a": "b", gangs.UNQUEUED: "true"}
+    off = {"data": {"controller_manager_config.yaml": text.replace("true", "false")}}
+    assert isinstance(change(server, config, body["metadata"]["name"], off, "kueue-system"), dict)
+    sent_until(server, lambda number: {"metadata": {"name": f"after-{number}"}, "spec": spec}, suspended=False)
 
 
-def sent_until(server: ServerProcess, body: Callable[[int], Object], most_s: float = 60.0) -> Object:
-    """The first such Job that is created suspended: the server may see the ConfigMap a moment later."""
+def test_a_frameworks_job_without_a_queue_gets_the_local_queue_default(server: ServerProcess) -> None:
+    server.make_namespace("crew")
+    send(server, kinds.LOCAL_QUEUES, named("default", spec={"clusterQueue": "a"}), "crew")
+    for kind in (MPI_JOB.kind, RAY_SERVICE.kind, RAY_CLUSTER.kind):
+        send(server, CRDS, definition(FRAMEWORKS[kind]))
+        made = sent_when_served(server, kind, {"metadata": {"name": "d", "labels": {"a": "b"}}, "spec": {}}, "crew")
+        assert made["metadata"]["labels"] == {"a": "b", f"{PREFIX}queue-name": "default"}
+        assert at(made["spec"], FRAMEWORKS[kind].suspend) is True
+
+
+def sent_until(
+    server: ServerProcess, body: Callable[[int], Object], most_s: float = 60.0, *, suspended: bool = True
+) -> Object:
+    """The first such Job that is created suspended, or not: the server may see the ConfigMap a moment later."""
     end_s, number = time.monotonic() + most_s, 0
     while time.monotonic() < end_s:
         made, number = send(server, JOBS, body(number)), number + 1
-        if isinstance(made, dict) and made["spec"]["suspend"]:
+        if isinstance(made, dict) and made["spec"]["suspend"] is suspended:
             return made
-    raise AssertionError(f"{number} Jobs were created, and none was suspended")
+    raise AssertionError(f"{number} Jobs were created, and none had suspend: {suspended}")
 
 
 @pytest.mark.parametrize(("kind", "obj", "code"), REFUSED)
@@ -252,13 +276,13 @@ def suspend_of(kind: Kind) -> tuple[str, ...]:
     return ("suspend",) if kind is JOBS else FRAMEWORKS[kind].suspend
 
 
-def change(server: ServerProcess, kind: Kind, name: str, patch: Object) -> Object | int:
+def change(server: ServerProcess, kind: Kind, name: str, patch: Object, namespace: str = "default") -> Object | int:
     """The object after a merge patch, or the code of its refusal."""
 
     async def sent() -> Object | int:
         async with await Connection.open(server.kubeconfig) as api:
             try:
-                return await api.patch(kind, name, patch, "default")
+                return await api.patch(kind, name, patch, namespace)
             except ApiRefusal as error:
                 return error.code
 
@@ -268,9 +292,9 @@ def change(server: ServerProcess, kind: Kind, name: str, patch: Object) -> Objec
 QUEUED = {"kueue.x-k8s.io/queue-name": "l"}
 
 
-def sent_when_served(server: ServerProcess, kind: Kind, obj: Object) -> Object:
+def sent_when_served(server: ServerProcess, kind: Kind, obj: Object, namespace: str = "default") -> Object:
     for _ in range(100):
-        if isinstance(made := send(server, kind, obj), dict):
+        if isinstance(made := send(server, kind, obj, namespace), dict):
             return made
         time.sleep(0.05)
     raise AssertionError(made)

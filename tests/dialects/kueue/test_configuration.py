@@ -142,6 +142,8 @@ def test_a_managed_job_waits_until_it_names_a_local_queue() -> None:
     assert found is not None
     assert found.blocked is not None
     assert "set kueue.x-k8s.io/queue-name" in found.blocked.text
+    elsewhere = read("manageJobsWithoutQueueName: true\nmanagedJobsNamespaceSelector: {matchLabels: {managed: 'true'}}")
+    assert KUEUE.claim(elsewhere, said, {}) == Claim(queue="", silent=True)
     named_later = gangs.options_of("Job", {**meta, "labels": {"kueue.x-k8s.io/queue-name": "l"}})
     assert named_later["phalanx.dev/queue"].endswith("default/l")
     assert gangs.options_of("Job", {"namespace": "default"}) == {}

@@ -6,6 +6,6 @@ Parts, lowest first:
     replica_types  kubeflow.org: PyTorchJob and similar kinds, and MPIJob
     job_set        JobSet
     train_job      TrainJob, through the JobSet that its operator creates
-    ray            RayCluster and RayJob
+    ray            RayCluster, RayJob and RayService
     spark          SparkApplication
 """

@@ -1,10 +1,12 @@
-"""RayCluster and RayJob (`ray.io/v1`): a gang of the head and the worker groups; a RayJob's submitter starts later.
+"""RayCluster, RayJob and RayService (`ray.io/v1`): a gang of the head and the worker groups; a RayJob's submitter
+starts later.
 
-Suspending a RayJob deletes its RayCluster; suspending a RayCluster deletes its pods. A RayJob with a `clusterSelector`
-uses an existing cluster and is not scheduled.
+Suspending a RayJob deletes its RayCluster; suspending a RayCluster deletes its pods. A RayService is suspended by its
+cluster's field, and never ends. A RayJob with a `clusterSelector` uses an existing cluster and is not scheduled.
 
 
-Source: the API reference of KubeRay v1.7; what Kueue counts: pkg/controller/jobs/{raycluster,rayjob} of v0.19.2.
+Source: the API reference of KubeRay v1.7; what Kueue counts: pkg/controller/jobs/{raycluster,rayjob,rayservice} of
+v0.20.
 """
 
 from __future__ import annotations
@@ -32,11 +34,13 @@ _SCALES = _container("autoscaler", "500m", "512Mi")
 
 @dataclass(frozen=True, slots=True)
 class Ray:
-    """`frameworks.form.Framework` of RayCluster and RayJob. `cluster`: the path of the cluster's spec."""
+    """`frameworks.form.Framework` of Ray's kinds. `cluster`: the path of the cluster's spec. `submitted`: a submitter
+    may run beside the cluster."""
 
     kind: Kind
     cluster: tuple[str, ...] = ()
     suspend: tuple[str, ...] = ("suspend",)
+    submitted: bool = False
 
     def roles(self, obj: Object, made: Object | None = None) -> list[str]:
         spec = obj.get("spec") or {}
@@ -61,7 +65,7 @@ class Ray:
             roles=self.roles(obj),
             count=_count(group) if group else 1,
             template=self._template(spec, role, group),
-            suspended=spec.get("suspend"),
+            suspended=at(spec, self.suspend),
             words={LATER: "true"} if role == _SUBMITTER else {},
             status={"conditions": conditions},
             activeDeadlineSeconds=spec.get("activeDeadlineSeconds"),
@@ -69,7 +73,9 @@ class Ray:
         )
 
     def edit(self, spec: Object, role: str, patch: Object) -> Object:
-        found = patched(spec, {name: patch[name] for name in ("suspend", "activeDeadlineSeconds") if name in patch})
+        found = patched(spec, nested(self.suspend, patch["suspend"])) if "suspend" in patch else spec
+        if "activeDeadlineSeconds" in patch:
+            found = patched(found, {"activeDeadlineSeconds": patch["activeDeadlineSeconds"]})
         change = {"template": patch["template"]} if "template" in patch else {}
         if not change:
             return found
@@ -84,7 +90,7 @@ class Ray:
         return list((at(spec, self.cluster) or {}).get("workerGroupSpecs") or ())
 
     def _submits(self, spec: Object) -> bool:
-        return bool(self.cluster) and (spec.get("submissionMode") or "K8sJobMode") == "K8sJobMode"
+        return self.submitted and (spec.get("submissionMode") or "K8sJobMode") == "K8sJobMode"
 
     def _template(self, spec: Object, role: str, group: Object) -> Object:
         if role == _SUBMITTER:
@@ -101,7 +107,12 @@ class Ray:
 
 
 RAY_CLUSTER = Ray(Kind(group="ray.io", plural="rayclusters", name="RayCluster"))
-RAY_JOB = Ray(Kind(group="ray.io", plural="rayjobs", name="RayJob"), ("rayClusterSpec",))
+RAY_JOB = Ray(Kind(group="ray.io", plural="rayjobs", name="RayJob"), ("rayClusterSpec",), submitted=True)
+RAY_SERVICE = Ray(
+    Kind(group="ray.io", plural="rayservices", name="RayService"),
+    ("rayClusterConfig",),
+    ("rayClusterConfig", "suspend"),
+)
 
 
 def _count(group: Object) -> int:

@@ -46,6 +46,7 @@ _POD_LABELS: Mapping[str, str] = {
     "AppWrapper": "workload.codeflare.dev/appwrapper",
     "RayCluster": "ray.io/cluster",
     "RayJob": "ray.io/cluster",
+    "RayService": "ray.io/cluster",
 }
 _TRAINING_LABEL = "training.kubeflow.org/job-name"
 # Labels of pods that say which part of their job they are.
@@ -409,7 +410,8 @@ def pod_selectors(members: Sequence[Member]) -> Iterator[str]:
     labels: dict[str, list[str]] = {}
     for member in members:
         if member.kind is not PODS:
-            name = (member.obj.get("status") or {}).get("rayClusterName") or member.name
+            status = member.obj.get("status") or {}
+            name = {**status, **(status.get("activeServiceStatus") or {})}.get("rayClusterName") or member.name
             labels.setdefault(_POD_LABELS.get(kind_text(member.kind), _TRAINING_LABEL), []).append(name)
     for label, names in labels.items():
         for at in range(0, len(names), 100):  # a URL has its bounds

@@ -244,7 +244,9 @@ CONFIGURATION: Mapping[str, Use] = {
         "Claim.queue", "a job of another namespace has no Workload, and starts as one that names no queue"
     ),
     "manageJobsWithoutQueueName": Becomes(
-        "Claim.blocked", "of Jobs outside of kube-system and kueue-system: they wait until they name a LocalQueue"
+        "Claim.blocked",
+        "jobs of all kinds but pods, outside of kube-system and kueue-system, wait until they name a LocalQueue; those "
+        "of a namespace that the selector above does not select start at once",
     ),
     "integrations": Ignored("which job kinds are read is the scheduler's option --dialect"),
     "featureGates": _PROCESS,

@@ -1,12 +1,13 @@
 """Changes of Kueue's webhooks to framework jobs and serving workloads that name a LocalQueue.
 
-A framework's job is created suspended with its own field. Workloads without such a field are queued by their pods: the
-queue label and Phalanx's scheduler name are put into their pod templates. Each pod of a Deployment is a job of its own.
-The pods of a StatefulSet, and of each group of a LeaderWorkerSet, are one gang.
+A framework's job is created suspended with its own field. So is one without a LocalQueue, if its namespace has the
+LocalQueue `default` or Kueue's Configuration manages such jobs. Workloads without such a field are queued by their
+pods: the queue label and Phalanx's scheduler name are put into their pod templates. Each pod of a Deployment is a job
+of its own. The pods of a StatefulSet, and of each group of a LeaderWorkerSet, are one gang.
 
 
-Sources: pkg/controller/jobs/{jobset,mpijob,trainjob,raycluster,rayjob,sparkapplication,kubeflow,deployment,statefulset,
-leaderworkerset}/*_webhook.go of v0.19.2.
+Sources: pkg/controller/jobs/{jobset,mpijob,trainjob,raycluster,rayjob,rayservice,sparkapplication,kubeflow,deployment,
+statefulset,leaderworkerset}/*_webhook.go of v0.20.
 """
 
 from __future__ import annotations
@@ -14,11 +15,19 @@ from __future__ import annotations
 from typing import Final
 
 from phalanx.client.kind import Kind
+from phalanx.dialects.appwrapper.job_form import IBM_APP_WRAPPER
 from phalanx.dialects.frame.dialect import Object
 from phalanx.dialects.job_kinds import FRAMEWORKS
 from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.gangs import GROUP_COUNT, GROUP_NAME, ROLE_HASH
-from phalanx.dialects.kueue.policies.job_rules import label_checks
+from phalanx.dialects.kueue.gangs import UNQUEUED as UNQUEUED_MARK
+from phalanx.dialects.kueue.policies.job_rules import (
+    IS_MANAGED,
+    UNQUEUED,
+    if_managed,
+    in_default_queue,
+    label_checks,
+)
 from phalanx.dialects.kueue.policies.policy import (
     ALIVE,
     LABELS,
@@ -39,6 +48,7 @@ _SUSPEND_POLICY = (
     'has(object.spec.runPolicy) ? [JSONPatch{op: "add", path: "/spec/runPolicy/suspend", value: true}] : '
     '[JSONPatch{op: "add", path: "/spec/runPolicy", value: {"suspend": true}}]'
 )
+_SUSPEND_CLUSTER = _SUSPEND_POLICY.replace("runPolicy", "rayClusterConfig")
 
 
 def _rules(suspend: tuple[str, ...], *operations: str) -> list[Object]:
@@ -46,10 +56,25 @@ def _rules(suspend: tuple[str, ...], *operations: str) -> list[Object]:
     return [rule(kind.group, kind.plural, *operations, versions=(kind.version,)) for kind in found]
 
 
+def _added(where: str, key: str, text: str) -> str:
+    """Return an expression for a list of patches that add a label or an annotation."""
+    path, escaped = f"/metadata/{where}", key.replace("/", "~1")
+    return (
+        f'(has(object.metadata.{where}) ? [JSONPatch{{op: "add", path: "{path}/{escaped}", value: "{text}"}}] : '
+        f'[JSONPatch{{op: "add", path: "{path}", value: {{"{key}": "{text}"}}}}])'
+    )
+
+
 def _suspended(name: str, suspend: tuple[str, ...], change: str) -> list[tuple[Kind, Object]]:
     """Return the policies that create jobs with the field `suspend` suspended, and protect the labels of running
-    jobs."""
-    found = mutating(name, _rules(suspend, "CREATE"), _CONDITIONS, change, patch=True)
+    jobs. Jobs without a queue get the LocalQueue `default`, or a mark if Kueue's Configuration manages them."""
+    created = _rules(suspend, "CREATE")
+    of_kueue = [each for each in created if IBM_APP_WRAPPER.kind.group not in each["apiGroups"]]
+    in_default = f"{_added('labels', kinds.QUEUE_LABEL, 'default')} + ({change})"
+    marked = f"{_added('annotations', UNQUEUED_MARK, 'true')} + ({change})"
+    found = in_default_queue(mutating(f"default-queue-{name}", of_kueue, UNQUEUED, in_default, patch=True))
+    found += if_managed(mutating(f"managed-{name}", of_kueue, {**UNQUEUED, **IS_MANAGED}, marked, patch=True))
+    found += mutating(name, created, _CONDITIONS, change, patch=True)
     checks = label_checks(suspend, "job")
     return found + validating(
         f"checked-{name}",
@@ -120,5 +145,6 @@ def _serving() -> list[tuple[Kind, Object]]:
 FRAMEWORK_POLICIES: Final[tuple[tuple[Kind, Object], ...]] = (
     *_suspended("suspended", ("suspend",), _SUSPEND),
     *_suspended("suspended-run-policy", ("runPolicy", "suspend"), _SUSPEND_POLICY),
+    *_suspended("suspended-ray-services", ("rayClusterConfig", "suspend"), _SUSPEND_CLUSTER),
     *_serving(),
 )

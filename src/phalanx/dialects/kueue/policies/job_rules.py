@@ -29,12 +29,15 @@ _SUSPEND = (
     f'schedulerName: !has({SCHEDULER}) || {SCHEDULER} == "default-scheduler" ? "phalanx" : {SCHEDULER}'
     "}}}}"
 )
-_UNQUEUED = {
+UNQUEUED: Final = {
     "names-no-queue": f'!has({LABELS}) || !({LABELS}.exists(k, k == "{kinds.QUEUE_LABEL}" || '
     'k in ["phalanx.dev/queue", "phalanx.dev/job"]))',
     "own": NOT_OWNED,
-    "of-the-job-controller": '!has(object.spec.managedBy) || object.spec.managedBy == "kubernetes.io/job-controller"',
     "of-users": 'object.metadata.namespace != "kube-system" && object.metadata.namespace != "kueue-system"',
+}
+_UNQUEUED = {
+    **UNQUEUED,
+    "of-the-job-controller": '!has(object.spec.managedBy) || object.spec.managedBy == "kubernetes.io/job-controller"',
 }
 _DEFAULT = _SUSPEND.replace(
     "Object{spec:", f'Object{{metadata: Object.metadata{{labels: {{"{kinds.QUEUE_LABEL}": "default"}}}}, spec:', 1
@@ -45,10 +48,9 @@ _POD_SCHEDULER = (
 )
 
 
-def _defaulted() -> list[tuple[Kind, Object]]:
-    """Return the policy that puts Jobs without a queue into the LocalQueue `default` of their namespace, if it exists.
-    The policy applies to every Job, so a failed evaluation is ignored."""
-    found = mutating("default-queue", [rule("batch", "jobs", "CREATE")], _UNQUEUED, _DEFAULT)
+def in_default_queue(found: list[tuple[Kind, Object]]) -> list[tuple[Kind, Object]]:
+    """Return a policy and its binding, for namespaces with a LocalQueue `default`. The policy applies to every job, so
+    a failed evaluation is ignored."""
     (kind, policy), (bound, binding) = found
     local = {"apiVersion": kinds.LOCAL_QUEUES.api_version, "kind": kinds.LOCAL_QUEUES.name}
     policy["spec"] |= {"failurePolicy": "Ignore", "paramKind": local}
@@ -57,23 +59,22 @@ def _defaulted() -> list[tuple[Kind, Object]]:
 
 
 _FILE = 'params.data["controller_manager_config.yaml"]'
-_MANAGED = {
-    **_UNQUEUED,
-    "of-the-default-scheduler": f'!has({SCHEDULER}) || {SCHEDULER} == "default-scheduler"',
+IS_MANAGED: Final = {
     "is-managed": (
         'has(params.data) && "controller_manager_config.yaml" in params.data && '
         f'{_FILE}.matches("(?m)^manageJobsWithoutQueueName: *true *$")'
     ),
 }
+_MANAGED = {
+    **_UNQUEUED,
+    "of-the-default-scheduler": f'!has({SCHEDULER}) || {SCHEDULER} == "default-scheduler"',
+    **IS_MANAGED,
+}
 
 
-def _managed() -> list[tuple[Kind, Object]]:
-    """Return the policy that suspends Jobs without a queue, if Kueue's Configuration says manageJobsWithoutQueueName.
-    The policy applies to every Job, so a failed evaluation is ignored."""
-    marked = f'Object{{metadata: Object.metadata{{annotations: {{"{gangs.UNQUEUED}": "true"}}}}, spec:'
-    found = mutating(
-        "managed-jobs", [rule("batch", "jobs", "CREATE")], _MANAGED, _SUSPEND.replace("Object{spec:", marked, 1)
-    )
+def if_managed(found: list[tuple[Kind, Object]]) -> list[tuple[Kind, Object]]:
+    """Return a policy and its binding that read Kueue's Configuration as their parameter. The policy applies to every
+    job, so a failed evaluation is ignored."""
     (kind, policy), (bound, binding) = found
     policy["spec"] |= {"failurePolicy": "Ignore", "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"}}
     binding["spec"]["paramRef"] = {
@@ -82,6 +83,12 @@ def _managed() -> list[tuple[Kind, Object]]:
         "parameterNotFoundAction": "Allow",
     }
     return [(kind, policy), (bound, binding)]
+
+
+_JOBS = [rule("batch", "jobs", "CREATE")]
+_MARKED = _SUSPEND.replace(
+    "Object{spec:", f'Object{{metadata: Object.metadata{{annotations: {{"{gangs.UNQUEUED}": "true"}}}}, spec:', 1
+)
 
 
 _NOTES, _OLD_LABELS = "object.metadata.annotations", "oldObject.metadata.labels"
@@ -170,9 +177,9 @@ _POD_CHECKS = {
     ),
 }
 JOB_POLICIES: Final[tuple[tuple[Kind, Object], ...]] = (
-    *_defaulted(),
-    *_managed(),
-    *mutating("jobs", [rule("batch", "jobs", "CREATE")], {"queued": QUEUED, "own": NOT_OWNED}, _SUSPEND),
+    *in_default_queue(mutating("default-queue", _JOBS, _UNQUEUED, _DEFAULT)),
+    *if_managed(mutating("managed-jobs", _JOBS, _MANAGED, _MARKED)),
+    *mutating("jobs", _JOBS, {"queued": QUEUED, "own": NOT_OWNED}, _SUSPEND),
     *mutating("pods", [rule("", "pods", "CREATE")], {"queued": QUEUED, "own": NOT_OWNED}, _POD_SCHEDULER),
     *validating(
         "checked-jobs",
