@@ -45,25 +45,25 @@ def decide(cluster: Cluster, policy: Policy, now_s: float) -> Plan:
         cycle.intake.receive(request)
 
     # 2. Try requests in order. A request class takes part if it may start by counting and by its limits.
-    for key, request in cycle.contenders():
+    for candidate in cycle.candidates():
         # 3. List the offers of the queue tree: flavors and charges, each allowed or short of quota.
-        offers, lacks = cycle.state.offers(key, request), []
+        offers, lacks = cycle.state.offers(candidate.request_class.key, candidate.entry.request), []
         for offer in offers:
             # 4. Place the whole gang on the draft, or nothing.
-            outcome = None if offer.short is not None else cycle.place(key, request, offer)
+            outcome = None if offer.short is not None else cycle.place(candidate, offer)
             if isinstance(outcome, list):
                 # 5. Start it: charge its nodes and its queue, and continue with the next request of its class.
-                cycle.grant(key, request, offer, outcome)
+                cycle.grant(candidate, offer, outcome)
                 break
             if outcome is not None:
                 lacks.append((offer, outcome))
-            if cycle.prefers_preemption(key, offer) and cycle.make_room(key, request, [offer]):
+            if cycle.prefers_preemption(candidate, offer) and cycle.make_room(candidate, [offer]):
                 break
         else:
             # 6. Otherwise preempt other jobs, if the policy allows it and frees enough; nominate it to their nodes.
-            if not cycle.make_room(key, request, offers):
+            if not cycle.make_room(candidate, offers):
                 # 7. Otherwise report the reason to its request class.
-                cycle.deny(key, request, offers, lacks)
+                cycle.deny(candidate, offers, lacks)
 
     # 8. Return the plan, with the time of the next cycle.
     plan = conclude.plan(cycle)

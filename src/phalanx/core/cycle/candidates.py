@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from phalanx.core.cycle.blocked import find_flavor_classes
 from phalanx.core.cycle.reserve import Reserving
 from phalanx.core.cycle.state import CycleState
-from phalanx.core.order.account_usage import AccountUsage
 from phalanx.core.order.multifactor import MultifactorPriority
 from phalanx.core.order.next_job import Arena, Draws, SortKey, Tournament
 from phalanx.core.placement import capacity
@@ -49,10 +48,7 @@ class Candidates:
     def __init__(self, state: CycleState, reserving: Reserving) -> None:
         self.state, self.pending, self.reserving = state, state.pending, reserving
         self.columns, self.branches = state.pending.columns, state.cluster.tree.branches
-        self.usage = AccountUsage(state.cluster, state.now_s)
-        self.tournament = Tournament(
-            state.cluster.tree, state.ledger, self.priority_of, self.may_be_tried, state.first_waiting, self.usage
-        )
+        self.first_waiting = state.first_waiting
 
     def refresh(self, search_classes: Iterable[int]) -> None:
         """Update the counts of pods that fit and the headroom of the queues. `search_classes`: the request classes that
@@ -64,26 +60,28 @@ class Candidates:
             peers.changed.clear()
         for number in list(pending.composite):
             find_flavor_classes(cluster, number)
+        self.state.has_several_arenas = pending.has_several_arenas(tree)
         pending.changed = True  # until the plan of this cycle is folded
         capacity.bring_up_to_date(cluster, exact=self.state.has_several_arenas)
         pending.headroom.renew(tree.charged, tree.subjects, lambda branch: branch.account)
         tree.charged.clear()
         tree.subjects.clear()
         self.state.begin(search_classes=frozenset(search_classes))
+        self.reserving.begin()
 
-    def fill_tournament(self) -> None:
+    def fill(self, tournament: Tournament) -> None:
         """Add all request classes that may be tried from now on to the tournament, in order."""
-        self.tournament.clear()
-        self.tournament.by_estimate = self.reserving.by_estimate
-        begun = self.begun_classes()
-        for arena, draws in self.ordered_classes():
+        tournament.clear()
+        tournament.by_estimate = self.reserving.by_estimate
+        begun = self.begun_classes(tournament) if self.state.remaining else {}
+        for arena, draws in self.ordered_classes(tournament):
             if again := begun.get(arena):
                 others = (each for each in draws if each[1] not in self.state.remaining)
                 draws = merge(others, sorted(again), key=itemgetter(0))
-            self.tournament.draw_from(arena, draws)
-        self.tournament.begin()
+            tournament.draw_from(arena, draws)
+        tournament.begin()
 
-    def begun_classes(self) -> dict[Arena | None, list[tuple[SortKey, RequestClass]]]:
+    def begun_classes(self, tournament: Tournament) -> dict[Arena | None, list[tuple[SortKey, RequestClass]]]:
         """Return, by arena, the request classes with grants of this cycle, each with the rank of its next request."""
         found: dict[Arena | None, list[tuple[SortKey, RequestClass]]] = {}
         for each in self.state.remaining:
@@ -91,7 +89,7 @@ class Candidates:
             if first is not None and self.may_be_tried(each):
                 arena = None if each.key.kind == Kind.REPLACEMENT else Arena(branch.arena.name, each.key.terms.account)
                 arena = arena if each.arena is None else Arena(each.arena)
-                found.setdefault(arena, []).append((self.tournament.rank(branch, each.key, first), each))
+                found.setdefault(arena, []).append((tournament.rank(branch, each.key, first), each))
         return found
 
     # Which classes may be tried
@@ -105,7 +103,10 @@ class Candidates:
             return True
         if not state.has_several_arenas and self.columns.reported_blocker[number] == Blocker.NONE_REPORTED:
             return True  # with one arena, a class that is tried too early changes nothing
-        if not (state.blocked.open[request_class.placement_class] or self.reserving.may_get_one(request_class)):
+        placement_class, reserving = request_class.placement_class, self.reserving
+        if not state.blocked.open[placement_class] and (
+            not reserving.may_reserve or reserving.unforeseen[placement_class]
+        ):
             return False
         return not self.pending.headroom.keys or state.is_within_limits(request_class)
 
@@ -128,7 +129,7 @@ class Candidates:
         found = np.ones(len(numbers), np.bool_) if within is None else within
         if not self.reserving.may_reserve:
             found = found & state.blocked.columns()[0][placement_class]
-        elif "unforeseen" in self.reserving.__dict__:
+        elif 1 in self.reserving.unforeseen:
             unforeseen = np.frombuffer(self.reserving.unforeseen, np.bool_)
             found = found & (state.blocked.columns()[0][placement_class] | ~unforeseen[placement_class])
         if state.cluster.tree.stricts:
@@ -155,7 +156,7 @@ class Candidates:
 
     # In order
 
-    def ordered_classes(self) -> Iterator[ArenaDraws]:
+    def ordered_classes(self, tournament: Tournament) -> Iterator[ArenaDraws]:
         """Yield (arena, classes in order) for the request classes that may be tried. The arena None has the
         replacements."""
         pending, by_estimate = self.pending, self.reserving.by_estimate
@@ -172,13 +173,14 @@ class Candidates:
                     for number in self.tryable_classes().tolist()
                     if (request_class := self.columns.request_classes[number]) is not None
                 ]
-            yield from self.ordered_singly(request_classes, by_estimate=by_estimate)
+            yield from self.ordered_singly(request_classes, tournament)
         elif pending.loose:
             yield from self.ordered_by_columns(self.tryable_classes())
 
-    def ordered_singly(self, request_classes: Iterable[RequestClass], *, by_estimate: bool) -> Iterator[ArenaDraws]:
-        """Yield the same as `ordered_classes`; each class is ranked by itself. `by_estimate`: the shortest estimate
-        first; equal ones in the order of their queue."""
+    def ordered_singly(self, request_classes: Iterable[RequestClass], tournament: Tournament) -> Iterator[ArenaDraws]:
+        """Yield the same as `ordered_classes`; each class is ranked by itself. By estimate, the shortest is first;
+        equal ones follow in the order of their queue."""
+        by_estimate = self.reserving.by_estimate
         found: dict[Arena | None, list[tuple[SortKey, RequestClass]]] = {}
         for request_class in request_classes:
             if request_class.arena is not None and not by_estimate:
@@ -186,7 +188,7 @@ class Candidates:
             key, rank = request_class.key, request_class.rank
             branch = self.branches[key.queue]
             if (rank is None or by_estimate) and (first := self.state.first_waiting(request_class)) is not None:
-                ranked = self.tournament.rank(branch, key, first)
+                ranked = tournament.rank(branch, key, first)
             elif rank is not None:
                 ranked = rank
             else:

@@ -37,8 +37,8 @@ from phalanx.state.cluster import JobRecord
 from phalanx.state.pending.pending import PlacementClass, PlacementClassKey
 from phalanx.state.pending.request_class import (
     Blocker,
+    Candidate,
     Kind,
-    QueuedRequest,
     Request,
     RequestClass,
     RequestClassKey,
@@ -49,6 +49,7 @@ RENEWED = 100  # cycles after which the reason of a class is computed again
 RENEWED_AT_ONCE = 64  # reasons of classes that a cycle computes again after a node changed; the next cycle follows
 NEXT = 4  # request classes right behind a head, which always report its name
 
+Lack: TypeAlias = PlacementShortfall | WouldDelayReservation | Reason  # why an offer was not placed
 Wait: TypeAlias = tuple[str | None, str | None]  # the head that blocks a request, and the code of the head's reason
 
 
@@ -112,24 +113,25 @@ class ReasonReporter:
     def has_no_report(self, request_class: RequestClass) -> bool:
         return bool(self.pending.columns.reported_blocker[request_class.number] == Blocker.NONE_REPORTED)
 
-    def holds_up_for_quota(self, request_class: RequestClass, entry: QueuedRequest) -> bool:
+    def holds_up_for_quota(self, candidate: Candidate) -> bool:
         """Return whether the request class, which quota blocks, also blocks the classes behind it in a strict queue. A
         class does not block if it can never start, or if only a limit of its own user or group is short. Report the
         reason if its code has changed."""
-        if (reason := self.short_of_quota(request_class, entry)) is None:
+        if (reason := self.short_of_quota(candidate)) is None:
             return True
-        said = self.reason_of(request_class)
+        said = self.reason_of(candidate.request_class)
         if said is None or said.code is not reason.code:
-            self.report(request_class, entry, reason, Blocker.QUOTA, reason)
+            self.report(candidate, reason, Blocker.QUOTA, reason)
         return reason.code not in ALONE
 
-    def short_of_quota(self, request_class: RequestClass, entry: QueuedRequest) -> Reason | None:
+    def short_of_quota(self, candidate: Candidate) -> Reason | None:
         """Return why quota blocks the request class; None if it does not, once victims have returned their quota."""
-        offers = self.state.offers(request_class.key, entry.request)
+        key = candidate.request_class.key
+        offers = self.state.offers(key, candidate.entry.request)
         if any(offer.short is None for offer in offers):
             self.eased = True
             return None
-        return self.why_not(request_class.key, offers, ())
+        return self.why_not(key, offers, ())
 
     def is_hopeless(self, found: PlacementClass) -> bool:
         """Return whether the class has no capacity even on empty nodes. Such a class gets no reservation."""
@@ -173,7 +175,7 @@ class ReasonReporter:
 
     # Why not
 
-    def lacking(self, offer: FlavorAssignment, lack: PlacementShortfall | WouldDelayReservation | Reason) -> Reason:
+    def lacking(self, offer: FlavorAssignment, lack: Lack) -> Reason:
         """Return why the offer, which quota allows, finds no capacity. The reason is shared by all equal requests."""
         if isinstance(lack, WouldDelayReservation):
             return lack.reason
@@ -236,17 +238,19 @@ class ReasonReporter:
 
     # Reports to request classes
 
-    def report_denied(self, request_class: RequestClass, entry: QueuedRequest, reason: Reason, blocker: int) -> None:
+    def report_denied(self, candidate: Candidate, reason: Reason, blocker: int) -> None:
         """Report that the first request of the class was denied. `blocker` NONE_REPORTED: quota allows none of its
         offers."""
         self.failures += 1
+        request_class = candidate.request_class
         if blocker == Blocker.NONE_REPORTED:
             blocker = Blocker.CAPACITY if self.state.is_within_limits(request_class) else Blocker.QUOTA
         own = None if reason is self.reason_of_placement_class(self.state.placement_class_of(request_class)) else reason
-        self.report(request_class, entry, reason, blocker, own)
+        self.report(candidate, reason, blocker, own)
 
-    def report_no_capacity(self, request_class: RequestClass, entry: QueuedRequest) -> None:
+    def report_no_capacity(self, candidate: Candidate) -> None:
         """Report that the placement class of the head is known to have no capacity."""
+        request_class = candidate.request_class
         if (
             self.pending.columns.reported_blocker[request_class.number] != Blocker.CAPACITY
             and request_class not in self.reports
@@ -254,17 +258,16 @@ class ReasonReporter:
             found = self.state.placement_class_of(request_class)
             reason = self.explain_placement_class(found)
             if reason is not None:
-                self.report(request_class, entry, reason, Blocker.CAPACITY, None)
+                self.report(candidate, reason, Blocker.CAPACITY, None)
 
-    def report(
-        self, request_class: RequestClass, entry: QueuedRequest, reason: Reason, blocker: int, own: Reason | None
-    ) -> None:
+    def report(self, candidate: Candidate, reason: Reason, blocker: int, own: Reason | None) -> None:
         """Report a reason to a request class. The first request gets the new numbers. The others get it only if the
         code changes; new requests always get it. If the class only moved to or from the head of a strict queue, only
         the next few requests get it."""
+        request_class = candidate.request_class
         said = self.reason_of(request_class)
         self.reports[request_class] = RequestClassReport(blocker, own)
-        self.report_request(entry.request, reason)
+        self.report_request(candidate.entry.request, reason)
         if said is None or said.code is not reason.code:
             few = said is not None and is_head_change(said, reason)
             for other in islice(self.state.all_waiting(request_class), NEXT + 1 if few else None):
@@ -313,7 +316,7 @@ class ReasonReporter:
                 and (entry := self.state.first_waiting(request_class)) is not None
             ):
                 assert reason is not None  # the caller has just computed the reason
-                self.report(request_class, entry, reason, Blocker.CAPACITY, None)
+                self.report(Candidate(request_class, entry), reason, Blocker.CAPACITY, None)
 
     def untried(self) -> UntriedClasses:
         """Return the request classes that quota or a count kept from being tried, by the kind of report that they
@@ -382,26 +385,32 @@ class ReasonReporter:
     def report_untried(self, untried: UntriedClasses) -> None:
         """Report the blockers of classes that were not tried, if they have changed. The first few classes that lost
         capacity or quota to other jobs get new numbers."""
-        state = self.state
         for request_class in untried.short:
-            if request_class not in self.reports and (entry := state.first_waiting(request_class)) is not None:
-                self.report_short_of_quota(request_class, entry)
+            if (candidate := self.unreported(request_class)) is not None:
+                self.report_short_of_quota(candidate)
         for request_class in untried.closed:
-            if request_class not in self.reports and (entry := state.first_waiting(request_class)) is not None:
-                self.report_closed(request_class, entry, state.placement_class_of(request_class))
+            if (candidate := self.unreported(request_class)) is not None:
+                self.report_closed(candidate, self.state.placement_class_of(request_class))
         for request_class in untried.lost:
             if self.failures >= EXPLAINED:
                 return
-            if request_class not in self.reports and (entry := state.first_waiting(request_class)) is not None:
-                self.report_lost(request_class, entry, state.placement_class_of(request_class))
+            if (candidate := self.unreported(request_class)) is not None:
+                self.report_lost(candidate, self.state.placement_class_of(request_class))
 
-    def report_closed(self, request_class: RequestClass, entry: QueuedRequest, found: PlacementClass) -> None:
+    def unreported(self, request_class: RequestClass) -> Candidate | None:
+        """Return the first request of the class that waits; None if none waits, or if this cycle has reported to the
+        class."""
+        entry = None if request_class in self.reports else self.state.first_waiting(request_class)
+        return None if entry is None else Candidate(request_class, entry)
+
+    def report_closed(self, candidate: Candidate, found: PlacementClass) -> None:
         """Report that the placement class has no capacity."""
         if not found.flavor_classes:
             if (reason := self.explain_placement_class(found)) is not None:
-                self.report(request_class, entry, reason, Blocker.CAPACITY, None)
+                self.report(candidate, reason, Blocker.CAPACITY, None)
             return
-        offers, lacking = self.state.offers(request_class.key, entry.request), []
+        request_class, lacking = candidate.request_class, list[Reason]()
+        offers = self.state.offers(request_class.key, candidate.entry.request)
         for offer in offers:
             way = self.state.placement_class_of_offer(request_class, offer) if offer.short is None else None
             if offer.short is None and (said := None if way is None else self.explain_placement_class(way)) is None:
@@ -409,23 +418,24 @@ class ReasonReporter:
             if offer.short is None and said is not None:
                 lacking.append(said)
         reason = self.why_not(request_class.key, offers, lacking)
-        self.report(request_class, entry, reason, Blocker.CAPACITY, reason)
+        self.report(candidate, reason, Blocker.CAPACITY, reason)
 
-    def report_lost(self, request_class: RequestClass, entry: QueuedRequest, found: PlacementClass) -> None:
+    def report_lost(self, candidate: Candidate, found: PlacementClass) -> None:
         """Report to a class that had capacity or quota when the cycle began."""
+        request_class = candidate.request_class
         if self.pending.columns.reported_blocker[request_class.number] == Blocker.QUOTA:
             self.failures += 1
-            self.report_short_of_quota(request_class, entry)
+            self.report_short_of_quota(candidate)
         elif not found.flavor_classes and request_class.reason is None:
             if found.key not in self.explained and (lack := self.try_placement(found.key.gang)) is not None:
                 self.explain(found.key.gang, lack)
             if (reason := self.reason_of_placement_class(found)) is not None:
                 self.failures += 1
-                self.report(request_class, entry, reason, Blocker.CAPACITY, None)
+                self.report(candidate, reason, Blocker.CAPACITY, None)
 
-    def report_short_of_quota(self, request_class: RequestClass, entry: QueuedRequest) -> None:
-        if (reason := self.short_of_quota(request_class, entry)) is not None:
-            self.report(request_class, entry, reason, Blocker.QUOTA, reason)
+    def report_short_of_quota(self, candidate: Candidate) -> None:
+        if (reason := self.short_of_quota(candidate)) is not None:
+            self.report(candidate, reason, Blocker.QUOTA, reason)
 
     def report_new_request(self, request_class: RequestClass, request: Request) -> None:
         """Report the reason of the request class to a new request. If the reason names the job itself as a consumer,
@@ -465,7 +475,7 @@ class ReasonReporter:
             for request_class in dict.fromkeys((*new, *near)):
                 first = self.state.first_waiting(request_class)
                 if first is not None and request_class is not head:
-                    self.report(request_class, first, reason, Blocker.HEAD, reason)
+                    self.report(Candidate(request_class, first), reason, Blocker.HEAD, reason)
 
     def newly_blocked(self) -> dict[str, list[RequestClass]]:
         """Return, by strict queue, the request classes that a head blocks from now on."""

@@ -27,13 +27,14 @@ from phalanx.lazy import lazy
 from phalanx.model.job import Placement
 from phalanx.model.policy import Backfill, BackfillOrder
 from phalanx.state.classes import Gang
-from phalanx.state.pending.request_class import Blocker, Kind, QueuedRequest, Request, RequestClass
+from phalanx.state.pending.request_class import Blocker, Candidate, Kind, QueuedRequest, Request, RequestClass
 
 
 class Reserving:
     """The backfill reservations of one cycle.
 
     `may_reserve`: the next request that finds no capacity may get a reservation.
+    `unforeseen`: a byte for each placement class: its start cannot be foreseen, until victims leave.
     `further_requests`: for each request class with a reservation, an iterator over its further requests.
     `hopeful`: request classes that may still start a job in this cycle, as far as they were examined; None: all
         classes, because victims were found."""
@@ -47,44 +48,38 @@ class Reserving:
         self.hopeful: list[RequestClass] | None = None
         self.foreseen: dict[Gang, bool] = {}
         self.foreseen_at = 0
-        self.by_estimate = self._all_reserved = False
+        self.by_estimate = self._all_reserved = self.may_reserve = False
+        self.unforeseen = bytearray()
+
+    def begin(self) -> None:
+        """Begin the cycle, after `CycleState.begin`."""
+        self.may_reserve = self.could_reserve()
+        self.unforeseen = bytearray(len(self.state.blocked.open))
 
     @lazy
     def forecast(self) -> BackfillForecast:
         return BackfillForecast(self.cluster, self.policy, self.state.now_s, self.state.draft)
 
-    @lazy
-    def may_reserve(self) -> bool:
+    def could_reserve(self) -> bool:
+        """Return whether a request may get a reservation, as far as the end of some job is known."""
         columns, cluster = self.state.pending.columns, self.cluster
         if self.greedy or (self.conservative and self.policy.backfill_depth <= 0):
             return False
-        if "forecast" in self.__dict__ and (not self.forecast.open or self.forecast.ends.anyone_ends()):
-            return self.forecast.open
         if cluster.ends.order or cluster.reservations or cluster.leaving:
             return True
         return bool((np.isfinite(columns.limit_s) & (columns.placement_class >= 0)).any())
 
     def victims_leave(self) -> bool:
         """Note that victims leave now. Return whether a request that got no reservation before may get one."""
-        could_before, self.hopeful = self.__dict__.pop("may_reserve", True), None
-        were_unforeseen = any(self.__dict__.pop("unforeseen", ()))
+        could_before, were_unforeseen, self.hopeful = self.may_reserve, 1 in self.unforeseen, None
+        self.unforeseen = bytearray(len(self.unforeseen))
+        known = not self.greedy and (not self.forecast.open or self.forecast.ends.anyone_ends())
+        self.may_reserve = self.forecast.open if known else self.could_reserve()
         return self.may_reserve and (not could_before or were_unforeseen)
-
-    @lazy
-    def unforeseen(self) -> bytearray:
-        """Return a byte for each placement class: is it known that its start cannot be foreseen? This stays true in a
-        cycle until victims leave."""
-        return bytearray(len(self.state.blocked.open))
-
-    def may_get_one(self, request_class: RequestClass) -> bool:
-        """Return whether the next request of the class that finds no capacity may get a reservation."""
-        return self.may_reserve and not (
-            "unforeseen" in self.__dict__ and self.unforeseen[request_class.placement_class]
-        )
 
     def first(self) -> tuple[Request, float] | None:
         """Return the request with the first reservation, and the start of the reservation."""
-        if "forecast" not in self.__dict__ or not self.forecast.reservations:
+        if not self.reserved or not self.forecast.reservations:
             return None
         hold = self.forecast.reservations[0]
         return hold.request, hold.run.start_s
@@ -92,7 +87,7 @@ class Reserving:
     def mark(self) -> tuple[object, ...] | None:
         """Return a value that differs whenever the reservations that limit preemption differ; None without
         reservations."""
-        if self.greedy or "forecast" not in self.__dict__ or not self.forecast.reservations:
+        if not self.reserved or not self.forecast.reservations:
             return None
         return (self.state.pending.version,) if self.conservative else self.first()
 
@@ -113,16 +108,17 @@ class Reserving:
             self.forecast.grant(request, gang, placements)
         return backfilled
 
-    def try_reserve(self, request_class: RequestClass, entry: QueuedRequest) -> bool:
+    def try_reserve(self, candidate: Candidate) -> bool:
         """Reserve for a request that found no capacity. Return whether it has a reservation."""
+        request_class, entry = candidate
         if entry.request in self.reserved:
             return True  # the request was tried again, and keeps its reservation
         if not self.may_reserve or request_class.key.kind == Kind.GROWTH or not self.state.draft.free:
             return False  # growth gets no reservation, and without any known node no request does
-        if not self.is_affordable(request_class, entry):
+        if not self.is_affordable(candidate):
             return False
         forecast, gang = self.forecast, request_class.key.gang
-        is_possible = "unforeseen" not in self.__dict__ or self.has_room_at_last(gang)
+        is_possible = 1 not in self.unforeseen or self.has_room_at_last(gang)
         reserved = is_possible and forecast.hold(entry.request, gang) is not None
         if reserved:
             self.reserved.add(entry.request)
@@ -134,16 +130,17 @@ class Reserving:
             self.by_estimate = bool(forecast.reservations) and self.policy.backfill_order is not BackfillOrder.QUEUE
         return reserved
 
-    def would_reserve(self, request_class: RequestClass, entry: QueuedRequest) -> bool:
+    def would_reserve(self, candidate: Candidate) -> bool:
         """Return whether the request, for which nodes have no capacity, would get a reservation now (rule R8)."""
-        if not self.may_reserve or request_class.key.kind == Kind.GROWTH or not self.state.draft.free:
+        key, request = candidate.request_class.key, candidate.entry.request
+        if not self.may_reserve or key.kind == Kind.GROWTH or not self.state.draft.free:
             return False
-        gang = request_class.key.gang
+        gang = key.gang
         has_room = self.has_room_at_last(gang)
         exact = self.conservative or (gang.simple and len(gang.roles) == 1 and gang.demands[0].unconstrained)
         if not has_room or (exact and not self.cluster.reservations):
             return has_room
-        return self.forecast.foreseen(entry.request, gang) is not None
+        return self.forecast.foreseen(request, gang) is not None
 
     def has_room_at_last(self, gang: Gang) -> bool:
         """Return whether by counting the gang's minimum fits once all jobs with a known end have ended."""
@@ -181,11 +178,12 @@ class Reserving:
         )
         return alone and self.forecast.shuts_out(request_class.first().request, request_class.key.gang)
 
-    def is_affordable(self, request_class: RequestClass, entry: QueuedRequest) -> bool:
+    def is_affordable(self, candidate: Candidate) -> bool:
         """Return whether quota allows the request, so that only capacity is missing."""
-        if request_class.key.kind == Kind.REPLACEMENT or self.cluster.tree.branches[request_class.key.queue].unbounded:
+        key = candidate.request_class.key
+        if key.kind == Kind.REPLACEMENT or self.cluster.tree.branches[key.queue].unbounded:
             return True
-        return any(offer.short is None for offer in self.state.offers(request_class.key, entry.request))
+        return any(offer.short is None for offer in self.state.offers(key, candidate.entry.request))
 
     def next_of(self, request_class: RequestClass) -> QueuedRequest | None:
         """Return the next request of a class of which one has a reservation: it may get one of its own, or is now the
@@ -198,12 +196,12 @@ class Reserving:
         still_waits = self.state.still_waits
         return next((each for each in further if each.request not in self.reserved and still_waits(each.request)), None)
 
-    def is_still_blocked_by_reservation(self, request_class: RequestClass, entry: QueuedRequest) -> bool:
+    def is_still_blocked_by_reservation(self, candidate: Candidate) -> bool:
         """Return whether the class last reported that its capacity is reserved, and would certainly report the same
         again."""
-        state = self.state
+        state, (request_class, entry) = self.state, candidate
         if (
-            "forecast" not in self.__dict__
+            not self.reserved
             or state.pending.columns.reported_blocker[request_class.number] != Blocker.RESERVATION
             or request_class in state.remaining
         ):

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phalanx.core.cycle.blocked import Blocked
+from phalanx.core.order.account_usage import AccountUsage
 from phalanx.core.placement import replacement
 from phalanx.core.placement.draft import Draft
 from phalanx.core.preemption.nomination import LeavingPods, cycle_draft
@@ -20,12 +21,12 @@ from phalanx.core.quota import flavor_assignment
 from phalanx.core.quota.flavor_assignment import FlavorAssignment
 from phalanx.core.quota.ledger import QuotaLedger
 from phalanx.lazy import lazy
-from phalanx.model.job import Placement
+from phalanx.model.job import Job, Placement
 from phalanx.model.plan import Start
 from phalanx.model.policy import Policy
 from phalanx.state.cluster import Cluster, JobRecord, is_incomplete
 from phalanx.state.pending.pending import PlacementClass, PlacementClassKey
-from phalanx.state.pending.request_class import Kind, QueuedRequest, Request, RequestClass, RequestClassKey
+from phalanx.state.pending.request_class import Candidate, Kind, QueuedRequest, Request, RequestClass, RequestClassKey
 from phalanx.state.queue_tree import Charge
 
 FEW = 64  # up to this number, to examine request classes one by one is faster than by columns
@@ -47,13 +48,18 @@ class CycleState:
     `starts`: the starts of queued jobs.
     `received`, `waiting_for_event`, `waiting_until`, `exceeding`: as in `Findings`.
 
+    `has_several_arenas`: more than one arena has waiting requests, so the choice of the request class that represents a
+        queue matters.
+
     Set by `begin`:
 
+    `blocked`: the open and closed placement classes.
     `is_done`: a byte for each request class: it is not tried again in this cycle.
     `search_classes`: request classes that may search for victims.
     `is_small`: True if there are few request classes.
     `within_at_first`: a byte for each request class: its limits allowed it when the cycle began."""
 
+    blocked: Blocked
     is_done: bytearray
     search_classes: frozenset[int]
     is_small: bool
@@ -62,8 +68,10 @@ class CycleState:
     def __init__(self, cluster: Cluster, policy: Policy, now_s: float) -> None:
         self.cluster, self.policy, self.now_s = cluster, policy, now_s
         self.pending = cluster.pending
+        self.has_several_arenas = False
         self.ledger = QuotaLedger(cluster.tree)
         self.without_returns = self.ledger
+        self.usage = AccountUsage(cluster, now_s)
         self.places: dict[str, list[Placement]] = {}
         self.granted: set[Request] = set()
         self.grants = 0
@@ -72,6 +80,7 @@ class CycleState:
         self.remaining: dict[RequestClass, Iterator[QueuedRequest]] = {}
         self.exceeding: dict[str, float] = {}
         self.failed: list[int] = []
+        self._drafts: list[Draft] = []  # the draft, once it is made
         self.starts: list[Start] = []
         self.received: list[Request] = []
         self.waiting_for_event: dict[Request, None] = {}
@@ -82,6 +91,7 @@ class CycleState:
         columns, request_classes = self.pending.columns, self.pending.request_classes
         self.is_done, self.search_classes = bytearray(len(columns)), search_classes
         self.is_small = len(request_classes) <= FEW
+        self.blocked = self._blocked()
         if not self.is_small:
             self.within_at_first = self.within_limits(columns.placement_class, columns.row).tobytes()
         elif self.pending.headroom.keys:
@@ -90,29 +100,24 @@ class CycleState:
             for request_class in request_classes.values():
                 found[request_class.number] = self.is_within_limits(request_class)
 
+    def _blocked(self) -> Blocked:
+        return Blocked(self.cluster, self.failed, is_small=self.is_small, has_several_arenas=self.has_several_arenas)
+
     def close(self) -> None:
         """End the cycle. The layout of the draft is stored for the next cycle."""
-        if "draft" in self.__dict__ and self.draft.columns is self.cluster.columns:
-            self.draft.leave()
+        for draft in self._drafts:
+            if draft.columns is self.cluster.columns:
+                draft.leave()
 
     @lazy
     def draft(self) -> Draft:
         # Made when first needed: most cycles have nothing to place.
-        return cycle_draft(self.cluster, self.policy, self.leaving)
+        self._drafts.append(cycle_draft(self.cluster, self.policy, self.leaving))
+        return self._drafts[0]
 
     @lazy
     def leaving(self) -> LeavingPods:
         return LeavingPods(self.cluster)
-
-    @lazy
-    def blocked(self) -> Blocked:
-        return Blocked(self.cluster, self.failed, is_small=self.is_small, has_several_arenas=self.has_several_arenas)
-
-    @lazy
-    def has_several_arenas(self) -> bool:
-        """Return whether more than one arena has waiting requests. If so, the choice of the request class that
-        represents a queue matters."""
-        return self.pending.has_several_arenas(self.cluster.tree)
 
     @lazy
     def is_strict(self) -> NDArray[np.bool_]:
@@ -120,13 +125,15 @@ class CycleState:
         branches = self.cluster.tree.branches
         return np.array([branches[row.queue].strict is not None for row in self.pending.headroom.rows], np.bool_)
 
-    def charge(self, charge: Charge) -> None:
-        """Charge a grant of this cycle to its queue, and count the grant."""
+    def charge(self, charge: Charge, job: Job | None) -> None:
+        """Charge a grant of this cycle to its queue, and count the grant. `job`: its usage grows, too."""
         self.grants += 1
         self.ledger.grant(charge)
         if self.without_returns is not self.ledger:
             self.without_returns.charge(charge)
         self.note_charged(charge)
+        if job is not None:
+            self.usage.start(job, charge.cost)
 
     def charge_preemptor(self, mark: int, charge: Charge) -> None:
         """Charge the preemptor, and note the charges that its victims have returned since the mark of the ledger."""
@@ -139,7 +146,7 @@ class CycleState:
     def reopen(self) -> None:
         """Let every request class be tried again. Either pods that this cycle had placed are taken back, so capacity
         has grown, or a reservation has become possible."""
-        self.__dict__.pop("blocked", None)
+        self.blocked = self._blocked()
         self.is_done = bytearray(len(self.is_done))
 
     def note_charged(self, charge: Charge) -> None:
@@ -210,10 +217,10 @@ class CycleState:
 
     # Who waits
 
-    def wants_nothing(self, request_class: RequestClass, entry: QueuedRequest) -> bool:
+    def wants_nothing(self, candidate: Candidate) -> bool:
         """Return whether the job needs nothing now: it is being stopped, or it would grow although pods of its minimum
         are missing."""
-        job, grows = entry.request.job, request_class.key.kind == Kind.GROWTH
+        job, grows = candidate.entry.request.job, candidate.request_class.key.kind == Kind.GROWTH
         return job in self.stopped or (grows and is_incomplete(self.cluster.jobs[job], self.places.get(job, ())))
 
     def still_waits(self, request: Request) -> bool:

@@ -6,7 +6,7 @@ request. `core.order.next_job` chooses the next request. Slots that replace lost
 others. A request passes through these methods (`offers` belongs to the state):
 
     receive       report why it is not eligible (`core.cycle.intake.eligible`), or add it to a request class
-    contenders    yield it as the next request
+    candidates    yield it as the next request, with its class: a `Candidate`
     offers        list the flavors that the queue tree allows, or the limit that is short (`core.quota`)
     place         place its whole gang on the draft (`core.placement.gang`)
     grant         start it: charge its nodes and its queue
@@ -25,35 +25,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
-from typing import TypeAlias
 
 from phalanx.core.backfill.reservation import PlacementOutcome, WouldDelayReservation
 from phalanx.core.cycle.candidates import Candidates
 from phalanx.core.cycle.intake.receive import Intake
 from phalanx.core.cycle.intake.surplus import Surplus, first_pass_gang
-from phalanx.core.cycle.messages import ReasonReporter
+from phalanx.core.cycle.messages import Lack, ReasonReporter
 from phalanx.core.cycle.preempt.search import CyclePreemption
 from phalanx.core.cycle.reserve import Reserving
 from phalanx.core.cycle.state import CycleState
-from phalanx.core.placement.gang import PlacementShortfall
+from phalanx.core.order.next_job import Tournament
 from phalanx.core.quota import flavor_assignment
 from phalanx.core.quota.flavor_assignment import FlavorAssignment
 from phalanx.model.job import Placement
 from phalanx.model.policy import Policy
 from phalanx.model.reason import ALONE, NEVER, SHORT, Reason
 from phalanx.state.cluster import Cluster
-from phalanx.state.pending.request_class import (
-    Blocker,
-    Kind,
-    QueuedRequest,
-    Request,
-    RequestClass,
-    RequestClassKey,
-)
+from phalanx.state.pending.request_class import Blocker, Candidate, Kind, RequestClass
 
 REQUEST_CLASSES_OF_EFFORT = 256  # to order this many request classes again costs as much as a search for victims
 FEW_QUEUES = 64  # rule R8: with more waiting queues their first requests are checked once a cycle
-Lack: TypeAlias = PlacementShortfall | WouldDelayReservation | Reason
 
 
 class Cycle:
@@ -63,96 +54,87 @@ class Cycle:
         self.state = CycleState(cluster, policy, now_s)
         self.ledger = self.state.ledger
         self.reserving = Reserving(self.state)
-        self.candidates = Candidates(self.state, self.reserving)
-        self.tournament = self.candidates.tournament
+        self.field = Candidates(self.state, self.reserving)
+        self.tournament = Tournament(cluster.tree, self.ledger, self.field, self.state.usage)
         self.reporter = ReasonReporter(self.state, self.tournament)
         self.preempting = CyclePreemption(self.state)
         self.intake = Intake(self.state, self.reporter, self.preempting)
-        self.surplus = Surplus(self.state, self.tournament.closed, self.candidates.usage, self.reporter)
-        self.request_class: RequestClass  # the class of the request that is being tried
+        self.surplus = Surplus(self.state, self.tournament.closed, self.reporter)
         self.weeded: tuple[int, bool] | None = None  # decisions at the last check of queue heads, and `may_reserve`
 
     def close(self) -> None:
-        """End the cycle. The parts refer to each other; these references are deleted, so that the garbage collector has
-        nothing to do."""
+        """End the cycle."""
         self.state.close()
-        for part in (self.candidates, self.reporter.grants, self):
-            if part is not None:
-                part.__dict__.clear()
+        if self.reporter.grants is not None:
+            self.reporter.grants.forget()
 
     # Contending
 
-    def contenders(self) -> Iterator[tuple[RequestClassKey, Request]]:
+    def candidates(self) -> Iterator[Candidate]:
         """Yield the requests to try, best first. Before the next request, the caller must grant or deny the last
         one."""
         for at in range(len(self.state.starts)):
             self.surplus.note(self.state.starts, at)
         if self.pending.request_classes:
-            self.candidates.refresh(self.preempting.classes_to_search())
-            self.candidates.fill_tournament()
+            self.field.refresh(self.preempting.classes_to_search())
+            self.field.fill(self.tournament)
             while not self.preempting.withdrawn:  # the job that hands over its nomination comes next (rule R23)
-                yield from self.hopeless_heads()
+                if self.state.has_several_arenas:
+                    yield from self.hopeless_heads()
                 head = self.tournament.head()
-                if (head is None or head[0].key.kind != Kind.REPLACEMENT) and self.grants_surplus(
-                    None if head is None else head[0].key.priority
-                ):
+                if self.surplus.growing and self.grows_first(head):
                     self.tournament.renew()
                     self.try_again(across=True)
                     continue
                 if head is None:
                     break
-                in_turn = head[0].key.kind != Kind.REPLACEMENT
-                if in_turn and self.surplus.grow_in_turn(self.tournament, head, self.reserving.forecast):
-                    self.tournament.renew()
-                    self.try_again(across=True)
-                    continue
                 if self.takes_its_turn(head):
-                    yield self.request_class.key, head[1].request
+                    yield head
                 if self.reserving.pop_all_reserved():
                     if self.reserving.by_estimate:
-                        self.candidates.fill_tournament()
+                        self.field.fill(self.tournament)
                     else:
                         self.tournament.renew()
-        while not self.preempting.withdrawn and self.grants_surplus(None):
-            pass
+        while self.surplus.growing and not self.preempting.withdrawn:
+            self.grants_surplus(None)
         self.reporter.report_remaining()
 
-    def hopeless_heads(self) -> Iterator[tuple[RequestClassKey, Request]]:
+    def hopeless_heads(self) -> Iterator[Candidate]:
         """Yield the first requests of queues that would get nothing, so that they are denied out of turn. A queue
         competes with its first request that would get something (rule R8). In large trees this is checked once in a
         cycle."""
         decided = self.state.grants + len(self.preempting.actions), self.reserving.may_reserve
-        cursors = self.tournament.cursors() if self.state.has_several_arenas and self.weeded != decided else []
+        cursors = self.tournament.cursors() if self.weeded != decided else []
         if len(cursors) < 2 or (self.weeded and len(cursors) > FEW_QUEUES) or self.tournament.urgent.request_classes:
             return
         self.weeded, denied = decided, False
         for cursor in cursors:
-            while cursor.request_classes and not self.gets_something(*cursor.request_classes[0][1:]):
+            while cursor.request_classes and not self.gets_something(Candidate(*cursor.request_classes[0][1:])):
                 head, denied = self.tournament.head_of(cursor), True
                 if self.takes_its_turn(head):
-                    yield self.request_class.key, head[1].request
+                    yield head
         if denied:
             self.tournament.renew()
 
-    def takes_its_turn(self, head: tuple[RequestClass, QueuedRequest]) -> bool:
+    def takes_its_turn(self, head: Candidate) -> bool:
         """Return whether the head of a queue is to be tried. If not, the next request of the queue takes part."""
-        self.request_class, entry = head
-        if self.state.wants_nothing(self.request_class, entry):
-            self.advance()
-        elif not self.candidates.may_be_tried(self.request_class):
-            self.lose(self.request_class, holds_up=False)
+        if self.state.wants_nothing(head):
+            self.advance(head)
+        elif not self.field.may_be_tried(head.request_class):
+            self.lose(head, holds_up=False)
         else:
-            return self.must_try(self.request_class, entry)
+            return self.must_try(head)
         return False
 
-    def gets_something(self, request_class: RequestClass, entry: QueuedRequest) -> bool:
+    def gets_something(self, head: Candidate) -> bool:
         """Return whether the request can start, finds victims, or would get the reservation."""
+        request_class = head.request_class
         found = self.state.placement_class_of(request_class)
         if request_class.strict:
-            return not self.reporter.never_starts(found) and not self.never_within_quota(request_class, entry)
+            return not self.reporter.never_starts(found) and not self.never_within_quota(head)
         if self.reserving.by_estimate or self.reserving.was_denied(request_class):
             return True
-        if self.state.wants_nothing(request_class, entry) or not self.candidates.may_be_tried(request_class):
+        if self.state.wants_nothing(head) or not self.field.may_be_tried(request_class):
             return False
         if not (self.weeded and self.weeded[0]) and not self.pending.capacity.behind:
             has_room = bool(self.state.blocked.open[request_class.placement_class])  # as counted when the cycle began
@@ -160,19 +142,19 @@ class Cycle:
             has_room = self.state.blocked.counted(self.state.draft, found.number, self.state.grants)
         if has_room and self.is_sure_to_start(request_class):
             return True
-        offers = self.state.offers(request_class.key, entry.request)
+        offers = self.state.offers(request_class.key, head.entry.request)
         allowed = [offer for offer in offers if offer.short is None]
-        if allowed and has_room and any(self.could_be_placed(request_class, entry.request, offer) for offer in allowed):
+        if allowed and has_room and any(self.could_be_placed(head, offer) for offer in allowed):
             return True
-        if allowed and self.reserving.would_reserve(request_class, entry):
+        if allowed and self.reserving.would_reserve(head):
             return True
-        return self.finds_victims(request_class, entry.request, offers)
+        return self.finds_victims(head, offers)
 
-    def never_within_quota(self, request_class: RequestClass, entry: QueuedRequest) -> bool:
+    def never_within_quota(self, head: Candidate) -> bool:
         """Return whether quota would not allow the request on an empty cluster."""
-        if self.state.is_within_limits(request_class):
+        if self.state.is_within_limits(head.request_class):
             return False
-        reason = self.reporter.short_of_quota(request_class, entry)
+        reason = self.reporter.short_of_quota(head)
         return reason is not None and reason.code in NEVER
 
     def is_sure_to_start(self, request_class: RequestClass) -> bool:
@@ -182,45 +164,45 @@ class Cycle:
             return False
         return self.state.draft.ordinary_amounts(found.key.gang.demands[0])
 
-    def could_be_placed(self, request_class: RequestClass, request: Request, offer: FlavorAssignment) -> bool:
+    def could_be_placed(self, head: Candidate, offer: FlavorAssignment) -> bool:
         """Return whether the offer's gang could be placed now."""
-        self.request_class, mark = request_class, self.state.draft.mark()
-        outcome = self.place(request_class.key, request, offer)
+        mark = self.state.draft.mark()
+        outcome = self.place(head, offer)
         self.state.draft.rewind(mark)
         return isinstance(outcome, list)
 
-    def finds_victims(self, request_class: RequestClass, request: Request, offers: Sequence[FlavorAssignment]) -> bool:
+    def finds_victims(self, head: Candidate, offers: Sequence[FlavorAssignment]) -> bool:
         """Return whether the request may preempt now, and finds victims."""
-        if request_class.number not in self.state.search_classes or not self.preempting.may_search(
-            request_class.key, self.reserving.mark()
-        ):
-            return False
-        if self.preempting.is_delayed(request_class.key, request):
+        key, request = head.request_class.key, head.entry.request
+        if not self.may_search(head.request_class) or self.preempting.is_delayed(key, request):
             return False
         forecast = None if self.reserving.greedy else self.reserving.forecast
-        return self.preempting.search(request_class.key, request, offers, forecast) is not None
+        return self.preempting.search(key, request, offers, forecast) is not None
 
-    def must_try(self, request_class: RequestClass, entry: QueuedRequest) -> bool:
-        """Return True if the cycle must try the request. Otherwise remove its class from the cycle."""
-        if self.reserving.was_denied(request_class):
-            self.reserve_or_block(request_class, entry)
-            return False
-        found, may_search = (
-            self.state.placement_class_of(request_class),
-            request_class.number in self.state.search_classes,
+    def may_search(self, request_class: RequestClass) -> bool:
+        """Return whether a search for victims may find some for the request class."""
+        return request_class.number in self.state.search_classes and self.preempting.may_search(
+            request_class.key, self.reserving.mark()
         )
-        may_search = may_search and self.preempting.may_search(request_class.key, self.reserving.mark())
+
+    def must_try(self, head: Candidate) -> bool:
+        """Return True if the cycle must try the request. Otherwise remove its class from the cycle."""
+        request_class = head.request_class
+        if self.reserving.was_denied(request_class):
+            self.reserve_or_block(head)
+            return False
+        found, may_search = self.state.placement_class_of(request_class), self.may_search(request_class)
         if not self.state.is_within_limits(request_class):
             if may_search:
                 return True
             asks = request_class.strict or self.reporter.has_no_report(request_class)
-            asks = asks and entry.request not in self.reserving.reserved
-            self.lose(request_class, holds_up=asks and self.reporter.holds_up_for_quota(request_class, entry))
+            asks = asks and head.entry.request not in self.reserving.reserved
+            self.lose(head, holds_up=asks and self.reporter.holds_up_for_quota(head))
             return False
         if self.state.blocked.counted(self.state.draft, found.number, self.state.grants):
-            if may_search or not self.reserving.is_still_blocked_by_reservation(request_class, entry):
+            if may_search or not self.reserving.is_still_blocked_by_reservation(head):
                 return True
-            self.reserve_or_block(request_class, entry)
+            self.reserve_or_block(head)
             return False
         if may_search or self.reporter.explains(found):
             return True
@@ -228,50 +210,49 @@ class Cycle:
         anew = not found.flavor_classes or self.reserving.may_reserve or self.reporter.has_no_report(request_class)
         if anew and self.reporter.reason_of_placement_class(found) is None:
             return True
-        self.reporter.report_no_capacity(request_class, entry)
+        self.reporter.report_no_capacity(head)
         if never or self.reporter.is_hopeless(found):
-            self.lose(request_class, holds_up=False)
+            self.lose(head, holds_up=False)
         else:
-            self.reserve_or_block(request_class, entry)
+            self.reserve_or_block(head)
         return False
 
-    def lose(self, request_class: RequestClass, *, holds_up: bool) -> None:
+    def lose(self, head: Candidate, *, holds_up: bool) -> None:
         """Remove the request class from the cycle, unless another request of it may search for victims. `holds_up`: it
         blocks the jobs behind it in a strict queue."""
-        entry = self.tournament.at.request_classes[0][2]
-        if (following := self.preempting.next_ready(request_class, entry)) is not None:
+        if (following := self.preempting.next_ready(head)) is not None:
             self.tournament.accept_head(following)
             return
-        self.state.is_done[request_class.number] = 1
+        self.state.is_done[head.request_class.number] = 1
         self.tournament.reject_head(holds_up=holds_up)
 
-    def reserve_or_block(self, request_class: RequestClass, entry: QueuedRequest, *, holds_up: bool = True) -> None:
+    def reserve_or_block(self, head: Candidate, *, holds_up: bool = True) -> None:
         """Handle a request that found no capacity: try to reserve for it. Without a reservation it may block its strict
         queue. After a reservation the next request of its class may get one as well."""
-        reserved = self.reserving.try_reserve(request_class, entry)
-        following = self.reserving.next_of(request_class) if reserved else None
+        reserved = self.reserving.try_reserve(head)
+        following = self.reserving.next_of(head.request_class) if reserved else None
         if following is not None:
             self.tournament.accept_head(following)
         else:
-            self.lose(request_class, holds_up=holds_up and not reserved)
+            self.lose(head, holds_up=holds_up and not reserved)
 
     # Deciding
 
-    def place(self, key: RequestClassKey, request: Request, offer: FlavorAssignment) -> PlacementOutcome | Reason:
+    def place(self, candidate: Candidate, offer: FlavorAssignment) -> PlacementOutcome | Reason:
         """Place the whole minimum of the gang, or nothing. Pods above it follow in the second pass of the cycle."""
-        if not self.state.is_whole(key):
+        request_class, request = candidate.request_class, candidate.entry.request
+        if not self.state.is_whole(request_class.key):
             return []
-        known = self.reporter.known_reason(
-            self.request_class, self.state.placement_class_of_offer(self.request_class, offer)
-        )
+        known = self.reporter.known_reason(request_class, self.state.placement_class_of_offer(request_class, offer))
         if known is not None:
             return known
         outcome = self.reserving.forecast.place(request, first_pass_gang(self.state, request, offer))
-        if isinstance(outcome, PlacementShortfall):
+        if not isinstance(outcome, list | WouldDelayReservation):
             self.state.blocked.fail(self.state.draft, offer.gang, outcome.placed)
         return outcome
 
-    def grant(self, key: RequestClassKey, request: Request, offer: FlavorAssignment, outcome: list[Placement]) -> None:
+    def grant(self, candidate: Candidate, offer: FlavorAssignment, outcome: list[Placement]) -> None:
+        key, request = candidate.request_class.key, candidate.entry.request
         placements = tuple(outcome)
         self.state.grants += 1
         self.state.draft.settle()
@@ -288,43 +269,49 @@ class Cycle:
         else:
             self.intake.place_slots(request, request.slot, placements)
         if key.kind != Kind.REPLACEMENT:
-            charge = flavor_assignment.charge_for(offer, placements)
-            self.state.charge(charge)
-            if request.slot is None:
-                self.candidates.usage.start(self.cluster.jobs[request.job].job, charge.cost)
-        self.advance()
+            starts = self.cluster.jobs[request.job].job if request.slot is None else None
+            self.state.charge(flavor_assignment.charge_for(offer, placements), starts)
+        self.advance(candidate)
         if key.kind != Kind.REPLACEMENT:
             self.try_again(across=True)
 
+    def grows_first(self, head: Candidate | None) -> bool:
+        """Place pods above the minimums of jobs that come before the head of the tournament. Return whether there are
+        such jobs (rule R10)."""
+        if head is not None and head.request_class.key.kind == Kind.REPLACEMENT:
+            return False
+        if self.grants_surplus(None if head is None else head.request_class.key.priority):
+            return True
+        return head is not None and self.surplus.grow_in_turn(self.tournament, head, self.reserving.forecast)
+
     def grants_surplus(self, head_priority: int | None) -> bool:
         """Place the surplus of jobs with a higher priority than `head_priority`, if no request of that priority is
-        left. None: no request is left at all. Return whether there was any surplus (rule R10)."""
+        left. None: no request is left at all. Return whether there was any surplus."""
         due = self.surplus.priorities()
         if head_priority is not None:
-            due = list(takewhile(lambda each: each > head_priority and not self.candidates.any_from(each), due))
+            due = list(takewhile(lambda each: each > head_priority and not self.field.any_from(each), due))
         if due:
             self.surplus.place(due, self.reserving.forecast)
         return bool(due)
 
-    def advance(self) -> None:
-        """Continue with the next request of the class, because the first one was granted, or its job stops."""
-        following = self.state.next_waiting(self.request_class)
-        self.state.is_done[self.request_class.number] = following is None
+    def advance(self, candidate: Candidate) -> None:
+        """Continue with the next request of the class, because this one was granted, or its job stops."""
+        following = self.state.next_waiting(candidate.request_class)
+        self.state.is_done[candidate.request_class.number] = following is None
         self.tournament.accept_head(following)
 
-    def prefers_preemption(self, key: RequestClassKey, offer: FlavorAssignment) -> bool:
+    def prefers_preemption(self, candidate: Candidate, offer: FlavorAssignment) -> bool:
         """Return whether the queue prefers to preempt for this offer over trying the next one."""
-        if not offer.flavors or (branch := self.cluster.tree.branches[key.queue]).queue is None:
+        if not offer.flavors or (branch := self.cluster.tree.branches[candidate.request_class.key.queue]).queue is None:
             return False
         wish = branch.queue.fungibility
         return wish.preempt_before_next or (wish.prefer_preemption and offer.short is not None)
 
-    def make_room(self, key: RequestClassKey, request: Request, offers: Sequence[FlavorAssignment]) -> bool:
+    def make_room(self, candidate: Candidate, offers: Sequence[FlavorAssignment]) -> bool:
         """Preempt other jobs, if the request may do that and it frees enough, without delaying reservations. Return
         whether that was done."""
-        if self.request_class.number not in self.state.search_classes or not self.preempting.may_search(
-            key, self.reserving.mark()
-        ):
+        key, request = candidate.request_class.key, candidate.entry.request
+        if not self.may_search(candidate.request_class):
             return False
         forecast = None if self.reserving.greedy else self.reserving.forecast
         self.preempting.reserved = self.reserving.mark()
@@ -334,7 +321,7 @@ class Cycle:
         self.state.granted.add(request)
         self.state.grants += 1
         self.reporter.waits.pop(request.job, None)
-        self.advance()
+        self.advance(candidate)
         if self.reserving.victims_leave() or self.preempting.has_taken_back:
             self.preempting.has_taken_back = False
             self.state.reopen()
@@ -355,32 +342,26 @@ class Cycle:
         for number in again:
             over[number] = 0
         self.preempting.effort += len(self.pending.request_classes) // REQUEST_CLASSES_OF_EFFORT
-        self.candidates.fill_tournament()  # shares have changed as well
+        self.field.fill(self.tournament)  # shares have changed as well
 
     def deny(
-        self,
-        key: RequestClassKey,
-        request: Request,
-        offers: Sequence[FlavorAssignment],
-        lacks: Sequence[tuple[FlavorAssignment, Lack]],
+        self, candidate: Candidate, offers: Sequence[FlavorAssignment], lacks: Sequence[tuple[FlavorAssignment, Lack]]
     ) -> None:
         """Deny the request. `lacks`: for each offer that quota allows, how far its placement came, or that the capacity
         is reserved."""
-        request_class = self.request_class
-        entry = request_class.entry(request)
+        key = candidate.request_class.key
         found = [self.reporter.lacking(offer, lack) for offer, lack in lacks]
         held = any(isinstance(lack, WouldDelayReservation) for _, lack in lacks)
         reason = self.reporter.why_not(key, offers, found)
         if reason.code not in SHORT and not held:  # no eviction can help
             self.preempting.await_change(key)
         self.reporter.report_denied(
-            request_class,
-            entry,
+            candidate,
             reason,
             Blocker.RESERVATION if held else Blocker.CAPACITY if lacks else Blocker.NONE_REPORTED,
         )
         if lacks and any(each.code not in NEVER for each in found):
-            self.reserve_or_block(request_class, entry, holds_up=reason.code not in ALONE)
+            self.reserve_or_block(candidate, holds_up=reason.code not in ALONE)
         else:
-            has_reservation = request in self.reserving.reserved  # from before other jobs used up the quota
-            self.lose(request_class, holds_up=reason.code not in ALONE and not has_reservation)
+            has_reservation = candidate.entry.request in self.reserving.reserved  # from before others used up the quota
+            self.lose(candidate, holds_up=reason.code not in ALONE and not has_reservation)

@@ -22,21 +22,20 @@ start does not count."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from heapq import heapify, heappop, heappush, heapreplace, nsmallest
 from itertools import chain
 from math import inf
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 from phalanx.core.order.account_usage import AccountUsage
 from phalanx.core.order.rank import rank
 from phalanx.core.quota import shares
 from phalanx.core.quota.ledger import QuotaLedger, within_guarantee
 from phalanx.model.queue import QueueOrder
-from phalanx.state.pending.request_class import Kind, QueuedRequest, RequestClass, RequestClassKey
+from phalanx.state.pending.request_class import Candidate, Kind, QueuedRequest, RequestClass, RequestClassKey
 from phalanx.state.queue_tree import Branch, Cost, Key, QueueTree
 
-Head: TypeAlias = tuple[RequestClass, QueuedRequest]
 SortKey: TypeAlias = tuple[object, ...]
 Draws: TypeAlias = Iterator[tuple[SortKey, RequestClass]]
 
@@ -79,29 +78,37 @@ class QueueCursor:
         return cursor
 
 
+class Field(Protocol):
+    """The request classes that contend."""
+
+    def may_be_tried(self, request_class: RequestClass, /) -> bool:
+        """Return whether the request class may still be tried."""
+
+    def first_waiting(self, request_class: RequestClass, /) -> QueuedRequest | None:
+        """Return the request that contends for a request class."""
+
+    def priority_of(self, entry: QueuedRequest, /) -> float:
+        """Return the priority of a request in MULTIFACTOR order."""
+
+
 class Tournament:
     """The tournament of one cycle.
 
-    `priority_of`: returns the priority of a request in MULTIFACTOR order.
-    `may_be_tried`: returns whether a request class may still be tried.
-    `first_of`: returns the request that contends for a request class.
+    `field`: the request classes that contend.
     `usage`: the past usage, for USAGE order."""
 
     def __init__(
         self,
         tree: QueueTree,
         ledger: QuotaLedger,
-        priority_of: Callable[[QueuedRequest], float],
-        may_be_tried: Callable[[RequestClass], bool],
-        first_of: Callable[[RequestClass], QueuedRequest | None],
+        field: Field,
         usage: AccountUsage,
     ) -> None:
-        self.tree, self.ledger, self.usage = tree, ledger, usage
-        self.priority_of, self.may_be_tried, self.first_of = priority_of, may_be_tried, first_of
+        self.tree, self.ledger, self.field, self.usage = tree, ledger, field, usage
         self.by_estimate = False
         self.fresh: RequestClass | None = None  # the last drawn request class, until its result is known
         self.out_of_turn = False  # the head that is tried now is not the best of all
-        self.closed: dict[str, Head] = {}  # strict queue -> its head that cannot start
+        self.closed: dict[str, Candidate] = {}  # strict queue -> its head that cannot start
         self.left: dict[str, Draws] = {}  # strict queue -> its request classes behind that head
 
     def clear(self) -> None:
@@ -163,21 +170,21 @@ class Tournament:
             cursor.children.clear()
         self.begin()
 
-    def head(self) -> Head | None:
+    def head(self) -> Candidate | None:
         """Return the best request. Before the next call, report the result of this one with `accept_head` or
         `reject_head`."""
         cursor = self.urgent if self.urgent.request_classes else self.root
         self.at = cursor = cursor.last() if cursor.children else cursor
-        return cursor.request_classes[0][1:] if cursor.request_classes else None
+        return Candidate(*cursor.request_classes[0][1:]) if cursor.request_classes else None
 
     def cursors(self) -> list[QueueCursor]:
         """Return the cursors with request classes of their own."""
         return [each for each in (*self.cursor_by_queue.values(), *self.own_cursors.values()) if each.request_classes]
 
-    def head_of(self, cursor: QueueCursor) -> Head:
+    def head_of(self, cursor: QueueCursor) -> Candidate:
         """Return the best request of one cursor, to be tried out of turn. Call `renew` before the next `head`."""
         self.at, self.out_of_turn = cursor, True
-        return cursor.request_classes[0][1:]
+        return Candidate(*cursor.request_classes[0][1:])
 
     def accept_head(self, following: QueuedRequest | None) -> None:
         """Report that the head has started. `following`: the next request of its request class."""
@@ -205,12 +212,12 @@ class Tournament:
             self.left[strict.name] = chain(
                 [(ranked, request_class) for ranked, request_class, _ in request_classes], cursor.draws
             )
-            cursor = self.close(self.cursor_by_queue[strict.name], (request_class, entry))
+            cursor = self.close(self.cursor_by_queue[strict.name], Candidate(request_class, entry))
         elif request_class is cursor.drawn:
             cursor.drawn = None
         self.rerank(cursor)
 
-    def close(self, cursor: QueueCursor, head: Head) -> QueueCursor:
+    def close(self, cursor: QueueCursor, head: Candidate) -> QueueCursor:
         """Close the cursor. All requests of the cursor and of the cursors below it wait behind the head."""
         self.closed[cursor.branch.name] = head
         left = [cursor]
@@ -236,14 +243,17 @@ class Tournament:
         while True:
             if cursor.drawn is None:
                 for ranked, request_class in cursor.draws:
-                    if self.may_be_tried(request_class) and (first := self.first_of(request_class)) is not None:
+                    if (
+                        self.field.may_be_tried(request_class)
+                        and (first := self.field.first_waiting(request_class)) is not None
+                    ):
                         cursor.drawn = self.fresh = request_class
                         heappush(cursor.request_classes, (ranked, request_class, first))
                         break
             if not cursor.request_classes:
                 return
             best = cursor.request_classes[0][1]
-            if best is self.fresh or self.may_be_tried(best):
+            if best is self.fresh or self.field.may_be_tried(best):
                 return
             heappop(cursor.request_classes)
             if best is cursor.drawn:
@@ -306,7 +316,7 @@ class Tournament:
         return not within_guarantee(self.ledger, cursor.branch, contested, extra)
 
     def rank(self, branch: Branch, key: RequestClassKey, entry: QueuedRequest) -> SortKey:
-        factors = self.priority_of(entry) if branch.order is QueueOrder.MULTIFACTOR else None
+        factors = self.field.priority_of(entry) if branch.order is QueueOrder.MULTIFACTOR else None
         ranked = rank(key, entry, branch.order, factors)
         return (estimate(key), *ranked) if self.by_estimate else ranked
 

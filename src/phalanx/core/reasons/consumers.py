@@ -32,12 +32,16 @@ class CycleGrants(LargestConsumers):
 
     def note(self, gang: Gang, job: str, placements: Sequence[Placement]) -> None:
         """Note a grant."""
-        self._holds.clear()
+        self.forget()
         self.given.setdefault(job, []).append((gang, placements))
         for role, demand in enumerate(gang.demands):
             pods = sum([placement.role == role for placement in placements])
             if pods:
                 self.change(job, demand.costs, pods)
+
+    def forget(self) -> None:
+        """Forget the consumers that were computed. They refer to the grants."""
+        self._holds.clear()
 
     def holds(self, cluster: Cluster, resource: str, where: NodeConstraints) -> ResourceConsumers:
         """Return the consumers of the resource on the nodes that match now."""

@@ -191,3 +191,10 @@ class RequestClass:
 
     def _is_queued(self, entry: QueuedRequest) -> bool:
         return self._only is entry or self._entries.get(entry.request) is entry
+
+
+class Candidate(NamedTuple):
+    """A request that contends for its request class."""
+
+    request_class: RequestClass
+    entry: QueuedRequest

@@ -16,8 +16,7 @@ from typing import TypeAlias
 from phalanx.core.backfill.reservation import BackfillForecast
 from phalanx.core.cycle.messages import ReasonReporter
 from phalanx.core.cycle.state import CycleState
-from phalanx.core.order.account_usage import AccountUsage
-from phalanx.core.order.next_job import Head, Tournament
+from phalanx.core.order.next_job import Tournament
 from phalanx.core.quota import flavor_assignment, shares
 from phalanx.core.quota import ledger as quota
 from phalanx.core.quota.flavor_assignment import FlavorAssignment
@@ -26,7 +25,7 @@ from phalanx.model.plan import Action, Start
 from phalanx.model.queue import QueueOrder
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import JobRecord, minimum_gang
-from phalanx.state.pending.request_class import QueuedRequest, Request, RequestClass
+from phalanx.state.pending.request_class import Candidate, Request
 from phalanx.state.queue_tree import Branch, Charge, gang_cost
 
 Actions: TypeAlias = list[Start] | list[Action]
@@ -74,10 +73,8 @@ def takes_all_at_once(record: JobRecord) -> bool:
 class Surplus:
     """The surplus of the jobs that start in one cycle. `closed`: strict queue -> its head, which waits."""
 
-    def __init__(
-        self, state: CycleState, closed: Mapping[str, Head], usage: AccountUsage, reporter: ReasonReporter
-    ) -> None:
-        self.state, self.closed, self.usage, self.reporter = state, closed, usage, reporter
+    def __init__(self, state: CycleState, closed: Mapping[str, Candidate], reporter: ReasonReporter) -> None:
+        self.state, self.closed, self.reporter = state, closed, reporter
         self.growing: dict[str, Growing] = {}
 
     def note(self, actions: Actions, at: int) -> None:
@@ -106,10 +103,10 @@ class Surplus:
             if not self.grow(left[job], forecast, alone=len({each.branch.name for each in left.values()}) == 1):
                 del left[job]
 
-    def grow_in_turn(self, contest: Tournament, head: Head, forecast: BackfillForecast) -> bool:
+    def grow_in_turn(self, contest: Tournament, head: Candidate, forecast: BackfillForecast) -> bool:
         """Place the next pod of a job that is in turn, if it comes before the head of the tournament. Return whether
         there was such a job."""
-        due = [each for each in self.growing.values() if each.is_in_turn and self.comes_before(each, contest, *head)]
+        due = [each for each in self.growing.values() if each.is_in_turn and self.comes_before(each, contest, head)]
         if not due:
             return False
         best = self.poorest(self.state.cluster.tree.root, due)
@@ -117,15 +114,16 @@ class Surplus:
             del self.growing[best.record.job.id]  # the missing pods grow the job in later cycles
         return True
 
-    def comes_before(
-        self, growing: Growing, contest: Tournament, request_class: RequestClass, entry: QueuedRequest
-    ) -> bool:
+    def comes_before(self, growing: Growing, contest: Tournament, head: Candidate) -> bool:
         """Return whether the job's next pod comes before the request, by the order of the lowest queue that contains
         both."""
         theirs = contest.at.branch
         above = next(each for each in growing.branch.path if each in theirs.path)
         mine = rank(growing, above.order)[:2]
-        other = (0.0 if above.order is QueueOrder.FIFO else -float(request_class.key.priority), entry.arrival_s)
+        other = (
+            0.0 if above.order is QueueOrder.FIFO else -float(head.request_class.key.priority),
+            head.entry.arrival_s,
+        )
         side = theirs.path.index(above) - 1
         cursor = contest.cursor_by_queue.get(theirs.path[side].name) if side >= 0 else None
         if above.order is not QueueOrder.FILL or cursor is None or growing.branch is above:
@@ -236,8 +234,7 @@ class Surplus:
         more = [Placement(role, first + at, each.node, each.devices) for at, each in enumerate(outcome)]
         growing.actions[growing.at] = start._replace(placements=(*start.placements, *more))
         charge = self.charge(growing, role, len(more))
-        self.state.charge(charge)
-        self.usage.start(job, charge.cost)
+        self.state.charge(charge, job)
         self.reporter.note_granted(growing.record.gang, job.id, more)
         return True
 

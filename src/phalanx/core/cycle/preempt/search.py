@@ -31,7 +31,7 @@ from phalanx.model.job import Phase, Slot
 from phalanx.model.plan import Action, Nominate, Preempt
 from phalanx.state.cluster import JobRecord, residents
 from phalanx.state.pending.pending import Search
-from phalanx.state.pending.request_class import Kind, QueuedRequest, Request, RequestClass, RequestClassKey
+from phalanx.state.pending.request_class import Candidate, Kind, QueuedRequest, Request, RequestClass, RequestClassKey
 from phalanx.state.pending.timers import NEVER_S
 
 EFFORT = 256
@@ -176,9 +176,10 @@ class CyclePreemption:
             if not self.cluster.jobs[each.request.job].preempted:
                 return
 
-    def next_ready(self, request_class: RequestClass, entry: QueuedRequest) -> QueuedRequest | None:
+    def next_ready(self, candidate: Candidate) -> QueuedRequest | None:
         """Return another request of the class that may search now, if the delay of this one is not over; None if there
         is none."""
+        request_class, entry = candidate
         if (
             request_class.number not in self.state.search_classes
             or self.ready_s(request_class.key, entry.request) <= self.now_s
