@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from phalanx.cli.commands.administer.doctor import (
-    PROBLEM,
-    WARNING,
-    Finding,
     _of_admission,
     _of_queues,
     _of_rivals,
     _of_scheduler,
     node_findings,
 )
+from phalanx.cli.commands.administer.finding import PROBLEM, WARNING, Finding
+from phalanx.cli.commands.administer.node_group_findings import of_node_groups
+from phalanx.cli.local.node_groups.file import read_node_groups
 from phalanx.client.connection import ApiRefusal, Connection
-from phalanx.client.kind import DEPLOYMENTS, LEASES, Kind
+from phalanx.client.kind import DEPLOYMENTS, LEASES, NODES, Kind
 from phalanx.kube.install.admission_policy import INSTALLED
 from phalanx.kube.install.definitions import QUEUES
 
@@ -107,3 +108,26 @@ def test_what_nodes_do_not_enforce_is_said_once_with_how_to_mend_it() -> None:
         ),
         Finding(about="ImagesSupported on 2 nodes", state="ok", text="overlayfs"),
     ]
+
+
+async def test_providers_of_node_groups_are_asked_and_lost_nodes_are_named(tmp_path: Path) -> None:
+    good, bad, file = tmp_path / "good", tmp_path / "bad", tmp_path / "groups.yaml"
+    states = '{"name": "g-1", "node": "n1", "state": "running"}, {"name": "g-2", "state": "running"}'
+    good.write_text(f"#!/bin/sh\necho '{{\"nodes\": [{states}]}}'\n")
+    bad.write_text("#!/bin/sh\necho no login >&2\nexit 1\n")
+    for each in (good, bad):
+        each.chmod(0o755)
+    file.write_text(f"""
+nodeGroups:
+- {{name: a, provider: {{exec: {{command: [{good}]}}}}, allocatable: {{cpu: 1}}}}
+- {{name: b, provider: {{exec: {{command: [{bad}]}}}}, allocatable: {{cpu: 1}}}}
+- {{name: c, provider: {{autoscaler: {{}}}}, allocatable: {{cpu: 1}}}}
+""")
+    node = {"metadata": {"name": "n1", "labels": {"phalanx.dev/node-group": "a"}}}
+    first, second, third = await of_node_groups(Cluster((NODES, "n1", node)), read_node_groups(file))
+    text = "its provider answers: 2 running; the cluster has 1 of its nodes; not in the cluster: g-2"
+    assert (first.about, first.state, first.text) == ("node group a", WARNING, text)
+    assert "with the label phalanx.dev/node-group=a" in first.mend
+    assert second.state == PROBLEM
+    assert "ended with status 1: no login; try it by hand: echo" in second.text
+    assert (third.state, third.text) == ("ok", "an autoscaler adds its nodes, of which the cluster has 0")

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from phalanx.cli.local.node_groups.file import Autoscaler, read_node_groups
+from phalanx.cli.local.node_groups.file import read_node_groups
+from phalanx.cli.local.node_groups.provider_fields import Autoscaler, ExecProvider, WebhookProvider
 from phalanx.errors import PhalanxError
 from phalanx.model.node import Taint
 
@@ -36,7 +37,7 @@ def read(tmp_path: Path, text: str) -> object:
 
 def test_the_example_can_be_read() -> None:
     example = Path(__file__).parents[2] / "examples" / "autoscaling" / "node-groups.yaml"
-    assert [each.group.name for each in read_node_groups(example)] == ["a100-spot", "a100"]
+    assert [each.group.name for each in read_node_groups(example)] == ["a100-spot", "a100", "lab"]
 
 
 def test_each_field_is_read(tmp_path: Path) -> None:
@@ -51,7 +52,7 @@ def test_each_field_is_read(tmp_path: Path) -> None:
     assert first.label == ("cloud.google.com/gke-nodepool", "a100")
     assert first.provider == Autoscaler(namespace="phalanx-node-requests", image="registry.k8s.io/pause:3.10")
     assert second.label == ("phalanx.dev/node-group", "spot")
-    assert (second.provider.namespace, second.provider.image) == ("batch", "local/pause")
+    assert second.provider == Autoscaler(namespace="batch", image="local/pause")
     assert dict(second.group.template.allocatable)["pods"] == 30
 
 
@@ -62,8 +63,21 @@ def test_each_field_is_read(tmp_path: Path) -> None:
         ("name: spot", "name: a100", ":13: nodeGroups[1].name: there are two node groups a100"),
         ("gke-nodepool=a100", "gke-nodepool", "is not KEY=VALUE"),
         ("cloud.google.com/gke-nodepool=a100", "phalanx.dev/node-group=spot", "the nodes of a100 have the label"),
-        ("{autoscaler: {}}", "{cloud: {}}", ":4: nodeGroups[0].provider: name one provider: autoscaler"),
+        ("{autoscaler: {}}", "{cloud: {}}", ":4: nodeGroups[0].provider: name one provider: autoscaler, exec, webhook"),
         ("{autoscaler: {}}", "{autoscaler: {url: x}}", "there is no such field"),
+        ("{autoscaler: {}}", "{autoscaler: {}, exec: {}}", "name one provider"),
+        ("max: 8", "min: 1", "nodeGroups[0].min: the autoscaler keeps a minimum"),
+        ("max: 8", "idle: 5m", "nodeGroups[0].idle: the autoscaler keeps a minimum"),
+        ("{autoscaler: {}}", "{exec: {}}", ":4: nodeGroups[0].provider.exec.command: it names no program"),
+        ("{autoscaler: {}}", "{exec: {command: echo}}", "is not a list"),
+        ("{autoscaler: {}}", "{exec: {command: [echo]}}", "command[0]: 'echo' is no absolute path"),
+        ("{autoscaler: {}}", "{exec: {command: [/etc/passwd]}}", "no program /etc/passwd that this user may run"),
+        ("{autoscaler: {}}", "{exec: {command: [/bin/true], timeout: 5m}}", "exec.timeout: 300 s: one call takes more"),
+        ("{autoscaler: {}}", "{webhook: {}}", "webhook.url: it has no url"),
+        ("{autoscaler: {}}", "{webhook: {url: http://a.example}}", "webhook.url: 'http://a.example' is not encrypted"),
+        ("{autoscaler: {}}", "{webhook: {url: https://a.example, caFile: ca}}", "caFile: 'ca' is no absolute path"),
+        ("{autoscaler: {}}", "{webhook: {url: https://a.example, caFile: /nowhere}}", "caFile: the certificates in"),
+        ("{autoscaler: {}}", "{webhook: {url: https://a.example, tokenFile: /etc/passwd}}", "other users may read"),
         ("timeout: 20m", "timeout: 1m", "60 s is shorter than the delay, 240 s"),
         ("max: 8", "max: 0", "is no whole number from 1 to 10000"),
         ("max: 8", "maximum: 8", "there is no such field; did you mean max?"),
@@ -78,3 +92,25 @@ def test_an_error_says_what_is_wrong_and_where(tmp_path: Path, before: str, afte
     with pytest.raises(PhalanxError) as caught:
         read(tmp_path, GOOD.replace(before, after, 1))
     assert error in str(caught.value)
+
+
+def test_providers_that_remove_nodes_have_a_minimum_and_a_time(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("secret")
+    (tmp_path / "token").chmod(0o600)
+    file = tmp_path / "groups.yaml"
+    file.write_text(f"""
+nodeGroups:
+- name: one
+  provider: {{exec: {{command: [/bin/true, --zone, b], timeout: 5s}}}}
+  allocatable: {{cpu: 4}}
+  min: 2
+  idle: 90s
+- name: two
+  provider: {{webhook: {{url: "https://nodes.example/x", tokenFile: {tmp_path}/token}}}}
+  allocatable: {{cpu: 4}}
+""")
+    one, two = read_node_groups(file)
+    assert one.provider == ExecProvider(command=("/bin/true", "--zone", "b"), timeout_s=5.0)
+    url, token = "https://nodes.example/x", tmp_path / "token"
+    assert two.provider == WebhookProvider(url=url, authority=None, token=token, timeout_s=30.0)
+    assert [(each.group.min_nodes, each.group.idle_s) for each in (one, two)] == [(2, 90.0), (0, 600.0)]

@@ -18,7 +18,7 @@ import yaml
 
 from phalanx.aggregation.front_proxy import CONFIG_MAP
 from phalanx.cli.commands.in_cluster.visibility import APIS, READ
-from phalanx.cli.local.node_groups.file import NAMESPACE as NODE_REQUESTS
+from phalanx.cli.local.node_groups.provider_fields import NAMESPACE as NODE_REQUESTS
 from phalanx.client.kind import JOBS, Kind
 from phalanx.dialects.enabled import DIALECTS, RIVALS
 from phalanx.kube.install.admission_policy import (
@@ -44,7 +44,7 @@ from tests.cli.upstart import phalanx
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 KUBE = ROOT / "src" / "phalanx" / "kube"
-PROVIDER = ROOT / "src" / "phalanx" / "providers" / "autoscaler.py"  # the others need rights of their own systems
+PROVIDERS = [path for path in sorted((ROOT / "src" / "phalanx" / "providers").glob("*.py")) if path.stem != "simulated"]
 
 # Dialects of the frame with definitions, and the installed ones.
 BROUGHT = {
@@ -109,7 +109,7 @@ def _subresource(node: ast.Call, method: str) -> str:
 
 def used() -> set[Right]:
     """What the code asks for: the calls that name their kind, the caches, and what installing looks at."""
-    found = {right for path in (*sorted(KUBE.rglob("*.py")), PROVIDER) for right in calls(path)}
+    found = {right for path in (*sorted(KUBE.rglob("*.py")), *PROVIDERS) for right in calls(path)}
     for kind in (*REQUIRED, *LOOKED_UP, *FRAMEWORK_KINDS):
         found |= {(verb, kind.group, kind.plural) for verb in ("list", "watch")}
     for dialect in (each for name, each in DIALECTS.items() if (DEPLOY / "components" / name).exists()):
@@ -208,10 +208,11 @@ def test_the_derivation_sees_what_everybody_knows_it_does() -> None:
 
 def test_what_is_dangerous_is_not_granted() -> None:
     """kubernetes.md, point 20: no pod is created or deleted, no secret read, and no right is a wildcard. Pods that
-    request nodes are an exception, in a namespace of their own."""
-    own = DEPLOY / "components" / "node-groups" / "rbac.yaml"
+    request nodes are an exception, in a namespace of their own, and so are nodes that providers remove."""
+    own, removal = (DEPLOY / "components" / name / "rbac.yaml" for name in ("node-groups", "node-removal"))
     assert {each["metadata"]["namespace"] for each in objects(own)} == {NODE_REQUESTS}
-    for verb, _, resource in granted(path for path in SCHEDULER if path != own):
+    assert {resource for _, _, resource in granted([removal])} == {"nodes"}
+    for verb, _, resource in granted(path for path in SCHEDULER if path not in (own, removal)):
         assert "*" not in (verb, resource)
         assert verb not in {"deletecollection", "escalate", "bind", "impersonate"}
         assert verb != "delete" or resource == "provisioningrequests"

@@ -118,9 +118,13 @@ class Client:
         self._alive()
         return sent(self._find(kind, namespace, name))
 
-    async def list(self, kind: Kind, namespace: str = "", **_: str) -> Object:
+    async def list(self, kind: Kind, namespace: str = "", **selectors: str) -> Object:
         self._alive()
-        return {"items": sent(list(self.api.objects[kind].values()))}
+        _, selects_node, on = selectors.get("fieldSelector", "").partition("spec.nodeName=")
+        found = (
+            each for each in self.api.objects[kind].values() if not selects_node or each["spec"].get("nodeName") == on
+        )
+        return {"items": sent(list(found))}
 
     async def pages(self, kind: Kind, namespace: str = "", **_: str) -> AsyncIterator[Object]:
         self._alive()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -143,6 +144,46 @@ def test_a_suspended_gang_gets_its_nodes_from_an_autoscaler_once_and_starts_whol
             assert len(informers(NODES).objects) == 2
 
     played(scene, tmp_path / "server")
+
+
+@pytest.mark.slow
+def test_a_program_adds_the_nodes_of_a_gang_and_removes_them_when_they_are_empty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("phalanx.providers.removal.BINDINGS_S", 0.0)
+    monkeypatch.setattr("phalanx.providers.provision.FIRST_PAUSE_S", 0.0)
+    script, calls, file = (tmp_path / name for name in ("program", "calls", "groups.yaml"))
+    script.write_text(f'#!/bin/sh\n[ "$1" = status ] || cat >> {calls}\n[ -e {calls} ] || exit 4\n')
+    script.chmod(0o755)
+    provider = f"{{exec: {{command: [{script}]}}}}"
+    file.write_text(f"""
+nodeGroups:
+- {{name: spot, provider: {provider}, nodeLabel: karpenter.sh/nodepool=spot, idle: 0s, allocatable: {{cpu: 4}}}}
+""")
+
+    def asked() -> list[Any]:
+        return [json.loads(each) for each in calls.read_text().replace("}{", "}\n{").splitlines()]
+
+    async def scene(user: Connection) -> None:
+        async with scheduler(user, read_node_groups(file)) as (informers, cluster, _):
+            nodes = informers(NODES).objects
+            await submit(user, job("gang", 2, "4"))
+            async with asyncio.timeout(60):
+                while not asked():  # noqa: ASYNC110 (a file tells nobody)
+                    await asyncio.sleep(0.02)
+            assert code(cluster, "gang") is ReasonCode.WAITING_FOR_NODES
+            for name in ("new-1", "new-2"):
+                await add_node(user, name)
+            await until(informers, lambda: sorted(bound(informers)) == ["new-1", "new-2"])
+            for pod in list(informers(PODS).objects):
+                await user.patch(PODS, pod.partition("/")[2], {"status": {"phase": "Succeeded"}}, "default", "status")
+            await until(informers, lambda: not nodes)
+
+    calls.touch()
+    played(scene, tmp_path / "server")
+    first, *removals = asked()
+    assert (first["count"], len(first["add"]), first["remove"]) == (2, 2, [])
+    assert sorted(name for each in removals for name in each["remove"]) == ["new-1", "new-2"]
 
 
 async def provided(groups: Any, api: Api, scene: Callable[[AutoscalerProvider, Caches], Any]) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from phalanx.loop import step
-from phalanx.model.event import Event, NodeGroupSeen, NodeSeen, Occupied, Vacated
+from phalanx.model.event import Event, NodeGroupSeen, NodeSeen, NodesKept, Occupied, Vacated
 from phalanx.model.node import Node, NodeGroup
 from phalanx.model.plan import Plan, ReleaseNodes
 from phalanx.model.pod import amounts
@@ -49,3 +49,15 @@ def test_a_group_whose_provider_removes_nodes_itself_releases_none_and_wakes_nob
     first = step(cluster, seen, Policy(), 1000.0, Nowhere())
     assert (first.actions, first.wake_s) == ((), None)
     assert step(cluster, [], Policy(), 1e9, Nowhere()).actions == ()
+
+
+@pytest.mark.parametrize("cordoned", [False, True])
+def test_a_node_that_its_provider_keeps_accepts_pods_as_before(cordoned: bool) -> None:
+    cluster, policy, found = Cluster(), Policy(), replace(NODE, unschedulable=cordoned)
+    step(cluster, [NodeGroupSeen(GROUP), NodeSeen(found)], policy, 1000.0, Nowhere())
+    assert step(cluster, [], policy, 1601.0, Nowhere()).actions == (ReleaseNodes("", "g", ("n",)),)
+    step(cluster, [NodeSeen(replace(NODE, unschedulable=True))], policy, 1602.0, Nowhere())
+    kept = step(cluster, [NodesKept("g", ("n", "unknown"))], policy, 1603.0, Nowhere())
+    assert (cluster.columns.node("n"), kept.actions) == (found, ())
+    assert step(cluster, [], policy, 2202.0, Nowhere()).actions == (), "it counts as empty from 1603 s on"
+    assert step(cluster, [], policy, 2204.0, Nowhere()).actions == (ReleaseNodes("", "g", ("n",)),)

@@ -52,11 +52,13 @@ class Http:
         connect_timeout_s: float = 10.0,
         server_name: str = "",
         proxy: Proxy | None = None,
+        most_bytes: int = 0,
     ) -> None:
         """Make an empty pool. `server`: the URL. `limit`: the most concurrent calls. `server_name`: the name in the
-        server's certificate, if it differs from the URL's host."""
+        server's certificate, if it differs from the URL's host. `most_bytes`: the largest body of a response; 0: no
+        limit."""
         found = urlsplit(server)
-        self._server_name, self._proxy = server_name, proxy
+        self._server_name, self._proxy, self._most_bytes = server_name, proxy, most_bytes
         self._host = found.hostname or "localhost"
         self._port = found.port or (443 if found.scheme == "https" else 80)
         self._prefix = found.path.rstrip("/")
@@ -153,6 +155,7 @@ class Http:
                     _Channel, sock=sock, ssl=self._tls, server_hostname=name
                 )
         _keep_alive(transport.get_extra_info("socket"))
+        channel.most_bytes = self._most_bytes
         self._open.add(channel)
         return channel
 
@@ -190,6 +193,7 @@ class _Channel(asyncio.Protocol):
         self.usable = True
         self.heard = False  # some byte of the response has arrived
         self.idle_since_s = 0.0
+        self.most_bytes = 0  # of a response's body; 0: no limit
         self._loop = asyncio.get_running_loop()
         self._parser = httptools.HttpResponseParser(self)
         self._transport: asyncio.Transport | None = None
@@ -291,6 +295,9 @@ class _Channel(asyncio.Protocol):
 
     def on_body(self, body: bytes) -> None:
         self._parts.append(body)
+        if self.most_bytes and not self._streams and sum(map(len, self._parts)) > self.most_bytes:
+            self._parts = []
+            self._fail(ConnectionError(f"the response is larger than {self.most_bytes >> 20} MiB"))
         if self._news is not None:
             self._news.set()
             self._buffered += len(body)

@@ -67,6 +67,14 @@ class NodesFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class NodesKept:
+    """The provider of the group does not remove these nodes, for instance because a pod runs on them."""
+
+    group: str
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class NodesNoted:
     """News about the nodes for which a job waits. `text`: a part of a sentence; empty: nothing is known. `granted`:
     True if the nodes will come."""
@@ -274,6 +282,7 @@ Event: TypeAlias = (
     | NodeGroupGone
     | NodesComing
     | NodesFailed
+    | NodesKept
     | NodesNoted
     | QueueSeen
     | QueueGone

@@ -3,6 +3,10 @@
 Parts, lowest first:
 
     provider    what a provider does: `scale` and `status`
+    calls       the two calls as JSON documents, for programs and web servers
+    program     a program that is called
+    webhook     a web server that is called
+    removal     only empty nodes are removed
     simulated   nodes that exist in the API alone, with delays, failures and losses
     autoscaler  nodes that the Cluster Autoscaler or Karpenter adds for unschedulable pods
     provision   the calls to providers, side by side and repeated; their answers as events

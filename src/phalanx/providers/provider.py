@@ -26,18 +26,19 @@ class Requested(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
     """The status of a group. `requested`: the nodes that have not arrived. `failed`: the nodes that will not arrive,
-    with the provider's reasons."""
+    with the provider's reasons. `removing`: the nodes whose removal has begun."""
 
     requested: tuple[Requested, ...] = ()
     failed: Mapping[str, str] = field(default_factory=dict)
+    removing: tuple[str, ...] = ()
 
 
 class Provider(Protocol):
     """A provider of one or several groups."""
 
     async def scale(self, group: str, add: Sequence[str], remove: Sequence[str]) -> Mapping[str, str]:
-        """Request the nodes `add`, and remove (or cancel) the nodes `remove`. Return the nodes that are refused, with
-        reasons. Raises ProviderError."""
+        """Request the nodes `add`, and remove (or cancel) the nodes `remove`. Return the nodes that are not added, or
+        not removed, with reasons. Raises ProviderError."""
 
     async def status(self, group: str) -> Status:
         """Return the status of the group. Raises ProviderError."""

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
-from phalanx.model.event import Event, NodeGroupSeen, NodesComing, NodesFailed
+from phalanx.model.event import Event, NodeGroupSeen, NodesComing, NodesFailed, NodesKept
 from phalanx.model.node import NodeGroup
 from phalanx.model.plan import ReleaseNodes, RequestNodes
 from phalanx.providers.provider import Provider, ProviderError, Status
@@ -93,8 +93,11 @@ class GroupCalls:
                     await self._release(action)
 
     async def _resume(self) -> None:
-        """Report the nodes that an earlier scheduler has requested, as soon as the provider answers."""
+        """Report the nodes that an earlier scheduler has requested, as soon as the provider answers. Go on with the
+        removals that it has begun."""
         status = await self._asked_again()
+        if status.removing:
+            self.add(ReleaseNodes("", self.group.name, status.removing))
         for name, since_s in status.requested:
             times = since_s, since_s + self.group.delay_s, since_s + self.group.timeout_s
             self._until_s[name] = times[-1]
@@ -141,12 +144,16 @@ class GroupCalls:
         while True:
             try:
                 async with asyncio.timeout(CALL_S):
-                    await self._provider.scale(action.group, (), action.nodes)
+                    refused = await self._provider.scale(action.group, (), action.nodes)
             except (ProviderError, TimeoutError) as error:
                 log.warning("node group %s: %s are not removed yet: %s", action.group, ", ".join(action.nodes), error)
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
                 continue
+            for name, why in refused.items():
+                log.warning("node group %s: node %s is kept: %s", action.group, name, why)
+            if refused:
+                self._tell(NodesKept(action.group, tuple(refused)))
             return
 
     async def _look(self) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from phalanx.core.fold.charging import nominate, settle_charge, withdraw_nomination
-from phalanx.model.event import NodeGroupGone, NodeGroupSeen, NodesComing, NodesFailed, NodesNoted
+from phalanx.model.event import NodeGroupGone, NodeGroupSeen, NodesComing, NodesFailed, NodesKept, NodesNoted
 from phalanx.model.job import Phase, Placement, Slot
 from phalanx.model.node import Device, Node, NodeGroup
 from phalanx.model.plan import ReleaseNodes, RequestNodes
@@ -81,8 +81,18 @@ def nodes_released(cluster: Cluster, action: ReleaseNodes) -> None:
         if coming is not None and not coming.is_seen:
             cluster.remove_node(name)
         elif node is not None:
-            cluster.columns.groups.releasing[name] = None
+            cluster.columns.groups.releasing[name] = node.unschedulable
             cluster.update_node(replace(node, unschedulable=True))
+
+
+def nodes_kept(cluster: Cluster, event: NodesKept) -> None:
+    """Fold that nodes are not removed: they accept pods as before, and count as empty from now on at the earliest."""
+    groups = cluster.columns.groups
+    for name in event.nodes:
+        unschedulable, node = groups.releasing.pop(name, None), cluster.columns.node(name)
+        if unschedulable is not None and node is not None:
+            groups.idle_since_s.pop(name, None)
+            cluster.update_node(replace(node, unschedulable=unschedulable))
 
 
 def nodes_failed(cluster: Cluster, event: NodesFailed) -> None:

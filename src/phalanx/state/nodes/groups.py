@@ -47,7 +47,7 @@ class NodeGroups:
     """The node groups.
 
     `coming`: the requested nodes that have not arrived, by name, the earliest request first.
-    `releasing`: the nodes that their providers remove.
+    `releasing`: the nodes that their providers remove; True if a node accepted no pods before.
     `failed`: the last failed request of each group.
     `idle_since_s`: the time since which each empty node is empty (seconds since the epoch).
     `notes`: job -> the last message about the nodes that it waits for. `granted`: the jobs whose nodes will come.
@@ -57,7 +57,7 @@ class NodeGroups:
     def __init__(self) -> None:
         self.known: dict[str, NodeGroup] = {}
         self.coming: dict[str, ComingNode] = {}
-        self.releasing: dict[str, None] = {}
+        self.releasing: dict[str, bool] = {}
         self.failed: dict[str, FailedRequest] = {}
         self.idle_since_s: dict[str, float] = {}
         self.notes: dict[str, str] = {}

@@ -1,5 +1,7 @@
 """Commands of administrators.
 
-queue   create, edit, drain and delete queues
-doctor  what a cluster enforces, what is wrong in it, and how to mend that
+queue                create, edit, drain and delete queues
+finding              a finding of `doctor`
+node_group_findings  whether the providers of node groups answer, and list nodes that never joined
+doctor               what a cluster enforces, what is wrong in it, and how to mend that
 """

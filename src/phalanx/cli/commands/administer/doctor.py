@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
+from pathlib import Path
 from typing import Final
 
 from phalanx.cli.cluster.live_state import may_see_all, settings_of_leader
 from phalanx.cli.cluster.target import Target, connected
+from phalanx.cli.commands.administer.finding import OK, PROBLEM, WARNING, Finding
+from phalanx.cli.commands.administer.node_group_findings import of_node_groups
+from phalanx.cli.local.node_groups.file import read_node_groups
 from phalanx.cli.terminal.output import counted, duration, print_json
 from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.kind import LEASES, NODES, Kind
@@ -19,24 +23,13 @@ from phalanx.kube.install.definitions import QUEUES
 from phalanx.kube.install.rivals import rivals_at_work
 from phalanx.kube.leader.lease import NAME, NAMESPACE
 
-OK, WARNING, PROBLEM = "ok", "warning", "problem"
 _LATE_S = 60.0  # a Lease that was not renewed for this time belongs to a dead process
 # Conditions of our node agent: what the node enforces. Their messages say how to mend it.
 _ENFORCED: Final = ("ResourceLimitsEnforced", "ImagesSupported", "DeviceFilesWithheld", "CpusStatic", "NetworkIsolated")
 _MARKS = {OK: "ok      ", WARNING: "warning ", PROBLEM: "problem "}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """A finding. `about`: what was looked at. `mend`: what to do; empty if nothing is wrong."""
-
-    about: str
-    state: str
-    text: str
-    mend: str = ""
-
-
-async def doctor(*, target: Target | None = None, json: bool = False) -> int:
+async def doctor(*, target: Target | None = None, node_groups: Path | None = None, json: bool = False) -> int:
     """Show what this machine or cluster enforces and what not, whether two schedulers fight over the same pods, and how
     to mend what is wrong.
 
@@ -46,13 +39,18 @@ async def doctor(*, target: Target | None = None, json: bool = False) -> int:
     For example:
 
         phalanx doctor
+        phalanx doctor --node-groups node-groups.yaml
         phalanx doctor --json | jq '.[] | select(.state != "ok")'
 
     Parameters
     ----------
+    node_groups
+        Ask the providers of this file of `phalanx scheduler --node-groups`, too, and compare their nodes with those of
+        the cluster.
     json
         Print JSON: about, state (ok, warning or problem), text, mend.
     """
+    groups = read_node_groups(node_groups)
     async with connected(target) as connection:
         parts = await asyncio.gather(
             _of_scheduler(connection, time.time()),
@@ -61,6 +59,7 @@ async def doctor(*, target: Target | None = None, json: bool = False) -> int:
             _of_queues(connection),
             _of_nodes(connection),
             _of_rights(connection),
+            of_node_groups(connection, groups),
         )
     found = [finding for part in parts for finding in part]
     if json:

@@ -10,28 +10,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from phalanx.cli.files.placed_file import read_placed
+from phalanx.cli.local.node_groups.provider_fields import Autoscaler, ProviderFields, read_provider
 from phalanx.dialects.schema.fields import Fields, Misread
 from phalanx.kube.read.labels import NODE_GROUP
 from phalanx.model.node import Node, NodeGroup, Taint
 from phalanx.model.pod import PODS, Amounts, amounts
 
-AUTOSCALER = "autoscaler"
-NAMESPACE, IMAGE = "phalanx-node-requests", "registry.k8s.io/pause:3.10"
 NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,50}[a-z0-9])?")
 MOST_NODES = 10_000
 PODS_OF_A_NODE = 110  # the kubelet's default
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
-DELAY_S, TIMEOUT_S = 180.0, 900.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Autoscaler:
-    """The Cluster Autoscaler, Karpenter, or another autoscaler that adds nodes for unschedulable pods.
-
-    `namespace`: the namespace of the pods that ask it for nodes. `image`: their image, which never runs."""
-
-    namespace: str
-    image: str
+DELAY_S, TIMEOUT_S, IDLE_S = 180.0, 900.0, 600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +29,7 @@ class GroupInFile:
 
     group: NodeGroup
     label: tuple[str, str]
-    provider: Autoscaler
+    provider: ProviderFields
 
 
 def read_node_groups(file: Path | None) -> tuple[GroupInFile, ...]:
@@ -77,20 +66,33 @@ def _group(said: Fields) -> GroupInFile:
         labels=tuple(sorted({**dict(said.pairs("labels")), label[0]: label[1]}.items())),
         taints=tuple(_taint(each) for each in said.each("taints")),
     )
+    provider = read_provider(said.fields("provider"))
+    least, idle_s = _kept(said, provider)
     group = NodeGroup(
         name=name,
         template=template,
-        max_nodes=said.whole("max", 1000, least=1, most=MOST_NODES),
+        min_nodes=least,
+        max_nodes=said.whole("max", 1000, least=max(1, least), most=MOST_NODES),
         price_per_hour=said.number("price"),
         delay_s=said.seconds("delay", DELAY_S),
         timeout_s=said.seconds("timeout", TIMEOUT_S),
-        idle_s=math.inf,  # an autoscaler removes empty nodes itself
+        idle_s=idle_s,
     )
     if group.timeout_s < group.delay_s:
         raise Misread((*said.path, "timeout"), f"{group.timeout_s:g} s is shorter than the delay, {group.delay_s:g} s")
-    provider = _provider(said.fields("provider"))
     said.done()
     return GroupInFile(group=group, label=label, provider=provider)
+
+
+def _kept(said: Fields, provider: ProviderFields) -> tuple[int, float]:
+    """Return the minimum number of nodes, and the time after which an empty node is removed (seconds)."""
+    if not isinstance(provider, Autoscaler):
+        return said.whole("min", 0, least=0, most=MOST_NODES), said.seconds("idle", IDLE_S)
+    for name in ("min", "idle"):
+        if said.value(name) is not None:
+            text = "the autoscaler keeps a minimum and removes empty nodes itself: set it there, and leave this out"
+            raise Misread((*said.path, name), text)
+    return 0, math.inf
 
 
 def _label(said: Fields, name: str) -> tuple[str, str]:
@@ -116,15 +118,4 @@ def _taint(said: Fields) -> Taint:
     if found.effect not in EFFECTS:
         raise Misread((*said.path, "effect"), f"{found.effect!r} is none of {', '.join(EFFECTS)}")
     said.done()
-    return found
-
-
-def _provider(said: Fields) -> Autoscaler:
-    """Return the provider of a group. A provider has one key, with its own fields."""
-    named = list(said.values)
-    if named != [AUTOSCALER]:
-        raise Misread(said.path, f"name one provider: {AUTOSCALER}; for example `provider: {{{AUTOSCALER}: {{}}}}`")
-    fields = said.fields(AUTOSCALER)
-    found = Autoscaler(namespace=fields.text("namespace", NAMESPACE), image=fields.text("image", IMAGE))
-    fields.done()
     return found

@@ -1,0 +1,17 @@
+"""A finding of `phalanx doctor`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+OK, WARNING, PROBLEM = "ok", "warning", "problem"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A finding. `about`: what was looked at. `mend`: what to do; empty if nothing is wrong."""
+
+    about: str
+    state: str
+    text: str
+    mend: str = ""

@@ -1,0 +1,54 @@
+"""What `phalanx doctor --node-groups FILE` finds about node groups.
+
+It asks each provider for its nodes, and looks for those that have not joined the cluster."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from phalanx.cli.commands.administer.finding import OK, PROBLEM, WARNING, Finding
+from phalanx.cli.local.node_groups.file import GroupInFile
+from phalanx.cli.local.node_groups.provider_fields import Autoscaler
+from phalanx.cli.local.node_groups.providers import caller
+from phalanx.client.connection import ApiError, Connection, Object
+from phalanx.client.kind import NODES
+from phalanx.providers.calls import RUNNING, CalledProvider, described
+from phalanx.providers.provider import ProviderError
+
+_SHOWN = 3
+
+
+async def of_node_groups(connection: Connection, groups: Sequence[GroupInFile]) -> list[Finding]:
+    """Return the findings about the groups; none without groups."""
+    if not groups:
+        return []
+    try:
+        nodes: list[Object] = (await connection.list(NODES))["items"]
+    except ApiError:
+        nodes = []
+    parts = await asyncio.gather(*(_of_group(each, nodes) for each in groups))
+    return [finding for part in parts for finding in part]
+
+
+async def _of_group(group: GroupInFile, nodes: Sequence[Object]) -> list[Finding]:
+    about, (key, value) = f"node group {group.group.name}", group.label
+    here = [each for each in nodes if (each["metadata"].get("labels") or {}).get(key) == value]
+    if isinstance(group.provider, Autoscaler):
+        text = f"an autoscaler adds its nodes, of which the cluster has {len(here)}"
+        return [Finding(about=about, state=OK, text=text)]
+    try:
+        listed = await CalledProvider(caller(group), lambda name: "").nodes(group.group.name)
+    except ProviderError as error:
+        mend = "No nodes are added or removed until it answers. docs/guide/autoscaling.md has both calls."
+        return [Finding(about=about, state=PROBLEM, text=str(error), mend=mend)]
+    text = (
+        f"its provider answers: {', '.join(described(listed)) or 'no nodes'}; the cluster has {len(here)} of its nodes"
+    )
+    names = {each["metadata"]["name"] for each in here}
+    strangers = [each.node or each.name for each in listed if each.state == RUNNING]
+    if missing := sorted(name for name in strangers if name not in names):
+        shown = ", ".join(missing[:_SHOWN]) + (f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else "")
+        mend = f"They cost money and run no jobs. Check that they join, with the label {key}={value}; or remove them."
+        return [Finding(about=about, state=WARNING, text=f"{text}; not in the cluster: {shown}", mend=mend)]
+    return [Finding(about=about, state=OK, text=text)]

@@ -1,0 +1,115 @@
+"""The field `provider` of a node group in a file: one key, which names the kind of provider, with its own fields."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from phalanx.dialects.schema.fields import Fields, Misread
+from phalanx.errors import PhalanxError
+from phalanx.providers.webhook import read_token, trust, wrong_url
+
+NAMESPACE, IMAGE = "phalanx-node-requests", "registry.k8s.io/pause:3.10"
+CALL_S = 30.0  # of a program or a web server
+MOST_CALL_S = 55.0  # below the time after which the scheduler gives a call up
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Autoscaler:
+    """The Cluster Autoscaler, Karpenter, or another autoscaler that adds nodes for unschedulable pods.
+
+    `namespace`: the namespace of the pods that ask it for nodes. `image`: their image, which never runs."""
+
+    namespace: str
+    image: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecProvider:
+    """A program. `command`: its path and arguments. `timeout_s`: the longest time of one call."""
+
+    command: tuple[str, ...]
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookProvider:
+    """A web server. `authority`: the file with the certificates that sign the server's. `token`: the file with the
+    bearer token. `timeout_s`: the longest time of one call."""
+
+    url: str
+    authority: Path | None
+    token: Path | None
+    timeout_s: float
+
+
+ProviderFields: TypeAlias = Autoscaler | ExecProvider | WebhookProvider
+
+
+def read_provider(said: Fields) -> ProviderFields:
+    """Return the provider of a group. A provider has one key, with its own fields."""
+    named = list(said.values)
+    if len(named) != 1 or named[0] not in _READ:
+        example = "for example `provider: {autoscaler: {}}`"
+        raise Misread(said.path, f"name one provider: {', '.join(_READ)}; {example}")
+    fields = said.fields(named[0])
+    found = _READ[named[0]](fields)
+    fields.done()
+    return found
+
+
+def _autoscaler(said: Fields) -> Autoscaler:
+    return Autoscaler(namespace=said.text("namespace", NAMESPACE), image=said.text("image", IMAGE))
+
+
+def _exec(said: Fields) -> ExecProvider:
+    command = said.texts("command")
+    if not command:
+        example = "for example [/usr/local/bin/nodes, --zone, b]; no shell reads it"
+        raise Misread((*said.path, "command"), f"it names no program; write a list: {example}")
+    path = (*said.path, "command", 0)
+    if not command[0].startswith("/"):
+        raise Misread(path, f"{command[0]!r} is no absolute path")
+    if not os.path.isfile(command[0]) or not os.access(command[0], os.X_OK):
+        raise Misread(path, f"there is no program {command[0]} that this user may run")
+    return ExecProvider(command=command, timeout_s=_timeout_s(said))
+
+
+def _webhook(said: Fields) -> WebhookProvider:
+    url = said.name("url")
+    if why := wrong_url(url):
+        raise Misread((*said.path, "url"), why)
+    authority, token = _file(said, "caFile"), _file(said, "tokenFile")
+    if authority is not None:
+        _check(lambda: trust(authority), said, "caFile")
+    if token is not None:
+        _check(lambda: read_token(token), said, "tokenFile")
+    return WebhookProvider(url=url, authority=authority, token=token, timeout_s=_timeout_s(said))
+
+
+def _timeout_s(said: Fields) -> float:
+    found = said.seconds("timeout", CALL_S)
+    if not 0 < found <= MOST_CALL_S:
+        raise Misread((*said.path, "timeout"), f"{found:g} s: one call takes more than 0 and at most {MOST_CALL_S:g} s")
+    return found
+
+
+def _file(said: Fields, name: str) -> Path | None:
+    text = said.text(name)
+    if text and not text.startswith("/"):
+        raise Misread((*said.path, name), f"{text!r} is no absolute path")
+    return Path(text) if text else None
+
+
+def _check(read: Callable[[], object], said: Fields, name: str) -> None:
+    """Read a file now, so that an error names the line of its field."""
+    try:
+        read()
+    except PhalanxError as error:
+        raise Misread((*said.path, name), str(error)) from None
+
+
+_READ: dict[str, Callable[[Fields], ProviderFields]] = {"autoscaler": _autoscaler, "exec": _exec, "webhook": _webhook}

@@ -1,0 +1,100 @@
+"""A provider that is a web server: each call is a POST of its document, with a bearer token from a file."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import ssl
+import stat
+from ipaddress import ip_address
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from phalanx.client.http import Http
+from phalanx.errors import PhalanxError
+from phalanx.providers.calls import MOST_BYTES, text_of
+from phalanx.providers.provider import ProviderError
+
+_OTHERS = stat.S_IRWXO | stat.S_IWGRP
+_CONNECTIONS = 2
+
+
+class Webhook:
+    """A web server. `authority`: a file with the certificates (PEM) that sign the server's; None: those of the system.
+    `token`: a file with the bearer token. `timeout_s`: of one call."""
+
+    def __init__(self, url: str, authority: Path | None, token: Path | None, timeout_s: float) -> None:
+        self._token, self._timeout_s = token, timeout_s
+        self.name = f"the web server {url}"
+        found = urlsplit(url)
+        self._target = f"?{found.query}" if found.query else ""
+        tls = trust(authority) if found.scheme == "https" else None
+        self._http = Http(url, tls=tls, limit=_CONNECTIONS, most_bytes=MOST_BYTES)
+
+    async def call(self, call: str, group: str, body: bytes) -> bytes:
+        head = "content-type: application/json\r\naccept: application/json\r\n"
+        try:
+            if self._token is not None:
+                head += f"authorization: Bearer {await asyncio.to_thread(read_token, self._token)}\r\n"
+            async with asyncio.timeout(self._timeout_s):
+                answer = await self._http.call("POST", self._target, head, body, timeout_s=self._timeout_s)
+        except TimeoutError:
+            text = "it must answer before the nodes have started"
+            raise ProviderError(f"{self.name} did not answer {call} within {self._timeout_s:g} s; {text}") from None
+        except OSError as error:
+            raise ProviderError(f"{self.name} cannot be called: {error.strerror or error}") from None
+        except PhalanxError as error:
+            raise ProviderError(f"{self.name} is not called: {error}") from None
+        if not 200 <= answer.status < 300:
+            said = text_of(answer.body.decode(errors="replace")) or "without a text"
+            hint = f"; check the token in {self._token}" if answer.status in (401, 403) and self._token else ""
+            raise ProviderError(
+                f"{self.name} answered {call} of group {group} with status {answer.status}: {said}{hint}"
+            )
+        return answer.body
+
+
+def trust(authority: Path | None) -> ssl.SSLContext:
+    """Return the TLS settings. Raises PhalanxError."""
+    try:
+        return ssl.create_default_context(cafile=authority)
+    except OSError as error:  # also an SSLError
+        raise PhalanxError(f"the certificates in {authority} cannot be read: {error.strerror or error}") from None
+
+
+def read_token(file: Path) -> str:
+    """Return the token in the file. Raises PhalanxError if other users may read the file, or it holds no token."""
+    try:
+        with file.open() as opened:
+            mode = os.fstat(opened.fileno()).st_mode
+            token = opened.read(1 << 16).strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise PhalanxError(f"the token in {file} cannot be read: {error}") from None
+    if mode & _OTHERS:
+        raise PhalanxError(f"other users may read {file} (mode {stat.S_IMODE(mode):o}): chmod 600 {file}")
+    if not token or not token.isascii() or not token.isprintable() or " " in token:
+        raise PhalanxError(f"{file} holds no token: it must be one line of printable characters")
+    return token
+
+
+def wrong_url(url: str) -> str:
+    """Return why the URL cannot be that of a provider; empty if it can."""
+    try:
+        found = urlsplit(url)
+        host, _ = found.hostname or "", found.port
+    except ValueError as error:
+        return f"{url!r} is no URL: {error}"
+    if found.scheme not in ("http", "https") or not host or not url.isprintable() or " " in url:
+        return f"{url!r} is no URL; for example https://nodes.example.com/phalanx"
+    if found.username is not None or found.fragment:
+        return f"{url!r} must have no user, password or fragment; put a token into tokenFile"
+    if found.scheme == "http" and not _is_loopback(host):
+        return f"{url!r} is not encrypted: use https; http is for 127.0.0.1, ::1 and localhost alone"
+    return ""
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
