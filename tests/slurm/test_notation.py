@@ -137,18 +137,6 @@ def test_counts_per_node() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "gpus"), [("2", 2), ("gpu", 1), ("gpu:2", 2), ("gpu:a100:3", 3), ("gres:gpu:1", 1), ("none", 0)]
-)
-def test_gpus_in_all_spellings(text: str, gpus: int) -> None:
-    assert amounts.read_gpus(text) == gpus
-
-
-def test_another_resource_is_none() -> None:
-    with pytest.raises(amounts.AmountError):
-        amounts.read_gpus("fpga:1")
-
-
-@pytest.mark.parametrize(
     ("text", "tasks", "throttle"),
     [("0-3", (0, 1, 2, 3), 0), ("4-8:2", (4, 6, 8), 0), ("1,3,5-6%2", (1, 3, 5, 6), 2), ("1-3%0", (1, 2, 3), 0)],
 )

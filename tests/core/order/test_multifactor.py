@@ -20,11 +20,9 @@ import pytest
 from phalanx.core.fold.fold import fold
 from phalanx.core.order.fair_tree import association_shares
 from phalanx.core.order.multifactor import (
-    HIGHEST,
     MultifactorPriority,
     PriorityFactors,
     age,
-    displayed_priority,
     fraction,
     size,
     weighted_sum,
@@ -46,6 +44,14 @@ QUEUE, QOS = {"batch": 10, "high": 30}, {"fast": 100, "slow": 10, "normal": 0}
 PENDING = ("fairtree_1", "classic_1")
 SUBMITTED_UNKNOWN = {2, 3, 4, 5}  # before Slurm's first pass over their users
 WITHOUT_SHARES = {17}  # of account e
+
+
+HIGHEST = 2**32 - 1  # Slurm's priorities are unsigned integers of 32 bits
+
+
+def shown(priority: float) -> int:
+    """The priority as Slurm shows it; the lowest of a job that is not held is 1."""
+    return max(1, min(int(priority), HIGHEST))
 
 
 def parts(*, nodes: int, cpus: int, memory_mb: float, queue: str, qos: str, **more: float) -> PriorityFactors:
@@ -110,7 +116,7 @@ def test_waiting_jobs_have_the_priority_and_the_columns_that_sprio_printed(captu
     said = jobs(capture)
     for job, row in table(capture, "          JOBID PARTITION     USER", 13).items():
         of_job = parts_of(capture, job, said[job], row)
-        assert displayed_priority(weighted_sum(of_job, FACTORS, nice=float(row[11]))) == int(row[3]), job
+        assert shown(weighted_sum(of_job, FACTORS, nice=float(row[11]))) == int(row[3]), job
         columns = [of_job.age * 1000, 0, of_job.fair_share * 100_000, of_job.size * 500]
         columns += [of_job.queue * 2000, of_job.qos * 3000]
         assert [f"{number:.0f}" for number in columns] == row[5:11]
@@ -144,7 +150,7 @@ def test_finished_jobs_keep_the_priority_they_were_submitted_with(capture: str) 
             qos=said["QOS"],
             fair_share=0.0 if job in SUBMITTED_UNKNOWN | WITHOUT_SHARES else 1.0,
         )
-        assert displayed_priority(weighted_sum(of_job, FACTORS)) == int(said["Priority"]), job
+        assert shown(weighted_sum(of_job, FACTORS)) == int(said["Priority"]), job
 
 
 def test_squeue_shows_the_priority_over_the_highest_there_is() -> None:

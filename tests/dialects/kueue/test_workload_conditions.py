@@ -40,7 +40,7 @@ def told(stage: Stage, kind: str = "Job", owners: tuple[Object, ...] = (), **pod
 def after(old: Object, *steps: Told) -> Object:
     """Return the status after all these reports, in order."""
     for step in steps:
-        old = workload_status(DEFINED, step, old, NOW)
+        old, _ = workload_status(DEFINED, step, old, {}, NOW)
     return old
 
 

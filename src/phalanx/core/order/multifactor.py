@@ -13,9 +13,9 @@
 - *part*: the job's request of a resource divided by the capacity of the cluster.
 - *own*: the job's priority, in place of Slurm's site factor.
 
-Slurm truncates the sum to a whole number from 0, as `displayed_priority` does. The order uses the sum without
-truncation, so weights may be small. A job requests pods, not nodes. Its nodes are the fewest that its minimum could
-need, if every node had the largest amount of each resource.
+Slurm shows the sum as a whole number from 1. The order uses the sum without truncation, so weights may be small. A job
+requests pods, not nodes. Its nodes are the fewest that its minimum could need, if every node had the largest amount of
+each resource.
 
 With a priority function (`Policy.priority_function`), the value of the function replaces the sum.
 
@@ -40,7 +40,6 @@ from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster, JobRecord, time_limit_s
 
 MINUTE_S = 60.0
-HIGHEST = 2**32 - 1  # Slurm's priorities are unsigned integers of 32 bits
 
 
 class PriorityFactors(NamedTuple):
@@ -67,11 +66,6 @@ def weighted_sum(parts: PriorityFactors, factors: PriorityWeights, *, own: float
         + sum(weight * asked.get(resource, 0.0) for resource, weight in factors.resources)
         - nice
     )
-
-
-def displayed_priority(priority: float) -> int:
-    """Return the priority as Slurm shows it; the lowest priority of a job that is not held is 1."""
-    return max(1, min(int(priority), HIGHEST))
 
 
 def age(waited_s: float, max_age_s: float) -> float:

@@ -469,28 +469,6 @@ class View(Protocol[Read]):
         code, or an object with a `status_code`. `objects`: the objects of `answer_kinds`, and nodes."""
 
 
-class ServedOnly:
-    """The base class of a dialect without gangs and answers: it has only definitions, admission policies and notes."""
-
-    def define(self, objects: Objects) -> Definitions:
-        return Definitions()
-
-    def options_of(self, kind: str, meta: Mapping[str, Any], scheduler: str = "") -> Mapping[str, str]:
-        return {}
-
-    def claim(self, defined: Definitions, said: Said, objects: Objects) -> Claim | None:
-        return None
-
-    def gang_of(self, answer: Object) -> str:
-        return ""
-
-    def answer(self, defined: Definitions, told: Told, objects: Objects, now: str) -> Iterable[Answer]:
-        return ()
-
-    def statuses(self, defined: Definitions, everyone: Iterable[Told], objects: Objects, now: str) -> Iterable[Answer]:
-        return ()
-
-
 # --- the use of fields ------------------------------------------------------------------------------------------------
 
 

@@ -75,15 +75,3 @@ def spread(count: int, room: list[int], each: int = 0) -> list[int]:
         found.append(max(1, min(left - others, max(1, most)) if others else left))
         left -= found[-1]
     return found
-
-
-def read_gpus(text: str) -> int:
-    """The GPUs of `2`, `gpu`, `gpu:2`, `gpu:a100:2`, `gres:gpu:2`. Raises AmountError for another resource."""
-    kind, *rest = text.removeprefix("gres:").removeprefix("gres/").split(":")
-    if kind.isdigit() and not rest:
-        return int(kind)
-    if kind.lower() == "none":
-        return 0
-    if kind != "gpu":
-        raise AmountError(text)
-    return read_count(rest[-1]) if rest and rest[-1].isdigit() else 1

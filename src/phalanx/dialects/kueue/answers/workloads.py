@@ -105,7 +105,7 @@ def workload(defined: KueueDefinitions, told: Told, objects: Objects, now: str) 
     there = objects.get(kinds.WORKLOADS, {}).get(key) or {}
     old = there.get("status") or {}
     requests = objects.get(kinds.PROVISIONING_REQUESTS, {})
-    status, check_s = _status(defined, told, old, requests, now)
+    status, check_s = workload_status(defined, told, old, requests, now)
     end_s, again_s = _end_s(told, there, status), _again_s(status)
     if again_s is not None and read_moment(now) >= again_s:
         del status["requeueState"]
@@ -212,12 +212,7 @@ def _pod_set(each: PodSet, kind: str) -> Object:
 # --- status -----------------------------------------------------------------------------------------------------------
 
 
-def workload_status(defined: KueueDefinitions, told: Told, old: Mapping[str, Any], now: str) -> Object:
-    """Return the desired status of the gang's Workload. `old`: its present status."""
-    return _status(defined, told, old, {}, now)[0]
-
-
-def _status(
+def workload_status(
     defined: KueueDefinitions, told: Told, old: Mapping[str, Any], requests: Mapping[str, Object], now: str
 ) -> tuple[Object, float | None]:
     """Return the desired status, and when a check may change without an event. `requests`: the ProvisioningRequests."""

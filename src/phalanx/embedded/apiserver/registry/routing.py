@@ -65,9 +65,6 @@ class Registry:
         """A kind by its storage, in whichever version is served first."""
         return next((one for one in self._resources if one.group == group and one.plural == plural), None)
 
-    def serves_group(self, group: str) -> bool:
-        return any(one == group for one, _ in self._served)
-
     def builds_in(self, group: str) -> bool:
         """Return True if the group is built in. An unknown path of a built-in group is answered with a Status; for a
         group of CustomResourceDefinitions, and for an unknown group, the answer is plain text."""

@@ -108,10 +108,6 @@ async def check(probe: Object, attempt: Attempt, address: str, container: Object
             return False, f"unsupported probe type: {', '.join(probe)}"
 
 
-def _is_elsewhere(said: Object, address: str) -> bool:
-    return (said.get("host") or address) != address
-
-
 async def _http_get(get: Object, address: str, container: Object, timeout_s: float) -> tuple[bool, str]:
     scheme, host = (get.get("scheme") or "HTTP").lower(), get.get("host") or address
     url = f"{scheme}://{host}:{_port(get['port'], container)}/{(get.get('path') or '/').lstrip('/')}"

@@ -18,8 +18,7 @@ from typing import Any
 from aiohttp import WSMsgType, web
 
 STDIN, STDOUT, STDERR, ERROR, RESIZE, CLOSE = 0, 1, 2, 3, 4, 255
-_V5 = "v5.channel.k8s.io"
-_STATUS = (_V5, "v4.channel.k8s.io", "v4.base64.channel.k8s.io")
+_STATUS = ("v5.channel.k8s.io", "v4.channel.k8s.io", "v4.base64.channel.k8s.io")
 PROTOCOLS = (*_STATUS, "channel.k8s.io", "base64.channel.k8s.io")
 _MESSAGE_MOST_BYTES = 16 * 2**20
 
@@ -36,11 +35,6 @@ class Channels:
         await self._socket.prepare(request)
         self._text = "base64" in (self._socket.ws_protocol or "")
         return self._socket
-
-    @property
-    def closes_channels(self) -> bool:
-        """Return whether the client says when a channel of its ends."""
-        return self._socket.ws_protocol == _V5
 
     async def send(self, channel: int, data: bytes) -> None:
         """Raises ConnectionError when the client has gone."""

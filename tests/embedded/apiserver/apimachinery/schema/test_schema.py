@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.embedded.apiserver.apimachinery.schema.schema import DecodeError, decode, definitions, field_at, type_of
+from phalanx.embedded.apiserver.apimachinery.schema.schema import DecodeError, Type, decode, definitions, type_of
 
 POD, JOB, NODE = (f"io.k8s.api.{name}" for name in ("core.v1.Pod", "batch.v1.Job", "core.v1.Node"))
 
@@ -113,15 +113,21 @@ def test_times_and_quantities_get_their_canonical_form() -> None:
     assert obj["spec"]["containers"][0]["resources"]["requests"] == {"cpu": "500m", "memory": "1Gi"}
 
 
-def test_merge_rules_are_looked_up_by_path() -> None:
-    containers = field_at(type_of(POD), ("spec", "containers"))
-    assert containers is not None
+def field(root: Type, *names: str) -> Type:
+    """The type at a path of names; `[]`: an item of a list."""
+    for name in names:
+        below = root.items if name == "[]" else root.child(name)
+        assert below is not None, name
+        root = below
+    return root
+
+
+def test_fields_have_their_merge_rules() -> None:
+    containers = field(type_of(POD), "spec", "containers")
     assert (containers.list_type, containers.map_keys, containers.merge_key) == ("map", ("name",), "name")
-    ports = field_at(type_of(POD), ("spec", "containers", 0, "ports"))
-    assert ports is not None
+    ports = field(containers, "[]", "ports")
     assert ports.map_key_defaults == {"protocol": "TCP"}
-    volumes = field_at(type_of(POD), ("spec", "volumes"))
-    assert volumes is not None
+    volumes = field(type_of(POD), "spec", "volumes")
     assert volumes.patch_strategy == ("merge", "retainKeys")
 
 

@@ -12,7 +12,7 @@ definition: a Pod of 60 fields takes some 25 µs. Facts about Go structs that th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache, cached_property
 from importlib.resources import files
 from typing import Any, Literal
@@ -213,16 +213,6 @@ class Type:
         if self.name and self.raw is not definitions().get(self.name):
             return type_of(self.name).decoder
         return _compile(self)
-
-
-def field_at(root: Type, path: Sequence[str | int]) -> Type | None:
-    """The node at a path of field names, map keys and list indexes (any int)."""
-    node: Type | None = root
-    for step in path:
-        if node is None:
-            return None
-        node = node.items if isinstance(step, int) else node.child(step)
-    return node
 
 
 def decode(root: Type, obj: dict[str, Any]) -> list[str]:
