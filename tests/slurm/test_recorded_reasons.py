@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import re
 import shlex
+import time
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from phalanx.core.reasons.expected_release import release_text
 from phalanx.slurm.accounts.enforced import check
 from phalanx.slurm.commands.launch import sbatch
 from phalanx.slurm.jobs.ask import Ask
-from phalanx.slurm.jobs.view import Job, _rank
+from phalanx.slurm.jobs.view import Job, _expected_s, _rank
 from phalanx.slurm.options import Usage
 from phalanx.slurm.submission.asked.hardware import Hardware
 from phalanx.slurm.submission.asked.request import Request, request
@@ -89,3 +91,12 @@ def test_limits_on_running_jobs_are_hidden_behind_a_job_that_waits_for_resources
         "QOSMaxCpuPerUserLimit",
         "AssocMaxJobsLimit",
     ]
+
+
+def test_the_expected_start_is_read_from_the_scheduler_s_own_sentence() -> None:
+    """A reworded reason would empty `squeue --start`."""
+    now_s = time.time()
+    for in_s in (120.0, 3_600.0, 80_000.0):
+        found = _expected_s(f"needs 4 cpu; {release_text(now_s + in_s, 0)}")
+        assert found is not None
+        assert abs(found - now_s - in_s) <= 1.0
