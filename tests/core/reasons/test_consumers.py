@@ -29,7 +29,9 @@ def on(zone: str, name: str, pods: int, cpu: int) -> Job:
 def world(seed: int) -> Cluster:
     random = Random(seed)
     nodes = [node(f"n{each}", labels={"zone": "ab"[each % 2]}, cpu=16) for each in range(NODES)]
-    jobs = [on(random.choice(("", "a", "b")), f"j{each}", random.randint(1, 3), random.randint(1, 4)) for each in range(8)]
+    jobs = [
+        on(random.choice(("", "a", "b")), f"j{each}", random.randint(1, 3), random.randint(1, 4)) for each in range(8)
+    ]
     book = cluster(*nodes, *jobs)
     fold_plan(book, decide(book, Policy(), 0.0))
     return book

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from phalanx.kube.gang.departure import Departure, Preemption, PreemptionRequest
 from phalanx.kube.gang.effects import Answer
-from phalanx.kube.gang.preemption import Departure, Preemption, PreemptionRequest
 from phalanx.kube.gang.seats.gang_start import GangStart
 from phalanx.kube.read.records import PreemptionMark
 from phalanx.model.event import Adopted

@@ -4,7 +4,7 @@ Parts, lowest first:
 
     blocked     placement classes that may start by counting, until a trial shows that they do not
     state       the state that the parts of a cycle share
-    reserve     which requests get a backfill reservation, and which may start beside it
+    reserve     which requests get a backfill reservation
     candidates  the request classes that take part in the job order
     messages    the reasons why requests wait
     preempt/    searches for victims, within a budget

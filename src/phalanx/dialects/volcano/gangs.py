@@ -2,8 +2,8 @@
 
 A PodGroup is a gang of existing pods: `minMember` of them must exist before any is bound. Amounts of `minResources`
 beyond their requests are reserved for later pods (for example Spark's executors, which the driver creates when it
-runs). A pod's queue takes precedence over its PodGroup's.
-
+runs). A pod's queue takes precedence over its PodGroup's. Volcano's controller makes the PodGroup of a Job, whose
+`minAvailable` becomes `minMember`.
 
 Source: staging/src/volcano.sh/apis/pkg/apis/scheduling/v1beta1/{types,labels}.go of v1.15.1.
 """

@@ -3,12 +3,12 @@
 Parts, lowest first:
 
     spec/       from the members of a gang to the `Job` that stands for them
-    barrier     how long things may take, and why a start is taken back
+    timeouts    how long each step of a start may take, and why a start is taken back
     effects     what a gang may ask of the API
     objects     the API objects of one gang
     seats/      the seats of a started gang, and its pods on them
-    preemption  how a started gang leaves its nodes
+    departure   how a preempted gang, or one whose start is taken back, leaves its nodes
     stages      waiting, starting, running, leaving, and what is true in each
-    lifecycle   from stage to stage
+    lifecycle   from stage to stage; when a gang that left is requeued
     restart     which starts a scheduler before this one had begun
 """

@@ -13,7 +13,7 @@ from typing import Protocol, TypeAlias
 
 from phalanx.dialects.frame.dialect import PodUpdate
 from phalanx.kube.capacity.node_allocations import NodeAllocations
-from phalanx.kube.gang.barrier import GangTimeouts
+from phalanx.kube.gang.timeouts import GangTimeouts
 from phalanx.kube.read.pod import Pod
 from phalanx.kube.read.records import PreemptionMark, StartRecord
 from phalanx.kube.read.workload.batch_job import BatchJob

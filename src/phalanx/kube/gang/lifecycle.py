@@ -10,20 +10,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf
 
-from phalanx.kube.gang.barrier import (
+from phalanx.kube.gang.departure import Departure, PreemptionRequest
+from phalanx.kube.gang.effects import Answer, Effects
+from phalanx.kube.gang.objects import GangObjects
+from phalanx.kube.gang.seats.gang_start import GangStart
+from phalanx.kube.gang.seats.seat_table import GangSeats
+from phalanx.kube.gang.spec.gang_spec import GangDefaults, GangSpec, claim_on, gang_spec
+from phalanx.kube.gang.stages import NEXT, Leaving, Running, Stage, StartedParts, StartHistory, Starting, State, Waiting
+from phalanx.kube.gang.timeouts import (
     barrier_timeout_reason,
     binding_timeout_reason,
     member_went_reason,
     staleness_reason,
     start_timeout_reason,
 )
-from phalanx.kube.gang.effects import Answer, Effects
-from phalanx.kube.gang.objects import GangObjects
-from phalanx.kube.gang.preemption import Departure, PreemptionRequest
-from phalanx.kube.gang.seats.gang_start import GangStart
-from phalanx.kube.gang.seats.seat_table import GangSeats
-from phalanx.kube.gang.spec.gang_spec import GangDefaults, GangSpec, claim_on, gang_spec
-from phalanx.kube.gang.stages import NEXT, Leaving, Running, Stage, StartedParts, StartHistory, Starting, State, Waiting
 from phalanx.kube.read.pod import Pod
 from phalanx.kube.read.records import StartRecord
 from phalanx.kube.read.workload.batch_job import BatchJob
@@ -489,7 +489,10 @@ class GangLifecycle:
         departure.end()
         failed = not departure.preempted and departure.why.code is ReasonCode.BACKOFF
         self.history.failures += failed
-        rest_s = self.effects.timeouts.rest_s(self.history.failures) if failed else 0.0
-        until_s = self.effects.now_s() + rest_s if rest_s else 0.0
-        self.effects.emit_event(Refused(self.id, start.record.attempt, departure.why, until_s))
+        requeued_s = self._requeue_time_s() if failed else 0.0  # a preempted gang may start again at once
+        self.effects.emit_event(Refused(self.id, start.record.attempt, departure.why, requeued_s))
         self.state = Waiting(spec=start.spec)
+
+    def _requeue_time_s(self) -> float:
+        """Return the time before which a gang whose start failed does not start again (seconds since the epoch)."""
+        return self.effects.now_s() + self.effects.timeouts.rest_s(self.history.failures)

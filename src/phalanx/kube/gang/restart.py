@@ -19,11 +19,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from phalanx.kube.gang.barrier import member_went_reason
 from phalanx.kube.gang.lifecycle import GangLifecycle
 from phalanx.kube.gang.seats.seat_table import GangSeats, pod_source
 from phalanx.kube.gang.spec.gang_spec import FuturePods, GangDefaults, GangMembers, GangSpec, gang_spec
 from phalanx.kube.gang.stages import Running, StartedParts, Starting
+from phalanx.kube.gang.timeouts import member_went_reason
 from phalanx.kube.read import labels
 from phalanx.kube.read.pod import Pod
 from phalanx.kube.read.records import PreemptionMark, RecordKey, StartRecord

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TypeAlias
 
+from phalanx.kube.gang.departure import Departure, Preemption, PreemptionRequest
 from phalanx.kube.gang.effects import Answer, RoleStart
-from phalanx.kube.gang.preemption import Departure, Preemption, PreemptionRequest
 from phalanx.kube.gang.seats.bind_barrier import BindBarrier
 from phalanx.kube.gang.seats.elastic import ElasticParallelism
 from phalanx.kube.gang.seats.gang_start import GangStart

@@ -25,8 +25,8 @@ from phalanx.client.tally import Family
 from phalanx.dialects.enabled import ANSWERED, EVENTS, FIGURES, JOURNALS, RECORDED, VIEWS
 from phalanx.dialects.frame.dialect import Answer, Eviction, Figures, Journal, Stage, Told
 from phalanx.kube.capacity.dialect_watch import DialectWatch
+from phalanx.kube.gang.departure import Departure
 from phalanx.kube.gang.lifecycle import GangLifecycle
-from phalanx.kube.gang.preemption import Departure
 from phalanx.kube.read.labels import FIELD_MANAGER
 from phalanx.kube.status.told import as_pod, outcome_of, tell
 from phalanx.kube.write.effects import ApiEffects

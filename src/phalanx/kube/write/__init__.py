@@ -2,7 +2,7 @@
 
 writer          send writes, in order for each object, and determine their outcomes
 binding         bind a pod to a node, or let another scheduler bind it there
-job_patch       resume, suspend, resize a Job
+job_patch       resume (with its time limit), suspend, resize a Job
 eviction        mark and evict bare pods, within their disruption budgets
 volume_claim    write a pod's node on its volume claims
 events          reasons and Events for users

@@ -10,12 +10,12 @@ import pytest
 
 from phalanx.client.connection import Object
 from phalanx.embedded.controllers.operators.volcano import kinds
+from phalanx.embedded.controllers.operators.volcano.job_spec import JobFault, read_job
 from phalanx.embedded.controllers.operators.volcano.plugins.flags import read_flags
 from phalanx.embedded.controllers.operators.volcano.plugins.keys import key_pair, key_secret
 from phalanx.embedded.controllers.operators.volcano.plugins.registry import plugin_objects
 from phalanx.embedded.controllers.operators.volcano.plugins.services import host_data
 from phalanx.embedded.controllers.operators.volcano.pods import least_resources, make_group, make_pod
-from phalanx.embedded.controllers.operators.volcano.tasks import JobFault, read_job
 from tests.embedded.controllers.operators.volcano.written import job, task
 
 

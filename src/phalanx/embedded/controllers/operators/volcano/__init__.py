@@ -1,7 +1,7 @@
 """Volcano's Job and its related kinds, with the behaviour of vc-controller-manager.
 
 kinds        Volcano's kinds, labels and annotations
-tasks        a Job's spec, with its defaults
+job_spec     a Job's spec, with its defaults: tasks, `minAvailable`
 plugins      the changes of plugins to pods, and their further objects
 pods         the pods and the PodGroup of a Job
 policies     the action that follows from an event

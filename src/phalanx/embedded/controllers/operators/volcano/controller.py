@@ -20,13 +20,13 @@ from phalanx.client.informer import Change, key_of
 from phalanx.client.kind import CONFIG_MAPS, PODS, PRIORITY_CLASSES, SECRETS, VOLUME_CLAIMS, Kind
 from phalanx.embedded.controllers.job.pods import slow_start
 from phalanx.embedded.controllers.operators.volcano.decide import FINISHED, Scene, Verdict, decide
+from phalanx.embedded.controllers.operators.volcano.job_spec import JobFault, JobSpec, Task, read_job
 from phalanx.embedded.controllers.operators.volcano.kinds import COMPONENT, JOBS, POD_GROUPS
 from phalanx.embedded.controllers.operators.volcano.plugins.keys import key_pair, key_secret, secret_name
 from phalanx.embedded.controllers.operators.volcano.plugins.registry import PLUGINS, plugin_objects
 from phalanx.embedded.controllers.operators.volcano.plugins.services import host_data
 from phalanx.embedded.controllers.operators.volcano.pods import group_name, make_group, make_pod
 from phalanx.embedded.controllers.operators.volcano.policies import happenings
-from phalanx.embedded.controllers.operators.volcano.tasks import JobFault, JobSpec, Task, read_job
 from phalanx.embedded.controllers.runtime.calls import Calls, Clock, create_owned
 from phalanx.embedded.controllers.runtime.pod_index import PodIndex
 from phalanx.embedded.controllers.runtime.pod_state import controller_of, is_deleting, owner_reference, uid_of

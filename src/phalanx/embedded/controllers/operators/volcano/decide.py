@@ -13,6 +13,7 @@ from typing import Any
 
 from phalanx.client.connection import Object
 from phalanx.embedded.controllers.operators.volcano import kinds
+from phalanx.embedded.controllers.operators.volcano.job_spec import JobSpec, Task
 from phalanx.embedded.controllers.operators.volcano.plugins.hosts import pod_name
 from phalanx.embedded.controllers.operators.volcano.policies import (
     Due,
@@ -22,7 +23,6 @@ from phalanx.embedded.controllers.operators.volcano.policies import (
     task_of,
     version_of,
 )
-from phalanx.embedded.controllers.operators.volcano.tasks import JobSpec, Task
 from phalanx.embedded.controllers.runtime.pod_state import is_deleting, is_terminal, phase
 from phalanx.embedded.controllers.runtime.timestamp import rfc3339, seconds
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from phalanx.client.connection import Object
 from phalanx.embedded.controllers.operators.volcano import kinds
-from phalanx.embedded.controllers.operators.volcano.tasks import JobSpec, Task
+from phalanx.embedded.controllers.operators.volcano.job_spec import JobSpec, Task
 from phalanx.embedded.controllers.runtime.pod_state import finished_at, is_deleting, phase, restarts
 from phalanx.embedded.controllers.runtime.timestamp import seconds
 

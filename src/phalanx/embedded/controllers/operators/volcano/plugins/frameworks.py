@@ -12,10 +12,10 @@ from typing import Any
 
 from phalanx.client.connection import Object
 from phalanx.client.kind import SERVICES, Kind
+from phalanx.embedded.controllers.operators.volcano.job_spec import JobFault, JobSpec, Task
 from phalanx.embedded.controllers.operators.volcano.kinds import JOB_NAME, JOB_NAMESPACE, TASK_SPEC
 from phalanx.embedded.controllers.operators.volcano.plugins.flags import read_flags
 from phalanx.embedded.controllers.operators.volcano.plugins.hosts import host, hosts
-from phalanx.embedded.controllers.operators.volcano.tasks import JobFault, JobSpec, Task
 
 Flags = dict[str, str | int | bool]
 _TENSORFLOW: Flags = {"ps": "ps", "worker": "worker", "chief": "chief", "evaluator": "evaluator", "port": 2222}

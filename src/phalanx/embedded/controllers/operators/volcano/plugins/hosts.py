@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from phalanx.embedded.controllers.operators.volcano.tasks import JobSpec, Task
+from phalanx.embedded.controllers.operators.volcano.job_spec import JobSpec, Task
 
 
 def pod_name(job: str, task: str, index: int) -> str:

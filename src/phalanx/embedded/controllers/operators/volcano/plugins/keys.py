@@ -14,9 +14,9 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 from phalanx.client.connection import Object
+from phalanx.embedded.controllers.operators.volcano.job_spec import JobSpec
 from phalanx.embedded.controllers.operators.volcano.plugins.flags import read_flags
 from phalanx.embedded.controllers.operators.volcano.plugins.hosts import hosts
-from phalanx.embedded.controllers.operators.volcano.tasks import JobSpec
 
 _HOME = "/root/.ssh"
 _FILES = ("id_rsa", "id_rsa.pub", "authorized_keys", "config")

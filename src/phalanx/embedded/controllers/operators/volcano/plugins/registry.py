@@ -7,10 +7,10 @@ from typing import Final
 
 from phalanx.client.connection import Object
 from phalanx.client.kind import Kind
+from phalanx.embedded.controllers.operators.volcano.job_spec import JobFault, JobSpec, Task
 from phalanx.embedded.controllers.operators.volcano.plugins import frameworks
 from phalanx.embedded.controllers.operators.volcano.plugins.keys import join_keys
 from phalanx.embedded.controllers.operators.volcano.plugins.services import join_service, service_objects
-from phalanx.embedded.controllers.operators.volcano.tasks import JobFault, JobSpec, Task
 
 OnPod = Callable[[JobSpec, Task, int, Object, Sequence[str]], None]
 

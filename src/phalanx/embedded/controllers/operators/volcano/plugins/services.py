@@ -12,10 +12,10 @@ from typing import Any
 
 from phalanx.client.connection import Object
 from phalanx.client.kind import CONFIG_MAPS, SERVICES, Kind
+from phalanx.embedded.controllers.operators.volcano.job_spec import JobSpec
 from phalanx.embedded.controllers.operators.volcano.kinds import JOB_NAME, JOB_NAMESPACE, NETWORK_POLICIES
 from phalanx.embedded.controllers.operators.volcano.plugins.flags import read_flags
 from phalanx.embedded.controllers.operators.volcano.plugins.hosts import hosts
-from phalanx.embedded.controllers.operators.volcano.tasks import JobSpec
 
 _MOUNT = "/etc/volcano"
 _DEFAULTS: dict[str, str | int | bool] = {"publish-not-ready-addresses": False, "disable-network-policy": False}

@@ -1,8 +1,8 @@
-"""The bind barrier: no pod of a gang is bound before the whole minimum can be bound.
+"""How long each step of a gang's start may take, and the reason if it takes longer.
 
-A Job controller creates pods in growing batches, and a quota, a policy or a webhook may refuse one of them for ever. So
-no pod of a gang is bound before every pod of its minimum exists, has no scheduling gates, does not terminate, has a
-node and requests no more than was planned. If the minimum is not complete in time, the whole start is taken back.
+A Job controller creates pods in growing batches, and a quota, a policy or a webhook may refuse one of them for ever. If
+the minimum cannot be bound in time, or its pods are not ready in time, the whole start is taken back. `lifecycle`
+applies these times; `seats.bind_barrier` is the barrier.
 """
 
 from __future__ import annotations
