@@ -127,7 +127,7 @@ def used() -> set[Right]:
 ANSWERS: dict[str, dict[str, tuple[str, ...]]] = {
     "scheduling.k8s.io": {"podgroups/status": ("patch",)},
     "kueue.x-k8s.io": {
-        "workloads": ("create", "patch"),
+        "workloads": ("create", "patch", "delete"),
         "workloads/status": ("patch",),
         "clusterqueues": ("patch",),
         "clusterqueues/status": ("patch",),
@@ -215,7 +215,7 @@ def test_what_is_dangerous_is_not_granted() -> None:
     for verb, _, resource in granted(path for path in SCHEDULER if path not in (own, removal)):
         assert "*" not in (verb, resource)
         assert verb not in {"deletecollection", "escalate", "bind", "impersonate"}
-        assert verb != "delete" or resource == "provisioningrequests"
+        assert verb != "delete" or resource in {"provisioningrequests", "workloads"}
         assert resource not in {"pods/exec", "serviceaccounts/token"}
         assert (verb, resource) != ("create", "pods")
     secrets = [rule for rule in rules() if "secrets" in rule["resources"]]

@@ -342,7 +342,7 @@ class Answer:
     `annotations`: the desired annotations. `metadata`: further desired metadata: labels and owners.
     `again_s`: when to compute the answer again even without a change (seconds since the epoch).
     `plain`: the kind has no status subresource, so the status is written with the object.
-    `gone`: the object is deleted if it exists."""
+    `gone`: the object is deleted if it exists. `uid`: only the object with this uid is deleted; empty: any."""
 
     kind: Kind
     key: str
@@ -355,6 +355,7 @@ class Answer:
     metadata: Mapping[str, Any] | None = None
     plain: bool = False
     gone: bool = False
+    uid: str = ""
 
 
 class Occurrence(NamedTuple):

@@ -283,8 +283,10 @@ class DialectAnswers:
         there = informer.objects.get(answer.key)
         space, _, name = answer.key.rpartition("/")
         if answer.gone:
-            if there is not None and "deletionTimestamp" not in there["metadata"]:
-                await self._api.delete(answer.kind, name, space)
+            uid = there["metadata"]["uid"] if there is not None else ""
+            if there is not None and answer.uid in ("", uid) and "deletionTimestamp" not in there["metadata"]:
+                how = {"propagationPolicy": "Background", "preconditions": {"uid": uid}}
+                await self._api.delete(answer.kind, name, space, how)
             return
         if there is None and answer.body is not None:
             there = await self._api.create(answer.kind, answer.body, space)

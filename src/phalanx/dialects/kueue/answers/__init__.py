@@ -8,7 +8,7 @@ Parts, lowest first:
     names       the name of a gang's Workload
     sizes       the sizes of a Workload's pod sets, as its job changes
     workloads   the Workload of a job, and its status
-    queues/     the status of queues
+    queues/     the status of queues, and retention
     figures     Kueue's metrics
     pending     the visibility API: pending Workloads in order
 """

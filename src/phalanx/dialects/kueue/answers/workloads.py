@@ -66,6 +66,10 @@ def waits_for_room(told: Told) -> bool:
 def answers(defined: KueueDefinitions, told: Told, objects: Objects, now: str) -> Iterator[Answer]:
     """Yield the answers for the Workload of a gang. A prebuilt Workload is taken over first."""
     told = provisioned.reserved(told)
+    if told.stage is Stage.FINISHED and defined.configuration.finished_s is not None:
+        there = objects.get(kinds.WORKLOADS, {}).get(key_of(defined, told))
+        if there is None:
+            return  # it was deleted when its retention had ended
     if gangs.PREBUILT not in told.options:
         yield from with_requests(defined, told, objects, workload(defined, told, objects, now))
         return

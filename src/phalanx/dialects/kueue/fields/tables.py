@@ -250,7 +250,12 @@ CONFIGURATION: Mapping[str, Use] = {
     ),
     "integrations": Ignored("which job kinds are read is the scheduler's option --dialect"),
     "featureGates": _PROCESS,
-    "objectRetentionPolicies": Ignored("a Workload goes with its job"),
+    "objectRetentionPolicies.workloads.afterFinished": Becomes(
+        "Answer.gone", "finished Workloads are deleted; without it a Workload goes with its job"
+    ),
+    "objectRetentionPolicies.workloads.afterDeactivatedByKueue": Becomes(
+        "Answer.gone", "jobs are deleted whose longest time is over, or whose check was rejected; not bare pods"
+    ),
     "metrics": Ignored("those by flavor and by LocalQueue need no setting"),
     "namespace": Ignored("it is kueue-system"),
     "visibilityServer": _PROCESS,

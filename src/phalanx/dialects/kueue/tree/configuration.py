@@ -68,6 +68,8 @@ class Configuration:
     `managed`: selects the namespaces whose jobs are queued.
     `by_usage`: the settings for ClusterQueues that are ordered by the past usage of their LocalQueues; None: usage
     orders none.
+    `finished_s`, `deactivated_s`: the retention of finished Workloads, and of jobs that Kueue's rules deactivated.
+    None: they are not deleted.
     `fault`: why the file is unreadable; then Kueue's defaults hold."""
 
     fair: bool = False
@@ -78,6 +80,8 @@ class Configuration:
     undeclared: bool = False
     managed: Mapping[str, Any] = field(default_factory=lambda: _MANAGED)
     by_usage: AdmissionFairSharing | None = None
+    finished_s: float | None = None
+    deactivated_s: float | None = None
     fault: str = ""
 
     def manages(self, labels: Mapping[str, str]) -> bool:
@@ -169,6 +173,22 @@ class _Admission(msgspec.Struct, rename="camel"):
     resource_weights: dict[str, Annotated[float, msgspec.Meta(ge=0)]] = {}
 
 
+class _Retention(msgspec.Struct, rename="camel"):
+    after_finished: Any = None
+    after_deactivated_by_kueue: Any = None
+
+    def seconds(self) -> tuple[float | None, float | None]:
+        """Return both retentions in seconds. Raises Misread."""
+        path = ("objectRetentionPolicies", "workloads")
+        said = {"afterFinished": self.after_finished, "afterDeactivatedByKueue": self.after_deactivated_by_kueue}
+        found = [None if value is None else duration_s(value, (*path, name)) for name, value in said.items()]
+        return found[0], found[1]
+
+
+class _Retained(msgspec.Struct):
+    workloads: _Retention | None = None
+
+
 class _Said(msgspec.Struct, rename="camel"):
     """The fields that have an effect."""
 
@@ -177,6 +197,7 @@ class _Said(msgspec.Struct, rename="camel"):
     resources: _Resources | None = None
     managed_jobs_namespace_selector: _Selector | None = None
     admission_fair_sharing: _Admission | None = None
+    object_retention_policies: _Retained | None = None
 
 
 def read_configuration(document: Any) -> Configuration:
@@ -188,6 +209,8 @@ def read_configuration(document: Any) -> Configuration:
         resources = said.resources or _Resources()
         transformations = _transformations(resources.transformations)
         by_usage = _by_usage(said.admission_fair_sharing)
+        retained = (said.object_retention_policies or _Retained()).workloads or _Retention()
+        finished_s, deactivated_s = retained.seconds()
     except (msgspec.ValidationError, Misread, QuantityError) as error:
         raise ConfigurationError(f"{_KEY} cannot be read: {error}") from error
     fair = said.fair_sharing
@@ -201,6 +224,8 @@ def read_configuration(document: Any) -> Configuration:
         undeclared=resources.quota_check_strategy == "IgnoreUndeclared",
         managed=_MANAGED if managed is None else msgspec.to_builtins(managed),
         by_usage=by_usage,
+        finished_s=finished_s,
+        deactivated_s=deactivated_s,
     )
 
 

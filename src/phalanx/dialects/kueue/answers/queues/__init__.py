@@ -1,8 +1,9 @@
-"""The status of queues.
+"""The status of queues, and Workloads that have been kept long enough.
 
 
 Parts, lowest first:
 
-    consumed  the past usage of LocalQueues
-    statuses  the status of ClusterQueue, LocalQueue and Cohort
+    consumed   the past usage of LocalQueues
+    retention  the deletion of Workloads and jobs whose retention has ended
+    statuses   the status of ClusterQueue, LocalQueue and Cohort
 """

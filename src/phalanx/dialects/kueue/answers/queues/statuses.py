@@ -21,6 +21,7 @@ from phalanx.dialects.frame.quantities import quantity
 from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.answers.conditions import Conditions
 from phalanx.dialects.kueue.answers.queues import consumed
+from phalanx.dialects.kueue.answers.queues.retention import retained
 from phalanx.dialects.kueue.answers.sizes import grows
 from phalanx.dialects.kueue.answers.workloads import deactivated, incomplete
 from phalanx.dialects.kueue.provisioning.answers import reserved
@@ -107,6 +108,7 @@ def statuses(defined: KueueDefinitions, everyone: Iterable[Told], objects: Objec
         status["fairSharing"] = {"weightedShare": 0, "admissionFairSharingStatus": said}
         yield Answer(kind=kinds.LOCAL_QUEUES, key=key, status=status, again_s=consumed.again_s(terms, said))
     yield from _own_checks(defined, objects.get(kinds.ADMISSION_CHECKS, {}), now)
+    yield from retained(defined.configuration, objects, now)
 
 
 def _by_resource(use: Use) -> dict[str, int]:
