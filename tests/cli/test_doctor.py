@@ -7,6 +7,7 @@ from typing import Any
 
 from phalanx.cli.commands.administer.doctor import (
     _of_admission,
+    _of_clusters,
     _of_queues,
     _of_rivals,
     _of_scheduler,
@@ -17,6 +18,7 @@ from phalanx.cli.commands.administer.node_group_findings import of_node_groups
 from phalanx.cli.local.node_groups.file import read_node_groups
 from phalanx.client.connection import ApiRefusal, Connection
 from phalanx.client.kind import DEPLOYMENTS, LEASES, NODES, Kind
+from phalanx.dialects.kueue.kinds import ADMISSION_CHECKS, MULTI_CLUSTERS
 from phalanx.kube.install.admission_policy import INSTALLED
 from phalanx.kube.install.definitions import QUEUES
 
@@ -131,3 +133,21 @@ nodeGroups:
     assert second.state == PROBLEM
     assert "ended with status 1: no login; try it by hand: echo" in second.text
     assert (third.state, third.text) == ("ok", "an autoscaler adds its nodes, of which the cluster has 0")
+
+
+async def test_a_cluster_that_gets_no_jobs_and_a_check_without_clusters_are_named() -> None:
+    def active(truth: bool, message: str) -> dict[str, Any]:
+        one = {"type": "Active", "status": str(truth), "message": message, "lastTransitionTime": "2026-01-01T00:00:00Z"}
+        return {"conditions": [one]}
+
+    assert await _of_clusters(Cluster()) == []
+    good = (MULTI_CLUSTERS, "w1", {"metadata": {"name": "w1"}, "status": active(True, "Connected")})
+    away = active(False, "it cannot be reached: no answer. Look whether it runs.")
+    bad = (MULTI_CLUSTERS, "w2", {"metadata": {"name": "w2"}, "status": away})
+    spec = {"controllerName": "kueue.x-k8s.io/multikueue"}
+    check = {"metadata": {"name": "c"}, "spec": spec, "status": active(False, "there is no MultiKueueConfig")}
+    [cluster, sends, whole] = await _of_clusters(Cluster(good, bad, (ADMISSION_CHECKS, "c", check)))
+    assert (cluster.about, cluster.state, cluster.mend) == ("cluster w2", WARNING, "Look whether it runs.")
+    assert cluster.text == "gets no jobs: it cannot be reached: no answer"
+    assert (sends.state, sends.text) == (PROBLEM, "sends jobs nowhere: there is no MultiKueueConfig")
+    assert whole.text == "1 of 2 get jobs"

@@ -20,6 +20,7 @@ from phalanx.aggregation.front_proxy import CONFIG_MAP
 from phalanx.cli.commands.in_cluster.visibility import APIS, READ
 from phalanx.cli.local.node_groups.provider_fields import NAMESPACE as NODE_REQUESTS
 from phalanx.client.kind import JOBS, Kind
+from phalanx.clusters.source import NAMESPACE as KUBECONFIGS
 from phalanx.dialects.enabled import DIALECTS, RIVALS
 from phalanx.kube.install.admission_policy import (
     ACCOUNT,
@@ -44,6 +45,7 @@ from tests.cli.upstart import phalanx
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 KUBE = ROOT / "src" / "phalanx" / "kube"
+CLUSTERS = ROOT / "src" / "phalanx" / "clusters"
 PROVIDERS = [path for path in sorted((ROOT / "src" / "phalanx" / "providers").glob("*.py")) if path.stem != "simulated"]
 
 # Dialects of the frame with definitions, and the installed ones.
@@ -109,7 +111,8 @@ def _subresource(node: ast.Call, method: str) -> str:
 
 def used() -> set[Right]:
     """What the code asks for: the calls that name their kind, the caches, and what installing looks at."""
-    found = {right for path in (*sorted(KUBE.rglob("*.py")), *PROVIDERS) for right in calls(path)}
+    paths = (*sorted(KUBE.rglob("*.py")), *sorted(CLUSTERS.rglob("*.py")), *PROVIDERS)
+    found = {right for path in paths for right in calls(path)}
     for kind in (*REQUIRED, *LOOKED_UP, *FRAMEWORK_KINDS):
         found |= {(verb, kind.group, kind.plural) for verb in ("list", "watch")}
     for dialect in (each for name, each in DIALECTS.items() if (DEPLOY / "components" / name).exists()):
@@ -134,6 +137,7 @@ ANSWERS: dict[str, dict[str, tuple[str, ...]]] = {
         "localqueues/status": ("patch",),
         "cohorts/status": ("patch",),
         "admissionchecks/status": ("patch",),
+        "multikueueclusters/status": ("patch",),
         "resourceflavors": ("patch",),
     },
     "autoscaling.x-k8s.io": {"provisioningrequests": ("create", "delete")},
@@ -208,7 +212,8 @@ def test_the_derivation_sees_what_everybody_knows_it_does() -> None:
 
 def test_what_is_dangerous_is_not_granted() -> None:
     """kubernetes.md, point 20: no pod is created or deleted, no secret read, and no right is a wildcard. Pods that
-    request nodes are an exception, in a namespace of their own, and so are nodes that providers remove."""
+    request nodes are an exception, in a namespace of their own, and so are nodes that providers remove,
+    and kubeconfigs of other clusters, which are in Secrets."""
     own, removal = (DEPLOY / "components" / name / "rbac.yaml" for name in ("node-groups", "node-removal"))
     assert {each["metadata"]["namespace"] for each in objects(own)} == {NODE_REQUESTS}
     assert {resource for _, _, resource in granted([removal])} == {"nodes"}
@@ -218,7 +223,10 @@ def test_what_is_dangerous_is_not_granted() -> None:
         assert verb != "delete" or resource in {"provisioningrequests", "workloads"}
         assert resource not in {"pods/exec", "serviceaccounts/token"}
         assert (verb, resource) != ("create", "pods")
-    secrets = [rule for rule in rules() if "secrets" in rule["resources"]]
+    clusters = DEPLOY / "components" / "clusters" / "rbac.yaml"  # kubeconfigs, in a namespace of their own
+    assert {each["metadata"].get("namespace") for each in objects(clusters) if each["kind"] == "Role"} == {KUBECONFIGS}
+    others = [path for path in SCHEDULER if path != clusters]
+    secrets = [rule for rule in rules(others) if "secrets" in rule["resources"]]
     assert [rule["resourceNames"] for rule in secrets] == [[RECORD_KEY]], "of secrets, its own key"
 
 

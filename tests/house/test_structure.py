@@ -29,6 +29,7 @@ ALLOWED: dict[str, set[str]] = {
     "kube": {"model", "client", "dialects"},
     "simulator": {"model", "state"},
     "providers": {"model", "client", "simulator"},  # of the simulator only how a provider may fail
+    "clusters": {"model", "client", "dialects", "kube"},  # of kube how nodes and Jobs are read
     "ledger": {"model"},
     "embedded": {"client"},
     "webhook": {"client", "kube", "metrics", "embedded"},  # of embedded what an API server does with a policy

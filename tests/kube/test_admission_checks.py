@@ -298,10 +298,16 @@ def test_a_provisioning_check_is_ready_where_there_is_room_since_no_node_is_need
 def test_a_multikueue_check_says_that_no_cluster_is_usable() -> None:
     async def scene() -> None:
         here = stage()
-        here.api.put(kinds.ADMISSION_CHECKS, own_check("multikueue"))
+        here.api.put(kinds.ADMISSION_CHECKS, own_check("multikueue", kind="MultiKueueConfig", name="config"))
         here.put(job("one", 2))
         async with here.scheduler():
+            await here.until(lambda: active(here) == "False BadConfig, False AdmissionCheckInactive")
+            config = named("config", spec={"clusters": ["w1", "w2"]})
+            here.api.put(kinds.MULTI_CONFIGS, config)
+            here.api.put(kinds.MULTI_CLUSTERS, named("w2"))
             await here.until(lambda: active(here) == "False NoUsableClusters, False AdmissionCheckInactive")
+            message = here.api.objects[kinds.ADMISSION_CHECKS]["c"]["status"]["conditions"][0]["message"]
+            assert message == "Missing clusters: [w1], Inactive clusters: [w2]"
             await settle(here)
             assert not here.api.pods()
 

@@ -33,6 +33,7 @@ import msgspec
 
 from phalanx import __version__
 from phalanx.client.access.credentials import Identity, read_credentials
+from phalanx.client.access.kubeconfig import Cluster, User
 from phalanx.client.http import Http
 from phalanx.client.kind import Kind
 from phalanx.client.proxy import Proxy, find_proxy
@@ -105,7 +106,11 @@ class Connection:
         service account: the first that exists.
 
         Raises PhalanxError if none exists or the credentials cannot be obtained."""
-        cluster, user = read_credentials(kubeconfig, context)
+        return await cls.of(*read_credentials(kubeconfig, context))
+
+    @classmethod
+    async def of(cls, cluster: Cluster, user: User) -> Connection:
+        """Return a connection with these credentials. Raises PhalanxError if they cannot be obtained."""
         identity = Identity(cluster, user)
         await identity.renew()
         return cls(

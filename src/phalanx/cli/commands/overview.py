@@ -71,6 +71,7 @@ COMMANDS = {
     "migrate": ("study", "See what the queues of another scheduler become here."),
     "import": ("study", "Take over the site of another scheduler: Slurm's."),
     "queue": ("administer", "Create, edit, drain or delete a queue."),
+    "clusters": ("administer", "Other clusters that get jobs, and why one gets none."),
     "doctor": ("administer", "What this cluster enforces, what is wrong in it, and how to mend that."),
     "simulate": ("study", "Play traces in virtual time, and compare policies."),
 }

@@ -107,6 +107,22 @@ def current_context(paths: Iterable[Path]) -> tuple[Cluster, User, str]:
     return *merged.chosen(None), merged.namespace()
 
 
+def read_embedded(text: str, named: str) -> tuple[Cluster, User]:
+    """Return the cluster and the user of a kubeconfig that another object contains, such as a Secret. `named`: its name
+    for messages. It may name no file and no program, because who may write the object would choose files and programs
+    of this machine. Raises ConfigError."""
+    merged, where = _Merged(), Path(named)
+    merged.add(where, _parsed(text, where))
+    cluster, user = merged.chosen(None)
+    files = [pem.path for pem in (cluster.authority, user.certificate, user.key)]
+    if user.plugin is not None or user.token_file is not None or any(files):
+        raise ConfigError(
+            f"{named} names a file or a program, which only a kubeconfig in a file may: write certificates, keys and "
+            "the token into it (`kubectl config view --raw --flatten --minify`)"
+        )
+    return cluster, user
+
+
 def _merged(paths: Iterable[Path]) -> _Merged:
     merged = _Merged()
     for path in paths:
@@ -122,9 +138,10 @@ class _Merged:
         self.entries: dict[str, dict[str, tuple[dict[str, Any], Path]]] = {"clusters": {}, "users": {}, "contexts": {}}
         self.files: list[str] = []
 
-    def add(self, path: Path) -> None:
+    def add(self, path: Path, found: Any = None) -> None:
+        """Add a file. `found`: its content; None: it is read."""
         self.files.append(str(path))
-        found = _content(path)
+        found = _content(path) if found is None else found
         if not isinstance(found, dict):
             raise ConfigError(f"{path} is no kubeconfig")
         current = found.get("current-context")
@@ -166,12 +183,16 @@ class _Merged:
 
 
 def _content(path: Path) -> Any:
-    """Return the content of a file in YAML or JSON. The kubeconfigs of `phalanx up` are JSON. PyYAML is imported only
-    when it is needed, because the import takes as long as Python's own start. Raises ConfigError, OSError."""
+    """Return the content of a file. Raises ConfigError, OSError."""
     try:
-        text = path.read_text()
+        return _parsed(path.read_text(), path)
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is no kubeconfig ({_short(error)})") from error
+
+
+def _parsed(text: str, path: Path) -> Any:
+    """Return the content of a YAML or JSON text. The kubeconfigs of `phalanx up` are JSON. PyYAML is imported only when
+    it is needed, because the import takes as long as Python's own start. Raises ConfigError."""
     with suppress(msgspec.DecodeError, RecursionError):
         return msgspec.json.decode(text)
     import yaml

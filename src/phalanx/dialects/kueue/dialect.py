@@ -31,6 +31,8 @@ class Kueue:
         kinds.ADMISSION_CHECKS,
         kinds.PROVISIONING_CONFIGS,
         kinds.PROVISIONING_REQUESTS,
+        kinds.MULTI_CONFIGS,
+        kinds.MULTI_CLUSTERS,
         kinds.TOPOLOGIES,
         kinds.COHORTS,
         kinds.CLUSTER_QUEUES,
@@ -39,6 +41,7 @@ class Kueue:
     )
     by_status: Final[Mapping[Kind, tuple[str, ...]]] = {
         kinds.ADMISSION_CHECKS: ("conditions",),
+        kinds.MULTI_CLUSTERS: ("conditions",),
         kinds.PROVISIONING_REQUESTS: ("conditions", "provisioningClassDetails"),
     }
     answer_kinds: Final[tuple[Kind, ...]] = (

@@ -26,6 +26,8 @@ RESOURCE_FLAVORS = _kind("resourceflavors", "ResourceFlavor")
 PRIORITY_CLASSES = _kind("workloadpriorityclasses", "WorkloadPriorityClass")
 ADMISSION_CHECKS = _kind("admissionchecks", "AdmissionCheck")
 PROVISIONING_CONFIGS = _kind("provisioningrequestconfigs", "ProvisioningRequestConfig")
+MULTI_CLUSTERS = _kind("multikueueclusters", "MultiKueueCluster")
+MULTI_CONFIGS = _kind("multikueueconfigs", "MultiKueueConfig")
 TOPOLOGIES = _kind("topologies", "Topology")
 WORKLOADS = _kind("workloads", "Workload", namespaced=True)
 PROVISIONING_REQUESTS = Kind(

@@ -1,5 +1,6 @@
 """Commands of administrators.
 
+clusters             other clusters that get jobs, and why one gets none
 queue                create, edit, drain and delete queues
 finding              a finding of `doctor`
 node_group_findings  whether the providers of node groups answer, and list nodes that never joined

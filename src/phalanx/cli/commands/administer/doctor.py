@@ -15,9 +15,12 @@ from phalanx.cli.commands.administer.finding import OK, PROBLEM, WARNING, Findin
 from phalanx.cli.commands.administer.node_group_findings import of_node_groups
 from phalanx.cli.local.node_groups.file import read_node_groups
 from phalanx.cli.terminal.output import counted, duration, print_json
+from phalanx.cli.views.cluster_view import view_of
 from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.kind import LEASES, NODES, Kind
 from phalanx.client.moment import MomentError, read_moment
+from phalanx.dialects.kueue.kinds import ADMISSION_CHECKS, MULTI_CLUSTERS
+from phalanx.dialects.kueue.tree.multi import CONTROLLER
 from phalanx.kube.install.admission_policy import BINDINGS, INSTALLED, POLICIES, WEBHOOK, WEBHOOKS
 from phalanx.kube.install.definitions import QUEUES
 from phalanx.kube.install.rivals import rivals_at_work
@@ -58,6 +61,7 @@ async def doctor(*, target: Target | None = None, node_groups: Path | None = Non
             _of_admission(connection),
             _of_queues(connection),
             _of_nodes(connection),
+            _of_clusters(connection),
             _of_rights(connection),
             of_node_groups(connection, groups),
         )
@@ -204,6 +208,34 @@ def node_findings(nodes: Iterable[Object]) -> Iterator[Finding]:
             text, _, mend = message.partition(". ") if status != "True" else (message, "", "")
             state = OK if status == "True" else WARNING
             yield Finding(about=f"{kind} on {where}", state=state, text=text, mend=mend)
+
+
+async def _of_clusters(connection: Connection) -> list[Finding]:
+    """Return the other clusters to which no job is sent, and the checks that can send jobs nowhere."""
+    try:
+        clusters, checks = await asyncio.gather(connection.list(MULTI_CLUSTERS), connection.list(ADMISSION_CHECKS))
+    except ApiRefusal as error:  # without Kueue's kinds there are no clusters
+        return [_hidden("clusters", "MultiKueueClusters")] if error.code == 403 else []
+    views = [view_of(each) for each in clusters["items"]]
+    found = [
+        Finding(about=f"cluster {view.name}", state=WARNING, text=f"gets no jobs: {view.why}", mend=view.mend)
+        for view in views
+        if not view.active
+    ]
+    found += [
+        Finding(
+            about=f"AdmissionCheck {check['metadata']['name']}",
+            state=PROBLEM,
+            text=f"sends jobs nowhere: {one.get('message')}",
+            mend="Let its parameters name a MultiKueueConfig with a cluster that is Active: `phalanx clusters`.",
+        )
+        for check in checks["items"]
+        if (check.get("spec") or {}).get("controllerName") == CONTROLLER
+        for one in (check.get("status") or {}).get("conditions") or ()
+        if one.get("type") == "Active" and one.get("status") != "True"
+    ]
+    active = sum(view.active for view in views)
+    return [*found, Finding(about="clusters", state=OK, text=f"{active} of {len(views)} get jobs")] if views else found
 
 
 async def _of_rights(connection: Connection) -> list[Finding]:

@@ -120,8 +120,18 @@ PROVISIONING_REQUEST_CONFIG: Mapping[str, Use] = {
     "spec.podSetUpdates.nodeSelector[].valueFromProvisioningClassDetail": Becomes("Claim.updates", "its value"),
     "spec.podSetMergePolicy": Becomes("NodeGroup.on_demand", "equal pod sets are one pod set of the request"),
 }
-MULTI_KUEUE_CLUSTER: Mapping[str, Use] = {"spec": _MULTI, "status": _MULTI}
-MULTI_KUEUE_CONFIG: Mapping[str, Use] = {"spec": _MULTI}
+_KUBECONFIG = Becomes("Worker.source", "a Secret of kueue-system with the key kubeconfig, or a file")
+MULTI_KUEUE_CLUSTER: Mapping[str, Use] = {
+    "spec.clusterSource.kubeConfig": _KUBECONFIG,
+    "spec.kubeConfig": _KUBECONFIG,
+    "spec.clusterSource.clusterProfileRef": Ignored("the cluster is not Active: BadKubeConfig"),
+    "spec.clusterProfileRef": Ignored("the cluster is not Active: BadKubeConfig"),
+    "status": Answered("Active: Connected, or what is wrong and how to mend it"),
+}
+MULTI_KUEUE_CONFIG: Mapping[str, Use] = {
+    "spec.clusters": Becomes("Worker", "the clusters of a check"),
+    "spec.quotaManagement": Ignored("quotas of the manager are those of its ClusterQueues"),
+}
 WORKLOAD: Mapping[str, Use] = {
     "spec.active": Becomes("Claim.drained", "false stops its Jobs until it is true again, and ends its pods"),
     "spec.maximumExecutionTimeSeconds": Becomes("Claim.drained", "when it is over the Workload is deactivated"),

@@ -10,11 +10,14 @@ Source: pkg/workload/admissionchecks.go, pkg/controller/core/workload_controller
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
-from phalanx.dialects.frame.dialect import Object, PodUpdate
+from phalanx.dialects.frame.dialect import Object, Objects, PodUpdate
+from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.provisioning import configs as configs_
 from phalanx.dialects.kueue.provisioning.states import PENDING, READY, RETRY
+from phalanx.dialects.kueue.tree import multi
+from phalanx.dialects.kueue.tree.multi import Activity
 from phalanx.model.pod import Toleration
 from phalanx.model.reason import Reason, ReasonCode
 
@@ -22,18 +25,11 @@ BY = "admission-check"
 FAILED_TO_START = "FailedToStart"
 
 
-class Activity(NamedTuple):
-    """The condition Active of an AdmissionCheck. `truth`: its status is True."""
-
-    truth: bool
-    reason: str
-    message: str
-
-
-def own_activity(check: Object, configs: Mapping[str, Object], *, served: bool) -> Activity | None:
-    """Return the condition Active of a check whose controller is part of Kueue; None for other checks. `configs`: the
-    ProvisioningRequestConfigs. `served`: whether the cluster serves ProvisioningRequests."""
+def own_activity(check: Object, objects: Objects) -> Activity | None:
+    """Return the condition Active of a check whose controller is part of Kueue; None for other checks. `objects`: the
+    definitions; ProvisioningRequests are among them if the cluster serves them."""
     spec = check.get("spec") or {}
+    configs, served = objects.get(kinds.PROVISIONING_CONFIGS, {}), kinds.PROVISIONING_REQUESTS in objects
     match spec.get("controllerName"):
         case configs_.CONTROLLER:
             if configs_.config_of(check, configs) is None:
@@ -41,9 +37,8 @@ def own_activity(check: Object, configs: Mapping[str, Object], *, served: bool) 
                 text = f"parameters name no ProvisioningRequestConfig that exists: {named}"
                 return Activity(False, "BadParametersRef", text)
             return Activity(True, "Active", "The admission check is active") if served else NOT_SERVED
-        case "kueue.x-k8s.io/multikueue":
-            text = "jobs are not sent to other clusters: one scheduler serves one cluster here"
-            return Activity(False, "NoUsableClusters", text)
+        case multi.CONTROLLER:
+            return multi.activity(check, objects.get(kinds.MULTI_CONFIGS, {}), objects.get(kinds.MULTI_CLUSTERS, {}))
         case _:
             return None
 

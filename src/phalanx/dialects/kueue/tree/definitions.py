@@ -27,8 +27,10 @@ from phalanx.client.kind import NAMESPACES
 from phalanx.client.quantity import QuantityError, amount, parse
 from phalanx.dialects.frame.dialect import Definitions, Object, Objects
 from phalanx.dialects.kueue import kinds
+from phalanx.dialects.kueue.provisioning import configs as configs_
 from phalanx.dialects.kueue.provisioning.configs import Config, config_of
-from phalanx.dialects.kueue.tree.checks import Activity, own_activity
+from phalanx.dialects.kueue.tree import multi
+from phalanx.dialects.kueue.tree.checks import own_activity
 from phalanx.dialects.kueue.tree.configuration import (
     CONFIGURATIONS,
     DEFAULTS,
@@ -36,6 +38,7 @@ from phalanx.dialects.kueue.tree.configuration import (
     Configuration,
     configuration,
 )
+from phalanx.dialects.kueue.tree.multi import Activity
 from phalanx.model.node import Flavor, NodeGroup, OnDemand, Taint, Topology
 from phalanx.model.node import Node as ModelNode
 from phalanx.model.pod import CPU, MAX_AMOUNT, Toleration, amounts
@@ -293,7 +296,7 @@ def _cluster_queue(obj: Object, objects: Objects, cohorts: Mapping[str, Node], n
     return said
 
 
-def _faults(node: Node, checks: Iterable[str], objects: Objects) -> Iterator[tuple[str, str]]:
+def _faults(node: Node, checks: Mapping[str, frozenset[str]], objects: Objects) -> Iterator[tuple[str, str]]:
     """Yield (reason, message) of each fault, in the order in which Kueue checks."""
     if (node.spec.get("stopPolicy") or "None") != "None":
         yield "Stopped", "is stopped"
@@ -305,6 +308,7 @@ def _faults(node: Node, checks: Iterable[str], objects: Objects) -> Iterator[tup
     own = _own_checks(objects)
     if passive := [check for check in checks if check in known and not _is_active(known[check], own.get(check))]:
         yield "AdmissionCheckInactive", f"references inactive AdmissionCheck(s): {','.join(passive)}"
+    yield from _multi_faults(checks, known)
     topologies = objects.get(kinds.TOPOLOGIES, {})
     for flavor in dict.fromkeys(flavor for flavor, _ in node.nominal):
         asked = ((flavors.get(flavor) or {}).get("spec") or {}).get("topologyName")
@@ -312,6 +316,23 @@ def _faults(node: Node, checks: Iterable[str], objects: Objects) -> Iterator[tup
             yield "TopologyNotFound", f'there is no Topology "{asked}" for TAS flavor "{flavor}"'
     if node.fault:
         yield "Unknown", node.fault
+
+
+def _multi_faults(checks: Mapping[str, frozenset[str]], known: Mapping[str, Object]) -> Iterator[tuple[str, str]]:
+    """Yield the faults of checks that send jobs to other clusters: there is one, for all flavors, and no check that
+    requests nodes of this cluster."""
+    controllers = {name: (known[name].get("spec") or {}).get("controllerName") for name in checks if name in known}
+    ours = [name for name, controller in controllers.items() if controller == multi.CONTROLLER]
+    if len(ours) > 1:
+        text = f"Cannot use multiple MultiKueue AdmissionChecks on the same ClusterQueue, found: {','.join(ours)}"
+        yield "MultipleMultiKueueAdmissionChecks", text
+    if flavored := [name for name in ours if checks[name]]:
+        text = f"Cannot specify MultiKueue AdmissionCheck per flavor, found: {','.join(flavored)}"
+        yield "MultiKueueAdmissionCheckAppliedPerFlavor", text
+    requesting = [name for name, controller in controllers.items() if controller == configs_.CONTROLLER]
+    if ours and requesting:
+        text = "Cannot use MultiKueue and ProvisioningRequest AdmissionChecks on the same ClusterQueue, found: "
+        yield "MultiKueueWithProvisioningRequest", f"{text}{','.join((*ours, *requesting))}"
 
 
 def _has_cycle(cohort: str, cohorts: Mapping[str, Node]) -> bool:
@@ -332,10 +353,7 @@ def _checks(spec: Mapping[str, Any]) -> Iterator[tuple[str, frozenset[str]]]:
 
 
 def _own_checks(objects: Objects) -> dict[str, Activity]:
-    configs = objects.get(kinds.PROVISIONING_CONFIGS, {})
-    served = kinds.PROVISIONING_REQUESTS in objects
-    known = objects.get(kinds.ADMISSION_CHECKS, {})
-    found = {name: own_activity(check, configs, served=served) for name, check in known.items()}
+    found = {name: own_activity(check, objects) for name, check in objects.get(kinds.ADMISSION_CHECKS, {}).items()}
     return {name: activity for name, activity in found.items() if activity is not None}
 
 
@@ -374,10 +392,7 @@ def _node_groups(
 
 
 def _is_active(check: Object, own: Activity | None) -> bool:
-    if own is not None:
-        return own.truth
-    conditions = (check.get("status") or {}).get("conditions") or ()
-    return any(one.get("type") == "Active" and one.get("status") == "True" for one in conditions)
+    return own.truth if own is not None else multi.is_active(check)
 
 
 # --- the tree ---------------------------------------------------------------------------------------------------------

@@ -1,0 +1,80 @@
+"""A row of `phalanx clusters`: what another cluster has and uses, and why it gets no jobs."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from phalanx.cli.terminal.output import duration
+from phalanx.client.connection import Object
+from phalanx.client.moment import MomentError, read_moment
+from phalanx.clusters.state import Figures, read_figures
+from phalanx.model.pod import CPU, MEMORY, PODS, format_amount
+
+COLUMNS = ("CLUSTER", "STATE", "SINCE", "NODES", "CPU", "MEMORY", "OTHERS", "JOBS", "VERSION", "WHY")
+GIVES_WAY = ("VERSION", "OTHERS", "MEMORY", "SINCE", "NODES")
+_SHOWN = {CPU, MEMORY, PODS, "ephemeral-storage"}
+UNSEEN = (
+    "no scheduler has looked at it; one with Kueue's kinds does: `phalanx up` or `phalanx scheduler --dialect kueue`"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterView:
+    """`active`: jobs are sent to it. `why`: why not. `mend`: how to mend it. `since_s`: when that began (seconds since
+    the epoch); None: nobody has said."""
+
+    name: str
+    active: bool
+    why: str = ""
+    mend: str = ""
+    since_s: float | None = None
+    figures: Figures = field(default_factory=Figures)
+
+    def record(self) -> dict[str, Any]:
+        """Return the row for JSON: cpu in millicores, everything else in whole units."""
+        said = asdict(self)
+        del said["figures"]
+        figures = {name: getattr(self.figures, name) for name in self.figures.__struct_fields__}
+        return {"cluster": said.pop("name"), **said, **figures}
+
+
+def view_of(cluster: Object) -> ClusterView:
+    """Return the row of a MultiKueueCluster."""
+    conditions = (cluster.get("status") or {}).get("conditions") or ()
+    one = next((each for each in conditions if each.get("type") == "Active"), None)
+    name = cluster["metadata"]["name"]
+    if one is None:
+        return ClusterView(name=name, active=False, why=UNSEEN)
+    active, message = one.get("status") == "True", str(one.get("message") or "")
+    why, _, mend = ("", "", "") if active else message.partition(". ")
+    try:
+        since_s: float | None = read_moment(one.get("lastTransitionTime"))
+    except MomentError:
+        since_s = None
+    return ClusterView(name=name, active=active, why=why, mend=mend, since_s=since_s, figures=read_figures(cluster))
+
+
+def row(view: ClusterView, now_s: float) -> tuple[str, ...]:
+    """Return the cells of a row."""
+    has = view.figures.has
+    others = (f"{name} {_of(view, name)}" for name in has if name not in _SHOWN)
+    return (
+        view.name,
+        "ready" if view.active else "not ready",
+        "" if view.since_s is None else duration(max(0.0, now_s - view.since_s)),
+        f"{view.figures.ready}/{view.figures.nodes}" if view.figures.nodes else "-",
+        _of(view, CPU),
+        _of(view, MEMORY),
+        ", ".join(others),
+        str(view.figures.jobs),
+        view.figures.version,
+        " ".join(filter(None, (view.why and f"{view.why}.", view.mend))) or view.figures.note,
+    )
+
+
+def _of(view: ClusterView, resource: str) -> str:
+    """Return the used amount of what there is."""
+    if not (has := view.figures.has.get(resource, 0)):
+        return "-"
+    return f"{format_amount(resource, view.figures.used.get(resource, 0))}/{format_amount(resource, has)}"

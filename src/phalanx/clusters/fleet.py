@@ -1,0 +1,176 @@
+"""The workers of a manager, one for each MultiKueueCluster: their states are written, their nodes become events.
+
+A worker is made for each MultiKueueCluster, and made again if its source changes. Its state becomes the condition
+Active, its figures an annotation. Its nodes are events for the core; when it is removed, they are gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from phalanx.client.connection import ApiError, ApiRefusal, Connection
+from phalanx.client.informer import Change, Informer
+from phalanx.client.kind import Kind
+from phalanx.clusters.source import Source, SourceError, source_of
+from phalanx.clusters.state import FIGURES, State, Why, condition
+from phalanx.clusters.worker import Worker
+from phalanx.dialects.kueue.kinds import MULTI_CLUSTERS
+from phalanx.kube.read.labels import FIELD_MANAGER
+from phalanx.model.event import Event, NodeGone, NodeSeen
+from phalanx.model.node import Node
+
+log = logging.getLogger(__name__)
+
+FIGURES_S = 30.0  # the annotation with the figures is written this often at most
+CHANGES_S = 0.5  # changes of a worker's pods within this time are looked at together
+
+
+class Fleet:
+    """The workers of one manager. `api`, `informers`: the API of the manager, and its caches. `wake`: called when there
+    are events. `fence`: as `Connection.fence`."""
+
+    def __init__(
+        self,
+        api: Connection,
+        informers: Callable[[Kind], Informer],
+        now_s: Callable[[], float],
+        fence: Callable[[], float] | None = None,
+    ) -> None:
+        self.workers: dict[str, Worker] = {}
+        self.wake: Callable[[], None] = lambda: None
+        self._api, self._informers, self._now_s, self._fence = api, informers, now_s, fence
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._wrong: dict[str, State] = {}  # clusters without a worker
+        self._told: dict[str, dict[str, Node]] = {}  # worker -> its nodes as the core has them
+        self._written_s: dict[str, float] = {}  # worker -> when its figures were written (of the event loop)
+        self._out: list[Event] = []
+        self._stale: dict[str, None] = {}  # clusters to look at
+        self._news = asyncio.Event()
+
+    def events(self) -> Sequence[Event]:
+        """Return the events since the last call."""
+        out, self._out = self._out, []
+        return out
+
+    async def run(self) -> None:
+        """Follow the MultiKueueClusters, until cancelled."""
+        cache = self._informers(MULTI_CLUSTERS)
+        await cache.synced.wait()
+        cache.subscribe(self._on_cluster)
+        try:
+            while True:
+                await self._turn()
+        finally:
+            for task in self._tasks.values():
+                task.cancel()
+            await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    # --- inside -----------------------------------------------------------------------------------------------------
+
+    async def _turn(self) -> None:
+        """Look at the clusters that changed, and write what is to be written."""
+        try:
+            async with asyncio.timeout(FIGURES_S):
+                await self._news.wait()
+        except TimeoutError:
+            self._stale.update(dict.fromkeys(self.workers))
+        self._news.clear()
+        stale, self._stale = self._stale, {}
+        for name in stale:
+            self._tell_nodes(name)
+            try:
+                await self._write(name)
+            except ApiError as error:
+                log.info("the status of cluster %s was not written: %s", name, error)
+                self._later(name)
+        await asyncio.sleep(CHANGES_S)
+
+    def _touch(self, name: str) -> None:
+        self._stale[name] = None
+        self._news.set()
+
+    def _later(self, name: str) -> None:
+        asyncio.get_running_loop().call_later(5.0, self._touch, name)
+
+    def _on_cluster(self, change: Change) -> None:
+        """Make, replace or end a worker."""
+        obj = change.new or change.old or {}
+        name = str(obj["metadata"]["name"])
+        source = source_of(obj) if change.new is not None else None
+        known = self.workers.get(name)
+        if known is not None and known.source == source:
+            return
+        if known is not None:
+            self._tasks.pop(name).cancel()
+            del self.workers[name]
+        self._wrong.pop(name, None)
+        match source:
+            case Source():
+                worker = self.workers[name] = self.worker(name, source)
+                self._tasks[name] = asyncio.ensure_future(worker.run())
+            case SourceError():
+                self._wrong[name] = State(Why.BAD_CONFIG, source.text, source.mend, self._now_s())
+            case None:
+                self._written_s.pop(name, None)
+        self._touch(name)
+
+    def worker(self, name: str, source: Source) -> Worker:
+        """Return a new worker."""
+        return Worker(name, source, self._api, self._now_s, lambda one: self._touch(one.name), fence=self._fence)
+
+    def _tell_nodes(self, name: str) -> None:
+        worker = self.workers.get(name)
+        nodes, before = worker.nodes() if worker is not None else {}, self._told.get(name, {})
+        news: list[Event] = [NodeSeen(node) for key, node in nodes.items() if before.get(key) != node]
+        news += [NodeGone(key) for key in before if key not in nodes]
+        self._told[name] = nodes
+        if news:
+            self._out += news
+            self.wake()
+
+    async def _write(self, name: str) -> None:
+        """Write the condition Active and the figures, as far as they changed. Raises ApiError."""
+        known, worker = self._informers(MULTI_CLUSTERS).objects.get(name), self.workers.get(name)
+        state = worker.state if worker is not None else self._wrong.get(name)
+        if known is None or state is None:
+            return
+        try:
+            there = await self._write_condition(known, state)
+            if worker is not None and worker.active:
+                await self._write_figures(there, worker)
+        except ApiRefusal as error:
+            if error.code not in (404, 409):
+                raise
+            self._later(name)
+
+    async def _write_condition(self, there: Mapping[str, Any], state: State) -> Mapping[str, Any]:
+        meta, status = there["metadata"], there.get("status") or {}
+        listed = status.get("conditions") or []
+        old: Mapping[str, Any] = next((one for one in listed if one.get("type") == "Active"), {})
+        new = condition(state, old, int(meta.get("generation") or 0), self._now_s())
+        if new == old:
+            return there
+        others = [one for one in listed if one.get("type") != "Active"]
+        return await self._patch(there, {"status": {"conditions": [*others, new]}}, "status")
+
+    async def _write_figures(self, there: Mapping[str, Any], worker: Worker) -> None:
+        now_s = asyncio.get_running_loop().time()
+        text = worker.figures().text()
+        if (there["metadata"].get("annotations") or {}).get(FIGURES) == text:
+            return
+        if now_s - self._written_s.get(worker.name, -FIGURES_S) < FIGURES_S:
+            return
+        self._written_s[worker.name] = now_s
+        await self._patch(there, {"metadata": {"annotations": {FIGURES: text}}})
+
+    async def _patch(self, there: Mapping[str, Any], body: dict[str, Any], subresource: str = "") -> Mapping[str, Any]:
+        meta = there["metadata"]
+        body = {**body, "metadata": {**(body.get("metadata") or {}), "uid": meta["uid"]}}
+        after = await self._api.patch(
+            MULTI_CLUSTERS, meta["name"], body, subresource=subresource, fieldManager=FIELD_MANAGER
+        )
+        self._informers(MULTI_CLUSTERS).observe(after)
+        return after

@@ -1,0 +1,103 @@
+"""The nodes of a worker as nodes of the manager, so that the core places a job on them as on its own.
+
+A node of a worker has the name `CLUSTER:NODE`, which no Node can have. It has the labels and taints of its node, and
+the label and the taint `phalanx.dev/cluster`. The taint must be tolerated by name, so only jobs that may be sent away
+are placed there. Its amounts are those that the worker's own pods leave free; jobs of this manager are charged by the
+core.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from phalanx.client.quantity import QuantityError
+from phalanx.kube.read.labels import CLUSTER
+from phalanx.kube.read.node import read_node
+from phalanx.kube.read.template.pod_requests import pod_requests
+from phalanx.model.node import HARD, Node, Taint
+from phalanx.model.pod import PODS, amounts
+
+Object = Mapping[str, Any]
+_OVER = ("Succeeded", "Failed")
+_UNBOUNDED = 2**40  # an amount of every resource, for a worker that shows no nodes
+
+
+def node_name(cluster: str, node: str) -> str:
+    """Return the name of a worker's node on the manager."""
+    return f"{cluster}:{node}"
+
+
+def cluster_of(node: str) -> str:
+    """Return the worker of a node of the manager; empty if it is no node of a worker."""
+    cluster, colon, _ = node.partition(":")
+    return cluster if colon else ""
+
+
+def mirrored(
+    cluster: str, nodes: Iterable[Object], pods: Iterable[Object], ours: frozenset[str], *, reachable: bool
+) -> dict[str, Node]:
+    """Return the nodes of a worker by name. `ours`: the uids of Jobs that the manager sent. `reachable`: False if
+    the worker cannot be reached, so nothing new is placed there."""
+    used = used_by_node(pods, ours)
+    found = {}
+    for obj in nodes:
+        node = read_node(dict(obj))
+        left = dict(node.allocatable)
+        for resource, amount in used.get(node.name, {}).items():
+            left[resource] = max(0, left.get(resource, 0) - amount)
+        mirror = _of_cluster(cluster, replace(node, allocatable=amounts(left), group="", protected=True))
+        found[mirror.name] = mirror if reachable else replace(mirror, ready=False)
+    return found
+
+
+def unbounded(cluster: str, resources: Iterable[str], *, reachable: bool) -> dict[str, Node]:
+    """Return one node without bounds for a worker that shows no nodes. Then only quotas decide how many jobs it gets.
+    `resources`: the names of resources that jobs request."""
+    has = dict.fromkeys((*resources, "cpu", "memory", PODS), _UNBOUNDED)
+    node = _of_cluster(cluster, Node(name="*", allocatable=amounts(has), ready=reachable, protected=True))
+    return {node.name: node}
+
+
+def _of_cluster(cluster: str, node: Node) -> Node:
+    return replace(
+        node,
+        name=node_name(cluster, node.name),
+        labels=tuple(sorted({**dict(node.labels), CLUSTER: cluster}.items())),
+        taints=(*node.taints, Taint(CLUSTER, cluster, by_name=True)),
+        devices=(),
+        zones=(),
+    )
+
+
+def used_by_node(pods: Iterable[Object], ours: frozenset[str] = frozenset()) -> dict[str, dict[str, int]]:
+    """Return node -> the requests of the pods on it, without the pods of these Jobs."""
+    found: dict[str, dict[str, int]] = {}
+    for pod in pods:
+        node = (pod.get("spec") or {}).get("nodeName")
+        over = (pod.get("status") or {}).get("phase") in _OVER
+        if not node or over or _owner(pod) in ours:
+            continue
+        total = found.setdefault(node, {})
+        for resource, amount in _requests(pod):
+            total[resource] = total.get(resource, 0) + amount
+    return found
+
+
+def takes_pods(node: Node) -> bool:
+    """Return whether the node takes pods."""
+    cordoned = any(taint.effect in HARD and taint.key.startswith("node.kubernetes.io/") for taint in node.taints)
+    return node.ready and not node.unschedulable and not cordoned
+
+
+def _owner(pod: Object) -> str:
+    owners = pod["metadata"].get("ownerReferences") or ()
+    return next((str(owner["uid"]) for owner in owners if owner.get("controller")), "")
+
+
+def _requests(pod: Object) -> Iterable[tuple[str, int]]:
+    try:
+        return pod_requests(pod["spec"], pod.get("status") or {})
+    except QuantityError:
+        return ()

@@ -1,0 +1,90 @@
+"""The state of the connection to a worker: a condition of its MultiKueueCluster, and a row for people.
+
+The condition has Kueue's type, reasons and messages (`Active`, `BadKubeConfig`, `ClientConnectionFailed`). The message
+of a connection that does not work also says how to mend it. The row is JSON in an annotation of the MultiKueueCluster,
+because its status has no other field than conditions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+import msgspec
+
+from phalanx.client.moment import write_moment
+
+FIGURES = "phalanx.dev/cluster-figures"  # an annotation that the scheduler writes
+
+
+class Why(StrEnum):
+    """The reasons of the condition Active."""
+
+    ACTIVE = "Active"
+    BAD_CONFIG = "BadKubeConfig"
+    FAILED = "ClientConnectionFailed"
+
+
+class State(NamedTuple):
+    """The state of a connection. `text`: what is wrong. `mend`: what to do about it. `since_s`: since when, in seconds
+    since the epoch."""
+
+    why: Why
+    text: str = ""
+    mend: str = ""
+    since_s: float = 0.0
+
+    @property
+    def active(self) -> bool:
+        return self.why is Why.ACTIVE
+
+    @property
+    def message(self) -> str:
+        return "Connected" if self.active else f"{self.text}. {self.mend}" if self.mend else self.text
+
+    def same(self, other: State | None) -> bool:
+        """Return whether only the time differs."""
+        return other is not None and self[:3] == other[:3]
+
+
+class Figures(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The capacity of a worker and its use. `nodes`, `ready`: the numbers of nodes, and of nodes that take pods. `has`,
+    `used`: the amounts of nodes that take pods, and the requests of the pods on them. `jobs`: the number of received
+    jobs that have not ended. `version`: the version of its Kubernetes. `scheduler`: the schedulers whose queues exist
+    in it. `note`: a restriction of these numbers."""
+
+    nodes: int = 0
+    ready: int = 0
+    has: dict[str, int] = {}
+    used: dict[str, int] = {}
+    jobs: int = 0
+    version: str = ""
+    scheduler: str = ""
+    note: str = ""
+
+    def text(self) -> str:
+        return msgspec.json.encode(self).decode()
+
+
+def read_figures(cluster: Mapping[str, Any]) -> Figures:
+    """Return the figures in the annotation of a MultiKueueCluster; empty ones if it has none that can be read."""
+    said = (cluster["metadata"].get("annotations") or {}).get(FIGURES)
+    try:
+        return Figures() if said is None else msgspec.json.decode(said, type=Figures)
+    except msgspec.MsgspecError:
+        return Figures()
+
+
+def condition(state: State, old: Mapping[str, Any], generation: int, now_s: float) -> dict[str, Any]:
+    """Return the condition Active. `old`: the present one; its time stays while its status does."""
+    truth = "True" if state.active else "False"
+    stays = old.get("status") == truth and old.get("lastTransitionTime")
+    return {
+        "type": "Active",
+        "status": truth,
+        "reason": state.why.value,
+        "message": state.message,
+        "lastTransitionTime": old["lastTransitionTime"] if stays else write_moment(now_s),
+        "observedGeneration": generation,
+    }

@@ -1,0 +1,276 @@
+"""One worker: its connection, the caches of its nodes, pods and of the Jobs that were sent to it, and its state.
+
+The connection is made again whenever it fails, or when its kubeconfig changes. A worker that does not answer once is
+asked again at once; the second failure makes it unreachable. Its caches stay while it is unreachable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+
+from phalanx.client.access.kubeconfig import Cluster, User
+from phalanx.client.connection import ApiError, ApiRefusal, Connection
+from phalanx.client.informer import Change, Informer
+from phalanx.client.kind import JOBS, NODES, PODS, Kind
+from phalanx.clusters.mirror import mirrored, takes_pods, unbounded, used_by_node
+from phalanx.clusters.source import Source, SourceError, credentials
+from phalanx.clusters.state import Figures, State, Why
+from phalanx.errors import PhalanxError
+from phalanx.kube.read.labels import ORIGIN
+from phalanx.kube.read.node import read_node
+from phalanx.kube.read.wire import WIRE_TYPES
+from phalanx.model.node import Node
+
+log = logging.getLogger(__name__)
+
+LOOK_S = 10.0  # the interval between calls that show whether a worker answers
+CALL_S = 10.0  # the longest time of such a call
+SOURCE_S = 60.0  # its kubeconfig is read again this often
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0
+OLDEST = (1, 29)  # Kubernetes; older ones are not tested, and know no managedBy
+_QUEUES = {"kueue.x-k8s.io": ("Kueue", ("v1beta1", "v1beta2")), "phalanx.dev": ("Phalanx", ())}
+
+
+class _NewSource(Exception):
+    """The kubeconfig has changed."""
+
+
+class Worker:
+    """A worker by the name of its MultiKueueCluster.
+
+    `api`: the API of the manager. `changed`: called with this worker when its state or its capacity may have changed.
+    `job_changed`: called with `namespace/name` of a Job that the worker received and that has changed. `fence`: as
+    `Connection.fence`. `asked`: returns the resources that jobs request, for workers that show no nodes."""
+
+    def __init__(
+        self,
+        name: str,
+        source: Source,
+        api: Connection,
+        now_s: Callable[[], float],
+        changed: Callable[[Worker], None],
+        job_changed: Callable[[str], None] = lambda key: None,
+        fence: Callable[[], float] | None = None,
+        asked: Callable[[], frozenset[str]] = frozenset,
+    ) -> None:
+        self.name, self.source = name, source
+        self.state: State | None = None  # None: the first attempt has not ended
+        self.connection: Connection | None = None
+        self.version = self.scheduler = ""
+        self.caches: dict[Kind, Informer] = {}
+        self._api, self._now_s, self._fence, self._asked = api, now_s, fence, asked
+        self._changed, self._job_changed = changed, job_changed
+        self.look_s = LOOK_S
+
+    @property
+    def active(self) -> bool:
+        return self.state is not None and self.state.active
+
+    @property
+    def jobs(self) -> Mapping[str, dict[str, Any]]:
+        """Return the Jobs that were sent there, as last seen, by `namespace/name`."""
+        return self._objects(JOBS)
+
+    async def run(self) -> None:
+        """Connect and stay connected, until cancelled."""
+        pause_s = FIRST_PAUSE_S
+        while True:
+            try:
+                await self._once()
+            except _NewSource:
+                pause_s = FIRST_PAUSE_S
+                continue
+            except SourceError as error:
+                self._become(Why.BAD_CONFIG, error.text, error.mend)
+            except (PhalanxError, OSError, TimeoutError) as error:
+                self._become(Why.FAILED, *_explained(error, self.source))
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+    async def _once(self) -> None:
+        """Connect, and watch until the worker refuses a call or its kubeconfig changes."""
+        cluster, user = await credentials(self._api, self.source)
+        async with await Connection.of(cluster, user) as connection:
+            if self._fence is not None:
+                connection.fence(self._fence)
+            async with asyncio.timeout(3 * CALL_S):
+                shown = await self._look_around(connection)
+            caches = {kind: _informer(connection, kind) for kind in (JOBS, *shown)}
+            watching = [asyncio.ensure_future(cache.run()) for cache in caches.values()]
+            try:
+                async with asyncio.timeout(6 * CALL_S):
+                    await asyncio.gather(*(cache.synced.wait() for cache in caches.values()))
+                self.caches, self.connection = caches, connection
+                self._become(Why.ACTIVE)
+                self._follow()
+                await self._stay(connection, (cluster, user))
+            finally:
+                self.connection = None
+                for task in watching:
+                    task.cancel()
+                await asyncio.gather(*watching, return_exceptions=True)
+
+    async def _look_around(self, connection: Connection) -> tuple[Kind, ...]:
+        """Return the optional kinds that the worker shows us. Raises PhalanxError if jobs cannot be sent to it."""
+        said = await connection.request("GET", "/version")
+        self.version = str(said.get("gitVersion") or "") if isinstance(said, Mapping) else ""
+        _require_version(self.version)
+        groups = (await connection.request("GET", "/apis")).get("groups") or ()
+        self.scheduler = _schedulers(groups)
+        await connection.request("GET", JOBS.path(), params={"limit": "1"})
+        shown = []
+        for kind in (NODES, PODS):
+            with suppress(ApiRefusal):  # it is sent jobs by quota alone
+                await connection.request("GET", kind.path(), params={"limit": "1"})
+                shown.append(kind)
+        return tuple(shown) if len(shown) == 2 else ()
+
+    async def _stay(self, connection: Connection, first: tuple[Cluster, User]) -> None:
+        """Call the worker at intervals, until it refuses a call or its kubeconfig changes. Raises PhalanxError."""
+        failures, clock = 0, asyncio.get_running_loop().time
+        read_s = clock()
+        while True:
+            await asyncio.sleep(self.look_s if not failures else min(1.0, self.look_s))
+            try:
+                async with asyncio.timeout(CALL_S):
+                    await connection.request("GET", "/version")
+                failures = 0
+                self._become(Why.ACTIVE)
+            except ApiRefusal:
+                raise
+            except (ApiError, TimeoutError) as error:
+                failures += 1
+                if failures > 1:
+                    self._become(Why.FAILED, *_explained(error, self.source))
+            if clock() - read_s >= SOURCE_S or failures > 1:
+                read_s = clock()
+                with suppress(ApiError):  # the manager's own API: it is asked again
+                    if await credentials(self._api, self.source) != first:
+                        raise _NewSource
+
+    def _follow(self) -> None:
+        self.caches[JOBS].subscribe(self._on_job)
+        for kind in (NODES, PODS):
+            if kind in self.caches:
+                self.caches[kind].subscribe(lambda _: self._changed(self))
+
+    def _on_job(self, change: Change) -> None:
+        meta = (change.new or change.old or {})["metadata"]
+        self._job_changed(f"{meta['namespace']}/{meta['name']}")
+
+    def _become(self, why: Why, text: str = "", mend: str = "") -> None:
+        state = State(why, text, mend, self._now_s())
+        if state.same(self.state):
+            return
+        if self.state is not None and not state.active and not self.state.active:
+            state = state._replace(since_s=self.state.since_s)  # it is as long away as before, for another reason
+        self.state = state
+        log.warning("cluster %s: %s", self.name, state.message)
+        self._changed(self)
+
+    # --- what it has ------------------------------------------------------------------------------------------------
+
+    def nodes(self) -> dict[str, Node]:
+        """Return its nodes as nodes of the manager."""
+        if JOBS not in self.caches:
+            return {}
+        if NODES not in self.caches:
+            return unbounded(self.name, self._asked(), reachable=self.active)
+        ours = frozenset(str(job["metadata"]["uid"]) for job in self.jobs.values())
+        nodes, pods = self._objects(NODES).values(), self._objects(PODS).values()
+        return mirrored(self.name, nodes, pods, ours, reachable=self.active)
+
+    def figures(self) -> Figures:
+        """Return what it has and uses."""
+        nodes = [read_node(dict(obj)) for obj in self._objects(NODES).values()]
+        ready = {node.name: node for node in nodes if takes_pods(node)}
+        used = used_by_node(self._objects(PODS).values())
+        return Figures(
+            nodes=len(nodes),
+            ready=len(ready),
+            has=_sum(node.allocatable for node in ready.values()),
+            used=_sum(tuple(used.get(name, {}).items()) for name in ready),
+            jobs=sum(not _is_over(job) for job in self.jobs.values()),
+            version=self.version,
+            scheduler=self.scheduler,
+            note="" if NODES in self.caches else "its nodes and pods are hidden: jobs are sent by quota alone",
+        )
+
+    def _objects(self, kind: Kind) -> Mapping[str, dict[str, Any]]:
+        return self.caches[kind].objects if kind in self.caches else {}
+
+
+def _informer(connection: Connection, kind: Kind) -> Informer:
+    if kind is JOBS:
+        return Informer(connection, kind, labelSelector=ORIGIN)
+    return Informer(connection, kind, lean=WIRE_TYPES[kind])
+
+
+def _sum(many: Any) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for each in many:
+        for resource, amount in each:
+            total[resource] = total.get(resource, 0) + amount
+    return dict(sorted(total.items()))
+
+
+def _is_over(job: Mapping[str, Any]) -> bool:
+    conditions = (job.get("status") or {}).get("conditions") or ()
+    return any(one["type"] in ("Complete", "Failed") and one["status"] == "True" for one in conditions)
+
+
+def _require_version(version: str) -> None:
+    """Raises PhalanxError for a Kubernetes that is too old; a version that cannot be read passes."""
+    found = re.match(r"v?(\d+)\.(\d+)", version)
+    if found and tuple(map(int, found.groups())) < OLDEST:
+        raise _Unfit(
+            f"it runs Kubernetes {version}, and jobs are sent to {'.'.join(map(str, OLDEST))} or later",
+            "Upgrade that cluster, or take it out of the MultiKueueConfig.",
+        )
+
+
+def _schedulers(groups: Any) -> str:
+    """Return the schedulers whose queues the worker serves. Raises PhalanxError if it serves no queues, because a
+    suspended Job would never start in it."""
+    names, old = [], []
+    for group in groups:
+        name, wanted = _QUEUES.get(str(group.get("name")), ("", ()))
+        versions = [str(one.get("version")) for one in group.get("versions") or ()]
+        if name and wanted and not set(wanted) & set(versions):
+            old.append(f"{name} {', '.join(versions)}")
+        elif name:
+            names.append(name)
+    if names:
+        return ", ".join(sorted(names))
+    if old:
+        raise _Unfit(f"it serves only {'; '.join(old)}", "Upgrade Kueue there to 0.6 or later (v1beta1).")
+    raise _Unfit(
+        "it serves no queues, so no job that is sent there would start",
+        "Install Phalanx or Kueue in that cluster (`phalanx deploy`), with the same queues.",
+    )
+
+
+class _Unfit(PhalanxError):
+    """A worker to which no job can be sent."""
+
+    def __init__(self, text: str, mend: str) -> None:
+        super().__init__(text)
+        self.mend = mend
+
+
+def _explained(error: BaseException, source: Source) -> Iterator[str]:
+    """Yield what is wrong, and how to mend it."""
+    if isinstance(error, _Unfit):
+        yield from (str(error), error.mend)
+        return
+    if isinstance(error, ApiRefusal) and error.code in (401, 403):
+        yield f"it refuses the user of {source.named}: {error.message}"
+        yield "Write the kubeconfig of an account there that may read and write Jobs (docs/guide/several-clusters.md)."
+        return
+    yield f"it cannot be reached: {str(error) or 'no answer in time'}"
+    yield f"Look whether its API server runs, and whether {source.named} has the right address and certificate."

@@ -1,0 +1,238 @@
+"""The connections to workers: each state is a condition that says what is wrong and how to mend it."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import json
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from phalanx.client.connection import Connection
+from phalanx.client.kind import NODES, SECRETS, Kind
+from phalanx.clusters import worker as worker_
+from phalanx.clusters.fleet import Fleet
+from phalanx.clusters.mirror import cluster_of, mirrored
+from phalanx.clusters.source import SourceError, source_of
+from phalanx.clusters.state import read_figures
+from phalanx.dialects.kueue.dialect import KUEUE
+from phalanx.dialects.kueue.kinds import MULTI_CLUSTERS
+from phalanx.embedded.controllers.runtime.calls import SharedInformers
+from phalanx.errors import PhalanxError
+from phalanx.kube.install.definitions import served
+from phalanx.kube.install.dialects import install_dialect
+from phalanx.model.event import NodeSeen
+from tests.embedded.apiserver.process import ServerProcess
+from tests.kube.double import node
+
+Object = dict[str, Any]
+SECRET = {"name": "w1", "namespace": "kueue-system"}
+
+
+def cluster(name: str, location: str = "w1", kind: str = "Secret") -> Object:
+    source = {"kubeConfig": {"location": location, "locationType": kind}}
+    return {
+        "apiVersion": MULTI_CLUSTERS.api_version,
+        "kind": MULTI_CLUSTERS.name,
+        "metadata": {"name": name},
+        "spec": {"clusterSource": source},
+    }
+
+
+def secret(text: str | bytes, name: str = "w1", key: str = "kubeconfig") -> Object:
+    data = base64.b64encode(text.encode() if isinstance(text, str) else text).decode()
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": {**SECRET, "name": name}, "data": {key: data}}
+
+
+def inline(server: ServerProcess, **user: Any) -> str:
+    """The kubeconfig of a server, with all of it inside."""
+    authority = base64.b64encode(server.ca.read_bytes()).decode()
+    return json.dumps(
+        {
+            "current-context": "c",
+            "clusters": [{"name": "c", "cluster": {"server": server.url, "certificate-authority-data": authority}}],
+            "users": [{"name": "c", "user": user or {"token": server.token}}],
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
+        }
+    )
+
+
+async def ready(connection: Connection, *spaces: str) -> None:
+    """Install Kueue's kinds, and create namespaces."""
+    await install_dialect(connection, KUEUE)
+    await served(connection, MULTI_CLUSTERS)
+    for name in spaces:
+        await connection.create(
+            Kind(plural="namespaces", name="Namespace", namespaced=False), {"metadata": {"name": name}}
+        )
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ServerProcess, ServerProcess]]:
+    """A manager and a worker; the worker serves no queues yet."""
+    folder = tmp_path_factory.mktemp("clusters")
+    with ServerProcess.started(folder / "manager") as manager, ServerProcess.started(folder / "worker") as worker:
+
+        async def install() -> None:
+            async with await Connection.open(manager.kubeconfig) as connection:
+                await ready(connection, "kueue-system")
+
+        asyncio.run(install())
+        yield manager, worker
+
+
+@contextlib.asynccontextmanager
+async def fleet(manager: ServerProcess) -> AsyncIterator[tuple[Connection, Fleet, Callable[..., Any]]]:
+    """A running fleet, and a function that waits for a condition of a cluster."""
+    async with (
+        asyncio.timeout(60),
+        await Connection.open(manager.kubeconfig) as connection,
+        SharedInformers(connection) as informers,
+    ):
+        found = Fleet(connection, informers, lambda: 1_000.0)
+        running = asyncio.ensure_future(found.run())
+        news = asyncio.Event()
+        informers(MULTI_CLUSTERS).subscribe(lambda change: news.set())
+
+        async def until(name: str, reached: Callable[[Object, Object], bool]) -> Object:
+            while True:
+                obj = informers(MULTI_CLUSTERS).objects.get(name) or {}
+                conditions = (obj.get("status") or {}).get("conditions") or [{}]
+                if obj and reached(conditions[0], obj):
+                    return {**conditions[0], "figures": read_figures(obj)}
+                assert not running.done(), running.result()
+                news.clear()
+                await news.wait()
+
+        try:
+            yield connection, found, until
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+
+async def forget(connection: Connection, *names: str) -> None:
+    for name in names:
+        await connection.delete(MULTI_CLUSTERS, name)
+    await connection.delete(SECRETS, "w1", "kueue-system")
+
+
+def says(text: str) -> Callable[[Object, Object], bool]:
+    return lambda one, obj: text in str(one.get("message"))
+
+
+async def test_each_fault_is_said_with_how_to_mend_it_and_a_mended_one_connects(
+    servers: tuple[ServerProcess, ServerProcess], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manager, worker = servers
+    monkeypatch.setattr(worker_, "FIRST_PAUSE_S", 0.05)
+    monkeypatch.setattr(worker_, "LONGEST_PAUSE_S", 0.05)
+    async with fleet(manager) as (connection, found, until):
+        await connection.create(MULTI_CLUSTERS, cluster("w1"))
+        one = await until("w1", says("there is no Secret kueue-system/w1"))
+        assert (one["status"], one["reason"]) == ("False", "BadKubeConfig")
+        assert "kubectl create secret generic w1 -n kueue-system --from-file=kubeconfig=FILE" in one["message"]
+
+        async def write(text: str | bytes, key: str = "kubeconfig") -> None:
+            await connection.replace(SECRETS, secret(text, key=key))
+
+        await connection.create(SECRETS, secret("x", key="other"), "kueue-system")
+        await until("w1", says("has no key kubeconfig"))
+        await write("{")
+        await until("w1", says("no kubeconfig"))
+        await write(
+            inline(
+                worker,
+                exec={
+                    "apiVersion": "client.authentication.k8s.io/v1",
+                    "command": "/bin/sh",
+                    "interactiveMode": "Never",
+                },
+            )
+        )
+        await until("w1", says("names a file or a program"))
+        await write(inline(worker, token="wrong"))
+        one = await until("w1", says("it refuses the user of Secret kueue-system/w1"))
+        assert one["reason"] == "ClientConnectionFailed"
+        await write(inline(worker).replace(worker.url, "https://127.0.0.1:1"))
+        await until("w1", says("it cannot be reached"))
+        await write(inline(worker))
+        await until("w1", says("it serves no queues"))
+        async with await Connection.open(worker.kubeconfig) as there:
+            await ready(there)
+            await there.create(NODES, {"apiVersion": "v1", "kind": "Node", **node("n1", 4)})
+        one = await until("w1", lambda one, obj: one.get("status") == "True" and bool(read_figures(obj).nodes))
+        assert (one["reason"], one["message"]) == ("Active", "Connected")
+        assert one["figures"].scheduler == "Kueue"
+        [seen] = found.events()
+        assert isinstance(seen, NodeSeen)
+        assert (seen.node.name, dict(seen.node.allocatable)["cpu"]) == ("w1:n1", 4000)
+        await forget(connection, "w1")
+
+
+@pytest.mark.slow
+async def test_a_worker_that_ends_and_comes_back_is_followed(
+    servers: tuple[ServerProcess, ServerProcess], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manager, _ = servers
+    for name in ("FIRST_PAUSE_S", "LONGEST_PAUSE_S", "LOOK_S"):
+        monkeypatch.setattr(worker_, name, 0.1)
+    data = tmp_path / "w2"
+    worker = ServerProcess.start(data)
+    async with await Connection.open(worker.kubeconfig) as there:
+        await ready(there)
+    async with fleet(manager) as (connection, _, until):
+        await connection.create(MULTI_CLUSTERS, cluster("w2", str(worker.kubeconfig), "Path"))
+        await until("w2", says("Connected"))
+        worker.kill()
+        one = await until("w2", says("it cannot be reached"))
+        assert "Look whether its API server runs" in one["message"]
+        with ServerProcess.started(data, int(worker.url.rpartition(":")[2])):
+            await until("w2", says("Connected"))
+        await connection.delete(MULTI_CLUSTERS, "w2")
+
+
+def test_a_cluster_profile_is_refused() -> None:
+    spec = {"clusterSource": {"clusterProfileRef": {"name": "x"}}}
+    assert isinstance(source_of({"metadata": {"name": "w"}, "spec": spec}), SourceError)
+    assert source_of({"spec": {"kubeConfig": {"location": "a"}}}) == source_of(cluster("w", "a"))
+
+
+@pytest.mark.parametrize(("version", "fits"), [("v1.28.4", False), ("v1.29.0+k3s1", True), ("v2.0", True), ("", True)])
+def test_an_old_worker_is_refused_with_its_version(version: str, fits: bool) -> None:
+    if fits:
+        worker_._require_version(version)
+        return
+    with pytest.raises(PhalanxError, match=r"runs Kubernetes v1\.28\.4"):
+        worker_._require_version(version)
+
+
+def test_queues_of_an_unknown_version_are_refused() -> None:
+    def groups(*versions: str) -> list[Object]:
+        return [{"name": "kueue.x-k8s.io", "versions": [{"version": one} for one in versions]}]
+
+    assert worker_._schedulers(groups("v1beta1", "v1beta2")) == "Kueue"
+    with pytest.raises(PhalanxError, match="serves only Kueue v1alpha1"):
+        worker_._schedulers(groups("v1alpha1"))
+
+
+def test_a_worker_shows_what_its_own_pods_leave_and_takes_only_jobs_that_may_be_sent() -> None:
+    def pod(name: str, owner: str) -> Object:
+        owners = [{"controller": True, "kind": "Job", "name": owner, "uid": owner}]
+        container = {"name": "c", "resources": {"requests": {"cpu": "1"}}}
+        spec = {"nodeName": "n1", "containers": [container]}
+        return {"metadata": {"name": name, "ownerReferences": owners}, "spec": spec, "status": {"phase": "Running"}}
+
+    pods = [pod("theirs", "x"), pod("ours", "y")]
+    [(name, found)] = mirrored("w1", [node("n1", 4)], pods, frozenset({"y"}), reachable=True).items()
+    assert (name, cluster_of(name), cluster_of("n1")) == ("w1:n1", "w1", "")
+    assert dict(found.allocatable)["cpu"] == 3000
+    assert found.ready
+    assert ("phalanx.dev/cluster", "w1") in found.labels
+    assert [taint.by_name for taint in found.taints] == [True]
+    [away] = mirrored("w1", [node("n1", 4)], (), frozenset(), reachable=False).values()
+    assert not away.ready
