@@ -478,10 +478,13 @@ def is_growth(record: JobRecord, slot: Slot) -> bool:
 
 
 def is_incomplete(record: JobRecord, more: Sequence[Placement] = ()) -> bool:
-    """Return whether a started job misses pods to its minimum, with these placements besides. Then none of its open
-    slots is growth that may be decided (rule R2)."""
-    pods = [has + new for has, new in zip(record.kept(), pods_by_role(more, len(record.placed)), strict=True)]
-    lacking = (role for role, (has, least) in enumerate(zip(pods, record.minimums, strict=True)) if has < least)
+    """Return whether a started job waits for pods of its minimum, with these placements besides. Then none of its open
+    slots is growth that may be decided (rule R2). A role below its minimum without an open slot waits for no pod: its
+    pods have ended."""
+    new = pods_by_role(more, len(record.placed))
+    pods = [has + added for has, added in zip(record.kept(), new, strict=True)]
+    wanted = [slots - added for slots, added in zip(pods_by_role(record.open, len(new)), new, strict=True)]
+    lacking = (role for role, least in enumerate(record.minimums) if pods[role] < least and wanted[role] > 0)
     return not all(record.gang.does_without(role, pods) for role in lacking)
 
 
