@@ -126,7 +126,9 @@ class Walk(Cycle):
         self.left = decisions(plan)
         self.is_late = plan.wake_s is not None and plan.wake_s <= facts.now_s
         self.withdrawn: set[str] = set()
-        self.has_withdrawn = any(isinstance(each, Nominate) and not each.placements for each in plan.actions)
+        self.ends_early = self.is_late and any(
+            isinstance(each, Place) or (isinstance(each, Nominate) and not each.placements) for each in plan.actions
+        )
         self.losers = {action.job for action in plan.actions if isinstance(action, Preempt)}
         self.tried: set[tuple[Kind, str]] = set()
         self.blocked: set[str] = set()
@@ -168,7 +170,7 @@ class Walk(Cycle):
             return self.put(work, pods)
         if not mine or mine[0].is_nomination:
             text = f"the nodes of {name}'s nomination are free, and it does not start"
-            raise Broken("R4", text, is_late=self.is_late and self.has_withdrawn)
+            raise Broken("R4", text, is_late=self.ends_early)
         first = mine.pop(0)
         if first.losers or Counter(first.pods.values()) & Counter(work.nominated.values()) != Counter(
             work.nominated.values()
@@ -223,8 +225,9 @@ class Walk(Cycle):
             main.sort(key=lambda each: not self.left.get(each.name))  # growth that the plan chose comes first
             self.try_again(main)
             tried = self.tried
-            if self.held is not None and self.left.get(self.held.request.name):
-                tried = tried - {(self.held.request.kind, self.held.request.name)}  # victims were found later
+            holder = self.held and self.held.request
+            if holder and self.left.get(holder.name) and self.demand(holder) is not Demand.NOTHING:
+                tried = tried - {(holder.kind, holder.name)}  # victims were found later
             contest = Contest(
                 self.facts,
                 main,
@@ -295,11 +298,13 @@ class Walk(Cycle):
         return is_allowed and may_take(self.facts, self.holder_for(request), request, free(self.facts))
 
     def disputed(self, request: Request, outcome: Demand) -> Demand:
-        """Return the outcome that the plan has, if no rule demands it and none forbids it; else `outcome`."""
+        """Return the outcome that the plan has, if no rule demands it and none forbids it; else `outcome`. Nobody can
+        see whether the plan preempts now, or after the next decision."""
         mine = self.left.get(request.name, [])
         if mine and mine[0].losers:
             search = Search(self.facts, request, self.holder_for(request))
-            return outcome if next(faults(search, mine[0].victims(self.facts)), None) else Demand.PREEMPT
+            is_wrong = next(faults(search, mine[0].victims(self.facts)), None) is not None
+            return outcome if is_wrong or self.choices.choose(2) else Demand.PREEMPT
         is_nominated = any(each.is_nomination and each.pods for each in mine)
         others = (self.facts.works[name] for name in self.withdrawn)
         if is_nominated and any(self.could_take_over(request, other) for other in others):
@@ -317,12 +322,12 @@ class Walk(Cycle):
                     return self.imagine(request)
                 if not mine:
                     self.blame()
-                    is_late = self.is_late and self.has_withdrawn
+                    is_late = self.ends_early
                     raise Broken(
                         self.unstarted(request), f"{name} could start ({request.kind.name.lower()})", is_late=is_late
                     )
                 if mine[0].losers or mine[0].is_nomination:
-                    is_late = self.is_late and self.has_withdrawn and not mine[0].losers
+                    is_late = self.ends_early and not mine[0].losers
                     raise Broken("R17", f"{name} could start at once, and {self.said(mine[0])}", is_late=is_late)
                 self.start(request, mine, self.holder_for(request))
             case Demand.NOMINATE | Demand.PREEMPT | Demand.TAKE_OVER:
@@ -345,7 +350,7 @@ class Walk(Cycle):
     def blame(self) -> None:
         """Report a wrong preemption before what follows from it. But a cycle that withdraws a nomination, and is
         followed by another at once, may leave the rest to that (R26)."""
-        if self.is_late and self.has_withdrawn:
+        if self.ends_early:
             return
         for job, rest in self.left.items():
             work = self.facts.works[job]

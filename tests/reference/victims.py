@@ -308,16 +308,16 @@ def _dear(search: Search, gangs: Gangs, surplus: Victims) -> Iterator[tuple[str,
                 yield "R19", f"{sorted(gangs)} go, though {sorted(other)} cost less"
                 return
     if fairest and not own:
-        yield from _unfair(
-            search, gangs, {each for each, _ in least if all(works[name].queue != queue for name in each)}
-        )
+        others = {each for each, _ in least if all(works[name].queue != queue for name in each)}
+        yield from _unfair(search, gangs, search.reduced(surplus), others)
 
 
-def _unfair(search: Search, gangs: Gangs, least: Collection[Gangs]) -> Iterator[tuple[str, str]]:
-    """R19, fairest: no queue loses a gang while a queue that is richer at that moment could lose one instead."""
+def _unfair(search: Search, gangs: Gangs, before: Usage, least: Collection[Gangs]) -> Iterator[tuple[str, str]]:
+    """R19, fairest: no queue loses a gang while a queue that is richer at that moment could lose one instead.
+    `before`: the charges once the surplus pods of the set are gone, which go first (R18)."""
     works = search.facts.works
     for name in gangs:
-        usage = search.usage
+        usage = before
         for each in gangs - {name}:
             usage = less(usage, works[each], works[each].charged())
         for other in least:

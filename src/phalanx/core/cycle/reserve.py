@@ -67,6 +67,8 @@ class Reserving:
             return False
         if cluster.ends.order or cluster.reservations or cluster.leaving:
             return True
+        if cluster.nominated and self.forecast.ends.anyone_ends():
+            return True  # a nominated job counts as if it ran
         return bool((np.isfinite(columns.limit_s) & (columns.placement_class >= 0)).any())
 
     def victims_leave(self) -> bool:

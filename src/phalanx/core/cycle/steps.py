@@ -78,7 +78,7 @@ class Cycle:
         if self.pending.request_classes:
             self.field.refresh(self.preempting.classes_to_search())
             self.field.fill(self.tournament)
-            while not self.preempting.withdrawn:  # the job that hands over its nomination comes next (rule R23)
+            while not self.preempting.is_over:
                 if self.state.has_several_arenas:
                     yield from self.hopeless_heads()
                 head = self.tournament.head()
@@ -95,7 +95,7 @@ class Cycle:
                         self.field.fill(self.tournament)
                     else:
                         self.tournament.renew()
-        while self.surplus.growing and not self.preempting.withdrawn:
+        while self.surplus.growing and not self.preempting.is_over:
             self.grants_surplus(None)
         self.reporter.report_remaining()
 
@@ -152,10 +152,13 @@ class Cycle:
 
     def never_within_quota(self, head: Candidate) -> bool:
         """Return whether quota would not allow the request on an empty cluster."""
-        if self.state.is_within_limits(head.request_class):
+        request_class = head.request_class
+        if self.state.is_within_limits(request_class) and request_class.key.terms.preemptible:
+            return False  # whether a job may borrow can depend on that, and the headroom leaves it out
+        offers = self.state.offers(request_class.key, head.entry.request)
+        if any(offer.short is None for offer in offers):
             return False
-        reason = self.reporter.short_of_quota(head)
-        return reason is not None and reason.code in NEVER
+        return self.reporter.why_not(request_class.key, offers, ()).code in NEVER
 
     def is_sure_to_start(self, request_class: RequestClass) -> bool:
         """Return whether a class that fits by counting is certain to be placed, and its queue has quota."""
@@ -177,7 +180,8 @@ class Cycle:
         if not self.may_search(head.request_class) or self.preempting.is_delayed(key, request):
             return False
         forecast = None if self.reserving.greedy else self.reserving.forecast
-        return self.preempting.search(key, request, offers, forecast) is not None
+        found = self.preempting.search(key, request, offers, forecast)
+        return found is not None or self.preempting.is_behind_growth(request, offers)
 
     def may_search(self, request_class: RequestClass) -> bool:
         """Return whether a search for victims may find some for the request class."""

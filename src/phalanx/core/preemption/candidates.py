@@ -22,10 +22,10 @@ from phalanx.core.preemption import nomination
 from phalanx.core.preemption.context import PreemptionContext
 from phalanx.core.preemption.policy import GOES_BEYOND, PreemptionPolicy, PreemptionRule
 from phalanx.core.preemption.victims import CandidatePods, CandidateTable, Ints
-from phalanx.model.job import Placement, Slot, pods_by_role
+from phalanx.model.job import GangSize, Placement, Slot, pods_by_role
 from phalanx.state import queue_tree
 from phalanx.state.classes import Demand
-from phalanx.state.cluster import JobRecord, is_incomplete, spare_pods, with_their_members
+from phalanx.state.cluster import JobRecord, spare_pods, with_their_members
 from phalanx.state.queue_tree import Charge, Cost, Key
 
 SURPLUS = -1  # the tier of pods above a minimum: before all gangs
@@ -71,9 +71,12 @@ class VictimCandidates:
         self._spared: dict[tuple[int, int], int] = {}  # (job number, role) -> pods that are evicted alone
         self._spared_slots: set[tuple[int, Slot]] = set()
         self._slots: dict[int, list[Slot]] = {}  # entry -> its slots, the highest ordinal first
+        self._growth = {job: found for job, placed in self.placed.items() if (found := self._growth_of(job, placed))}
         self._lay_out((*(job for job, slots in self.evicted_slots.items() if not slots), *excluded))
         self._name_pods()
         self._free_leaving(context)
+        if context.without_growth:
+            self.free_growth()
 
     def _lay_out(self, excluded: Collection[str]) -> None:
         residents, entry = self.running_pods, self.running_pods.entry
@@ -117,8 +120,11 @@ class VictimCandidates:
         are above the minimum."""
         residents, entry, rows = self.running_pods, self.running_pods.entry, self.cluster.columns.row_of
         pods, spare = entry("pods"), entry("spare")
-        if any(self.evicted_slots.values()):
+        if any(self.evicted_slots.values()) or self._growth:
             pods, spare = pods.copy(), spare.copy()
+        for job, growth in self._growth.items():  # it takes the places of pods of the minimum
+            for role, more in Counter(each.role for each in growth).items():
+                spare[(entry("job") == residents.number_of[job]) & (entry("role") == role)] += more
         for job, slots in self.evicted_slots.items():
             for slot in slots:
                 row = rows[self.cluster.jobs[job].placements[slot]]
@@ -161,19 +167,42 @@ class VictimCandidates:
         """Free the pods that this cycle has placed above the minimums of jobs that stay, and that may lose a pod.
         Return whether there are any."""
         found = False
-        for job, placed in self.placed.items():
-            number, record = self.running_pods.number_of.get(job, -1), self.cluster.jobs[job]
-            candidate = int(self.gang_unit[number]) if number >= 0 else -1
-            if candidate < 0 or self.field.gone[candidate] or is_incomplete(record):
+        for job, growth in self._growth.items():
+            number, record = self.running_pods.number_of[job], self.cluster.jobs[job]
+            candidate, freed = int(self.gang_unit[number]), Counter[int]()
+            if candidate < 0 or self.field.gone[candidate]:
                 continue
-            with self._judged(gang=False):
-                rule = self.rights.rule_for(
-                    number, whole=False, loss=partial(self._growth_charge, record, placed[0].role)
-                )
-            for each in placed if rule is not None else ():
+            for each in growth:
+                freed[each.role] += 1
+                if freed[each.role] > self._left_to_spare(number, each.role):
+                    continue
+                lost = partial(self._growth_charge, record, each.role)
+                with self._judged(gang=False):
+                    rule = self.rights.rule_for(number, whole=False, loss=lost)
+                if rule is None:
+                    break
                 self._vacate(self.cluster.columns.row_of[each.node], record.gang.demands[each.role], each.devices)
+                if self.rights.counts and (charge := lost()) is not None:
+                    self.ledger.charge(charge, -1)
+                    self._aside[True].setdefault(charge.queue, Counter()).update(dict(charge.cost))
                 found = True
         return found
+
+    def _growth_of(self, job: str, placed: Sequence[Placement]) -> list[Placement]:
+        """Return the pods that this cycle has placed above the minimum of a running job."""
+        return [*growth_of(self.cluster.jobs[job], placed)] if job in self.running_pods.number_of else []
+
+    @contextmanager
+    def without_growth(self) -> Iterator[bool]:
+        """Return a context in which that growth is gone; it yields whether there is any."""
+        drafted, entered, aside = self.draft.mark(), self.ledger.mark(), self._aside[True]
+        self._aside[True] = {queue: Counter(amounts) for queue, amounts in aside.items()}
+        try:
+            yield self.free_growth()
+        finally:
+            self._aside[True] = aside
+            self.draft.rewind(drafted)
+            self.ledger.rewind(entered)
 
     def _growth_charge(self, record: JobRecord, role: int) -> Charge | None:
         """Return the charge of the job's queue for one pod of the role."""
@@ -330,9 +359,14 @@ class VictimCandidates:
             self.rights.spent[queue] = self.rights.spent.get(queue, 0) - sign
 
     def _can_spare(self, candidate: int) -> bool:
-        role, record = self.slot_of(candidate).role, self.record(candidate)
-        told = sum(slot.role == role for slot in self.evicted_slots.get(record.job.id, ()))
-        return told + self._spared.get((int(self.field.job[candidate]), role), 0) < spare_pods(record)[role]
+        return self._left_to_spare(int(self.field.job[candidate]), self.slot_of(candidate).role) > 0
+
+    def _left_to_spare(self, number: int, role: int) -> int:
+        """Return how many more pods of the role the job (by number) may lose without losing its minimum."""
+        job = self.running_pods.ids[number]
+        told = sum(slot.role == role for slot in self.evicted_slots.get(job, ()))
+        more = sum(each.role == role for each in self._growth.get(job, ()))
+        return spare_pods(self.cluster.jobs[job])[role] + more - told - self._spared.get((number, role), 0)
 
     def _spare(self, candidate: int, pods: int) -> None:
         number, slot, entry = int(self.field.job[candidate]), self.slot_of(candidate), int(self._single[candidate])
@@ -371,3 +405,16 @@ class VictimCandidates:
         cost = self._cost(record, pods_by_role(slots, len(record.job.roles)))
         charge = record.charge._replace(cost=cost, jobs=0) if record.charge else None
         return Victim(job=record.job.id, rule=self.going[candidates[0]], slots=slots, charge=charge)
+
+
+def growth_of(record: JobRecord, placed: Sequence[Placement]) -> Iterator[Placement]:
+    """Yield those of the placements of a started job that are above its minimum and can be preempted alone.
+    Replacements are placed first."""
+    if record.job.size not in (GangSize.ELASTIC, GangSize.IN_TURN):
+        return
+    missing = [max(0, least - has) for has, least in zip(record.kept(), record.minimums, strict=True)]
+    for each in placed:
+        if missing[each.role]:
+            missing[each.role] -= 1
+        else:
+            yield each

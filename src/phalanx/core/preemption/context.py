@@ -34,6 +34,8 @@ class PreemptionContext:
     `spent`: queue -> the number of its jobs that this cycle has preempted whole.
     `place`: the function that places a gang on the draft without delaying reservations.
     `is_guarded`: True if reservations exist.
+    `without_growth`: True if the pods count as gone that this cycle has placed above minimums, and that the preemptor
+        may take.
     `richest`: version of the ledger -> the result of `policy.richest_children`."""
 
     cluster: Cluster
@@ -47,4 +49,5 @@ class PreemptionContext:
     spent: dict[str, int] = field(default_factory=dict)
     place: Placer = place_anywhere
     is_guarded: bool = False
+    without_growth: bool = False
     richest: dict[int, Mapping[str, DominantShare]] = field(default_factory=dict)

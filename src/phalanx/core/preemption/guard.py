@@ -17,7 +17,7 @@ from phalanx.core.backfill.ends import INFINITE_S
 from phalanx.core.backfill.reservation import BackfillForecast, CapacityChange
 from phalanx.core.backfill.shadow_time import Release, held_by_job, held_by_placements, held_by_slots, held_without
 from phalanx.core.preemption import consolidation
-from phalanx.core.preemption.candidates import Victim
+from phalanx.core.preemption.candidates import Victim, growth_of
 from phalanx.core.preemption.context import PreemptionContext
 from phalanx.core.preemption.policy import GuaranteeOnlyPolicy, PreemptionPolicy, in_turn, queue_preemption
 from phalanx.core.preemption.search import (
@@ -41,11 +41,12 @@ class ReservationGuard:
         self,
         forecast: BackfillForecast | None,
         context: PreemptionContext,
-        record: JobRecord,
+        request: Request,
         cost: Cost,
         rights: type[PreemptionPolicy],
     ) -> None:
-        self.forecast, self.record, self.request = forecast, record, Request(record.job.id)
+        record = context.cluster.jobs[request.job]
+        self.forecast, self.record, self.request = forecast, record, request
         self.placed = context.placed
         self.guarded = self.lifted = False  # `lifted`: True if the job need not respect the reservations
         if forecast is not None and forecast.reservations:
@@ -82,6 +83,15 @@ class ReservationGuard:
                 if found is not None and self.allows(found):
                     return found
         return None
+
+    def finds_behind_growth(
+        self, context: PreemptionContext, offers: Sequence[FlavorAssignment], rights: type[PreemptionPolicy]
+    ) -> bool:
+        """Return whether there is a plan if the pods are gone that this cycle has placed above minimums."""
+        jobs = context.cluster.jobs
+        if not any(next(growth_of(jobs[job], placed), None) for job, placed in context.placed.items()):
+            return False
+        return self.find(replace(context, without_growth=True), offers, rights) is not None
 
     def find_instead_of(
         self, context: PreemptionContext, offers: Sequence[FlavorAssignment], other: JobRecord

@@ -399,12 +399,12 @@ class Choice:
     def _growth_is_enough(self) -> bool:
         """Return whether the job has its place if gangs that stay only lack their growth of this cycle. No gang is
         preempted for that: the growth is preempted in the next cycle (rule R18)."""
-        mark = self.hunt.draft.mark()
-        if self.hunt.at_once or not self.candidates.free_growth():
+        if not self.candidates.placed:
             return False
-        placed = self.hunt.place()
-        self.hunt.draft.rewind(mark)
-        return not isinstance(placed, gang.PlacementShortfall)
+        with self.candidates.without_growth() as has_growth:
+            if not has_growth or self.hunt.quota_short() is not None:
+                return False
+            return self.hunt.at_once or not isinstance(self.hunt.place(), gang.PlacementShortfall)
 
     def _is_fair(self, chosen: int) -> bool:
         """Return whether no victim of the set could be replaced by candidates of richer queues."""

@@ -37,6 +37,7 @@ from phalanx.state.pending.timers import NEVER_S
 EFFORT = 256
 JOBS_OF_EFFORT = 128  # running jobs that add 1 to the cost of a search
 DELAYED = -1  # instead of a number of changes: the delay of the queue is not over
+UNTRIED = -2  # … or the request was not tried since a change
 
 
 class Found(NamedTuple):
@@ -59,6 +60,10 @@ class CyclePreemption:
         whether a reservation had to be respected.
     `searched`: request class -> its failed search.
     `has_postponed`: the next cycle must follow at once.
+    `behind_growth`: the searches in `known` that fail only because of pods that this cycle has placed above minimums.
+        They can be preempted in the next cycle, so such a request ends the cycle when its turn comes.
+    `is_over`: the cycle ends before all requests are tried: such pods come next, or the job that hands its nomination
+        over (rule R23).
     `has_taken_back`: any request may start now, because pods that this cycle had placed for victims were taken back, or
         because the first reservation has changed."""
 
@@ -74,6 +79,8 @@ class CyclePreemption:
         self.known_at: tuple[int, bool] | None = None
         self.searched: dict[RequestClassKey, Search] = {}
         self.has_postponed = self.has_taken_back = False
+        self.behind_growth: set[tuple[Request, tuple[tuple[str, ...], ...]]] = set()
+        self.is_over = False
         self.reserved: object = None  # the reservations that searches had to respect
         self._context: PreemptionContext | None = None
         self._chance: tuple[int, float | None] | None = None  # the number of actions, and the time
@@ -95,6 +102,7 @@ class CyclePreemption:
         """Withdraw the job's nomination. The job is received again in the next cycle."""
         self.actions.append(Nominate(record.job.id, ()))
         self.withdrawn[record.job.id] = None
+        self.is_over = True
 
     def outdated_jobs(self) -> Container[str]:
         """Return the jobs whose reasons are outdated: their nomination is withdrawn, or they are preempted."""
@@ -146,7 +154,9 @@ class CyclePreemption:
         if found is not None:
             self.carry_out(key, request, found, forecast)
             return True
-        if self.is_spent():
+        is_behind = self.is_behind_growth(request, offers)
+        self.is_over = self.is_over or is_behind
+        if self.is_spent() or is_behind:
             return False
         again_s = self.next_chance_s(self.context)
         self.searched[key] = Search(self.pending.changes, NEVER_S if again_s is None else again_s, self.reserved)
@@ -213,6 +223,7 @@ class CyclePreemption:
         decided = self.state.grants + len(self.actions), is_bound
         if self.known_at != decided:
             self.known, self.known_at = {}, decided
+            self.behind_growth.clear()
         asked = request, tuple(offer.flavors for offer in offers)
         if asked in self.known:
             return self.known[asked]
@@ -221,15 +232,21 @@ class CyclePreemption:
             return None
         self.effort += 1 + len(residents(self.cluster).number_of) // JOBS_OF_EFFORT
         context, record = self.context, self.cluster.jobs[request.job]
-        aside = guard.ReservationGuard(forecast, context, record, offers[0].charge.cost, rights_of(key))
+        aside = guard.ReservationGuard(forecast, context, request, offers[0].charge.cost, rights_of(key))
         plan = aside.find(context, offers, rights_of(key))
         found = None if plan is None else Found(plan, aside, None)
         if found is None and key.kind == Kind.JOB:
             found = self.take_over(record, offers, aside)
         if found is None and self.state.places:
             self.has_postponed = True  # pods that are placed now may be preempted in the next cycle
+            if aside.finds_behind_growth(context, offers, rights_of(key)):
+                self.behind_growth.add(asked)
         self.known[asked] = found
         return found
+
+    def is_behind_growth(self, request: Request, offers: Sequence[FlavorAssignment]) -> bool:
+        """Return whether the last search of the request failed only because of growth of this cycle."""
+        return (request, tuple(offer.flavors for offer in offers)) in self.behind_growth
 
     def is_spent(self) -> bool:
         """Return whether no further search may be made in this cycle."""
@@ -256,12 +273,11 @@ class CyclePreemption:
         self.searched.pop(key, None)
 
     def outcomes(self) -> Iterator[tuple[RequestClassKey, Search]]:
-        """Yield the failed searches. A request class that was not tried, because it may not start in any case, counts
-        as if its search had failed again."""
-        changes = self.pending.changes
+        """Yield the failed searches. A search that may succeed since a change, but was not made again, is marked: it is
+        due once its request is tried. The request may wait behind the head of a strict queue."""
         for key, search in self.pending.searched.items():
-            if key not in self.searched and search.changes not in (DELAYED, changes):
-                yield key, search._replace(changes=changes)
+            if key not in self.searched and search.changes not in (DELAYED, UNTRIED, self.pending.changes):
+                yield key, search._replace(changes=UNTRIED)
         yield from self.searched.items()
 
     def next_chance_s(self, context: PreemptionContext) -> float | None:
