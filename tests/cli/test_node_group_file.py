@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from phalanx.cli.local.node_groups.file import read_node_groups
-from phalanx.cli.local.node_groups.provider_fields import Autoscaler, ExecProvider, WebhookProvider
+from phalanx.cli.local.node_groups.provider_fields import Autoscaler, ExecProvider, MachineProvider, WebhookProvider
 from phalanx.errors import PhalanxError
 from phalanx.model.node import Taint
 
@@ -37,7 +37,7 @@ def read(tmp_path: Path, text: str) -> object:
 
 def test_the_example_can_be_read() -> None:
     example = Path(__file__).parents[2] / "examples" / "autoscaling" / "node-groups.yaml"
-    assert [each.group.name for each in read_node_groups(example)] == ["a100-spot", "a100", "lab"]
+    assert [each.group.name for each in read_node_groups(example)] == ["a100-spot", "a100", "lab", "capi-gpu"]
 
 
 def test_each_field_is_read(tmp_path: Path) -> None:
@@ -63,7 +63,11 @@ def test_each_field_is_read(tmp_path: Path) -> None:
         ("name: spot", "name: a100", ":13: nodeGroups[1].name: there are two node groups a100"),
         ("gke-nodepool=a100", "gke-nodepool", "is not KEY=VALUE"),
         ("cloud.google.com/gke-nodepool=a100", "phalanx.dev/node-group=spot", "the nodes of a100 have the label"),
-        ("{autoscaler: {}}", "{cloud: {}}", ":4: nodeGroups[0].provider: name one provider: autoscaler, exec, webhook"),
+        (
+            "{autoscaler: {}}",
+            "{cloud: {}}",
+            ":4: nodeGroups[0].provider: name one provider: autoscaler, mach",
+        ),
         ("{autoscaler: {}}", "{autoscaler: {url: x}}", "there is no such field"),
         ("{autoscaler: {}}", "{autoscaler: {}, exec: {}}", "name one provider"),
         ("max: 8", "min: 1", "nodeGroups[0].min: the autoscaler keeps a minimum"),
@@ -78,6 +82,14 @@ def test_each_field_is_read(tmp_path: Path) -> None:
         ("{autoscaler: {}}", "{webhook: {url: https://a.example, caFile: ca}}", "caFile: 'ca' is no absolute path"),
         ("{autoscaler: {}}", "{webhook: {url: https://a.example, caFile: /nowhere}}", "caFile: the certificates in"),
         ("{autoscaler: {}}", "{webhook: {url: https://a.example, tokenFile: /etc/passwd}}", "other users may read"),
+        ("{autoscaler: {}}", "{machines: {}}", "machines.name: it has no name"),
+        (
+            "{autoscaler: {}}",
+            "{machines: {name: a, kind: MachinePool}}",
+            "known are MachineDeployment of cl",
+        ),
+        ("{autoscaler: {}}", "{machines: {name: a/b}}", "machines.name: 'a/b' is no name of an object"),
+        ("{autoscaler: {}}", "{machines: {name: a, kubeconfig: /nowhere}}", "there is no file /nowhere"),
         ("timeout: 20m", "timeout: 1m", "60 s is shorter than the delay, 240 s"),
         ("max: 8", "max: 0", "is no whole number from 1 to 10000"),
         ("max: 8", "maximum: 8", "there is no such field; did you mean max?"),
@@ -105,11 +117,20 @@ nodeGroups:
   allocatable: {{cpu: 4}}
   min: 2
   idle: 90s
+- name: three
+  provider: {{machines: {{name: gpu}}}}
+- name: four
+  provider: {{machines: {{apiVersion: machine.openshift.io/v1beta1, name: gpu}}}}
 - name: two
   provider: {{webhook: {{url: "https://nodes.example/x", tokenFile: {tmp_path}/token}}}}
   allocatable: {{cpu: 4}}
 """)
-    one, two = read_node_groups(file)
+    one, three, four, two = read_node_groups(file)
+    machines = [each.provider for each in (three, four) if isinstance(each.provider, MachineProvider)]
+    assert [(each.kind.path(each.namespace, each.name)) for each in machines] == [
+        "/apis/cluster.x-k8s.io/v1beta1/namespaces/default/machinedeployments/gpu",
+        "/apis/machine.openshift.io/v1beta1/namespaces/openshift-machine-api/machinesets/gpu",
+    ]
     assert one.provider == ExecProvider(command=("/bin/true", "--zone", "b"), timeout_s=5.0)
     url, token = "https://nodes.example/x", tmp_path / "token"
     assert two.provider == WebhookProvider(url=url, authority=None, token=token, timeout_s=30.0)

@@ -39,6 +39,7 @@ from phalanx.kube.leader.lease import NAME as LEASE
 from phalanx.kube.read.workload.adapter import FRAMEWORK_KINDS
 from phalanx.kube.routing.caches import LOOKED_UP, REQUIRED
 from phalanx.kube.status.usage import NAME as USAGE
+from phalanx.providers import machines
 from phalanx.webhook.trust import CALLED_AS_WEBHOOK
 from tests.cli.upstart import phalanx
 
@@ -119,7 +120,7 @@ def used() -> set[Right]:
         kinds = (*dialect.definition_kinds, *dialect.answer_kinds)
         found |= {(verb, kind.group, kind.plural.rpartition("/")[2]) for kind in kinds for verb in ("list", "watch")}
     found |= {("get", kind.group, kind.plural) for each in BROUGHT for kind, _ in each.policies}
-    for group, answered in ANSWERS.items():
+    for group, answered in (*ANSWERS.items(), *MACHINES.items()):
         found |= {(verb, group, resource) for resource, verbs in answered.items() for verb in verbs}
     found |= {("get", "apiextensions.k8s.io", "customresourcedefinitions")}
     found |= {("get", "admissionregistration.k8s.io", kind.plural) for kind, _ in INSTALLED}
@@ -154,6 +155,15 @@ ANSWERS: dict[str, dict[str, tuple[str, ...]]] = {
     "scheduling.volcano.sh": {"podgroups": ("patch",), "podgroups/status": ("patch",), "queues/status": ("patch",)},
     "topology.volcano.sh": {"hypernodes/status": ("patch",)},
     "scheduling.x-k8s.io": {"podgroups/status": ("patch",), "elasticquotas/status": ("patch",)},
+}
+# What `providers/machines.py` does with the kinds that a file of node groups names.
+MACHINES: dict[str, dict[str, tuple[str, ...]]] = {
+    group: {
+        "machines": ("get", "list", "patch"),
+        **{plural: ("get",) for (each, _), plural in machines.KINDS.items() if each == group},
+        **{f"{plural}/scale": ("patch",) for (each, _), plural in machines.KINDS.items() if each == group},
+    }
+    for group in (machines.CLUSTER_API, machines.OPENSHIFT)
 }
 # The manifests create these objects, so that the scheduler needs no right to.
 MADE_BY_THE_MANIFESTS = {

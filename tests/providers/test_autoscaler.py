@@ -60,7 +60,7 @@ def played(scene: Callable[[Connection], Any], data: Path) -> None:
 async def scheduler(user: Connection, groups: Any) -> AsyncIterator[tuple[SharedInformers, Cluster, KubeWorld]]:
     cluster = Cluster()
     async with SharedInformers(user) as informers, asyncio.TaskGroup() as tasks:
-        nodes = provisioning(groups, user, informers, tasks)
+        nodes = await provisioning(groups, user, informers, tasks)
         async with open_world(user, informers, nodes=nodes) as world:
             parts = [
                 asyncio.ensure_future(loop.run(world, cluster, Policy(), time.time)),

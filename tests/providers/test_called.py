@@ -19,7 +19,7 @@ from phalanx.client.kind import NODES, PODS
 from phalanx.embedded.apiserver.auth.certificates import ensure
 from phalanx.errors import PhalanxError
 from phalanx.providers import calls, removal
-from phalanx.providers.calls import CalledProvider
+from phalanx.providers.calls import CountedProvider, Documents
 from phalanx.providers.program import Program
 from phalanx.providers.provider import ProviderError, Requested, Status
 from phalanx.providers.removal import REMOVING, EmptyNodes
@@ -51,8 +51,8 @@ class Listed:
         return json.dumps({"refused": self.refused}).encode()
 
 
-def called(by: Listed) -> CalledProvider:
-    return CalledProvider(by, lambda name: f"id://{name}" if name.startswith("ip-") else "")
+def called(by: Listed) -> CountedProvider:
+    return CountedProvider(Documents(by), lambda name: f"id://{name}" if name.startswith("ip-") else "")
 
 
 def starting(*names: str) -> list[dict[str, str]]:
@@ -84,7 +84,7 @@ def test_a_repeated_call_has_the_same_number_of_nodes() -> None:
         status = await provider.status("g")
         assert [each.name for each in status.requested] == ["g-1", "g-2"], "its nodes stand for the requested ones"
         await provider.scale("g", (), ["g-2"])
-        assert by.calls[-1]["count"] == 2, "a cancelled request is one of its nodes that start"
+        assert by.calls[-1] == {"count": 2, "add": [], "remove": ["own-3"], "providerIDs": {}}, "what stands for g-2"
 
     asyncio.run(scene())
 
@@ -105,7 +105,10 @@ def test_status_names_nodes_that_start_and_nodes_that_failed() -> None:
         (b'{"nodes": 1}', "Expected `array`, got `int`"),
         (b'{"nodes": [{"name": "a", "state": "asleep"}]}', "'asleep' of node 'a' is none of starting, running, failed"),
         (b'{"nodes": [{"name": "a", "state": "starting", "since": "now"}]}', "`since` of node 'a'"),
-        (b'{"nodes": [%s]}' % b",".join([b'{"name": "a", "state": "running"}'] * 3), "lists 3 nodes; at most 2"),
+        (
+            b'{"nodes": [%s]}' % b",".join([b'{"name": "a", "state": "running"}'] * 3),
+            "it lists 3 nodes, and at most 2",
+        ),
     ],
 )
 def test_an_answer_that_cannot_be_used_is_an_error(answer: bytes, error: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -347,7 +350,7 @@ def test_the_example_program_switches_machines_on_and_off(tmp_path: Path, monkey
         return sorted(each.name for each in tmp_path.glob("*.on"))
 
     async def scene() -> None:
-        provider = CalledProvider(by, lambda name: "")
+        provider = CountedProvider(Documents(by), lambda name: "")
         assert await provider.scale("g", ["g-1"], ()) == {}
         assert await provider.scale("g", ["g-1"], ()) == {}
         assert on() == ["10.0.0.1.on"]

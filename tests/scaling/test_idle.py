@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from phalanx.loop import step
-from phalanx.model.event import Event, NodeGroupSeen, NodeSeen, NodesKept, Occupied, Vacated
+from phalanx.model.event import Event, NodeGroupSeen, NodesComing, NodeSeen, NodesKept, Occupied, Vacated
 from phalanx.model.node import Node, NodeGroup
 from phalanx.model.plan import Plan, ReleaseNodes
 from phalanx.model.pod import amounts
@@ -61,3 +61,13 @@ def test_a_node_that_its_provider_keeps_accepts_pods_as_before(cordoned: bool) -
     assert (cluster.columns.node("n"), kept.actions) == (found, ())
     assert step(cluster, [], policy, 2202.0, Nowhere()).actions == (), "it counts as empty from 1603 s on"
     assert step(cluster, [], policy, 2204.0, Nowhere()).actions == (ReleaseNodes("", "g", ("n",)),)
+
+
+def test_a_node_that_gets_the_label_of_its_group_later_is_the_requested_one() -> None:
+    cluster, policy = Cluster(), Policy()
+    step(cluster, [NodeGroupSeen(GROUP), NodesComing("g", ("g-1",), 0.0, 60.0, 9e9)], policy, 1000.0, Nowhere())
+    step(cluster, [NodeSeen(replace(NODE, group=""))], policy, 1001.0, Nowhere())
+    assert list(cluster.columns.groups.coming) == ["g-1"]
+    step(cluster, [NodeSeen(NODE)], policy, 1002.0, Nowhere())
+    assert not cluster.columns.groups.coming
+    assert cluster.columns.node("g-1") is None

@@ -3,7 +3,8 @@
 Parts, lowest first:
 
     provider    what a provider does: `scale` and `status`
-    calls       the two calls as JSON documents, for programs and web servers
+    calls       providers that go by a number of nodes; the two calls as JSON documents
+    machines    Machines of Cluster API and OpenShift
     program     a program that is called
     webhook     a web server that is called
     removal     only empty nodes are removed

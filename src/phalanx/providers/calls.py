@@ -1,4 +1,4 @@
-"""The two calls of providers that are programs or web servers, as JSON documents.
+"""The two calls of providers that go by a number of nodes, and their JSON documents for programs and web servers.
 
 `scale` has the number of nodes that the group should have, the names of the nodes to add, and the names of the nodes to
 remove. `status` returns the nodes of the group with their states. A provider that chooses the names of its nodes itself
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -28,7 +28,7 @@ _TEXT = 300  # characters of a provider's own words in an error
 
 class NodeState(msgspec.Struct, kw_only=True, frozen=True):
     """A node in an answer to `status`. `name`: the requested name, or the provider's own. `node`: the name of its Node
-    object, if it is another one. `since`: the time of the request, in RFC 3339. `message`: why it failed."""
+    object, if the name differs. `since`: the time of the request, in RFC 3339. `message`: why it failed."""
 
     name: str
     state: str
@@ -36,10 +36,9 @@ class NodeState(msgspec.Struct, kw_only=True, frozen=True):
     since: str = ""
     message: str = ""
 
-    @property
-    def counts(self) -> bool:
-        """Return whether the node exists or will exist."""
-        return self.state in (STARTING, RUNNING)
+    def failed_after(self, at_s: float) -> bool:
+        """Return whether the node may be that of a request at this time (seconds since the epoch)."""
+        return bool(self.since) and self.since_s() + 1.0 >= at_s  # times in RFC 3339 may lack fractions
 
     def since_s(self) -> float:
         return read_moment(self.since) if self.since else time.time()
@@ -55,6 +54,94 @@ class ScaleAnswer(msgspec.Struct, kw_only=True, frozen=True):
     refused: dict[str, str] = {}
 
 
+class Scale(NamedTuple):
+    """The arguments of `scale`. `total`: the number of nodes that the group should have. `remove`: the nodes to remove,
+    as the provider lists them. `provider_ids`: the `spec.providerID` of their Node objects."""
+
+    total: int
+    add: Sequence[str]
+    remove: Sequence[str]
+    provider_ids: Mapping[str, str]
+
+
+class Backend(Protocol):
+    """A provider that lists its nodes, and goes by a number of nodes. `counted`: the states of nodes that are part of
+    this number."""
+
+    counted: frozenset[str]
+
+    async def nodes(self, group: str) -> Sequence[NodeState]:
+        """Return the nodes of the group, as the provider lists them. Raises ProviderError."""
+
+    async def scale(self, group: str, to: Scale) -> Mapping[str, str]:
+        """Return the nodes that are not added, or not removed, with reasons. Raises ProviderError."""
+
+
+class CountedProvider:
+    """The provider of one group whose backend goes by a number of nodes. `provider_id`: returns the `spec.providerID`
+    of a Node; empty if it has none."""
+
+    def __init__(self, backend: Backend, provider_id: Callable[[str], str]) -> None:
+        self._backend, self._provider_id = backend, provider_id
+        self._requested: dict[str, float] = {}  # requested nodes that have not arrived -> the time of their request
+        self._last: tuple[tuple[Sequence[str], Sequence[str]], int] | None = None  # a call without answer, its count
+
+    async def scale(self, group: str, add: Sequence[str], remove: Sequence[str]) -> Mapping[str, str]:
+        """Call `scale`. A repeated call has the same count."""
+        key, known = (tuple(add), tuple(remove)), await self._backend.nodes(group)
+        listed = self._listed(known, remove)
+        if self._last is None or self._last[0] != key:
+            self._last = key, self._count(known, add, listed.values())
+        ids = {sent: found for name, sent in listed.items() if (found := self._provider_id(name))}
+        answer = await self._backend.scale(group, Scale(self._last[1], add, tuple(listed.values()), ids))
+        self._last = None
+        back = {sent: name for name, sent in listed.items()}
+        refused = {back.get(name, name): text_of(why) or "it gives no reason" for name, why in answer.items()}
+        self._requested |= dict.fromkeys((name for name in add if name not in refused), time.time())
+        for name in remove:
+            self._requested.pop(name, None)
+        return {name: why for name, why in refused.items() if name in key[0] or name in key[1]}
+
+    async def status(self, group: str) -> Status:
+        known = await self._backend.nodes(group)
+        names = self._names(known)
+        coming = {names[each.name]: each for each in known if each.state == STARTING}
+        failed = {
+            names.get(each.name, each.name): text_of(each.message) or "it failed"
+            for each in known
+            if each.state == FAILED
+        }
+        self._requested = {name: at_s for name, at_s in self._requested.items() if name in coming or name in failed}
+        requested = (Requested(name, self._requested.get(name, each.since_s())) for name, each in coming.items())
+        return Status(requested=tuple(requested), failed=failed)
+
+    def _count(self, known: Iterable[NodeState], add: Iterable[str], remove: Iterable[str]) -> int:
+        """Return the number of nodes that the group should have after the call."""
+        names = {each.name for each in known if each.state in self._backend.counted}
+        return len(names) + sum(name not in names for name in add) - len(names & set(remove))
+
+    def _listed(self, known: Sequence[NodeState], names: Iterable[str]) -> dict[str, str]:
+        """Return the provider's name of each node: by its Node object, or by its request."""
+        found = {requested: name for name, requested in self._names(known).items()}
+        found |= {each.node: each.name for each in known if each.node}
+        return {name: found.get(name, name) for name in names}
+
+    def _names(self, known: Sequence[NodeState]) -> dict[str, str]:
+        """Return the requested name of each node that has not arrived: its own, or the next one that the provider does
+        not list."""
+        listed = {each.name for each in known}
+        free = [name for name in self._requested if name not in listed]
+        found = {}
+        for each in known:
+            if each.name in self._requested or each.state not in (STARTING, FAILED):
+                found[each.name] = each.name
+            elif free and (each.state == STARTING or each.failed_after(self._requested[free[0]])):
+                found[each.name] = free.pop(0)
+            else:
+                found[each.name] = each.name
+        return found
+
+
 class Caller(Protocol):
     """Sends a document to a provider. `name`: what is called, for errors."""
 
@@ -64,77 +151,35 @@ class Caller(Protocol):
         """Return the answer to a call. Raises ProviderError."""
 
 
-class CalledProvider:
-    """The provider of one group that is called with JSON documents. `provider_id`: returns the `spec.providerID` of a
-    Node; empty if it has none."""
+class Documents:
+    """A backend that is called with JSON documents."""
 
-    def __init__(self, caller: Caller, provider_id: Callable[[str], str]) -> None:
-        self._caller, self._provider_id = caller, provider_id
-        self._requested: dict[str, float] = {}  # requested nodes that have not arrived -> the time of their request
-        self._last: tuple[tuple[Sequence[str], Sequence[str]], int] | None = None  # a call without answer, its count
+    counted = frozenset((STARTING, RUNNING))
 
-    async def scale(self, group: str, add: Sequence[str], remove: Sequence[str]) -> Mapping[str, str]:
-        """Call `scale`. A repeated call has the same count."""
-        key, known = (tuple(add), tuple(remove)), await self.nodes(group)
-        if self._last is None or self._last[0] != key:
-            self._last = key, self._count(known, add, remove)
-        names = {each.node: each.name for each in known if each.node}
-        listed = [names.get(name, name) for name in remove]
-        ids = {sent: found for sent, name in zip(listed, remove, strict=True) if (found := self._provider_id(name))}
-        body = {"count": self._last[1], "add": list(add), "remove": listed, "providerIDs": ids}
-        answer = self._read(await self._call("scale", group, body), ScaleAnswer)
-        self._last = None
-        back = dict(zip(listed, remove, strict=True))
-        refused = {back.get(name, name): text_of(why) or "it gives no reason" for name, why in answer.refused.items()}
-        self._requested |= dict.fromkeys((name for name in add if name not in refused), time.time())
-        for name in remove:
-            self._requested.pop(name, None)
-        return {name: why for name, why in refused.items() if name in key[0] or name in key[1]}
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
 
-    async def status(self, group: str) -> Status:
-        known = await self.nodes(group)
-        names = self._names(known)
-        coming = {names[each.name]: each for each in known if each.state == STARTING}
-        failed = {each.name: text_of(each.message) or "it failed" for each in known if each.state == FAILED}
-        self._requested = {name: at_s for name, at_s in self._requested.items() if name in coming}
-        requested = (Requested(name, self._requested.get(name, each.since_s())) for name, each in coming.items())
-        return Status(requested=tuple(requested), failed=failed)
+    async def scale(self, group: str, to: Scale) -> Mapping[str, str]:
+        ids = dict(to.provider_ids)
+        body = {"count": to.total, "add": list(to.add), "remove": list(to.remove), "providerIDs": ids}
+        return self._read(await self._call("scale", group, body), ScaleAnswer).refused
 
-    async def nodes(self, group: str) -> list[NodeState]:
-        """Return the nodes of the group, as the provider lists them. Raises ProviderError."""
+    async def nodes(self, group: str) -> Sequence[NodeState]:
         found = self._read(await self._call("status", group, {}), StatusAnswer).nodes
+        cannot = f"the answer of {self._caller.name} to status cannot be used"
         if len(found) > MOST_NODES:
-            raise ProviderError(f"{self._caller.name} lists {len(found)} nodes; at most {MOST_NODES} are read")
+            raise ProviderError(f"{cannot}: it lists {len(found)} nodes, and at most {MOST_NODES} are read")
         for each in found:
+            about = f"node {text_of(each.name)!r}"
             if each.state not in STATES:
-                text = (
-                    f"the state {text_of(each.state)!r} of node {text_of(each.name)!r} is none of {', '.join(STATES)}"
+                raise ProviderError(
+                    f"{cannot}: state {text_of(each.state)!r} of {about} is none of {', '.join(STATES)}"
                 )
-                raise ProviderError(f"the answer of {self._caller.name} to status cannot be used: {text}")
             try:
                 each.since_s()
             except MomentError as error:
-                text = f"`since` of node {text_of(each.name)!r}: {error}"
-                raise ProviderError(f"the answer of {self._caller.name} to status cannot be used: {text}") from None
+                raise ProviderError(f"{cannot}: `since` of {about}: {error}") from None
         return found
-
-    def _count(self, known: Sequence[NodeState], add: Sequence[str], remove: Sequence[str]) -> int:
-        """Return the number of nodes that the group should have after the call."""
-        counted = {each.name: each for each in known if each.counts}
-        names = set(counted) | {each.node for each in counted.values()}
-        named = {name for name in remove if name in names}
-        # A requested name that the provider does not list stands for one of its nodes that start.
-        others = sum(each.state == STARTING and each.name not in self._requested for each in counted.values())
-        cancelled = min(others, sum(name in self._requested and name not in names for name in remove))
-        return max(0, len(counted) + sum(name not in names for name in add) - len(named) - cancelled)
-
-    def _names(self, known: Iterable[NodeState]) -> dict[str, str]:
-        """Return the requested name of each node that starts: its own, or the next one that the provider does not
-        list."""
-        listed = {each.name for each in known}
-        free = iter([name for name in self._requested if name not in listed])
-        starting = (each.name for each in known if each.state == STARTING)
-        return {name: name if name in self._requested else next(free, name) for name in starting}
 
     async def _call(self, call: str, group: str, more: Mapping[str, Any]) -> bytes:
         body = {"apiVersion": VERSION, "call": call, "group": group, **more}

@@ -19,7 +19,8 @@ _LAST_BYTES = 4096  # of the standard error
 
 
 class Program:
-    """A program. `command`: its path and arguments; the call and the group follow. `timeout_s`: of one call."""
+    """A program. `command`: its path and arguments; the call and the group follow. `timeout_s`: the time limit of one
+    call."""
 
     def __init__(self, command: Sequence[str], timeout_s: float) -> None:
         self._command, self._timeout_s = tuple(command), timeout_s

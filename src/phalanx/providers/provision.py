@@ -157,14 +157,18 @@ class GroupCalls:
             return
 
     async def _look(self) -> None:
-        """Ask whether requested nodes have failed; forget nodes that the provider does not name any more."""
+        """Ask whether requested nodes have failed, and cancel them; forget nodes that the provider does not name any
+        more."""
         try:
             async with asyncio.timeout(CALL_S):
                 status = await self._provider.status(self.group.name)
         except (ProviderError, TimeoutError) as error:
             log.warning("node group %s: its provider cannot be asked: %s", self.group.name, error)
             return
-        self._refused((name, why) for name, why in status.failed.items() if name in self._until_s)
+        failed = {name: why for name, why in status.failed.items() if name in self._until_s}
+        self._refused(failed.items())
+        if failed:
+            await self._release(ReleaseNodes("", self.group.name, tuple(failed)))
         coming = {each.name for each in status.requested}
         self._until_s = {name: at_s for name, at_s in self._until_s.items() if name in coming}
 

@@ -21,7 +21,8 @@ _CONNECTIONS = 2
 
 class Webhook:
     """A web server. `authority`: a file with the certificates (PEM) that sign the server's; None: those of the system.
-    `token`: a file with the bearer token. `timeout_s`: of one call."""
+    `token`: a file with the bearer token. `timeout_s`: the time limit of
+    one call."""
 
     def __init__(self, url: str, authority: Path | None, token: Path | None, timeout_s: float) -> None:
         self._token, self._timeout_s = token, timeout_s

@@ -142,14 +142,16 @@ def explain_again(cluster: Cluster) -> None:
 
 
 def arriving(cluster: Cluster, node: Node) -> Node:
-    """Return the node of a group as the state keeps it. A new node takes over a placeholder of its group."""
+    """Return the node of a group as the state keeps it. A new node, or one that gets the group's label, takes over a
+    placeholder of its group."""
     groups = cluster.columns.groups
     if node.name in groups.releasing:
         node = replace(node, unschedulable=True)
     group = groups.known.get(node.group)
     if group is None:
         return node
-    if node.name not in groups.coming and cluster.columns.node(node.name) is None:
+    known = cluster.columns.node(node.name)
+    if node.name not in groups.coming and (known is None or known.group != node.group):
         placeholder = next((name for name, each in groups.coming.items() if awaits(each, node)), None)
         if placeholder is not None:
             take_over(cluster, group, placeholder, node)

@@ -9,12 +9,13 @@ from collections.abc import Sequence
 
 from phalanx.cli.commands.administer.finding import OK, PROBLEM, WARNING, Finding
 from phalanx.cli.local.node_groups.file import GroupInFile
-from phalanx.cli.local.node_groups.provider_fields import Autoscaler
-from phalanx.cli.local.node_groups.providers import caller
+from phalanx.cli.local.node_groups.provider_fields import Autoscaler, ExecProvider, MachineProvider, WebhookProvider
+from phalanx.cli.local.node_groups.providers import documents, machine_set
 from phalanx.client.connection import ApiError, Connection, Object
 from phalanx.client.kind import NODES
-from phalanx.providers.calls import RUNNING, CalledProvider, described
-from phalanx.providers.provider import ProviderError
+from phalanx.errors import PhalanxError
+from phalanx.providers.calls import RUNNING, NodeState, described
+from phalanx.providers.machines import Machines
 
 _SHOWN = 3
 
@@ -27,19 +28,19 @@ async def of_node_groups(connection: Connection, groups: Sequence[GroupInFile]) 
         nodes: list[Object] = (await connection.list(NODES))["items"]
     except ApiError:
         nodes = []
-    parts = await asyncio.gather(*(_of_group(each, nodes) for each in groups))
+    parts = await asyncio.gather(*(_of_group(connection, each, nodes) for each in groups))
     return [finding for part in parts for finding in part]
 
 
-async def _of_group(group: GroupInFile, nodes: Sequence[Object]) -> list[Finding]:
+async def _of_group(connection: Connection, group: GroupInFile, nodes: Sequence[Object]) -> list[Finding]:
     about, (key, value) = f"node group {group.group.name}", group.label
     here = [each for each in nodes if (each["metadata"].get("labels") or {}).get(key) == value]
     if isinstance(group.provider, Autoscaler):
         text = f"an autoscaler adds its nodes, of which the cluster has {len(here)}"
         return [Finding(about=about, state=OK, text=text)]
     try:
-        listed = await CalledProvider(caller(group), lambda name: "").nodes(group.group.name)
-    except ProviderError as error:
+        listed = await _listed(connection, group, group.provider)
+    except PhalanxError as error:
         mend = "No nodes are added or removed until it answers. docs/guide/autoscaling.md has both calls."
         return [Finding(about=about, state=PROBLEM, text=str(error), mend=mend)]
     text = (
@@ -52,3 +53,18 @@ async def _of_group(group: GroupInFile, nodes: Sequence[Object]) -> list[Finding
         mend = f"They cost money and run no jobs. Check that they join, with the label {key}={value}; or remove them."
         return [Finding(about=about, state=WARNING, text=f"{text}; not in the cluster: {shown}", mend=mend)]
     return [Finding(about=about, state=OK, text=text)]
+
+
+async def _listed(
+    connection: Connection, group: GroupInFile, said: ExecProvider | WebhookProvider | MachineProvider
+) -> Sequence[NodeState]:
+    """Return the nodes that the provider lists. Raises PhalanxError."""
+    name = group.group.name
+    match said:
+        case MachineProvider(kubeconfig=None):
+            return await Machines(connection, machine_set(group, said)).nodes(name)
+        case MachineProvider(kubeconfig=kubeconfig):
+            async with await Connection.open(kubeconfig) as there:
+                return await Machines(there, machine_set(group, said)).nodes(name)
+        case ExecProvider() | WebhookProvider():
+            return await documents(said).nodes(name)

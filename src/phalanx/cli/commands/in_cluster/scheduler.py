@@ -143,7 +143,7 @@ async def _serve(
     async with monitored(connection, lease, where) as metrics, asyncio.TaskGroup() as group:
         informers = Informers(connection, group, WIRE_TYPES)
         leads = lambda: note("this process leads")  # noqa: E731 (it is passed on, not called)
-        nodes = provisioning(groups, connection, informers, group)
+        nodes = await provisioning(groups, connection, informers, group)
         await schedule(connection, informers, lease, settings, leads, record, metrics, _say, ledger, nodes=nodes)
 
 

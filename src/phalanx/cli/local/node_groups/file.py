@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from phalanx.cli.files.placed_file import read_placed
-from phalanx.cli.local.node_groups.provider_fields import Autoscaler, ProviderFields, read_provider
+from phalanx.cli.local.node_groups.provider_fields import Autoscaler, MachineProvider, ProviderFields, read_provider
 from phalanx.dialects.schema.fields import Fields, Misread
 from phalanx.kube.read.labels import NODE_GROUP
 from phalanx.model.node import Node, NodeGroup, Taint
@@ -25,11 +25,12 @@ DELAY_S, TIMEOUT_S, IDLE_S = 180.0, 900.0, 600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupInFile:
-    """A node group of the file. `label`: the label (key, value) of its nodes."""
+    """A node group of the file. `label`: the label (key, value) of its nodes. `given`: the fields in the file."""
 
     group: NodeGroup
     label: tuple[str, str]
     provider: ProviderFields
+    given: frozenset[str] = frozenset()
 
 
 def read_node_groups(file: Path | None) -> tuple[GroupInFile, ...]:
@@ -60,13 +61,13 @@ def _group(said: Fields) -> GroupInFile:
     if not NAME.fullmatch(name):
         raise Misread((*said.path, "name"), f"{name!r} is no name: it has lowercase letters, digits, `-` and `.`")
     label = _label(said, name)
+    provider = read_provider(said.fields("provider"))
     template = Node(
         name=name,
-        allocatable=_allocatable(said),
+        allocatable=_allocatable(said, must=not isinstance(provider, MachineProvider)),
         labels=tuple(sorted({**dict(said.pairs("labels")), label[0]: label[1]}.items())),
         taints=tuple(_taint(each) for each in said.each("taints")),
     )
-    provider = read_provider(said.fields("provider"))
     least, idle_s = _kept(said, provider)
     group = NodeGroup(
         name=name,
@@ -81,7 +82,7 @@ def _group(said: Fields) -> GroupInFile:
     if group.timeout_s < group.delay_s:
         raise Misread((*said.path, "timeout"), f"{group.timeout_s:g} s is shorter than the delay, {group.delay_s:g} s")
     said.done()
-    return GroupInFile(group=group, label=label, provider=provider)
+    return GroupInFile(group=group, label=label, provider=provider, given=frozenset(said.values))
 
 
 def _kept(said: Fields, provider: ProviderFields) -> tuple[int, float]:
@@ -104,8 +105,11 @@ def _label(said: Fields, name: str) -> tuple[str, str]:
     return key, value
 
 
-def _allocatable(said: Fields) -> Amounts:
+def _allocatable(said: Fields, *, must: bool) -> Amounts:
+    """Return what a node has; empty if its MachineDeployment states it."""
     found = dict(said.amounts("allocatable"))
+    if not found and not must:
+        return ()
     if not found:
         raise Misread(
             (*said.path, "allocatable"), "it does not say what a node has, for instance {cpu: 92, memory: 700Gi}"

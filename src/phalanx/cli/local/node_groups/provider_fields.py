@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
+from phalanx.client.kind import Kind
 from phalanx.dialects.schema.fields import Fields, Misread
 from phalanx.errors import PhalanxError
+from phalanx.providers.machines import CLUSTER_API, KINDS
 from phalanx.providers.webhook import read_token, trust, wrong_url
 
 NAMESPACE, IMAGE = "phalanx-node-requests", "registry.k8s.io/pause:3.10"
+OBJECT = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+VERSION = re.compile(r"v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?")
 CALL_S = 30.0  # of a program or a web server
 MOST_CALL_S = 55.0  # below the time after which the scheduler gives a call up
 
@@ -46,7 +51,17 @@ class WebhookProvider:
     timeout_s: float
 
 
-ProviderFields: TypeAlias = Autoscaler | ExecProvider | WebhookProvider
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineProvider:
+    """A MachineDeployment or MachineSet. `kubeconfig`: of the cluster that has it; None: the cluster of the jobs."""
+
+    kind: Kind
+    namespace: str
+    name: str
+    kubeconfig: Path | None
+
+
+ProviderFields: TypeAlias = Autoscaler | ExecProvider | WebhookProvider | MachineProvider
 
 
 def read_provider(said: Fields) -> ProviderFields:
@@ -90,6 +105,23 @@ def _webhook(said: Fields) -> WebhookProvider:
     return WebhookProvider(url=url, authority=authority, token=token, timeout_s=_timeout_s(said))
 
 
+def _machines(said: Fields) -> MachineProvider:
+    group, _, version = said.text("apiVersion", f"{CLUSTER_API}/v1beta1").partition("/")
+    kind = said.text("kind", "MachineDeployment" if group == CLUSTER_API else "MachineSet")
+    if (group, kind) not in KINDS or not VERSION.fullmatch(version):
+        known = ", ".join(f"{kind} of {group}" for group, kind in KINDS)
+        raise Misread((*said.path, "kind"), f"{kind} of {group}/{version} is not known; known are {known}")
+    found = Kind(group=group, version=version, plural=KINDS[group, kind], name=kind)
+    namespace = said.text("namespace", "default" if group == CLUSTER_API else "openshift-machine-api")
+    name, kubeconfig = said.name("name"), _file(said, "kubeconfig")
+    for field, text in (("namespace", namespace), ("name", name)):
+        if not OBJECT.fullmatch(text):
+            raise Misread((*said.path, field), f"{text!r} is no name of an object")
+    if kubeconfig is not None and not kubeconfig.is_file():
+        raise Misread((*said.path, "kubeconfig"), f"there is no file {kubeconfig}")
+    return MachineProvider(kind=found, namespace=namespace, name=name, kubeconfig=kubeconfig)
+
+
 def _timeout_s(said: Fields) -> float:
     found = said.seconds("timeout", CALL_S)
     if not 0 < found <= MOST_CALL_S:
@@ -112,4 +144,9 @@ def _check(read: Callable[[], object], said: Fields, name: str) -> None:
         raise Misread((*said.path, name), str(error)) from None
 
 
-_READ: dict[str, Callable[[Fields], ProviderFields]] = {"autoscaler": _autoscaler, "exec": _exec, "webhook": _webhook}
+_READ: dict[str, Callable[[Fields], ProviderFields]] = {
+    "autoscaler": _autoscaler,
+    "machines": _machines,
+    "exec": _exec,
+    "webhook": _webhook,
+}

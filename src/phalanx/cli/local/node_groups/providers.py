@@ -7,13 +7,20 @@ import time
 from collections.abc import Callable, Sequence
 
 from phalanx.cli.local.node_groups.file import GroupInFile
-from phalanx.cli.local.node_groups.provider_fields import Autoscaler, ExecProvider, WebhookProvider
-from phalanx.client.connection import Connection
+from phalanx.cli.local.node_groups.machine_fields import complete
+from phalanx.cli.local.node_groups.provider_fields import (
+    Autoscaler,
+    ExecProvider,
+    MachineProvider,
+    WebhookProvider,
+)
+from phalanx.client.connection import Connection, Object
 from phalanx.client.informer import Informer
 from phalanx.client.kind import NODES, Kind
 from phalanx.model.node import NodeGroup
 from phalanx.providers.autoscaler import AutoscalerGroup, AutoscalerProvider
-from phalanx.providers.calls import CalledProvider, Caller
+from phalanx.providers.calls import CountedProvider, Documents
+from phalanx.providers.machines import Machines, MachineSet
 from phalanx.providers.program import Program
 from phalanx.providers.provider import Provider
 from phalanx.providers.provision import Provisioning
@@ -21,45 +28,71 @@ from phalanx.providers.removal import EmptyNodes
 from phalanx.providers.webhook import Webhook
 
 
-def provisioning(
+async def provisioning(
     groups: Sequence[GroupInFile],
     connection: Connection,
     informers: Callable[[Kind], Informer],
     tasks: asyncio.TaskGroup,
 ) -> Provisioning | None:
-    """Return the node groups with their providers; None if there are no groups."""
+    """Return the node groups with their providers; None if there are no groups. Raises PhalanxError if Machines cannot
+    be read."""
     if not groups:
         return None
     found: list[tuple[NodeGroup, Provider]] = []
     autoscaled: list[AutoscalerGroup] = []
     for each in groups:
-        if isinstance(each.provider, Autoscaler):
-            here = each.provider
-            autoscaled.append(AutoscalerGroup(each.group, each.label, here.namespace, here.image))
-        else:
-            found.append((each.group, _provider(each, connection, informers(NODES))))
+        match each.provider:
+            case Autoscaler(namespace=namespace, image=image):
+                autoscaled.append(AutoscalerGroup(each.group, each.label, namespace, image))
+            case MachineProvider() as said:
+                found.append(await _machines(each, said, connection, informers(NODES), tasks))
+            case ExecProvider() | WebhookProvider() as said:
+                provider = CountedProvider(documents(said), lambda name: provider_id(informers(NODES), name))
+                found.append((each.group, EmptyNodes(provider, connection)))
     if autoscaled:
         autoscaler = AutoscalerProvider(connection, informers, autoscaled, tasks)
         found += ((each.group, autoscaler) for each in autoscaled)
     return Provisioning(found, time.time, {each.label: each.group.name for each in groups})
 
 
-def _provider(of: GroupInFile, connection: Connection, nodes: Informer) -> Provider:
-    """Return the provider of a group without an autoscaler."""
+async def _machines(
+    of: GroupInFile, said: MachineProvider, connection: Connection, nodes: Informer, tasks: asyncio.TaskGroup
+) -> tuple[NodeGroup, Provider]:
+    """Return the group as its annotations complete it, and its provider."""
+    there = connection
+    if said.kubeconfig is not None:
+        there = await Connection.open(said.kubeconfig)
+        tasks.create_task(_close_at_the_end(there))
+    owner = machine_set(of, said)
+    completed = await complete(of, owner, there)
 
-    def provider_id(name: str) -> str:
-        return str(((nodes.objects.get(name) or {}).get("spec") or {}).get("providerID") or "")
+    def node(name: str) -> Object | None:
+        return nodes.objects.get(name)
 
-    called = CalledProvider(caller(of), provider_id)
-    return EmptyNodes(called, connection)
+    provider = CountedProvider(Machines(there, owner, connection, node), lambda name: "")
+    return completed.group, EmptyNodes(provider, connection, deletes=False)
 
 
-def caller(of: GroupInFile) -> Caller:
-    """Return the program or the web server of a group."""
-    match of.provider:
+async def _close_at_the_end(connection: Connection) -> None:
+    try:
+        await asyncio.Event().wait()
+    finally:
+        await connection.close()
+
+
+def machine_set(of: GroupInFile, said: MachineProvider) -> MachineSet:
+    """Return the object whose Machines are the nodes of the group."""
+    return MachineSet(said.kind, said.namespace, said.name, of.label)
+
+
+def provider_id(nodes: Informer, name: str) -> str:
+    return str(((nodes.objects.get(name) or {}).get("spec") or {}).get("providerID") or "")
+
+
+def documents(said: ExecProvider | WebhookProvider) -> Documents:
+    """Return the backend that is a program or a web server."""
+    match said:
         case ExecProvider(command=command, timeout_s=timeout_s):
-            return Program(command, timeout_s)
+            return Documents(Program(command, timeout_s))
         case WebhookProvider(url=url, authority=authority, token=token, timeout_s=timeout_s):
-            return Webhook(url, authority, token, timeout_s)
-        case Autoscaler():
-            raise AssertionError("an autoscaler is not called")
+            return Documents(Webhook(url, authority, token, timeout_s))
