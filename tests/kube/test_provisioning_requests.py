@@ -112,6 +112,11 @@ def test_quota_is_reserved_nodes_are_requested_and_the_pods_consume_the_request(
             assert template["template"]["spec"]["containers"][0]["resources"]["requests"] == {"cpu": "1"}
             assert request["metadata"]["ownerReferences"][0]["uid"] == workload(here, "one")["metadata"]["uid"]
             await here.until(lambda: counts(here) == (1, 1, 0))
+            events = [one for one in here.world.effects.reporter._events if "Provisioning" in one["reason"]]
+            named = request["metadata"]["name"]
+            assert [(one["involvedObject"]["kind"], one["message"]) for one in events] == [
+                ("Workload", f'Created ProvisioningRequest: "{named}"')
+            ]
             decide(here, "W-prov-1", "Accepted")
             await here.until(lambda: "Accepted=True: about Accepted" in reason(here)[1])
             assert reason(here)[0] is ReasonCode.WAITING_FOR_NODES

@@ -18,8 +18,8 @@ from phalanx.dialects.kai.kinds import NAME as KAI
 from phalanx.dialects.koordinator.kinds import NAME as KOORDINATOR
 from phalanx.dialects.kubernetes.kinds import NAME as KUBERNETES
 from phalanx.dialects.kueue.kinds import NAME as KUEUE
+from phalanx.dialects.kueue.kinds import PROVISIONING_REQUESTS, WORKLOADS
 from phalanx.dialects.kueue.kinds import VISIBILITY as KUEUE_VISIBILITY
-from phalanx.dialects.kueue.kinds import WORKLOADS
 from phalanx.dialects.scheduler_plugins.kinds import NAME as SCHEDULER_PLUGINS
 from phalanx.dialects.volcano.kinds import NAME as VOLCANO
 from phalanx.dialects.yunikorn.gangs import SCHEDULER_NAME as YUNIKORN
@@ -66,8 +66,8 @@ ON_CLUSTERS: Final = (*(name for name in DIALECTS if name != APP_WRAPPER), KUBEF
 
 
 FIGURES: Final = Imported[Callable[[], Figures[Any]]]({KUEUE: "kueue.answers.figures:KueueFigures"})
-# dialect -> the kind of its answers that events are recorded about
-RECORDED: Final[Mapping[str, Kind]] = {KUEUE: WORKLOADS}
+# dialect -> the kinds of its answers whose writes are recorded as events
+RECORDED: Final[Mapping[str, tuple[Kind, ...]]] = {KUEUE: (WORKLOADS, PROVISIONING_REQUESTS)}
 # dialect -> a function that returns the events of a write
 EVENTS: Final = Imported[Occurrences]({KUEUE: "kueue.events:occurrences"})
 # dialect -> a function that makes its journal from the unique id of this process

@@ -1,6 +1,8 @@
-"""The events that Kueue records on Workloads and jobs, for what a write of a Workload changed.
+"""The events that Kueue records on Workloads and jobs, for what a write of a Workload changed, or a new
+ProvisioningRequest.
 
-Source: pkg/scheduler/scheduler.go, pkg/controller/jobframework/reconciler.go, pkg/workload/workload.go of v0.19.2.
+Source: pkg/scheduler/scheduler.go, pkg/controller/jobframework/reconciler.go, pkg/workload/workload.go of v0.19.2;
+pkg/controller/admissionchecks/provisioning/controller.go.
 """
 
 from __future__ import annotations
@@ -13,9 +15,24 @@ from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.answers.conditions import Conditions
 
 
-def occurrences(told: Told, workload: Object | None, after: Object) -> Iterator[Occurrence]:
-    """Yield the events of a write. `workload`: the Workload before it; None: it was created. `after`: the Workload
-    now."""
+def occurrences(told: Told, before: Object | None, after: Object) -> Iterator[Occurrence]:
+    """Yield the events of a write. `before`: the object before it; None: it was created. `after`: the object now."""
+    if after["kind"] == kinds.PROVISIONING_REQUESTS.name:
+        yield from _of_request(after) if before is None else ()
+    else:
+        yield from _of_workload(told, before, after)
+
+
+def _of_request(request: Object) -> Iterator[Occurrence]:
+    """Yield the event on the Workload for which nodes are requested."""
+    meta = request["metadata"]
+    for owner in meta.get("ownerReferences") or ():
+        named = {"name": owner["name"], "namespace": meta.get("namespace", ""), "uid": owner["uid"]}
+        about = {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "metadata": named}
+        yield Occurrence(about, "ProvisioningRequestCreated", f'Created ProvisioningRequest: "{meta["name"]}"')
+
+
+def _of_workload(told: Told, workload: Object | None, after: Object) -> Iterator[Occurrence]:
     meta = after["metadata"]
     name, job = f"{meta.get('namespace', '')}/{meta['name']}", told.owners[0]
     if workload is None:

@@ -343,7 +343,7 @@ class DialectAnswers:
         """Record the events of a write, as the dialect's scheduler does."""
         name = self._watch.claimed.get(gang, "")
         told = self._told.get(name, {}).get(gang)
-        if told is None or RECORDED.get(name) != kind:
+        if told is None or kind not in RECORDED.get(name, ()):
             return
         head = {"apiVersion": kind.api_version, "kind": kind.name}
         for one in EVENTS[name](told, before, {**after, **head}):
