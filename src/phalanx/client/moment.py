@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 
 from phalanx.errors import PhalanxError
 
+_LAST_S = 253402300799.0  # the last second of the year 9999
+
 
 class MomentError(PhalanxError):
     """A text that is not a time."""
@@ -25,5 +27,11 @@ def read_moment(text: object) -> float:
 
 
 def write_moment(at_s: float) -> str:
-    """Return the time in whole seconds and UTC; later times become the end of the year 9999."""
-    return datetime.fromtimestamp(min(max(at_s, 0.0), 253402300799.0), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    """Return the time as metav1.Time: UTC, in whole seconds, the fraction is cut off. Later times become the end of the
+    year 9999."""
+    return datetime.fromtimestamp(min(max(at_s, 0.0), _LAST_S), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def write_micro_moment(at_s: float) -> str:
+    """Return the time as metav1.MicroTime: with six digits of the fraction."""
+    return datetime.fromtimestamp(min(max(at_s, 0.0), _LAST_S), UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

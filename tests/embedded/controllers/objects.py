@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from phalanx.client.connection import Object
+from phalanx.client.moment import write_moment
 from phalanx.embedded.controllers.job.backoff import Pace, Streak
 from phalanx.embedded.controllers.job.decide import Step, decide
 from phalanx.embedded.controllers.job.track import Done, Track, settle, track
 from phalanx.embedded.controllers.job.view import view_of
 from phalanx.embedded.controllers.runtime.pod_state import INDEX, INDEX_FAILURES, TRACKING, is_tracked, uid_of
-from phalanx.embedded.controllers.runtime.timestamp import rfc3339
 
 NOW_S = 1_800_000_000.0
 _numbers = itertools.count()
@@ -22,7 +22,7 @@ def job(*, status: dict[str, Any] | None = None, deleting: bool = False, **spec:
     """A Job `ns/j` of three pods at once, defaulted as the server does."""
     meta: dict[str, Any] = {"name": "j", "namespace": "ns", "uid": "job-uid", "resourceVersion": "1", "generation": 1}
     if deleting:
-        meta["deletionTimestamp"] = rfc3339(NOW_S)
+        meta["deletionTimestamp"] = write_moment(NOW_S)
     template = {"metadata": {"labels": {"job-name": "j"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
     template["spec"]["restartPolicy"] = spec.pop("restartPolicy", "Never")
     filled = {"parallelism": 3, "completions": 3, "backoffLimit": 6, "template": template} | spec
@@ -53,22 +53,22 @@ def pod(
     """A pod of that Job. `ended_s` is when a finished one ended."""
     name = name or f"p{next(_numbers)}"
     meta: dict[str, Any] = {"name": name, "namespace": "ns", "uid": f"uid-{name}", "resourceVersion": "1"}
-    meta["creationTimestamp"] = rfc3339(NOW_S - 2000)
+    meta["creationTimestamp"] = write_moment(NOW_S - 2000)
     meta["labels"] = {"batch.kubernetes.io/controller-uid": "job-uid"}
     if tracked:
         meta["finalizers"] = [TRACKING]
     if deleting:
-        meta["deletionTimestamp"] = rfc3339(NOW_S)
+        meta["deletionTimestamp"] = write_moment(NOW_S)
     if index is not None:
         meta["annotations"] = {INDEX: str(index)}
         if failures is not None:
             meta["annotations"][INDEX_FAILURES] = str(failures)
     found: dict[str, Any] = {"phase": phase, **status}
     if ready:
-        found["conditions"] = [{"type": "Ready", "status": "True", "lastTransitionTime": rfc3339(NOW_S - 10)}]
+        found["conditions"] = [{"type": "Ready", "status": "True", "lastTransitionTime": write_moment(NOW_S - 10)}]
     if phase in {"Succeeded", "Failed"}:
         code = exit_code if exit_code is not None else int(phase == "Failed")
-        end = {"exitCode": code, "finishedAt": rfc3339(ended_s)}
+        end = {"exitCode": code, "finishedAt": write_moment(ended_s)}
         found["containerStatuses"] = [{"name": "c", "restartCount": 0, "state": {"terminated": end}}]
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"nodeName": node}, "status": found}
 

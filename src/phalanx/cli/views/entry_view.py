@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from phalanx.cli.cluster.jobs.ending import in_brief
 from phalanx.cli.terminal.output import counted, duration, local_time
+from phalanx.client.moment import write_moment
 from phalanx.ledger.entry import JobEntry, StartEntry
 from phalanx.ledger.selection import Selection
 from phalanx.model.pod import format_amount
@@ -174,6 +174,4 @@ def _requested(entry: JobEntry) -> str:
 
 def iso_time(at_s: float | None) -> Any:
     """Return a time for programs: RFC 3339 in UTC; None stays None."""
-    if at_s is None:
-        return None
-    return (datetime.fromtimestamp(0, UTC) + timedelta(seconds=int(at_s))).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return None if at_s is None else write_moment(at_s)

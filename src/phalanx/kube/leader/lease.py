@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from phalanx.client.connection import ApiError, ApiRefusal, Connection, Object
 from phalanx.client.kind import LEASES
+from phalanx.client.moment import write_micro_moment
 from phalanx.kube.leader.stall_watch import stalls_logged
 from phalanx.kube.read.labels import POLICY
 from phalanx.kube.write.writer import LeaseLost
@@ -139,7 +140,7 @@ class Lease:
         return _now() > self._free_s
 
     def _spec(self, old: Object) -> Object:
-        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        now = write_micro_moment(time.time())
         changed = old.get("holderIdentity") != self.identity
         return {
             "holderIdentity": self.identity,

@@ -17,12 +17,12 @@ import logging
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
 from phalanx.client.connection import STRATEGIC_PATCH, ApiError, Connection, Object
 from phalanx.client.kind import EVENTS, PODS, Kind
+from phalanx.client.moment import write_moment
 from phalanx.kube.gang.lifecycle import GangLifecycle
 from phalanx.kube.gang.stages import Waiting
 from phalanx.kube.read import labels
@@ -95,7 +95,7 @@ class EventReporter:
         """Queue an Event about an object. `meta`: the object's metadata. An Event about a cluster-scoped object is in
         `default`, as in Kubernetes."""
         now_s = self._clock()
-        now = datetime.fromtimestamp(now_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        now = write_moment(now_s)
         space = meta.get("namespace") or "default"
         event: Object = {
             "apiVersion": EVENTS.api_version,
@@ -181,7 +181,7 @@ class EventReporter:
             "status": "False",
             "reason": "Unschedulable" if reason.more_nodes_help and asks else "PhalanxQueued",
             "message": text,
-            "lastTransitionTime": datetime.fromtimestamp(self._clock(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "lastTransitionTime": write_moment(self._clock()),
         }
         # With the version it was seen at: a pod that was bound since must not be called unscheduled.
         body = {"metadata": meta, "status": {"conditions": [condition]}}

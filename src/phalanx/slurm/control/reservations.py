@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 import time
-from datetime import UTC, datetime
 
 import msgspec
 
+from phalanx.client.moment import write_moment
 from phalanx.slurm.cluster.api import Api, Object
 from phalanx.slurm.cluster.site import Site
 from phalanx.slurm.jobs.ask import PREFIX
@@ -33,7 +33,6 @@ _FLAGS = (
     *("REPLACE", "FLEX", "MAGNETIC", "PURGE_COMP", "TIME_FLOAT", "ALL_NODES"),
 )
 _HERE = {"MAINT", "IGNORE_JOBS", "SPEC_NODES", "ANY_NODES", "STATIC_ALLOC", "PART_NODES", "MAGNETIC", "OVERLAP"}
-_RFC3339 = "%Y-%m-%dT%H:%M:%SZ"
 CREATING, CHANGING = "Error creating the reservation: ", "Error updating the reservation: "
 
 
@@ -245,8 +244,8 @@ def _spec(made: Reservation) -> Object:
     """Return the spec of the reservation. A reservation for `root` alone admits no job, because jobs of root cannot
     name a group."""
     spec: Object = {
-        "start": datetime.fromtimestamp(made.start_s, UTC).strftime(_RFC3339),
-        "end": datetime.fromtimestamp(made.end_s, UTC).strftime(_RFC3339),
+        "start": write_moment(made.start_s),
+        "end": write_moment(made.end_s),
         "nodes": made.nodes,
         "groups": [one for one in made.users if not one.startswith("-")],
         "queues": [one for one in made.accounts if not one.startswith("-")],

@@ -8,10 +8,10 @@ import pwd
 import signal
 import time
 from contextlib import suppress
-from datetime import UTC, datetime
 
 import msgspec
 
+from phalanx.client.moment import write_moment
 from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import SECRETS, Api
 from phalanx.slurm.cluster.site import Site
@@ -58,11 +58,10 @@ def requeue(api: Api, job: Job, hold: str = "") -> None:
     ask = msgspec.structs.replace(job.ask, restarts=job.ask.restarts + 1, begin_s=time.time() + _REQUEUE_S)
     count = base64.b64encode(str(ask.restarts).encode()).decode()
     api.patch(f"{SECRETS}/{secret_of(job.number, job.ask)}", {"data": {f"PHALANX_RESTARTS_{job.number}": count}})
-    begin = datetime.fromtimestamp(ask.begin_s or 0.0, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     steps: dict[str, str | None] = {f"{PREFIX}step.{number}": None for number in job.steps}
     words = {
         "phalanx.dev/admitted": None,
-        "phalanx.dev/begin": begin,
+        "phalanx.dev/begin": write_moment(ask.begin_s or 0.0),
         "phalanx.dev/hold": hold or None,
         ASK: msgspec.json.encode(ask).decode(),
         SUSPENDED: None,

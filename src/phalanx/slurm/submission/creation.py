@@ -10,11 +10,11 @@ import os
 import shlex
 import sys
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from phalanx.client.moment import write_moment
 from phalanx.slurm.accounts.enforced import POLICY, check
 from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import JOBS, SECRETS, Api, Object, Refused
@@ -188,4 +188,4 @@ def _reservation(name: str) -> str:
 
 
 def _moment(at_s: float | None) -> str:
-    return "" if at_s is None else datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return "" if at_s is None else write_moment(at_s)

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from phalanx.client.moment import write_moment
 from phalanx.embedded.controllers.disruption.budget import Expected, expected, failed_status, status_of
-from phalanx.embedded.controllers.runtime.timestamp import rfc3339
 from tests.embedded.controllers.objects import NOW_S, pod
 
-NOW = rfc3339(NOW_S)
+NOW = write_moment(NOW_S)
 
 
 def budget(status: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
@@ -40,10 +40,10 @@ def test_what_is_healthy_beyond_the_need_may_go(ready: int, allowed: int, reason
 
 
 def test_an_evicted_pod_is_not_counted_until_it_is_seen_to_stay() -> None:
-    evicted = budget({"disruptedPods": {"e": rfc3339(NOW_S - 60), "old": rfc3339(NOW_S - 130), "gone": NOW}})
+    evicted = budget({"disruptedPods": {"e": write_moment(NOW_S - 60), "old": write_moment(NOW_S - 130), "gone": NOW}})
     pods = [pod(name="e", ready=True), pod(name="old", ready=True)]
     status = status_of(evicted, pods, Expected(pods=2, healthy=1), NOW_S, NOW)
-    assert (status["disruptedPods"], status["currentHealthy"]) == ({"e": rfc3339(NOW_S - 60)}, 1)
+    assert (status["disruptedPods"], status["currentHealthy"]) == ({"e": write_moment(NOW_S - 60)}, 1)
 
 
 def test_nothing_is_allowed_while_the_need_is_unknown() -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from phalanx.client.moment import write_moment
 from phalanx.embedded.controllers.job.backoff import Streak
-from phalanx.embedded.controllers.runtime.timestamp import rfc3339
 from tests.embedded.controllers.objects import NOW_S, job, looked_at, names, pod
 
 INDEXED = {"completionMode": "Indexed"}
@@ -66,7 +66,7 @@ def test_a_terminating_pod_is_replaced_at_once_or_when_it_is_gone() -> None:
     going = [pod("Running", deleting=True, ended_s=0)]
     assert len(looked_at(job(podReplacementPolicy="Failed"), going).create) == 2
     old = pod("Running", deleting=True)
-    old["metadata"]["deletionTimestamp"] = rfc3339(NOW_S - 100)
+    old["metadata"]["deletionTimestamp"] = write_moment(NOW_S - 100)
     assert len(looked_at(job(podReplacementPolicy="TerminatingOrFailed"), [old]).create) == 3
 
 
@@ -141,7 +141,7 @@ def test_after_failures_nothing_is_created_until_the_backoff_is_over() -> None:
 
 
 def test_the_deadline_is_waited_for() -> None:
-    running = job(activeDeadlineSeconds=100, status={"startTime": rfc3339(NOW_S - 60)})
+    running = job(activeDeadlineSeconds=100, status={"startTime": write_moment(NOW_S - 60)})
     assert looked_at(running, [pod()] * 3).again_after_s == 40
 
 
@@ -164,8 +164,8 @@ PER_INDEX = {**INDEXED, "backoffLimitPerIndex": 0, "backoffLimit": 2**31 - 1}
             "BackoffLimitExceeded",
         ),
         ({"backoffLimit": 0, "restartPolicy": "OnFailure"}, [pod(containerStatuses=[{"restartCount": 0}])], None),
-        ({"activeDeadlineSeconds": 60, "status": {"startTime": rfc3339(NOW_S - 60)}}, [], "DeadlineExceeded"),
-        ({"activeDeadlineSeconds": 60, "suspend": True, "status": {"startTime": rfc3339(NOW_S - 90)}}, [], None),
+        ({"activeDeadlineSeconds": 60, "status": {"startTime": write_moment(NOW_S - 60)}}, [], "DeadlineExceeded"),
+        ({"activeDeadlineSeconds": 60, "suspend": True, "status": {"startTime": write_moment(NOW_S - 90)}}, [], None),
         ({"podFailurePolicy": FAIL_JOB}, [pod("Failed", exit_code=42)], "PodFailurePolicy"),
         (PER_INDEX, [pod("Failed", index=0), pod(index=1)], None),
         (PER_INDEX, [pod("Failed", index=0), pod("Succeeded", index=1), pod("Succeeded", index=2)], "FailedIndexes"),

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from phalanx.client.moment import write_moment
 from phalanx.embedded.controllers.job.track import settle
-from phalanx.embedded.controllers.runtime.timestamp import rfc3339
 from tests.embedded.controllers.objects import NOW_S, conditions, job, names, pod, settled, tracked_after
 
-NOW = rfc3339(NOW_S)
+NOW = write_moment(NOW_S)
 INDEXED = {"completionMode": "Indexed"}
 
 
@@ -52,7 +52,7 @@ def test_resuming_sets_the_start_anew() -> None:
 
 
 def test_suspending_a_running_job_clears_its_start_and_counts_nobody() -> None:
-    running = {"startTime": rfc3339(NOW_S - 100), "active": 1, "ready": 1}
+    running = {"startTime": write_moment(NOW_S - 100), "active": 1, "ready": 1}
     status = settled(job(suspend=True, status=running), [pod(ready=True)], deleted_ready=1)
     assert "startTime" not in status
     assert "failed" not in status

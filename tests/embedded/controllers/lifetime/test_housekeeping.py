@@ -20,10 +20,10 @@ from phalanx.client.kind import (
     VOLUME_CLAIMS,
     VOLUMES,
 )
+from phalanx.client.moment import write_micro_moment
 from phalanx.embedded.controllers.lifetime.pod_gc import PodCollector, surplus
 from phalanx.embedded.controllers.runtime.calls import Calls, SharedInformers
 from phalanx.embedded.controllers.runtime.pod_state import condition
-from phalanx.embedded.controllers.runtime.timestamp import micro
 from phalanx.embedded.controllers.workloads.volumes.protection import VOLUME_FINALIZER, VolumeProtection
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.controllers.cluster import FAST, Cluster, scenario
@@ -151,12 +151,15 @@ def test_a_node_is_usable_while_it_reports_and_marked_when_it_stops(api_server: 
         name = f"n-{here.namespace}"
         await here.make(NODES, name)
         await report(here, name, "True")
-        lease = {"metadata": {"name": name}, "spec": {"renewTime": micro(time.time()), "holderIdentity": name}}
+        lease = {
+            "metadata": {"name": name},
+            "spec": {"renewTime": write_micro_moment(time.time()), "holderIdentity": name},
+        }
         await here.connection.create(LEASES, lease, "kube-node-lease")
 
         async def reporting() -> Object | None:
             """It renews its lease and says that it is ready, as often as it is looked at."""
-            renewed = {"spec": {"renewTime": micro(time.time())}}
+            renewed = {"spec": {"renewTime": write_micro_moment(time.time())}}
             await here.connection.patch(LEASES, name, renewed, "kube-node-lease")
             await report(here, name, "True")
             return await here.get(NODES, name)

@@ -8,15 +8,15 @@ import pytest
 
 from phalanx.client.connection import STRATEGIC_PATCH
 from phalanx.client.kind import NODES, PODS
+from phalanx.client.moment import write_moment
 from phalanx.embedded.controllers.nodes.taint_eviction import stay_s
 from phalanx.embedded.controllers.runtime.pod_state import condition
-from phalanx.embedded.controllers.runtime.timestamp import rfc3339
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.controllers.cluster import Cluster, scenario
 from tests.embedded.controllers.objects import NOW_S
 
-LOST = {"key": "unreachable", "effect": "NoExecute", "timeAdded": rfc3339(NOW_S - 100)}
-OWN = {"key": "own", "value": "v", "effect": "NoExecute", "timeAdded": rfc3339(NOW_S - 10)}
+LOST = {"key": "unreachable", "effect": "NoExecute", "timeAdded": write_moment(NOW_S - 100)}
+OWN = {"key": "own", "value": "v", "effect": "NoExecute", "timeAdded": write_moment(NOW_S - 10)}
 FIVE_MINUTES = {"key": "unreachable", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from math import inf
 from typing import Any
 
@@ -19,6 +18,7 @@ from phalanx.cli.views.job.expected_start import interval, said, start_record
 from phalanx.cli.views.job.job_row import MANY_JOBS, RUNS, JobRow
 from phalanx.client.connection import Object
 from phalanx.client.kind import JOBS, PODS, Kind
+from phalanx.client.moment import write_moment
 from phalanx.dialects.frame.peer_reasons import words
 from phalanx.kube.read.labels import ARRAY, JOB, OURS, QUEUE, USER, option
 from phalanx.kube.read.pod import Pod
@@ -153,8 +153,8 @@ class JobView:
             "queue": self.queue,
             "state": self.state,
             "pods": {"wanted": self.wanted, "placed": self.placed},
-            "submitted": _iso(self.submitted_s),
-            "since": _iso(self.since_s),
+            "submitted": write_moment(self.submitted_s),
+            "since": write_moment(self.since_s),
             "priority": self.priority,
             "time_limit_s": self.limit_s,
             "nodes": self.nodes,
@@ -559,7 +559,3 @@ def _over(kind: Kind, shown: Sequence[Object], pods: Sequence[Object]) -> JobVie
                 array=option(meta, ARRAY) or "",
             )
     return None
-
-
-def _iso(at_s: float) -> str:
-    return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -8,6 +8,7 @@ from collections import defaultdict
 from phalanx.client.connection import ApiError, ApiRefusal, Object
 from phalanx.client.informer import Change, key_of
 from phalanx.client.kind import DISRUPTION_BUDGETS, PODS
+from phalanx.client.moment import write_moment
 from phalanx.embedded.controllers.disruption.budget import (
     DISRUPTED_FOR_S,
     disrupted,
@@ -21,7 +22,6 @@ from phalanx.embedded.controllers.runtime.discovery import discover
 from phalanx.embedded.controllers.runtime.pod_state import controller_of
 from phalanx.embedded.controllers.runtime.recorder import Recorder
 from phalanx.embedded.controllers.runtime.selector import selects
-from phalanx.embedded.controllers.runtime.timestamp import rfc3339
 from phalanx.embedded.controllers.runtime.work_queue import Retry, WorkQueue
 
 _BATCH_S = 0.2
@@ -69,7 +69,7 @@ class DisruptionController:
         if budget is None:
             return
         now_s, pods = self._clock(), self._pods_of(budget)
-        now = rfc3339(now_s)
+        now = write_moment(now_s)
         try:
             scale = await self._scale(pods) if needs_scale(budget["spec"]) else 0
             status = status_of(budget, pods, expected(budget["spec"], len(pods), scale), now_s, now)

@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from phalanx.client.connection import Object
+from phalanx.client.moment import write_moment
 from phalanx.embedded.controllers.job.decide import COMPLETIONS_REACHED, Ending, Step, is_complete
 from phalanx.embedded.controllers.job.policy import has_failed, judge
 from phalanx.embedded.controllers.job.view import JobView, valid_index
 from phalanx.embedded.controllers.runtime.pod_state import completion_index, is_tracked, phase, uid_of
-from phalanx.embedded.controllers.runtime.timestamp import rfc3339
 
 MOST_UNCOUNTED = 500  # keeps the lists in the status below about 20 KB
 
@@ -65,7 +65,7 @@ def track(view: JobView, step: Step, done: Done, now_s: float, begun: str | None
     active = len(view.active) - done.deleted + done.created
     terminating = view.terminating + done.deleted
     if "startTime" not in status and not view.suspended:
-        status["startTime"] = begun or rfc3339(now_s)
+        status["startTime"] = begun or write_moment(now_s)
     ending = _ending(view, step, done, active)
     notes: tuple[Note, ...] = ()
     if step.managed and ending is None:
@@ -97,7 +97,7 @@ def settle(
     set_condition(status, kind, "True", ending.reason, ending.message, now_s)
     if kind == "Failed":
         return status, [Note(type="Warning", reason=ending.reason, message=ending.message)]
-    status["completionTime"] = rfc3339(now_s)
+    status["completionTime"] = write_moment(now_s)
     return status, _completion_notes(status, spec)
 
 
@@ -118,8 +118,8 @@ def set_condition(status: dict[str, Any], kind: str, value: str, reason: str, me
     new = {
         "type": kind,
         "status": value,
-        "lastProbeTime": rfc3339(now_s),
-        "lastTransitionTime": rfc3339(now_s),
+        "lastProbeTime": write_moment(now_s),
+        "lastTransitionTime": write_moment(now_s),
         "reason": reason,
         "message": message,
     }
@@ -170,7 +170,7 @@ def _suspend_or_resume(status: dict[str, Any], suspended: bool, now_s: float) ->
             status.pop("startTime", None)
             return (Note(type="Normal", reason="Suspended", message="Job suspended"),)
     elif set_condition(status, "Suspended", "False", "JobResumed", "Job resumed", now_s):
-        status["startTime"] = rfc3339(now_s)
+        status["startTime"] = write_moment(now_s)
         return (Note(type="Normal", reason="Resumed", message="Job resumed"),)
     return ()
 

@@ -15,10 +15,10 @@ from typing import Any
 from phalanx.client.connection import ApiError, ApiRefusal, Object
 from phalanx.client.informer import Change, key_of
 from phalanx.client.kind import NAMESPACES, Kind
+from phalanx.client.moment import write_moment
 from phalanx.embedded.controllers.runtime.calls import Calls, Clock
 from phalanx.embedded.controllers.runtime.discovery import Catalog, discover
 from phalanx.embedded.controllers.runtime.pod_state import is_deleting
-from phalanx.embedded.controllers.runtime.timestamp import rfc3339
 from phalanx.embedded.controllers.runtime.work_queue import Retry, WorkQueue
 
 FINALIZER = "kubernetes"
@@ -101,7 +101,7 @@ class NamespaceController:
                 raise
 
     async def _write_conditions(self, namespace: Object, remains: Remains) -> None:
-        now = rfc3339(self._clock())
+        now = write_moment(self._clock())
         before = namespace.get("status", {}).get("conditions") or []
         if remains.nothing and not before:
             return  # the namespace is about to be deleted: no client would read it

@@ -15,9 +15,10 @@ from collections.abc import Iterable
 
 from phalanx.client.connection import STRATEGIC_PATCH, ApiError, ApiRefusal, Object
 from phalanx.client.kind import NODES, PODS
+from phalanx.client.moment import write_moment
 from phalanx.embedded.controllers.runtime.calls import Calls, Clock, gone
 from phalanx.embedded.controllers.runtime.pod_state import is_deleting, is_terminal
-from phalanx.embedded.controllers.runtime.timestamp import rfc3339, seconds
+from phalanx.embedded.controllers.runtime.timestamp import seconds
 
 log = logging.getLogger(__name__)
 
@@ -88,7 +89,7 @@ class PodCollector:
             "status": "True",
             "reason": "DeletionByPodGC",
             "message": "PodGC: node no longer exists",
-            "lastTransitionTime": rfc3339(self._clock()),
+            "lastTransitionTime": write_moment(self._clock()),
         }
         body = {"status": {"phase": "Failed", "conditions": [target]}}
         try:

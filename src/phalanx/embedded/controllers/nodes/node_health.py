@@ -16,10 +16,10 @@ from typing import Any
 from phalanx.client.connection import STRATEGIC_PATCH, ApiRefusal, Object
 from phalanx.client.informer import Change
 from phalanx.client.kind import LEASES, NODES
+from phalanx.client.moment import write_moment
 from phalanx.embedded.controllers.runtime.calls import Calls, Clock
 from phalanx.embedded.controllers.runtime.pod_state import condition
 from phalanx.embedded.controllers.runtime.recorder import Recorder
-from phalanx.embedded.controllers.runtime.timestamp import rfc3339
 from phalanx.embedded.controllers.runtime.work_queue import Retry, WorkQueue
 
 LEASE_NAMESPACE = "kube-node-lease"
@@ -106,7 +106,7 @@ class NodeHealth:
             self._sightings.pop(name, None)
             return
         try:
-            if self.is_lost(name) and (entries := unknown_conditions(node, rfc3339(self._clock()))):
+            if self.is_lost(name) and (entries := unknown_conditions(node, write_moment(self._clock()))):
                 body = {"status": {"conditions": entries}}
                 node = await self._calls.patch(NODES, node, body, subresource="status", content_type=STRATEGIC_PATCH)
                 message = f"Node {name} status is now: NodeNotReady"
@@ -123,7 +123,7 @@ class NodeHealth:
         wanted = taints_of(node)
         if wanted == _taints(node):
             return
-        now = rfc3339(self._clock())
+        now = write_moment(self._clock())
         dated = [
             {**taint, "timeAdded": now} if taint["effect"] == "NoExecute" and "timeAdded" not in taint else taint
             for taint in wanted

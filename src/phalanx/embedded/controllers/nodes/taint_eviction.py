@@ -15,10 +15,11 @@ from typing import Any
 from phalanx.client.connection import STRATEGIC_PATCH, ApiRefusal, Object
 from phalanx.client.informer import Change, key_of
 from phalanx.client.kind import NODES, PODS
+from phalanx.client.moment import write_moment
 from phalanx.embedded.controllers.runtime.calls import Calls, Clock, gone
 from phalanx.embedded.controllers.runtime.pod_state import is_active, is_ready
 from phalanx.embedded.controllers.runtime.recorder import Recorder
-from phalanx.embedded.controllers.runtime.timestamp import rfc3339, seconds
+from phalanx.embedded.controllers.runtime.timestamp import seconds
 from phalanx.embedded.controllers.runtime.work_queue import Retry, WorkQueue
 
 Taint = Mapping[str, Any]
@@ -69,9 +70,9 @@ class TaintEviction:
             self.queue.add_after(key, wait_s)
         try:
             if wait_s is not None and wait_s <= 0:
-                await self._evict(pod, rfc3339(now_s))
+                await self._evict(pod, write_moment(now_s))
             elif is_ready(pod) and any(one["key"].startswith("node.kubernetes.io/") for one in taints):
-                await self._write(pod, {"type": "Ready", "status": "False", "lastTransitionTime": rfc3339(now_s)})
+                await self._write(pod, {"type": "Ready", "status": "False", "lastTransitionTime": write_moment(now_s)})
         except ApiRefusal as refusal:
             if not gone(refusal):
                 raise

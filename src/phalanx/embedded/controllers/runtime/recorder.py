@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from phalanx.client.connection import ApiError, Object
 from phalanx.client.informer import Informer
 from phalanx.client.kind import EVENTS
+from phalanx.client.moment import write_moment
 from phalanx.embedded.controllers.runtime.calls import Calls, Clock
-from phalanx.embedded.controllers.runtime.timestamp import rfc3339
 
 log = logging.getLogger(__name__)
 
@@ -99,7 +99,7 @@ class Recorder:
         now_s, known = self._clock(), self._written.get((topic, stem))
         try:
             if known is not None and now_s - known.at_s < _FORGOTTEN_AFTER_S:
-                body = {"count": known.count + count, "lastTimestamp": rfc3339(now_s), "message": message}
+                body = {"count": known.count + count, "lastTimestamp": write_moment(now_s), "message": message}
                 await self._calls.patch(EVENTS, known.event, body)
                 known.count, known.at_s = known.count + count, now_s
                 return
@@ -137,8 +137,8 @@ def event_of(topic: Topic, message: str, count: int, now_s: float) -> Object:
         "source": {"component": topic.component},
         "reportingComponent": topic.component,
         "reportingInstance": "",
-        "firstTimestamp": rfc3339(now_s),
-        "lastTimestamp": rfc3339(now_s),
+        "firstTimestamp": write_moment(now_s),
+        "lastTimestamp": write_moment(now_s),
         "eventTime": None,
         "count": count,
     }

@@ -17,6 +17,7 @@ from zoneinfo import ZoneInfo
 
 from phalanx.client.connection import ApiRefusal, Object
 from phalanx.client.kind import CRON_JOBS, JOBS, Kind
+from phalanx.client.moment import write_moment
 from phalanx.embedded.controllers.job.view import is_finished
 from phalanx.embedded.controllers.runtime.calls import Calls, Clock
 from phalanx.embedded.controllers.runtime.pod_state import (
@@ -28,7 +29,7 @@ from phalanx.embedded.controllers.runtime.pod_state import (
 )
 from phalanx.embedded.controllers.runtime.reconciler import Reconciler
 from phalanx.embedded.controllers.runtime.recorder import Recorder
-from phalanx.embedded.controllers.runtime.timestamp import rfc3339, seconds
+from phalanx.embedded.controllers.runtime.timestamp import seconds
 from phalanx.embedded.controllers.runtime.work_queue import Retry
 from phalanx.embedded.controllers.workloads.schedule import Next, schedule
 
@@ -128,7 +129,7 @@ class CronJobController:
             self._tell(cron, "Normal", "SuccessfulCreate", f"Created job {job['metadata']['name']}")
             left = [] if policy == "Replace" else status.get("active") or []
             status = {**status, "active": [*left, self._reference(made)]}
-        return {**status, "lastScheduleTime": rfc3339(due_s)}
+        return {**status, "lastScheduleTime": write_moment(due_s)}
 
     async def _clear(self, cron: Object, own: list[Object]) -> None:
         """Delete the oldest of those that are finished, beyond the limits of the history."""
@@ -149,7 +150,7 @@ class CronJobController:
                 "name": f"{meta['name']}-{int(due_s) // 60}",
                 "namespace": meta["namespace"],
                 "labels": dict(said.get("labels") or {}),
-                "annotations": {**(said.get("annotations") or {}), self._kind.scheduled_at: rfc3339(due_s)},
+                "annotations": {**(said.get("annotations") or {}), self._kind.scheduled_at: write_moment(due_s)},
                 "ownerReferences": [owner_reference(self._kind.crons, cron)],
             },
             "spec": template.get("spec") or {},  # which the server refuses

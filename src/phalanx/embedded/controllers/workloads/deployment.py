@@ -15,11 +15,11 @@ from typing import Any
 from phalanx.client.connection import ApiRefusal, Object
 from phalanx.client.informer import key_of
 from phalanx.client.kind import DEPLOYMENTS, REPLICA_SETS
+from phalanx.client.moment import write_moment
 from phalanx.embedded.controllers.runtime.calls import Calls, Clock
 from phalanx.embedded.controllers.runtime.pod_state import controller_of, is_deleting, owner_reference, uid_of
 from phalanx.embedded.controllers.runtime.reconciler import Reconciler
 from phalanx.embedded.controllers.runtime.recorder import Recorder
-from phalanx.embedded.controllers.runtime.timestamp import rfc3339
 from phalanx.embedded.controllers.runtime.work_queue import Retry
 from phalanx.embedded.controllers.workloads.replica_set import FAILURE
 from phalanx.embedded.controllers.workloads.rollout import Size, bounds, step
@@ -87,7 +87,7 @@ class DeploymentController:
             await self._calls.remove(REPLICA_SETS, one)
 
     async def _tell_status(self, deployment: Object, new: Object | None, old: list[Object]) -> None:
-        status = _status(deployment, new, old, rfc3339(self._clock()))
+        status = _status(deployment, new, old, write_moment(self._clock()))
         fresh = self.loop.objects.get(key_of(deployment)) or deployment  # its revision may have been written
         await self.loop.write_status(fresh, status)
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from phalanx.client.connection import ApiRefusal, Object
 from phalanx.client.kind import PODS, REPLICA_SETS
+from phalanx.client.moment import write_moment
 from phalanx.embedded.controllers.job.pods import slow_start
 from phalanx.embedded.controllers.runtime.calls import Calls, Clock
 from phalanx.embedded.controllers.runtime.pod_index import PodIndex
@@ -26,7 +27,6 @@ from phalanx.embedded.controllers.runtime.pod_state import (
 )
 from phalanx.embedded.controllers.runtime.reconciler import Reconciler
 from phalanx.embedded.controllers.runtime.recorder import Recorder
-from phalanx.embedded.controllers.runtime.timestamp import rfc3339
 from phalanx.embedded.controllers.runtime.work_queue import Retry
 
 COMPONENT = "replicaset-controller"
@@ -89,7 +89,7 @@ class ReplicaSetController:
         if ready:
             status["availableReplicas"] = ready
         status["observedGeneration"] = replica_set["metadata"]["generation"]
-        if conditions := _conditions(replica_set, failed, why, rfc3339(self._clock())):
+        if conditions := _conditions(replica_set, failed, why, write_moment(self._clock())):
             status["conditions"] = conditions
         await self.loop.write_status(replica_set, status)
 

@@ -13,6 +13,7 @@ from typing import Final
 from phalanx.client.connection import ApiError, ApiRefusal, Object
 from phalanx.client.informer import Change
 from phalanx.client.kind import DEPLOYMENTS, JOBS, NODES, PODS, Kind
+from phalanx.client.moment import write_moment
 from phalanx.embedded.controllers.operators.appwrapper import first_generation
 from phalanx.embedded.controllers.operators.appwrapper.phases import Do, Seen, Step, step
 from phalanx.embedded.controllers.operators.appwrapper.settings import settings_of
@@ -22,7 +23,6 @@ from phalanx.embedded.controllers.runtime.discovery import Catalog, discover
 from phalanx.embedded.controllers.runtime.pod_state import condition, controller_of, owner_reference
 from phalanx.embedded.controllers.runtime.reconciler import Reconciler
 from phalanx.embedded.controllers.runtime.recorder import Recorder
-from phalanx.embedded.controllers.runtime.timestamp import rfc3339
 from phalanx.embedded.controllers.runtime.work_queue import Retry
 from phalanx.errors import PhalanxError
 
@@ -254,7 +254,7 @@ def _deployed(known: Object | None, there: bool, fault: str, now_s: float) -> Ob
     """Return whether a component was created; `CompononetDeleted` is how the reason is spelled there."""
     reason = "ComponentCreatedSuccessfully" if there else "ComponentCreationErrored" if fault else "CompononetDeleted"
     status = "True" if there else "False"
-    since = known["lastTransitionTime"] if known is not None and known["status"] == status else rfc3339(now_s)
+    since = known["lastTransitionTime"] if known is not None and known["status"] == status else write_moment(now_s)
     said = {"type": "ResourcesDeployed", "status": status, "reason": reason, "message": fault}
     return {**said, "lastTransitionTime": since}
 

@@ -19,9 +19,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from phalanx.client.connection import Object
+from phalanx.client.moment import write_micro_moment
 from phalanx.embedded.controllers.operators.appwrapper.phases import Do, Seen, Step
 from phalanx.embedded.controllers.runtime.pod_state import phase
-from phalanx.embedded.controllers.runtime.timestamp import micro, seconds
+from phalanx.embedded.controllers.runtime.timestamp import seconds
 
 _BACKOFF_S: Final = 1.0  # a wait that is longer is said
 _ENDED: Final = ("Completed", "Failed", "Deleted")
@@ -59,7 +60,7 @@ def _begin(at: Step, spec: Mapping[str, Any], demand: Object) -> None:
         "isdispatched": False,
         "systempriority": spec.get("priority") or 0,
         "template": scheduling.get("minAvailable") or 0,
-        "controllerfirsttimestamp": micro(at.now_s),
+        "controllerfirsttimestamp": write_micro_moment(at.now_s),
     }
     _say(at, "Init")
     _say(at, "Queueing", "AwaitingHeadOfLine")
@@ -87,7 +88,7 @@ def _dispatch(at: Step, seen: Seen) -> None:
     _say(at, "HeadOfLine", "FrontOfQueue.")
     _say(at, "Dispatched", "AppWrapperRunnable")
     at.status |= {"state": "Running", "canrun": True, "isdispatched": True}
-    at.status.setdefault("controllerfirstdispatchtimestamp", micro(at.now_s))
+    at.status.setdefault("controllerfirstdispatchtimestamp", write_micro_moment(at.now_s))
     at.do = Do.CREATE
 
 
@@ -196,7 +197,7 @@ def _count(at: Step, seen: Seen) -> dict[str, int]:
 
 def _say(at: Step, kind: str, reason: str = "", message: str = "") -> None:
     """Append a condition: of one type there may be several, and the last says how far it is."""
-    now = micro(at.now_s)
+    now = write_micro_moment(at.now_s)
     said = {"type": kind, "status": "True", "lastUpdateMicroTime": now, "lastTransitionMicroTime": now}
     said |= {key: text for key, text in (("reason", reason), ("message", message)) if text}
     at.status["conditions"] = [*at.status["conditions"], said][-_MOST:]

@@ -18,9 +18,10 @@ from enum import Enum
 from typing import Any
 
 from phalanx.client.connection import Object
+from phalanx.client.moment import write_moment
 from phalanx.embedded.controllers.operators.appwrapper.settings import Settings
 from phalanx.embedded.controllers.runtime.pod_state import condition, is_deleting, phase
-from phalanx.embedded.controllers.runtime.timestamp import rfc3339, seconds
+from phalanx.embedded.controllers.runtime.timestamp import seconds
 
 
 class Do(Enum):
@@ -69,7 +70,7 @@ class Step:
         entries: list[dict[str, Any]] = self.status.setdefault("conditions", [])
         old = next((one for one in entries if one["type"] == kind), None)
         status = "True" if value else "False"
-        since = old["lastTransitionTime"] if old is not None and old["status"] == status else rfc3339(self.now_s)
+        since = old["lastTransitionTime"] if old is not None and old["status"] == status else write_moment(self.now_s)
         said = {"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": since}
         if old is None:
             entries.append(said)

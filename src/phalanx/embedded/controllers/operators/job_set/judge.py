@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from phalanx.client.connection import Object
+from phalanx.client.moment import write_moment
 from phalanx.embedded.controllers.operators.conditions import is_true, with_condition
 from phalanx.embedded.controllers.operators.job_set.jobs import (
     ATTEMPT,
@@ -24,7 +25,7 @@ from phalanx.embedded.controllers.operators.job_set.jobs import (
     replicated_jobs,
     restarts,
 )
-from phalanx.embedded.controllers.runtime.timestamp import rfc3339, seconds
+from phalanx.embedded.controllers.runtime.timestamp import seconds
 
 FINISHED = ("Completed", "Failed")
 
@@ -65,7 +66,7 @@ def judge(job_set: Object, jobs: Sequence[Object], now_s: float) -> Verdict:
     status["replicatedJobsStatus"] = [_counts(name, part) for name, part in parts.items()]
     if any(is_true(job_set, kind) for kind in FINISHED):
         return _after_end(job_set, status, current, now_s)
-    said = _Said(list(status.get("conditions") or ()), rfc3339(now_s))
+    said = _Said(list(status.get("conditions") or ()), write_moment(now_s))
     failed = sorted((job for job in current if is_true(job, "Failed")), key=lambda job: _ended(job, "Failed"))
     if failed:
         return _failure(job_set, status, said, failed[0])

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 from phalanx.client.connection import ApiRefusal, Object
 from phalanx.client.kind import CONFIG_MAPS, JOBS, MPI_JOBS, PODS, SECRETS, SERVICES, Kind
+from phalanx.client.moment import write_moment
 from phalanx.embedded.controllers.operators.mpi_job.objects import (
     COMPONENT,
     OPERATOR,
@@ -34,7 +35,7 @@ from phalanx.embedded.controllers.runtime.pod_index import PodIndex
 from phalanx.embedded.controllers.runtime.pod_state import controller_of, is_controlled_by, is_deleting, is_ready, phase
 from phalanx.embedded.controllers.runtime.reconciler import Reconciler
 from phalanx.embedded.controllers.runtime.recorder import Recorder
-from phalanx.embedded.controllers.runtime.timestamp import rfc3339, seconds
+from phalanx.embedded.controllers.runtime.timestamp import seconds
 from phalanx.embedded.controllers.runtime.work_queue import Retry
 
 _MUTABLE = (("metadata", "labels"), ("metadata", "annotations"), ("spec", "nodeSelector"), ("spec", "tolerations"))
@@ -77,7 +78,7 @@ class MPIJobController:
             await self._make(job, launcher, workers, suspended=bool(policy.get("suspend")))
             launcher = self._launcher(job)
         pods = self._index.owned_by(launcher["metadata"]["uid"]) if launcher is not None else []
-        await self.loop.write_status(job, judge(job, launcher, pods, workers, rfc3339(self._clock())))
+        await self.loop.write_status(job, judge(job, launcher, pods, workers, write_moment(self._clock())))
 
     async def _make(self, job: Object, launcher: Object | None, workers: Sequence[Object], *, suspended: bool) -> None:
         wanted = 0 if suspended else worker_count(job)

@@ -11,6 +11,7 @@ from typing import Any
 
 from phalanx.client.connection import ApiRefusal, Object
 from phalanx.client.kind import CONFIG_MAPS, JOB_SETS, TRAIN_JOBS, Kind
+from phalanx.client.moment import write_moment
 from phalanx.embedded.controllers.operators.conditions import is_true, with_condition
 from phalanx.embedded.controllers.operators.train_job.job_set import RuntimeFault, make_job_set
 from phalanx.embedded.controllers.operators.train_job.mpi import companions
@@ -18,7 +19,7 @@ from phalanx.embedded.controllers.runtime.calls import Calls, Clock, create_owne
 from phalanx.embedded.controllers.runtime.pod_state import controller_of
 from phalanx.embedded.controllers.runtime.reconciler import Reconciler
 from phalanx.embedded.controllers.runtime.recorder import Recorder
-from phalanx.embedded.controllers.runtime.timestamp import rfc3339, seconds
+from phalanx.embedded.controllers.runtime.timestamp import seconds
 from phalanx.embedded.controllers.runtime.work_queue import Retry
 
 COMPONENT = "trainjob-controller"
@@ -141,7 +142,7 @@ class TrainJobController:
         return "DeadlineExceeded"
 
     def _conditions(self, job: Object, fault: str) -> list[dict[str, Any]]:
-        now, said = rfc3339(self._clock()), self._said(job)
+        now, said = write_moment(self._clock()), self._said(job)
         made = self._made(job)
         if job["spec"].get("suspend"):
             said = with_condition(said, "Suspended", True, "Suspended", "TrainJob is suspended", now)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from phalanx.client.connection import Object
+from phalanx.client.moment import write_moment
 from phalanx.embedded.controllers.operators.training.pods import (
     TYPE,
     Replica,
@@ -30,7 +31,7 @@ from phalanx.embedded.controllers.runtime.pod_state import (
     restarts,
 )
 from phalanx.embedded.controllers.runtime.recorder import BROKEN
-from phalanx.embedded.controllers.runtime.timestamp import rfc3339, seconds
+from phalanx.embedded.controllers.runtime.timestamp import seconds
 
 FINISHED = ("Succeeded", "Failed")
 _RETRYABLE = 128
@@ -84,7 +85,7 @@ class _Tally:
 
 
 def judge(job: Object, pods: Sequence[Object], now_s: float) -> Verdict:
-    old, now = job.get("status") or {}, rfc3339(now_s)
+    old, now = job.get("status") or {}, write_moment(now_s)
     conditions = _Conditions([dict(one) for one in old.get("conditions") or ()], now)
     name, policy = job["metadata"]["name"], job["spec"].get("runPolicy") or {}
     conditions.deny(BROKEN)
@@ -109,7 +110,7 @@ def broken_status(job: Object, message: str, now_s: float) -> dict[str, Any]:
     held = old.get("conditions") if isinstance(old, dict) else None
     listed = held if isinstance(held, list) else []
     usable = [dict(one) for one in listed if isinstance(one, dict) and one.keys() >= _WHOLE]
-    conditions = _Conditions(usable, rfc3339(now_s))
+    conditions = _Conditions(usable, write_moment(now_s))
     conditions.set(BROKEN, BROKEN, message)
     return {"conditions": conditions.entries}
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from phalanx.client.connection import Object
+from phalanx.client.moment import write_moment
 from phalanx.embedded.controllers.operators.volcano import kinds
 from phalanx.embedded.controllers.operators.volcano.job_spec import JobSpec, Task
 from phalanx.embedded.controllers.operators.volcano.plugins.hosts import pod_name
@@ -24,7 +25,7 @@ from phalanx.embedded.controllers.operators.volcano.policies import (
     version_of,
 )
 from phalanx.embedded.controllers.runtime.pod_state import is_deleting, is_terminal, phase
-from phalanx.embedded.controllers.runtime.timestamp import rfc3339, seconds
+from phalanx.embedded.controllers.runtime.timestamp import seconds
 
 FINISHED = frozenset({"Completed", "Failed", "Terminated"})
 _PARTLY = frozenset({"RestartTask", "RestartPod", "RestartPartition"})
@@ -265,7 +266,7 @@ def _status(
 ) -> dict[str, Any]:
     """Return the status in the phase `after`. `killed`: the whole job is taken away. `ended`: it has just finished.
     Both raise the version. `creating`: pods that are about to be made."""
-    old, now = scene.status, rfc3339(scene.now_s)
+    old, now = scene.status, write_moment(scene.now_s)
     state, conditions = dict(old.get("state") or {}), list(old.get("conditions") or ())
     if state.get("phase") != after:
         state = {"phase": after, "lastTransitionTime": now}
