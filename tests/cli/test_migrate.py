@@ -92,7 +92,7 @@ items:
 - {apiVersion: kueue.x-k8s.io/v1beta1, kind: LocalQueue, metadata: {name: l, namespace: team}, spec: {clusterQueue: a}}
 - {apiVersion: batch/v1, kind: Job, metadata: {name: j, namespace: team, labels: {kueue.x-k8s.io/queue-name: l}}}
 - {apiVersion: ray.io/v1, kind: RayJob, metadata: {name: r, namespace: team, labels: {kueue.x-k8s.io/queue-name: l}}}
-- {apiVersion: ray.io/v1, kind: RayService, metadata: {name: s, labels: {kueue.x-k8s.io/queue-name: l}}}
+- {apiVersion: example.com/v1, kind: Solver, metadata: {name: s, labels: {kueue.x-k8s.io/queue-name: l}}}
 - {apiVersion: apps/v1, kind: Deployment, metadata: {name: d, namespace: team, labels: {kueue.x-k8s.io/queue-name: l}}}
 - {apiVersion: batch/v1, kind: Job, metadata: {name: u, namespace: kube-system, labels: {kueue.x-k8s.io/queue-name: l}}}
 - {apiVersion: v1, kind: Namespace, metadata: {name: kube-system, labels: {kubernetes.io/metadata.name: kube-system}}}
@@ -118,7 +118,7 @@ def test_each_object_of_kueues_and_what_it_becomes(
         "LocalQueue l: a name in its namespace for the queue clusterqueue/a",
         "Job j: a job of the queue clusterqueue/a",
         "RayJob r: a job of the queue clusterqueue/a",
-        "RayService s: nothing",
+        "Solver s: nothing",
         "    jobs of this kind are not read in Kueue's words: it is not queued",
         "Deployment d: pods of the queue clusterqueue/a",
         "Job u: a job of no queue: managedJobsNamespaceSelector does not select the namespace kube-system",
