@@ -2,7 +2,7 @@
 into headers.
 
 The ConfigMap kube-system/extension-apiserver-authentication names the certificate authority, the allowed common names
-and the headers. Every request is refused until these are known.
+and the headers. Every request is refused until the settings are known.
 
 Source: k8s.io/apiserver/pkg/authentication/request/headerrequest and pkg/server/options/authentication.go of 1.36.
 """

@@ -38,8 +38,8 @@ class Handshakes:
     """The TLS settings of the port. `context`: the context of the listening socket. Every handshake fails until both
     certificate and authority are known.
 
-    OpenSSL never forgets an authority of a context. So each change makes a new context, and the SNI callback switches a
-    new connection to it. The callback also runs if the client names no server."""
+    A certificate authority cannot be removed from an OpenSSL context. So each change makes a new context, and the SNI
+    callback switches a new connection to it. The callback also runs if the client names no server."""
 
     def __init__(self) -> None:
         self.context = _strict()

@@ -105,7 +105,7 @@ class Connection:
         """Return a connection with the credentials of `kubeconfig`, or $KUBECONFIG, or ~/.kube/config, or the pod's
         service account: the first that exists.
 
-        Raises PhalanxError if none exists or the credentials cannot be obtained."""
+        Raises PhalanxError if there is no kubeconfig or the credentials cannot be obtained."""
         return await cls.of(*read_credentials(kubeconfig, context))
 
     @classmethod

@@ -195,7 +195,8 @@ class Sessions:
 
 
 class Doorkeeper:
-    """The door of a server on one's own machine: a link with a one-time word opens one session of its `viewer`."""
+    """The access to a server on one's own machine: a link with a token that is valid once opens one session of the
+    `viewer`."""
 
     def __init__(self, viewer: Viewer, clock: Callable[[], float]) -> None:
         self.port = 0

@@ -111,7 +111,8 @@ class Redaction:
         return replace(row, job=self.name(row.job), user="", why="", by=by)
 
     def reason(self, row: ReasonRow, *, own: bool) -> ReasonRow:
-        """Return the reason, with stand-ins. `own`: it is the reason of a job that the viewer may list."""
+        """Return the reason, with other names for the jobs that the viewer may not list. `own`: it is the reason of a
+        job that the viewer may list."""
         numbers = {key: value for key, value in row.numbers.items() if key in _PLAIN}
         numbers |= {key: self._renamed(value) for key, value in row.numbers.items() if key in _NAMES}
         key = row.key if own else _of_others(row.key)

@@ -93,7 +93,7 @@ class Page:
     read: dict[str, tuple[str, Packed]] = field(default_factory=dict)
 
     def publish(self, state: State) -> None:
-        """Show the state to everybody, each as the viewer may see it."""
+        """Send the state to all viewers. Each viewer gets only what he or she may list."""
         self.state = state
         self.board.publish(state)
         for session in self.door.sessions:

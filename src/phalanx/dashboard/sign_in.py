@@ -1,6 +1,6 @@
 """The door of a server in a cluster: each viewer comes with an identity that the cluster knows.
 
-- A bearer token. The viewer pastes it into the page of the closed door, which makes a session of it; or a proxy passes
+- A bearer token. The viewer pastes it into the page for signing in, and gets a session; or a proxy passes
   it on in the header `Authorization`.
 - A user and groups that an authenticating proxy vouches for, in the headers `X-Remote-User` and `X-Remote-Group`. They
   count only in a request over TLS with a client certificate whose common name is that of the proxy; the TLS context has
@@ -202,7 +202,7 @@ def _common_name(request: web.Request) -> str:
 
 
 def _form(status: int, fault: str) -> web.Response:
-    """Return the page of the closed door. `fault`: why the last try failed."""
+    """Return the page for signing in. `fault`: why the last try failed."""
     said = f'</p><p class="bad" role="alert">{html.escape(fault)}' if fault else ""
     return page(
         status,

@@ -2,8 +2,8 @@
 
 As with Spark, only the driver knows its executors in advance. So annotations on the driver pod state the number of pods
 (`phalanx.dev/min-available`) and their total requests (`phalanx.dev/min-resources`). A queue that starts gangs reserves
-these amounts and starts the driver only when all pods fit. A queue with `gang: false` ignores them. The manifests are
-the same for both queues.
+the amounts of all executors and starts the driver only when all pods fit. A queue with `gang: false` ignores them. The
+manifests are the same for both queues.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Count decisions and measure the time of each cycle.
 
-`Measured` wraps a world, as the recorder does, so neither the loop nor the core contains code for metrics. Its cost
-grows with the actions and events of a cycle, not with the number of pending jobs.
+`Measured` wraps a world, as the recorder does, so neither the loop nor the core contains code for metrics. The cost of
+counting grows with the actions and events of a cycle, not with the number of pending jobs.
 
 A job whose label names a missing queue is counted under the empty queue name. So the number of series is bounded by the
 number of queues that administrators created.
@@ -83,7 +83,7 @@ def queue_of(cluster: Cluster, job: str) -> str:
 
 
 class Measured:
-    """A world that counts the events and plans of `world` in `decisions`. `seconds`: reads a monotonic clock."""
+    """A wrapper of `world` that counts its events and plans in `decisions`. `seconds`: reads a monotonic clock."""
 
     def __init__(
         self, world: World, cluster: Cluster, decisions: Decisions, seconds: Callable[[], float] = time.perf_counter

@@ -76,8 +76,8 @@ class NodesKept:
 
 @dataclass(frozen=True, slots=True)
 class NodesNoted:
-    """News about the nodes for which a job waits. `text`: a part of a sentence; empty: nothing is known. `granted`:
-    True if the nodes will come."""
+    """News about the nodes for which a job waits. `text`: a phrase for the sentence of the reason; empty: nothing is
+    known. `granted`: True if the nodes will come."""
 
     job: str
     text: str

@@ -225,7 +225,7 @@ class GangTree:
     def slice_pods(self, role: int) -> int:
         """Return the number of pods of the role in one slice of the largest layer; 0 or 1 if the role has no slices.
 
-        The innermost topology request around the role that names a level or slices decides."""
+        The number comes from the innermost topology request around the role that names a level or slices."""
         inside = next((member for member in self.members if role in member.roles()), None)
         said = 0 if inside is None else inside.slice_pods(role)
         near = self.closeness

@@ -25,7 +25,7 @@ class BackfillOrder(StrEnum):
 
     QUEUE = "queue"  # the queue's order
     SHORTEST = "shortest"  # shortest estimate first (EASY-SJBF)
-    SHORTEST_LEARNED = "shortest-learned"  # the same; a job without an estimate by the run times of similar jobs
+    SHORTEST_LEARNED = "shortest-learned"  # as SHORTEST; without an estimate, the run times of similar jobs count
 
 
 class ScoringStrategy(StrEnum):

@@ -51,7 +51,7 @@ class ReclaimFloor(StrEnum):
     go."""
 
     GUARANTEE = "guarantee"  # the preempting queue stays within its guarantee, and the victims' queues keep theirs
-    FAIR_SHARE = "fair-share"  # also above the guarantees, while the preemptor's share stays below the victim's
+    FAIR_SHARE = "fair-share"  # it may exceed its guarantee while its share stays below that of the victim's queue
 
 
 class Strategy(StrEnum):

@@ -1,4 +1,4 @@
-"""The state of the cluster. The loop owns it and changes it only through `core.fold.fold`.
+"""The state of the cluster. The loop owns the state and changes it only through `core.fold.fold`.
 
 It has the nodes as columns, one record per live job, the queues, and the pods of other schedulers. Besides these facts
 it has `pending`, the waiting requests as columns, and `running_pods`, the columns of running pods (`state.running`).
@@ -489,7 +489,7 @@ def is_incomplete(record: JobRecord, more: Sequence[Placement] = ()) -> bool:
 
 
 def grows_partly(record: JobRecord) -> bool:
-    """Return True if some open slots of a role belong to its minimum and the others are growth. Every further open slot
+    """Return True if some open slots of a role belong to its minimum and the others are growth. Each slot that opens
     changes which slots belong to the minimum."""
     placed, minimums = record.kept(), record.minimums
     if record.gang.rigid or all(map(ge, placed, minimums)):

@@ -2,8 +2,8 @@
 
 *Columns.* Preemption examines all running pods at once: which pods may be preempted, and on which nodes. `RunningPods`
 has one entry per (job, role, node), and a row per job with the fields that decide whether it may be preempted. The
-columns are derived from the job records when they are first needed. After that only changed jobs are read again
-(`touch` notes them), so a cluster without preemption pays nothing. Entries of a changed job are emptied, and its new
+columns are derived from the job records when they are first needed. Later only changed jobs are read again (`touch`
+notes them). A cluster without preemption never needs the columns. Entries of a changed job are emptied, and its new
 entries are appended. When half of the entries are empty, all are packed.
 
 *Expected ends.* A job with a time limit ends when the limit has passed, at the latest. The end of a job without a limit

@@ -1,7 +1,8 @@
 """Answer an AdmissionReview: apply the admission policies to the object and return the change as a patch.
 
-The policies are those of `phalanx.kube.install.admission_policy`, CEL included. The embedded API server evaluates them
-with the same code. So a server without MutatingAdmissionPolicy, which calls this webhook, gets the same object.
+The policies are those of `phalanx.kube.install.admission_policy`, CEL included. The embedded API server evaluates the
+policies with the same code. So a server without MutatingAdmissionPolicy, which calls this webhook, gets the same
+object.
 
 An answer depends on the review alone: nothing is read, kept or written. An object without a matching policy is allowed
 unchanged. Source of the format: k8s.io/api/admission/v1.

@@ -44,7 +44,7 @@ PAUSE_S = 15.0
 class Called:
     """The objects that make API servers call this process. `kept_in`: the name of the authority's Secret. `kind`,
     `names`: the kind and the names of the configuration objects. `told`: returns the parts of a configuration that have
-    a `caBundle`. `made_by`: the manifests that install all of these, for error messages."""
+    a `caBundle`. `made_by`: the manifests that install the Service, the Secret and the webhooks, for error messages."""
 
     kept_in: str
     kind: Kind

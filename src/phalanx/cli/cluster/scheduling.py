@@ -241,7 +241,7 @@ class Glance:
 
 
 def seen(world: KubeWorld, glance: Glance, informers: Callable[[Kind], Informer], lease: Lease) -> StatusSource:
-    """Return what the writer of statuses sees."""
+    """Return the values from which the statuses of queues are written."""
     return StatusSource(
         standings=glance.look,
         wrong=lambda: world.queues.wrong,

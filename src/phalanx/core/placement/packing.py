@@ -226,7 +226,8 @@ def candidate_nodes(draft: Draft, demand: Demand, within: matching.Rows | None) 
 
 
 class ExactSearch:
-    """An exact search. `free[n][r]`: the free amount of resource r on node n. `asks[role][r]`: the requests.
+    """An exact search. `free[n][r]`: the free amount of resource r on node n. `asks[role][r]`: the amount of resource r
+    that a pod of the role requests.
     `may[role][n]`: whether the role matches the node."""
 
     def __init__(self, draft: Draft, gang: Gang, roles: Sequence[int], positions: Sequence[int]) -> None:

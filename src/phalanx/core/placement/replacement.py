@@ -193,8 +193,8 @@ def bound_to_others(cluster: Cluster, topologies: Sequence[Topology], record: Jo
 
 
 def requests_around(tree: GangTree, record: JobRecord, slot: Slot) -> Iterator[tuple[TopologyRequest, Iterable[str]]]:
-    """Yield each topology request that binds the slot, with the nodes of its subtree; then the requests of its
-    slices."""
+    """Yield each topology request that applies to the slot, with the nodes of the pods under that request; then the
+    same for the slices of the request."""
     for unit in path(tree, slot.role):
         if (near := unit.closeness) is None:
             continue

@@ -1,9 +1,9 @@
 """Keep preemption from delaying a reservation (`core.backfill.reservation`).
 
 A job that starts now, or is nominated, must not delay the first reservation. So a search for victims finds only
-capacity that the first reservation does not need at that time. Its plan is then tried in the forecast: with the victims
-gone and the job placed, every reservation must still hold. An exception is a job that could preempt the job with the
-reservation if that job ran. Such a job need not respect the reservation.
+capacity that the first reservation does not need at that time. The plan of the search is then tried in the forecast:
+with the victims gone and the job placed, every reservation must still hold. An exception is a job that could preempt
+the job with the reservation if that job ran. Such a job need not respect the reservation.
 
 The first reservation may move to other nodes, as long as its job starts at the same time (rule R13)."""
 

@@ -13,10 +13,10 @@ at once (prefix sums per node, as in `docs/decisions/0007-preemption.md`). They 
 4. the least amount that is freed and not used.
 
 If one tier has candidates of several queues, and fairness comes first, each package is taken from the queue with the
-highest share at that moment. On one node the candidates of the richest queue go first. A package on a node that was
-freed already is examined again with the present free amounts. The result is a first answer, neither minimal nor always
-the best. The caller restores candidates that are not needed, and tries small sets for a better answer
-(`core.preemption.victim_sets`)."""
+highest share at that moment. On one node the candidates of the queue with the highest share are evicted first. A
+package on a node that was freed already is examined again with the present free amounts. The result is a first answer,
+neither minimal nor always the best. The caller restores candidates that are not needed, and tries small sets for a
+better answer (`core.preemption.victim_sets`)."""
 
 from __future__ import annotations
 
@@ -70,7 +70,8 @@ class CandidateTable:
     `gone`: evicted, or not permitted.
 
     Columns by entry: `entry` (the number among the residents), `candidate`, `position`, `demand` (its number), `pods`.
-    Entries on nodes outside the draft are left out. `position_of`: row -> position; -1 for none."""
+    Entries on nodes outside the draft are left out. `position_of`: row of a node in the table -> its position in the
+    draft; -1 for a node outside the draft."""
 
     def __init__(
         self, draft: Draft, residents: RunningPods, now_s: float, *, entry: Ints, candidate: Ints, pods: Ints, job: Ints

@@ -28,7 +28,7 @@ USER, USER_ID = f"{GROUP}/user", f"{GROUP}/userid"  # labels on the AppWrapper
 CREATOR: Final = "phalanx.dev/user"  # annotation on it: the user who created it, written by the admission policy
 CREATOR_GROUPS: Final = "phalanx.dev/user-groups"  # annotation on it: the groups of that user, joined by commas
 UID: Final = f"{PREFIX}uid"  # annotation on its pods: the uid; a later AppWrapper may have the same name
-POD_SET: Final = f"{PREFIX}pod-set"  # label on its pods: the set of the pod
+POD_SET: Final = f"{PREFIX}pod-set"  # label on its pods: the name of the pod's pod set
 
 
 def node_queue(tree: str, node: str) -> str:

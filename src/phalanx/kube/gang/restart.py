@@ -241,8 +241,8 @@ def _recall_seats(parts: StartedParts) -> None:
 
 
 def _recall_leaving(parts: StartedParts) -> None:
-    """Restore which terminating pods were given up: those in excess of their role's size. A replacement of such a pod
-    requests a node of its own. Other terminating pods are replaced on their nodes."""
+    """Find the terminating pods that were given up before the restart: those in excess of their role's size. A
+    replacement of such a pod requests a node of its own. Other terminating pods are replaced on their nodes."""
     start = parts.start
     for number, row in enumerate(start.seats.rows):
         job = start.job_of_role(number)

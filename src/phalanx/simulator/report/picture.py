@@ -218,7 +218,8 @@ def look(schedule: Schedule, of: Sequence[str], names: Sequence[str], queued: Se
 
 
 def stretch(schedule: Schedule, queued: Sequence[float]) -> tuple[float, float]:
-    """Return a span of time around the longest queue with at most `LOOK_STINTS` stints."""
+    """Return a span of time around the longest queue that has at most `LOOK_STINTS` bars (a job on a node without
+    interruption)."""
     since_s, until_s = window(schedule)
     if len(schedule.stints) <= LOOK_STINTS:
         return since_s, until_s

@@ -27,7 +27,7 @@ class Setup:
     flat: bool = True
     of_each: Queue | None = None  # the template of queues that the trace names but `queues` does not
     about: str = ""
-    rounds: Rounds | None = None  # the order of preemption in rounds; None: there are no rounds
+    rounds: Rounds | None = None  # the order of jobs if all are chosen anew in rounds; None: there are no rounds
     formula: Formula | None = None  # the formula of job priorities; None: there is none
     creation: Creation | None = None  # the rate of pod creation; None: pods are created at once
 

@@ -115,8 +115,8 @@ def _levels(node: Node) -> None:
 
 
 def _rank(parents: Sequence[Node], rank: int, users: int, tied: Sequence[Node] = ()) -> int:
-    """Rank all users below these, which count as one, and return the next rank. `tied`: users beside the parents, on
-    their level: they share the rank of the best user below."""
+    """Rank all users below the parents, which count as one account, and return the next rank. `tied`: users beside the
+    parents, on their level: they share the rank of the best user below."""
     siblings = [each for parent in parents for each in _level(parent)[0] if any(node.user for node in walk(each))]
     siblings.sort(key=_level_of, reverse=True)
     for _, group in groupby(siblings, _level_of):

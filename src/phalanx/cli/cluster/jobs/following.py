@@ -49,7 +49,7 @@ class Followed:
             ) from None
         listed = {obj["metadata"]["uid"] for informer in self._informers for obj in informer.objects.values()}
         for uid in self._members.keys() - listed:
-            del self._members[uid]  # it was deleted before the watch began, so no change will tell
+            del self._members[uid]  # the object was deleted before the watch began, so no event will come
         return self
 
     async def __aexit__(

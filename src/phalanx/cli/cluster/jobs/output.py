@@ -177,7 +177,7 @@ def _as_meta(item: Object) -> Object:
 
 
 def _is_of(item: Object, job: FoundJob) -> bool:
-    """Return True if the kept pod belongs to the job."""
+    """Return True if the pod whose output was kept belongs to the job."""
     labels: Mapping[str, str] = item["labels"]
     uids = {member.obj["metadata"]["uid"] for member in job.members}
     names = {member.name for member in job.members} or {job.name}

@@ -73,7 +73,7 @@ class Shown:
         return list(found) if key is None else sorted(found, key=key)
 
     def holds(self, row: JobRow, names: Sequence[str]) -> bool:
-        """Return True for a job that is meant."""
+        """Return True if the names and the options select the row's job."""
         return (
             (not names or any(_is_named(row, name) for name in names))
             and (not self.user or row.user in self.user)

@@ -20,7 +20,7 @@ from phalanx.simulator.workload.workload import GPU
 
 MOST_NODES, MOST_DEVICES = 1_000_000, 1024
 DEFAULT_PODS = 110  # the most pods on a node, as the kubelet's default
-HOSTNAME = "kubernetes.io/hostname"  # every kubelet labels its node so
+HOSTNAME = "kubernetes.io/hostname"  # the label that every kubelet sets on its node
 
 
 class Effect(StrEnum):

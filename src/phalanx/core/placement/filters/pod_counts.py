@@ -52,8 +52,8 @@ class PodCounts:
             used[port] = used.get(port, 0) + pods
 
     def selected(self, terms: tuple[PodAffinityTerm, ...], namespace: str) -> Counts:
-        """Return, by row, the number of pods that every one of the terms selects. `namespace`: the namespace of the pod
-        with the terms."""
+        """Return, for the row of each node, the number of pods that all of the terms select. `namespace`: the namespace
+        of the pod with the terms."""
         key = (terms, namespace)
         picks = [(term.selector, term.namespaces or (namespace,)) for term in terms]
         selectors = (term.selector for term in terms)

@@ -175,7 +175,7 @@ def gains_at(draft: Draft, demand: Demand, found: Positions) -> Floats | None:
 def typical_pods(draft: Draft) -> TypicalPods | None:
     """Return the typical pods for fragmentation; None if no expected pod requests devices.
 
-    They are cached with the node attributes until a node or the expectation changes."""
+    The typical pods are cached with the node attributes until a node or the expected mix of pods changes."""
     columns, codes = draft.columns, draft.columns.devices.codes
     if not draft.expected or not codes:
         return None

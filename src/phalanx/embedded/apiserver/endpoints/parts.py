@@ -150,7 +150,8 @@ class Knowledge:
         if changed is not obj:
             self._become(beneath.part or resource, obj, changed)
         if beneath is WHOLE:
-            chain.admit(resource, obj, old, self._reader)  # in the turn in which it is stored: quotas, namespaces
+            # Quotas and namespaces. Nothing else runs before the object is stored.
+            chain.admit(resource, obj, old, self._reader)
         return warnings
 
     async def allow_deletion(self, resource: Resource, old: Object, user: User, *, dry_run: bool) -> bool:

@@ -2,7 +2,7 @@
 
 A lost node is tainted unreachable:NoExecute by `node_health`; admission gives every pod a toleration of five minutes
 for it. Then the pod is deleted: it stays *terminating* until its node comes back and confirms, or the node is removed
-and `pod_gc` fails it. Nobody deletes it by force, because it may still run
+and `pod_gc` fails it. Nobody deletes such a pod by force, because it may still run
 (k8s.io/kubernetes/pkg/controller/tainteviction).
 """
 

@@ -113,7 +113,8 @@ class WorkQueue:
         if isinstance(error, ApiError):
             log.info("%s %s: %s; again in %.1f s", self._name, key, error, delay_s)
         else:
-            first = error if failures == 1 else None  # where it came from is said once: users may make many of these
+            # The traceback is logged once: users may create many objects that raise it.
+            first = error if failures == 1 else None
             log.error("%s %s: %r; again in %.1f s", self._name, key, error, delay_s, exc_info=first)
             if self.on_defect is not None:
                 self.on_defect(key, error)

@@ -88,7 +88,8 @@ class DeploymentController:
 
     async def _tell_status(self, deployment: Object, new: Object | None, old: list[Object]) -> None:
         status = _status(deployment, new, old, write_moment(self._clock()))
-        fresh = self.loop.objects.get(key_of(deployment)) or deployment  # its revision may have been written
+        # The Deployment's revision may have been written since.
+        fresh = self.loop.objects.get(key_of(deployment)) or deployment
         await self.loop.write_status(fresh, status)
 
 

@@ -152,7 +152,8 @@ class Naming:
                 for port in service["spec"].get("ports") or ():
                     if (port.get("protocol") or "TCP") == "TCP":
                         found[address, port["port"]] = _targets(port, behind)
-        return found | {(self._home.api_address, _HTTPS): (api,)}  # whatever address a service was given once
+        # The API server's own address wins over a Service that claims it.
+        return found | {(self._home.api_address, _HTTPS): (api,)}
 
 
 def _controller(meta: Mapping[str, Any]) -> str:

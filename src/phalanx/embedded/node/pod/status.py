@@ -100,7 +100,7 @@ def _phase(spec: Object, known: Mapping[str, Known], place: Place, over: bool) -
         return "Pending"
     if any(isinstance(state, Running) or restarts(state, policy) for state in main):
         return "Running"
-    # All ended for good, sidecars are still winding down.
+    # All main containers ended for good; sidecars still terminate.
     return "Running" if _sidecar_up(spec, known) else "Pending"
 
 

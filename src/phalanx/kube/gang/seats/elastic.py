@@ -86,8 +86,8 @@ class ElasticParallelism:
         self._offer_s = self._effects.now_s() + self._effects.timeouts.regrow_s
 
     def _lower(self, number: int) -> None:
-        """Set what the role's Job was given to what it has without the seats that leave: never below the minimum,
-        unless it goes with a member that its group can do without."""
+        """Set the number of pods granted to the role's Job to the seats that stay. The number does not fall below the
+        minimum, unless a whole member leaves that its group does not need."""
         row = self._seats.rows[number]
         has = sum(bool(seat.node or seat.pod) for seat in row.seats.values())
         going = sum(slot.role == number for slot in self.leaving)

@@ -9,7 +9,7 @@ Five forms (docs/guide/kubernetes.md shows each):
   pods;
 - bare pods that a dialect's object declares as a gang (`GroupClaim`): complete with its minimum of pods. The declared
   amounts in excess of the existing pods are reserved;
-- a bare pod without any of these: a job of one pod.
+- a bare pod without any of these labels is a job of one pod.
 
 The function is pure: members in, declaration out. Contradictory members also give a declaration, which is `blocked`
 with a message that tells users what to change. Sizes are never guessed.

@@ -1,4 +1,4 @@
-"""Present a batch/v1 Job, or one role of a framework's job, as a Job.
+"""Read and write one role of any framework's job through the interface of a batch/v1 Job.
 
 An adapter reads an object as a Job, and translates writes to the Job into writes to the object. The roles of one object
 are several members of a gang, each with its own adapter. A write to all of them at once is one request.

@@ -111,7 +111,7 @@ def _tres(line: Line, *, asked: bool = False) -> str:
 
 
 def _cpus(line: Line) -> str:
-    """Return the CPUs that it holds, or that a job asks for which has not started."""
+    """Return the CPUs that the job or step holds; of a job that has not started, the CPUs that it asks for."""
     return str(line.record.cpus if line.step else line.job.cpus)
 
 

@@ -205,7 +205,8 @@ def _utilization(asked: Asked) -> None:
     """Print the utilization. `Reported` is the time of today's nodes since their creation; `Planned` is idle time for
     which jobs waited."""
     period = asked.period
-    sizes: dict[str, list[tuple[float, float, float]]] = {name: [] for name in TRES}  # amount, since when, down since
+    # (amount of a node, when the node was made, since when it is down)
+    sizes: dict[str, list[tuple[float, float, float]]] = {name: [] for name in TRES}
     for node in nodes(Api.open()):
         since_s = max(node.made_s, period.since_s)
         down_s = node.down_s if node.down_s is not None else period.last_s

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 else:
     import _signal
 
-SHARED = b"/run/phalanx/slurm-commands.sock"  # of the service that serves all users of a machine
+SHARED = b"/run/phalanx/slurm-commands.sock"  # the socket of the service that serves all users of a machine
 PID, GO, STATUS = b"p", b"g", b"s"
 SEPARATOR = b"\0"
 _ANSWER_S = 2.0  # until a service that hangs is given up; its fork then finds no caller and ends

@@ -54,7 +54,7 @@ class VolcanoJobController:
         self._calls, self._index, self._recorder, self._clock = calls, index, recorder, clock
         self._groups, self._claims = calls.cache(POD_GROUPS), calls.cache(VOLUME_CLAIMS)
         self._priorities = calls.cache(PRIORITY_CLASSES)
-        self._commands: dict[str, str] = {}  # job -> what its user asked for
+        self._commands: dict[str, str] = {}  # job -> the action that a Command of its user requests
         self._evicted: dict[str, dict[str, float]] = {}  # uid of a job -> names of pods that others deleted, and when
         self._taking: set[str] = set()  # uids of pods that go because of us
         self._hosts: dict[str, int] = {}  # uid of a job -> the generation that its ConfigMap was made for

@@ -395,12 +395,12 @@ def _find(name: str, around: dict[str, str], directory: str) -> str:
 
 
 def _stdin(said: str | None) -> int:
-    """None: from srun."""
+    """Open the file of standard input; None: srun sends the input."""
     return subprocess.PIPE if said is None else os.open(said, os.O_RDONLY | os.O_CLOEXEC)
 
 
 def _output(said: list[Any] | None) -> int:
-    """A path and whether it is added to; None: to srun."""
+    """Open a file of output. `said`: its path, and whether to append; None: the output goes to srun."""
     if said is None:
         return subprocess.PIPE
     how = os.O_APPEND if said[1] else os.O_TRUNC
