@@ -7,6 +7,7 @@ Parts, lowest first:
     machines    Machines of Cluster API and OpenShift
     program     a program that is called
     webhook     a web server that is called
+    suspend     nodes that Slurm's programs switch on and off
     removal     only empty nodes are removed
     simulated   nodes that exist in the API alone, with delays, failures and losses
     autoscaler  nodes that the Cluster Autoscaler or Karpenter adds for unschedulable pods

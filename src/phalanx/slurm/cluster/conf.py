@@ -59,6 +59,8 @@ _NOTHING = (
     ("gres", "nodes tell their devices themselves"),
     ("launch", "steps are started by their daemon"), ("switch", "the network is the cluster's"),
     ("topology", "closeness is by labels of nodes (docs/guide/topology.md)"),
+    ("suspend", "nodes are switched by node groups: phalanx slurm node-groups slurm.conf"),
+    ("resume", "nodes are switched by node groups: phalanx slurm node-groups slurm.conf"),
     ("returntoservice", "a node is back once it reports"),
 )  # fmt: skip
 
@@ -66,13 +68,13 @@ _NOTHING = (
 def read_conf(text: str, file: str = "slurm.conf") -> tuple[Site, list[Told]]:
     """The site that a slurm.conf describes, and what became of each of its lines. Raises PhalanxError."""
     site, told = Site(partitions=[], counts_gpus=False), list[Told]()
-    for number, line in _lines(text):
+    for number, line in lines_of(text):
 
         def tell(text: str, became: str, taken: bool = True, number: int = number) -> None:
             told.append(Told(file=file, line=number, text=text, became=became, taken=taken))
 
         try:
-            words = dict(_pairs(line))
+            words = dict(pairs_of(line))
             first = next(iter(words), "")
             match first:
                 case "nodename":
@@ -98,14 +100,14 @@ def _setting(site: Site, said: str, tell: Tell) -> None:
             site.counts_gpus = "gres/gpu" in value.lower()
             tell(said, "whether nodes and partitions show gres/gpu among their TRES")
         case _ if name in _WHOLE:
-            setattr(site, _WHOLE[name], _number(said, value))
+            setattr(site, _WHOLE[name], number_of(said, value))
             tell(said, _MEANS[_WHOLE[name]])
         case _ if name in _WEIGHTS:
-            setattr(site.weights, _WEIGHTS[name], _number(said, value))
+            setattr(site.weights, _WEIGHTS[name], number_of(said, value))
             tell(said, "a weight of sprio; that of the scheduler is in the policy's factors")
         case "priorityweighttres":
             pairs = (part.partition("=") for part in value.split(","))
-            site.weights.tres = {one.lower(): float(_number(said, each)) for one, _, each in pairs}
+            site.weights.tres = {one.lower(): float(number_of(said, each)) for one, _, each in pairs}
             tell(said, "weights of sprio; those of the scheduler are in the policy's factors")
         case "prioritymaxage":
             site.weights.max_age_s = (_minutes(name, value) or 0) * 60
@@ -117,7 +119,7 @@ def _setting(site: Site, said: str, tell: Tell) -> None:
             setattr(site, name, value)
             tell(said, f"the {name}, run in each pod of a job, as the job's user and not as root")
         case "licenses":
-            site.licenses = {one: _number(said, count or "1") for one, count in _licenses(value)}
+            site.licenses = {one: number_of(said, count or "1") for one, count in _licenses(value)}
             tell(said, "licences: so many jobs have one at a time")
         case "priorityflags":
             for flag in value.split(","):
@@ -157,7 +159,7 @@ def _node(site: Site, words: dict[str, str], tell: Tell) -> None:
     if "corespersocket" in words or "sockets" in words:
         shape = ":".join(words.get(word, "1") for word in ("sockets", "corespersocket", "threadspercore"))
         site.sockets |= dict.fromkeys(names, shape)
-        site.disks_mib |= dict.fromkeys(names, _number("TmpDisk", words.get("tmpdisk", "0")))
+        site.disks_mib |= dict.fromkeys(names, number_of("TmpDisk", words.get("tmpdisk", "0")))
     if names == ["DEFAULT"]:
         tell("NodeName=DEFAULT", "defaults of nodes: nodes tell their sizes themselves", False)
         return
@@ -186,15 +188,15 @@ def _partition(site: Site, words: dict[str, str], tell: Tell) -> None:
             case "defaulttime":
                 found.default_min = _minutes(key, value)
             case "maxnodes":
-                found.max_nodes = None if value.upper() == "UNLIMITED" else _number(said, value)
+                found.max_nodes = None if value.upper() == "UNLIMITED" else number_of(said, value)
             case "state":
                 found.state = value.upper()
             case "allowaccounts":
                 found.accounts = [] if value.upper() == "ALL" else value.split(",")
             case "defmempercpu":
-                found.mem_per_cpu_mib = _number(said, value)
+                found.mem_per_cpu_mib = number_of(said, value)
             case "priorityjobfactor":
-                found.priority = _number(said, value)
+                found.priority = number_of(said, value)
             case _:
                 tell(said, "no meaning here", False)
     site.partitions.append(found)
@@ -206,8 +208,8 @@ def read_gres(text: str, file: str = "gres.conf") -> list[Told]:
     """Return a report for each line of a gres.conf. No line has an effect, because nodes report their devices
     themselves."""
     told = []
-    for number, line in _lines(text):
-        words = dict(_pairs(line))
+    for number, line in lines_of(text):
+        words = dict(pairs_of(line))
         name = words.get("name", "")
         why = "the devices of its nodes are what their device plugin, or `phalanx up`, finds there: nvidia.com/gpu"
         if name.lower() != "gpu":
@@ -216,7 +218,7 @@ def read_gres(text: str, file: str = "gres.conf") -> list[Told]:
     return told
 
 
-def _number(said: str, text: str) -> int:
+def number_of(said: str, text: str) -> int:
     if not text.isdigit():
         raise PhalanxError(f"{said}: {text} is no whole number")
     return int(text)
@@ -229,7 +231,7 @@ def _minutes(key: str, value: str) -> int | None:
         raise PhalanxError(f"{key}={value} is no time: write for instance 1-0 or 10:00") from None
 
 
-def _lines(text: str) -> Iterator[tuple[int, str]]:
+def lines_of(text: str) -> Iterator[tuple[int, str]]:
     """(number, text) of those that say something; one that goes on by a backslash has the first's number."""
     first, begun = 0, ""
     for number, line in enumerate(text.splitlines(), 1):
@@ -243,7 +245,7 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
         first, begun = 0, ""
 
 
-def _pairs(line: str) -> Iterator[tuple[str, str]]:
+def pairs_of(line: str) -> Iterator[tuple[str, str]]:
     try:
         words = shlex.split(line)
     except ValueError:

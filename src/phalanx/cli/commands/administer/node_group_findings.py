@@ -9,7 +9,13 @@ from collections.abc import Sequence
 
 from phalanx.cli.commands.administer.finding import OK, PROBLEM, WARNING, Finding
 from phalanx.cli.local.node_groups.file import GroupInFile
-from phalanx.cli.local.node_groups.provider_fields import Autoscaler, ExecProvider, MachineProvider, WebhookProvider
+from phalanx.cli.local.node_groups.provider_fields import (
+    Autoscaler,
+    ExecProvider,
+    MachineProvider,
+    SlurmProvider,
+    WebhookProvider,
+)
 from phalanx.cli.local.node_groups.providers import documents, machine_set
 from phalanx.client.connection import ApiError, Connection, Object
 from phalanx.client.kind import NODES
@@ -37,6 +43,9 @@ async def _of_group(connection: Connection, group: GroupInFile, nodes: Sequence[
     here = [each for each in nodes if (each["metadata"].get("labels") or {}).get(key) == value]
     if isinstance(group.provider, Autoscaler):
         text = f"an autoscaler adds its nodes, of which the cluster has {len(here)}"
+        return [Finding(about=about, state=OK, text=text)]
+    if isinstance(group.provider, SlurmProvider):
+        text = f"{group.provider.settings.resume_program} switches its nodes on; the cluster has {len(here)} of them"
         return [Finding(about=about, state=OK, text=text)]
     try:
         listed = await _listed(connection, group, group.provider)

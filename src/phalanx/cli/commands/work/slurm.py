@@ -7,6 +7,7 @@ from pathlib import Path
 
 from cyclopts import App
 
+from phalanx.cli.local.node_groups import slurm_conf
 from phalanx.cli.terminal.output import note
 from phalanx.errors import PhalanxError
 from phalanx.slurm import main as commands
@@ -132,6 +133,37 @@ def configure(file: Path, *, tools: str | None = None) -> None:
     for line in notes:
         note(line)
     note(f"{len(found.partitions)} partitions: {', '.join(one.name for one in found.partitions)}")
+
+
+@slurm.command
+def node_groups(file: Path) -> None:
+    """Print node groups of the nodes of a slurm.conf that programs switch on and off (State=CLOUD).
+
+    The output is a file for `phalanx scheduler --node-groups`. ResumeProgram and SuspendProgram are called as slurmctld
+    calls them. SuspendTime, SuspendTimeout, ResumeTimeout, SuspendRate, ResumeRate and SuspendExcNodes are taken over.
+
+    For example:
+
+        phalanx slurm node-groups /etc/slurm/slurm.conf > node-groups.yaml
+        sudo phalanx scheduler --node-groups node-groups.yaml
+
+    Parameters
+    ----------
+    file
+        The slurm.conf.
+    """
+    import yaml  # the other commands need no YAML
+
+    try:
+        text = file.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise PhalanxError(f"{file} cannot be read: {error}.") from error
+    settings, nodes = slurm_conf.read_power(text, file.name)
+    try:
+        found = slurm_conf.node_groups(settings, nodes)
+    except PhalanxError as error:
+        raise PhalanxError(f"{file}: {error}") from None
+    print(yaml.safe_dump(found, sort_keys=False), end="")
 
 
 def apply(api: Api, found: Site, tools: str | None = None) -> list[str]:

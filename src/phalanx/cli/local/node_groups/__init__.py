@@ -4,5 +4,6 @@ option           in an option of a command: simulated groups
 provider_fields  the providers that a file may name
 file             in a file for `phalanx scheduler`
 machine_fields   what MachineDeployments state about their nodes
+slurm_conf       a file of the cloud nodes of a slurm.conf
 providers        the groups of a file, with their providers
 """

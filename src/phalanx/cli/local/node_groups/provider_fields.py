@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +14,9 @@ from phalanx.client.kind import Kind
 from phalanx.dialects.schema.fields import Fields, Misread
 from phalanx.errors import PhalanxError
 from phalanx.providers.machines import CLUSTER_API, KINDS
+from phalanx.providers.suspend import PowerSettings
 from phalanx.providers.webhook import read_token, trust, wrong_url
+from phalanx.slurm.notation.hostlist import expand
 
 NAMESPACE, IMAGE = "phalanx-node-requests", "registry.k8s.io/pause:3.10"
 OBJECT = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
@@ -61,7 +64,14 @@ class MachineProvider:
     kubeconfig: Path | None
 
 
-ProviderFields: TypeAlias = Autoscaler | ExecProvider | WebhookProvider | MachineProvider
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlurmProvider:
+    """Nodes that Slurm's ResumeProgram and SuspendProgram switch on and off."""
+
+    settings: PowerSettings
+
+
+ProviderFields: TypeAlias = Autoscaler | ExecProvider | WebhookProvider | MachineProvider | SlurmProvider
 
 
 def read_provider(said: Fields) -> ProviderFields:
@@ -122,6 +132,48 @@ def _machines(said: Fields) -> MachineProvider:
     return MachineProvider(kind=found, namespace=namespace, name=name, kubeconfig=kubeconfig)
 
 
+def _slurm(said: Fields) -> SlurmProvider:
+    user = said.text("user", "root")
+    try:
+        uid = pwd.getpwnam(user).pw_uid
+    except KeyError:
+        raise Misread((*said.path, "user"), f"there is no user {user}, as whom the programs run") from None
+    if os.geteuid() not in (0, uid):
+        raise Misread((*said.path, "user"), f"only root may start the programs as {user}: start the scheduler as root")
+    return SlurmProvider(
+        settings=PowerSettings(
+            nodes=_hosts(said, "nodes", required=True),
+            resume_program=_program(said, "resumeProgram"),
+            suspend_program=_program(said, "suspendProgram"),
+            user=user,
+            resume_timeout_s=said.seconds("resumeTimeout", 60.0),
+            suspend_timeout_s=said.seconds("suspendTimeout", 30.0),
+            resume_rate=said.whole("resumeRate", 300, least=0),
+            suspend_rate=said.whole("suspendRate", 60, least=0),
+            excluded=frozenset(_hosts(said, "excluded")),
+        )
+    )
+
+
+def _hosts(said: Fields, name: str, *, required: bool = False) -> tuple[str, ...]:
+    """Return the nodes of a hostlist expression."""
+    text = said.name(name) if required else said.text(name)
+    try:
+        found = tuple(dict.fromkeys(expand(text)))
+    except PhalanxError as error:
+        raise Misread((*said.path, name), str(error)) from None
+    if wrong := [each for each in found if not OBJECT.fullmatch(each)]:
+        raise Misread((*said.path, name), f"{wrong[0]!r} is no name of a Node: use lowercase letters, digits, `-`, `.`")
+    return found
+
+
+def _program(said: Fields, name: str) -> str:
+    found = said.name(name)
+    if not found.startswith("/") or not os.path.isfile(found) or not os.access(found, os.X_OK):
+        raise Misread((*said.path, name), f"{found!r} is no absolute path of a program")
+    return found
+
+
 def _timeout_s(said: Fields) -> float:
     found = said.seconds("timeout", CALL_S)
     if not 0 < found <= MOST_CALL_S:
@@ -149,4 +201,5 @@ _READ: dict[str, Callable[[Fields], ProviderFields]] = {
     "machines": _machines,
     "exec": _exec,
     "webhook": _webhook,
+    "slurm": _slurm,
 }

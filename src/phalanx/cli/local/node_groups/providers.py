@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from phalanx.cli.local.node_groups.file import GroupInFile
 from phalanx.cli.local.node_groups.machine_fields import complete
@@ -12,6 +12,7 @@ from phalanx.cli.local.node_groups.provider_fields import (
     Autoscaler,
     ExecProvider,
     MachineProvider,
+    SlurmProvider,
     WebhookProvider,
 )
 from phalanx.client.connection import Connection, Object
@@ -25,7 +26,9 @@ from phalanx.providers.program import Program
 from phalanx.providers.provider import Provider
 from phalanx.providers.provision import Provisioning
 from phalanx.providers.removal import EmptyNodes
+from phalanx.providers.suspend import PoweredNodes
 from phalanx.providers.webhook import Webhook
+from phalanx.slurm.notation.hostlist import compress
 
 
 async def provisioning(
@@ -46,6 +49,10 @@ async def provisioning(
                 autoscaled.append(AutoscalerGroup(each.group, each.label, namespace, image))
             case MachineProvider() as said:
                 found.append(await _machines(each, said, connection, informers(NODES), tasks))
+            case SlurmProvider(settings=settings):
+                nodes = informers(NODES).objects
+                powered = PoweredNodes(settings, hostlist, connection, nodes.get, each.label, tasks)
+                found.append((each.group, EmptyNodes(CountedProvider(powered, lambda name: ""), connection)))
             case ExecProvider() | WebhookProvider() as said:
                 provider = CountedProvider(documents(said), lambda name: provider_id(informers(NODES), name))
                 found.append((each.group, EmptyNodes(provider, connection)))
@@ -53,6 +60,10 @@ async def provisioning(
         autoscaler = AutoscalerProvider(connection, informers, autoscaled, tasks)
         found += ((each.group, autoscaler) for each in autoscaled)
     return Provisioning(found, time.time, {each.label: each.group.name for each in groups})
+
+
+def hostlist(names: Iterable[str]) -> str:
+    return compress(names, ordered=True)
 
 
 async def _machines(

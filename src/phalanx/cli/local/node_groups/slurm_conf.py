@@ -1,0 +1,144 @@
+"""The power saving of a slurm.conf: nodes that programs switch on and off (`State=CLOUD`), and when.
+
+`phalanx slurm node-groups` makes node groups of them for `phalanx scheduler --node-groups`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from phalanx.errors import PhalanxError
+from phalanx.slurm.cluster.conf import lines_of, number_of, pairs_of
+from phalanx.slurm.cluster.site import FEATURE
+from phalanx.slurm.notation.hostlist import compress, expand
+
+NEVER = "36500d"  # the longest time that a file of node groups may have
+CLOUD = "CLOUD"
+
+
+@dataclass(slots=True, kw_only=True)
+class Power:
+    """The settings, in seconds and nodes a minute, with the defaults of Slurm 22.05. `suspend_s`: None: no node is
+    switched off. `suspend_rate`, `resume_rate`: 0: no limit."""
+
+    suspend_program: str = ""
+    resume_program: str = ""
+    suspend_s: int | None = None
+    suspend_timeout_s: int = 30
+    resume_timeout_s: int = 60
+    suspend_rate: int = 60
+    resume_rate: int = 300
+    excluded: list[str] = field(default_factory=list)
+    user: str = "root"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloudNodes:
+    """A line `NodeName` with `State=CLOUD`, with the defaults of `NodeName=DEFAULT`."""
+
+    names: list[str]
+    cpus: int
+    memory_mib: int
+    gpus: int
+    features: list[str]
+
+
+def read_power(text: str, file: str = "slurm.conf") -> tuple[Power, list[CloudNodes]]:
+    """Return the settings and the nodes that programs switch on and off. Raises PhalanxError with the line."""
+    power, found = Power(), list[CloudNodes]()
+    defaults: dict[str, str] = {}
+    for number, line in lines_of(text):
+        try:
+            words = dict(pairs_of(line))
+            if words.get("nodename") == "DEFAULT":
+                defaults |= words
+            elif "nodename" in words:
+                words = {**defaults, **words}
+                if words.get("state", "").upper() == CLOUD:
+                    found.append(_nodes(words))
+            elif "partitionname" not in words:
+                for name, value in words.items():
+                    _set(power, name, value)
+        except PhalanxError as error:
+            raise PhalanxError(f"{file}, line {number}: {error}") from None
+    return power, found
+
+
+def _set(power: Power, name: str, value: str) -> None:
+    match name:
+        case "suspendprogram" | "resumeprogram":
+            if not value.startswith("/"):
+                raise PhalanxError(f"{name}={value}: it must be an absolute path, as for slurmctld")
+            setattr(power, name.replace("program", "_program"), value)
+        case "suspendtime":
+            never = value.upper() in ("INFINITE", "-1")
+            power.suspend_s = None if never else number_of(name, value)
+        case "suspendtimeout" | "resumetimeout":
+            setattr(power, name.replace("timeout", "_timeout_s"), number_of(name, value))
+        case "suspendrate" | "resumerate":
+            setattr(power, name.replace("rate", "_rate"), number_of(name, value))
+        case "suspendexcnodes":
+            if ":" in value:
+                raise PhalanxError(f"{name}={value}: a number of nodes (`:`) is not offered; write the names alone")
+            power.excluded = expand(value)
+        case "slurmuser":
+            power.user = value.partition("(")[0]
+        case _:
+            pass
+
+
+def _nodes(words: dict[str, str]) -> CloudNodes:
+    parts = [number_of(key, words.get(key, "1")) for key in ("sockets", "corespersocket", "threadspercore")]
+    if "realmemory" not in words:
+        raise PhalanxError(f"NodeName={words['nodename']} has no RealMemory (MB): jobs request memory, so write it")
+    gpus = re.findall(r"(?:^|,)gpu(?::[^:,()]+)?(?::(\d+))?(?:\([^)]*\))?(?=,|$)", words.get("gres", ""))
+    return CloudNodes(
+        names=expand(words["nodename"]),
+        cpus=number_of("CPUs", words["cpus"]) if "cpus" in words else parts[0] * parts[1] * parts[2],
+        memory_mib=number_of("RealMemory", words["realmemory"]),
+        gpus=sum(int(count or 1) for count in gpus),
+        features=[one for one in words.get("features", words.get("feature", "")).split(",") if one],
+    )
+
+
+def node_groups(power: Power, nodes: list[CloudNodes]) -> dict[str, Any]:
+    """Return the content of a file of node groups. Raises PhalanxError if there is nothing to make groups of."""
+    if not nodes:
+        raise PhalanxError("it has no nodes with State=CLOUD, so there are no node groups")
+    if not power.resume_program or not power.suspend_program:
+        missing = "SuspendProgram" if power.resume_program else "ResumeProgram"
+        raise PhalanxError(f"it has nodes with State=CLOUD, and no {missing}: no program switches them")
+    return {"nodeGroups": list(_groups(power, nodes))}
+
+
+def _groups(power: Power, nodes: list[CloudNodes]) -> Iterator[dict[str, Any]]:
+    taken: set[str] = set()
+    for number, each in enumerate(nodes, 1):
+        stem = re.sub(r"[^a-z0-9]+", "-", re.sub(r"\d+$", "", each.names[0]).lower()).strip("-") or "cloud"
+        name = stem if stem not in taken else f"{stem}-{number}"
+        taken.add(name)
+        gpus = {"nvidia.com/gpu": each.gpus} if each.gpus else {}
+        excluded = [one for one in power.excluded if one in each.names]
+        provider: dict[str, Any] = {
+            "nodes": compress(each.names),
+            "resumeProgram": power.resume_program,
+            "suspendProgram": power.suspend_program,
+            "user": power.user,
+            "resumeTimeout": power.resume_timeout_s,
+            "suspendTimeout": power.suspend_timeout_s,
+            "resumeRate": power.resume_rate,
+            "suspendRate": power.suspend_rate,
+            **({"excluded": compress(excluded)} if excluded else {}),
+        }
+        yield {
+            "name": name,
+            "provider": {"slurm": provider},
+            "max": len(each.names),
+            "idle": NEVER if power.suspend_s is None else power.suspend_s,
+            "delay": power.resume_timeout_s,
+            "timeout": power.resume_timeout_s,
+            "allocatable": {"cpu": each.cpus, "memory": f"{each.memory_mib}Mi", **gpus},
+            **({"labels": {f"{FEATURE}{one}": "true" for one in each.features}} if each.features else {}),
+        }

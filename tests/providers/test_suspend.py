@@ -1,0 +1,203 @@
+"""Slurm's ResumeProgram and SuspendProgram: how they are called, and which nodes they switch."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from phalanx.cli.local.node_groups.file import read_node_groups
+from phalanx.cli.local.node_groups.provider_fields import SlurmProvider
+from phalanx.cli.local.node_groups.providers import hostlist
+from phalanx.cli.local.node_groups.slurm_conf import node_groups, read_power
+from phalanx.client.kind import NODES
+from phalanx.errors import PhalanxError
+from phalanx.providers import suspend
+from phalanx.providers.calls import CountedProvider
+from phalanx.providers.provider import ProviderError
+from phalanx.providers.suspend import PoweredNodes, PowerSettings
+from tests.kube.double import Api, Client, node
+
+CONF = """
+ClusterName=site
+SlurmUser=USER(0)
+SuspendProgram=/usr/bin/true
+ResumeProgram=/usr/bin/env
+SuspendTime=600
+SuspendTimeout=45 ResumeTimeout=300
+ResumeRate=100 SuspendRate=0
+SuspendExcNodes=gpu[1-2],login
+NodeName=DEFAULT CPUs=32 RealMemory=128000
+NodeName=login
+NodeName=gpu[1-8] State=CLOUD Gres=gpu:a100:4(S:0-1),craynetwork:2 Feature=a100,big
+NodeName=cpu[01-10] Sockets=2 CoresPerSocket=8 ThreadsPerCore=2 State=CLOUD
+PartitionName=all Nodes=ALL State=UP
+"""
+
+
+class Site:
+    """Programs that write how they were called, and the provider that calls them."""
+
+    def __init__(self, folder: Path, **changes: Any) -> None:
+        self.api, self.calls = Api(), folder / "calls"
+        for name in ("resume", "suspend"):
+            (folder / name).write_text(f'#!/bin/sh\necho "{name} $*" >> {self.calls}\n[ ! -e {folder}/broken ]\n')
+            (folder / name).chmod(0o755)
+        settings = PowerSettings(
+            nodes=tuple(f"c{number}" for number in range(1, 5)),
+            resume_program=str(folder / "resume"),
+            suspend_program=str(folder / "suspend"),
+            user="root" if os.geteuid() == 0 else os.environ["USER"],
+            resume_timeout_s=60.0,
+            suspend_timeout_s=30.0,
+            resume_rate=0,
+            suspend_rate=0,
+            excluded=frozenset(),
+        )
+        self.settings = replace(settings, **changes)
+
+    def provider(self, tasks: asyncio.TaskGroup) -> CountedProvider:
+        client: Any = Client(self.api)
+        nodes = self.api.objects[NODES].get
+        return CountedProvider(
+            PoweredNodes(self.settings, hostlist, client, nodes, ("group", "g"), tasks), lambda name: ""
+        )
+
+    def join(self, name: str) -> None:
+        self.api.put(NODES, node(name))
+
+    def called(self) -> list[str]:
+        return self.calls.read_text().splitlines() if self.calls.exists() else []
+
+
+def play(site: Site, scene: Callable[[CountedProvider], Any]) -> None:
+    async def run() -> None:
+        async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
+            await scene(site.provider(tasks))
+
+    asyncio.run(run())
+
+
+def test_programs_are_called_with_a_hostlist_as_slurmctld_does(tmp_path: Path) -> None:
+    site = Site(tmp_path, excluded=frozenset({"c2"}))
+    site.join("c2")
+
+    async def scene(provider: CountedProvider) -> None:
+        assert [each.name for each in (await provider.status("g")).requested] == []
+        assert site.api.objects[NODES]["c2"]["metadata"]["labels"]["group"] == "g", "it was on, and gets the label"
+        assert await provider.scale("g", ["g-1", "g-2", "g-3", "g-4"], ()) == {
+            "g-4": "no node of c[1-4] is switched off"
+        }
+        assert site.called() == ["resume c[1,3-4]"]
+        site.join("c1")
+        assert [each.name for each in (await provider.status("g")).requested] == ["g-2", "g-3"]
+        assert site.api.objects[NODES]["c1"]["metadata"]["labels"]["group"] == "g"
+        assert await provider.scale("g", (), ["c1", "g-2", "c2"]) == {"c2": "SuspendExcNodes has it"}
+        assert site.called()[1:] == ["suspend c[1,3]"], "a node that runs, and one that was cancelled"
+        await provider.scale("g", (), ["c1"])
+        assert len(site.called()) == 2, "a repeated call changes nothing"
+
+    play(site, scene)
+
+
+def test_a_node_is_switched_on_again_after_suspend_timeout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    site = Site(tmp_path, nodes=("c1",))
+    clock = [1000.0]
+    monkeypatch.setattr("phalanx.providers.suspend.time.time", lambda: clock[0])
+
+    async def scene(provider: CountedProvider) -> None:
+        assert await provider.scale("g", ["g-1"], ()) == {}
+        await provider.scale("g", (), ["g-1"])
+        clock[0] += 29.0
+        assert await provider.scale("g", ["g-2"], ()) == {"g-2": "no node of c1 is switched off"}
+        clock[0] += 1.0
+        assert await provider.scale("g", ["g-3"], ()) == {}
+        assert site.called() == ["resume c1", "suspend c1", "resume c1"]
+
+    play(site, scene)
+
+
+def test_a_program_that_fails_fails_the_request_and_its_nodes_stay_free(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    (tmp_path / "broken").touch()
+
+    async def scene(provider: CountedProvider) -> None:
+        for _ in range(2):
+            with pytest.raises(ProviderError, match=r"resume c\[1-2\] ended with status 1"):
+                await provider.scale("g", ["g-1", "g-2"], ())
+        assert (await provider.status("g")).requested == ()
+
+    play(site, scene)
+
+
+def test_rates_are_nodes_per_minute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    site = Site(tmp_path, resume_rate=3, suspend_rate=1)
+    monkeypatch.setattr(suspend, "MINUTE_S", 1.5)
+
+    async def scene(provider: CountedProvider) -> None:
+        await provider.scale("g", ["g-1", "g-2", "g-3", "g-4"], ())
+        assert site.called() == ["resume c[1-3]"]
+        assert len((await provider.status("g")).requested) == 4
+        while len(site.called()) < 2:  # noqa: ASYNC110 (a file tells nobody)
+            await asyncio.sleep(0.02)
+        assert site.called()[1] == "resume c4"
+        with pytest.raises(ProviderError, match="SuspendRate allows 1 nodes per minute; 1 wait"):
+            await provider.scale("g", (), ["g-1", "g-2"])
+        assert site.called()[2:] == ["suspend c1"]
+
+    play(site, scene)
+
+
+# --- slurm.conf ------------------------------------------------------------------------------------------------------
+
+
+def test_a_slurm_conf_becomes_node_groups(tmp_path: Path) -> None:
+    user = "root" if os.geteuid() == 0 else os.environ["USER"]
+    file = tmp_path / "groups.yaml"
+    file.write_text(yaml.safe_dump(node_groups(*read_power(CONF.replace("USER", user)))))
+    gpu, cpu = read_node_groups(file)
+    assert [(each.group.name, each.group.max_nodes, each.group.idle_s) for each in (gpu, cpu)] == [
+        ("gpu", 8, 600.0),
+        ("cpu", 10, 600.0),
+    ]
+    memory = 128_000 * 2**20
+    assert dict(gpu.group.template.allocatable) == {"cpu": 32_000, "memory": memory, "nvidia.com/gpu": 4, "pods": 110}
+    assert "feature.slurm.phalanx.dev/a100" in dict(gpu.group.template.labels)
+    assert dict(cpu.group.template.allocatable)["cpu"] == 32_000
+    assert (gpu.group.timeout_s, gpu.group.delay_s) == (300.0, 300.0)
+    assert isinstance(gpu.provider, SlurmProvider)
+    assert isinstance(cpu.provider, SlurmProvider)
+    settings = gpu.provider.settings
+    assert (settings.resume_program, settings.suspend_program, settings.user) == ("/usr/bin/env", "/usr/bin/true", user)
+    assert (settings.resume_rate, settings.suspend_rate, settings.suspend_timeout_s) == (100, 0, 45.0)
+    assert (settings.nodes[0], settings.excluded) == ("gpu1", frozenset({"gpu1", "gpu2"}))
+    assert (cpu.provider.settings.nodes[0], len(cpu.provider.settings.nodes)) == ("cpu01", 10)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "error"),
+    [
+        ("State=CLOUD", "State=UNKNOWN", "it has no nodes with State=CLOUD"),
+        ("ResumeProgram=/usr/bin/env", "", "no ResumeProgram: no program switches them"),
+        ("ResumeProgram=/usr/bin/env", "ResumeProgram=env", "slurm.conf, line 5: resumeprogram=env: it must be an abs"),
+        ("SuspendExcNodes=gpu[1-2],login", "SuspendExcNodes=gpu[1-8]:2", "a number of nodes (`:`) is not offered"),
+        (" RealMemory=128000", "", "slurm.conf, line 12: NodeName=gpu[1-8] has no RealMemory"),
+        ("SuspendTime=600", "SuspendTime=soon", "suspendtime: soon is no whole number"),
+    ],
+)
+def test_what_cannot_become_node_groups_is_an_error(before: str, after: str, error: str) -> None:
+    assert before in CONF
+    with pytest.raises(PhalanxError) as caught:
+        node_groups(*read_power(CONF.replace(before, after)))
+    assert error in str(caught.value)
+
+
+def test_nodes_are_never_switched_off_without_a_time() -> None:
+    groups = node_groups(*read_power(CONF.replace("SuspendTime=600", "SuspendTime=INFINITE")))["nodeGroups"]
+    assert groups[0]["idle"] == "36500d"
