@@ -96,12 +96,13 @@ BELOW = {
     ("t3", "d2"): (4, 1, 5), ("t4", "e1"): (2, 4, 8), (LONG, "head"): (-1, 2, 9), ("t1c", "yan"): (3, 3, 6),
     ("t1c", "oper"): (-1, 5, 5), ("t2", "a1"): (2, 3, 7), ("root", "root"): (1, 0, 0),
 }  # fmt: skip
-PARENTS = Site(accounts=DEEP)
+PARENTS = Site(accounts=DEEP, counts_gpus=False)
 for (account, user), (shares, _, _) in BELOW.items():
     PARENTS.users.setdefault(user, []).append(Association(account=account, shares=shares))
 SPENT = {key: cpus * run_s * 2 ** (-(120 + run_s) / (7 * 86400)) for key, (_, cpus, run_s) in BELOW.items()}
 TIE = decayed(20, b1=300, c1=80, c2=80, c3=160)
-SMALL, LARGE = Site(accounts=FIRST, users=USERS), Site(accounts=SECOND, users=USERS | MORE)
+SMALL = Site(accounts=FIRST, users=USERS, counts_gpus=False)
+LARGE = msgspec.structs.replace(SMALL, accounts=SECOND, users=USERS | MORE)
 CAPTURES = {
     "fairtree_1": (SMALL, FRESH),
     "fairtree_2_nested": (LARGE, NESTED),
@@ -160,12 +161,12 @@ def test_what_runs_is_held_until_its_limit(printed: Callable[..., list[str]]) ->
     def job(user: str, state: str, tasks: int, limit_min: int | None) -> Job:
         ask = Ask(name="j", user=user, uid=1, gid=1, group="g", account=user[0], partition="batch", qos="normal",
                   tasks=tasks, memory_mib=1000, limit_min=limit_min)  # fmt: skip
-        return Job(number=1, ask=ask, state=state, start_s=0.0, end_s=120.0)  # two minutes ago
+        return Job(number=1, ask=ask, state=state, start_s=0.0, end_s=420.0)  # seven minutes ago
 
     jobs = [job("a1", "RUNNING", 2, 10), job("a1", "RUNNING", 1, 3), job("a2", "PENDING", 4, 60)]
     jobs += [job("b1", "RUNNING", 4, None), job("a2", "SUSPENDED", 1, 1)]
     rows = printed(SMALL, {}, ["-anP", "-o", "Account,User,TRESRunMins"], *jobs)
-    held = "cpu=17,mem=9000,energy=0,node=9,billing=17,fs/disk=0,vmem=0,pages=0"
+    held = "cpu=10,mem=5000,energy=0,node=5,billing=10,fs/disk=0,vmem=0,pages=0"
     none = "cpu=0,mem=0,energy=0,node=0,billing=0,fs/disk=0,vmem=0,pages=0"
     assert [row for row in rows if not row.endswith(none)] == [f"root||{held}", f" a||{held}", f"  a|a1|{held}"]
     assert len(rows) == 8

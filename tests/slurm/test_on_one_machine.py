@@ -217,6 +217,45 @@ def test_hold_release_update_and_show(shell: Shell) -> None:
     assert "Invalid job id specified" in shell.fails("scontrol show job 999999")
 
 
+def test_what_a_waiting_job_asks_for_is_changed_and_is_what_it_gets(shell: Shell) -> None:
+    [node] = shell("sinfo -h -N -o %N").split()
+    job = shell.submit(
+        "-H -J held -t 5 -o asked.txt --wrap 'echo $SLURM_CPUS_ON_NODE $SLURM_JOB_PARTITION; sleep 3000'"
+    )
+    shell(f"scontrol update jobid={job} numcpus=3 minmemorynode=300 reqnodelist={node} mailuser=x")
+    page = shell(f"scontrol show job {job}")
+    assert "NumCPUs=3" in page
+    assert f"ReqNodeList={node}" in page
+    assert "MinMemoryNode=300M" in page
+    shell(f"scontrol update jobid={job} reqnodelist=")
+    assert "ReqNodeList=(null)" in shell(f"scontrol show job {job}")
+    shell(f"scontrol release {job}")
+    shell.until(job, "RUNNING")
+    assert shell("sinfo -h -o '%C'").strip() == "3/1/0/4"  # the pod asks for what was changed
+    until(lambda: (shell.folder / "asked.txt").exists() and shell.text("asked.txt").split() == ["3", "batch"])
+    assert "no longer pending execution" in shell.fails(f"scontrol update jobid={job} numcpus=2")
+    shell(f"scancel {job}")
+    wrong = {
+        "jobid=999999 shared=x": "Invalid OverSubscribe value: x",
+        "jobid=999999 numnodes=2": "Could not load state information for job 999999",
+        "jobid=1 cluster=x": "Update of this parameter is not supported: cluster=x",
+    }  # fmt: skip
+    for line, text in wrong.items():
+        assert text in shell.fails(f"scontrol update {line}")
+
+    job = shell.submit("-H -t 5 --wrap true")
+    refused = {
+        "partition=nowhere": "Invalid partition name specified", "reqnodelist=nowhere": "Invalid node name specified",
+        "features=nothing": "Invalid feature specification", "gres=foo:1": "Invalid generic resource (gres)",
+        "numtasks=0": "Task count specification invalid", "timemin=50": "Invalid time-min specification",
+        "numcpus=4-2": "Invalid NumCPUs value: 4-2", "licenses=x": "Invalid license specification",
+        "endtime=now": "Job is not running", "numnodes=2": "a job keeps one node, or several",
+    }  # fmt: skip
+    for change, text in refused.items():
+        assert text in shell.fails(f"scontrol update jobid={job} {change}"), change
+    assert shell.call(f"scontrol update jobid={job} numnodes=x").returncode == 0  # as Slurm ends
+
+
 def test_steps_are_in_the_accounts_while_their_job_runs(shell: Shell) -> None:
     job = shell.submit("--wrap 'srun -J first true; srun -J second sleep 3000'")
     lines = [f"{job}.0|first|COMPLETED", f"{job}.1|second|RUNNING"]

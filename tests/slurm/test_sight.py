@@ -21,8 +21,9 @@ from phalanx.slurm.cluster.admission import give_level
 from phalanx.slurm.cluster.api import Api, Refused
 from phalanx.slurm.commands.cluster import sinfo
 from phalanx.slurm.commands.jobs import scancel, squeue
-from phalanx.slurm.jobs.ask import ASK, NUMBER, Ask
+from phalanx.slurm.jobs.ask import ASK, NUMBER, PREFIX, Ask
 from phalanx.slurm.jobs.nodes import used
+from phalanx.slurm.jobs.steps.records import StepRecord
 from phalanx.slurm.jobs.view import Job, jobs
 from phalanx.slurm.submission import manifest, numbers
 from tests.embedded.apiserver.inprocess import InProcess
@@ -111,6 +112,16 @@ def test_everybody_sees_names_users_and_states_and_nothing_private(clients: dict
               "stderr", "line", "host", "pid"}  # fmt: skip
     assert SHOWN | hidden == set(Ask.__struct_fields__)
     assert not SHOWN & hidden
+
+
+def test_everybody_sees_the_steps_that_run_without_their_command_lines(clients: dict[str, Elsewhere]) -> None:
+    record = StepRecord(name="train", tasks=2, cpus=4, nodes=["n1"], start_s=5.0, line="srun train --token hush")
+    word = {f"{PREFIX}step.0": msgspec.json.encode(record).decode(), f"{PREFIX}step.x": "no record"}
+    number = submit(clients["ada"], asked("ada"), **word)
+    [seen] = by_number(clients["bob"], number).steps.values()
+    assert (seen.name, seen.tasks, seen.cpus, seen.nodes, seen.state) == ("train", 2, 4, ["n1"], "RUNNING")
+    assert b"hush" not in clients["bob"].list("/slurm/v1/jobs")
+    assert by_number(clients["ada"], number).steps[0].line == record.line
 
 
 def test_how_busy_nodes_are_is_seen_by_all(

@@ -176,10 +176,20 @@ def interactive(command: str, carry_out: Callable[[Sequence[str]], int]) -> int:
             say(str(error))
 
 
-def unknown_cluster(command: str, name: str, source: str = "--cluster") -> str:
-    """Return Slurm's message about an unknown cluster. `source`: the option or variable that names the cluster."""
-    return (
-        f"{command}: error: No cluster '{name}' known by database.\n"
-        f"{command}: error: '{name}' can't be reached now, or it is an invalid entry for {source}.  "
-        "Use 'sacctmgr list clusters' to see available clusters."
+def require_cluster(command: str, text: str, own: str, source: str = "--cluster") -> None:
+    """Say which of these clusters are unknown (`all`: this one). Raises Usage if none of them is this one.
+
+    `source`: the option or variable that names the clusters."""
+    if text.lower() == "all":
+        return
+    names = text.split(",")
+    unknown = "\n".join(
+        f"{command}: error: No cluster '{name}' known by database." for name in names if name.lower() != own.lower()
     )
+    if own.lower() not in (name.lower() for name in names):
+        raise Usage(
+            f"{unknown}\n{command}: error: '{text}' can't be reached now, or it is an invalid entry for {source}.  "
+            "Use 'sacctmgr list clusters' to see available clusters."
+        )
+    if unknown:
+        say(unknown)

@@ -6,6 +6,7 @@ root, Debian 12 and its packages; says so and ends with 0 otherwise.
 
     sudo make slurm-compare                    # STEPS=300 SEED=1
     .venv/bin/python -m tests.slurm.beside --steps 3000 --seed 7 --shrink
+    .venv/bin/python -m tests.slurm.beside --steps 200 --sweep sacct
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pathlib import Path
 
 from tests.slurm.beside.generator import scenes
 from tests.slurm.beside.player import Difference, Side, compare, shrunk
+from tests.slurm.beside.sweeps import COMMANDS, begun, sweep
 
 PACKAGES = ("slurm-wlm", "slurmdbd", "slurm-wlm-mysql-plugin", "slurm-wlm-basic-plugins", "mariadb-server", "munge")
 ROOT = Path(__file__).parents[3]
@@ -31,6 +33,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.slurm.beside")
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--sweep", choices=sorted(COMMANDS), help="every option of one command, one after the other")
     parser.add_argument("--shrink", action="store_true", help="look for the fewest steps of each difference")
     parser.add_argument("--within", choices=["layer", "namespaces"], help=argparse.SUPPRESS)
     said = parser.parse_args()
@@ -79,7 +82,10 @@ def _mounts() -> str:
 
 def _install() -> None:
     """Install the packages into the layer, where they are not there yet."""
-    if (PLACE / "upper" / "usr" / "sbin" / "slurmctld-wlm").exists():
+    if (
+        any(Path(place, "usr/sbin/slurmctld-wlm").exists() for place in ("/", PLACE / "upper"))
+        and (PLACE / "upper" / "home" / "u1").exists()
+    ):
         return
     users = "for n in 1 2 3; do id u$n > /dev/null 2>&1 || useradd -u 2000$n -U -m -s /bin/bash u$n; done"
     steps = f"apt-get update -q && apt-get install -qy --no-install-recommends {' '.join(PACKAGES)} && {users}"
@@ -118,10 +124,14 @@ def _play(said: argparse.Namespace) -> int:
     )
     for side in sides:
         side.place.mkdir(parents=True, exist_ok=True)
+        side.begin()
     alike = every = 0
-    for scene in scenes(said.seed, said.steps):
-        found = [one for one in compare(sides, scene) if one.at <= len(scene.steps)]
-        alike, every = alike + len(scene.steps) - len(found), every + len(scene.steps)
+    played = sweep(said.sweep, said.seed, said.steps) if said.sweep else scenes(said.seed, said.steps)
+    for scene in played:
+        made = begun(scene)  # what the first steps of a sweep make is not counted
+        found = [one for one in compare(sides, scene) if made < one.at <= len(scene.steps)]
+        steps = len(scene.steps) - made
+        alike, every = alike + steps - len(found), every + steps
         for one in found:
             print(f"{scene.name}, step {one.at}: {one.line}\n{_shown(one)}", flush=True)
         if found and said.shrink:

@@ -22,6 +22,7 @@ from pathlib import Path
 ENDED = {"COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "DEADLINE"}
 FIRST_JOB = 710_001  # FirstJobId of the site: numbers from here on are numbers of jobs
 _WAIT_S, _LOOK_S, _STEP_S = 20.0, 0.15, 60.0
+_MOST = 200_000  # bytes of an answer that are compared: some commands repeat a prompt for ever
 _NODES = re.compile(r"(?<![\w.-])cn(\d|\[[\d,-]+\])(?!\w)")
 _RULES: tuple[tuple[str, str], ...] = (
     (r"[^\s:'\"=]*/slurm_script\b", "{SCRIPT}"),
@@ -90,7 +91,14 @@ class Side:
             os.killpg(process.pid, signal.SIGKILL)
             said, wrong = process.communicate()
             status = -1
-        return status, said.decode(errors="replace"), wrong.decode(errors="replace")
+        return status, said[:_MOST].decode(errors="replace"), wrong[:_MOST].decode(errors="replace")
+
+    def begin(self) -> None:
+        """Learn the highest number of a job, also where the site has played before."""
+        said = self.run("sbatch -H -o /dev/null --wrap true", "u1", self.place, {})[1]
+        if number := re.search(r"\d{6,}", said):
+            self.last = int(number[0])
+            self.root(f"scancel {self.last}")
 
     def root(self, line: str) -> str:
         return self.run(line, "root", self.place, {})[1]
@@ -123,6 +131,8 @@ def play(side: Side, scene: Scene) -> list[str]:
         if "sacct" in step.line:
             _settle(side, place, jobs)
         status, said, wrong = side.run(step.line, step.user, place, jobs)
+        if step.line.startswith("sshare"):  # what was used differs between any two runs
+            said = re.sub(r"\bcpu=\d+,mem=\d+[^|\s]*|\b\d{3,}\b(?!\.)", "{USED}", said)
         said = "".join(row for row in said.splitlines(keepends=True) if not _is_earlier(row, side.last))
         if number := re.search(r"^(?:Submitted batch job )?(\d{6,})\b", said, re.MULTILINE):
             jobs[f"J{len(jobs) + 1}"] = number[1]
@@ -180,7 +190,9 @@ class Plain:
 
 
 def _line(line: str) -> str:
-    return re.sub(r"[ \t]+", " ", line).strip() if re.search(r"\{(J|N\d|TIME|SHORT|PID|DIR)", line) else line.rstrip()
+    return (
+        re.sub(r"[ \t]+", " ", line).strip() if re.search(r"\{(J|N\d|TIME|SHORT|PID|DIR|USED)", line) else line.rstrip()
+    )
 
 
 def _states(side: Side, place: Path, numbers: Sequence[str]) -> list[str]:

@@ -76,6 +76,11 @@ def may(api: Api, job: Job) -> bool:
     return os.getuid() in (0, job.ask.uid) or may_as(site.load(api), pwd.getpwuid(os.getuid()).pw_name, job)
 
 
+def is_operator(here: Site) -> bool:
+    """Return whether the caller is an operator or an administrator."""
+    return here.admins.get(pwd.getpwuid(os.getuid()).pw_name, "None") != "None"
+
+
 def may_as(here: Site, user: str, job: Job) -> bool:
     """Return whether a level or an account that he coordinates lets that user change the job."""
     from phalanx.slurm.accounts.tree import coordinators

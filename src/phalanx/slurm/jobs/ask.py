@@ -48,9 +48,9 @@ class Ask(msgspec.Struct, kw_only=True, omit_defaults=True):
     image of the pods; `mounts`: the paths of the node in the pods (`/data:/mnt:ro`). `het`: the number of the first
     component of the heterogeneous job, and the position of this one in `het_size`. `cap`: how many jobs of `cap_group`
     run at a time. `rank`: the priority at submission by the weights of slurm.conf, 0 without weights; `rank_per_s`: the
-    increase for each second of waiting. `partitions`: the named partitions if there were several; `usable`: those whose
-    limits allow the job; `partition` is the first of these. `gpus`: the GPUs of the whole job, if given. `shown`:
-    fields that only `scontrol show job` prints."""
+    increase for each second of waiting. `least_cpus`: NumCPUs of `scontrol update`. `partitions`: the named partitions
+    if there were several; `usable`: those whose limits allow the job; `partition` is the first of these. `gpus`: the
+    GPUs of the whole job, if given. `shown`: fields that only `scontrol show job` prints."""
 
     name: str
     user: str
@@ -77,6 +77,7 @@ class Ask(msgspec.Struct, kw_only=True, omit_defaults=True):
     cpus_per_task: Count = 1
     tasks_per_node: Count = 0
     min_cpus: Count = 1
+    least_cpus: Count = 0
     memory_mib: Amount | None = None
     per_cpu: bool = False
     gpus: Count = 0
@@ -130,7 +131,7 @@ class Ask(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     @property
     def cpus(self) -> int:
-        return self.node_count if self.overcommit else self.tasks * self.cpus_per_task
+        return self.node_count if self.overcommit else max(self.least_cpus, self.tasks * self.cpus_per_task)
 
     @property
     def total_gpus(self) -> int:
@@ -167,7 +168,8 @@ class Ask(msgspec.Struct, kw_only=True, omit_defaults=True):
             return [self.min_cpus] * self.node_count
         if self.exclusive and self.node_cpus:
             return [self.node_cpus] * self.node_count
-        return [max(self.min_cpus, share * self.cpus_per_task) for share in self.shares]
+        least = max(self.min_cpus, -(-self.least_cpus // self.node_count))
+        return [max(least, share * self.cpus_per_task) for share in self.shares]
 
 
 def read_ask(annotations: Mapping[str, str]) -> Ask | None:

@@ -112,7 +112,7 @@ class Job(msgspec.Struct, kw_only=True):
 
     @property
     def _has_nodes(self) -> bool:
-        more = (self.ask.exclusive and self.ask.node_cpus > 0) or self.ask.min_cpus > 1
+        more = (self.ask.exclusive and self.ask.node_cpus > 0) or max(self.ask.min_cpus, self.ask.least_cpus) > 1
         return more and self.start_s is not None and self.state != "PENDING"
 
     @property

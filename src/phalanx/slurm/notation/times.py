@@ -8,15 +8,26 @@ import time
 from phalanx.errors import PhalanxError
 
 _LIMIT = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
-_AFTER = re.compile(r"now(?:([+-])(\d+)([a-z]*))?")
+_COUNT = re.compile(r"(?:([+-])(\d+)([a-z]*))?\s*")
 _UNITS = {"": 1, "second": 1, "minute": 60, "hour": 3600, "day": 86400, "week": 604800}
 _WORDS = {"midnight": (0, 0), "noon": (12, 0), "teatime": (16, 0), "elevenses": (11, 0), "fika": (15, 0)}
-_DATES = ("%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d", "%m/%d/%y", "%m/%d/%Y", "%m%d%y", "%m/%d")
-_CLOCKS = ("%H:%M:%S", "%H:%M", "%I:%M:%S%p", "%I:%M%p", "%I%p")
+_DAYS = {"today": 0.0, "tomorrow": 86400.0}
+_WORD = re.compile(r"[a-z]+")
+_CLOCK = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2})(?:\.\d+)?)?\s*(am|pm)?(?!\d)")
+_YEAR = re.compile(r"\d{4}-")
+_DATES = (
+    re.compile(r"(?P<year>\d{4})-(?P<month>\d{1,2})-(?P<day>\d{1,2})(?:t(?=\d))?"),
+    re.compile(r"(?P<month>\d{1,2})[/.](?P<day>\d{1,2})(?:[/.](?P<year>\d{4}|\d{2}))?(?![\d/.])"),
+    re.compile(r"(?P<month>\d{2})(?P<day>\d{2})(?P<year>\d{4}|\d{2})?(?![\d-])"),
+)
 
 
 class TimeError(PhalanxError):
-    """A text that is no time."""
+    """A text that is no time. `at`: how far it was read."""
+
+    def __init__(self, text: str, at: int = 0) -> None:
+        super().__init__(text)
+        self.at = at
 
 
 def read_limit_min(text: str) -> int | None:
@@ -47,36 +58,77 @@ _LAST_S = 253_402_300_800  # the year 10000, for which neither Python nor Kubern
 def read_moment(text: str, now_s: float, *, past: bool = False) -> float:
     """Seconds since the epoch, of a moment in this machine's time zone. A time of day without a date is the next one;
     `past`: today's, as Slurm reads what lies behind. Raises TimeError."""
-    near = _at if past else _next
-    said = text.strip()
-    lower = said.lower()
-    if found := _AFTER.fullmatch(lower):
-        unit = _UNITS.get((found[3] or "").removesuffix("s"))
-        if unit is None:
-            raise TimeError(text)
-        at_s = now_s + (-1 if found[1] == "-" else 1) * int((found[2] or "0")[:18]) * unit
-        if not 0 <= at_s < _LAST_S:
-            raise TimeError(text)
-        return at_s
-    if lower in ("today", "tomorrow"):
-        day_s = 86400.0 if lower == "tomorrow" else 0.0
-        return _at(now_s + day_s, 0, 0, 0)
-    if lower in _WORDS:
-        return near(now_s, *_WORDS[lower], 0)
-    for form in _DATES:
-        try:
-            found_date = time.strptime(said if form != "%m/%d" else f"{said}/{time.localtime(now_s).tm_year}",
-                                       form if form != "%m/%d" else "%m/%d/%Y")  # fmt: skip
-        except ValueError:
-            continue
-        return time.mktime((*found_date[:6], 0, 0, -1))
-    for form in _CLOCKS:
-        try:
-            clock = time.strptime(said.replace(" ", "").upper(), form)
-        except ValueError:
-            continue
-        return near(now_s, clock.tm_hour, clock.tm_min, clock.tm_sec)
-    raise TimeError(text)
+    said = text.lower()
+    date: tuple[int, int, int] | None = None
+    clock: tuple[int, int, int] | None = None
+    at = 0
+    while at < len(said):
+        if said[at] in " \t,":
+            at += 1
+        elif said.startswith("now", at):
+            return _after(said, at + len("now"), now_s, text)
+        elif word := _WORD.match(said, at):
+            at = word.end()
+            if word[0] in _DAYS:
+                date = _day(now_s + _DAYS[word[0]])
+            elif word[0] in _WORDS:
+                clock = (*_WORDS[word[0]], 0)
+            else:
+                raise TimeError(text, word.start())
+        elif found := _CLOCK.match(said, at):
+            clock, at = _clock(found, text), found.end()
+        else:
+            date, at = _date(said, at, now_s, text)
+    if date is None and clock is None:
+        raise TimeError(text)
+    if date is None:
+        return (_at if past else _next)(now_s, *(clock or (0, 0, 0)))
+    return time.mktime((*date, *(clock or (0, 0, 0)), 0, 0, -1))
+
+
+def _after(said: str, at: int, now_s: float, text: str) -> float:
+    """Return the moment of `now+2hours`; `at`: behind `now`."""
+    found = _COUNT.fullmatch(said, at)
+    if found is None:
+        raise TimeError(text, at + 1 if said[at : at + 1] in ("+", "-") else at)
+    unit = _UNITS.get((found[3] or "").removesuffix("s"))
+    if unit is None:
+        raise TimeError(text, at + 1)
+    at_s = now_s + (-1 if found[1] == "-" else 1) * int((found[2] or "0")[:18]) * unit
+    if not 0 <= at_s < _LAST_S:
+        raise TimeError(text)
+    return at_s
+
+
+def _clock(found: re.Match[str], text: str) -> tuple[int, int, int]:
+    hour, minute, second = int(found[1]), int(found[2]), int(found[3] or 0)
+    if found[4]:
+        hour = hour % 12 + (12 if found[4] == "pm" else 0)
+    if hour > 23 or minute > 59 or second > 59:
+        raise TimeError(text, found.start())
+    return hour, minute, second
+
+
+def _date(said: str, at: int, now_s: float, text: str) -> tuple[tuple[int, int, int], int]:
+    """Return the date that begins here, and where it ends. Raises TimeError, with how far the text was read."""
+    found = next((match for form in _DATES if (match := form.match(said, at))), None)
+    if found is None:
+        digits = re.compile(r"\d{0,2}").match(said, at)
+        raise TimeError(text, at if digits is None or _YEAR.match(said, at) else digits.end())
+    parts = {name: int(value) for name, value in found.groupdict().items() if value}
+    this = time.localtime(now_s).tm_year
+    year = parts.get("year", this)
+    year += 2000 if year < 100 else 0
+    try:
+        time.strptime(f"{year:04}-{parts['month']}-{parts['day']}", "%Y-%m-%d")
+    except ValueError:
+        raise TimeError(text, at) from None
+    return (year, parts["month"], parts["day"]), found.end()
+
+
+def _day(at_s: float) -> tuple[int, int, int]:
+    day = time.localtime(at_s)
+    return day.tm_year, day.tm_mon, day.tm_mday
 
 
 def _at(day_s: float, hour: int, minute: int, second: int) -> float:

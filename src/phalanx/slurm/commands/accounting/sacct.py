@@ -22,25 +22,39 @@ from phalanx.slurm.jobs.fields import shown_together
 from phalanx.slurm.jobs.steps.records import StepRecord
 from phalanx.slurm.jobs.view import Job, jobs
 from phalanx.slurm.notation import times
+from phalanx.slurm.notation.hostlist import expand
+from phalanx.slurm.notation.printed import Printed, show
 from phalanx.slurm.options import Reader, Usage, declare
 
 OPTIONS = declare(
     "allusers,a accounts,A= allocations,X allclusters,L associations,x= brief,b batch-script,B completion,c "
     "constraints,C= cluster|clusters,M= delimiter= duplicates,D endtime,E= env-vars federation file,f= flags,F= "
     "fields|format,o= gid|group,g= helpformat,e help,h jobs,j= json local long,l name= nnodes,i= ncpus,I= nodelist,N= "
-    "noconvert noheader,n parsable,p parsable2,P partition,r= qos,q= state,s= starttime,S= timelimit-min,k= "
+    "noconvert noheader,n parsable,p parsable2,P partition,r= qos,q= reason= state,s= starttime,S= timelimit-min,k= "
     "timelimit-max,K= truncate,T units= uid|user,u= use-local-uid usage,U verbose,v version,V wckeys,W= whole-hetjob=? "
 ) + declare("yaml", refused=True)
 _READER = Reader("sacct", OPTIONS, hint=False)
 _NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")  # what a job's group may be called
 _NAMED = 100  # fetch up to this many running jobs by number; beyond it, fetch all jobs
 _UNITS = "KMGTP"
+_SPAN = re.compile(r"\s*\+?(\d+)(?:-(\d+))?")
+_REASONS = frozenset({
+    "none", "waitingforscheduling", "priority", "dependency", "resources", "partitionnodelimit",
+    "partitiontimelimit", "partitiondown", "partitioninactive", "jobheldadmin", "jobhelduser", "begintime",
+    "licenses", "reservation", "nodedown", "frontenddown", "badconstraints", "systemfailure", "joblaunchfailure",
+    "nonzeroexitcode", "timelimit", "inactivelimit", "invalidaccount", "invalidqos", "cleaning", "prolog",
+    "reqnodenotavail", "dependencyneversatisfied", "jobarraytasklimit", "burstbufferresources", "nodenotavail",
+    "deadline", "launchfailedrequeuedheld", "jobholdmaxrequeue", "reservationdeleted",
+})  # fmt: skip
+_LIMITS = ("assoc", "qos")  # how reasons begin that tell of a limit: AssocGrpCpuLimit and many more
 _FLAGS = {"schedsubmit", "schedmain", "schedbackfill", "startrecieved", "none"}
 
 
 def run(words: Sequence[str]) -> int:
-    typed, _ = _READER.read(words)
+    typed, rest = _READER.read(words)
     said: dict[str, str | None] = dict(typed)
+    if rest:
+        raise Usage("\n".join(["sacct: error: Unknown arguments:", *(f"sacct: error:  {one}" for one in rest)]))
     if "help" in said or "usage" in said:
         print("Usage: sacct [options]\n" + " ".join(f"--{one.spelled}" for one in OPTIONS if not one.refused))
         return 0
@@ -79,19 +93,23 @@ def _require_readable(said: Mapping[str, str | None]) -> None:
         listed = f"Possible options are '{_UNITS}'"
         raise Usage(f"sacct: error: Invalid unit type '{units[:1]}'. {listed}\nsacct: fatal: Invalid unit type")
     for option, what in (("ncpus", "cpu"), ("nnodes", "node")):
-        if said.get(option) is not None:
+        if said.get(option):
             _span(said[option] or "", what)
+    if "" in (said.get("group"), said.get("user")):
+        raise Usage("")  # as Slurm ends, without a word
+    for reason in filter(None, (said.get("reason") or "").split(",")):
+        if reason.lower() not in _REASONS and not reason.lower().startswith(_LIMITS):
+            raise Usage(f"sacct: fatal: unrecognized job reason value '{reason}'")
     for option in ("timelimit-min", "timelimit-max"):
         _limit(said.get(option))
     for flag in filter(None, (said.get("flags") or "").split(",")):
         if flag.lower() not in _FLAGS:
             raise Usage(f"sacct: error: str_2_job_flags: Invalid job flag {flag}")
     for group in filter(None, (said.get("group") or "").split(",")):
-        if not group.isdigit():
-            try:
-                grp.getgrnam(group)
-            except KeyError:
-                raise Usage(f"sacct: error: Invalid group id: {group}") from None
+        try:
+            grp.getgrgid(int(group)) if group.isdigit() else grp.getgrnam(group)
+        except (KeyError, OverflowError):
+            raise Usage(f"sacct: error: Invalid group id: {group}") from None
     if said.get("qos"):
         known = site.load(Api.open()).qos
         if wrong := [one for one in (said["qos"] or "").split(",") if one and one not in known]:
@@ -100,17 +118,16 @@ def _require_readable(said: Mapping[str, str | None]) -> None:
                 "sacct: fatal: problem processing qos list"
             )
     if "jobs" not in said and ("batch-script" in said or "env-vars" in said):
-        what = "job scripts" if "batch-script" in said else "job environments"
+        what = "job environment" if "env-vars" in said else "job scripts"
         raise Usage(f"sacct: fatal: When requesting {what} you must also request specific jobs with the '-j' option.")
 
 
 def _span(text: str, what: str) -> tuple[int, int]:
     """Return the least and the most of a range of CPUs or nodes."""
-    parts = text.split("-", 1)
-    for part in parts:
-        if not part.isdigit():
-            raise Usage(f'sacct: error: Invalid numeric value "{part}" for requested {what} range.')
-    return int(parts[0]), int(parts[-1])
+    found = _SPAN.fullmatch(text)
+    if found is None:
+        raise Usage(f'sacct: error: Invalid numeric value "{text}" for requested {what} range.')
+    return int(found[1]), int(found[2] or found[1])
 
 
 def _limit(text: str | None) -> int | None:
@@ -118,9 +135,12 @@ def _limit(text: str | None) -> int | None:
     if not text:
         return None
     try:
-        return times.read_limit_min(text)
+        found = times.read_limit_min(text)
+        if found == 0:
+            raise times.TimeError(text)
     except times.TimeError:
         raise Usage("sacct: fatal: Invalid time limit specification") from None
+    return found
 
 
 def _print_kept(lines: Sequence[Line], said: Mapping[str, str | None]) -> None:
@@ -297,20 +317,21 @@ def _midnight(now_s: float) -> float:
 
 
 def _moment(text: str | None, now_s: float) -> float | None:
-    if text is None:
+    if not text or not text.strip():
         return None
     try:
         return times.read_moment(text, now_s, past=True)
-    except times.TimeError:
-        raise Usage(f"Invalid time specification (pos=0): {text}") from None
+    except times.TimeError as error:
+        raise Usage(f"Invalid time specification (pos={error.at}): {text}") from None
 
 
 def _wanted(job: Job, said: Mapping[str, str | None], window: tuple[float, float], by_id: bool) -> bool:
     named = {name: text for name, text in said.items() if text != "" or name == "user"}
-    named.pop("jobs", None)
+    for option in ("jobs", *_BY_DATABASE):
+        named.pop(option, None)
     if "user" not in said and "allusers" not in said and not by_id and os.getuid() != 0:
         named["me"] = None
-    if not chosen(named).has(job) or not _fits(job, said):
+    if not chosen(named).has(job) or not _fits(job, said) or not _is_named(job, said):
         return False
     text = said.get("state")
     if text:
@@ -324,6 +345,26 @@ def _wanted(job: Job, said: Mapping[str, str | None], window: tuple[float, float
     since_s = eligible_s(job) if job.start_s is None else job.eligible_s or job.submit_s
     ends = job.end_s if job.end_s is not None else time.time()
     return ends >= window[0] and since_s is not None and since_s <= window[1]
+
+
+# What Slurm's database compares: names without regard to case; an empty one matches no job.
+_BY_DATABASE = ("partition", "name", "account", "qos", "nodelist", "flags")
+
+
+def _is_named(job: Job, said: Mapping[str, str | None]) -> bool:
+    """Return whether the job has one of these names, and ran on one of these nodes."""
+    own = {"partition": job.ask.partition, "name": job.ask.name, "account": job.ask.account, "qos": job.ask.qos}
+    for option in _BY_DATABASE:
+        text = said.get(option)
+        if text is None:
+            continue
+        wanted = text.lower().split(",")
+        if not text or (option in own and own[option].lower() not in wanted):
+            return False
+        if option == "nodelist" and not {*job.nodes} & {*expand(text)}:
+            return False
+    reasons = [one for one in (said.get("reason") or "").lower().split(",") if one]
+    return not reasons or (job.reason if job.start_s is None else "None").lower() in reasons
 
 
 def _fits(job: Job, said: Mapping[str, str | None]) -> bool:
@@ -340,10 +381,11 @@ def _fits(job: Job, said: Mapping[str, str | None]) -> bool:
         own = {one.lower() for one in flags(job)}
         if not own & {one.lower() for one in wanted.split(",")}:
             return False
-    for option, what, amount in (("ncpus", "cpu", job.cpus), ("nnodes", "node", ask.node_count)):
+    # As measured, Slurm 22.05 compares the tasks with the range of --ncpus.
+    for option, what, amount in (("ncpus", "cpu", ask.tasks), ("nnodes", "node", ask.node_count)):
         if text := said.get(option):
             least, most = _span(text, what)
-            if not least <= amount <= most:
+            if most and not least <= amount <= most:
                 return False
     least_min, most_min = _limit(said.get("timelimit-min")), _limit(said.get("timelimit-max"))
     if least_min is None:
@@ -359,28 +401,10 @@ def _require_user(user: str) -> None:
         raise Usage(f"sacct: error: Invalid user id: {user}") from None
 
 
-def _print(columns: Sequence[tuple[str, int]], lines: Sequence[Line], said: Mapping[str, str | None]) -> None:
+def _print(columns: Sequence[tuple[str, Printed]], lines: Sequence[Line], said: Mapping[str, str | None]) -> None:
     rows = [[FIELDS[name][1](line) for name, _ in columns] for line in lines]
-    if "parsable" in said or "parsable2" in said:
-        delimiter = said.get("delimiter")
-        between = "|" if delimiter is None else delimiter
-        after = between if "parsable" in said else ""
-        if "noheader" not in said:
-            rows.insert(0, [name for name, _ in columns])
-        for row in rows:
-            print(between.join(row) + after)
-        return
-    if "noheader" not in said:
-        print("".join(_fit(name[: abs(width)], width) for name, width in columns))
-        print("".join("-" * abs(width) + " " for _, width in columns))
-    for row in rows:
-        print("".join(_fit(text, width) for text, (_, width) in zip(row, columns, strict=True)))
-
-
-def _fit(text: str, width: int) -> str:
-    most = abs(width)
-    cut = text if len(text) <= most else text[: most - 1] + "+"
-    return (cut.ljust(most) if width < 0 else cut.rjust(most)) + " "
+    delimiter = said.get("delimiter")
+    show([column for _, column in columns], rows, said, "|" if delimiter is None else delimiter)
 
 
 def _print_fields() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Callable, Mapping
 
@@ -14,8 +13,8 @@ from phalanx.slurm.jobs.fields import nodelist
 from phalanx.slurm.jobs.steps.records import StepRecord
 from phalanx.slurm.jobs.view import Job
 from phalanx.slurm.notation import amounts, times
-from phalanx.slurm.notation.amounts import read_width
 from phalanx.slurm.notation.hostlist import compress
+from phalanx.slurm.notation.printed import Printed, chosen
 from phalanx.slurm.options import Usage
 
 DEFAULT = "JobID,JobName,Partition,Account,AllocCPUS,State,ExitCode"
@@ -29,7 +28,6 @@ LONG = (
     "TRESUsageInMaxNode,TRESUsageInMaxTask,TRESUsageInMin,TRESUsageInMinNode,TRESUsageInMinTask,"
     "TRESUsageInTot,TRESUsageOutMax,TRESUsageOutMaxNode,TRESUsageOutMaxTask,TRESUsageOutAve,TRESUsageOutTot"
 )
-_FIELD = re.compile(r"([A-Za-z0-9]+)(?:%(-?\d+))?")
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -154,6 +152,8 @@ def _total_cpu(line: Line) -> str:
     known = [line.record] if line.step else list(line.job.steps.values())
     used = [one.cpu_s for one in known if one.cpu_s is not None]
     total_s = sum(used)
+    if not total_s:
+        return "00:00:00"
     return times.long_elapsed(total_s) if total_s >= 3600 else f"{int(total_s // 60):02}:{total_s % 60:06.3f}"
 
 
@@ -243,37 +243,53 @@ _EMPTY = (
 FIELDS |= {name: (10, lambda line: "") for name in _EMPTY.split()}
 # Frequencies cannot be requested here, and energy is not measured.
 FIELDS |= {
-    f"ReqCPUFreq{what}": (13, _both(lambda job: "Unknown", lambda step: "0")) for what in ("", "Min", "Max", "Gov")
+    f"ReqCPUFreq{what}": (13, lambda line: "0" if line.step == "batch" else "Unknown")
+    for what in ("", "Min", "Max", "Gov")
 }
 FIELDS |= {name: (14, _both(lambda job: "", lambda step: "0")) for name in ("AveCPUFreq", "ConsumedEnergy")}
-FIELDS |= {"ConsumedEnergyRaw": (17, lambda line: "0")}
-_LOWER = {name.lower(): name for name in FIELDS}
+FIELDS |= {"ConsumedEnergyRaw": (17, _both(lambda job: "", lambda step: "0"))}
+# Widths other than that beside the field.
+_WIDTHS = {
+    "JobID": -12, "JobIDRaw": -12, "AdminComment": 15, "AssocID": 7, "AveCPUFreq": 10, "AveDiskRead": 14,
+    "AveDiskWrite": 14, "BlockID": 16, "Container": 19, "Flags": 19, "MaxDiskRead": 12, "MaxDiskReadNode": 15,
+    "MaxDiskReadTask": 15, "MaxDiskWrite": 12, "MaxDiskWriteNode": 16, "MaxDiskWriteTask": 16, "MaxPages": 8,
+    "MaxPagesNode": 12, "MaxPagesTask": 14, "MaxVMSizeNode": 14, "MaxVMSizeTask": 14, "McsLabel": 12, "QOSRAW": 6,
+    "ReqCPUFreq": 10, "ReservationId": 8, "SystemComment": 15, "TimelimitRaw": 10, "TRESUsageInAve": 14,
+    "TRESUsageInMax": 14, "TRESUsageInMaxNode": 18, "TRESUsageInMaxTask": 18, "TRESUsageInMin": 14,
+    "TRESUsageInMinNode": 18, "TRESUsageInMinTask": 18, "TRESUsageInTot": 14, "TRESUsageOutAve": 15,
+    "TRESUsageOutMax": 15, "TRESUsageOutMaxNode": 19, "TRESUsageOutMaxTask": 19, "TRESUsageOutMin": 15,
+    "TRESUsageOutMinNode": 19, "TRESUsageOutMinTask": 19, "TRESUsageOutTot": 15, "WCKeyID": 10,
+}  # fmt: skip
+FIELDS = dict(sorted(FIELDS.items(), key=lambda one: one[0].lower()))  # a name may be typed by its beginning
+_WIDTHS = {name: _WIDTHS.get(name, width) for name, (width, _) in FIELDS.items()}
+_WHOLE = frozenset({
+    "AllocCPUS", "AllocNodes", "AssocID", "CPUTime", "CPUTimeRAW", "DBIndex", "Elapsed", "ElapsedRaw", "GID",
+    "NCPUS", "NNodes", "NTasks", "Priority", "QOSRAW", "ReqCPUS", "ReqNodes", "Reserved", "ResvCPU", "ResvCPURAW",
+    "Suspended", "UID", "WCKeyID",
+})  # fmt: skip
+_MOMENTS = frozenset(["Eligible", "End", "Start", "Submit"])
 
 
-def _width(name: str) -> int:
-    """Return the width of a field; negative: left-aligned."""
-    return -FIELDS[name][0] if name in ("JobID", "JobIDRaw") else FIELDS[name][0]
-
-
-def columns_of(said: Mapping[str, str | None]) -> list[tuple[str, int]]:
-    """(field, width): negative widths are left-aligned."""
+def columns_of(said: Mapping[str, str | None]) -> list[tuple[str, Printed]]:
+    """Return each field with its column. Raises Usage."""
     text = said.get("format")
     if text is None and not {"brief", "long"} & {*said}:
         text = os.environ.get("SACCT_FORMAT") or None
     if text is None:
         text = LONG if "long" in said else BRIEF if "brief" in said else DEFAULT
-        return [(name, _width(name)) for name in text.split(",")]
-    found: list[str] = []
-    widths: dict[str, int] = {}
-    for word in filter(None, text.split(",")):
-        if word.lower() == "all":
-            found += sorted(FIELDS, key=str.lower)
-            continue
-        match = _FIELD.fullmatch(word)
-        name = _LOWER.get(match[1].lower()) if match is not None else None
-        if match is None or name is None:
-            raise Usage(f'sacct: error: Invalid field requested: "{word.partition("%")[0]}"')
-        if match[2]:  # the last width of a field counts for all its columns
-            widths[name] = read_width(match[2])
-        found.append(name)
-    return [(name, widths.get(name, _width(name))) for name in found]
+    found = chosen(_spelled_out(text), _WIDTHS, _unknown, zero=True)
+    return [(name, Printed(name, width, name in _WHOLE, name in _MOMENTS)) for name, width in found]
+
+
+def _unknown(word: str) -> Usage:
+    return Usage(f'sacct: error: Invalid field requested: "{word}"')
+
+
+def _spelled_out(text: str) -> str:
+    """Return the form with `all` as every field; a width behind it counts for each. No name at all means `all`, too."""
+    words = []
+    for word in text.split(","):
+        name, percent, width = word.strip().partition("%")
+        every = "all".startswith(name.lower()) and (name or percent) and len(name) in (0, 3)
+        words += [f"{one}{percent}{width}" for one in FIELDS] if every else [word]
+    return ",".join(words)

@@ -8,42 +8,42 @@ from __future__ import annotations
 
 import os
 import pwd
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import inf
 
 from phalanx.slurm.accounts.fair_tree import PARENT, Node
 from phalanx.slurm.accounts.tree import tree, usage
 from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import Api
 from phalanx.slurm.jobs.view import Job, jobs
-from phalanx.slurm.notation.amounts import read_width
-from phalanx.slurm.options import Reader, Usage, declare
+from phalanx.slurm.notation.printed import Cell, Printed, chosen, show
+from phalanx.slurm.options import Reader, Usage, declare, require_cluster, say
 
 OPTIONS = declare(
-    "accounts,A= all,a format,o= help helpformat,e long,l noheader,n parsable,p parsable2,P partition,m users,u= "
-    "usage Users,U version,V"
-) + declare("clusters,M= json verbose,v", refused=True)
+    "accounts,A= all,a cluster|clusters,M= format,o= help helpformat,e long,l noheader,h noheader,n parsable,p "
+    "parsable2,P partition,m users,u= usage Users,U verbose,v version,V"
+)
 _READER = Reader("sshare", OPTIONS)
 DEFAULT = "Account,User,RawShares,NormShares,RawUsage,EffectvUsage,FairShare"
 LONG = "Account,User,RawShares,NormShares,RawUsage,NormUsage,EffectvUsage,FairShare,LevelFS,GrpTRESMins,TRESRunMins"
 CLASSIC_LONG = LONG.replace("LevelFS,", "")
-_TRES = ("cpu", "mem", "energy", "node", "billing", "fs/disk", "vmem", "pages")
-_FIELD = re.compile(r"([A-Za-z]+)(?:%(-?\d+))?")
+_TRES = ("cpu", "mem", "energy", "node", "billing", "fs/disk", "vmem", "pages", "gres/gpu")
+_NO_SHARES = 2.0**-32  # the root's part, as Slurm tells it
+_WHOLE = ("RawShares", "RawUsage")
+_CALC_MIN = 5  # PriorityCalcPeriod: what running jobs have still to go is counted anew so often
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A row. `depth`: 0 for the root. `classic`: FairShare is by the classic formula. `held`: (account, user) -> TRES
-    times minutes that running jobs have still to go."""
+    """A row. `depth`: 0 for the root. `held`: (account, user) -> TRES times minutes that running jobs have still to
+    go."""
 
     node: Node
     account: str
     depth: int
     total: float
     indent: int = 0
-    classic: bool = False
+    site: site.Site = field(default_factory=site.Site)
     held: Mapping[tuple[str, str], Mapping[str, float]] = field(default_factory=dict)
 
 
@@ -51,20 +51,41 @@ def run(words: Sequence[str]) -> int:
     typed, _ = _READER.read(words)
     said: dict[str, str | None] = dict(typed)
     if "helpformat" in said:
-        names = sorted([*_FIELDS, "Cluster", "GrpTRESRaw", "ID"], key=str.lower)
+        names = list(_FIELDS)
         for at in range(0, len(names), 4):
             print("".join(name.ljust(18) for name in names[at : at + 4]).rstrip() + " ")
         return 0
     api = Api.open()
     here = site.load(api)
-    root = tree(here, usage(api))
+    if "clusters" in said:
+        require_cluster("sshare", said["clusters"] or "", here.cluster)
+    users = _users(said)
+    if "verbose" in said:
+        accounts = ["all"] if said.get("accounts") is None else (said["accounts"] or "").lower().split(",")
+        for what, names in (("Users", users or ["all"]), ("Accounts", accounts)):
+            say(f"{what} requested:\n" + "\n".join(f"\t: {name}" for name in names))
     columns = _columns(said, classic=here.classic)
     held = run_minutes(jobs(api)) if any(name == "TRESRunMins" for name, _ in columns) else {}
-    found = list(_wanted(root, said))
+    found = list(_wanted(tree(here, usage(api)), said, users))
     top = min((line.depth for line in found), default=0)
-    every = [replace(line, indent=line.depth - top, classic=here.classic, held=held) for line in found]
-    show(columns, every, said)
+    every = [replace(line, indent=line.depth - top, site=here, held=held) for line in found]
+    if "clusters" in said:
+        print(f"CLUSTER: {here.cluster}")
+    rows = [[_FIELDS[name][1](line) for name, _ in columns] for line in every]
+    show([column for _, column in columns], rows, said)
     return 0
+
+
+def _users(said: Mapping[str, str | None]) -> list[str]:
+    """Return the users of --users, else oneself; none: with --all everybody. Raises Usage."""
+    names: list[str] = []
+    for one in filter(None, (said.get("users") or "").split(",")):
+        try:
+            name = pwd.getpwuid(int(one)).pw_name if one.isdigit() else one
+        except (KeyError, OverflowError):
+            raise Usage(f"Invalid user id: {one}") from None
+        names += [name] if name not in names else []
+    return names if names or "all" in said else [pwd.getpwuid(os.getuid()).pw_name]
 
 
 def run_minutes(found: Iterable[Job]) -> dict[tuple[str, str], dict[str, float]]:
@@ -74,22 +95,22 @@ def run_minutes(found: Iterable[Job]) -> dict[tuple[str, str], dict[str, float]]
         ask = job.ask
         if job.state not in ("RUNNING", "SUSPENDED") or ask.limit_min is None:
             continue
-        left_min = max(0.0, ask.limit_min - job.elapsed_s / 60)
+        left_min = max(0, ask.limit_min - int(job.elapsed_s / 60) // _CALC_MIN * _CALC_MIN)
         mine = held.setdefault((ask.account, ask.user), {})
-        amounts = {"cpu": job.cpus, "mem": job.total_mib, "node": ask.node_count, "billing": job.cpus}
+        amounts = {
+            "cpu": job.cpus, "mem": job.total_mib, "node": ask.node_count, "billing": job.cpus,
+            "gres/gpu": ask.total_gpus,
+        }  # fmt: skip
         for name, amount in amounts.items():
             mine[name] = mine.get(name, 0.0) + amount * left_min
     return held
 
 
-def _wanted(root: Node, said: Mapping[str, str | None]) -> Iterator[Line]:
-    """All accounts, and of the users oneself; --all: everybody."""
-    accounts = {one.lower() for one in (said.get("accounts") or "").split(",") if one}
-    users = {one for one in (said.get("users") or "").split(",") if one}
-    if not users and "all" not in said:
-        users = {pwd.getpwuid(os.getuid()).pw_name}
+def _wanted(root: Node, said: Mapping[str, str | None], users: Sequence[str]) -> Iterator[Line]:
+    """Yield all accounts, or those of --accounts, and in them the rows of these users; no users: all."""
+    accounts = (said.get("accounts") or "").lower().split(",")
     for line in lines(root):
-        if accounts and line.account not in accounts:
+        if said.get("accounts") is not None and line.account not in accounts:
             continue
         if line.node.user and users and line.node.name not in users:
             continue
@@ -109,40 +130,22 @@ def _lines(node: Node, account: str, depth: int, total: float) -> Iterator[Line]
         yield from _lines(each, account if each.user else each.name, depth + 1, total)
 
 
-def show(columns: Sequence[tuple[str, int]], found: Sequence[Line], said: Mapping[str, str | None]) -> None:
-    rows = [[_FIELDS[name][1](line) for name, _ in columns] for line in found]
-    if "parsable" in said or "parsable2" in said:
-        after = "|" if "parsable" in said else ""
-        if "noheader" not in said:
-            print("|".join(name for name, _ in columns) + after)
-        for row in rows:
-            print("|".join(row) + after)
-        return
-    if "noheader" not in said:
-        print("".join(_fit(name, width) for name, width in columns))
-        print("".join("-" * abs(width) + " " for _, width in columns))
-    for row in rows:
-        print("".join(_fit(text, width) for text, (_, width) in zip(row, columns, strict=True)))
-
-
-def _fit(text: str, width: int) -> str:
-    cut = text if len(text) <= abs(width) else text[: abs(width) - 1] + "+"
-    return (cut.ljust(-width) if width < 0 else cut.rjust(width)) + " "
-
-
-def _columns(said: Mapping[str, str | None], *, classic: bool) -> list[tuple[str, int]]:
+def _columns(said: Mapping[str, str | None], *, classic: bool) -> list[tuple[str, Printed]]:
     default = (CLASSIC_LONG if classic else LONG) if "long" in said else DEFAULT
     if "partition" in said:
         default = default.replace("User,", "User,Partition,")
-    lower = {name.lower(): name for name in _FIELDS}
-    found = []
-    for word in (said.get("format") or default).split(","):
-        match = _FIELD.fullmatch(word)
-        name = lower.get(match[1].lower()) if match is not None else None
-        if match is None or name is None:
-            raise Usage(f'sshare: error: Invalid field requested: "{word}"')
-        found.append((name, read_width(match[2]) if match[2] else _FIELDS[name][0]))
-    return found
+    form = said.get("format")
+    if form is None:
+        form = default
+    elif not form.strip(","):
+        form = "Account"  # the first name that begins with nothing
+    words = ",".join(filter(None, form.split(",")))
+    found = chosen(words, {name: width for name, (width, _) in _FIELDS.items()}, _unknown)
+    return [(name, Printed(name, width, name in _WHOLE)) for name, width in found]
+
+
+def _unknown(word: str) -> Usage:
+    return Usage(f'sshare: error: Invalid field requested: "{word}"')
 
 
 def _account(line: Line) -> str:
@@ -155,47 +158,59 @@ def _shares(line: Line) -> str:
     return "parent" if line.node.shares == PARENT else str(line.node.shares)
 
 
-def _fair_share(line: Line) -> str:
-    return f"{line.node.fair_share:.6f}" if line.node.user or line.classic else ""
+def _fair_share(line: Line) -> Cell:
+    return line.node.fair_share if line.node.user or line.site.classic else ""
 
 
-def _norm_usage(line: Line) -> str:
+def _norm_usage(line: Line) -> Cell:
     if line.depth == 0:
         return ""
-    return f"{line.node.usage / line.total if line.total else 0.0:.6f}"
+    return line.node.usage / line.total if line.total else 0.0
 
 
-def _level(line: Line) -> str:
+def _level(line: Line) -> Cell:
     if line.node.shares == PARENT:
         return ""
-    if line.classic:
-        return "0.000000"
-    if line.depth == 0:
-        return ""
-    return "inf" if line.node.level == inf else f"{line.node.level:.6f}"
+    if line.site.classic:
+        return 0.0
+    return line.node.level if line.depth else ""
+
+
+def _tres(line: Line, amounts: Mapping[str, float]) -> str:
+    kinds = _TRES if line.site.counts_gpus else _TRES[:-1]
+    return ",".join(f"{name}={int(amounts.get(name, 0.0))}" for name in kinds)
 
 
 def _run_minutes(line: Line) -> str:
     users = [one for one in _lines(line.node, line.account, 0, 0.0) if one.node.user]
     mine = [line.held.get((one.account, one.node.name), {}) for one in users]
-    return ",".join(f"{name}={int(sum(each.get(name, 0.0) for each in mine))}" for name in _TRES)
+    return _tres(line, {name: sum(each.get(name, 0.0) for each in mine) for name in _TRES})
 
 
-def _norm(line: Line) -> str:
-    return f"{line.node.norm_shares:.6f}"
+def _used(line: Line) -> str:
+    """Return what was used, in minutes: the scheduler remembers billed CPUs."""
+    minutes = line.node.usage / 60
+    return _tres(line, {"cpu": minutes, "billing": minutes})
 
 
-_FIELDS: dict[str, tuple[int, Callable[[Line], str]]] = {
+def _norm(line: Line) -> Cell:
+    return line.node.norm_shares if line.depth or line.site.classic else _NO_SHARES
+
+
+_FIELDS: dict[str, tuple[int, Callable[[Line], Cell]]] = {
     "Account": (-20, _account),
-    "User": (10, lambda line: line.node.name if line.node.user else ""),
+    "Cluster": (10, lambda line: line.site.cluster),
+    "EffectvUsage": (13, lambda line: line.node.effective_usage),
+    "FairShare": (10, _fair_share),
+    "GrpTRESMins": (30, lambda line: ""),
+    "GrpTRESRaw": (30, _used),
+    "ID": (6, lambda line: ""),
+    "LevelFS": (10, _level),
+    "NormShares": (11, _norm),
+    "NormUsage": (11, _norm_usage),
     "Partition": (12, lambda line: ""),
     "RawShares": (10, _shares),
-    "NormShares": (11, _norm),
     "RawUsage": (11, lambda line: str(int(line.node.usage))),
-    "NormUsage": (11, _norm_usage),
-    "EffectvUsage": (13, lambda line: f"{line.node.effective_usage:.6f}"),
-    "FairShare": (10, _fair_share),
-    "LevelFS": (10, _level),
-    "GrpTRESMins": (30, lambda line: ""),
     "TRESRunMins": (30, _run_minutes),
+    "User": (10, lambda line: line.node.name if line.node.user else ""),
 }

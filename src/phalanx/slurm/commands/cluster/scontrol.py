@@ -21,9 +21,9 @@ from phalanx.slurm.commands.cluster.verbs.nodes import reboot
 from phalanx.slurm.commands.cluster.verbs.reservations import create, delete
 from phalanx.slurm.commands.cluster.verbs.script import write
 from phalanx.slurm.commands.cluster.verbs.show import show
-from phalanx.slurm.commands.cluster.verbs.told import notify, pid_of, wait_for
-from phalanx.slurm.commands.cluster.verbs.update import update
-from phalanx.slurm.options import Reader, Usage, declare, interactive, unknown_cluster
+from phalanx.slurm.commands.cluster.verbs.told import message_of, notify, pid_of, pids_of, wait_for
+from phalanx.slurm.commands.cluster.verbs.update.job import update
+from phalanx.slurm.options import Reader, Usage, declare, interactive, require_cluster
 
 OPTIONS = declare(
     "all,a details,d federation future,F help,h hide local cluster|clusters,M= oneliner,o quiet,Q sibling uid,u= usage "
@@ -38,14 +38,18 @@ _ENDS = ("exit", "quit")
 _OF_DAEMONS = {
     "abort": "slurm_shutdown error: Invalid user id",
     "shutdown": "slurm_shutdown error: Invalid user id",
-    "takeover": "slurm_takeover error: Invalid user id",
+    "takeover": "slurm_takeover error: Unable to contact slurm controller (connect failure)",
     "cancel_reboot": "slurm_update error: Invalid user id",
     "fsdampeningfactor": "slurm_set_fs_dampeningfactor error: Permission denied",
     "schedloglevel": "slurm_set_schedlog_level error: Permission denied",
     "setdebug": "slurm_set_debug_level error: Permission denied",
     "setdebugflags": "slurm_set_debug_flags error: Permission denied",
 }
-_REFUSED = ("bbstat", "dwstat", "errnumstr", "listpids", "token")
+# Keyword of these -> what Slurm calls its argument. The ones that are not here take any.
+_ARGUMENTS = {"setdebug": "debug level", "schedloglevel": "schedlog level", "fsdampeningfactor": "dampening factor"}
+_LEVELS = ("quiet", "fatal", "error", "info", "verbose", *(f"debug{count}" for count in ("", 2, 3, 4, 5)))
+_NEED_ONE = (*_ARGUMENTS, "setdebugflags")
+_REFUSED = ("bbstat", "dwstat")
 
 
 def run(words: Sequence[str]) -> int:
@@ -54,8 +58,8 @@ def run(words: Sequence[str]) -> int:
     if "help" in said or "usage" in said:
         print("scontrol [<OPTION>] [<COMMAND>]")
         return 0
-    if (cluster := said.get("clusters")) and cluster not in (site.load(Api.open()).cluster, "all"):
-        raise Usage(unknown_cluster("scontrol", cluster))
+    if "clusters" in said:
+        require_cluster("scontrol", said["clusters"] or "", site.load(Api.open()).cluster)
     oneline, details = "oneliner" in said, "details" in said
     try:
         if not arguments:
@@ -70,10 +74,12 @@ def run(words: Sequence[str]) -> int:
 def _command(arguments: Sequence[str], oneline: bool, details: bool) -> int:
     typed, *rest = arguments
     known: dict[str, Callable[[], int]] = {
-        **dict.fromkeys((*_SETTINGS, *_ENDS), lambda: 0),
+        **dict.fromkeys(_ENDS, lambda: 0),
+        **dict.fromkeys(_SETTINGS, lambda: _set(typed, rest)),
+        "cluster": lambda: _choose(rest),
         "show": lambda: show(rest, oneline, details),
         "hold": lambda: hold(rest, "JobHeldUser"),
-        "uhold": lambda: hold(rest, "JobHeldUser"),
+        **dict.fromkeys(("uhold", "holdu"), lambda: hold(rest, "JobHeldUser", typed)),
         "release": lambda: hold(rest, ""),
         "update": lambda: update(rest),
         "write": lambda: write(rest),
@@ -91,13 +97,17 @@ def _command(arguments: Sequence[str], oneline: bool, details: bool) -> int:
         "pidinfo": lambda: pid_of(rest),
         "wait_job": lambda: wait_for(rest),
         "version": lambda: _version(rest),
+        "errnumstr": lambda: message_of(rest),
+        "listpids": lambda: pids_of(rest),
+        "getent": lambda: 0,
+        "token": _token,
         "help": lambda: print("scontrol [<OPTION>] [<COMMAND>]") or 0,
     }
     verb = _verb(typed.lower(), [*known, *_OF_DAEMONS, *_REFUSED])
     if verb in known:
         return known[verb]()
-    if verb in _OF_DAEMONS and os.getuid() != 0:
-        raise Usage(_OF_DAEMONS[verb])
+    if verb in _OF_DAEMONS and (os.getuid() != 0 or not rest):
+        raise Usage(_wrong_argument(verb, rest) or _OF_DAEMONS[verb])
     if not verb:
         raise Usage(f"invalid keyword: {typed}")
     raise Usage(f"scontrol: error: {verb} is not supported by Phalanx (docs/guide/slurm.md)")
@@ -114,6 +124,42 @@ def _verb(typed: str, known: Sequence[str]) -> str:
     return found[0] if found else ""
 
 
+def _set(typed: str, rest: Sequence[str]) -> int:
+    """A keyword that sets how things are shown."""
+    if rest:
+        raise Usage(f"too many arguments for {'' if typed == 'verbose' else 'keyword:'}{typed}"
+                    f"{' keyword' if typed == 'verbose' else ''}")  # fmt: skip
+    return 0
+
+
+def _choose(rest: Sequence[str]) -> int:
+    """cluster NAME: the cluster of the commands that follow."""
+    if rest:
+        require_cluster("scontrol", rest[0], site.load(Api.open()).cluster)
+    return 0
+
+
+def _wrong_argument(verb: str, rest: Sequence[str]) -> str:
+    """Return what Slurm says of the argument of a keyword for its daemons; empty: the argument is right."""
+    if not rest:
+        if verb == "cancel_reboot":
+            return "missing argument for keyword:cancel_reboot"
+        return f"too few arguments for keyword:{verb}" if verb in _NEED_ONE else ""
+    value = rest[0]
+    if verb in _ARGUMENTS and not value.isdigit() and (verb != "setdebug" or value.lower() not in _LEVELS):
+        return f"invalid {_ARGUMENTS[verb]}: {value}"
+    if verb == "setdebugflags" and value[:1] not in ("+", "-"):
+        return f"invalid debug flag: {value}\nUsage: setdebugflags [+|-]NAME"
+    if verb == "shutdown" and value not in ("slurmctld", "controller"):
+        return f"invalid shutdown argument:{value}"
+    return f"takeover: invalid backup controller index ({value})" if verb == "takeover" else ""
+
+
+def _token() -> int:
+    """As in Slurm without auth/jwt: `phalanx login` gives tokens here."""
+    raise Usage("Error fetching token")
+
+
 def _reconfigure() -> int:
     if os.getuid() != 0:
         raise Usage("slurm_reconfigure error: Invalid user id")
@@ -121,9 +167,9 @@ def _reconfigure() -> int:
 
 
 def _version(rest: Sequence[str]) -> int:
+    print(f"slurm-wlm {VERSION}", flush=True)
     if rest:
         raise Usage("too many arguments for version keyword")
-    print(f"slurm-wlm {VERSION}")
     return 0
 
 

@@ -18,7 +18,7 @@ from phalanx.slurm.jobs.nodes import Node, Used, nodes, used
 from phalanx.slurm.notation import times
 from phalanx.slurm.notation.amounts import read_width
 from phalanx.slurm.notation.hostlist import compress, expand
-from phalanx.slurm.options import Reader, Usage, declare, say, unknown_cluster
+from phalanx.slurm.options import Reader, Usage, declare, require_cluster, say
 
 OPTIONS = declare(
     "all,a cluster|clusters,M= dead,d exact,e federation format,o= Format,O= help hide iterate,i= json local long,l "
@@ -62,10 +62,10 @@ def run(words: Sequence[str]) -> int:
     if "reservation" in said:
         return _reservations(api, "noheader" in said)
     here = site.load(api)
-    if cluster := said.get("clusters"):
-        if cluster not in (here.cluster, "all"):
-            raise Usage(unknown_cluster("sinfo", cluster, cluster_from))
-        print(f"CLUSTER: {here.cluster}")
+    if (clusters := said.get("clusters")) is not None:
+        require_cluster("sinfo", clusters, here.cluster, cluster_from)
+        if "noheader" not in said:
+            print(f"CLUSTER: {here.cluster}")
     while True:
         _show(api, here, said, wanted)
         if not every_s:

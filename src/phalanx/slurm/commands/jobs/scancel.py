@@ -17,7 +17,7 @@ from phalanx.slurm.jobs.chosen import Chosen, Id, NoJob, chosen, is_user, read_i
 from phalanx.slurm.jobs.fields import shown_together
 from phalanx.slurm.jobs.view import Job, jobs
 from phalanx.slurm.notation.signals import number_of
-from phalanx.slurm.options import Reader, Usage, declare, say, unknown_cluster
+from phalanx.slurm.options import Reader, Usage, declare, require_cluster, say
 
 OPTIONS = declare(
     "account,A= batch,b ctld cluster|clusters,M= full,f help hurry,H interactive,i jobname|name,n= me nodelist,w= "
@@ -48,8 +48,8 @@ def run(words: Sequence[str]) -> int:
     if asked == Chosen() and not steps and not filtered:
         raise Usage("scancel: error: No job identification provided")
     api = Api.open()
-    if (cluster := said.get("clusters")) and cluster not in ("all", site.load(api).cluster):
-        raise Usage(unknown_cluster("scancel", cluster))
+    if "clusters" in said:
+        require_cluster("scancel", said["clusters"] or "", site.load(api).cluster)
     if steps:
         return max(_step(api, word, number) for word in steps)
     found = [job for job in jobs(api, asked.numbers, live=True) if job.live and asked.has(job) and _is_of(job, said)]

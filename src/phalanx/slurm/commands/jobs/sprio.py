@@ -17,7 +17,7 @@ from phalanx.slurm.jobs.chosen import NoJob, chosen, is_user
 from phalanx.slurm.jobs.nodes import nodes
 from phalanx.slurm.jobs.view import Job, jobs
 from phalanx.slurm.notation.amounts import read_width
-from phalanx.slurm.options import Reader, Usage, declare, say, unknown_cluster
+from phalanx.slurm.options import Reader, Usage, declare, require_cluster, say
 
 OPTIONS = declare(
     "cluster|clusters,M= federation format,o= help jobs,j=? local long,l noheader,h norm,n partition,p= sort,S= "
@@ -64,8 +64,8 @@ def run(words: Sequence[str]) -> int:
             raise Usage(f"sprio: error: Invalid job id: {one}")
     api = Api.open()
     here = site.load(api)
-    if name := (said.get("clusters") or "").replace("all", here.cluster).replace(here.cluster, ""):
-        raise Usage(unknown_cluster("sprio", name))
+    if "clusters" in said:
+        require_cluster("sprio", said["clusters"] or "", here.cluster)
     if said.get("jobs") == "":
         print("Unable to find jobs matching user/id(s) specified")
         return 0

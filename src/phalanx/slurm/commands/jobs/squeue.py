@@ -15,7 +15,7 @@ from phalanx.slurm.jobs.chosen import Chosen, NoJob, chosen, is_user, read_state
 from phalanx.slurm.jobs.view import LIVE, Job, jobs
 from phalanx.slurm.notation import times
 from phalanx.slurm.notation.hostlist import compress, expand
-from phalanx.slurm.options import Reader, Usage, declare, say, unknown_cluster
+from phalanx.slurm.options import Reader, Usage, declare, require_cluster, say
 
 OPTIONS = declare(
     "accounts,A= all,a array,r array-unique cluster|clusters,M= format,o= federation Format,O= help hide iterate,i= "
@@ -61,11 +61,11 @@ def run(words: Sequence[str]) -> int:
     if "yaml" in said:
         raise Usage("squeue: error: --yaml is not supported by Phalanx: --json is (docs/guide/slurm.md)")
     api = Api.open()
-    if cluster := said.get("clusters"):
+    if (clusters := said.get("clusters")) is not None:
         own = site.load(api).cluster
-        if cluster not in (own, "all"):
-            raise Usage(unknown_cluster("squeue", cluster, cluster_from))
-        print(f"CLUSTER: {own}")
+        require_cluster("squeue", clusters, own, cluster_from)
+        if "noheader" not in said:
+            print(f"CLUSTER: {own}")
     while True:
         status = _show(api, said)
         if not every_s:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
@@ -13,8 +12,8 @@ from phalanx.slurm.jobs.ask import BATCH
 from phalanx.slurm.jobs.chosen import Chosen, NoJob, read_ids
 from phalanx.slurm.jobs.steps.records import StepRecord
 from phalanx.slurm.jobs.view import Job, jobs
-from phalanx.slurm.notation.amounts import read_width
 from phalanx.slurm.notation.hostlist import compress
+from phalanx.slurm.notation.printed import Printed, chosen, show
 from phalanx.slurm.options import Reader, Usage, declare, say
 
 OPTIONS = declare(
@@ -45,7 +44,6 @@ _ORDER = (
     "TRESUsageOutAve TRESUsageOutMax TRESUsageOutMaxNode TRESUsageOutMaxTask TRESUsageOutMin TRESUsageOutMinNode "
     "TRESUsageOutMinTask TRESUsageOutTot"
 )
-_FIELD = re.compile(r"([A-Za-z]+)(?:%(-?\d+))?")
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -78,11 +76,13 @@ def run(words: Sequence[str]) -> int:
     columns = _columns(said)
     if wrong := next((one for one in asked.split(",") if not one[:1].isdigit()), None):
         raise Usage(f"sstat: fatal: Bad job/step specified: {wrong}")
-    _heading(columns, said)
+    shown = [column for _, column in columns]
+    show(shown, [], said)
     api = Api.open()
     for one in asked.split(","):
         for line in _lines(api, one, every="allsteps" in said):
-            _print([_SHOWN[name](line) if name in _SHOWN else "" for name, _ in columns], columns, said)
+            row = [_SHOWN[name](line) if name in _SHOWN else "" for name, _ in columns]
+            show(shown, [row], {**said, "noheader": None})
     return 0
 
 
@@ -126,39 +126,16 @@ def _refuse(job: Job, step: str, record: StepRecord) -> None:
     say(f"sstat: error: problem getting step_layout for StepId={job.id}.{step}: Invalid user id")
 
 
-def _columns(said: Mapping[str, str | None]) -> list[tuple[str, int]]:
-    text = said.get("format")
-    if "pidformat" in said:
-        return [("JobID", -12), ("Nodelist", 20), ("Pids", 20)]
+def _columns(said: Mapping[str, str | None]) -> list[tuple[str, Printed]]:
+    text = "JobID,Nodelist,Pids" if "pidformat" in said else said.get("format")
     if text is None:
-        return list(_WIDTHS.items())
-    widths = {**_WIDTHS, **_MORE}
-    lower = {name.lower(): name for name in widths}
-    found = []
-    for word in filter(None, text.split(",")):
-        match = _FIELD.fullmatch(word)
-        name = lower.get(match[1].lower()) if match is not None else None
-        if match is None or name is None:
-            raise Usage(f'sstat: error: Invalid field requested: "{word}"')
-        found.append((name, read_width(match[2]) if match[2] else widths[name]))
-    return found
+        found = list(_WIDTHS.items())
+    else:
+        every = {**_WIDTHS, **_MORE}
+        words = ",".join(word.lstrip() for word in text.split(","))
+        found = chosen(words, {name: every[name] for name in _ORDER.split()}, _unknown)
+    return [(name, Printed(name, width, name == "NTasks")) for name, width in found]
 
 
-def _heading(columns: Sequence[tuple[str, int]], said: Mapping[str, str | None]) -> None:
-    if "noheader" in said:
-        return
-    _print([name for name, _ in columns], columns, said)
-    if "parsable" not in said and "parsable2" not in said:
-        print("".join("-" * abs(width) + " " for _, width in columns))
-
-
-def _print(texts: Sequence[str], columns: Sequence[tuple[str, int]], said: Mapping[str, str | None]) -> None:
-    if "parsable" in said or "parsable2" in said:
-        print("|".join(texts) + ("|" if "parsable" in said else ""))
-        return
-    print("".join(_fit(text, width) for text, (_, width) in zip(texts, columns, strict=True)))
-
-
-def _fit(text: str, width: int) -> str:
-    cut = text if len(text) <= abs(width) else text[: abs(width) - 1] + "+"
-    return (cut.ljust(-width) if width < 0 else cut.rjust(width)) + " "
+def _unknown(word: str) -> Usage:
+    return Usage(f'sstat: error: Invalid field requested: "{word}"')

@@ -16,7 +16,7 @@ from phalanx.slurm.notation import amounts, times
 from phalanx.slurm.notation.amounts import AmountError
 from phalanx.slurm.notation.signals import read_warning
 from phalanx.slurm.notation.times import TimeError
-from phalanx.slurm.options import Usage, say, unknown_cluster
+from phalanx.slurm.options import Usage, require_cluster, say
 
 Said = Mapping[str, str | None]
 Form = Callable[[str, str, str], None]  # command, option, value; raises Usage
@@ -250,9 +250,7 @@ def named_cluster(command: str, said: Said, here: Site) -> str:
     text = said.get("clusters")
     if not text:
         return ""
-    for name in text.split(","):
-        if name not in (here.cluster, "all"):
-            raise Usage(unknown_cluster(command, name))
+    require_cluster(command, text, here.cluster)
     return here.cluster
 
 

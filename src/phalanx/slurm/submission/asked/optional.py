@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from phalanx.slurm.cluster.site import Site
 from phalanx.slurm.jobs.ask import Ask
@@ -69,10 +69,17 @@ def _mail(said: Options, site: Site, user: str) -> tuple[str, str]:
         raise Usage("sbatch: error: Invalid --mail-type specification", 255)
     if not words or "NONE" in words:
         return "", ""
-    found = [one for one in _MAIL if one in words or ("ALL" in words and one in _ALL)]
+    found = mail_types(words)
     if not os.path.exists(site.mail_program):
         say(f"sbatch: warning: no mail will be sent where the MailProg {site.mail_program} is missing, as it is here")
     return ",".join(found), said.get("mail-user") or user
+
+
+def mail_types(words: Sequence[str]) -> list[str]:
+    """Return these events in scontrol's notation and order; none: a word is no event."""
+    if any(one not in (*_MAIL, "ALL") for one in words):
+        return []
+    return [one for one in _MAIL if one in words or ("ALL" in words and one in _ALL)]
 
 
 def _tmp(said: Options) -> int:

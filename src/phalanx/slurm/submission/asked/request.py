@@ -205,10 +205,9 @@ def _moment(said: Options, name: str, now_s: float) -> float | None:
         return None
     try:
         return times.read_moment(text, now_s)
-    except times.TimeError:
-        read = len("now+") if text.lower().startswith(("now+", "now-")) else 0  # so far Slurm understood it
+    except times.TimeError as error:
         raise Usage(
-            f"Invalid time specification (pos={read}): {text}\nsbatch: error: Invalid --{name} specification", 255
+            f"Invalid time specification (pos={error.at}): {text}\nsbatch: error: Invalid --{name} specification", 255
         ) from None
 
 

@@ -8,9 +8,9 @@ unset).
 `live` leaves out jobs that have ended, and `users` jobs of other users.
 
 Roles grant these paths (`nonResourceURLs`). A Job is shown whole if its reader may list the Jobs of its namespace.
-Otherwise only the fields below are shown: names, users, amounts, states and nodes. Scripts, arguments, directories,
-file names and environments are not shown. Every user sees the node, the CPU requests and the end of each pod, and
-nothing else.
+Otherwise only the fields below are shown: names, users, amounts, states and nodes, also of steps. Scripts, arguments,
+directories, file names and environments are not shown. Every user sees the node, the CPU requests and the end of each
+pod, and nothing else.
 
 The user of a job is in an annotation that the user wrote. In a namespace that belongs to a user, that user's name and
 ids replace the annotation's, so that no user can appear as another.
@@ -46,12 +46,18 @@ _NOTES = frozenset({NUMBER, "phalanx.dev/reason", "phalanx.dev/hold", f"{_PREFIX
 SHOWN = frozenset({
     "name", "user", "uid", "gid", "group", "account", "partition", "qos", "submit_s", "task", "array",
     "tasks_of", "het", "het_offset", "het_size", "throttle", "nodes", "max_nodes", "said_nodes",
-    "tasks", "cpus_per_task", "tasks_per_node", "min_cpus", "memory_mib", "per_cpu", "gpus_per_node",
+    "tasks", "cpus_per_task", "tasks_per_node", "min_cpus", "least_cpus", "memory_mib", "per_cpu", "gpus_per_node",
     "tres_per_node", "limit_min", "features", "wanted", "excluded", "exclusive", "dependency",
     "begin_s", "deadline_s", "nice", "hold", "requeue", "restarts", "tmp_mib", "contiguous",
     "overcommit", "oversubscribe", "preferred", "least_min", "licenses", "cap", "cap_group",
     "cap_reason", "node_cpus", "reservation", "wckey", "kind", "partitions", "usable", "gpus",
     "gpu_type", "gpu_products", "shown", "rank", "rank_per_s",
+})  # fmt: skip
+_STEP = f"{_PREFIX}step."
+# The fields of `phalanx.slurm.jobs.steps.records.StepRecord` that everybody sees: all but the command line and what the
+# step used.
+_OF_STEP = frozenset({
+    "name", "tasks", "cpus", "nodes", "layout", "start_s", "end_s", "code", "signal", "cancelled", "components",
 })  # fmt: skip
 _META, _CONDITION = ("name", "namespace", "creationTimestamp", "deletionTimestamp"), ("type", "status", "reason")
 _ENDED = ("exitCode", "finishedAt", "reason")
@@ -177,6 +183,9 @@ def _job(obj: Object, owner: Mapping[str, Any], *, whole: bool) -> Object:
         if (ask := _decoded(text, dict)) is not None:
             kept = {name: value for name, value in ask.items() if whole or name in SHOWN}
             shown[key] = encode({**kept, **owner}).decode()
+    for key, text in notes.items():
+        if not whole and key.startswith(_STEP) and (step := _decoded(text, dict)) is not None:
+            shown[key] = encode({name: value for name, value in step.items() if name in _OF_STEP}).decode()
     conditions = [
         {key: one[key] for key in (*_CONDITION, "lastTransitionTime") if key in one}
         for one in status.get("conditions") or ()

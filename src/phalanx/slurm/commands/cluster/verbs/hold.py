@@ -19,16 +19,16 @@ from phalanx.slurm.jobs.view import Job
 from phalanx.slurm.options import Usage, say
 
 
-def hold(words: Sequence[str], reason: str) -> int:
-    """`reason`: why they wait from now on; empty: they are released."""
+def hold(words: Sequence[str], reason: str, verb: str = "") -> int:
+    """`reason`: why they wait from now on; empty: they are released. `verb`: the keyword, unless it is one of these."""
     if not words:
-        raise Usage(f"too few arguments for keyword:{'hold' if reason else 'release'}")
+        raise Usage(f"too few arguments for keyword:{verb or ('hold' if reason else 'release')}")
     api, status = Api.open(), 0
-    for word in [part for some in words for part in re.split(r",(?![^\[]*\])", some)]:
+    for word in words:
         try:
-            found = with_ended(api, word)
-        except Usage as error:
-            say(f"{error.text}\nslurm_suspend error: Invalid job id specified")
+            found = [job for part in re.split(r",(?![^\[]*\])", word) for job in with_ended(api, part)]
+        except Usage:
+            say(f"Invalid job id specified for job {word}\nslurm_suspend error: Invalid job id specified")
             status = 1
             continue
         for job in shown_together(found):
@@ -74,7 +74,7 @@ def to_running(verb: str, words: Sequence[str], do: Callable[[Api, Job], str]) -
     if not words:
         raise Usage(f"too few arguments for keyword:{verb}")
     api, status = Api.open(), 0
-    for word in [part for some in words for part in re.split(r",(?![^\[]*\])", some)]:
+    for word in words:
         try:
             found = named(api, word)
         except Usage:
@@ -85,15 +85,29 @@ def to_running(verb: str, words: Sequence[str], do: Callable[[Api, Job], str]) -
             say(f"{missing} for job {word}")
             status = 1
             continue
-        for job in found:
-            try:
-                wrong = do(api, job)
-            except (PhalanxError, OSError) as error:
-                wrong = str(error)
-            if wrong:
-                say(f"{wrong} for job {job.id}")
+        for why, jobs in _done(api, found, do).items():
+            one = shown_together(jobs)[0]
+            if do in (requeue, requeue_held):
+                say_of(one, why)
                 status = 1
+                continue
+            base = str(one.base) if jobs == found and "_" not in word else one.id
+            say(f"{why} for job {(base if len(jobs) > 1 else jobs[0].id).replace('[', '').replace(']', '')}")
+            status = 1
     return status
+
+
+def _done(api: Api, found: Sequence[Job], do: Callable[[Api, Job], str]) -> dict[str, list[Job]]:
+    """Do it to each job, and return by its reason what could not be done: tasks of an array together."""
+    wrong: dict[str, list[Job]] = {}
+    for job in found:
+        try:
+            why = do(api, job)
+        except (PhalanxError, OSError) as error:
+            why = str(error)
+        if why:
+            wrong.setdefault(why, []).append(job)
+    return wrong
 
 
 def requeue(api: Api, job: Job, reason: str = "") -> str:

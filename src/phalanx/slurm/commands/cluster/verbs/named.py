@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import pwd
+import time
 
+from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import Api
 from phalanx.slurm.jobs.chosen import Chosen, NoJob, read_ids
 from phalanx.slurm.jobs.view import Job, jobs
@@ -29,8 +31,14 @@ def with_ended(api: Api, text: str) -> list[Job]:
     """Return the jobs that an id means, also if they ended lately, or the user's jobs of `name=…`. Raises Usage."""
     key, equals, name = text.partition("=")
     if equals and key.lower() in ("name", "jobname"):
+        from phalanx.slurm.jobs.ended import ended
+
         me = pwd.getpwuid(os.getuid()).pw_name
-        return [job for job in jobs(api, users=[me]) if job.ask.name == name and job.ask.user == me]
+        live = jobs(api, users=[me])
+        there = {job.number for job in live}
+        late = [job for job in ended(time.time() - site.load(api).keep_s) if job.number not in there]
+        found = [job for job in (*live, *late) if job.ask.name == name and job.ask.user == me]
+        return sorted(found, key=lambda job: job.number)
     try:
         return named(api, text)
     except Usage:

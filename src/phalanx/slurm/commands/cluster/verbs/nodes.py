@@ -41,6 +41,17 @@ def _require_operator(text: str) -> None:
         raise Usage(text)
 
 
+_NODE_FIELDS = frozenset({
+    "activefeatures", "availablefeatures", "comment", "cpubind", "extra", "features", "gres", "nodeaddr",
+    "nodehostname", "resumeafter", "weight",
+})  # fmt: skip
+_PARTITION_FIELDS = frozenset({
+    "allocnodes", "allowaccounts", "allowgroups", "allowqos", "alternate", "cpubind", "default", "defmempercpu",
+    "defmempernode", "denyaccounts", "denyqos", "disablerootjobs", "exclusiveuser", "gracetime", "hidden",
+    "jobdefaults", "lln", "maxcpuspernode", "maxmempercpu", "maxmempernode", "minnodes", "nodes", "overtimelimit",
+    "oversubscribe", "preemptmode", "priority", "priorityjobfactor", "prioritytier", "qos", "reqresv", "rootonly",
+    "shared", "tres", "tresbillingweights",
+})  # fmt: skip
 _NODE_STATES = ("DRAIN", "RESUME", "UNDRAIN", "DOWN", "IDLE", "FAIL", "")
 
 
@@ -50,8 +61,10 @@ def update_node(text: str, said: dict[str, str]) -> int:
     if not said:
         raise Usage("No changes specified")
     state, reason = said.pop("state", "").upper(), said.pop("reason", "")
-    if said:
-        raise Usage(f"scontrol: error: of a node only State and Reason can be changed here, not {next(iter(said))}")
+    for key, value in said.items():
+        if key not in _NODE_FIELDS:
+            raise Usage(f"Update of this parameter is not supported: {key}={value}\nRequest aborted")
+        raise Usage(f"scontrol: error: of a node only State and Reason can be changed here, not {key}")
     if state not in _NODE_STATES:
         raise Usage(
             f"Invalid input: state={state.lower()}\nRequest aborted\n"
@@ -83,7 +96,8 @@ def update_node(text: str, said: dict[str, str]) -> int:
             if away or state:  # a reason is one for being away
                 api.patch(f"{NODES}/{name}", change)
         except Refused as error:
-            whys = {404: "Invalid node name specified", 403: "Invalid user id"}
+            missing = "Invalid node name specified" if is_administrator(site.load(api)) else "Invalid user id"
+            whys = {404: missing, 403: "Invalid user id"}
             say(f"slurm_update error: {whys.get(error.code, error.message)}")
             return 1
     if state == "DOWN":
@@ -102,12 +116,21 @@ def _requeue_from(api: Api, names: set[str]) -> None:
 
 
 def update_partition(name: str, said: dict[str, str]) -> int:
+    if not said:
+        raise Usage("scontrol: error: No changes specified")
+    for key, value in said.items():
+        if key not in ("state", "maxtime", "defaulttime", "maxnodes", *_PARTITION_FIELDS):
+            raise Usage(
+                f"scontrol: error: Update of this parameter is not supported: {key}={value}\n\n"
+                "scontrol: error: Request aborted\nslurm_update error: No error"
+            )
     api = Api.open()
     here = site.load(api)
     here.partitions = here.all  # the one that there is without a slurm.conf is written down
     partition = here.partition(name)
     if partition is None:
-        raise Usage("slurm_update error: Invalid partition name specified")
+        known = is_administrator(here)
+        raise Usage(f"slurm_update error: {'Invalid partition name specified' if known else 'Invalid user id'}")
     for key, value in said.items():
         match key:
             case "state":

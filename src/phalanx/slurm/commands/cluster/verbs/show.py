@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -18,6 +19,9 @@ from phalanx.slurm.jobs.fields import shown_together
 from phalanx.slurm.jobs.view import Job, jobs
 from phalanx.slurm.notation.hostlist import compress, expand
 from phalanx.slurm.options import Usage, say
+
+if TYPE_CHECKING:
+    from phalanx.slurm.jobs.nodes import Node
 
 # What `show` knows, in the order in which the beginning of a name is looked for, as in Slurm.
 _ENTITIES = (
@@ -44,7 +48,9 @@ def _entity(typed: str) -> str:
 def show(words: Sequence[str], oneline: bool, details: bool) -> int:
     if not words:
         raise Usage("too few arguments for keyword:show")
-    what, *names = [*words, ""]
+    what, *names = words
+    if len(names) > 1 or (names and what.lower() in _ALONE):
+        raise Usage("too many arguments for keyword:show")
     name = names[0] if names else ""
     if "=" in what:
         what, _, name = what.partition("=")
@@ -52,11 +58,9 @@ def show(words: Sequence[str], oneline: bool, details: bool) -> int:
         case "hostnames":
             return _hostnames(name)
         case "hostlist":
-            if not name:
-                raise Usage("scontrol: error: show hostlist takes a list of hosts")
-            print(compress(name.split(",")))
+            print(compress(name.split(",")) if _host_list(names) and name else "")
         case "hostlistsorted":
-            print(compress(expand(name), ordered=True))
+            print(compress(expand(name), ordered=True) if _host_list(names) else "")
         case "job":
             return _show_jobs(name, oneline, details)
         case "nodes":
@@ -72,15 +76,17 @@ def show(words: Sequence[str], oneline: bool, details: bool) -> int:
         case "licenses":
             return show_licenses()
         case "topology":
-            say("scontrol: error: No topology information available")
+            wrong = f"Topology information contains no switch or node named {name}"
+            say(f"scontrol: error: {wrong if name else 'No topology information available'}")
         case "daemons":
-            print("")
+            print("slurmctld slurmd")
         case "aliases":
-            print("")
+            print("" if name else " ".join(node.name for node in _nodes()))
         case "burstbuffer" | "bbstat" | "federation" | "dwstat":
             return 0  # there are none
         case "frontend":
-            print("No nodes in the system")
+            print(f"Node {name} not found" if name else "No nodes in the system")
+            return int(bool(name))
         case "slurmd":
             raise Usage(
                 "scontrol: error: slurm_slurmd_info: Connection refused\nslurm_load_slurmd_status: Connection refused"
@@ -90,6 +96,23 @@ def show(words: Sequence[str], oneline: bool, details: bool) -> int:
         case _:
             raise Usage(f"scontrol: error: show {what} is not supported by Phalanx (docs/guide/slurm.md)")
     return 0
+
+
+_ALONE = ("daemons",)
+
+
+def _nodes() -> list[Node]:
+    from phalanx.slurm.jobs.nodes import nodes
+
+    return nodes(Api.open())
+
+
+def _host_list(names: Sequence[str]) -> bool:
+    """Return True. Raises Usage where no list of hosts is there."""
+    if not names:
+        print("scontrol [<OPTION>] [<COMMAND>]", flush=True)
+        raise Usage("")
+    return True
 
 
 def _hostnames(text: str) -> int:
@@ -193,7 +216,7 @@ def _show_steps(text: str, oneline: bool) -> int:
     found = [job for job in known if job.state in ("RUNNING", "SUSPENDED")]
     shown = [(job, name) for job in found for name in pages.steps(job) if not step or name == step]
     if not shown:
-        print(f"Job step {text} not found" if step else "No job steps in the system")
+        print(f"Job step {base}.{step} not found" if ids else "No job steps in the system")
         return 1
     for job, name in shown:
         _page(pages.step(job, name), oneline)

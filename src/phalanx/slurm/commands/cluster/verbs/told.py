@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 
@@ -19,6 +20,8 @@ def notify(words: Sequence[str]) -> int:
     """notify JOB TEXT: Slurm writes the text to the terminal of srun or salloc, and of a batch job nowhere."""
     if len(words) < 2:
         raise Usage("too few arguments for keyword:notify")
+    if not words[0][:1].isdigit():
+        raise Usage(f"Invalid job_id {words[0]}job notify failure: No error")
     try:
         found = named(Api.open(), words[0])
     except Usage:
@@ -35,10 +38,39 @@ def pid_of(words: Sequence[str]) -> int:
     raise Usage("Failed to locate job for requested pid")
 
 
+def pids_of(words: Sequence[str]) -> int:
+    """listpids: the processes of steps on this node. Processes in pods are not seen from here."""
+    job = words[0] if words else ""
+    if job and not job[0].isdigit():
+        raise Usage(f'"{job}" does not look like a jobid')
+    print("PID      JOBID    STEPID   LOCALID GLOBALID", flush=True)
+    raise Usage(f"JobId={job} does not exist on node (null)." if job else "No job steps exist on this node.")
+
+
+# Slurm's numbers of errors that its users meet.
+_ERRORS = {
+    2000: "Invalid partition name specified", 2002: "Access/permission denied", 2003: "Job script not specified",
+    2017: "Invalid job id specified", 2021: "Job/step already completing or completed",
+}  # fmt: skip
+
+
+def message_of(words: Sequence[str]) -> int:
+    """errnumstr NUMBER: the text of an error of the system, or of Slurm."""
+    if not words:
+        raise Usage("one arguments required for keyword:errnumstr")
+    if not words[0].isdigit():
+        raise Usage("numeric arguments required for keyword:errnumstr")
+    number = int(words[0][:9])
+    print(_ERRORS.get(number) or os.strerror(number))
+    return 0
+
+
 def wait_for(words: Sequence[str]) -> int:
     """wait_job JOB: until its nodes are ready, which they are as soon as it runs."""
     if not words:
         raise Usage("too few arguments for keyword:wait_job")
+    if not words[0][:1].isdigit():
+        raise Usage(f"Invalid job_id {words[0]}")
     api, number = Api.open(), int(words[0]) if words[0].isdigit() else 0
     while True:
         found = [job for job in jobs(api, [number], places=False) if job.number == number] if number else []
@@ -49,5 +81,6 @@ def wait_for(words: Sequence[str]) -> int:
             say(f"scontrol: Job {words[0]} no longer running")
             return 1
         if found[0].state == "RUNNING":
+            say(f"scontrol: Nodes are ready for job {words[0]}")
             return 0
         time.sleep(_LOOK_S)  # a user asked to wait for as long as it takes

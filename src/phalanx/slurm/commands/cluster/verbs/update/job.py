@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 import time
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
-from phalanx.errors import PhalanxError
-from phalanx.slurm.cluster import site
-from phalanx.slurm.cluster.api import Api
+from phalanx.slurm.cluster.api import Api, Refused
 from phalanx.slurm.commands.cluster.verbs.named import refusal, say_of, with_ended
 from phalanx.slurm.commands.cluster.verbs.nodes import update_node, update_partition
-from phalanx.slurm.commands.cluster.verbs.reservations import update_reservation
+from phalanx.slurm.commands.cluster.verbs.reservations import entity_of, update_reservation
+from phalanx.slurm.commands.cluster.verbs.update import asked
 from phalanx.slurm.commands.cluster.verbs.values import count, minutes
 from phalanx.slurm.control import running
 from phalanx.slurm.jobs.ask import ASK, TEXT_MOST, Ask, read_ask
+from phalanx.slurm.jobs.chosen import is_user
 from phalanx.slurm.jobs.fields import shown_together
 from phalanx.slurm.jobs.names import path_of
 from phalanx.slurm.jobs.view import Job
 from phalanx.slurm.notation import times
-from phalanx.slurm.options import Usage
+from phalanx.slurm.options import Usage, say
 from phalanx.slurm.submission import dependency
 from phalanx.slurm.submission.asked.forms import read_nice
 from phalanx.slurm.submission.creation import scheduling_words
@@ -39,7 +40,8 @@ def update(words: Sequence[str]) -> int:
         raise Usage("too few arguments for update keyword")
     pairs = [word.partition("=") for word in words]
     said = {name.lower(): value for name, equals, value in pairs if equals}
-    bare = [word for word in words if "=" not in word]
+    bare = [word for word in words if "=" not in word and word.lower() != "resetaccruetime"]
+    said |= {word.lower(): "" for word in words if word.lower() == "resetaccruetime"}
     if len(words) >= 2 and words[0].lower() == "job":
         said, bare = {"jobid": words[1], **said}, bare[2:]
     if bare == ["nice"]:
@@ -51,48 +53,75 @@ def update(words: Sequence[str]) -> int:
         said = {"jobid": f"jobname={name}", **said}
     if key := next((name for name in ("jobid", "job") if name in said), None):
         return _update_job(said.pop(key), said)
-    if "nodename" in said:
-        return update_node(said.pop("nodename"), said)
-    if "reservationname" in said or "reservation" in said:
-        return update_reservation(said)
-    if "partitionname" in said:
-        return update_partition(said.pop("partitionname"), said)
+    first, value = next(((name, text) for name, text in said.items() if entity_of(name)), ("", ""))
+    match entity_of(first):
+        case "nodename":
+            return update_node(value, {name: text for name, text in said.items() if name != first})
+        case "reservationname":
+            return update_reservation({**said, "reservationname": value})
+        case "partitionname":
+            return update_partition(value, {name: text for name, text in said.items() if name != first})
     raise Usage(
         "No valid entity in update command\nInput line must include "
         '"NodeName", "PartitionName", "Reservation", "JobId", or "SlurmctldDebug"'
     )
 
 
-class Refusal(PhalanxError):
-    """The message of Slurm for a change that is not made, before `for job`."""
-
-
 def _update_job(text: str, said: dict[str, str]) -> int:
     for name in said:
         if name not in _NAMES:
             raise Usage(f"Update of this parameter is not supported: {name}={said[name]}\nRequest aborted")
+    if not is_user(said.get("userid", "root")):
+        raise Usage(f"Invalid UserID: {said['userid']}\nRequest aborted")
     api, status = Api.open(), 0
     if not {*said} - {"userid"}:
         raise Usage("No changes specified")
-    _require_readable(said)
-    found = with_ended(api, text)
+    if not _require_readable(said):
+        return 0
+    if not text:
+        return 0  # as in Slurm, no job is none
+    found = _named(api, text, said)
+    within: asked.Around | None = None
     for job in shown_together(found):
         why = refusal(api, job) if job.live else "Job has already finished"
         try:
             for one in (
                 () if why else [job, *(one for one in found if one.base == job.base and one.ask.task in job.others)]
             ):
-                _update_one(api, one, said)
-        except (dependency.DependencyError, Refusal) as error:
+                _update_one(api, one, said, within := within or asked.around(api, job, said))
+        except (dependency.DependencyError, asked.Refusal) as error:
             why = str(error)
+        except Refused as error:
+            why = "Job has already finished" if error.code == _GONE else error.message
         if why:
             say_of(job, why)
             status = 1
     return status
 
 
-def _require_readable(said: dict[str, str]) -> None:
-    """Raise Usage for a value that cannot be read, whatever the job is."""
+def _named(api: Api, text: str, said: dict[str, str]) -> list[Job]:
+    """Return the jobs that the ids mean. Raises Usage."""
+    parts = re.split(r",(?![^\[]*\])", text)
+    try:
+        return [job for part in parts for job in with_ended(api, part)]
+    except Usage:
+        wrong = f"Invalid job id specified for job {text}"
+        if re.fullmatch(r"\d+_\d+", text):
+            wrong = f"{text}: Invalid job id specified"
+        elif "numnodes" in said and text.isdigit():
+            wrong = f"scontrol: error: Could not load state information for job {text}: Invalid job id specified"
+        raise Usage(wrong) from None
+
+
+def _require_readable(said: dict[str, str]) -> bool:
+    """Return whether the values can be read; False: Slurm says so and ends with 0. Raises Usage for a value that cannot
+    be read, whatever the job is."""
+    if "endtime" in said:
+        try:
+            times.read_moment(said["endtime"], time.time())
+        except times.TimeError as error:
+            say(f"Invalid time specification (pos={error.at}): {said['endtime']}")
+            return False
     if (limit := said.get("timelimit")) is not None:
         minutes(limit.lstrip("+-") if limit != "-1" else limit)
     for name in ("starttime", "eligibletime", "deadline"):
@@ -100,28 +129,34 @@ def _require_readable(said: dict[str, str]) -> None:
             _at(said[name])
     if not said.get("priority", "0").isdigit():
         raise Usage(f"scontrol: error: Invalid Priority value: {said['priority']}")
+    return asked.require_readable(said)
 
 
-def _update_one(api: Api, job: Job, said: dict[str, str]) -> None:
+def _update_one(api: Api, job: Job, said: dict[str, str], within: asked.Around) -> None:
     place = api.within(job.namespace)
-    before = place.get(path_of(job.number, job.ask))["metadata"].get("annotations") or {}
-    ask = read_ask(before) or msgspec.structs.replace(job.ask)
-    needs = _change(api, job, ask, said)
+    there = place.get(path_of(job.number, job.ask))
+    before = there["metadata"].get("annotations") or {}
+    ask = read_ask(before) or asked.copied(job.ask)
+    needs = _change(api, job, ask, said, within)
     changed: dict[str, Any] = {**_UNSAID, **scheduling_words(ask, needs or dependency.Needs())}
     kept = _HELD if needs is not None else (*_HELD, *_AFTER)
     changed |= {name: before.get(name) for name in kept}
-    if ask.hold and not job.ask.hold:
-        changed["phalanx.dev/hold"] = ask.hold
+    if ask.hold != job.ask.hold:
+        changed["phalanx.dev/hold"] = ask.hold or None
     changed[ASK] = msgspec.json.encode(ask).decode()
-    place.patch(path_of(job.number, job.ask), {"metadata": {"annotations": changed}})
+    waits = job.state == "PENDING" and {*said} & asked.NAMES
+    more = asked.patch_of(job, ask, there, within.site) if waits else {}
+    place.patch(path_of(job.number, job.ask), asked.with_change(changed, more))
+    if waits and job.ask.task is None:  # the tasks of an array share their variables
+        asked.refresh_environment(place, job, ask, within.site)
 
 
 # What Slurm can change of a job (scontrol(1)); what Phalanx cannot change of a job is refused by name.
 _NAMES = frozenset({
-    "account", "accounting", "admincomment", "arraytaskthrottle", "burstbuffer", "clusterfeatures", "clusters",
+    *asked.NAMES, "account", "accounting", "arraytaskthrottle", "burstbuffer", "clusterfeatures", "clusters",
     "comment", "contiguous", "corespec", "cpuspertask", "cpuspertres", "deadline", "delayboot", "dependency",
-    "eligibletime", "endtime", "excnodelist", "extra", "features", "gres", "jobname", "licenses", "mailtype",
-    "mailuser", "mempertres", "mincpusnode", "minmemorycpu", "minmemorynode", "mintmpdisknode", "name", "network",
+    "eligibletime", "features", "gres", "jobname",
+    "mailuser", "mempertres", "name",
     "nice", "nodelist", "numcpus", "numnodes", "numtasks", "oversubscribe", "partition", "prefer", "priority", "qos",
     "reboot", "reqcores", "reqnodelist", "reqnodes", "reqprocs", "reqsockets", "reqthreads", "requeue",
     "reservationname", "reservation", "resetaccruetime", "shared", "sicp", "sitefactor", "starttime", "stdout",
@@ -129,13 +164,17 @@ _NAMES = frozenset({
 })  # fmt: skip
 
 
-def _change(api: Api, job: Job, ask: Ask, said: dict[str, str]) -> dependency.Needs | None:
+def _change(api: Api, job: Job, ask: Ask, said: dict[str, str], within: asked.Around) -> dependency.Needs | None:
     """Apply the changes to `ask`, and return the new dependencies if they changed. Raises Usage, DependencyError."""
     needs = None
     for name, value in said.items():
+        if job.state != "PENDING" and name in asked.PENDING_ONLY:
+            raise asked.Refusal("Job is no longer pending execution")
         match name:
+            case "endtime":
+                ask.limit_min = _until(job, ask, value, within)
             case "timelimit":
-                ask.limit_min = _limit(api, job, ask, value)
+                ask.limit_min = _limit(job, ask, value, within)
             case "requeue":
                 if value not in ("0", "1"):
                     raise Usage(f"scontrol: error: Invalid Requeue value: {value}")
@@ -159,18 +198,32 @@ def _change(api: Api, job: Job, ask: Ask, said: dict[str, str]) -> dependency.Ne
             case "arraytaskthrottle":
                 ask.throttle = count("ArrayTaskThrottle", value)
             case "qos":
-                if value not in site.load(api).qos:
-                    raise Refusal("Invalid qos specification")
+                if value not in within.site.qos:
+                    raise asked.Refusal("Invalid qos specification")
                 ask.qos = value
             case "dependency":
                 needs = dependency.read(api, value, job.ask.task, job.number)
                 ask.dependency = needs.shown
             case _:
-                raise Usage(f"scontrol: error: Update of {name} is not supported by Phalanx (docs/guide/slurm.md)")
+                asked.change(job, ask, _SAME.get(name, name), value, within)
     return needs
 
 
-def _limit(api: Api, job: Job, ask: Ask, text: str) -> int | None:
+_GONE = 404
+_SAME = {"reservation": "reservationname", "reqnodes": "numnodes", "reqprocs": "numcpus"}  # other names of a parameter
+
+
+def _until(job: Job, ask: Ask, value: str, within: asked.Around) -> int | None:
+    """Return the time limit with which the job ends at that moment. Raises Refusal."""
+    if job.start_s is None:
+        raise asked.Refusal("Job is not running")
+    found = max(1, round((times.read_moment(value, time.time()) - job.start_s) / 60))
+    if ask.limit_min is not None and found > ask.limit_min and not within.operator:
+        raise asked.Refusal(asked.DENIED)
+    return found
+
+
+def _limit(job: Job, ask: Ask, text: str, within: asked.Around) -> int | None:
     """Return the new time limit. Only operators may give a job a longer one than it has. Raises Usage, Refusal."""
     sign = text[:1] if text[:1] in ("+", "-") and text != "-1" else ""
     found = minutes(text.removeprefix(sign))
@@ -179,8 +232,9 @@ def _limit(api: Api, job: Job, ask: Ask, text: str) -> int | None:
         if found < 0:
             raise Usage("Invalid job time limit")
     longer = ask.limit_min is not None and (found is None or found > ask.limit_min)
-    if longer and os.getuid() != 0 and not running.may_as(site.load(api), pwd.getpwuid(os.getuid()).pw_name, job):
-        raise Refusal("Access/permission denied")
+    me = pwd.getpwuid(os.getuid()).pw_name
+    if longer and os.getuid() != 0 and not running.may_as(within.site, me, job):
+        raise asked.Refusal(asked.DENIED)
     return found
 
 
@@ -189,10 +243,12 @@ def _prioritize(job: Job, ask: Ask, value: str) -> None:
     if not value.isdigit():
         raise Usage(f"scontrol: error: Invalid Priority value: {value}")
     wanted = int(value)
+    if wanted and job.state != "PENDING":
+        raise asked.Refusal("Changes to job priority are not persistent, change nice instead")
     if wanted and job.held:
-        raise Refusal("Job is in held state, pending scheduler release")
+        raise asked.Refusal("Job is in held state, pending scheduler release")
     if os.getuid() != 0 and wanted > job.priority:
-        raise Refusal("Access/permission denied")
+        raise asked.Refusal(asked.DENIED)
     if wanted == 0:
         ask.hold = "JobHeldUser" if os.getuid() == ask.uid else "JobHeldAdmin"
     else:
@@ -202,12 +258,12 @@ def _prioritize(job: Job, ask: Ask, value: str) -> None:
 def _nice(text: str) -> int:
     found = read_nice(text or None)
     if found < 0 and os.getuid() != 0:
-        raise Refusal("Access/permission denied")
+        raise asked.Refusal(asked.DENIED)
     return found
 
 
 def _at(text: str) -> float:
     try:
         return times.read_moment(text, time.time())
-    except times.TimeError:
-        raise Usage(f"Invalid time specification (pos=0): {text}\nNo changes specified") from None
+    except times.TimeError as error:
+        raise Usage(f"Invalid time specification (pos={error.at}): {text}\nNo changes specified") from None
