@@ -50,6 +50,8 @@ class Line:
 def run(words: Sequence[str]) -> int:
     typed, _ = _READER.read(words)
     said: dict[str, str | None] = dict(typed)
+    if "format" in said:  # each -o adds fields
+        said["format"] = ",".join(value or "" for name, value in typed if name == "format")
     if "helpformat" in said:
         names = list(_FIELDS)
         for at in range(0, len(names), 4):
@@ -57,8 +59,8 @@ def run(words: Sequence[str]) -> int:
         return 0
     api = Api.open()
     here = site.load(api)
-    if "clusters" in said:
-        require_cluster("sshare", said["clusters"] or "", here.cluster)
+    for clusters in (value or "" for name, value in typed if name == "clusters"):
+        require_cluster("sshare", clusters, here.cluster)
     users = _users(said)
     if "verbose" in said:
         accounts = ["all"] if said.get("accounts") is None else (said["accounts"] or "").lower().split(",")
@@ -85,7 +87,7 @@ def _users(said: Mapping[str, str | None]) -> list[str]:
         except (KeyError, OverflowError):
             raise Usage(f"Invalid user id: {one}") from None
         names += [name] if name not in names else []
-    return names if names or "all" in said else [pwd.getpwuid(os.getuid()).pw_name]
+    return names if names or ("all" in said and "users" not in said) else [pwd.getpwuid(os.getuid()).pw_name]
 
 
 def run_minutes(found: Iterable[Job]) -> dict[tuple[str, str], dict[str, float]]:
@@ -141,7 +143,8 @@ def _columns(said: Mapping[str, str | None], *, classic: bool) -> list[tuple[str
         form = "Account"  # the first name that begins with nothing
     words = ",".join(filter(None, form.split(",")))
     found = chosen(words, {name: width for name, (width, _) in _FIELDS.items()}, _unknown)
-    return [(name, Printed(name, width, name in _WHOLE)) for name, width in found]
+    last = {name: at for at, (name, _) in enumerate(found)}  # a field is shown once, where it is named last
+    return [(name, Printed(name, width, name in _WHOLE)) for at, (name, width) in enumerate(found) if last[name] == at]
 
 
 def _unknown(word: str) -> Usage:
