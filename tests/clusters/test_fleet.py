@@ -16,13 +16,14 @@ from phalanx.client.connection import Connection
 from phalanx.client.kind import NODES, SECRETS, Kind
 from phalanx.clusters import worker as worker_
 from phalanx.clusters.fleet import Fleet
-from phalanx.clusters.mirror import cluster_of, mirrored
+from phalanx.clusters.mirror import mirrored
 from phalanx.clusters.source import SourceError, source_of
 from phalanx.clusters.state import read_figures
 from phalanx.dialects.kueue.dialect import KUEUE
 from phalanx.dialects.kueue.kinds import MULTI_CLUSTERS
 from phalanx.embedded.controllers.runtime.calls import SharedInformers
 from phalanx.errors import PhalanxError
+from phalanx.kube.gang.spec.elsewhere import cluster_of
 from phalanx.kube.install.definitions import served
 from phalanx.kube.install.dialects import install_dialect
 from phalanx.model.event import NodeSeen

@@ -138,9 +138,11 @@ class Client:
             return self._write(f"evict {name}", lambda: self._evict(body, namespace, name))
         return self._write(f"create {kind.name}", lambda: self._create(kind, body))
 
-    async def delete(self, kind: Kind, name: str, namespace: str = "") -> Object:
+    async def delete(self, kind: Kind, name: str, namespace: str = "", body: Object | None = None) -> Object:
         def happen() -> Object:
             found = self._find(kind, namespace, name)
+            if body is not None and body["preconditions"]["uid"] != found["metadata"]["uid"]:
+                raise ApiRefusal(409, "Conflict", f"the uid of {name!r} is another")
             self.api.drop(kind, key_of(found))
             return found
 

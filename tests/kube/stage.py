@@ -38,6 +38,7 @@ class Stage:
         self.actions: list[Action] = []
         self.killed = False
         self.key = RecordKey(secret=b"of these tests", since_s=0.0)
+        self.opened: Callable[[KubeWorld], None] = lambda world: None  # called before it reads anything
         self.events: Callable[[], None] = lambda: None  # what else happens in a turn, where a test plays it
         self.pace_s = 0.0  # how far the time goes on then
         self.api.put(QUEUES, {"metadata": {"name": "default"}, "spec": {"gang": gang}})
@@ -70,6 +71,7 @@ class Stage:
             installed,
             lambda: len(self.cluster.breaches),
         )
+        self.opened(self.world)
         await self.world.sync()
         writing = asyncio.ensure_future(self.world.effects.writer.run())
         self._client, self._writing = client, writing

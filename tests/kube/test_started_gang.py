@@ -169,7 +169,7 @@ def test_a_job_that_another_controller_manages_is_left_alone() -> None:
     async def scene() -> None:
         stage = Stage(nodes=[node("n1", 4)])
         theirs = job("j", 2)
-        theirs["spec"]["managedBy"] = "kueue.x-k8s.io/multikueue"
+        theirs["spec"]["managedBy"] = "example.com/controller"
         stage.put(theirs)
         async with stage.scheduler():
             await settle(stage)

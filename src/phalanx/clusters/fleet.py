@@ -30,7 +30,8 @@ CHANGES_S = 0.5  # changes of a worker's pods within this time are looked at tog
 
 class Fleet:
     """The workers of one manager. `api`, `informers`: the API of the manager, and its caches. `wake`: called when there
-    are events. `fence`: as `Connection.fence`."""
+    are events. `fence`: as `Connection.fence`. `state_changed`: called with a worker whose state has changed.
+    `job_changed`, `asked`: as in `Worker`."""
 
     def __init__(
         self,
@@ -38,10 +39,15 @@ class Fleet:
         informers: Callable[[Kind], Informer],
         now_s: Callable[[], float],
         fence: Callable[[], float] | None = None,
+        state_changed: Callable[[Worker], None] = lambda worker: None,
+        job_changed: Callable[[str], None] = lambda key: None,
+        asked: Callable[[], frozenset[str]] = frozenset,
     ) -> None:
         self.workers: dict[str, Worker] = {}
         self.wake: Callable[[], None] = lambda: None
         self._api, self._informers, self._now_s, self._fence = api, informers, now_s, fence
+        self._state_changed, self._job_changed, self._asked = state_changed, job_changed, asked
+        self._states: dict[str, State | None] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._wrong: dict[str, State] = {}  # clusters without a worker
         self._told: dict[str, dict[str, Node]] = {}  # worker -> its nodes as the core has them
@@ -119,7 +125,15 @@ class Fleet:
 
     def worker(self, name: str, source: Source) -> Worker:
         """Return a new worker."""
-        return Worker(name, source, self._api, self._now_s, lambda one: self._touch(one.name), fence=self._fence)
+        return Worker(
+            name, source, self._api, self._now_s, self._on_worker, self._job_changed, self._fence, self._asked
+        )
+
+    def _on_worker(self, worker: Worker) -> None:
+        self._touch(worker.name)
+        if self._states.get(worker.name) != worker.state:
+            self._states[worker.name] = worker.state
+            self._state_changed(worker)
 
     def _tell_nodes(self, name: str) -> None:
         worker = self.workers.get(name)

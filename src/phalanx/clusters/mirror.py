@@ -13,7 +13,8 @@ from dataclasses import replace
 from typing import Any
 
 from phalanx.client.quantity import QuantityError
-from phalanx.kube.read.labels import CLUSTER
+from phalanx.dialects.frame.dialect import CLUSTER
+from phalanx.kube.gang.spec.elsewhere import ANY_NODE, node_name
 from phalanx.kube.read.node import read_node
 from phalanx.kube.read.template.pod_requests import pod_requests
 from phalanx.model.node import HARD, Node, Taint
@@ -22,17 +23,6 @@ from phalanx.model.pod import PODS, amounts
 Object = Mapping[str, Any]
 _OVER = ("Succeeded", "Failed")
 _UNBOUNDED = 2**40  # an amount of every resource, for a worker that shows no nodes
-
-
-def node_name(cluster: str, node: str) -> str:
-    """Return the name of a worker's node on the manager."""
-    return f"{cluster}:{node}"
-
-
-def cluster_of(node: str) -> str:
-    """Return the worker of a node of the manager; empty if it is no node of a worker."""
-    cluster, colon, _ = node.partition(":")
-    return cluster if colon else ""
 
 
 def mirrored(
@@ -56,7 +46,7 @@ def unbounded(cluster: str, resources: Iterable[str], *, reachable: bool) -> dic
     """Return one node without bounds for a worker that shows no nodes. Then only quotas decide how many jobs it gets.
     `resources`: the names of resources that jobs request."""
     has = dict.fromkeys((*resources, "cpu", "memory", PODS), _UNBOUNDED)
-    node = _of_cluster(cluster, Node(name="*", allocatable=amounts(has), ready=reachable, protected=True))
+    node = _of_cluster(cluster, Node(name=ANY_NODE, allocatable=amounts(has), ready=reachable, protected=True))
     return {node.name: node}
 
 

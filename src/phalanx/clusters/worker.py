@@ -60,7 +60,7 @@ class Worker:
     ) -> None:
         self.name, self.source = name, source
         self.state: State | None = None  # None: the first attempt has not ended
-        self.connection: Connection | None = None
+        self.link: Connection | None = None
         self.version = self.scheduler = ""
         self.caches: dict[Kind, Informer] = {}
         self._api, self._now_s, self._fence, self._asked = api, now_s, fence, asked
@@ -105,12 +105,12 @@ class Worker:
             try:
                 async with asyncio.timeout(6 * CALL_S):
                     await asyncio.gather(*(cache.synced.wait() for cache in caches.values()))
-                self.caches, self.connection = caches, connection
+                self.caches, self.link = caches, connection
                 self._become(Why.ACTIVE)
                 self._follow()
                 await self._stay(connection, (cluster, user))
             finally:
-                self.connection = None
+                self.link = None
                 for task in watching:
                     task.cancel()
                 await asyncio.gather(*watching, return_exceptions=True)

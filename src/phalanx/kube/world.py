@@ -29,7 +29,7 @@ from phalanx.kube.install.installation import Installation, install_all
 from phalanx.kube.routing.caches import LISTED_FIRST, Informers, ObjectCaches
 from phalanx.kube.routing.settings import KubeSettings
 from phalanx.kube.routing.timers import GangTimers
-from phalanx.kube.routing.watch import ClusterWatch
+from phalanx.kube.routing.watch import ClusterWatch, OtherClusters
 from phalanx.kube.status.dependency_outcomes import DependencyOutcomes
 from phalanx.kube.status.dialect_answers import DialectAnswers
 from phalanx.kube.status.usage import load_usage
@@ -69,13 +69,14 @@ async def open_world(
     fence: Callable[[], float] | None = None,
     breaches: Callable[[], int] = lambda: 0,
     nodes: NodeProvisioning | None = None,
+    clusters: OtherClusters | None = None,
 ) -> AsyncIterator[KubeWorld]:
     """Yield a running world. Its first events describe the whole cluster.
 
     `informers(kind)`: returns the running cache of a kind.
     `fence`: the event loop's time after which no write may be sent (`leader`); None: there is no other scheduler.
     `breaches`: returns how many decisions broke a promise so far, such as the capacity of a node.
-    `nodes`: the node groups; None: there are none."""
+    `nodes`: the node groups; None: there are none. `clusters`: the clusters to which jobs are sent; None: none is."""
     settings = settings or KubeSettings()
     for kind in LISTED_FIRST:  # the long lists arrive while the definitions are installed
         informers(kind)
@@ -84,6 +85,8 @@ async def open_world(
     world = KubeWorld(api, informers, settings, clock, fence, installed, breaches)
     if nodes is not None:
         world.provide(nodes)
+    if clusters is not None:
+        world.join(clusters)
     async with asyncio.TaskGroup() as group:
         await world.sync()
         tasks = [group.create_task(run()) for run in world.writing()]
@@ -100,6 +103,7 @@ class KubeWorld:
     accepted."""
 
     nodes: NodeProvisioning | None = None
+    clusters: OtherClusters | None = None
 
     def __init__(
         self,
@@ -168,6 +172,16 @@ class KubeWorld:
         self.watch.capacity.group_labels = nodes.group_labels
         self.effects.reporter.asks_autoscalers = False
 
+    def join(self, clusters: OtherClusters) -> None:
+        """Let these clusters run the jobs that are placed on their nodes."""
+        self.clusters, clusters.wake, clusters.give_back = clusters, self._wake, self._give_back
+        clusters.report = lambda job, reason, text: self.effects.report(job, reason, text, warning=True)
+
+    def _give_back(self, gang: str, *about: Any) -> None:
+        if (found := self.gangs.get(gang)) is not None:
+            found.give_back(*about)
+            self._mark(gang)
+
     async def sync(self) -> None:
         """Wait until every cache that decisions need was listed once and routed, and the past usage was read. Other
         tasks run in between, so that the Lease is renewed."""
@@ -200,6 +214,8 @@ class KubeWorld:
             found.append(self.answers.run)
         if self.nodes is not None:
             found.append(self.nodes.run)
+        if self.clusters is not None:
+            found.append(self.clusters.run)
         return found
 
     # --- World ----------------------------------------------------------------------------------------------------
@@ -213,6 +229,8 @@ class KubeWorld:
         self._define()
         if self.nodes is not None:
             self._out = [*self.nodes.events(), *self._out]  # a node is of a group that is known
+        if self.clusters is not None:
+            self._out = [*self.clusters.events(), *self._out]
         _run_all(self._recover())
         self._dirty.update(dict.fromkeys(self._timers.due(self._clock())))
         self._dirty.update(dict.fromkeys(self.watch.with_headroom()))
@@ -348,6 +366,8 @@ class KubeWorld:
         self.watch.headroom.settle(gang)
         self._timers.set(gang.id, gang.wake_s)
         self.answers.touch(gang.id)
+        if self.clusters is not None:
+            self.clusters.saw(gang)
         if gang.done:
             self.gangs.pop(gang.id, None)
             self.effects.reporter.forget(gang.id)

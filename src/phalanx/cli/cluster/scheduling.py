@@ -21,7 +21,7 @@ from phalanx.cli.terminal.output import note
 from phalanx.client.connection import Connection
 from phalanx.client.informer import Informer
 from phalanx.client.kind import Kind
-from phalanx.clusters.fleet import Fleet
+from phalanx.clusters.dispatch import Dispatcher
 from phalanx.dialects.kueue.kinds import NAME as KUEUE
 from phalanx.kube.install.admission_policy import AdmissionMode
 from phalanx.kube.install.definitions import QUEUES
@@ -103,15 +103,14 @@ async def _lead(
     def breaches() -> int:
         return len(cluster.breaches)
 
-    fleet = Fleet(connection, informers, clock, lease.fence) if KUEUE in policies.dialects else None
-    async with open_world(connection, informers, settings, clock, lease.fence, breaches, nodes) as world:
+    clusters = Dispatcher(connection, informers, clock, lease.fence) if KUEUE in policies.dialects else None
+    async with open_world(connection, informers, settings, clock, lease.fence, breaches, nodes, clusters) as world:
         admits(world.installed.admission)
         glance = Glance(cluster, now_s=clock)
         sight = seen(world, glance, informers, lease)
         keeping = (
             asyncio.ensure_future(keep_queue_statuses(connection, sight, clock)),
             asyncio.ensure_future(keep_usage(connection, cluster.usage, clock, sight.may_write)),
-            *([asyncio.ensure_future(fleet.run())] if fleet is not None else ()),
         )
         try:
             answer = None if rows is None else rows(cluster, world, informers, clock, glance.starts)

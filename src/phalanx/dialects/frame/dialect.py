@@ -33,6 +33,9 @@ Objects: TypeAlias = Mapping[Kind, Mapping[str, Object]]  # by kind, then by `na
 Charging: TypeAlias = Callable[[Amounts], Amounts]  # a pod's requests -> the amounts that its queue is charged
 
 
+CLUSTER = "phalanx.dev/cluster"  # a label of nodes of other clusters: the name of their cluster
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodePart:
     """A part of a node that is reserved for some pods (`Definitions.part_use`). It becomes a node of its own, and its
@@ -236,11 +239,13 @@ class Claim:
     `charging`: computes the charge of its queue for a pod; None: the pod's requests.
     `account`: the name under which its usage counts in its queue; empty: its user's name.
     `submitted_s`: when it was submitted (seconds since the epoch); None: when its oldest member was created.
+    `clusters`: the other clusters that may run it; None: this cluster, or any if its Jobs ask for another.
     `note`: what is known about the nodes for which it waits, as a part of a sentence, and whether they will come."""
 
     queue: str
     priority: int | None = None
     submitted_s: float | None = None
+    clusters: tuple[str, ...] | None = None
     note: tuple[str, bool] = ("", False)
     blocked: Reason | None = None
     drained: bool = False

@@ -181,6 +181,7 @@ class GangLifecycle:
             flavors=decided.flavors,
             limit_s=decided.limit_s,
             placed=len(decided.placements),
+            cluster=spec.cluster_of(decided.placements),
         )
         seats.plan(decided.placements)
         parts = self.new_parts(spec, record, seats)
@@ -260,6 +261,7 @@ class GangLifecycle:
         if spec.note != (waiting.spec.note if waiting.spec is not None else ("", False)):
             self.effects.emit_event(NodesNoted(self.id, *spec.note))
         waiting.spec = spec
+        self._wake(*self.history.left_out.values())
 
     def _await_gate(self, starting: Starting, defaults: GangDefaults) -> None:
         """Resume the gang, whose nodes and quota are granted, once its dialect opens the gate."""
@@ -339,7 +341,8 @@ class GangLifecycle:
         return any(job.suspended and not job.finished and job.uid not in resuming for job in self.jobs.values())
 
     def _is_bound(self, parts: StartedParts) -> bool:
-        return parts.barrier.gate_open and parts.start.seats.started() and not parts.start.resuming
+        bound = parts.start.elsewhere or (parts.barrier.gate_open and parts.start.seats.started())
+        return bool(bound) and not parts.start.resuming
 
     def _run(self, parts: StartedParts, defaults: GangDefaults) -> None:
         """All are bound: from now on they have so long to become ready, if their queue says how long."""
@@ -353,6 +356,9 @@ class GangLifecycle:
 
     def _tell_started(self, parts: StartedParts) -> None:
         first = next(iter(self.jobs.values()), None) or next(iter(self.pods.values()), None)
+        if first is not None and (cluster := parts.start.elsewhere):
+            self.effects.report(first, "Scheduled", f"Sent to cluster {cluster}")
+            return
         nodes = [seat.machine for _, seat in parts.start.seats.all() if seat.bound]
         where = nodes[0] if len(set(nodes)) == 1 else f"{len(set(nodes))} nodes"
         what = "its pod" if len(nodes) == 1 else f"its {len(nodes)} pods, together,"
@@ -383,7 +389,7 @@ class GangLifecycle:
     def _deadline_s(self, parts: StartedParts) -> float:
         """When it is taken back unless its pods are bound by then; 0: never."""
         start, timeouts = parts.start, self.effects.timeouts
-        if not start.record.gang:
+        if not start.record.gang or start.elsewhere:
             return 0.0
         if isinstance(self.state, Starting):
             return start.since_s + timeouts.barrier_s(start.seats.least)
@@ -442,7 +448,7 @@ class GangLifecycle:
     def _end_holds(self, parts: StartedParts, now_s: float) -> None:
         """Release the capacity that was reserved for pods that were not created in time; running pods go on."""
         vacant = parts.start.seats.vacant_of_pods()
-        if not isinstance(self.state, Running) or not vacant or not parts.start.record.gang:
+        if not isinstance(self.state, Running) or not vacant or not parts.start.record.gang or parts.start.elsewhere:
             return
         end_s = parts.start.record.at_s + self.effects.timeouts.hold_s
         if now_s < end_s:
@@ -451,6 +457,22 @@ class GangLifecycle:
             parts.barrier.release(vacant)
 
     # --- going back -----------------------------------------------------------------------------------------------
+
+    @property
+    def elsewhere(self) -> StartRecord | None:
+        """Return the record of the start that another cluster is to run; None: there is none."""
+        running = self.state if isinstance(self.state, Running) else None
+        return running.parts.start.record if running is not None and running.parts.start.elsewhere else None
+
+    def give_back(self, attempt: int, why: Reason, avoid_s: float = 0.0) -> None:
+        """Take back the start with this number, which another cluster cannot run. `avoid_s`: how long the gang is not
+        sent to that cluster."""
+        record = self.elsewhere
+        if record is None or record.attempt != attempt or not isinstance(self.state, Running):
+            return
+        if avoid_s:
+            self.history.left_out[record.cluster] = self.effects.now_s() + avoid_s
+        self.take_back_start(self.state.parts, why)
 
     def take_back_start(self, parts: StartedParts, why: Reason, hold: str = "", *, evicts: bool = False) -> None:
         """Take the start back whole: suspend what was resumed, then wait until no pod of it is left. Bare pods that are

@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 
 from phalanx.kube.gang.lifecycle import GangLifecycle
 from phalanx.kube.gang.seats.seat_table import GangSeats, pod_source
+from phalanx.kube.gang.spec.elsewhere import confined
 from phalanx.kube.gang.spec.gang_spec import FuturePods, GangDefaults, GangMembers, GangSpec, gang_spec
 from phalanx.kube.gang.stages import Running, StartedParts, Starting
 from phalanx.kube.gang.timeouts import member_went_reason
@@ -62,7 +63,10 @@ def unfinished_start(
     spec = gang_spec(members, replace(defaults, gang=_same(record)))
     if now_s >= record.at_s + hold_s:
         spec = _without_holds(spec)
-    spec = replace(spec, job=replace(spec.job, queue=record.queue, blocked=None))
+    roles = spec.job.roles
+    if record.cluster:  # it stays where it is
+        roles = tuple(confined(role, (record.cluster,)) for role in roles)
+    spec = replace(spec, job=replace(spec.job, queue=record.queue, blocked=None, roles=roles))
     mark = _mark(jobs, bare, record)
     return UnfinishedStart(spec=spec, record=record, leaving=bool(left) or mark is not None, mark=mark)
 
@@ -163,7 +167,7 @@ def adopt(gang: GangLifecycle, begun: UnfinishedStart) -> None:
     if begun.record.gang:
         _recall_seats(parts)
         _recall_leaving(parts)
-    if parts.barrier.gate_open and seats.started():
+    if parts.start.elsewhere or (parts.barrier.gate_open and seats.started()):
         unready = {uid: None for uid, pod in gang.pods.items() if pod.node and pod.phase == "Pending"}
         gang.state = Running(parts=parts, bound_s=gang.effects.now_s(), unready=unready)
         parts.start.phase = Phase.RUNNING

@@ -22,6 +22,7 @@ from phalanx.kube.gang.seats.elastic import ElasticParallelism
 from phalanx.kube.gang.seats.gang_start import GangStart
 from phalanx.kube.gang.seats.seating import Seating
 from phalanx.kube.gang.seats.staleness import Staleness
+from phalanx.kube.gang.spec.elsewhere import outside
 from phalanx.kube.gang.spec.gang_spec import GangSpec
 from phalanx.kube.read.workload.batch_job import BatchJob
 from phalanx.model.pod import NodePreference, Operator, Requirement
@@ -138,11 +139,13 @@ NEXT: Mapping[type[State], frozenset[type[State]]] = {
 class StartHistory:
     """Earlier starts that failed. `failures`: the number of failures in a row. `timeouts`: how many of these had bound
     pods that did not become ready. `avoided`: nodes on which pods did not become ready, or whose kubelets refused pods
-    of this gang -> until when other nodes are preferred (seconds since the epoch)."""
+    of this gang -> until when other nodes are preferred (seconds since the epoch). `left_out`: other clusters that
+    could not run this gang -> until when it is not sent to them."""
 
     failures: int = 0
     timeouts: int = 0
     avoided: dict[str, float] = field(default_factory=dict)
+    left_out: dict[str, float] = field(default_factory=dict)
 
     def forgive(self) -> None:
         """Note that all pods of a start became ready."""
@@ -157,7 +160,11 @@ class StartHistory:
         return NodePreference(100, (other,)) if nodes else None
 
     def avoiding(self, spec: GangSpec, now_s: float) -> GangSpec:
-        """Return the spec, with that preference."""
+        """Return the spec, with that preference, and without the clusters that are left out."""
+        self.left_out = {cluster: until_s for cluster, until_s in self.left_out.items() if now_s < until_s}
+        if self.left_out:
+            job = replace(spec.job, roles=tuple(outside(role, tuple(self.left_out)) for role in spec.job.roles))
+            spec = replace(spec, job=job)
         if (preference := self.preference(now_s)) is None:
             return spec
         shapes = (replace(r.shape, preferences=(*r.shape.preferences, preference)) for r in spec.job.roles)

@@ -63,7 +63,6 @@ ROLE_PREFERRED_CLOSENESS = "phalanx.dev/role-preferred-closeness"
 ROLE_SLICE = "phalanx.dev/role-slice"
 SUBGROUP = "phalanx.dev/subgroup"  # the group of roles that this member belongs to
 SUBGROUPS = "phalanx.dev/subgroups"  # what those groups are: JSON, see job_options.py
-CLUSTER = "phalanx.dev/cluster"  # of nodes of other clusters: the name of their cluster
 ORIGIN = "kueue.x-k8s.io/multikueue-origin"  # of objects that a manager sent to this cluster
 NODE_GROUP = "phalanx.dev/node-group"  # on nodes: the node group that the node belongs to
 ZONES = "phalanx.dev/zones"  # on nodes: their NUMA zones and what each has, JSON (node.py)
@@ -86,6 +85,7 @@ GATE = "phalanx.dev/pinned"  # the scheduling gate of pods that another schedule
 PINNED = "phalanx.dev/pinned"  # on such pods without the gate: the planned node
 PREEMPTED = "phalanx.dev/preempted"  # the mark of a preemption: JSON, see records.py
 PREEMPTIONS = "phalanx.dev/preemptions"  # on Jobs: how often they were preempted
+SENT_TO = "phalanx.dev/sent-to"  # on Jobs for other clusters: all clusters that may have a copy of it
 PARALLELISM = "phalanx.dev/parallelism"  # on elastic Jobs: `5 of 8`, the present and the requested parallelism
 LIMITED = "phalanx.dev/limited"  # on Jobs: `600 of 3600`, activeDeadlineSeconds of Phalanx and of the user (`none`)
 TEMPLATE = "phalanx.dev/template"  # on Jobs with a flavor: the original fields of the template
@@ -96,7 +96,7 @@ PART = "phalanx.dev/part"  # on pods: the part of their node that they are in, s
 # The scheduler's annotations on Jobs and pods. The policies of deploy/ refuse other writers.
 WRITTEN = (
     *(ADMITTED, PREEMPTED, PREEMPTIONS, REASON, AFTER_OUTCOMES, PARALLELISM, LIMITED, TEMPLATE),
-    *(PINNED, DEVICES, PART),
+    *(SENT_TO, PINNED, DEVICES, PART),
 )
 REMOVABLE = (ADMITTED, REASON)  # users may remove these: the start then ends
 

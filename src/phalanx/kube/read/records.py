@@ -31,7 +31,8 @@ Moment: TypeAlias = Annotated[float, Meta(ge=0.0, le=253402300799.0)]  # until t
 class StartRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The record of a start, as it stands on objects. `at_s`: when it was decided (seconds since the epoch).
     `gang=False`: its pods are placed one by one. `flavors`: the flavor of each role, if its queue names any. `limit_s`:
-    it is stopped when it has run that long. `placed`: how many pods were given a node, at least `count`. `mac`: the
+    it is stopped when it has run that long. `placed`: how many pods were given a node, at least `count`. `cluster`:
+    the other cluster that runs it; empty: this one. `mac`: the
     message authentication code of all that and of the object's uid, in hexadecimal digits."""
 
     attempt: Annotated[int, Meta(ge=1, le=MOST)]
@@ -43,6 +44,7 @@ class StartRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     flavors: tuple[str, ...] = ()
     limit_s: Annotated[float, Meta(gt=0.0, le=LONGEST_S)] | None = None
     placed: Annotated[int, Meta(ge=0, le=MOST)] = 0
+    cluster: Annotated[str, Meta(max_length=253)] = ""
     mac: str = ""
 
     @property

@@ -7,7 +7,8 @@ marked gangs, once for all changes that came together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Protocol
 
 from phalanx.client.connection import Object
 from phalanx.client.informer import Change
@@ -15,6 +16,7 @@ from phalanx.client.kind import JOBS, NODES, PODS, RESOURCE_QUOTAS, Kind
 from phalanx.kube.gang.lifecycle import GangLifecycle
 from phalanx.kube.gang.spec.gang_spec import GangDefaults
 from phalanx.kube.install.definitions import FLAVORS, QUEUES, RESERVATIONS
+from phalanx.kube.read.workload.batch_job import BatchJob
 from phalanx.kube.routing.caches import STORAGE, ObjectCaches
 from phalanx.kube.routing.capacity_watch import CapacityWatch
 from phalanx.kube.routing.fence import Fence, Take
@@ -22,6 +24,26 @@ from phalanx.kube.routing.quota_headroom import QuotaHeadroom
 from phalanx.kube.routing.volume_users import VolumeUsers
 from phalanx.kube.routing.workload_watch import WorkloadWatch
 from phalanx.model.event import Event
+from phalanx.model.reason import Reason
+
+
+class OtherClusters(Protocol):
+    """The clusters to which jobs are sent, as `clusters.dispatch` has them. `wake`: called when there are events.
+    `give_back`: called with a gang, the number of its start, the reason why it is taken back, and how long that
+    cluster does not get it. `report`: writes an Event about a Job: its reason and text."""
+
+    wake: Callable[[], None]
+    give_back: Callable[[str, int, Reason, float], None]
+    report: Callable[[BatchJob, str, str], None]
+
+    def events(self) -> Sequence[Event]:
+        """Return the events about nodes of these clusters since the last call."""
+
+    def saw(self, gang: GangLifecycle) -> None:
+        """Take up the present state of a gang."""
+
+    async def run(self) -> None:
+        """Send jobs and follow them, until cancelled."""
 
 
 class ClusterWatch:

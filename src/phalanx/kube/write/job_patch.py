@@ -111,6 +111,9 @@ class ResumeJob(JobPatch):
         spec: dict[str, Any] = {"suspend": False}
         words: dict[str, str | None] = {labels.ADMITTED: self.record.text(), labels.REASON: None}
         words |= {name: None for name in (labels.PREEMPTED,) if name in self._words}
+        if self.record.cluster:
+            before = self._words.get(labels.SENT_TO, "").split()
+            words[labels.SENT_TO] = " ".join(dict.fromkeys((*before, self.record.cluster)))
         if self.parallelism != self.job.parallelism or labels.PARALLELISM in self._words:
             spec |= _counts(self.job, self.parallelism)
             words[labels.PARALLELISM] = parallelism_annotation(self.parallelism, self.job.requested_parallelism)

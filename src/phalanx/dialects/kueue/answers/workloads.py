@@ -26,7 +26,7 @@ from phalanx.dialects.kueue.answers.topology import topology_assignment, topolog
 from phalanx.dialects.kueue.provisioning import answers as provisioned
 from phalanx.dialects.kueue.provisioning.requests import request_name
 from phalanx.dialects.kueue.provisioning.states import PENDING, REJECTED, RETRY
-from phalanx.dialects.kueue.tree import checks, prebuilt
+from phalanx.dialects.kueue.tree import checks, multi, prebuilt
 from phalanx.dialects.kueue.tree.definitions import KueueDefinitions, flavor_of
 from phalanx.model.job import Outcome
 from phalanx.model.pod import PODS, Amounts
@@ -256,6 +256,8 @@ def workload_status(
         if found := list(_checks(defined, told, before, status, requests, now)):
             status["admissionChecks"] = [one for one, _ in found]
             again_s = min((at_s for _, at_s in found if at_s is not None), default=None)
+    if cluster := multi.cluster_of(told):
+        status["clusterName"] = cluster
     return {"conditions": said.all(), **status}, again_s
 
 
@@ -288,6 +290,8 @@ def _checks(
             request = f"{space}/{request_name(workload_name, name, provisioned.attempt_of(one))}"
             one, state = provisioned.check_state(config, told, one, requests.get(request), now)
             again_s = state.again_s
+        if name in defined.multi:
+            one = multi.check_state(told, one, now)
         yield one, again_s
 
 

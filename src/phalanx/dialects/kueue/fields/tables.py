@@ -164,7 +164,7 @@ WORKLOAD: Mapping[str, Use] = {
     "status.schedulingStats": Answered(),
     "status.accumulatedPastExecutionTimeSeconds": Answered(),
     "status.accumulatedPastExexcutionTimeSeconds": Ignored("v1beta1's spelling"),
-    "status.clusterName": _MULTI,
+    "status.clusterName": Answered("the cluster that has the job"),
     "status.nominatedClusterNames": _MULTI,
     "status.preemptionGates": _MULTI,
     "status.unhealthyNodes": Ignored("a pod of a lost node is placed anew by itself"),
@@ -249,7 +249,10 @@ CONFIGURATION: Mapping[str, Use] = {
         "UsageTerms.entry_s", "so long a job counts as having run when it starts; and how often the status is written"
     ),
     "admissionFairSharing.resourceWeights": Becomes("UsageTerms.billing"),
-    "multiKueue": _MULTI,
+    "multiKueue.gcInterval": Becomes("Dispatcher.settings", "how often copies without a job are looked for"),
+    "multiKueue.origin": Becomes("Dispatcher.settings", "the label of copies"),
+    "multiKueue.workerLostTimeout": Becomes("Dispatcher.settings", "then jobs of that cluster run elsewhere"),
+    "multiKueue": Ignored("both dispatchers: one cluster is chosen, and no other gets the job"),
     "managedJobsNamespaceSelector": Becomes(
         "Claim.queue", "a job of another namespace has no Workload, and starts as one that names no queue"
     ),

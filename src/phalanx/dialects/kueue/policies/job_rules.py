@@ -24,9 +24,12 @@ from phalanx.dialects.kueue.policies.policy import (
 )
 
 SCHEDULER = "object.spec.template.spec.schedulerName"
+# Its worker chooses who binds its pods.
+_SENT = 'has(object.spec.managedBy) && object.spec.managedBy == "kueue.x-k8s.io/multikueue"'
 _SUSPEND = (
     "Object{spec: Object.spec{suspend: true, template: Object.spec.template{spec: Object.spec.template.spec{"
-    f'schedulerName: !has({SCHEDULER}) || {SCHEDULER} == "default-scheduler" ? "phalanx" : {SCHEDULER}'
+    f'schedulerName: !has({SCHEDULER}) || {SCHEDULER} == "default-scheduler" ? '
+    f'(({_SENT}) ? "default-scheduler" : "phalanx") : {SCHEDULER}'
     "}}}}"
 )
 UNQUEUED: Final = {
@@ -37,7 +40,8 @@ UNQUEUED: Final = {
 }
 _UNQUEUED = {
     **UNQUEUED,
-    "of-the-job-controller": '!has(object.spec.managedBy) || object.spec.managedBy == "kubernetes.io/job-controller"',
+    "of-the-job-controller": "!has(object.spec.managedBy) || object.spec.managedBy in "
+    '["kubernetes.io/job-controller", "kueue.x-k8s.io/multikueue"]',
 }
 _DEFAULT = _SUSPEND.replace(
     "Object{spec:", f'Object{{metadata: Object.metadata{{labels: {{"{kinds.QUEUE_LABEL}": "default"}}}}, spec:', 1

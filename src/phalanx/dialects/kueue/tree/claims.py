@@ -45,7 +45,9 @@ def claim(defined: KueueDefinitions, said: Said, workload: Object | None = None)
         priority = _own_priority(workload) if priority is None else priority
     if why is None and found is not None and found.checks:
         status = (workload or {}).get("status") or {}
-        gate, why = checks.gate(found.checks_on, status), checks.turned_down(status)
+        others = found.checks.keys() - defined.multi.keys()
+        gate = checks.gate(partial(_asked, defined, found), status) if others else None
+        why = checks.turned_down(status)
         if gate is None and why is None and workload is not None:
             updates, why = _updates(defined, workload)
     ours = Claim(
@@ -54,6 +56,7 @@ def claim(defined: KueueDefinitions, said: Said, workload: Object | None = None)
         priority=priority,
         about=about,
         evicted_as=gangs.EVICTED_AS,
+        clusters=_clusters(defined, found),
         charging=_charging(defined, found),
         account=key if defined.usage_of(local.cluster_queue) is not None else "",
     )
@@ -61,6 +64,18 @@ def claim(defined: KueueDefinitions, said: Said, workload: Object | None = None)
         return replace(ours, blocked=why, drained=True)
     blocked, drained = _obstacle(defined, local, said), _drains(defined, local)
     return replace(ours, blocked=blocked, drained=drained, gate=gate, updates=updates)
+
+
+def _asked(defined: KueueDefinitions, found: ClusterQueue, flavors: frozenset[str]) -> list[str]:
+    """Return the checks that a job with these flavors waits for. To be sent to a cluster is its start, so it does not
+    wait for that."""
+    return [name for name in found.checks_on(flavors) if name not in defined.multi]
+
+
+def _clusters(defined: KueueDefinitions, found: ClusterQueue | None) -> tuple[str, ...] | None:
+    """Return the clusters to which a ClusterQueue sends its jobs; None if it keeps them."""
+    sending = [defined.multi[name] for name in found.checks if name in defined.multi] if found is not None else []
+    return sending[0] if sending else None
 
 
 def _note(defined: KueueDefinitions, workload: Mapping[str, Any]) -> tuple[str, bool]:

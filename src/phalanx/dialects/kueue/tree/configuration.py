@@ -57,6 +57,17 @@ class AdmissionFairSharing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MultiKueue:
+    """The settings of jobs for other clusters. `origin`: the value of the label of copies. `gc_s`: the interval of the
+    search for copies without a job. `lost_s`: after this time without an answer the jobs of a cluster are sent to
+    another one."""
+
+    origin: str = "multikueue"
+    gc_s: float = 60.0
+    lost_s: float = 900.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
     """The settings that have an effect.
 
@@ -70,6 +81,7 @@ class Configuration:
     orders none.
     `finished_s`, `deactivated_s`: the retention of finished Workloads, and of jobs that Kueue's rules deactivated.
     None: they are not deleted.
+    `multi`: the settings of jobs for other clusters.
     `fault`: why the file is unreadable; then Kueue's defaults hold."""
 
     fair: bool = False
@@ -82,6 +94,7 @@ class Configuration:
     by_usage: AdmissionFairSharing | None = None
     finished_s: float | None = None
     deactivated_s: float | None = None
+    multi: MultiKueue = MultiKueue()
     fault: str = ""
 
     def manages(self, labels: Mapping[str, str]) -> bool:
@@ -189,6 +202,12 @@ class _Retained(msgspec.Struct):
     workloads: _Retention | None = None
 
 
+class _Multi(msgspec.Struct, frozen=True, rename="camel"):
+    gc_interval: Any = 60
+    origin: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$")] = "multikueue"
+    worker_lost_timeout: Any = 900
+
+
 class _Said(msgspec.Struct, rename="camel"):
     """The fields that have an effect."""
 
@@ -197,6 +216,7 @@ class _Said(msgspec.Struct, rename="camel"):
     resources: _Resources | None = None
     managed_jobs_namespace_selector: _Selector | None = None
     admission_fair_sharing: _Admission | None = None
+    multi_kueue: _Multi = _Multi()
     object_retention_policies: _Retained | None = None
 
 
@@ -209,6 +229,7 @@ def read_configuration(document: Any) -> Configuration:
         resources = said.resources or _Resources()
         transformations = _transformations(resources.transformations)
         by_usage = _by_usage(said.admission_fair_sharing)
+        multi = _multi(said.multi_kueue)
         retained = (said.object_retention_policies or _Retained()).workloads or _Retention()
         finished_s, deactivated_s = retained.seconds()
     except (msgspec.ValidationError, Misread, QuantityError) as error:
@@ -224,8 +245,18 @@ def read_configuration(document: Any) -> Configuration:
         undeclared=resources.quota_check_strategy == "IgnoreUndeclared",
         managed=_MANAGED if managed is None else msgspec.to_builtins(managed),
         by_usage=by_usage,
+        multi=multi,
         finished_s=finished_s,
         deactivated_s=deactivated_s,
+    )
+
+
+def _multi(said: _Multi) -> MultiKueue:
+    """Return the settings of jobs for other clusters; an interval of 0 turns a look for copies off. Raises Misread."""
+    return MultiKueue(
+        origin=said.origin,
+        gc_s=duration_s(said.gc_interval, ("multiKueue", "gcInterval")),
+        lost_s=duration_s(said.worker_lost_timeout, ("multiKueue", "workerLostTimeout")),
     )
 
 

@@ -129,7 +129,7 @@ class KueueDefinitions(Definitions):
     `cohorts`: the Cohort objects. `wholes`: the quota of each cohort's subtree, also for cohorts without an object.
     `levels`: flavor -> the node labels of its Topology, from coarse to fine.
     `own_checks`: AdmissionChecks whose controllers are part of Kueue. `provisioning`: the configs of the active ones
-    that make ProvisioningRequests.
+    that make ProvisioningRequests. `multi`: the clusters of those that send jobs to other clusters.
     `worker_sets`: the uid of each LeaderWorkerSet."""
 
     cluster_queues: Mapping[str, ClusterQueue] = field(default_factory=dict)
@@ -142,6 +142,7 @@ class KueueDefinitions(Definitions):
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     own_checks: Mapping[str, Activity] = field(default_factory=dict)
     provisioning: Mapping[str, Config] = field(default_factory=dict)
+    multi: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     worker_sets: Mapping[str, str] = field(default_factory=dict)
 
     def manages(self, namespace: str) -> bool:
@@ -193,8 +194,9 @@ def define(objects: Objects) -> KueueDefinitions:
         wholes=wholes,
         own_checks=own,
         provisioning=provisioning,
+        multi=multi.all_clusters(objects.get(kinds.ADMISSION_CHECKS, {}), objects.get(kinds.MULTI_CONFIGS, {})),
         node_groups=tuple(_node_groups(queues, cohorts, wholes, provisioning)),
-        topologies=tuple(dict.fromkeys(map(_topology, objects.get(kinds.TOPOLOGIES, {}).values()))),
+        topologies=tuple(_topologies(objects)),
         levels=dict(_levels(flavors, objects.get(kinds.TOPOLOGIES, {}))),
         worker_sets={key: obj["metadata"]["uid"] for key, obj in objects.get(kinds.LEADER_WORKER_SETS, {}).items()},
     )
@@ -206,6 +208,12 @@ def _levels(flavors: Mapping[str, Object], topologies: Mapping[str, Object]) -> 
         found = topologies.get(str((obj.get("spec") or {}).get("topologyName") or ""))
         if found is not None:
             yield name, _topology(found).levels
+
+
+def _topologies(objects: Objects) -> Iterable[Topology]:
+    """Return the Topologies, and that of other clusters if there are any."""
+    of_clusters = [multi.CLUSTERS] if objects.get(kinds.MULTI_CLUSTERS) else []
+    return dict.fromkeys((*map(_topology, objects.get(kinds.TOPOLOGIES, {}).values()), *of_clusters))
 
 
 def _topology(obj: Object) -> Topology:

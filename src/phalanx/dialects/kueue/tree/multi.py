@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from phalanx.dialects.frame.dialect import Object
+from phalanx.dialects.frame.dialect import CLUSTER, Object, Stage, Told
 from phalanx.dialects.kueue import kinds
+from phalanx.dialects.kueue.provisioning.states import PENDING, READY
+from phalanx.model.node import Topology
 
 CONTROLLER = "kueue.x-k8s.io/multikueue"
-MANAGED_BY = CONTROLLER  # of jobs that other clusters run
+SENT_TO = "phalanx.dev/sent-to"  # an annotation of Jobs; the last cluster in it has the job
+CLUSTERS = Topology(levels=(CLUSTER,))  # all pods of a job are in one cluster
 
 
 class Activity(NamedTuple):
@@ -22,9 +25,6 @@ class Activity(NamedTuple):
     truth: bool
     reason: str
     message: str
-
-
-NOT_SENT = Activity(False, "NoUsableClusters", "its clusters are connected, and jobs are not sent to them yet")
 
 
 def clusters_of(check: Object, configs: Mapping[str, Object]) -> tuple[str, ...] | None:
@@ -48,13 +48,39 @@ def activity(check: Object, configs: Mapping[str, Object], clusters: Mapping[str
     missing = [name for name in listed if name not in clusters]
     inactive = [name for name in listed if name in clusters and not is_active(clusters[name])]
     if not missing and not inactive:
-        return NOT_SENT
+        return Activity(True, "Active", "The admission check is active")
     lists = (("Missing", missing), ("Inactive", inactive))
     text = ", ".join(f"{word} clusters: [{' '.join(names)}]" for word, names in lists if names)
-    return Activity(False, "NoUsableClusters", text)
+    usable = len(missing) + len(inactive) < len(listed)
+    return Activity(usable, "SomeActiveClusters" if usable else "NoUsableClusters", text)
 
 
 def is_active(obj: Object) -> bool:
     """Return whether the condition Active of an object is True."""
     conditions = (obj.get("status") or {}).get("conditions") or ()
     return any(one.get("type") == "Active" and one.get("status") == "True" for one in conditions)
+
+
+def all_clusters(checks: Mapping[str, Object], configs: Mapping[str, Object]) -> dict[str, tuple[str, ...]]:
+    """Return the clusters of each check that sends jobs to other clusters."""
+    found = ((name, clusters_of(check, configs)) for name, check in checks.items())
+    return {name: clusters for name, clusters in found if clusters is not None}
+
+
+def cluster_of(told: Told) -> str:
+    """Return the cluster that has the job; empty if none has."""
+    if told.stage not in (Stage.STARTING, Stage.RUNNING):
+        return ""
+    said = (told.owners[0]["metadata"].get("annotations") or {}).get(SENT_TO) or ""
+    return str(said).rpartition(" ")[2]
+
+
+def check_state(told: Told, one: Object, now: str) -> Object:
+    """Return the state of a check in the Workload's status. `one`: its last state."""
+    cluster = cluster_of(told)
+    if told.stage is Stage.LEAVING:
+        return one
+    state, message = (READY, f'The workload was admitted on "{cluster}"') if cluster else (PENDING, "")
+    if (one["state"], one.get("message")) == (state, message) or (one["state"] == state == PENDING):
+        return one
+    return {**one, "state": state, "message": message, "lastTransitionTime": now}

@@ -42,6 +42,11 @@ class GangStart:
         return self.objects.id
 
     @property
+    def elsewhere(self) -> str:
+        """Return the other cluster that runs it, so that no pods of it exist in this one; empty: none."""
+        return self.record.cluster
+
+    @property
     def going_on(self) -> bool:
         """Return whether it is not on its way back."""
         return self.phase is not Phase.STOPPING

@@ -28,12 +28,13 @@ from phalanx.dialects.frame.dialect import Charging, Claim, GroupClaim, Owner, P
 from phalanx.dialects.frameworks.form import LATER
 from phalanx.dialects.schema.fields import duration_s
 from phalanx.kube.gang.spec.declared_roles import ANY_ONE, grouped_role, groups_in_use, missing_of_declared
+from phalanx.kube.gang.spec.elsewhere import ONE_CLUSTER, cluster_of_all, confined
 from phalanx.kube.gang.spec.held_resources import GangSpecError, equal_pieces, read_resources, remaining_resources
 from phalanx.kube.gang.spec.job_options import closeness, job_options, options_of, read_option, single_value
 from phalanx.kube.read import labels
 from phalanx.kube.read.pod import Pod
-from phalanx.kube.read.workload.batch_job import BatchJob
-from phalanx.model.job import Group, Job, Role
+from phalanx.kube.read.workload.batch_job import ELSEWHERE, BatchJob
+from phalanx.model.job import Group, Job, Placement, Role
 from phalanx.model.node import TopologyRequest
 from phalanx.model.pod import Amounts, Shape
 from phalanx.model.reason import Reason, ReasonCode
@@ -69,19 +70,24 @@ NO_ROLES: Mapping[str, int] = {}
 class GangSpec:
     """`sources`: for each of `job.roles`, the source of its pods. `gated`: True if the dialect must allow each start
     after another check. `updates`: the known changes of a start to its Jobs' templates, by pod set. `led`: True if one
-    pod creates the others and replaces lost ones. `staleness_grace_s`: how long the gang may run with fewer bare pods
-    than its minimum (0: without limit); None: the queue's setting. `evicted_as`, `charging`, `note`: these fields of
-    its `Claim`."""
+    pod creates the others and replaces lost ones. `sent`: True if another cluster runs it. `staleness_grace_s`: how
+    long the gang may run with fewer bare pods than its minimum (0: without limit); None: the queue's setting.
+    `evicted_as`, `charging`, `note`: these fields of its `Claim`."""
 
     job: Job
     sources: tuple[PodSource, ...]
     gated: bool = False
     led: bool = False
+    sent: bool = False
     updates: Mapping[str, PodUpdate] = field(default_factory=dict)
     staleness_grace_s: float | None = None
     evicted_as: tuple[str, str] | None = None
     charging: Charging | None = None
     note: tuple[str, bool] = ("", False)
+
+    def cluster_of(self, placements: Sequence[Placement]) -> str:
+        """Return the other cluster that runs the gang with these placements; empty if this one does."""
+        return cluster_of_all(placements) if self.sent else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,6 +179,10 @@ def gang_spec(members: GangMembers, defaults: GangDefaults) -> GangSpec:
         said = _said(members)
         grace_s = _staleness_grace_s(members, theirs)
         rows = _rows(members, defaults.gang(queue), defaults.largest)
+        if _is_sent(members, theirs):
+            clusters = theirs.clusters if theirs is not None else None
+            rows = [(confined(role, clusters), source) for role, source in rows]
+            said |= {"closeness": ONE_CLUSTER, "groups": ()}
         if theirs is not None and theirs.charging is not None:
             rows = [(replace(role, shape=charged(role.shape, theirs.charging)), source) for role, source in rows]
         if members.declared:
@@ -182,7 +192,8 @@ def gang_spec(members: GangMembers, defaults: GangDefaults) -> GangSpec:
         _check_jobs(members.jobs)
         blocked = _obstacle(members) or (None if theirs is None else theirs.blocked)
         if blocked is None and defaults.gang(queue):
-            blocked = _incomplete(members) or defaults.headroom(_needs(members, rows))
+            here = () if any(job.sent for job in members.jobs) else _needs(members, rows)
+            blocked = _incomplete(members) or defaults.headroom(here)
     except GangSpecError as error:
         blocked = Reason(code=ReasonCode.INVALID, text=str(error))
     job = Job(
@@ -195,8 +206,9 @@ def gang_spec(members: GangMembers, defaults: GangDefaults) -> GangSpec:
         account=theirs.account if theirs is not None else "",
         **said,
     )
+    sent = any(job.sent for job in members.jobs)
     led = members.group is not None and bool(members.group.whole)
-    spec = GangSpec(job=job, sources=tuple(source for _, source in rows), led=led, staleness_grace_s=grace_s)
+    spec = GangSpec(job=job, sources=tuple(source for _, source in rows), led=led, sent=sent, staleness_grace_s=grace_s)
     if theirs is None:
         return spec
     return replace(
@@ -207,6 +219,24 @@ def gang_spec(members: GangMembers, defaults: GangDefaults) -> GangSpec:
         charging=theirs.charging,
         note=theirs.note,
     )
+
+
+def _is_sent(members: GangMembers, theirs: Claim | None) -> bool:
+    """Return whether the gang runs in another cluster. Raises GangSpecError if not all of it may, or if its queue only
+    sends jobs away."""
+    kept = [job.name for job in members.jobs if not job.sent] + [pod.name for pod in members.pods]
+    if len(kept) == len(members.everyone):
+        if theirs is not None and theirs.clusters is not None:
+            raise GangSpecError(
+                f"its queue sends jobs to other clusters, and {kept[0]} stays in this one: create it with "
+                f"spec.managedBy {ELSEWHERE}"
+            )
+        return False
+    if kept:
+        raise GangSpecError(
+            f"{kept[0]} stays in this cluster, and other members of {members.id} do not: give all the same managedBy"
+        )
+    return True
 
 
 def _submitted_s(members: GangMembers, theirs: Claim | None) -> float:

@@ -24,6 +24,7 @@ from phalanx.kube.read.workload.adapter import BATCH_JOB, JobAdapter
 from phalanx.model.job import Outcome
 
 _JOB_CONTROLLER = "kubernetes.io/job-controller"
+ELSEWHERE = "kueue.x-k8s.io/multikueue"  # the manager of Jobs that other clusters run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +36,8 @@ class BatchJob:
     the time of its end by its status, in seconds since the epoch; 0 if the status has none. `preempted`: how often it
     was preempted. `adapter`: the object that it is read from. `grouped`: True if its pods name a group of their own,
     which is the gang unless the Job is queued itself. `completions_follow`: True if its completions must equal its
-    parallelism, whatever Phalanx sets; while it is suspended, both are the user's."""
+    parallelism, whatever Phalanx sets; while it is suspended, both are the user's. `sent`: True if another cluster runs
+    it."""
 
     uid: str
     namespace: str
@@ -67,6 +69,7 @@ class BatchJob:
     grouped: bool = False
     completions_follow: bool = False
     ended_s: float = 0.0
+    sent: bool = False
 
     @property
     def object_uid(self) -> str:
@@ -89,12 +92,13 @@ class BatchJob:
             and self.scheduler == labels.SCHEDULER_NAME
             and not self.suspended
             and not self.grouped
+            and not self.sent
         )
 
     @property
     def pinned(self) -> bool:
         """Return True if another scheduler binds its pods to the nodes that Phalanx plans (`binding`)."""
-        return not self.bound_by_us
+        return not self.bound_by_us and not self.sent
 
     @property
     def queued(self) -> bool:
@@ -142,7 +146,7 @@ def read_job(obj: Object, around: AdmissionDefaults, form: JobAdapter = BATCH_JO
         succeeded=int(status.get("succeeded") or 0),
         failed=count_indexes(status.get("failedIndexes") or ""),
         outcome=_outcome(meta, status),
-        externally_managed=(spec.get("managedBy") or _JOB_CONTROLLER) != _JOB_CONTROLLER,
+        externally_managed=(spec.get("managedBy") or _JOB_CONTROLLER) not in (_JOB_CONTROLLER, ELSEWHERE),
         scheduler=pod.get("schedulerName") or "default-scheduler",
         bound_by_us=pod.get("schedulerName") in around.answers_to or (bool(form.role) and _is_ours_alone(pod, around)),
         gates=tuple(gate["name"] for gate in pod.get("schedulingGates") or ()),
@@ -160,6 +164,7 @@ def read_job(obj: Object, around: AdmissionDefaults, form: JobAdapter = BATCH_JO
         grouped=_is_grouped(pod, around),
         completions_follow=follow,
         ended_s=_ended_s(status),
+        sent=spec.get("managedBy") == ELSEWHERE,
     )
 
 

@@ -1,0 +1,345 @@
+"""Send jobs to the clusters on whose nodes the core has placed them, follow their copies, and delete copies.
+
+The choice is in the start record of the Job before anything is written here (decision 73). So every state between two
+writes is found again from the objects: a copy is created if it is missing, followed if it is of the present start, and
+deleted otherwise. All writes about one Job are made one after the other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from phalanx.client.connection import ApiError, ApiRefusal, Connection
+from phalanx.client.informer import Change, Informer, key_of
+from phalanx.client.kind import JOBS, NAMESPACES, Kind
+from phalanx.client.moment import write_moment
+from phalanx.clusters import copies
+from phalanx.clusters.fleet import Fleet
+from phalanx.clusters.keys import Keys
+from phalanx.clusters.worker import Worker
+from phalanx.dialects.kueue.tree.configuration import CONFIGURATIONS, MultiKueue, configuration
+from phalanx.kube.gang.lifecycle import GangLifecycle
+from phalanx.kube.read.labels import FIELD_MANAGER, REASON
+from phalanx.kube.read.records import StartRecord
+from phalanx.kube.read.workload.batch_job import BatchJob
+from phalanx.model.event import Event
+from phalanx.model.reason import Reason, ReasonCode
+
+log = logging.getLogger(__name__)
+
+AT_ONCE = 16  # Jobs that are looked at side by side
+RETRY_S = 2.0  # after an unknown outcome, and while a copy is being deleted
+AVOID_S = 600.0  # a cluster that could not run a job does not get it for so long, if there is another cluster
+START_S = 300.0  # a copy that has not started by then is tried elsewhere, if there is another cluster
+_OWN = "kube-system"  # the namespace whose uid names the manager
+
+Object = dict[str, Any]
+
+
+class Sent(NamedTuple):
+    """A Job that another cluster is to run. `gang`: its gang. `job`: the Job as it was read."""
+
+    gang: str
+    job: BatchJob
+    record: StartRecord
+
+    @property
+    def cluster(self) -> str:
+        return self.record.cluster
+
+    @property
+    def start(self) -> str:
+        return copies.start_of(self.record)
+
+    def same(self, other: Sent | None) -> bool:
+        """Return whether the other is the same start of the same Job."""
+        return other is not None and (self.job.uid, self.start) == (other.job.uid, other.start)
+
+
+class _NotYet(Exception):
+    """Nothing can be done about the Job now; it is looked at again."""
+
+
+class Dispatcher:
+    """The other clusters of one manager, as `kube.world.OtherClusters`. `api`, `informers`: the API of the manager, and
+    its caches. `fence`: as `Connection.fence`."""
+
+    def __init__(
+        self,
+        api: Connection,
+        informers: Callable[[Kind], Informer],
+        now_s: Callable[[], float],
+        fence: Callable[[], float] | None = None,
+    ) -> None:
+        self.wake: Callable[[], None] = lambda: None
+        self.give_back: Callable[[str, int, Reason, float], None] = lambda *about: None
+        self.report: Callable[[BatchJob, str, str], None] = lambda *about: None
+        self.fleet = Fleet(api, informers, now_s, fence, self._on_worker, self._on_copy, self._asked)
+        self.keys = Keys()
+        self._api, self._informers, self._now_s = api, informers, now_s
+        self._manager = ""
+        self._sent: dict[str, Sent] = {}  # `namespace/name` of a Job -> its present start
+        self._of_gang: dict[str, frozenset[str]] = {}  # gang -> keys of its Jobs
+
+    # --- the world's side -------------------------------------------------------------------------------------------
+
+    def events(self) -> Sequence[Event]:
+        """Return the events about nodes since the last call."""
+        return self.fleet.events()
+
+    def saw(self, gang: GangLifecycle) -> None:
+        """Take up the present start of a gang."""
+        record = gang.elsewhere
+        now = (
+            {}
+            if record is None
+            else {job.key: Sent(gang.id, job, record) for job in gang.jobs.values() if job.sent and not job.finished}
+        )
+        before = self._of_gang.pop(gang.id, frozenset())
+        if now:
+            self._of_gang[gang.id] = frozenset(now)
+        for key in before - now.keys():
+            self._sent.pop(key, None)
+            self.keys.put(key)
+        for key, sent in now.items():
+            known = self._sent.get(key)
+            self._sent[key] = sent
+            if not sent.same(known):
+                self.keys.put(key)
+
+    async def run(self) -> None:
+        """Send jobs and follow them, until cancelled."""
+        await self.begin()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.fleet.run())
+            group.create_task(self._look_again())
+            for _ in range(AT_ONCE):
+                group.create_task(self.work())
+
+    async def begin(self) -> None:
+        """Wait until the manager's Jobs and its own uid are known."""
+        self.fleet.wake = self.wake
+        spaces, jobs = self._informers(NAMESPACES), self._informers(JOBS)
+        await asyncio.gather(spaces.synced.wait(), jobs.synced.wait())
+        there = asyncio.Event()  # an API server creates it when it starts
+        spaces.subscribe(lambda _: there.set() if _OWN in spaces.objects else None)
+        await there.wait()
+        self._manager = str(spaces.objects[_OWN]["metadata"]["uid"])
+        jobs.subscribe(self._on_job)
+
+    # --- what changes -----------------------------------------------------------------------------------------------
+
+    def _on_job(self, change: Change) -> None:
+        key = key_of(change.new or change.old or {})
+        if key in self._sent or any(key in worker.jobs for worker in self.fleet.workers.values()):
+            self.keys.put(key)
+
+    def _on_copy(self, key: str) -> None:
+        self.keys.put(key)
+
+    def _on_worker(self, worker: Worker) -> None:
+        """Look at all Jobs of a worker whose state has changed."""
+        for key in (*worker.jobs, *(key for key, sent in self._sent.items() if sent.cluster == worker.name)):
+            self.keys.put(key)
+
+    def _asked(self) -> frozenset[str]:
+        """Return the resources that Jobs for other clusters request."""
+        found = (sent.job.requirements.shape.requests for sent in self._sent.values())
+        return frozenset(resource for requests in found for resource, _ in requests)
+
+    def settings(self) -> MultiKueue:
+        """Return the present settings."""
+        return configuration(self._informers(CONFIGURATIONS).objects).multi
+
+    async def _look_again(self) -> None:
+        """Find copies without a Job, clusters that are lost, and copies that do not start."""
+        while True:
+            await asyncio.sleep(min(self.settings().gc_s or 60.0, 60.0))
+            self.look_again()
+
+    def look_again(self) -> None:
+        """Look at every Job that was sent, and at every copy."""
+        for key in {*self._sent, *(key for worker in self.fleet.workers.values() for key in worker.jobs)}:
+            self.keys.put(key)
+
+    # --- one Job ----------------------------------------------------------------------------------------------------
+
+    async def work(self) -> None:
+        """Look at one Job after the other, until cancelled."""
+        while True:
+            key = await self.keys.take()
+            try:
+                await self._reconcile(key)
+            except _NotYet:
+                self.keys.later(key, RETRY_S)
+            except ApiError as error:
+                log.info("job %s is looked at again: %s", key, error)
+                self.keys.later(key, RETRY_S)
+            except Exception:  # a defect that one Job brings out: the others go on
+                log.exception("job %s could not be sent or followed", key)
+                self.keys.later(key, 10 * RETRY_S)
+            finally:
+                self.keys.done(key)
+
+    async def _reconcile(self, key: str) -> None:
+        job = self._informers(JOBS).objects.get(key)
+        sent = self._sent.get(key)
+        if sent is not None and (job is None or job["metadata"]["uid"] != sent.job.uid):
+            sent = None
+        for worker in list(self.fleet.workers.values()):
+            copied = worker.jobs.get(key)
+            if copied is not None and copies.is_of(copied, self._manager) and not _is_kept(worker, copied, job, sent):
+                await self._remove(worker, copied)
+        if job is None or copies.is_over(job):
+            return
+        if sent is not None:
+            await self._send(key, job, sent)
+        elif (status := copies.status_to_clear(job)) is not None and copies.sent_to(job):
+            await self._write_status(job, status)
+
+    async def _send(self, key: str, job: Object, sent: Sent) -> None:
+        """Create the copy, or follow it."""
+        worker = self.fleet.workers.get(sent.cluster)
+        if worker is None or not worker.active:
+            self._give_back_if_lost(sent, worker)
+            return
+        copied = worker.jobs.get(key)
+        if copied is None:
+            await self._create(key, job, sent, worker)
+        elif not copies.is_of(copied, self._manager):
+            self._refuse(sent, f"it has a Job of that name that this cluster did not send: {key}")
+        elif copies.is_of_start(copied, sent.job.uid, sent.start):
+            await self._follow(job, copied, sent)
+        else:
+            raise _NotYet  # a copy of an earlier start is being deleted
+
+    async def _follow(self, job: Object, copied: Object, sent: Sent) -> None:
+        if "deletionTimestamp" in copied["metadata"]:
+            raise _NotYet  # somebody deletes the copy: it is created again
+        if (status := copies.status_to_write(job, copied)) is not None:
+            await self._write_status(job, status)
+        elif copied["spec"].get("suspend") and not copies.is_over(copied):
+            self._give_back_if_late(copied, sent)
+
+    async def _write_status(self, job: Object, status: Object) -> None:
+        meta = job["metadata"]
+        head = {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}
+        body = {"metadata": head, "status": status}
+        after = await self._api.patch(
+            JOBS, meta["name"], body, meta["namespace"], subresource="status", fieldManager=FIELD_MANAGER
+        )
+        self._informers(JOBS).observe(after)
+
+    # --- copies -----------------------------------------------------------------------------------------------------
+
+    async def _create(self, key: str, job: Object, sent: Sent, worker: Worker) -> None:
+        for name in copies.sent_to(job):
+            if name != sent.cluster:
+                await self._require_clear(name, sent)
+        if not sent.same(self._sent.get(key)) or worker.link is None:
+            return  # it changed meanwhile
+        body = copies.body(job, sent.job, sent.record, self._manager, self.settings().origin)
+        try:
+            made = await worker.link.create(JOBS, body, sent.job.namespace)
+        except ApiRefusal as error:
+            if error.reason != "AlreadyExists":
+                self._refuse(sent, f"it refuses the job: {error.message}")
+                return
+            made = await worker.link.get(JOBS, sent.job.name, sent.job.namespace)
+            if not copies.is_of(made, self._manager):
+                self._refuse(sent, f"it has a Job of that name that this cluster did not send: {key}")
+                return
+            if not copies.is_of_start(made, sent.job.uid, sent.start):
+                await self._remove(worker, made)
+                raise _NotYet from None
+        worker.caches[JOBS].observe(made)
+        self.keys.put(key)
+
+    async def _require_clear(self, name: str, sent: Sent) -> None:
+        """Make sure that a cluster has no copy of the Job. Raises _NotYet while it has one, or while it does not answer
+        and is not lost yet."""
+        worker = self.fleet.workers.get(name)
+        if worker is None or not worker.active or worker.link is None:
+            if worker is not None and not self._is_lost(worker):
+                raise _NotYet
+            self.report(
+                sent.job,
+                "MayRunTwice",
+                f"cluster {name} does not answer, so a copy of this job that it may still run could not be stopped: "
+                f"until {name} is back, the job may run there and in {sent.cluster}",
+            )
+            return
+        try:
+            copied = await worker.link.get(JOBS, sent.job.name, sent.job.namespace)
+        except ApiRefusal as error:
+            if error.code != 404:
+                raise
+            return
+        if copies.is_of(copied, self._manager):
+            await self._remove(worker, copied)
+            raise _NotYet
+
+    async def _remove(self, worker: Worker, copied: Object) -> None:
+        """Delete a copy, and its pods first. A copy without a Job is deleted only if the manager confirms that."""
+        meta = copied["metadata"]
+        if "deletionTimestamp" in meta or not worker.active or worker.link is None:
+            return
+        if f"{meta['namespace']}/{meta['name']}" not in self._informers(JOBS).objects:
+            try:
+                job = await self._api.get(JOBS, meta["name"], meta["namespace"])
+            except ApiRefusal as error:
+                if error.code != 404:
+                    raise
+            else:
+                if job["metadata"]["uid"] == copies.uid_of(copied):
+                    raise _NotYet  # the cache does not have it yet
+        options = {"propagationPolicy": "Foreground", "preconditions": {"uid": meta["uid"]}}
+        try:
+            await worker.link.delete(JOBS, meta["name"], meta["namespace"], options)
+        except ApiRefusal as error:
+            if error.code not in (404, 409):
+                raise
+
+    # --- going back -------------------------------------------------------------------------------------------------
+
+    def _is_lost(self, worker: Worker) -> bool:
+        state = worker.state
+        return state is not None and not state.active and self._now_s() - state.since_s >= self.settings().lost_s
+
+    def _give_back_if_lost(self, sent: Sent, worker: Worker | None) -> None:
+        if worker is not None and not self._is_lost(worker):
+            return
+        since = "" if worker is None or worker.state is None else f" since {write_moment(worker.state.since_s)}"
+        why = f"cluster {sent.cluster} cannot be reached{since}" if worker else f"cluster {sent.cluster} was removed"
+        self._back(sent, f"{why}; the job may still run there, and is sent to another cluster")
+
+    def _give_back_if_late(self, copied: Object, sent: Sent) -> None:
+        """Try another cluster if the copy waits for long; it stays where it is if there is no other cluster."""
+        if not self._others(sent) or self._now_s() - sent.record.at_s < START_S:
+            return
+        said = (copied["metadata"].get("annotations") or {}).get(REASON)
+        why = f": {said}" if said else ""
+        self._back(sent, f"cluster {sent.cluster} has not started it within {START_S / 60:g} minutes{why}")
+
+    def _refuse(self, sent: Sent, why: str) -> None:
+        self._back(sent, f"cluster {sent.cluster} cannot run it: {why}")
+
+    def _back(self, sent: Sent, text: str) -> None:
+        why = Reason(code=ReasonCode.BACKOFF, text=text)
+        self.give_back(sent.gang, sent.record.attempt, why, AVOID_S if self._others(sent) else 0.0)
+
+    def _others(self, sent: Sent) -> list[Worker]:
+        """Return the other clusters that could get the job."""
+        return [each for each in self.fleet.workers.values() if each.active and each.name != sent.cluster]
+
+
+def _is_kept(worker: Worker, copied: Object, job: Object | None, sent: Sent | None) -> bool:
+    """Return whether a copy stays: that of the present start, and that of a Job that has ended."""
+    if job is None or copies.uid_of(copied) != job["metadata"]["uid"]:
+        return False
+    if sent is not None:
+        return worker.name == sent.cluster and copies.is_of_start(copied, sent.job.uid, sent.start)
+    return copies.is_over(job) and copies.is_over(copied)
