@@ -13,6 +13,7 @@ from typing import Protocol
 
 from phalanx.core.decide import decide
 from phalanx.core.fold.fold import fold, fold_plan
+from phalanx.core.fold.memory import Decision
 from phalanx.model.event import Event, PolicySeen, Ticked
 from phalanx.model.plan import Action, Nominate, Plan
 from phalanx.model.policy import Policy
@@ -49,22 +50,22 @@ def step(cluster: Cluster, events: Sequence[Event], policy: Policy, now_s: float
     news: tuple[Event, ...] = (Ticked(now_s), *events)
     fold(cluster, news if cluster.policy is policy else (PolicySeen(policy), *news))
     first = before(cluster, policy, now_s)
-    withdrawn, plan = decide_whole(cluster, policy, now_s)
-    fold_plan(cluster, plan)
-    plan = with_nodes(cluster, policy, now_s, plan)
+    withdrawn, decision = decide_whole(cluster, policy, now_s)
+    fold_plan(cluster, decision)
+    plan = with_nodes(cluster, policy, now_s, decision.plan)
     plan = plan._replace(actions=(*first, *withdrawn, *plan.actions)) if first or withdrawn else plan
     world.apply(plan)
     return plan
 
 
-def decide_whole(cluster: Cluster, policy: Policy, now_s: float) -> tuple[tuple[Action, ...], Plan]:
-    """Fold the withdrawals of nominations that are due. Return them with the plan that follows, which is not folded. So
-    the jobs that lose a nomination are decided again in the same cycle (rule R23)."""
+def decide_whole(cluster: Cluster, policy: Policy, now_s: float) -> tuple[tuple[Action, ...], Decision]:
+    """Fold the withdrawals of nominations that are due. Return them with the decision that follows, which is not
+    folded. So the jobs that lose a nomination are decided again in the same cycle (rule R23)."""
     withdrawn: tuple[Action, ...] = ()
-    while is_withdrawal(plan := decide(cluster, policy, now_s)):
-        fold_plan(cluster, plan)
-        withdrawn += plan.actions
-    return withdrawn, plan
+    while is_withdrawal((decision := decide(cluster, policy, now_s)).plan):
+        fold_plan(cluster, decision)
+        withdrawn += decision.actions
+    return withdrawn, decision
 
 
 def is_withdrawal(plan: Plan) -> bool:

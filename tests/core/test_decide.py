@@ -36,7 +36,7 @@ def test_deciding_twice_decides_the_same_and_changes_nothing() -> None:
     check_invariants(book)
 
 
-def test_findings_only_save_time() -> None:
+def test_memory_only_saves_time() -> None:
     """A loop that forgets them decides the same, cycle after cycle."""
     knowing, forgetful = crowd(), crowd()
     for name in ("j0", "j1", "j2", "j3", "j4", "j5"):
@@ -48,7 +48,7 @@ def test_findings_only_save_time() -> None:
             fold(book, [Finished(name)])
 
 
-def test_findings_from_before_an_event_are_not_taken_in() -> None:
+def test_memory_from_before_an_event_is_not_folded() -> None:
     book = cluster(node("a", cpu=1), job("j", role("w", 2, cpu=1)))
     plan = decide(book, Policy(), 0.0)
     fold(book, [NodeSeen(node("b", cpu=1))])
@@ -82,7 +82,7 @@ def test_who_still_lacks_quota_says_what_it_said() -> None:
         assert len([action for action in plan.actions if isinstance(action, Wait)]) == EXPLAINED
         fold_plan(book, plan)
         check_invariants(book)
-        assert decide(book, Policy(), 0.0) == Plan()
+        assert decide(book, Policy(), 0.0).plan == Plan()
     assert book.reason("j19") == told["j19"]
 
 

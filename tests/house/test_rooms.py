@@ -36,7 +36,7 @@ ARROWS: dict[str, set[str]] = {
     "preemption": {"placement", "quota", "backfill"},
     "reasons": {"placement", "quota", "backfill", "preemption"},
     "cycle": {"fold", "quota", "order", "placement", "backfill", "preemption", "reasons"},
-    "decide": {"cycle"},
+    "decide": {"cycle", "fold"},
 }
 
 # What does not hold yet, with the reason. Nothing is added, and what holds is taken off.

@@ -133,7 +133,7 @@ def checked_folds(*, between: bool):
 
     def plan_checked(cluster: Cluster, plan: Plan) -> None:
         fold_plan(cluster, plan)
-        if not between or plan.actions or plan.findings is not None:  # else nothing was folded since
+        if not between or plan.actions or plan.memory is not None:  # else nothing was folded since
             check_invariants(cluster)
 
     with (

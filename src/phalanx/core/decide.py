@@ -1,4 +1,4 @@
-"""Decide one scheduling cycle: read the cluster state, return a plan.
+"""Decide one scheduling cycle: read the cluster state, return a plan and what the next cycle should remember.
 
 The loop calls `decide` after it has folded all new events. The plan lists which jobs start, which are preempted, and
 why the others wait. The loop folds the plan into the state and hands it to the world. `Cycle` has the steps that
@@ -20,16 +20,16 @@ from __future__ import annotations
 from phalanx.core.cycle import plan as conclude
 from phalanx.core.cycle.preempt import excess
 from phalanx.core.cycle.steps import Cycle
-from phalanx.model.plan import Plan
+from phalanx.core.fold.memory import Decision
 from phalanx.model.policy import Policy
 from phalanx.state.cluster import Cluster
 
 
-def decide(cluster: Cluster, policy: Policy, now_s: float) -> Plan:
-    """Return the plan of one cycle. `now_s`: seconds since the epoch. If nominations have to be withdrawn, the plan
-    only withdraws them."""
+def decide(cluster: Cluster, policy: Policy, now_s: float) -> Decision:
+    """Return the plan of one cycle, and its memory. `now_s`: seconds since the epoch. If nominations have to be
+    withdrawn, the plan only withdraws them."""
     if conclude.is_idle(cluster, now_s):
-        return Plan(wake_s=min(conclude.next_change_times_s(cluster, now_s, (), ()), default=None))
+        return conclude.idle(cluster, now_s)
     cycle = Cycle(cluster, policy, now_s)
 
     # 0. Start nominated jobs whose victims have left. Invalid nominations are withdrawn first (rule R23).
@@ -65,7 +65,7 @@ def decide(cluster: Cluster, policy: Policy, now_s: float) -> Plan:
                 # 7. Otherwise report the reason to its request class.
                 cycle.deny(candidate, offers, lacks)
 
-    # 8. Return the plan, with the time of the next cycle.
-    plan = conclude.plan(cycle)
+    # 8. Return the plan, with the time of the next cycle, and what that cycle should know.
+    decision = conclude.decision(cycle)
     cycle.close()
-    return plan
+    return decision

@@ -149,5 +149,5 @@ class Accounted:
 
 def _first(plan: Plan) -> str:
     """Return the job with the first reservation; empty if no job has one."""
-    first = plan.findings.first if plan.findings is not None else None
-    return first[0].job if first is not None and first[0].slot is None else ""
+    first = plan.reserved
+    return first.job if first is not None and first.slot is None else ""

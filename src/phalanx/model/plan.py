@@ -10,8 +10,6 @@ from typing import Final, NamedTuple, TypeAlias
 
 from phalanx.model.job import Placement, Slot
 from phalanx.model.reason import Reason
-from phalanx.state.pending.pending import PlacementClassKey, Search
-from phalanx.state.pending.request_class import Request, RequestClassKey
 
 
 class Start(NamedTuple):
@@ -122,48 +120,19 @@ ACTION_NAMES: Final[Mapping[type[Action], str]] = {
 }
 
 
-class RequestClassReport(NamedTuple):
-    """The kind of message to a request class (`Blocker.CAPACITY` and the like), and its reason; `reason`
-    None: the reason of its placement class."""
-
-    blocker: int
-    reason: Reason | None = None
-
-
-class Findings(NamedTuple):
-    """The findings of a cycle about pending requests. They are folded with the plan, so that the next cycle is faster.
-    If they are not folded, only time and some reasons are lost.
-
-    `version`: the version of the state that was decided on; findings older than the latest event are ignored.
-    `received`: requests that are now in a request class. `waiting_for_event`: requests that wait for an event about
-        themselves.
-    `waiting_until`: requests that wait until a time.
-    `reports`: the report to each request class.
-    `explained`: the reason of each placement class without capacity. `failed`: placement classes whose trial failed
-    although counting found capacity.
-    `first`: the request with the first reservation, and since when it has it (seconds since the epoch).
-    `searched`: failed searches for victims. `has_postponed`: some searches have yet to be made.
-
-    `exceeding`: queues whose usage is above their limit and may be evicted, and since when (seconds since the
+class FirstReservation(NamedTuple):
+    """The first backfill reservation: the job, or one open slot of it, and since when it has nodes (seconds since the
     epoch)."""
 
-    version: int
-    received: tuple[Request, ...] = ()
-    waiting_for_event: tuple[Request, ...] = ()
-    waiting_until: tuple[tuple[Request, float], ...] = ()
-    reports: tuple[tuple[RequestClassKey, RequestClassReport], ...] = ()
-    explained: tuple[tuple[PlacementClassKey, Reason], ...] = ()
-    failed: tuple[int, ...] = ()
-    first: tuple[Request, float] | None = None
-    searched: tuple[tuple[RequestClassKey, Search], ...] = ()
-    has_postponed: bool = False
-    exceeding: tuple[tuple[str, float], ...] = ()
+    job: str
+    slot: Slot | None
+    at_s: float
 
 
 class Plan(NamedTuple):
     """The plan of one cycle. `wake_s`: the time (seconds since the epoch) of the next cycle even without an event;
-    None: no cycle is needed before the next event."""
+    None: no cycle is needed before the next event. `reserved`: the first reservation that stands after the cycle."""
 
     actions: tuple[Action, ...] = ()
     wake_s: float | None = None
-    findings: Findings | None = None
+    reserved: FirstReservation | None = None

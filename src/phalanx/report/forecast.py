@@ -197,14 +197,14 @@ class ForecastRun:
     def step(self, events: list[Event]) -> Plan:
         """Simulate one cycle; return its plan."""
         fold(self.book, (Ticked(self.now_s), *self.arrived(), *events, *self.submitted(), *self.over()))
-        plan = decide(self.book, self.policy, self.now_s)
-        fold_plan(self.book, plan)
-        for action in plan.actions:
+        decision = decide(self.book, self.policy, self.now_s)
+        fold_plan(self.book, decision)
+        for action in decision.actions:
             if isinstance(action, Start):
                 self.expect_end(action.job, self.now_s)
                 if action.job in self.asked and action.job not in self.found:
                     self.found[action.job] = self.now_s, self.ended
-        return plan
+        return decision.plan
 
     def arrived(self) -> Iterator[Event]:
         """Yield the arrivals of requested nodes that are expected by `now_s`."""

@@ -151,7 +151,7 @@ class Cluster:
     `leaving`: job with pods that were told to stop -> time by which they must have stopped (seconds since the epoch).
     `nominated`: jobs that are nominated for nodes.
     `preempted_at`: queue -> times at which its jobs were preempted (seconds since the epoch).
-    `exceeding`: queue above its limit -> since when, as in `Findings` (seconds since the epoch).
+    `exceeding`: queue above its limit -> since when, as in `core.fold.memory.Memory` (seconds since the epoch).
     `now_s`: the latest reported time; `told_s`: the last one, since a clock may be set back (seconds since the epoch).
     `opened`: the number of openings of slots so far.
     `latest_s`: the latest submission seen; a slot that opens counts as arrived then.

@@ -13,9 +13,10 @@ import pytest
 from phalanx.core.backfill.profile import PlannedRun
 from phalanx.core.backfill.reservation import BackfillForecast, BackfillReservation, EarliestStart
 from phalanx.core.cycle.reserve import Reserving
+from phalanx.core.decide import decide
 from phalanx.core.fold.fold import fold
 from phalanx.loop import step
-from phalanx.model.event import Event, Finished, NodeSeen, QueueSeen, Submitted
+from phalanx.model.event import Event, Finished, NodeSeen, QueueSeen, Submitted, Ticked
 from phalanx.model.job import Job, Role
 from phalanx.model.node import Node
 from phalanx.model.plan import Plan, Start
@@ -197,7 +198,9 @@ def test_on_one_node_who_is_held_back_is_told_anew_only_when_the_first_is_expect
         step(world.cluster, [Submitted(job)], world.policy, 0.0, world)
     assert list(world.starts) == ["a", "b", "c"]
     for ends, start_s, told in (("c", 100.0, False), ("a", 80.0, True)):
-        plan = step(world.cluster, [Finished(ends)], world.policy, 10.0, world)
+        fold(world.cluster, [Ticked(10.0), Finished(ends)])
+        memory = decide(world.cluster, world.policy, 10.0).memory
+        plan = step(world.cluster, [], world.policy, 10.0, world)
         reason = world.cluster.reason("behind")
         assert reason is not None
         assert (reason.code, reason.numbers["for"], reason.numbers["until_s"]) == (
@@ -206,8 +209,8 @@ def test_on_one_node_who_is_held_back_is_told_anew_only_when_the_first_is_expect
             start_s,
         )
         assert [action.job for action in plan.actions] == ["behind"] * told
-        assert plan.findings is not None
-        assert [each.reason for _, each in plan.findings.reports] == [reason] * told
+        assert memory is not None
+        assert [each.reason for _, each in memory.reports] == [reason] * told
         check_invariants(world.cluster)
 
 

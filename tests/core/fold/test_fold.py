@@ -23,7 +23,7 @@ from phalanx.model.event import (
     Vacated,
 )
 from phalanx.model.job import Phase, Placement, Slot
-from phalanx.model.plan import Action, Place, Start, Wait
+from phalanx.model.plan import Action, Place, Plan, Start, Wait
 from phalanx.model.policy import Policy
 from phalanx.model.reason import Reason, ReasonCode
 from phalanx.state.pending.request_class import Request
@@ -167,12 +167,12 @@ def test_room_is_free_on_many_nodes() -> None:
 def test_a_job_of_an_array_that_can_start_after_all_needs_a_turn() -> None:
     task = replace(job("a", role(cpu=9000)), array="sweep", array_cap=1)
     book = cluster(node("n", cpu=4000), task)
-    plan = decide(book, Policy(), 0.0)
-    fold_plan(book, plan)
-    assert [each.reason.code for each in plan.actions if isinstance(each, Wait)] == [ReasonCode.NEVER_FITS]
+    decision = decide(book, Policy(), 0.0)
+    fold_plan(book, decision)
+    assert [each.reason.code for each in decision.actions if isinstance(each, Wait)] == [ReasonCode.NEVER_FITS]
     assert not book.dependencies.contends(task)
     short = Reason(code=ReasonCode.QUEUE_QUOTA, text="quota lacks", numbers={})
-    fold_plan(book, plan._replace(actions=(Wait("a", short),), findings=None))
+    fold_plan(book, Plan((Wait("a", short),)))
     assert Request("a") in book.pending.fresh
     fold_plan(book, decide(book, Policy(), 1.0))
     check_invariants(book)

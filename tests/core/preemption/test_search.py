@@ -192,4 +192,4 @@ def test_jobs_whom_nobody_can_help_leave_the_scheduler_at_rest() -> None:
         plans.append(decide(book, POLICY, 100.0))
         fold_plan(book, plans[-1])
     assert not any(isinstance(action, Preempt) for plan in plans for action in plan.actions)
-    assert plans[-1].wake_s is None
+    assert plans[-1].plan.wake_s is None

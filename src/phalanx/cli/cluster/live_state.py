@@ -305,7 +305,7 @@ def think(
     known = max((at for at, event in enumerate(told, 1) if isinstance(event, QueueSeen)), default=0)
     events = tuple(with_past_runs([*told[:known], *usage, *told[known:]], runs))
     fold(cluster, (PolicySeen(policy), Ticked(now_s), *events))
-    plan = decide(cluster, policy, now_s) if decides else Plan()
+    plan = decide(cluster, policy, now_s).plan if decides else Plan()
     kinds = (JOBS, PODS, NODES, QUEUES, *sorted(world.caches.served, key=lambda kind: kind.plural))
     return Snapshot(
         cluster=cluster,

@@ -211,16 +211,17 @@ def decided(cluster: Cluster, step: Step) -> Plan:
     try:
         fold(cluster, (PolicySeen(step.policy), Ticked(step.now_s), *step.events))
         late = before(cluster, step.policy, step.now_s)
-        withdrawn, rest = decide_whole(cluster, step.policy, step.now_s)
+        withdrawn, decision = decide_whole(cluster, step.policy, step.now_s)
+        rest = decision.plan
         if cluster.columns.groups.known:  # requests for nodes are decided on the state with the plan
             ahead = cluster.copy()
-            fold_plan(ahead, rest)
+            fold_plan(ahead, decision)
             rest = with_nodes(ahead, step.policy, step.now_s, rest)
             known, then = cluster.columns.groups, ahead.columns.groups
             known.idle_since_s, known.planned_s = dict(then.idle_since_s), then.planned_s
         plan = rest._replace(actions=(*late, *withdrawn, *rest.actions))
         if step.actions is None or step.actions == plan.actions:
-            fold_plan(cluster, rest)
+            fold_plan(cluster, decision._replace(plan=rest))
         else:
             fold(cluster, step.actions)
     except (IllegalTransition, KeyError) as error:

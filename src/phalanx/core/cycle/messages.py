@@ -24,13 +24,13 @@ import numpy as np
 
 from phalanx.core.backfill.reservation import WouldDelayReservation
 from phalanx.core.cycle.state import CycleState
+from phalanx.core.fold.memory import RequestClassReport
 from phalanx.core.order.next_job import Tournament
 from phalanx.core.placement.gang import PlacementShortfall, place
 from phalanx.core.quota.flavor_assignment import FlavorAssignment
 from phalanx.core.reasons import explain, no_quota
 from phalanx.core.reasons.consumers import CycleGrants
 from phalanx.model.job import Placement
-from phalanx.model.plan import RequestClassReport
 from phalanx.model.reason import ALONE, NEVER, Reason, ReasonCode
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import JobRecord

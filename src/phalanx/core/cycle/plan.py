@@ -1,6 +1,7 @@
 """The end of a cycle: build the plan, and compute when the next cycle is due without an event.
 
-The plan has the starts, the preemptions, the reasons of waiting jobs, and the findings about pending requests. A
+The plan has the starts, the preemptions, and the reasons of waiting jobs; the memory has what was found about pending
+requests. A
 decision may itself change what other requests wait for. In that case the next cycle is due at once."""
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from phalanx.core.backfill import advance
 from phalanx.core.cycle.preempt import excess
 from phalanx.core.cycle.steps import Cycle
 from phalanx.core.fold import job_dependencies
+from phalanx.core.fold.memory import Decision, Memory
 from phalanx.model.job import DependencyType, Phase
-from phalanx.model.plan import Action, Findings, Place, Plan, Start, Wait
+from phalanx.model.plan import Action, FirstReservation, Place, Plan, Start, Wait
 from phalanx.model.reason import NEVER, Reason, ReasonCode
 from phalanx.state.cluster import Cluster
 from phalanx.state.nodes.pod_index import arrival_may_help
@@ -22,7 +24,7 @@ from phalanx.state.pending.request_class import Blocker, Request
 from phalanx.state.pending.timers import NEVER_S
 
 
-def plan(cycle: Cycle) -> Plan:
+def decision(cycle: Cycle) -> Decision:
     """Return the decisions of the cycle."""
     state, preempting, reporter = cycle.state, cycle.preempting, cycle.reporter
     waits, waiting_for_event = reporter.waits, cycle.state.waiting_for_event
@@ -33,7 +35,7 @@ def plan(cycle: Cycle) -> Plan:
     actions += cycle.state.starts
     actions += preempting.actions
     actions += map(Wait, waits.keys(), waits.values())
-    findings = Findings(
+    memory = Memory(
         version=cycle.pending.version,
         received=tuple(cycle.state.received),
         waiting_for_event=tuple(waiting_for_event),
@@ -46,24 +48,35 @@ def plan(cycle: Cycle) -> Plan:
         has_postponed=preempting.has_postponed,
         exceeding=tuple(state.exceeding.items()),
     )
-    return Plan(tuple(actions), min(wake_times_s(cycle, findings), default=None), findings)
+    wake_s = min(wake_times_s(cycle, memory), default=None)
+    return Decision(Plan(tuple(actions), wake_s, first_reservation(memory.first)), memory)
 
 
-def withdrawals(cycle: Cycle) -> Plan:
+def withdrawals(cycle: Cycle) -> Decision:
     """Return the plan that only withdraws nominations; the next cycle follows at once."""
-    found = Plan(tuple(cycle.preempting.actions), cycle.now_s)
+    found = Plan(tuple(cycle.preempting.actions), cycle.now_s, first_reservation(cycle.pending.reserved))
     cycle.close()
-    return found
+    return Decision(found)
 
 
-def wake_times_s(cycle: Cycle, findings: Findings) -> Iterator[float]:
+def idle(cluster: Cluster, now_s: float) -> Decision:
+    """Return the decision of a cycle with nothing to decide."""
+    wake_s = min(next_change_times_s(cluster, now_s, (), ()), default=None)
+    return Decision(Plan((), wake_s, first_reservation(cluster.pending.reserved)))
+
+
+def first_reservation(first: tuple[Request, float] | None) -> FirstReservation | None:
+    return None if first is None else FirstReservation(*first[0], first[1])
+
+
+def wake_times_s(cycle: Cycle, memory: Memory) -> Iterator[float]:
     """Yield the times at which a cycle is due without an event, in seconds since the epoch."""
     cluster, now_s, placed = cycle.cluster, cycle.now_s, cycle.state.places
     yield from next_change_times_s(cluster, now_s, cycle.state.starts, cycle.state.granted)
-    for _, again_s in findings.waiting_until:
+    for _, again_s in memory.waiting_until:
         if now_s < again_s < NEVER_S:
             yield again_s
-    for _, search in findings.searched:
+    for _, search in memory.searched:
         if now_s < search.again_s < NEVER_S:
             yield search.again_s
     yield from cycle.preempting.wake_s()
@@ -71,7 +84,7 @@ def wake_times_s(cycle: Cycle, findings: Findings) -> Iterator[float]:
         yield now_s  # victims return quota that pending jobs need
     if cluster.dependencies.arrays and any(frees_array_slot(cycle, *each) for each in cycle.reporter.waits.items()):
         yield now_s  # the next task of the array may start
-    if (findings.failed or cycle.pending.failed) and may_satisfy_affinity(cycle):
+    if (memory.failed or cycle.pending.failed) and may_satisfy_affinity(cycle):
         yield now_s  # requests with affinity to these pods may start
     for job, placements in placed.items():
         if cluster.jobs[job].gang.tree is not None and len(cluster.jobs[job].open) > len(placements):

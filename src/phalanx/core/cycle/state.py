@@ -46,7 +46,7 @@ class CycleState:
     `remaining`: request class with a grant -> an iterator over its further requests.
     `failed`: placement classes that a trial closed although counting found capacity.
     `starts`: the starts of queued jobs.
-    `received`, `waiting_for_event`, `waiting_until`, `exceeding`: as in `Findings`.
+    `received`, `waiting_for_event`, `waiting_until`, `exceeding`: as in `Memory`.
 
     `has_several_arenas`: more than one arena has waiting requests, so the choice of the request class that represents a
         queue matters.

@@ -7,4 +7,5 @@ Parts, lowest first:
     lifecycle         the table of legal transitions: (phase, event or action) -> phase
     node_groups       node groups: requested nodes, arrivals, failures
     cluster_events    nodes, foreign pods, queues, flavors, reservations, policy, time
+    memory            what one cycle remembers for the next: `Memory` and `Decision`
     fold              `fold` and `fold_plan`: the table event or action -> function; jobs"""

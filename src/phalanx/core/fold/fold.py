@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from math import nextafter
+from math import inf, nextafter
 from operator import itemgetter
 from typing import Any, Final, TypeAlias
 
@@ -24,6 +24,7 @@ from phalanx.core.fold.charging import (
     withdraw_nomination,
 )
 from phalanx.core.fold.lifecycle import LATE, IllegalTransition
+from phalanx.core.fold.memory import Decision
 from phalanx.model.event import (
     Adopted,
     Event,
@@ -53,7 +54,6 @@ from phalanx.model.event import (
 from phalanx.model.job import GangSize, Job, Outcome, Phase, Placement, Slot
 from phalanx.model.plan import (
     Action,
-    Findings,
     JobAction,
     Nominate,
     Place,
@@ -69,7 +69,6 @@ from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster, JobRecord, grows_partly, is_overcommitted, nominated_in, time_limit_s
 from phalanx.state.pending.pending import Deadline
 from phalanx.state.pending.request_class import Request
-from phalanx.state.pending.timers import NEVER_S
 from phalanx.state.running import LEAVING_S
 
 News: TypeAlias = Event | Action
@@ -90,19 +89,19 @@ def fold(cluster: Cluster, news: Iterable[News]) -> None:
         cluster_events.tree_changed(cluster)
 
 
-def fold_plan(cluster: Cluster, plan: Plan) -> None:
-    """Fold the actions of the plan, and its findings."""
-    findings, pending = plan.findings, cluster.pending
-    if findings is not None and findings.version == pending.version:
-        for request in findings.waiting_for_event:
-            pending.leave(request)  # before the actions, because an action may be the event that it waits for
-        pending.changed = cluster.tree.eased = False
+def fold_plan(cluster: Cluster, made: Decision | Plan) -> None:
+    """Fold the actions of the plan. Of a decision, fold its memory as well."""
+    plan, memory = made if isinstance(made, Decision) else (made, None)
+    if memory is not None and memory.version != cluster.pending.version:
+        memory = None  # an event has come since
+    if memory is not None:
+        memory.begin(cluster)
     for action in plan.actions:
         TAKEN_IN_BY[type(action)](cluster, action)
     if cluster.tree.pool_stale:
         cluster_events.tree_changed(cluster)
-    if findings is not None and findings.version == pending.version:
-        store_findings(cluster, findings)
+    if memory is not None:
+        memory.fold(cluster)
 
 
 # Events about jobs
@@ -260,7 +259,7 @@ def refresh_dependents(cluster: Cluster, job: str) -> None:
 def watch_deadline(cluster: Cluster, job: Job) -> None:
     """Set a timer just after the latest start of the job, so that it then reports a missed deadline."""
     if job.deadline_s is not None:
-        cluster.pending.timers.set(Deadline(job.id), nextafter(job_dependencies.latest_start_s(job), NEVER_S))
+        cluster.pending.timers.set(Deadline(job.id), nextafter(job_dependencies.latest_start_s(job), inf))
 
 
 def add_open_slots(cluster: Cluster, record: JobRecord, slots: Sequence[Slot]) -> None:
@@ -418,58 +417,6 @@ def fixed_size(record: JobRecord, slots: Iterable[Slot]) -> tuple[int, ...]:
     for slot in slots:
         size[slot.role] = max(size[slot.role], slot.ordinal + 1)
     return tuple(size) if any(size) else ()
-
-
-def store_findings(cluster: Cluster, findings: Findings) -> None:
-    pending = cluster.pending
-    for request, again_s in findings.waiting_until:
-        pending.wait_until(request, again_s)
-    for placement_key, reason in findings.explained:
-        pending.explain(placement_key, reason)
-    for key, report in findings.reports:
-        pending.note_report(key, report.blocker, report.reason)
-    for key, search in findings.searched:
-        pending.remember(key, search)
-    pending.failed.update(dict.fromkeys(findings.failed))
-    pending.unreported.clear()
-    pending.reserved, cluster.exceeding = findings.first, dict(findings.exceeding)
-    if findings.has_postponed:
-        pending.changed = True
-    if cluster.dependencies.arrays:
-        note_arrays(cluster, findings)
-
-
-def note_arrays(cluster: Cluster, findings: Findings) -> None:
-    """Note which array jobs are candidates from now on, and which are not, so that the next task gets the slot of the
-    array. A job that is nominated, or has just started on its nomination, is in no request class and keeps its slot."""
-    relations = cluster.dependencies
-    for request in findings.received:
-        if request.job not in cluster.jobs or not cluster.pending.is_in_request_class(request):
-            continue
-        if job_dependencies.contends(cluster.jobs[request.job]):
-            relations.work(cluster.jobs[request.job].job)
-        else:
-            relations.passed[request.job] = None
-    for request in (*findings.waiting_for_event, *(request for request, _ in findings.waiting_until)):
-        record = cluster.jobs[request.job]
-        if request.slot is None and record.phase is Phase.QUEUED and not record.nominated:
-            relations.rest(record.job)
-            relations.passed[request.job] = None
-    passed, relations.passed = relations.passed, {}
-    for name in passed:
-        pass_turn(cluster, cluster.jobs[name])
-
-
-def pass_turn(cluster: Cluster, record: JobRecord) -> None:
-    """Give up the job's slot in its array, because it waits for something else. If the job is in a request class, it
-    could never start; when that may have changed, it needs a slot again."""
-    pending, name = cluster.pending, record.job.id
-    if pending.is_in_request_class(Request(name)):
-        pending.hopeless[Request(name)] = None
-    if not job_dependencies.waits_for_turn(record) and (
-        following := job_dependencies.next_of_array(cluster, record.job)
-    ):
-        pending.refresh(Request(following))
 
 
 def add_job(cluster: Cluster, job: Job) -> JobRecord:

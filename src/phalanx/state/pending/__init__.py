@@ -9,5 +9,5 @@ Parts, lowest first:
     timers         times at which a request is examined again although no event came
     capacity       an upper bound on the pods of each demand that the nodes hold
     headroom       the amount that may still be charged to each row of the queue tree
-    pending        all request classes and placement classes, and the last findings about each
+    pending        all request classes and placement classes, and what is remembered of each
 """

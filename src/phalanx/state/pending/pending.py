@@ -10,7 +10,7 @@ compares all request classes with the free amounts and the quota, in a few opera
 A request is in no request class before it is received (`fresh`), and while it is not eligible: until a time (`timers`),
 or until an event. A request that waits for an event is in none of the collections.
 
-The findings of a plan about numbers of classes are valid as long as `version` stays the same."""
+What a decision remembers about numbers of classes is valid as long as `version` stays the same."""
 
 from __future__ import annotations
 
@@ -379,7 +379,7 @@ class Pending:
             self._costly = {}
         return self.costs
 
-    # Findings
+    # Memory
 
     def explain(self, key: PlacementClassKey, reason: Reason) -> None:
         """Store the reason why requests of the placement class do not fit."""
@@ -464,7 +464,7 @@ class Pending:
             self.refresh(request)
 
     def look_at_all(self) -> None:
-        """Forget all findings, after the policy, the flavors or the reservations changed."""
+        """Forget what is remembered, after the policy, the flavors or the reservations changed."""
         self._renew_turns()
         for found in self.placement_classes:
             if found is not None:

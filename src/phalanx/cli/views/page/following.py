@@ -208,7 +208,7 @@ class Following:
     def _think(self, snapshot: Snapshot) -> Outlook:
         """Look ahead, and first decide where that was too much to do for every state. Runs in a thread."""
         if snapshot.partial:
-            plan = decide(snapshot.cluster.copy(), snapshot.cluster.policy, snapshot.now_s)
+            plan = decide(snapshot.cluster.copy(), snapshot.cluster.policy, snapshot.now_s).plan
             self._thought = dataclasses.replace(snapshot, plan=plan, partial=False)
         return outlook(snapshot.cluster, snapshot.now_s)
 

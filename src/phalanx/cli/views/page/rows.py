@@ -204,11 +204,10 @@ def _sum(roles: Iterable[Role]) -> Counter[str]:
 
 def _head(snapshot: Snapshot) -> tuple[str, float | None]:
     """Return the job for which nodes are reserved first, and from when."""
-    findings = snapshot.plan.findings
-    if snapshot.partial or findings is None or findings.first is None:
+    first = snapshot.plan.reserved
+    if snapshot.partial or first is None:
         return "", None
-    request, at_s = findings.first
-    return request.job, at_s if isfinite(at_s) else None
+    return first.job, first.at_s if isfinite(first.at_s) else None
 
 
 # --- queues, nodes, reservations --------------------------------------------------------------------------------------

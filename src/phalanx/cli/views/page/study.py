@@ -27,7 +27,7 @@ from phalanx.ledger.accountant import Accountant
 from phalanx.ledger.entry import JobEntry
 from phalanx.model.event import Event
 from phalanx.model.job import Phase
-from phalanx.model.plan import Action, Findings, Nominate, Plan, Wait
+from phalanx.model.plan import Action, FirstReservation, Nominate, Plan, Wait
 from phalanx.model.policy import Policy
 from phalanx.state.cluster import Cluster, nominated_placements
 
@@ -62,7 +62,7 @@ class Observer:
     facts: Facts = field(default_factory=Facts)
     _now_s: float = 0.0
     _entries: dict[str, JobEntry] = field(default_factory=dict)
-    _first: Findings | None = None
+    _first: FirstReservation | None = None
     _books: Accountant = field(init=False)
 
     def __post_init__(self) -> None:
@@ -79,7 +79,7 @@ class Observer:
 
     def note(self, events: Sequence[Event], plan: Plan, now_s: float) -> None:
         """Take note of a step."""
-        self._now_s, self._first = now_s, plan.findings or self._first
+        self._now_s, self._first = now_s, plan.reserved
         self._books.heard(events)
         self._books.planned(plan.actions)
         self._entries.update((entry.uid, entry) for entry in self._books.take())

@@ -1,0 +1,124 @@
+"""What one cycle remembers for the next, and the decision that carries it.
+
+`core.cycle.plan` writes the memory of a cycle, and this module alone folds it into the state. Memory saves time and
+keeps reasons up to date; it decides nothing. If it is not folded, the next cycle decides the same
+(`tests/core/test_decisions_follow_from_the_state.py`)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from phalanx.core.fold import job_dependencies
+from phalanx.model.job import Phase
+from phalanx.model.plan import Action, Plan
+from phalanx.model.reason import Reason
+from phalanx.state.cluster import Cluster, JobRecord
+from phalanx.state.pending.pending import PlacementClassKey, Search
+from phalanx.state.pending.request_class import Request, RequestClassKey
+
+
+class RequestClassReport(NamedTuple):
+    """The kind of message to a request class (`Blocker.CAPACITY` and the like), and its reason; `reason`
+    None: the reason of its placement class."""
+
+    blocker: int
+    reason: Reason | None = None
+
+
+class Memory(NamedTuple):
+    """The memory of a cycle.
+
+    `version`: the version of the state that was decided on; memory older than the latest event is not folded.
+    `received`: requests that are now in a request class. `waiting_for_event`: requests that wait for an event about
+        themselves.
+    `waiting_until`: requests that wait until a time.
+    `reports`: the report to each request class.
+    `explained`: the reason of each placement class without capacity. `failed`: placement classes whose trial failed
+        although counting found capacity.
+    `first`: the request with the first reservation, and since when it has it (seconds since the epoch).
+    `searched`: failed searches for victims. `has_postponed`: some searches have yet to be made.
+    `exceeding`: queues whose usage is above their limit and may be evicted, and since when (seconds since the
+        epoch)."""
+
+    version: int
+    received: tuple[Request, ...] = ()
+    waiting_for_event: tuple[Request, ...] = ()
+    waiting_until: tuple[tuple[Request, float], ...] = ()
+    reports: tuple[tuple[RequestClassKey, RequestClassReport], ...] = ()
+    explained: tuple[tuple[PlacementClassKey, Reason], ...] = ()
+    failed: tuple[int, ...] = ()
+    first: tuple[Request, float] | None = None
+    searched: tuple[tuple[RequestClassKey, Search], ...] = ()
+    has_postponed: bool = False
+    exceeding: tuple[tuple[str, float], ...] = ()
+
+    def begin(self, cluster: Cluster) -> None:
+        """Fold the part that comes before the actions of the plan, because an action may be the event that a request
+        waits for."""
+        for request in self.waiting_for_event:
+            cluster.pending.leave(request)
+        cluster.pending.changed = cluster.tree.eased = False
+
+    def fold(self, cluster: Cluster) -> None:
+        """Fold the part that comes after the actions."""
+        pending = cluster.pending
+        for request, again_s in self.waiting_until:
+            pending.wait_until(request, again_s)
+        for placement_key, reason in self.explained:
+            pending.explain(placement_key, reason)
+        for key, report in self.reports:
+            pending.note_report(key, report.blocker, report.reason)
+        for key, search in self.searched:
+            pending.remember(key, search)
+        pending.failed.update(dict.fromkeys(self.failed))
+        pending.unreported.clear()
+        pending.reserved, cluster.exceeding = self.first, dict(self.exceeding)
+        if self.has_postponed:
+            pending.changed = True
+        if cluster.dependencies.arrays:
+            note_arrays(cluster, self)
+
+
+class Decision(NamedTuple):
+    """The decision of one cycle: the plan, which a world carries out, and the memory; None: nothing is to be
+    remembered."""
+
+    plan: Plan
+    memory: Memory | None = None
+
+    @property
+    def actions(self) -> tuple[Action, ...]:
+        return self.plan.actions
+
+
+def note_arrays(cluster: Cluster, memory: Memory) -> None:
+    """Note which array jobs are candidates from now on, and which are not, so that the next task gets the slot of the
+    array. A job that is nominated, or has just started on its nomination, is in no request class and keeps its slot."""
+    relations = cluster.dependencies
+    for request in memory.received:
+        if request.job not in cluster.jobs or not cluster.pending.is_in_request_class(request):
+            continue
+        if job_dependencies.contends(cluster.jobs[request.job]):
+            relations.work(cluster.jobs[request.job].job)
+        else:
+            relations.passed[request.job] = None
+    for request in (*memory.waiting_for_event, *(request for request, _ in memory.waiting_until)):
+        record = cluster.jobs[request.job]
+        if request.slot is None and record.phase is Phase.QUEUED and not record.nominated:
+            relations.rest(record.job)
+            relations.passed[request.job] = None
+    passed, relations.passed = relations.passed, {}
+    for name in passed:
+        pass_turn(cluster, cluster.jobs[name])
+
+
+def pass_turn(cluster: Cluster, record: JobRecord) -> None:
+    """Give up the job's slot in its array, because it waits for something else. If the job is in a request class, it
+    could never start; when that may have changed, it needs a slot again."""
+    pending, name = cluster.pending, record.job.id
+    if pending.is_in_request_class(Request(name)):
+        pending.hopeless[Request(name)] = None
+    if not job_dependencies.waits_for_turn(record) and (
+        following := job_dependencies.next_of_array(cluster, record.job)
+    ):
+        pending.refresh(Request(following))
