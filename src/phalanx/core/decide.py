@@ -33,12 +33,14 @@ def decide(cluster: Cluster, policy: Policy, now_s: float) -> Decision:
     cycle = Cycle(cluster, policy, now_s)
 
     # 0. Start nominated jobs whose victims have left. Invalid nominations are withdrawn first (rule R23).
-    cycle.intake.start_nominated()
-    if cycle.preempting.withdrawn:
-        return conclude.withdrawals(cycle)
+    if cluster.nominated:
+        cycle.intake.start_nominated()
+        if cycle.preempting.withdrawn:
+            return conclude.withdrawals(cycle)
 
     # 0a. Queues that have used more than their limit for too long lose pods.
-    excess.enforce(cycle.state, lambda: cycle.preempting.context, cycle.preempting.actions)
+    if cluster.tree.trimmed:
+        excess.enforce(cycle.state, lambda: cycle.preempting.context, cycle.preempting.actions)
 
     # 1. Receive new requests, and requests whose waiting time is over: report a reason, or add them to a request class.
     for request in cycle.intake.newcomers():
@@ -57,7 +59,7 @@ def decide(cluster: Cluster, policy: Policy, now_s: float) -> Decision:
                 break
             if outcome is not None:
                 lacks.append((offer, outcome))
-            if cycle.prefers_preemption(candidate, offer) and cycle.make_room(candidate, [offer]):
+            if offer.flavors and cycle.prefers_preemption(candidate, offer) and cycle.make_room(candidate, [offer]):
                 break
         else:
             # 6. Otherwise preempt other jobs, if the policy allows it and frees enough; nominate it to their nodes.

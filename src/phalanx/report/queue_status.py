@@ -94,7 +94,7 @@ def _records(cluster: Cluster, queue: str) -> Iterator[JobRecord]:
 
 
 def _ranking(cluster: Cluster, queue: str) -> Callable[[JobRecord], tuple[float, float, float, str]]:
-    """Return a sort key for the queue's pending jobs. It orders them as `core.order.rank` does, with the present
+    """Return a sort key for the queue's pending jobs. It orders them as `core.order.next_job` does, with the present
     priority factors and the present usage of accounts."""
     branch = cluster.tree.branch(queue)
     order = branch.order

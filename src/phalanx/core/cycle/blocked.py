@@ -51,7 +51,6 @@ class Blocked:
     def __init__(self, cluster: Cluster, failed: list[int], *, is_small: bool, has_several_arenas: bool) -> None:
         self.cluster, self.pending, self.failed = cluster, cluster.pending, failed
         self.is_small, self.has_several_arenas = is_small, has_several_arenas
-        forget_mended_failures(self.pending)
         self.open = fits(self.pending)
         self._opened = bytes(self.open)
         self.had_room = bytearray(len(self.open) if self.pending.capacity.behind else self._opened)
@@ -121,7 +120,7 @@ class Blocked:
     def close(self, draft: Draft, found: PlacementClass, room: int) -> None:
         """Close the class, because only `room` of its pods fit. Also close all classes that it dominates."""
         self.open[found.number] = 0
-        if not self.has_several_arenas and (self.is_small or not self.pending.loose):
+        if not self.has_several_arenas and self.is_small:
             return  # to count each class by itself is as fast
         live = self._live = self._live or self._columns(draft)
         dominated = live.needs > room
@@ -193,13 +192,11 @@ def fits(pending: Pending) -> bytearray:
 
 def forget_mended_failures(pending: Pending) -> None:
     """Forget the failed trials of classes whose pods fit on a row that has gained free amounts since."""
-    if pending.failed:
-        grown = pending.capacity.grown
-        for number in list(pending.failed):
-            found = pending.placement_classes[number]
-            if found is None or any(grown[demand] for demand, _ in found.demands):
-                del pending.failed[number]
-    pending.capacity.settle()
+    grown = pending.capacity.grown
+    for number in list(pending.failed):
+        found = pending.placement_classes[number]
+        if found is None or any(grown[demand] for demand, _ in found.demands):
+            del pending.failed[number]
 
 
 def find_flavor_classes(cluster: Cluster, number: int) -> None:

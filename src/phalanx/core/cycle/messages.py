@@ -16,9 +16,9 @@ that were not tried. The reasons become `Wait` actions of the plan.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -53,24 +53,15 @@ Lack: TypeAlias = PlacementShortfall | WouldDelayReservation | Reason  # why an 
 Wait: TypeAlias = tuple[str | None, str | None]  # the head that blocks a request, and the code of the head's reason
 
 
-class UntriedClasses(NamedTuple):
-    """Request classes that were not tried and need a new reason.
-
-    `short`: classes blocked by quota.
-    `closed`: classes without capacity.
-    `lost`: classes whose quota or capacity other jobs took in this cycle, in order of priority."""
-
-    short: list[RequestClass]
-    closed: list[RequestClass]
-    lost: list[RequestClass]
-
-
 class ReasonReporter:
     """The reasons of one cycle.
 
     `waits`: job -> the reason that it reports.
     `reports`: request class -> its new report. The reason in it is None if it is that of the placement class.
     `explained`: placement class -> the reason that was computed in this cycle.
+    `disproved`: placement classes whose stored reason no longer holds.
+    `stale`: number of a placement class -> its new `PlacementClass.stale`.
+    `renewed`: True if the reasons of all classes are up to date again, after a node changed.
     `failures`: the number of requests that were denied.
     `eased`: True if victims have returned quota that lets a request start in the next cycle, which follows at once."""
 
@@ -79,6 +70,9 @@ class ReasonReporter:
         self.waits: dict[str, Reason] = {}
         self.reports: dict[RequestClass, RequestClassReport] = {}
         self.explained: dict[PlacementClassKey, Reason] = {}
+        self.disproved: dict[PlacementClassKey, None] = {}
+        self.stale: dict[int, int] = {}
+        self.renewed = False
         self.failures = 0
         self.eased = False
         self.grants: CycleGrants | None = None
@@ -99,16 +93,17 @@ class ReasonReporter:
 
     def reason_of(self, request_class: RequestClass) -> Reason | None:
         """Return the last reported reason of the request class, from this cycle or before."""
-        if (blocker := self.reports.get(request_class)) is None:
+        report = self.reports.get(request_class)
+        if report is None and not self.disproved:
             return self.pending.reason_of(request_class)
-        return (
-            self.reason_of_placement_class(self.state.placement_class_of(request_class))
-            if blocker[1] is None
-            else blocker[1]
-        )
+        found = self.state.placement_class_of(request_class)
+        if report is not None:
+            return self.reason_of_placement_class(found) if report.reason is None else report.reason
+        is_shared = request_class.reason is None
+        return None if is_shared and found.key in self.disproved else self.pending.reason_of(request_class)
 
     def reason_of_placement_class(self, found: PlacementClass) -> Reason | None:
-        return self.explained.get(found.key) or found.reason
+        return self.explained.get(found.key) or (None if found.key in self.disproved else found.reason)
 
     def has_no_report(self, request_class: RequestClass) -> bool:
         return bool(self.pending.columns.reported_blocker[request_class.number] == Blocker.NONE_REPORTED)
@@ -138,10 +133,6 @@ class ReasonReporter:
         reason = self.reason_of_placement_class(found)
         return reason is not None and reason.code in NEVER
 
-    def never_fits(self, key: RequestClassKey, offers: Sequence[FlavorAssignment]) -> bool:
-        """Return whether none of the offers could be placed even on empty nodes."""
-        return all(self.never(key, offer) is not None for offer in offers)
-
     def never_starts(self, found: PlacementClass) -> bool:
         """Return whether the class, which has no capacity now, could not start even on empty nodes. Its request classes
         then block no jobs in a strict queue. A stored reason that contradicts the result is forgotten."""
@@ -150,7 +141,7 @@ class ReasonReporter:
         never = all(explain.never(self.cluster, self.state.draft, gang) is not None for gang in gangs)
         if reason is not None and (reason.code in NEVER) != never:
             self.explained.pop(found.key, None)
-            found.reason = None
+            self.disproved[found.key] = None
         return never
 
     def explains(self, found: PlacementClass) -> bool:
@@ -267,11 +258,12 @@ class ReasonReporter:
         request_class = candidate.request_class
         said = self.reason_of(request_class)
         self.reports[request_class] = RequestClassReport(blocker, own)
-        self.report_request(candidate.entry.request, reason)
-        if said is None or said.code is not reason.code:
-            few = said is not None and is_head_change(said, reason)
-            for other in islice(self.state.all_waiting(request_class), NEXT + 1 if few else None):
-                self.report_request(other.request, reason)
+        changed = said is None or said.code is not reason.code
+        few = said is not None and changed and is_head_change(said, reason)
+        if few or not changed:
+            self.report_request(candidate.entry.request, reason)
+        for other in islice(self.state.all_waiting(request_class), NEXT + 1 if few else None) if changed else ():
+            self.report_request(other.request, reason)
 
     def report_remaining(self) -> None:
         """Report to all request classes that were not tried, if the kind of their blocker has changed."""
@@ -279,8 +271,7 @@ class ReasonReporter:
             self.renew()
             if self.tournament.closed:
                 self.report_blocked_by_head()
-            if self.pending.loose or self.pending.headroom.keys:
-                self.report_untried(self.untried())
+            self.report_untried()
         for request in self.pending.unreported:
             request_class = self.pending.request_class_of(request)
             if request_class is not None and self.state.still_waits(request):
@@ -292,16 +283,17 @@ class ReasonReporter:
         blocked, pending = self.state.blocked, self.pending
         left = RENEWED_AT_ONCE if pending.renews else EXPLAINED
         for found in blocked.closed(all_of_them=pending.renews):
-            found.stale += blocked.had_room[found.number]
-            if found.stale <= RENEWED or found.reason is None or found.flavor_classes or found.key in self.explained:
+            stale = self.stale[found.number] = found.stale + blocked.had_room[found.number]
+            known = found.reason is not None and found.key not in self.disproved and found.key not in self.explained
+            if stale <= RENEWED or not known or found.flavor_classes:
                 continue
-            found.stale = 0
+            self.stale[found.number] = 0
             if (lack := self.try_placement(found.key.gang)) is not None:
                 self.explain(found.key.gang, lack)
                 self.report_first_few(found)
             if not (left := left - 1):
                 return
-        pending.renews = False
+        self.renewed = True
 
     def report_first_few(self, found: PlacementClass) -> None:
         """Report the new reason of a placement class to the first requests of its first few request classes."""
@@ -318,90 +310,49 @@ class ReasonReporter:
                 assert reason is not None  # the caller has just computed the reason
                 self.report(Candidate(request_class, entry), reason, Blocker.CAPACITY, None)
 
-    def untried(self) -> UntriedClasses:
-        """Return the request classes that quota or a count kept from being tried, by the kind of report that they
-        need."""
-        state, reported = self.state, self.pending.columns.reported_blocker
-        found, is_open = UntriedClasses([], [], []), state.blocked.open
-        unbounded = not self.pending.headroom.keys
-        for request_class in self.classes_to_report():
-            said = reported.item(request_class.number)
-            if unbounded or state.is_within_limits(request_class):
-                if is_open[request_class.placement_class]:
-                    continue
-                if said != Blocker.CAPACITY:
-                    if not request_class.strict:
-                        found.closed.append(request_class)
-                elif state.blocked.had_room[request_class.placement_class]:
-                    found.lost.append(request_class)
-            elif said in (Blocker.NONE_REPORTED, Blocker.CAPACITY):  # quota is reported before capacity (rule R25)
-                if not request_class.strict:
-                    found.short.append(request_class)
-            elif said == Blocker.QUOTA and state.within_at_first[request_class.number]:
-                found.lost.append(request_class)
-        found.lost.sort(key=lambda request_class: (-request_class.key.priority, request_class.first().arrival_s))
-        return found
-
-    def classes_to_report(self) -> Iterable[RequestClass]:
-        """Return the request classes that may need a report: all of them if they are few. If classes lost their
-        capacity or quota, return only the first few."""
-        state, columns = self.state, self.pending.columns
-        if state.is_small:
-            return self.pending.request_classes.values()
-        count = len(columns)
-        placement_class, row, reported = (
-            columns.placement_class[:count],
-            columns.row[:count],
-            columns.reported_blocker[:count],
-        )
-        within, (open_, had_room) = state.within_limits(placement_class, row), state.blocked.columns()
-        is_open, live = open_[placement_class], placement_class >= 0
-        another = (
-            np.where(
-                within,
-                ~is_open & (reported != Blocker.CAPACITY),
-                (reported == Blocker.NONE_REPORTED) | (reported == Blocker.CAPACITY),
-            )
-            & live
-        )
+    def report_untried(self) -> None:
+        """Report to the request classes that quota or a count kept from being tried, if their blocker has changed.
+        Quota is reported before capacity (rule R25). If other jobs took their quota or capacity in this cycle, the
+        first few get new numbers."""
+        state, columns, count = self.state, self.pending.columns, len(self.pending.columns)
+        placement_class, row = columns.placement_class[:count], columns.row[:count]
+        reported, live = columns.reported_blocker[:count], placement_class >= 0
+        open_, had_room = state.blocked.columns()
+        within = state.within_limits(placement_class, row)
+        has_none, has_capacity = reported == Blocker.NONE_REPORTED, reported == Blocker.CAPACITY
+        is_shut = within & ~open_[placement_class]
+        another = live & np.where(within, is_shut & ~has_capacity, has_none | has_capacity)
         if self.cluster.tree.stricts:
             another &= ~state.is_strict[row]
-        some = another.nonzero()[0].tolist()
-        if self.failures < EXPLAINED:
-            was_within = np.frombuffer(state.within_at_first, np.bool_)[:count]
-            lost = (
-                np.where(
-                    within,
-                    ~is_open & (reported == Blocker.CAPACITY) & had_room[placement_class],
-                    was_within & (reported == Blocker.QUOTA),
-                )
-                & live
-            )
-            losing = lost.nonzero()[0]
-            order = np.lexsort((columns.arrival_s[losing], -columns.priority[losing]))
-            some += losing[order[: 2 * EXPLAINED]].tolist()
-        return [request_class for number in some if (request_class := columns.request_classes[number]) is not None]
-
-    def report_untried(self, untried: UntriedClasses) -> None:
-        """Report the blockers of classes that were not tried, if they have changed. The first few classes that lost
-        capacity or quota to other jobs get new numbers."""
-        for request_class in untried.short:
-            if (candidate := self.unreported(request_class)) is not None:
+        numbers: Iterable[int] = another.nonzero()[0].tolist()
+        if state.is_small:  # in the order in which the classes were made
+            numbers = [each.number for each in self.pending.request_classes.values() if another[each.number]]
+        for candidate in self.unreported(numbers):
+            if within[candidate.request_class.number]:
+                self.report_closed(candidate, state.placement_class_of(candidate.request_class))
+            else:
                 self.report_short_of_quota(candidate)
-        for request_class in untried.closed:
-            if (candidate := self.unreported(request_class)) is not None:
-                self.report_closed(candidate, self.state.placement_class_of(request_class))
-        for request_class in untried.lost:
+        if self.failures >= EXPLAINED:
+            return
+        was_within = np.frombuffer(state.within_at_first, np.bool_)[:count]
+        lost = np.where(
+            within, is_shut & has_capacity & had_room[placement_class], was_within & (reported == Blocker.QUOTA)
+        )
+        losing = (live & lost).nonzero()[0]
+        order = np.lexsort((columns.arrival_s[losing], -columns.priority[losing]))
+        for candidate in self.unreported(losing[order].tolist()):
+            self.report_lost(candidate, state.placement_class_of(candidate.request_class))
             if self.failures >= EXPLAINED:
                 return
-            if (candidate := self.unreported(request_class)) is not None:
-                self.report_lost(candidate, self.state.placement_class_of(request_class))
 
-    def unreported(self, request_class: RequestClass) -> Candidate | None:
-        """Return the first request of the class that waits; None if none waits, or if this cycle has reported to the
-        class."""
-        entry = None if request_class in self.reports else self.state.first_waiting(request_class)
-        return None if entry is None else Candidate(request_class, entry)
+    def unreported(self, numbers: Iterable[int]) -> Iterator[Candidate]:
+        """Yield the first request that waits of each of these classes to which this cycle has not reported."""
+        for number in numbers:
+            request_class = self.pending.columns.request_classes[number]
+            if request_class is None or request_class in self.reports:
+                continue
+            if (entry := self.state.first_waiting(request_class)) is not None:
+                yield Candidate(request_class, entry)
 
     def report_closed(self, candidate: Candidate, found: PlacementClass) -> None:
         """Report that the placement class has no capacity."""
@@ -479,26 +430,14 @@ class ReasonReporter:
 
     def newly_blocked(self) -> dict[str, list[RequestClass]]:
         """Return, by strict queue, the request classes that a head blocks from now on."""
-        state, columns = self.state, self.pending.columns
-        some: Iterable[int] = range(len(columns))
-        if not state.is_small:
-            placement_class, row = columns.placement_class[: len(columns)], columns.row[: len(columns)]
-            some = (
-                (
-                    state.is_strict[row]
-                    & (columns.reported_blocker[: len(columns)] != Blocker.HEAD)
-                    & (placement_class >= 0)
-                )
-                .nonzero()[0]
-                .tolist()
-            )
+        state, columns, count = self.state, self.pending.columns, len(self.pending.columns)
+        some = state.is_strict[columns.row[:count]] & (columns.reported_blocker[:count] != Blocker.HEAD)
+        some &= ~np.frombuffer(state.is_done, np.bool_)[:count]
         found: dict[str, list[RequestClass]] = {}
-        for number in some:
+        for number in some.nonzero()[0].tolist():
             request_class = columns.request_classes[number]
-            if request_class is None or state.is_done[number] or columns.reported_blocker[number] == Blocker.HEAD:
-                continue
-            strict = self.cluster.tree.strict_above(request_class.key.queue)
-            if strict is not None and request_class.key.kind != Kind.REPLACEMENT:
+            strict = None if request_class is None else self.cluster.tree.strict_above(request_class.key.queue)
+            if request_class is not None and strict is not None and request_class.key.kind != Kind.REPLACEMENT:
                 found.setdefault(strict.name, []).append(request_class)
         return found
 

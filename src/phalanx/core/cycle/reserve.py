@@ -98,10 +98,6 @@ class Reserving:
         all_reserved, self._all_reserved = self._all_reserved, False
         return all_reserved
 
-    def was_denied(self, request_class: RequestClass) -> bool:
-        """Return whether the class was denied before, and is tried again only to reserve for its next request."""
-        return request_class in self.further_requests
-
     def granted(self, request: Request, gang: Gang, placements: Sequence[Placement]) -> bool:
         """Add the placements of the request to the forecast. Return whether its start is a backfill, before a
         reservation."""

@@ -63,7 +63,7 @@ class CycleState:
     is_done: bytearray
     search_classes: frozenset[int]
     is_small: bool
-    within_at_first: bytes | bytearray
+    within_at_first: bytes
 
     def __init__(self, cluster: Cluster, policy: Policy, now_s: float) -> None:
         self.cluster, self.policy, self.now_s = cluster, policy, now_s
@@ -92,13 +92,7 @@ class CycleState:
         self.is_done, self.search_classes = bytearray(len(columns)), search_classes
         self.is_small = len(request_classes) <= FEW
         self.blocked = self._blocked()
-        if not self.is_small:
-            self.within_at_first = self.within_limits(columns.placement_class, columns.row).tobytes()
-        elif self.pending.headroom.keys:
-            self.pending.cost_columns()
-            self.within_at_first = found = bytearray(len(columns))
-            for request_class in request_classes.values():
-                found[request_class.number] = self.is_within_limits(request_class)
+        self.within_at_first = self.within_limits(columns.placement_class, columns.row).tobytes()
 
     def _blocked(self) -> Blocked:
         return Blocked(self.cluster, self.failed, is_small=self.is_small, has_several_arenas=self.has_several_arenas)
@@ -150,7 +144,8 @@ class CycleState:
         self.is_done = bytearray(len(self.is_done))
 
     def note_charged(self, charge: Charge) -> None:
-        self.pending.headroom.charged(charge, self.without_returns.account)
+        if self.pending.headroom.keys:
+            self.pending.headroom.charged(charge, self.without_returns.account)
         self.cluster.tree.note_charged(charge)
 
     def ledger_for(self, key: RequestClassKey, record: JobRecord) -> QuotaLedger:

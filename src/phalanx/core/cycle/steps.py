@@ -132,7 +132,7 @@ class Cycle:
         found = self.state.placement_class_of(request_class)
         if request_class.strict:
             return not self.reporter.never_starts(found) and not self.never_within_quota(head)
-        if self.reserving.by_estimate or self.reserving.was_denied(request_class):
+        if self.reserving.by_estimate or request_class in self.reserving.further_requests:
             return True
         if self.state.wants_nothing(head) or not self.field.may_be_tried(request_class):
             return False
@@ -192,7 +192,7 @@ class Cycle:
     def must_try(self, head: Candidate) -> bool:
         """Return True if the cycle must try the request. Otherwise remove its class from the cycle."""
         request_class = head.request_class
-        if self.reserving.was_denied(request_class):
+        if request_class in self.reserving.further_requests:  # it was denied, and reserves for its next request
             self.reserve_or_block(head)
             return False
         found, may_search = self.state.placement_class_of(request_class), self.may_search(request_class)
@@ -261,7 +261,7 @@ class Cycle:
         self.state.grants += 1
         self.state.draft.settle()
         backfilled = self.reserving.granted(request, offer.gang, placements)
-        self.preempting.forget(key)  # its failed search was for another flavor
+        self.preempting.searched.pop(key, None)  # its failed search was for another flavor
         self.state.granted.add(request)
         self.reporter.note_granted(key.gang, request.job, placements)
         if request.slot is None:
@@ -276,7 +276,7 @@ class Cycle:
             starts = self.cluster.jobs[request.job].job if request.slot is None else None
             self.state.charge(flavor_assignment.charge_for(offer, placements), starts)
         self.advance(candidate)
-        if key.kind != Kind.REPLACEMENT:
+        if key.kind != Kind.REPLACEMENT and self.state.search_classes:
             self.try_again(across=True)
 
     def grows_first(self, head: Candidate | None) -> bool:
@@ -306,9 +306,10 @@ class Cycle:
 
     def prefers_preemption(self, candidate: Candidate, offer: FlavorAssignment) -> bool:
         """Return whether the queue prefers to preempt for this offer over trying the next one."""
-        if not offer.flavors or (branch := self.cluster.tree.branches[candidate.request_class.key.queue]).queue is None:
+        queue = self.cluster.tree.branches[candidate.request_class.key.queue].queue
+        if queue is None:
             return False
-        wish = branch.queue.fungibility
+        wish = queue.fungibility
         return wish.preempt_before_next or (wish.prefer_preemption and offer.short is not None)
 
     def make_room(self, candidate: Candidate, offers: Sequence[FlavorAssignment]) -> bool:
@@ -357,7 +358,7 @@ class Cycle:
         found = [self.reporter.lacking(offer, lack) for offer, lack in lacks]
         held = any(isinstance(lack, WouldDelayReservation) for _, lack in lacks)
         reason = self.reporter.why_not(key, offers, found)
-        if reason.code not in SHORT and not held:  # no eviction can help
+        if key in self.preempting.searched and reason.code not in SHORT and not held:  # no eviction can help
             self.preempting.await_change(key)
         self.reporter.report_denied(
             candidate,

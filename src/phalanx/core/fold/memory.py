@@ -33,7 +33,10 @@ class Memory(NamedTuple):
         themselves.
     `waiting_until`: requests that wait until a time.
     `reports`: the report to each request class.
-    `explained`: the reason of each placement class without capacity. `failed`: placement classes whose trial failed
+    `explained`: the reason of each placement class without capacity. `disproved`: placement classes whose stored reason
+        no longer holds. `stale`: number of a placement class -> its new `PlacementClass.stale`. `renewed`: the reasons
+        of all classes are up to date.
+    `failed`: placement classes whose trial failed
         although counting found capacity.
     `first`: the request with the first reservation, and since when it has it (seconds since the epoch).
     `searched`: failed searches for victims. `has_postponed`: some searches have yet to be made.
@@ -46,6 +49,9 @@ class Memory(NamedTuple):
     waiting_until: tuple[tuple[Request, float], ...] = ()
     reports: tuple[tuple[RequestClassKey, RequestClassReport], ...] = ()
     explained: tuple[tuple[PlacementClassKey, Reason], ...] = ()
+    disproved: tuple[PlacementClassKey, ...] = ()
+    stale: tuple[tuple[int, int], ...] = ()
+    renewed: bool = False
     failed: tuple[int, ...] = ()
     first: tuple[Request, float] | None = None
     searched: tuple[tuple[RequestClassKey, Search], ...] = ()
@@ -58,12 +64,18 @@ class Memory(NamedTuple):
         for request in self.waiting_for_event:
             cluster.pending.leave(request)
         cluster.pending.changed = cluster.tree.eased = False
+        cluster.pending.renews = cluster.pending.renews and not self.renewed
 
     def fold(self, cluster: Cluster) -> None:
         """Fold the part that comes after the actions."""
         pending = cluster.pending
         for request, again_s in self.waiting_until:
             pending.wait_until(request, again_s)
+        for placement_key in self.disproved:
+            pending.explain(placement_key, None)
+        for number, stale in self.stale:
+            if (found := pending.placement_classes[number]) is not None:
+                found.stale = stale
         for placement_key, reason in self.explained:
             pending.explain(placement_key, reason)
         for key, report in self.reports:

@@ -3,7 +3,6 @@
 Parts, lowest first:
 
     request_class  the request class to which a request belongs
-    rank           the sort key of a pending request in each queue order
     fair_tree      Slurm's fair-share factor, by its Fair Tree and its classic formula
     multifactor    Slurm's multifactor priority
     account_usage  the past usage of accounts, where the least used comes first

@@ -17,6 +17,12 @@ choice costs the depth of the tree times the logarithm of the children. Queues b
 one *arena* (`state.queue_tree`) and have one cursor. So a thousand queues by priority need no ranking. A cursor draws
 its request classes one at a time and in order (`core.cycle.candidates`), because most are never tried.
 
+The *rank* of a request orders it among all others: higher priority, then earlier arrival, then id. In FIFO order it is
+the arrival alone, in MULTIFACTOR order Slurm's sum of factors; in USAGE order it ranks the jobs of one account. A
+started gang with less than its minimum of a role gets the lost pods before any other request. A pod above the minimum
+is growth: it comes behind every waiting job of its priority, whenever that job was submitted. A pod of a job that is
+started pod by pod arrives when its slot opens, not when its job was submitted: this is kube-scheduler's order.
+
 A `strict` queue whose head cannot start leaves the contest, and all jobs behind the head wait. A head that can never
 start does not count."""
 
@@ -29,11 +35,10 @@ from math import inf
 from typing import NamedTuple, Protocol, TypeAlias
 
 from phalanx.core.order.account_usage import AccountUsage
-from phalanx.core.order.rank import rank
 from phalanx.core.quota import shares
 from phalanx.core.quota.ledger import QuotaLedger, within_guarantee
 from phalanx.model.queue import QueueOrder
-from phalanx.state.pending.request_class import Candidate, Kind, QueuedRequest, RequestClass, RequestClassKey
+from phalanx.state.pending.request_class import Candidate, Kind, QueuedRequest, Rank, RequestClass, RequestClassKey
 from phalanx.state.queue_tree import Branch, Cost, Key, QueueTree
 
 SortKey: TypeAlias = tuple[object, ...]
@@ -121,7 +126,7 @@ class Tournament:
 
     def is_closed(self, branch: Branch) -> bool:
         """Return whether a strict queue on the path has left the contest."""
-        return bool(self.closed) and any(each.name in self.closed for each in branch.path)
+        return any(each.name in self.closed for each in branch.path)
 
     def leaf(self, key: Arena) -> QueueCursor:
         """Return the cursor with the request classes of an arena's own jobs, or of one account in it."""
@@ -138,7 +143,7 @@ class Tournament:
         arenas have their draws."""
         if arena is None:
             self.urgent.draws = draws
-        elif not self.is_closed(self.tree.branches[arena.queue]):
+        elif not (self.closed and self.is_closed(self.tree.branches[arena.queue])):
             self.leaf(arena).draws = draws
 
     def add_cursor(self, arena: Branch) -> QueueCursor:
@@ -331,3 +336,19 @@ def estimate(key: RequestClassKey) -> float:
 def cost_of(key: RequestClassKey) -> Cost:
     """Return the request of the first request of the class, without flavors."""
     return key.gang.due()
+
+
+def rank(
+    key: RequestClassKey, entry: QueuedRequest, order: QueueOrder = QueueOrder.PRIORITY, priority: float | None = None
+) -> Rank:
+    """Return the rank of a request class's request among those of all request classes: lower is sooner. Replacements go
+    by priority in any order (rule R5). `priority`: the sum of factors, if the order is MULTIFACTOR."""
+    if key.kind == Kind.REPLACEMENT:
+        first = -float(key.priority)
+    elif order is QueueOrder.FIFO:
+        first = 0.0
+    elif order is QueueOrder.MULTIFACTOR and priority is not None:
+        first = -priority
+    else:
+        first = -key.priority
+    return (first, entry.arrival_s, key.kind, entry.tie)

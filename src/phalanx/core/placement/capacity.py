@@ -39,11 +39,6 @@ def bring_up_to_date(cluster: Cluster, *, exact: bool) -> None:
     Otherwise, after many changes, nothing is counted until there are fewer changes, and no class counts as blocked."""
     pending, columns = cluster.pending, cluster.columns
     known, rows = pending.capacity, columns.recharged
-    if not (exact or pending.loose):
-        look_at_failed(cluster)  # only the heads of strict queues are tried
-        pending.grown.clear()
-        known.behind = max(1, len(rows))
-        return
     if len(columns.row_of) * len(known.number_of) <= FEW:
         if rows or known.uncounted or known.counted_at != columns.described:
             new = {} if exact else {number: None for number, seen in known.uncounted.items() if not seen}

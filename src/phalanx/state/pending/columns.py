@@ -1,4 +1,4 @@
-"""Request classes as columns: the keys by which their first requests are compared, and their order in strict queues.
+"""Request classes as columns: the keys by which their first requests are compared.
 
 A request class has a number, its place in every column. A vacant place has placement class -1, for which every mask is
 false in its last place. The next new request class takes the vacant number.
@@ -6,13 +6,10 @@ false in its last place. The next new request class takes the vacant number.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from heapq import heapify, heappop, heappush
-
 import numpy as np
 from numpy.typing import NDArray
 
-from phalanx.state.pending.request_class import Blocker, QueuedRequest, Rank, RequestClass
+from phalanx.state.pending.request_class import Blocker, QueuedRequest, RequestClass
 
 FIRST_LENGTH = 64  # initial length of a column; it doubles
 
@@ -67,37 +64,3 @@ class RequestClassColumns:
         """Write the first request of the request class."""
         self.arrival_s[number] = entry.arrival_s
         self.eligible_s[number] = np.nan
-
-
-class Heads:
-    """The request classes of an arena with a strict queue, in order: a heap by rank with lazy deletion. An entry is
-    valid while the request class has exactly that rank."""
-
-    __slots__ = ("_heap", "_puts")
-
-    def __init__(self) -> None:
-        self._heap: list[tuple[Rank, int, RequestClass]] = []  # the number distinguishes entries of one class
-        self._puts = 0
-
-    def put(self, request_class: RequestClass, rank: Rank) -> None:
-        """Enter the request class with its present rank."""
-        heap = self._heap
-        self._puts += 1
-        heappush(heap, (rank, self._puts, request_class))
-        while heap[0][2].rank is not heap[0][0]:
-            heappop(heap)
-        if not self._puts % len(heap):
-            self._heap = [place for place in heap if place[2].rank is place[0]]
-            heapify(self._heap)
-
-    def __iter__(self) -> Iterator[tuple[Rank, RequestClass]]:
-        """Yield the request classes in order. A second, small heap walks down the first."""
-        heap = self._heap
-        frontier = [(heap[0], 0)] if heap else []
-        while frontier:
-            (rank, _, request_class), at = heappop(frontier)
-            if request_class.rank is rank:
-                yield rank, request_class
-            for child in (2 * at + 1, 2 * at + 2):
-                if child < len(heap):
-                    heappush(frontier, (heap[child], child))

@@ -21,13 +21,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from phalanx.model.queue import QueueOrder
 from phalanx.model.reason import NEVER, Reason
 from phalanx.state.classes import AffinityClass as PodKind
 from phalanx.state.classes import Gang
 from phalanx.state.nodes.pod_index import change_may_help
 from phalanx.state.pending.capacity import Capacity
-from phalanx.state.pending.columns import FIRST_LENGTH, Heads, RequestClassColumns
+from phalanx.state.pending.columns import FIRST_LENGTH, RequestClassColumns
 from phalanx.state.pending.headroom import RUNNING, Headroom, HeadroomRow, upward
 from phalanx.state.pending.request_class import (
     Blocker,
@@ -42,7 +41,6 @@ from phalanx.state.queue_tree import Branch, Key, QueueTree, ResourceGroup
 
 STALE = 1 << 30  # cycles; the reason is computed again as soon as possible
 REMEMBERED = 1 << 16  # answers of `_heeds` that are remembered
-MOVING = frozenset({QueueOrder.MULTIFACTOR, QueueOrder.USAGE})  # orders that change with time
 
 
 class PlacementClassKey(NamedTuple):
@@ -135,8 +133,6 @@ class Pending:
         self._vacant: list[int] = []
         self._request_class_of: dict[Request, RequestClass] = {}
         self.renews = False  # whether the reasons of all classes are to be computed again
-        self.heads: dict[str, Heads] = {}  # arena -> the order of its request classes in strict queues
-        self.loose = 0  # request classes that are in none of `heads`
         self.replacements = 0  # request classes of replacements
         self._qos: dict[str, int] = {}
         self._concerned: dict[tuple[object, PodKind], bool] = {}
@@ -144,7 +140,7 @@ class Pending:
 
     def has_several_arenas(self, tree: QueueTree) -> bool:
         """Return whether the waiting requests are ordered by more than one queue order."""
-        return tree.root.split and (self.loose > 0 or len(self.heads) > 1)
+        return tree.root.split and bool(self.request_classes)
 
     def __bool__(self) -> bool:
         """Return whether a request waits."""
@@ -188,7 +184,7 @@ class Pending:
         if not request_class:
             self._close(request_class)
         elif first.request == request:
-            self._set_first(request_class, request_class.first())
+            self.columns.set_first(request_class.number, request_class.first())
             self._forget_search(request_class.key)
         if request_class.strict:
             self.changed = True  # the queue may have another head
@@ -202,16 +198,8 @@ class Pending:
         self._request_class_of[request] = request_class
         self.unreported[request] = None
         if request_class.first() is entry:
-            self._set_first(request_class, entry)
+            self.columns.set_first(request_class.number, entry)
         return request_class
-
-    def _set_first(self, request_class: RequestClass, entry: QueuedRequest) -> None:
-        """Write the first request of the request class."""
-        self.columns.set_first(request_class.number, entry)
-        if request_class.rank is not None:
-            request_class.rank = (request_class.rank[0], entry.arrival_s, request_class.key.kind, entry.tie)
-            if request_class.arena is not None:
-                self.heads.setdefault(request_class.arena, Heads()).put(request_class, request_class.rank)
 
     def is_in_request_class(self, request: Request) -> bool:
         """Return whether the request is in a request class."""
@@ -241,7 +229,6 @@ class Pending:
         columns, terms, branch = self.columns, key.terms, tree.branches[key.queue]
         number = request_class.number = columns.add(request_class)
         self._place_in_tree(request_class, branch)
-        self.loose += request_class.arena is None
         self.replacements += key.kind == Kind.REPLACEMENT
         request_class.placement_class = columns.placement_class[number] = self._join_placement_class(key, tree)
         row = HeadroomRow(key.queue, terms.user, terms.group, terms.job, terms.account)
@@ -255,27 +242,14 @@ class Pending:
 
     def _place_in_tree(self, request_class: RequestClass, branch: Branch) -> None:
         """Set the fields of the request class that depend on the place of its queue in the tree."""
-        key, order = request_class.key, branch.arena.order
-        replaces = key.kind == Kind.REPLACEMENT
+        key = request_class.key
         request_class.strict = branch.strict is not None
         self.columns.preempts[request_class.number] = key.terms.preempts and (
             (branch.preempts and key.kind == Kind.JOB) or (branch.reclaims and key.kind == Kind.GROWTH)
         )
-        request_class.rank = request_class.arena = None
-        if request_class.strict and not replaces and order not in MOVING:
-            request_class.arena = branch.arena.name
-        if replaces or order is not QueueOrder.MULTIFACTOR:
-            request_class.rank = (
-                0.0 if order is QueueOrder.FIFO and not replaces else -float(key.priority),
-                0.0,
-                key.kind,
-                0,
-            )
 
     def _close(self, request_class: RequestClass) -> None:
         number = request_class.number
-        request_class.rank = None
-        self.loose -= request_class.arena is None
         self.replacements -= request_class.key.kind == Kind.REPLACEMENT
         self._leave_placement_class(request_class.placement_class)
         self.columns.vacate(number)
@@ -381,8 +355,8 @@ class Pending:
 
     # Memory
 
-    def explain(self, key: PlacementClassKey, reason: Reason) -> None:
-        """Store the reason why requests of the placement class do not fit."""
+    def explain(self, key: PlacementClassKey, reason: Reason | None) -> None:
+        """Store the reason why requests of the placement class do not fit; None: it is not known."""
         number = self._placement_class_of.get(key)
         if number is not None and (found := self.placement_classes[number]) is not None:
             found.reason, found.stale = reason, 0
@@ -504,12 +478,9 @@ class Pending:
     def arrange(self, tree: QueueTree) -> None:
         """Take over a changed queue tree."""
         self.headroom.build(tree)
-        self.heads.clear()
         for request_class in self.request_classes.values():
-            self.loose -= request_class.arena is None
             self._place_in_tree(request_class, tree.branches[request_class.key.queue])
-            self.loose += request_class.arena is None
-            self._set_first(request_class, request_class.first())
+            self.columns.set_first(request_class.number, request_class.first())
         self.look_at_hopeless()
 
     def copy(self, tree: QueueTree) -> Pending:
@@ -522,7 +493,7 @@ class Pending:
         for key, request_class in self.request_classes.items():
             copied = other._open(key, tree)
             copied.take(request_class)
-            other._set_first(copied, copied.first())
+            other.columns.set_first(copied.number, copied.first())
             other.columns.reported_blocker[copied.number] = self.columns.reported_blocker[request_class.number]
             other._request_class_of.update(dict.fromkeys(copied.requests(), copied))
         classes = [found for found in self.placement_classes if found is not None]

@@ -109,19 +109,15 @@ class RequestClass:
 
     `reason`: the last reason why the first request was not placed; None: the reason of its placement class.
     `number`, `placement_class`, `row`: the numbers of the request class, its placement class and its headroom row.
-    `strict`: whether the queue, or a queue above it, is strict.
-    `rank`: the rank of the first request; None if it changes with time.
-    `arena`: the arena (`state.queue_tree`) in which a class of a strict queue is kept in order; None otherwise."""
+    `strict`: whether the queue, or a queue above it, is strict."""
 
     __slots__ = (
         "_entries",
         "_heap",
         "_only",
-        "arena",
         "key",
         "number",
         "placement_class",
-        "rank",
         "reason",
         "row",
         "strict",
@@ -132,8 +128,6 @@ class RequestClass:
         self.reason: Reason | None = None
         self.number = self.placement_class = self.row = -1
         self.strict = False
-        self.rank: Rank | None = None
-        self.arena: str | None = None
         self._only: QueuedRequest | None = None
         self._entries: dict[Request, QueuedRequest] = NOBODY
         self._heap: list[QueuedRequest] = NO_HEAP

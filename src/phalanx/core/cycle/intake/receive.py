@@ -36,8 +36,6 @@ class Intake:
 
     def start_nominated(self) -> None:
         """Start nominated jobs whose nodes are free. If a nomination has to be withdrawn, only withdraw it."""
-        if not self.cluster.nominated:
-            return
         found = [*self.preempting.nominations()]
         broken = [record for record, state in found if state is NominationState.BROKEN or self.hindered(record)]
         for record in broken:

@@ -36,7 +36,7 @@ def exceeding(cluster: Cluster, now_s: float) -> dict[str, float]:
 def enforce(state: CycleState, context: Callable[[], PreemptionContext], actions: list[Action]) -> None:
     """Add the actions by which queues that have used more than their limit for too long lose pods."""
     cluster = state.cluster
-    state.exceeding = exceeding(cluster, state.now_s) if cluster.tree.trimmed else {}
+    state.exceeding = exceeding(cluster, state.now_s)
     due = {name for name, since_s in state.exceeding.items() if due_s(cluster, name, since_s) <= state.now_s}
     for name in sorted(due):
         branch = cluster.tree.branches[name]

@@ -290,12 +290,7 @@ class CyclePreemption:
         """Remember that neither an eviction nor time helps the request class: it searches again after a change. If the
         search were forgotten, the class would search in each cycle, and postpone the searches of other classes for
         ever."""
-        if key in self.searched:
-            self.searched[key] = Search(self.pending.changes, NEVER_S, self.reserved)
-
-    def forget(self, key: RequestClassKey) -> None:
-        """Forget a failed search of the request class, because its first request has started on another flavor."""
-        self.searched.pop(key, None)
+        self.searched[key] = Search(self.pending.changes, NEVER_S, self.reserved)
 
     def take_over(
         self, record: JobRecord, offers: Sequence[FlavorAssignment], aside: guard.ReservationGuard
