@@ -20,7 +20,7 @@ from phalanx.cli.files.recording import Recorder
 from phalanx.cli.terminal.output import note
 from phalanx.client.connection import Connection
 from phalanx.client.informer import Informer
-from phalanx.client.kind import Kind
+from phalanx.client.kind import PODS, Kind
 from phalanx.clusters.dispatch import Dispatcher
 from phalanx.dialects.kueue.kinds import NAME as KUEUE
 from phalanx.kube.install.admission_policy import AdmissionMode
@@ -29,6 +29,7 @@ from phalanx.kube.leader.lease import Lease, leading
 from phalanx.kube.leader.steady_clock import SteadyClock
 from phalanx.kube.routing.settings import KubeSettings
 from phalanx.kube.status.queue_status import StatusSource, keep_queue_statuses
+from phalanx.kube.status.unattended_pods import unattended_pods
 from phalanx.kube.status.usage import keep_usage
 from phalanx.kube.world import KubeWorld, NodeProvisioning, open_world
 from phalanx.metrics.decisions import Decisions, Measured
@@ -108,9 +109,13 @@ async def _lead(
         admits(world.installed.admission)
         glance = Glance(cluster, now_s=clock)
         sight = seen(world, glance, informers, lease)
+        unattended = unattended_pods(
+            settings, lambda: informers(PODS).objects, world.effects.reporter.object_event, clock
+        )
         keeping = (
             asyncio.ensure_future(keep_queue_statuses(connection, sight, clock)),
             asyncio.ensure_future(keep_usage(connection, cluster.usage, clock, sight.may_write)),
+            asyncio.ensure_future(unattended.run()),
         )
         try:
             answer = None if rows is None else rows(cluster, world, informers, clock, glance.starts)

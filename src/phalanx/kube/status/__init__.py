@@ -5,4 +5,5 @@ dependency_outcomes   outcomes of dependencies, kept on the dependent jobs
 queue_status          the status of Queue objects
 told                  the view of a gang for dialects
 dialect_answers       write the statuses and objects of dialects
+unattended_pods       report pods whose scheduler seems not to run
 """
