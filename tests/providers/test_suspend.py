@@ -16,7 +16,7 @@ from phalanx.cli.local.node_groups.file import read_node_groups
 from phalanx.cli.local.node_groups.provider_fields import SlurmProvider
 from phalanx.cli.local.node_groups.providers import hostlist
 from phalanx.cli.local.node_groups.slurm_conf import node_groups, read_power
-from phalanx.client.kind import NODES
+from phalanx.client.kind import CONFIG_MAPS, NODES
 from phalanx.errors import PhalanxError
 from phalanx.providers import suspend
 from phalanx.providers.calls import CountedProvider
@@ -152,6 +152,33 @@ def test_rates_are_nodes_per_minute(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert site.called()[2:] == ["suspend c1"]
 
     play(site, scene)
+
+
+def test_states_are_noted_for_sinfo_and_for_the_next_scheduler(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    site.api.put(
+        CONFIG_MAPS, {"metadata": {"name": "phalanx-slurm", "namespace": "kube-system"}, "data": {"site": "{}"}}
+    )
+
+    def noted() -> dict[str, str]:
+        data: dict[str, str] = site.api.objects[CONFIG_MAPS]["kube-system/phalanx-slurm"]["data"]
+        return {key: text.split()[0] for key, text in data.items() if key != "site"}
+
+    async def before(provider: CountedProvider) -> None:
+        await provider.scale("g", ["g-1", "g-2"], ())
+        await provider.scale("g", (), ["g-2"])
+        assert noted() == {"power.c1": "resuming", "power.c2": "suspending"}
+
+    async def after(provider: CountedProvider) -> None:
+        assert [each.name for each in (await provider.status("g")).requested] == ["g-1"]
+        await provider.scale("g", ["g-3"], ())
+        assert site.called()[-1] == "resume c3", "SuspendTimeout of c2 has not passed"
+        site.join("c1")
+        await provider.status("g")
+        assert noted() == {"power.c2": "suspending", "power.c3": "resuming"}
+
+    for scene in (before, after):
+        play(site, scene)
 
 
 # --- slurm.conf ------------------------------------------------------------------------------------------------------

@@ -18,8 +18,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from phalanx.client.connection import ApiError, Connection, Object
-from phalanx.client.kind import NODES
+from phalanx.client.connection import ApiError, ApiRefusal, Connection, Object
+from phalanx.client.kind import CONFIG_MAPS, NODES
 from phalanx.providers.calls import FAILED, RUNNING, STARTING, NodeState, Scale, text_of
 from phalanx.providers.provider import ProviderError
 
@@ -27,6 +27,9 @@ log = logging.getLogger(__name__)
 
 ANSWER_S = 20.0  # a program that ends later may fail without a reason for the job
 MINUTE_S = 60.0
+SITE, SITE_NAMESPACE = "phalanx-slurm", "kube-system"  # the ConfigMap that sinfo reads
+POWER = "power."  # keys in it: power.NODE = `resuming SINCE REQUEST` or `suspending UNTIL`
+_GONE = 404
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,15 +67,19 @@ class PoweredNodes:
         self._on: dict[str, tuple[str, float]] = {}  # node that was switched on -> its request, and the time of it
         self._off: dict[str, float] = {}  # node that was switched off -> the time of it
         self._failed: dict[str, NodeState] = {}  # request -> the state of its node
+        self._restored = False
         self._calls: dict[str, deque[float]] = {}  # program -> the times of its nodes in the last minute
 
     async def nodes(self, group: str) -> Sequence[NodeState]:
         """Return the nodes that are switched on, and those that are being switched on."""
+        if not self._restored:
+            await self._restore()
         found = []
         for name in self._settings.nodes:
             request, since_s = self._on.get(name, (name, 0.0))
             if await self._has_arrived(name):
-                self._on.pop(name, None)
+                if self._on.pop(name, None) is not None:
+                    await self._note({name: None})
                 found.append(NodeState(name=name, node=name, state=RUNNING))
             elif name in self._on:
                 found.append(NodeState(name=request, node=name, state=STARTING, since=_written(since_s)))
@@ -110,6 +117,8 @@ class PoweredNodes:
             for name in names:  # a repeated request chooses them again
                 self._on.pop(name, None)
             raise
+        on = {name: self._on[name] for name in names}
+        await self._note({name: f"resuming {since_s:.0f} {request}" for name, (request, since_s) in on.items()})
         if later:
             self._tasks.create_task(self._resume_later(later))
 
@@ -127,6 +136,7 @@ class PoweredNodes:
                     request, since_s = self._on.pop(name, (name, time.time()))
                     state = NodeState(name=request, state=FAILED, since=_written(since_s), message=str(error))
                     self._failed[request] = state
+                await self._note(dict.fromkeys(now))
 
     async def _suspend(self, names: Sequence[str]) -> None:
         """Call SuspendProgram. Raises ProviderError if the rate or the program do not allow it yet."""
@@ -138,8 +148,37 @@ class PoweredNodes:
         for name in now:
             self._on.pop(name, None)
             self._off[name] = time.time()
+        until_s = time.time() + settings.suspend_timeout_s
+        await self._note(dict.fromkeys(now, f"suspending {until_s:.0f}"))
         if later:
             raise ProviderError(f"SuspendRate allows {settings.suspend_rate} nodes per minute; {len(later)} wait")
+
+    async def _restore(self) -> None:
+        """Read what an earlier scheduler has noted: nodes that are being switched on, or off."""
+        try:
+            data = (await self._connection.get(CONFIG_MAPS, SITE, SITE_NAMESPACE)).get("data") or {}
+        except ApiError as error:
+            if not isinstance(error, ApiRefusal):
+                raise ProviderError(f"the states of the nodes cannot be read: {error}") from error
+            data = {}
+        self._restored = True
+        for name in self._settings.nodes:
+            match data.get(f"{POWER}{name}", "").split():
+                case ["resuming", since, request] if since.isdigit():
+                    self._on[name] = request, float(since)
+                case ["suspending", until] if until.isdigit():
+                    self._off[name] = float(until) - self._settings.suspend_timeout_s
+                case _:
+                    pass
+
+    async def _note(self, states: Mapping[str, str | None]) -> None:
+        """Note the states of nodes for sinfo, and for the next scheduler. Without rights only these do not see them."""
+        body = {"data": {f"{POWER}{name}": text for name, text in states.items()}}
+        try:
+            await self._connection.patch(CONFIG_MAPS, SITE, body, SITE_NAMESPACE)
+        except ApiError as error:
+            if not isinstance(error, ApiRefusal) or error.code != _GONE:
+                log.warning("the states of %s cannot be noted for sinfo: %s", ", ".join(states), error)
 
     def _is_off(self, name: str) -> bool:
         """Return whether the node may be switched on: it is off, and SuspendTimeout has passed."""

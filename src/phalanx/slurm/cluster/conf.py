@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from phalanx.errors import PhalanxError
-from phalanx.slurm.cluster.site import Partition, Site
+from phalanx.slurm.cluster.site import CloudNode, Partition, Site
 from phalanx.slurm.notation import times
 from phalanx.slurm.notation.hostlist import expand
 
@@ -27,6 +27,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     taken: bool = True
 
 
+DEFAULT = "DEFAULT"  # the NodeName of a line with the defaults of the lines after it
 Tell = Callable[..., None]
 _WEIGHTS = {
     "priorityweightage": "age", "priorityweightassoc": "assoc", "priorityweightfairshare": "fair_share",
@@ -67,7 +68,7 @@ _NOTHING = (
 
 def read_conf(text: str, file: str = "slurm.conf") -> tuple[Site, list[Told]]:
     """The site that a slurm.conf describes, and what became of each of its lines. Raises PhalanxError."""
-    site, told = Site(partitions=[], counts_gpus=False), list[Told]()
+    site, told, defaults = Site(partitions=[], counts_gpus=False), list[Told](), dict[str, str]()
     for number, line in lines_of(text):
 
         def tell(text: str, became: str, taken: bool = True, number: int = number) -> None:
@@ -79,6 +80,8 @@ def read_conf(text: str, file: str = "slurm.conf") -> tuple[Site, list[Told]]:
             match first:
                 case "nodename":
                     _node(site, words, tell)
+                    defaults |= words if words["nodename"] == DEFAULT else {}
+                    _cloud(site, {**defaults, **words}, tell)
                 case "partitionname":
                     _partition(site, words, tell)
                 case _:
@@ -169,6 +172,39 @@ def _node(site: Site, words: dict[str, str], tell: Tell) -> None:
         tell(f"NodeName={words['nodename']} Feature={features}", "labels of these nodes, which -C asks for")
     rest = " ".join(f"{key}={value}" for key, value in words.items() if key not in ("nodename", "feature", "features"))
     tell(f"NodeName={words['nodename']} {rest}".strip(), "nodes tell their sizes and addresses themselves", False)
+
+
+def _cloud(site: Site, words: dict[str, str], tell: Tell) -> None:
+    """Note nodes with State=CLOUD. `words`: with the defaults of nodes."""
+    if is_cloud(words) and "realmemory" not in words:
+        tell(f"NodeName={words['nodename']} State=CLOUD", "nodes that are off are not shown without RealMemory", False)
+    elif is_cloud(words):
+        site.cloud |= dict.fromkeys(expand(words["nodename"]), cloud_node(words))
+
+
+def is_cloud(words: dict[str, str]) -> bool:
+    """Return whether a line of nodes is of nodes that programs switch on and off."""
+    return words.get("state", "").upper() == "CLOUD" and words["nodename"] != DEFAULT
+
+
+def cloud_node(words: dict[str, str]) -> CloudNode:
+    """Return what each node of a line has. Raises PhalanxError."""
+    parts = [number_of(key, words.get(key, "1")) for key in ("sockets", "corespersocket", "threadspercore")]
+    if "realmemory" not in words:
+        raise PhalanxError(f"NodeName={words['nodename']} has no RealMemory (MB): jobs request memory, so write it")
+    return CloudNode(
+        cpus=number_of("CPUs", words["cpus"]) if "cpus" in words else parts[0] * parts[1] * parts[2],
+        memory_mib=number_of("RealMemory", words["realmemory"]),
+        gpus=sum(_gpus(words.get("gres", ""))),
+    )
+
+
+def _gpus(gres: str) -> Iterator[int]:
+    """Yield the count of each entry of GPUs in a value of Gres, for instance 4 for `gpu:a100:4(S:0-1)`."""
+    for entry in re.sub(r"\([^)]*\)", "", gres).split(","):
+        name, *more = entry.split(":")
+        if name == "gpu":
+            yield int(more[-1]) if more and more[-1].isdigit() else 1
 
 
 def _partition(site: Site, words: dict[str, str], tell: Tell) -> None:

@@ -25,6 +25,7 @@ from phalanx.slurm.cluster.api import Api, Object, Refused
 PATH = "/api/v1/namespaces/kube-system/configmaps"
 _REST, _ACCOUNT, _PATH, _USERS, _COORDINATORS = "site", "account.", "path.", "users.", "coordinators."
 _OF_ACCOUNTS = (_ACCOUNT, _PATH, _USERS, MEMBERS, _COORDINATORS)
+POWER = "power."  # keys that the scheduler writes: power.NODE = `resuming SINCE REQUEST` or `suspending UNTIL`
 FEATURE = "feature.slurm.phalanx.dev/"  # on nodes: Slurm's features
 
 
@@ -101,6 +102,14 @@ class Qos(msgspec.Struct, kw_only=True, omit_defaults=True):
     usage_factor: float = 1.0
 
 
+class CloudNode(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """A node with State=CLOUD in slurm.conf: what it has when it is switched on."""
+
+    cpus: int
+    memory_mib: int
+    gpus: int = 0
+
+
 class Site(msgspec.Struct, kw_only=True, omit_defaults=True):
     """`users`: user -> the user's associations, the default first. If any user has associations, users without one may
     not submit. `keep_s`: how long finished jobs are shown (MinJobAge). `kill_wait_s`: the time between SIGTERM and
@@ -120,6 +129,7 @@ class Site(msgspec.Struct, kw_only=True, omit_defaults=True):
     features: dict[str, list[str]] = {}  # node -> its features
     sockets: dict[str, str] = {}  # node -> `2:8:1`, its sockets, cores of each and threads of each core
     disks_mib: dict[str, int] = {}  # node -> TmpDisk, what --tmp may ask
+    cloud: dict[str, CloudNode] = {}  # node -> what it has, for nodes that programs switch on and off
     licenses: dict[str, int] = {}  # licence -> how many jobs may have one at a time
     mail_program: str = "/bin/mail"  # MailProg: called as mail(1) is
     prolog: str = ""  # run in each pod before the script, as the job's user

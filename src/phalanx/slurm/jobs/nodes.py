@@ -10,7 +10,7 @@ import msgspec
 from phalanx.client.quantity import QuantityError, parse
 from phalanx.slurm.cluster.api import PODS, Api
 from phalanx.slurm.cluster.sight import listed
-from phalanx.slurm.cluster.site import FEATURE
+from phalanx.slurm.cluster.site import FEATURE, POWER, Site
 
 PATH = "/api/v1/nodes"
 DOWN = "slurm.phalanx.dev/down"  # annotation of nodes that `scontrol update State=DOWN` took down
@@ -22,7 +22,8 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
 
     `shape`: sockets, cores of each and threads of each core, `2:8:1`, where slurm.conf has it. `reason`: why the node
     was drained, as `scontrol update nodename=… reason=…` gave it. Seconds since the epoch: `made_s`; `down_s`: since
-    when the node is not ready; None: it is ready. `kernel`: of its operating system.
+    when the node is not ready; None: it is ready. `kernel`: of its operating system. `cloud`: programs switch it on and
+    off. `power`: Slurm's suffix of its state: `~` it is off, `#` it is being switched on, `%` it is being switched off.
     """
 
     name: str
@@ -41,6 +42,8 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     gpu_product: str = ""
     kernel: str = ""
     address: str = ""
+    cloud: bool = False
+    power: str = ""
 
 
 class _Meta(msgspec.Struct):
@@ -77,6 +80,41 @@ def nodes(api: Api) -> list[Node]:
 
     found = msgspec.json.decode(api.call("GET", PATH), type=_List).items
     return sorted((_read(node) for node in found), key=lambda node: sort_key(node.name))
+
+
+def with_cloud(here: Site, found: list[Node]) -> list[Node]:
+    """Return the nodes with the cloud nodes of the site that are switched off, or are being switched on or off."""
+    if not here.cloud:
+        return found
+    import time
+
+    from phalanx.slurm.notation.hostlist import sort_key
+
+    now_s, data = time.time(), here.read.get("data") or {}
+    states = {name: _power(data.get(f"{POWER}{name}", ""), now_s) for name in here.cloud}
+    known = {node.name: node for node in found}
+    for name, has in here.cloud.items():
+        node = known.get(name)
+        if node is None:
+            node = Node(
+                name=name, cpus=has.cpus, memory_mib=has.memory_mib, gpus=has.gpus, ready=True, drained=False,
+                features=tuple(sorted(here.features.get(name, ()))), power=states[name],
+            )  # fmt: skip
+        elif not node.ready and states[name] == "#":
+            node = msgspec.structs.replace(node, ready=True, power="#")
+        known[name] = msgspec.structs.replace(node, cloud=True)
+    return sorted(known.values(), key=lambda node: sort_key(node.name))
+
+
+def _power(text: str, now_s: float) -> str:
+    """Return the suffix of a node without Node object. `text`: what the scheduler has written about it."""
+    match text.split():
+        case ["resuming", *_]:
+            return "#"
+        case ["suspending", until] if until.isdigit() and now_s < int(until):
+            return "%"
+        case _:
+            return "~"
 
 
 _LIVE = "status.phase!=Succeeded,status.phase!=Failed"

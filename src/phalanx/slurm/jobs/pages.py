@@ -183,7 +183,7 @@ def node(found: Node, state: str, held: Used, partitions: Sequence[str], counted
     """
     features = ",".join(found.features) or "(null)"
     reason = [[f"Reason={found.reason} [{found.reason_by}@{found.reason_s}]"]] if found.reason else []
-    cpus = found.cpus
+    cpus, states = found.cpus, "+".join([_STATES[state], *_power(found)])
     sockets, cores, threads = (found.shape or f"1:{cpus}:1").split(":")
     gpus = f",{counted}={found.gpus}" if found.gpus and counted else ""
     allocated = [
@@ -200,7 +200,7 @@ def node(found: Node, state: str, held: Used, partitions: Sequence[str], counted
         [f"NodeAddr={found.address or found.name} NodeHostName={found.name} Port=6818 Version=22.05.8"],
         [f"OS=Linux {found.kernel} "],
         [f"RealMemory={found.memory_mib} AllocMem={held.memory_mib} FreeMem=N/A Sockets={sockets} Boards=1"],
-        [f"State={_STATES[state]} ThreadsPerCore={threads} TmpDisk=0 Weight=1 Owner=N/A MCS_label=N/A"],
+        [f"State={states} ThreadsPerCore={threads} TmpDisk=0 Weight=1 Owner=N/A MCS_label=N/A"],
         [f"Partitions={','.join(partitions)} "],
         [f"BootTime=None SlurmdStartTime={times.moment(found.made_s or None, 'None')}"],
         ["LastBusyTime=None"],
@@ -211,6 +211,11 @@ def node(found: Node, state: str, held: Used, partitions: Sequence[str], counted
         ["ExtSensorsJoules=n/s ExtSensorsWatts=0 ExtSensorsTemp=n/s"],
         *reason,
     ]
+
+
+def _power(found: Node) -> list[str]:
+    states = {"~": ["POWERED_DOWN"], "#": ["POWERING_UP"], "%": ["POWERING_DOWN"]}
+    return ["CLOUD", *states.get(found.power, [])] if found.cloud else []
 
 
 _STATES = {

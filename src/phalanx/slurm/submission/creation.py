@@ -35,11 +35,12 @@ if TYPE_CHECKING:
 
 def hardware(api: Api, here: site.Site, said: Options) -> Hardware:
     """Return the hardware of the nodes in the partitions that the job names. Raises Usage."""
-    from phalanx.slurm.jobs.nodes import nodes
+    from phalanx.slurm.jobs.nodes import nodes, with_cloud
 
     named = partitions(said, here)
     names = {node for one in named for node in one.nodes} if all(one.nodes for one in named) else set()
-    every = [msgspec.structs.replace(node, shape=here.sockets.get(node.name, node.shape)) for node in nodes(api)]
+    listed = with_cloud(here, nodes(api))
+    every = [msgspec.structs.replace(node, shape=here.sockets.get(node.name, node.shape)) for node in listed]
     found = [node for node in every if not names or node.name in names]
     if not found:
         return Hardware(cpus=1 << 20, memory_mib=1 << 40, gpus=1 << 20, nodes=1)

@@ -10,12 +10,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from phalanx.errors import PhalanxError
-from phalanx.slurm.cluster.conf import lines_of, number_of, pairs_of
-from phalanx.slurm.cluster.site import FEATURE
+from phalanx.slurm.cluster.conf import DEFAULT, cloud_node, is_cloud, lines_of, number_of, pairs_of
+from phalanx.slurm.cluster.site import FEATURE, CloudNode
 from phalanx.slurm.notation.hostlist import compress, expand
 
 NEVER = "36500d"  # the longest time that a file of node groups may have
-CLOUD = "CLOUD"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -39,9 +38,7 @@ class CloudNodes:
     """A line `NodeName` with `State=CLOUD`, with the defaults of `NodeName=DEFAULT`."""
 
     names: list[str]
-    cpus: int
-    memory_mib: int
-    gpus: int
+    has: CloudNode
     features: list[str]
 
 
@@ -52,12 +49,11 @@ def read_power(text: str, file: str = "slurm.conf") -> tuple[Power, list[CloudNo
     for number, line in lines_of(text):
         try:
             words = dict(pairs_of(line))
-            if words.get("nodename") == "DEFAULT":
+            if words.get("nodename") == DEFAULT:
                 defaults |= words
             elif "nodename" in words:
-                words = {**defaults, **words}
-                if words.get("state", "").upper() == CLOUD:
-                    found.append(_nodes(words))
+                if is_cloud({**defaults, **words}):
+                    found.append(_nodes({**defaults, **words}))
             elif "partitionname" not in words:
                 for name, value in words.items():
                     _set(power, name, value)
@@ -90,17 +86,8 @@ def _set(power: Power, name: str, value: str) -> None:
 
 
 def _nodes(words: dict[str, str]) -> CloudNodes:
-    parts = [number_of(key, words.get(key, "1")) for key in ("sockets", "corespersocket", "threadspercore")]
-    if "realmemory" not in words:
-        raise PhalanxError(f"NodeName={words['nodename']} has no RealMemory (MB): jobs request memory, so write it")
-    gpus = re.findall(r"(?:^|,)gpu(?::[^:,()]+)?(?::(\d+))?(?:\([^)]*\))?(?=,|$)", words.get("gres", ""))
-    return CloudNodes(
-        names=expand(words["nodename"]),
-        cpus=number_of("CPUs", words["cpus"]) if "cpus" in words else parts[0] * parts[1] * parts[2],
-        memory_mib=number_of("RealMemory", words["realmemory"]),
-        gpus=sum(int(count or 1) for count in gpus),
-        features=[one for one in words.get("features", words.get("feature", "")).split(",") if one],
-    )
+    features = words.get("features", words.get("feature", "")).split(",")
+    return CloudNodes(names=expand(words["nodename"]), has=cloud_node(words), features=[one for one in features if one])
 
 
 def node_groups(power: Power, nodes: list[CloudNodes]) -> dict[str, Any]:
@@ -119,7 +106,7 @@ def _groups(power: Power, nodes: list[CloudNodes]) -> Iterator[dict[str, Any]]:
         stem = re.sub(r"[^a-z0-9]+", "-", re.sub(r"\d+$", "", each.names[0]).lower()).strip("-") or "cloud"
         name = stem if stem not in taken else f"{stem}-{number}"
         taken.add(name)
-        gpus = {"nvidia.com/gpu": each.gpus} if each.gpus else {}
+        gpus = {"nvidia.com/gpu": each.has.gpus} if each.has.gpus else {}
         excluded = [one for one in power.excluded if one in each.names]
         provider: dict[str, Any] = {
             "nodes": compress(each.names),
@@ -139,6 +126,6 @@ def _groups(power: Power, nodes: list[CloudNodes]) -> Iterator[dict[str, Any]]:
             "idle": NEVER if power.suspend_s is None else power.suspend_s,
             "delay": power.resume_timeout_s,
             "timeout": power.resume_timeout_s,
-            "allocatable": {"cpu": each.cpus, "memory": f"{each.memory_mib}Mi", **gpus},
+            "allocatable": {"cpu": each.has.cpus, "memory": f"{each.has.memory_mib}Mi", **gpus},
             **({"labels": {f"{FEATURE}{one}": "true" for one in each.features}} if each.features else {}),
         }

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import Api
-from phalanx.slurm.commands.cluster.sinfo_fields import FIELDS, NAMES, Row, Seen, name_of
-from phalanx.slurm.jobs.nodes import Node, Used, nodes, used
+from phalanx.slurm.commands.cluster.sinfo_fields import FIELDS, NAMES, Row, Seen, name_of, states_of
+from phalanx.slurm.jobs.nodes import Node, Used, nodes, used, with_cloud
 from phalanx.slurm.notation import times
 from phalanx.slurm.notation.amounts import read_width
 from phalanx.slurm.notation.hostlist import compress, expand
@@ -80,7 +80,7 @@ def _every_s(text: str | None) -> float:
 
 
 def _show(api: Api, here: site.Site, said: Mapping[str, str | None], wanted: set[str] | None) -> None:
-    found = [replace(one, node=replace(one.node, shape=here.sockets.get(one.node.name, ""))) for one in see(api)]
+    found = [replace(one, node=replace(one.node, shape=here.sockets.get(one.node.name, ""))) for one in see(api, here)]
     if "json" in said:
         from phalanx.slurm.commands.cluster.sinfo_fields import document
 
@@ -112,14 +112,16 @@ def _reservations(api: Api, bare: bool) -> int:
     return 0
 
 
-def see(api: Api) -> list[Seen]:
+def see(api: Api, here: site.Site) -> list[Seen]:
     """Return every node, with what runs on it."""
     of_nodes, nothing = used(api), Used()
-    found = [(node, of_nodes.get(node.name, nothing)) for node in nodes(api)]
+    found = [(node, of_nodes.get(node.name, nothing)) for node in with_cloud(here, nodes(api))]
     return [Seen(node, _state(node, on.cpus), on.cpus, on.memory_mib, on.gpus) for node, on in found]
 
 
 def _state(node: Node, used: int) -> str:
+    if node.power == "#":
+        return "allocated"  # to the job for which it is switched on
     if not node.ready:
         return "down"
     if node.drained:
@@ -173,7 +175,7 @@ def _rows(
     only = None if said.get("nodes") is None else set(expand(said["nodes"] or ""))
     seen = [
         one for one in found
-        if (only is None or one.node.name in only) and (wanted is None or one.state in wanted)
+        if (only is None or one.node.name in only) and (wanted is None or wanted & states_of(one))
     ]  # fmt: skip
     rows: dict[tuple[str, ...], Row] = {}
     for partition in partitions:

@@ -31,6 +31,27 @@ class Row(Struct, frozen=True):
     state: str  # empty: no node
 
 
+POWER_STATES = {"~": "powered_down", "#": "powering_up", "%": "powering_down"}
+
+
+def states_of(one: Seen) -> set[str]:
+    """Return all states of the node, which `sinfo --states` may ask for."""
+    return {one.state, *power_states(one.node)}
+
+
+def power_states(node: Node) -> list[str]:
+    """Return the states of a cloud node besides its own."""
+    return [*(["cloud"] if node.cloud else []), *([POWER_STATES[node.power]] if node.power else [])]
+
+
+def _suffix(row: Row) -> str:
+    return row.seen[0].node.power if row.seen else ""
+
+
+def _complete(row: Row) -> str:
+    return "+".join([row.state, *power_states(row.seen[0].node)]) if row.seen else "n/a"
+
+
 def document(here: site.Site, found: Sequence[Seen]) -> str:
     """The nodes, by the names that Slurm's REST API of 22.05 has for what is known here."""
     import msgspec
@@ -38,7 +59,8 @@ def document(here: site.Site, found: Sequence[Seen]) -> str:
     rows = [
         {
             "name": one.node.name, "hostname": one.node.name, "address": one.node.name, "state": one.state,
-            "state_flags": ["DRAIN"] if one.node.drained else [], "cpus": one.node.cpus, "alloc_cpus": one.used,
+            "state_flags": [name.upper() for name in (["drain"] if one.node.drained else []) + power_states(one.node)],
+            "cpus": one.node.cpus, "alloc_cpus": one.used,
             "idle_cpus": max(0, one.node.cpus - one.used), "real_memory": one.node.memory_mib, "architecture": "x86_64",
             "sockets": int((one.node.shape or f"1:{one.node.cpus}:1").split(":")[0]),
             "cores": int((one.node.shape or f"1:{one.node.cpus}:1").split(":")[1]),
@@ -119,8 +141,8 @@ FIELDS: dict[str, tuple[str, Callable[[Row], str]]] = {
     "l": ("TIMELIMIT", lambda row: times.limit(row.partition.max_min, none="infinite")),
     "L": ("DEFAULTTIME", lambda row: times.limit(row.partition.default_min, none="n/a")),
     "D": ("NODES", lambda row: str(len(row.seen))),
-    "t": ("STATE", lambda row: _SHORT.get(row.state, "n/a")),
-    "T": ("STATE", lambda row: row.state or "n/a"),
+    "t": ("STATE", lambda row: _SHORT.get(row.state, "n/a") + _suffix(row)),
+    "T": ("STATE", lambda row: (row.state or "n/a") + _suffix(row)),
     "N": ("NODELIST", lambda row: compress((one.node.name for one in row.seen), ordered=True)),
     "n": ("HOSTNAMES", lambda row: compress((one.node.name for one in row.seen), ordered=True)),
     "F": ("NODES(A/I/O/T)", _counts),
@@ -160,7 +182,7 @@ FIELDS: dict[str, tuple[str, Callable[[Row], str]]] = {
     "extra": ("EXTRA", lambda row: "(null)"),
     "port": ("PORT", lambda row: "6818"),
     "gres used": ("GRES_USED", lambda row: f"gpu:{row.seen[0].gpus if row.seen else 0}"),
-    "complete state": ("STATECOMPLETE", lambda row: row.state or "n/a"),
+    "complete state": ("STATECOMPLETE", _complete),
 }
 # The names of -O (sinfo(1)).
 NAMES = {

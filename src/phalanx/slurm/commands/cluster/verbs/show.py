@@ -165,7 +165,8 @@ def _show_nodes(text: str, oneline: bool) -> int:
     from phalanx.slurm.jobs.nodes import Used, used
 
     api = Api.open()
-    here, found, wanted, held = site.load(api), see(api), expand(text), used(api)
+    here = site.load(api)
+    found, wanted, held = see(api, here), expand(text), used(api)
     for name in wanted or [one.node.name for one in found]:
         seen = next((one for one in found if one.node.name == name), None)
         if seen is None:
@@ -179,10 +180,11 @@ def _show_nodes(text: str, oneline: bool) -> int:
 
 
 def _show_partitions(text: str, oneline: bool) -> int:
-    from phalanx.slurm.jobs.nodes import nodes
+    from phalanx.slurm.jobs.nodes import nodes, with_cloud
 
     api = Api.open()
-    here, every = site.load(api), nodes(api)
+    here = site.load(api)
+    every = with_cloud(here, nodes(api))
     found = [one for one in here.all if not text or one.name == text]
     if not found:
         print(f"Partition {text} not found")
