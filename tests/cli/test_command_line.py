@@ -44,6 +44,21 @@ def test_every_help_has_an_example(command: str, capsys: pytest.CaptureFixture[s
     assert f"phalanx {command}" in out.split("For example:")[1]
 
 
+@pytest.mark.parametrize(
+    ("word", "error"),
+    [
+        ("explian", "there is no command 'explian'; did you mean explain or replay? `phalanx --help` lists all."),
+        ("xyzzy", "there is no command 'xyzzy'. `phalanx --help` lists all."),
+        ("--versoin", "there is no option '--versoin'; did you mean --version? `phalanx --help` lists all."),
+    ],
+)
+def test_an_unknown_command_gets_the_nearest_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], word: str, error: str
+) -> None:
+    assert call(monkeypatch, word) == 2
+    assert capsys.readouterr().err == f"phalanx: error: {error}\n"
+
+
 def test_the_overview_names_every_command_and_imports_none(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -34,7 +34,7 @@ except SystemExit:
     return set(done.stdout.rpartition("\nmodules ")[2].split())
 
 
-@pytest.mark.parametrize("words", [("--version",), ("--help",), ()])
+@pytest.mark.parametrize("words", [("--version",), ("--help",), (), ("jbos",)])
 def test_version_and_overview_import_next_to_nothing(words: tuple[str, ...]) -> None:
     """A bare Python has about 40 modules. The modules that parse command lines and draw tables are 250 more."""
     found = modules_of(*words)

@@ -24,6 +24,10 @@ FLAGS = frozenset(
         *("--tty", "-it", "-ti", "--stdin", "-i"),
     }
 )
+HIDDEN = {  # commands that people do not type
+    "complete": "phalanx.cli.commands.work.complete:complete",
+    "control-plane": "phalanx.cli.commands.one_machine.control_plane:control_plane",
+}
 FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -41,8 +45,8 @@ def build(asked: str = "") -> App:
     )
     for name, (folder, line) in COMMANDS.items():
         app.command(import_path(name), name=name, group=groups[folder], help=None if name == asked else line)
-    app.command("phalanx.cli.commands.work.complete:complete", name="complete", show=False)
-    app.command("phalanx.cli.commands.one_machine.control_plane:control_plane", name="control-plane", show=False)
+    for name, path in HIDDEN.items():
+        app.command(path, name=name, show=False)
     return app
 
 
@@ -85,12 +89,24 @@ def _answer(words: list[str]) -> object:
     if words == ["--version"]:
         print(__version__)
         return 0
+    if words[0] not in {*COMMANDS, *HIDDEN, "--help", "-h", "--version"}:
+        print(f"phalanx: error: {_no_command(words[0])}", file=sys.stderr)
+        sys.exit(2)
     from cyclopts import CycloptsError
 
     try:
         return build(words[0])(words, exit_on_error=False, result_action="return_value")
     except CycloptsError:  # it has said what is wrong
         sys.exit(2)
+
+
+def _no_command(word: str) -> str:
+    """Return the error of an unknown command. The parser would import every command for its own."""
+    from difflib import get_close_matches
+
+    near = " or ".join(get_close_matches(word, (*COMMANDS, "--help", "--version"), n=2))
+    what = "option" if word.startswith("-") else "command"
+    return f"there is no {what} {word!r}{f'; did you mean {near}?' if near else '.'} `phalanx --help` lists all."
 
 
 def _write_no_more() -> None:
