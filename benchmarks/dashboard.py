@@ -27,7 +27,7 @@ from msgspec.structs import replace
 from phalanx.dashboard.access import Doorkeeper, Viewer
 from phalanx.dashboard.changes import Board
 from phalanx.dashboard.libraries import missing
-from phalanx.dashboard.rows import Facts, JobRow, NodeRow, PastRow, PlayedRow, QueueRow, ReasonRow, State
+from phalanx.dashboard.rows import Facts, JobRow, NodeRow, PageState, PastRow, PlayedRow, QueueRow, ReasonRow
 from phalanx.dashboard.serving import Page, served_files, serving
 
 NOW_S, TABS, CHANGES, SECONDS = 1_781_618_520.0, 50, 100, 10
@@ -48,7 +48,7 @@ class Source:
         return {}
 
 
-def cluster(jobs: int, nodes: int) -> State:
+def cluster(jobs: int, nodes: int) -> PageState:
     rng = random.Random(1)
     names = [f"gpu-{number:05}" for number in range(nodes)]
     rows: dict[str, JobRow] = {}
@@ -83,7 +83,7 @@ def cluster(jobs: int, nodes: int) -> State:
         for at, (name, row) in enumerate(rows.items())
         if row.start_s and at % 4 == 0
     }
-    return State(
+    return PageState(
         facts=Facts(at_s=NOW_S, cluster="large", unit="nvidia.com/gpu", user="user-1", alive_s=NOW_S),
         jobs=rows,
         queues={f"queue-{number}": QueueRow(name=f"queue-{number}", guaranteed=nodes * 8 / 12) for number in range(12)},
@@ -96,7 +96,7 @@ def cluster(jobs: int, nodes: int) -> State:
     )
 
 
-def changed(state: State, number: int) -> State:
+def changed(state: PageState, number: int) -> PageState:
     """The state with `CHANGES` other priorities."""
     names = list(state.jobs)
     rows = dict(state.jobs)
@@ -107,7 +107,7 @@ def changed(state: State, number: int) -> State:
     return dataclasses.replace(state, facts=facts, jobs=rows)
 
 
-async def streams(page: Page, state: State) -> dict[str, Any]:
+async def streams(page: Page, state: PageState) -> dict[str, Any]:
     """The processor time of the server, with what its own clients take counted as well: both are in this process."""
     address = f"http://127.0.0.1:{page.door.port}"
     heard = [0] * TABS
@@ -137,7 +137,7 @@ def rss_mib() -> int:
     return round(int(Path("/proc/self/statm").read_text().split()[1]) * 4096 / 2**20)
 
 
-async def memory(page: Page, state: State) -> dict[str, Any]:
+async def memory(page: Page, state: PageState) -> dict[str, Any]:
     """How the memory of the server grows over an hour of changes, one state a second, as fast as they can be made. One
     viewer may list the jobs of one namespace only, and has a state of its own."""
     address = f"http://127.0.0.1:{page.door.port}"
@@ -168,7 +168,7 @@ async def memory(page: Page, state: State) -> dict[str, Any]:
     return {"states": HOUR_S, "changes": HOUR_S * CHANGES, "rss_mib": sizes}
 
 
-def browsed(page: Page, state: State, loop: asyncio.AbstractEventLoop) -> dict[str, Any]:
+def browsed(page: Page, state: PageState, loop: asyncio.AbstractEventLoop) -> dict[str, Any]:
     from playwright.sync_api import sync_playwright
 
     address = f"http://127.0.0.1:{page.door.port}"
@@ -230,7 +230,7 @@ async def begun(page: Page) -> str:
     return page.door.begin(Viewer(name="ana"))
 
 
-async def shown(page: Page, state: State) -> None:
+async def shown(page: Page, state: PageState) -> None:
     page.publish(state)
 
 

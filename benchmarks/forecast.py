@@ -26,7 +26,7 @@ import numpy as np
 
 from phalanx import loop
 from phalanx.cli.files.setup_file import setup_of
-from phalanx.cli.study.simulation.cells import Source, workload_of
+from phalanx.cli.study.simulation.cells import TraceSource, workload_of
 from phalanx.model.event import Event, Submitted
 from phalanx.model.job import Phase
 from phalanx.model.plan import Plan
@@ -72,7 +72,7 @@ class Asking:
 
 
 def measured(trace: Path, policy: str, said: argparse.Namespace) -> dict[str, Any]:
-    source = Source(
+    source = TraceSource(
         trace=trace, processors=said.processors, first=said.first, cluster=said.cluster, on_error=OnError.SKIP
     )
     workload = workload_of(source, 0)

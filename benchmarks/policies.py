@@ -21,24 +21,24 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from phalanx.cli.study.simulation.cells import Cell, Source, run_all, workload_of
+from phalanx.cli.study.simulation.cells import Cell, TraceSource, run_all, workload_of
 from phalanx.cli.study.simulation.progress import progress_bar
 
 ROOT = Path(__file__).parents[1]
 TRACES = ROOT / "benchmarks" / "traces"
 SEARCHED = 0.7
 LOGS = {
-    "kth-sp2": Source(trace=TRACES / "KTH-SP2-filtered.swf.gz"),
-    "philly": Source(trace=TRACES / "philly.csv.gz", cluster="60x8", first=40_000),
-    "lab": Source(trace=TRACES / "philly.csv.gz", cluster="16x8", load=0.25, first=30_000),
-    **{f"muri-{n}": Source(trace=TRACES / f"muri_trace{n}.csv.gz", cluster="8x8") for n in range(1, 5)},
+    "kth-sp2": TraceSource(trace=TRACES / "KTH-SP2-filtered.swf.gz"),
+    "philly": TraceSource(trace=TRACES / "philly.csv.gz", cluster="60x8", first=40_000),
+    "lab": TraceSource(trace=TRACES / "philly.csv.gz", cluster="16x8", load=0.25, first=30_000),
+    **{f"muri-{n}": TraceSource(trace=TRACES / f"muri_trace{n}.csv.gz", cluster="8x8") for n in range(1, 5)},
 }
 FOUND = {name: str(ROOT / "examples" / "simulate" / f"{name}.yaml") for name in ("hpc-site", "lab", "ai-cluster")}
 POLICIES = ["fifo", "easy", "easy-sjbf", "easy-learned", "conservative", "saf", "f1", "fair", *FOUND]
 MEAN, WAIT = "mean_bounded_slowdown", "max_wait_s"
 
 
-def aside(source: Source) -> tuple[Source, int]:
+def aside(source: TraceSource) -> tuple[TraceSource, int]:
     """The last part of the log, and how many jobs it has."""
     jobs = len(workload_of(source, 0).tasks)
     skip = round(jobs * SEARCHED)
@@ -46,7 +46,7 @@ def aside(source: Source) -> tuple[Source, int]:
 
 
 def played(name: str, policies: Sequence[str], processes: int) -> list[dict[str, Any]]:
-    source, jobs = aside(LOGS.get(name) or Source(trace=Path(name)))
+    source, jobs = aside(LOGS.get(name) or TraceSource(trace=Path(name)))
     cells = [Cell(source=source, policy=FOUND.get(each, each), estimates="user", seed=0) for each in policies]
     with progress_bar(jobs * len(cells)) as progress:
         found = [outcome.measures for outcome in run_all(cells, processes=processes, progress=progress)]

@@ -24,7 +24,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from phalanx.cli.study.simulation.cells import Source, workload_of
+from phalanx.cli.study.simulation.cells import TraceSource, workload_of
 from phalanx.loop import spare_the_book, step
 from phalanx.model.job import Job, Role
 from phalanx.simulator.readers.gpus import roles_of
@@ -84,7 +84,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, nargs="+", default=[1000, 4000])
     arguments = parser.parse_args()
     if arguments.trace:
-        workload = workload_of(Source(trace=arguments.trace, cluster=arguments.cluster), 0)
+        workload = workload_of(TraceSource(trace=arguments.trace, cluster=arguments.cluster), 0)
     else:
         workload = made_up(max(arguments.jobs), arguments.nodes)
     for policy in arguments.policy:

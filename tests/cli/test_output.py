@@ -9,19 +9,19 @@ from typing import Any
 import pytest
 
 from phalanx.cli.cluster.jobs.finding import FoundJob
-from phalanx.cli.cluster.jobs.output import Line, LogWishes, Source, _is_of, attempts, read_lines
+from phalanx.cli.cluster.jobs.output import ContainerLog, Line, LogWishes, _is_of, attempts, read_lines
 from phalanx.cli.commands.attend import logs
 from phalanx.client.connection import ApiUnknown
 
 
-def source(label: str, started_s: float, ended_s: float | None = None) -> Source:
+def source(label: str, started_s: float, ended_s: float | None = None) -> ContainerLog:
     pod = f"train-{label}-{started_s:g}"
-    return Source(
+    return ContainerLog(
         namespace="default", pod=pod, uid=pod, container="main", label=label, started_s=started_s, ended_s=ended_s
     )
 
 
-def labels(tries: list[list[Source]]) -> list[list[str]]:
+def labels(tries: list[list[ContainerLog]]) -> list[list[str]]:
     return [[one.pod.removeprefix("train-") for one in attempt] for attempt in tries]
 
 

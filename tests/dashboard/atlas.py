@@ -12,12 +12,12 @@ from phalanx.dashboard.rows import (
     Facts,
     JobRow,
     NodeRow,
+    PageState,
     PastRow,
     PlayedRow,
     QueueRow,
     ReasonRow,
     ReservationRow,
-    State,
 )
 
 NOW_S = 1_781_618_520.0  # 2026-06-16 14:02 UTC
@@ -41,7 +41,7 @@ Named: TypeAlias = Callable[[str], str]  # leaf queue -> a name of a job or a us
 class Atlas:
     """The cluster, as rows."""
 
-    state: State
+    state: PageState
     past: list[PastRow] = field(default_factory=list)
 
 
@@ -316,7 +316,7 @@ def _path(name: str) -> list[str]:
     return [name, *(_path(above) if above else [])]
 
 
-def _state(nodes: dict[str, str], jobs: dict[str, JobRow], past: list[PastRow]) -> State:
+def _state(nodes: dict[str, str], jobs: dict[str, JobRow], past: list[PastRow]) -> PageState:
     waiting = sorted((job for job in jobs.values() if job.start_s), key=lambda job: job.start_s[2] or 0)
     names = list(nodes)
     played = {
@@ -355,7 +355,7 @@ def _state(nodes: dict[str, str], jobs: dict[str, JobRow], past: list[PastRow]) 
         head_s=NOW_S + 7 * 3600,
         past=True,
     )
-    return State(
+    return PageState(
         facts=facts,
         jobs=jobs,
         queues=_queues(jobs),

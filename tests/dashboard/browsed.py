@@ -16,7 +16,7 @@ import pytest
 from phalanx.dashboard.access import Action, Doorkeeper, Viewer
 from phalanx.dashboard.changes import Board
 from phalanx.dashboard.libraries import missing
-from phalanx.dashboard.rows import PastRow, State
+from phalanx.dashboard.rows import PageState, PastRow
 from phalanx.dashboard.serving import Page, served_files, serving
 from phalanx.errors import PhalanxError
 from tests.dashboard.atlas import NOW_S, Atlas, atlas
@@ -105,7 +105,7 @@ class Server:
     def do(self, work: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(30)
 
-    def show(self, state: State) -> None:
+    def show(self, state: PageState) -> None:
         async def publish() -> None:
             self.page.publish(state)
 

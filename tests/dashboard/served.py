@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from phalanx.dashboard.access import Action, Doorkeeper, Viewer
 from phalanx.dashboard.changes import Board
-from phalanx.dashboard.rows import Facts, JobRow, NodeRow, PastRow, QueueRow, ReasonRow, State
+from phalanx.dashboard.rows import Facts, JobRow, NodeRow, PageState, PastRow, QueueRow, ReasonRow
 from phalanx.dashboard.serving import Page, served_files, serving
 from phalanx.errors import PhalanxError
 
@@ -23,7 +23,7 @@ EVERYTHING = Viewer(name="ana")
 OF_VISION = Viewer(name="ivo", namespaces=frozenset({"vision"}))
 
 
-def state(*jobs: JobRow, at_s: float = T0, **facts: Any) -> State:
+def state(*jobs: JobRow, at_s: float = T0, **facts: Any) -> PageState:
     """A cluster of one node and one queue, with these jobs."""
     reasons = {
         "r1": ReasonRow(
@@ -33,7 +33,7 @@ def state(*jobs: JobRow, at_s: float = T0, **facts: Any) -> State:
             numbers={"placed": 0, "pods": 2, "holders": {"speech/train": 8, "vision/seg": 4}, "whose": "sofia"},
         )
     }
-    return State(
+    return PageState(
         facts=Facts(at_s=at_s, cluster="atlas", unit="nvidia.com/gpu", past=True, **facts),
         jobs={job.id: job for job in jobs},
         queues={"default": QueueRow(name="default")},
@@ -111,7 +111,7 @@ class Recorded:
 
 @asynccontextmanager
 async def shown(
-    first: State | None, viewer: Viewer = EVERYTHING, files: Path | None = None, *, acts: bool = True
+    first: PageState | None, viewer: Viewer = EVERYTHING, files: Path | None = None, *, acts: bool = True
 ) -> AsyncIterator[Page]:
     """A page at a free port, which shows `first`."""
     clock, source = asyncio.get_running_loop().time, Recorded()
@@ -134,6 +134,6 @@ async def visitor(page: Page, *, enters: bool = True) -> AsyncIterator[ClientSes
         yield browser
 
 
-def later(before: State, **facts: Any) -> State:
+def later(before: PageState, **facts: Any) -> PageState:
     """Return the same state at a later time."""
-    return State(facts=replace(before.facts, **facts), **before.sections())  # type: ignore[arg-type]  # the others
+    return PageState(facts=replace(before.facts, **facts), **before.sections())  # type: ignore[arg-type]  # the others

@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 from PIL import Image
 
-from phalanx.dashboard.rows import JobRow, State
+from phalanx.dashboard.rows import JobRow, PageState
 from tests.dashboard.atlas import NOW_S
 from tests.dashboard.browsed import ANA, AXE, SHOTS, Server, Tab, chromium, needs_browser, served, tab, watched
 
@@ -54,12 +54,12 @@ def fresh(server: Server) -> None:
     server.show(server.at.state)
 
 
-def changed(server: Server, *jobs: JobRow, gone: tuple[str, ...] = (), later_s: float = 1) -> State:
+def changed(server: Server, *jobs: JobRow, gone: tuple[str, ...] = (), later_s: float = 1) -> PageState:
     """The atlas a moment later, with these jobs."""
     state = server.at.state
     kept = {name: job for name, job in state.jobs.items() if name not in gone} | {job.id: job for job in jobs}
     facts = replace(state.facts, at_s=state.facts.at_s + later_s, alive_s=state.facts.at_s)
-    return State(**{**state.sections(), "facts": facts, "jobs": kept})  # type: ignore[arg-type]  # the other sections
+    return PageState(**{**state.sections(), "facts": facts, "jobs": kept})  # type: ignore[arg-type]  # the other sections
 
 
 # --- how it looks -----------------------------------------------------------------------------------------------------
@@ -248,7 +248,7 @@ def test_a_scheduler_that_is_silent_is_said(browser: Any, server: Server) -> Non
         one.open()
         state = server.at.state
         silent = replace(state.facts, at_s=NOW_S + 400)
-        server.show(State(**{**state.sections(), "facts": silent}))  # type: ignore[arg-type]  # the other sections
+        server.show(PageState(**{**state.sections(), "facts": silent}))  # type: ignore[arg-type]  # the other sections
         one.page.wait_for_selector("text=The scheduler has not been at work for 7m")
 
 
@@ -314,7 +314,7 @@ def test_the_output_of_a_job_is_shown_as_text(browser: Any, server: Server) -> N
 def test_a_job_is_changed_by_keys_after_a_question(browser: Any, server: Server) -> None:
     state = server.at.state
     queues = {**state.queues, "pretrain": replace(state.queues["pretrain"], order="multifactor")}
-    server.show(State(**{**state.sections(), "facts": state.facts, "queues": queues}))  # type: ignore[arg-type]  # the other sections
+    server.show(PageState(**{**state.sections(), "facts": state.facts, "queues": queues}))  # type: ignore[arg-type]  # the other sections
     server.source.acted.clear()
     with tab(browser, server, viewport={"width": 390, "height": 844}) as one:
         one.open("#/job/language/data-mix-9")

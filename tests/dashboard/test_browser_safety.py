@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from phalanx.dashboard.access import Viewer
-from phalanx.dashboard.rows import JobRow, State
+from phalanx.dashboard.rows import JobRow, PageState
 from phalanx.dashboard.serving import Page, served_files, serving
 from phalanx.dashboard.sign_in import Credential, SignIn, Token
 from tests.dashboard.browsed import AXE, SHOTS, Server, chromium, needs_browser, served, tab, watched
@@ -190,7 +190,7 @@ def test_names_that_are_code_are_shown_as_text(browser: Any, server: Server, wid
         numbers={"holders": {f"vision/{HOSTILE[1]}": 1}},
     )
     server.show(
-        State(
+        PageState(
             **{**state.sections(), "facts": state.facts, "jobs": jobs, "reasons": {**state.reasons, "hostile": reason}}
         )  # type: ignore[arg-type]  # the other sections
     )

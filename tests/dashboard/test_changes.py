@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from phalanx.dashboard.changes import KEPT, Board
-from phalanx.dashboard.rows import State
+from phalanx.dashboard.rows import PageState
 from tests.dashboard.served import SEG, TRAIN, later, shown, state, visitor
 
 
@@ -91,7 +91,9 @@ async def test_a_change_has_only_rows_that_differ() -> None:
     board.publish(first)
     known = board.id
     board.publish(
-        State(**{**first.sections(), "facts": first.facts, "jobs": {**first.jobs, SEG.id: replace(SEG, priority=5)}})
+        PageState(
+            **{**first.sections(), "facts": first.facts, "jobs": {**first.jobs, SEG.id: replace(SEG, priority=5)}}
+        )
     )
     [(_, _, body)] = board.since(known) or ()
     change = msgspec.json.decode(body)

@@ -15,7 +15,7 @@ from phalanx.cli.views.page.following import Following
 from phalanx.client.connection import ApiRefusal
 from phalanx.client.kind import JOBS, NODES, Kind
 from phalanx.client.tally import Tally
-from phalanx.dashboard.rows import Facts, State
+from phalanx.dashboard.rows import Facts, PageState
 from phalanx.kube.install.definitions import QUEUES
 from tests.dashboard.test_rows import gpu_job, gpu_node
 from tests.kube.double import Api, Client, Object
@@ -50,13 +50,13 @@ class Watched(Client):
         yield lines()
 
 
-async def shown(api: Api, wanted: Callable[[State], bool], then: Callable[[], None] = lambda: None) -> State:
+async def shown(api: Api, wanted: Callable[[PageState], bool], then: Callable[[], None] = lambda: None) -> PageState:
     """Follow until a state is as wanted; `then` is done after the first one."""
     connection: Any = Watched(api)
-    states: list[State] = []
-    found: asyncio.Future[State] = asyncio.get_running_loop().create_future()
+    states: list[PageState] = []
+    found: asyncio.Future[PageState] = asyncio.get_running_loop().create_future()
 
-    def publish(state: State) -> None:
+    def publish(state: PageState) -> None:
         states.append(state)
         if len(states) == 1:
             then()
@@ -96,7 +96,7 @@ async def test_a_new_job_is_shown_and_soon_its_expected_start() -> None:
 async def test_a_defect_ends_neither_the_page_nor_what_is_shown_later() -> None:
     api, made, calls = server(), following.state_of, 0
 
-    def broken(*arguments: Any) -> State:
+    def broken(*arguments: Any) -> PageState:
         nonlocal calls
         calls += 1
         if calls == 1:

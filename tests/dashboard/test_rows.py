@@ -16,7 +16,7 @@ from phalanx.cli.views.page.future import outlook
 from phalanx.cli.views.page.rows import state_of
 from phalanx.cli.views.page.sooner import answer
 from phalanx.client.kind import JOBS, NODES, PODS
-from phalanx.dashboard.rows import Facts, State
+from phalanx.dashboard.rows import Facts, PageState
 from phalanx.errors import PhalanxError
 from phalanx.kube.install.definitions import QUEUES, RESERVATIONS
 from phalanx.kube.routing.settings import KubeSettings
@@ -52,7 +52,7 @@ def cluster(*objects: tuple[Any, Object], runs: tuple[RunTold, ...] = ()) -> Sna
     return snapshot_of(kinds, KubeSettings(patient=False), settings_from(""), NOW_S, runs=runs)
 
 
-def seen(snapshot: Snapshot) -> State:
+def seen(snapshot: Snapshot) -> PageState:
     return state_of(snapshot, outlook(snapshot.cluster, snapshot.now_s), Facts())
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from phalanx.demo.application import EXECUTORS, access_secret, driver, executor
-from phalanx.demo.play import Verdict
+from phalanx.demo.play import DemoResult
 from phalanx.demo.stage import bars, conclusion, headline, why
 from phalanx.demo.timeline import Doing, Span, bar, draw, spans
-from phalanx.demo.trial import APPLICATIONS, Application, State, Trial
+from phalanx.demo.trial import APPLICATIONS, Application, DemoPodState, Trial
 from phalanx.demo.words import Summary
 from phalanx.errors import PhalanxError
 
@@ -76,7 +76,7 @@ def test_seeing_the_same_twice_is_no_change() -> None:
     trial.take(pod("app-1", 0, "Running"), 1.0)
     trial.take(pod("app-1", 0, "Running"), 9.0)
     assert trial.changed_s == 1.0
-    assert trial.applications["app-1"].pods[0].moments == [(1.0, State.RUNNING)]
+    assert trial.applications["app-1"].pods[0].moments == [(1.0, DemoPodState.RUNNING)]
 
 
 def test_what_the_scheduler_says_is_shown() -> None:
@@ -125,12 +125,12 @@ def summary(digest: str) -> Summary:
     return Summary(words=1, distinct=1, most_common=[("the", 1)], digest=digest)
 
 
-def verdict(right: int) -> Verdict:
+def verdict(right: int) -> DemoResult:
     gangs = new_trial()
     for name in NAMES:
         tell(gangs, name, (1.0, "Running"), (4.0, "Succeeded"))
     counts = {name: summary("right" if number < right else "wrong") for number, name in enumerate(NAMES)}
-    return Verdict(without=deadlock(), gangs=gangs, counts=counts, reference=summary("right"))
+    return DemoResult(without=deadlock(), gangs=gangs, counts=counts, reference=summary("right"))
 
 
 def test_the_verdict_holds_only_with_a_deadlock_six_finishers_and_six_right_counts() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from phalanx import loop
-from phalanx.cli.files.recording import Step, decided
+from phalanx.cli.files.recording import RecordedStep, decided
 from phalanx.cli.local.node_groups.option import node_groups
 from phalanx.model.event import Event
 from phalanx.model.plan import Plan, ReleaseNodes, RequestNodes
@@ -19,12 +19,12 @@ from tests.simulator.test_node_groups import gang
 
 
 def test_a_replay_requests_and_releases_the_same_nodes() -> None:
-    steps: list[Step] = []
+    steps: list[RecordedStep] = []
 
     def recorded(cluster: Cluster, events: Sequence[Event], policy: Policy, now_s: float, world: Applier) -> Plan:
         plan = loop.step(cluster, events, policy, now_s, world)
         steps.append(
-            Step(
+            RecordedStep(
                 number=len(steps) + 1,
                 begins=not steps,
                 now_s=now_s,

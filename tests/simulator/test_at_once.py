@@ -12,7 +12,7 @@ import pytest
 
 from phalanx import loop
 from phalanx.cli.files.setup_file import setup_of
-from phalanx.cli.study.simulation.cells import Source, workload_of
+from phalanx.cli.study.simulation.cells import TraceSource, workload_of
 from phalanx.simulator.run.play import play
 
 CYCLES = 60  # more than any of them takes
@@ -75,7 +75,7 @@ def test_thinking_at_once_comes_to_an_end(tmp_path: Path, seed: int) -> None:
     trace, policy = tmp_path / "own.yaml", tmp_path / "policy.yaml"
     trace.write_text(CLUSTER + "".join(a_job(index, random) for index in range(30)))
     policy.write_text(POLICY)
-    schedule = play(workload_of(Source(trace=trace), 0), setup_of(str(policy)), think)
+    schedule = play(workload_of(TraceSource(trace=trace), 0), setup_of(str(policy)), think)
     assert any(fate.end_s is not None for fate in schedule.fates)
 
 
@@ -97,7 +97,7 @@ def test_the_simulated_cluster_thinks_again_at_once(tmp_path: Path) -> None:
     trace, policy = tmp_path / "own.yaml", tmp_path / "policy.yaml"
     trace.write_text(HUNTERS + "\n".join([*many, last]))
     policy.write_text("queues: [{name: default, order: priority, preemption: {within: lower, delay: 5s}}]")
-    schedule = play(workload_of(Source(trace=trace), 0), setup_of(str(policy)), loop.step)
+    schedule = play(workload_of(TraceSource(trace=trace), 0), setup_of(str(policy)), loop.step)
     start_s = {fate.task.job.id: fate.start_s for fate in schedule.fates}
     assert start_s["last"] is not None
     assert start_s["last"] < 60

@@ -14,7 +14,7 @@ import pytest
 from cyclopts import CycloptsError
 
 from phalanx.cli.app import build
-from phalanx.cli.study.simulation.cells import Source, workload_of
+from phalanx.cli.study.simulation.cells import TraceSource, workload_of
 from phalanx.cli.study.simulation.results import combined
 from phalanx.errors import PhalanxError
 from phalanx.simulator.readers import swf
@@ -116,7 +116,7 @@ def test_jobs_larger_than_any_node_are_gangs_of_pods(
     log = tmp_path / "log"
     log.write_text(trace)
     (tmp_path / "nodes.yaml").write_text("nodes: [{name: n, count: 9, allocatable: {cpu: 4500m, nvidia.com/gpu: 2}}]")
-    (task,) = workload_of(Source(trace=log, cluster=str(tmp_path / "nodes.yaml")), seed=0).tasks
+    (task,) = workload_of(TraceSource(trace=log, cluster=str(tmp_path / "nodes.yaml")), seed=0).tasks
     assert [(role.count, dict(role.shape.requests)[resource]) for role in task.job.roles] == pods
 
 

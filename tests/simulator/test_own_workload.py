@@ -10,7 +10,7 @@ import pytest
 
 from phalanx import loop
 from phalanx.cli.app import build
-from phalanx.cli.study.simulation.cells import Source, workload_of
+from phalanx.cli.study.simulation.cells import TraceSource, workload_of
 from phalanx.errors import PhalanxError
 from phalanx.model.job import Dependency
 from phalanx.model.pod import DeviceShare
@@ -35,7 +35,7 @@ def read(tmp_path: Path, text: str, cluster: str = "") -> Workload:
     trace.write_text(text)
     if cluster:
         (tmp_path / "cluster.yaml").write_text(cluster)
-    return workload_of(Source(trace=trace, cluster=str(tmp_path / "cluster.yaml") if cluster else ""), 0)
+    return workload_of(TraceSource(trace=trace, cluster=str(tmp_path / "cluster.yaml") if cluster else ""), 0)
 
 
 def played(tmp_path: Path, text: str, faults: Faults | None = None) -> Schedule:
@@ -43,7 +43,7 @@ def played(tmp_path: Path, text: str, faults: Faults | None = None) -> Schedule:
 
 
 def test_the_example_runs_as_one_can_work_out() -> None:
-    schedule = play(workload_of(Source(trace=EXAMPLE), 0), built_in("easy"), loop.step)
+    schedule = play(workload_of(TraceSource(trace=EXAMPLE), 0), built_in("easy"), loop.step)
     assert starts(schedule) == {
         # Each takes a rack of 8 GPUs; the third, of at least two, waits for what is free first.
         "train": 0,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from phalanx.cli.study.simulation.cells import Cell, Outcome, Source, run
+from phalanx.cli.study.simulation.cells import Cell, Outcome, TraceSource, run
 from phalanx.simulator.report.chart import duration, round_ticks, time_ticks
 from phalanx.simulator.report.page import longest, opening, page
 from phalanx.simulator.report.picture import BINS, OTHERS, PARTIES, Picture, lowest
@@ -27,7 +27,7 @@ def line(number: int, submit_s: int, run_s: int, procs: int, user: int = 1) -> s
 def played(folder: Path, *lines: str, policy: str = "fifo") -> Outcome:
     trace = folder / "log.swf"
     trace.write_text(HEADER + "".join(lines))
-    return run(Cell(source=Source(trace=trace), policy=policy, estimates="user", seed=0, draw=True))
+    return run(Cell(source=TraceSource(trace=trace), policy=policy, estimates="user", seed=0, draw=True))
 
 
 def drawn(outcome: Outcome) -> Picture:

@@ -107,7 +107,7 @@ def test_names_in_a_log_become_numbers_that_its_header_tells(tmp_path: Path, cap
     found = swf.read(log)
     assert [(task.job.id, task.job.user, task.queue) for task in found.tasks] == [("1", "1", "1"), ("2", "2", "")]
     assert dict(found.tasks[0].job.roles[0].shape.requests) == {"cpu": 1000}  # half of one is one
-    lines = {text for _, text in swf.Source(log).lines()}
+    lines = {text for _, text in swf.SourceFile(log).lines()}
     assert {"; Queue: 1 research", "; Queue: 2 production", "; Note: user: 1 ada"} <= lines
 
 

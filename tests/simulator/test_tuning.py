@@ -12,7 +12,7 @@ import yaml
 
 from phalanx.cli.app import build
 from phalanx.cli.files.setup_file import setup_of
-from phalanx.cli.study.simulation.cells import Cell, Source
+from phalanx.cli.study.simulation.cells import Cell, TraceSource
 from phalanx.cli.study.simulation.options import Tuning
 from phalanx.cli.study.simulation.tuning import BASELINES, Bounds, Plan, plan_of, policy_of, tuned, written
 from phalanx.errors import PhalanxError
@@ -24,7 +24,7 @@ SEARCHED, ASIDE = 220, 80
 
 
 def plan(folder: Path, trials: int = 4, **others: Any) -> Plan:
-    cell = Cell(source=Source(trace=LOG, first=SEARCHED), policy="", estimates="user", seed=0)
+    cell = Cell(source=TraceSource(trace=LOG, first=SEARCHED), policy="", estimates="user", seed=0)
     aside = replace(cell, source=replace(cell.source, first=SEARCHED + ASIDE, skip=SEARCHED))
     jobs = (SEARCHED, ASIDE)
     return Plan(file=folder / "best.yaml", trials=trials, search=cell, aside=aside, jobs=jobs, **others)
@@ -101,7 +101,7 @@ def test_usage_is_billed_by_what_the_log_counts(tmp_path: Path) -> None:
     assert said["policy"]["billing"] == {"nvidia.com/gpu": 1.0}
     trace = tmp_path / "philly.csv"
     trace.write_text("timestamp,duration,num_gpus,gpu_time,cluster\n" + "2017-10-09 07:01:00,60,1,0,vc\n" * 9)
-    cell = Cell(source=Source(trace=trace, cluster="2x4"), policy="", estimates="user", seed=0)
+    cell = Cell(source=TraceSource(trace=trace, cluster="2x4"), policy="", estimates="user", seed=0)
     assert plan_of(cell, Tuning(tune=tmp_path / "a.yaml")).resource == "nvidia.com/gpu"
 
 

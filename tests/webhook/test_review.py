@@ -9,7 +9,7 @@ import pytest
 
 from phalanx.dialects.job_kinds import SIGNED_BY_THEIR_DIALECT
 from phalanx.embedded.apiserver.admission.policies import PATCHES
-from phalanx.embedded.apiserver.apimachinery.expressions.admission_policy import Reader, Review, applies, mutate
+from phalanx.embedded.apiserver.apimachinery.expressions.admission_policy import PolicyReader, Review, applies, mutate
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource, User
 from phalanx.embedded.apiserver.registry.builtin import RESOURCES
 from phalanx.kube.install.admission_policy import (
@@ -28,7 +28,7 @@ from tests.webhook.reviews import CREATED, QUEUE, UPDATED, Case, patched, review
 
 RAY_CLUSTERS = next(kind for kind in FRAMEWORK_KINDS if kind.name == "RayCluster")
 JOBS = next(one for one in RESOURCES if one.plural == "jobs")
-READER = Reader(
+READER = PolicyReader(
     policies=lambda plural: [body for kind, body in INSTALLED if kind.plural == plural], param=lambda *_: None
 )
 
@@ -107,7 +107,7 @@ def test_whatever_a_policy_changes_is_asked_about() -> None:
     (hook,) = WEBHOOK["webhooks"]
     narrowed = {**USERS_POLICY["spec"], "matchConditions": hook["matchConditions"], "mutations": [TOUCH]}
     policies = {"mutatingadmissionpolicies": [{**USERS_POLICY, "spec": narrowed}]}
-    asked_about = Reader(policies=lambda plural: policies.get(plural) or READER_BINDINGS, param=lambda *_: None)
+    asked_about = PolicyReader(policies=lambda plural: policies.get(plural) or READER_BINDINGS, param=lambda *_: None)
     for case in (*CREATED, *UPDATED):
         job, old = case.job(), case.old.job() if case.old else None
         if by_policy(JOBS, job, old) != job:
@@ -135,7 +135,7 @@ def test_an_api_server_asks_about_what_would_be_refused_and_not_about_what_the_s
     (hook,) = WEBHOOK["webhooks"]
     asking = [{**RECORDS_OF_JOBS, "spec": {**RECORDS_OF_JOBS["spec"], "matchConditions": hook["matchConditions"]}}]
     found = {"validatingadmissionpolicies": asking}
-    reader = Reader(policies=lambda plural: found.get(plural) or CHECK_BINDINGS_MADE, param=lambda *_: None)
+    reader = PolicyReader(policies=lambda plural: found.get(plural) or CHECK_BINDINGS_MADE, param=lambda *_: None)
     plain, noted = (Case(name="t", labels=QUEUE, annotations=said).job() for said in (signed("a"), signed("a") | NOTED))
 
     def asked(now: Any, then: Any, user: str) -> bool:

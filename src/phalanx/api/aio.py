@@ -193,10 +193,10 @@ async def simulate(
 def _simulate(
     trace: Path, policies: Sequence[str], estimates: Sequence[str], first: int | None, cluster: str, seed: int
 ) -> Table[Simulated]:
-    from phalanx.cli.study.simulation.cells import Cell, Source, run_all
+    from phalanx.cli.study.simulation.cells import Cell, TraceSource, run_all
     from phalanx.cli.study.simulation.results import rows_of
 
-    source = Source(trace=trace, cluster=cluster, first=first)
+    source = TraceSource(trace=trace, cluster=cluster, first=first)
     cells = [
         Cell(source=source, policy=policy, estimates=known, seed=seed) for policy in policies for known in estimates
     ]

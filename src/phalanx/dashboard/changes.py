@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from phalanx.dashboard.rows import State
+from phalanx.dashboard.rows import PageState
 
 KEPT = 128  # changes
 
@@ -50,7 +50,7 @@ class Board:
     def __init__(self) -> None:
         self._nonce = secrets.token_hex(4)
         self._number = 0
-        self._state: State | None = None
+        self._state: PageState | None = None
         self._changes: deque[Change] = deque(maxlen=KEPT)
         self._whole: Packed | None = None
         self._news = asyncio.Event()
@@ -67,7 +67,7 @@ class Board:
     def empty(self) -> bool:
         return self._state is None
 
-    def publish(self, state: State) -> None:
+    def publish(self, state: PageState) -> None:
         """Make the state the newest one."""
         if state is self._state:
             return
@@ -106,7 +106,7 @@ class Board:
         await self._news.wait()
 
 
-def difference(old: State, new: State) -> dict[str, Any]:
+def difference(old: PageState, new: PageState) -> dict[str, Any]:
     """Return what leads from the old state to the new one."""
     found: dict[str, Any] = {"facts": new.facts}
     before = old.sections()

@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from phalanx.dashboard.rows import Facts, JobRow, PastRow, PlayedRow, ReasonRow, ReservationRow, State
+from phalanx.dashboard.rows import Facts, JobRow, PageState, PastRow, PlayedRow, ReasonRow, ReservationRow
 
 OTHER = "other"  # the namespace of every stand-in
 
@@ -67,7 +67,7 @@ class Redaction:
         digest = blake2b(job.encode(errors="replace"), key=self._salt, digest_size=4).hexdigest()
         return f"{OTHER}/job-{digest}"
 
-    def state(self, state: State) -> State:
+    def state(self, state: PageState) -> PageState:
         """Return the state as the viewer may see it."""
         own = {row.reason for row in state.jobs.values() if row.reason and self._sees(row.id)}
         shared = {row.reason for row in state.jobs.values() if row.reason and not self._sees(row.id)}
@@ -76,7 +76,7 @@ class Redaction:
         jobs = {self.name(key): self.job(row) for key, row in state.jobs.items()}
         played = {self.name(key): self.played(row) for key, row in state.played.items()}
         booked = {key: self.reservation(row) for key, row in state.reservations.items()}
-        return State(
+        return PageState(
             facts=self.facts(state.facts),
             jobs=jobs,
             queues=state.queues,

@@ -172,7 +172,7 @@ class PastRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class PageState:
     """The state of a cluster at one moment, by section of the page's model."""
 
     facts: Facts
@@ -203,10 +203,10 @@ class _Whole(msgspec.Struct, kw_only=True):
     played: list[PlayedRow]
 
 
-def state_from(whole: Mapping[str, Any]) -> State:
+def state_from(whole: Mapping[str, Any]) -> PageState:
     """Return the state that the answer of GET /state has. Raises msgspec.ValidationError."""
     found = msgspec.convert(whole, _Whole)
-    return State(
+    return PageState(
         facts=found.facts,
         queues={row.name: row for row in found.queues},
         nodes={row.name: row for row in found.nodes},

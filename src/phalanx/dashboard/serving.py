@@ -22,7 +22,7 @@ from aiohttp import web
 
 from phalanx.dashboard.access import HEADERS, MOST_STREAMS, SESSION, Action, Agent, Door, Route, Session, guard
 from phalanx.dashboard.changes import Board, Packed
-from phalanx.dashboard.rows import PastRow, State
+from phalanx.dashboard.rows import PageState, PastRow
 from phalanx.errors import PhalanxError
 
 log = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
 _NAME = re.compile(r"[\w-]+(?:/[\w-]+)*(?:\.[\w-]+)+")
 
 
-class Source(Protocol):
+class StateSource(Protocol):
     """The source of what the page shows."""
 
     async def past(self, from_s: float, to_s: float) -> Sequence[PastRow]:
@@ -83,16 +83,16 @@ class Page:
     """The server of one page. `board`: for viewers who see everything. `acts`: jobs may be changed. `read`: the files
     that were read, each with its version."""
 
-    source: Source
+    source: StateSource
     door: Door
     files: Mapping[str, Path]
     board: Board
-    state: State | None = None
+    state: PageState | None = None
     pause_s: float = _PAUSE_S
     acts: bool = True
     read: dict[str, tuple[str, Packed]] = field(default_factory=dict)
 
-    def publish(self, state: State) -> None:
+    def publish(self, state: PageState) -> None:
         """Send the state to all viewers. Each viewer gets only what he or she may list."""
         self.state = state
         self.board.publish(state)
@@ -315,7 +315,7 @@ def _without_names(found: Mapping[str, Any], session: Session) -> Mapping[str, A
     return {**found, "victims": [session.redaction.name(job) for job in found["victims"]]}
 
 
-def _seen_by(state: State, session: Session) -> State:
+def _seen_by(state: PageState, session: Session) -> PageState:
     spaces = None if session.namespaces is None else tuple(sorted(session.namespaces))
     facts = msgspec.structs.replace(state.facts, user=session.viewer.name, namespaces=spaces)
     return replace(state, facts=facts)

@@ -43,7 +43,7 @@ class Access:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class DemoResult:
     """The result of both acts. `counts`: the result of each application of the second act. `reference`: the result of a
     single process."""
 
@@ -78,7 +78,7 @@ class Verdict:
         }
 
 
-async def play(connection: Connection, access: Access, cpus: int, stage: Stage) -> Verdict:
+async def play(connection: Connection, access: Access, cpus: int, stage: Stage) -> DemoResult:
     """Run both acts on a cluster whose only node has `cpus` CPUs. Raises PhalanxError if one of them cannot be run."""
     await _prepare(connection, access)
     reference = asyncio.ensure_future(_count_alone())
@@ -95,7 +95,7 @@ async def play(connection: Connection, access: Access, cpus: int, stage: Stage) 
 
     lines = await results(connection, gangs)
     counts = {name: counted for name, line in lines.items() if (counted := _summary(line))}
-    return Verdict(without=without, gangs=gangs, counts=counts, reference=await reference)
+    return DemoResult(without=without, gangs=gangs, counts=counts, reference=await reference)
 
 
 async def _prepare(connection: Connection, access: Access) -> None:

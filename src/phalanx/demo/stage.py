@@ -9,14 +9,14 @@ from rich.text import Text
 
 from phalanx.demo.application import EXECUTORS
 from phalanx.demo.timeline import Doing, bar
-from phalanx.demo.trial import Application, State, Trial
+from phalanx.demo.trial import Application, DemoPodState, Trial
 
 _COLOURS = {
-    State.WAITING: "yellow",
-    State.STARTING: "cyan",
-    State.RUNNING: "cyan",
-    State.SUCCEEDED: "green",
-    State.FAILED: "red",
+    DemoPodState.WAITING: "yellow",
+    DemoPodState.STARTING: "cyan",
+    DemoPodState.RUNNING: "cyan",
+    DemoPodState.SUCCEEDED: "green",
+    DemoPodState.FAILED: "red",
 }
 
 
@@ -93,7 +93,7 @@ def table(trial: Trial) -> Table:
 
 def why(application: Application) -> str:
     """Return the scheduler's reason for the application's first waiting pod; empty if there is none."""
-    return next((pod.why for pod in application.pods if pod.state is State.WAITING and pod.why), "")
+    return next((pod.why for pod in application.pods if pod.state is DemoPodState.WAITING and pod.why), "")
 
 
 def headline(trial: Trial) -> str:
@@ -136,7 +136,7 @@ def _all(trial: Trial) -> list[Application]:
 
 
 def _driver(application: Application) -> Text:
-    state = application.driver.state if application.driver else State.WAITING
+    state = application.driver.state if application.driver else DemoPodState.WAITING
     return Text(state, style=_COLOURS[state])
 
 
@@ -144,4 +144,4 @@ def _executors(application: Application) -> Text:
     if not application.executors:
         return Text("not asked for yet", style="dim")
     states = [executor.state for executor in application.executors.values()]
-    return Text(", ".join(states), style=_COLOURS[min(states, key=list(State).index)])
+    return Text(", ".join(states), style=_COLOURS[min(states, key=list(DemoPodState).index)])

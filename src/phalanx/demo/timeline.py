@@ -7,7 +7,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from phalanx.demo.trial import Application, State, Trial
+from phalanx.demo.trial import Application, DemoPodState, Trial
 from phalanx.errors import PhalanxError
 
 SUFFIXES = (".svg", ".png", ".pdf")
@@ -54,7 +54,7 @@ def spans(application: Application, trial_s: float) -> list[Span]:
         return [Span(Doing.WAITS, 0.0, trial_s)]
     ends = [at_s for at_s, state in driver.moments if state.over]
     end_s = ends[0] if ends else trial_s
-    holds_s = driver.since(State.RUNNING)
+    holds_s = driver.since(DemoPodState.RUNNING)
     holds_s = end_s if holds_s is None else holds_s
     works_s = application.working_since()
     works_s = end_s if works_s is None else works_s

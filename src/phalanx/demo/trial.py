@@ -25,7 +25,7 @@ NAMESPACE = "demo"
 _TICK_S = 0.25
 
 
-class State(StrEnum):
+class DemoPodState(StrEnum):
     """The state of a pod, in the detail that the demo needs."""
 
     WAITING = "waiting"  # without a node
@@ -37,11 +37,11 @@ class State(StrEnum):
     @property
     def holds(self) -> bool:
         """Return whether the pod holds its CPU."""
-        return self in {State.STARTING, State.RUNNING}
+        return self in {DemoPodState.STARTING, DemoPodState.RUNNING}
 
     @property
     def over(self) -> bool:
-        return self in {State.SUCCEEDED, State.FAILED}
+        return self in {DemoPodState.SUCCEEDED, DemoPodState.FAILED}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -50,14 +50,14 @@ class PodStory:
 
     name: str
     role: str
-    moments: list[tuple[float, State]] = field(default_factory=list)
+    moments: list[tuple[float, DemoPodState]] = field(default_factory=list)
     why: str = ""  # the reason why it waits
 
     @property
-    def state(self) -> State:
+    def state(self) -> DemoPodState:
         return self.moments[-1][1]
 
-    def since(self, state: State) -> float | None:
+    def since(self, state: DemoPodState) -> float | None:
         """Return when the pod first was in `state`; None if it never was."""
         return next((at_s for at_s, seen in self.moments if seen is state), None)
 
@@ -76,7 +76,7 @@ class Application:
 
     @property
     def finished(self) -> bool:
-        return self.driver is not None and self.driver.state is State.SUCCEEDED
+        return self.driver is not None and self.driver.state is DemoPodState.SUCCEEDED
 
     @property
     def over(self) -> bool:
@@ -84,7 +84,7 @@ class Application:
 
     def working_since(self) -> float | None:
         """Return when the driver and all its executors were first running together; None if they never were."""
-        starts = [pod.since(State.RUNNING) for pod in self.pods]
+        starts = [pod.since(DemoPodState.RUNNING) for pod in self.pods]
         if len(starts) <= EXECUTORS:
             return None
         known = [at_s for at_s in starts if at_s is not None]
@@ -121,14 +121,14 @@ class Trial:
         """Return the number of drivers that hold a CPU while none of their executors has one."""
         return sum(
             application.driver is not None
-            and application.driver.state is State.RUNNING
+            and application.driver.state is DemoPodState.RUNNING
             and not any(executor.state.holds or executor.state.over for executor in application.executors.values())
             for application in self.applications.values()
         )
 
     @property
     def waiting_executors(self) -> int:
-        return sum(pod.role == "executor" and pod.state is State.WAITING for pod in self.pods)
+        return sum(pod.role == "executor" and pod.state is DemoPodState.WAITING for pod in self.pods)
 
     @property
     def stuck(self) -> bool:
@@ -158,16 +158,16 @@ class Trial:
             self.changed_s = at_s
 
 
-def state_of(pod: Object) -> State:
+def state_of(pod: Object) -> DemoPodState:
     match pod.get("status", {}).get("phase", "Pending"):
         case "Running":
-            return State.RUNNING
+            return DemoPodState.RUNNING
         case "Succeeded":
-            return State.SUCCEEDED
+            return DemoPodState.SUCCEEDED
         case "Failed":
-            return State.FAILED
+            return DemoPodState.FAILED
         case _:
-            return State.STARTING if pod["spec"].get("nodeName") else State.WAITING
+            return DemoPodState.STARTING if pod["spec"].get("nodeName") else DemoPodState.WAITING
 
 
 def why_waiting(pod: Object) -> str:

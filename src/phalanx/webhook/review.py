@@ -19,7 +19,7 @@ import msgspec
 
 from phalanx.embedded.apiserver.apimachinery.expressions.admission_policy import (
     Patches,
-    Reader,
+    PolicyReader,
     Review,
     mutate,
     validate,
@@ -80,7 +80,7 @@ class _Asked(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     request: Request
 
 
-class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+class Reviewed(msgspec.Struct, frozen=True, kw_only=True):
     """The AdmissionReview to return. `outcome`: changed, unchanged or refused, for the metrics."""
 
     answer: Object
@@ -95,7 +95,7 @@ _RESOURCES = {
     for kind in GUARDED
 }
 CARRIED_OUT = (*INSTALLED, *RECORDS_POLICIES)
-_READER = Reader(
+_READER = PolicyReader(
     policies=lambda plural: [body for kind, body in CARRIED_OUT if kind.plural == plural], param=lambda *_: None
 )
 assert {kind.plural for kind, _ in CARRIED_OUT} == {
@@ -118,18 +118,18 @@ def read(body: bytes) -> Request:
     return asked.request
 
 
-def judge(request: Request) -> Verdict:
+def judge(request: Request) -> Reviewed:
     """Return the verdict of the policies on the request's object. Raises Unreadable if the object has no metadata."""
     try:
         changes = _changes(request)
     except ApiError as error:  # a policy refused the object or failed; failurePolicy Fail refuses in both cases
         status = {"code": error.code, "reason": error.reason, "message": error.message}
-        return Verdict(answer=_answer(request, {"allowed": False, "status": status}), outcome="refused")
+        return Reviewed(answer=_answer(request, {"allowed": False, "status": status}), outcome="refused")
     if not changes:
-        return Verdict(answer=_answer(request, {"allowed": True}), outcome="unchanged")
+        return Reviewed(answer=_answer(request, {"allowed": True}), outcome="unchanged")
     patch = base64.b64encode(msgspec.json.encode(changes)).decode()
     allowed = {"allowed": True, "patchType": "JSONPatch", "patch": patch}
-    return Verdict(answer=_answer(request, allowed), outcome="changed")
+    return Reviewed(answer=_answer(request, allowed), outcome="changed")
 
 
 def _changes(request: Request) -> list[Object]:

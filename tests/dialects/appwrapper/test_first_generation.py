@@ -11,7 +11,7 @@ from phalanx.dialects.appwrapper.generic_items import demand, read
 from phalanx.dialects.appwrapper.job_form import APP_WRAPPER
 from phalanx.dialects.frame.dialect import Claim, Object, Said
 from phalanx.embedded.controllers.operators.appwrapper.first_generation import step
-from phalanx.embedded.controllers.operators.appwrapper.phases import Do, Seen, Step
+from phalanx.embedded.controllers.operators.appwrapper.phases import Do, PhaseStep, Seen
 from phalanx.model.queue import Quota
 
 NOW_S = 1_000_000.0
@@ -43,7 +43,7 @@ class Play:
     def __init__(self, *items: Object, **spec: Any) -> None:
         self.spec, self.status, self.now_s = wrapper(*items, **spec)["spec"], dict[str, Any](), NOW_S
 
-    def look(self, seen: Seen, *, suspended: bool = False, later_s: float = 0.0) -> Step:
+    def look(self, seen: Seen, *, suspended: bool = False, later_s: float = 0.0) -> PhaseStep:
         self.now_s += later_s
         found = step(self.status, self.spec, DEMAND, suspended, seen, self.now_s)
         self.status = found.status

@@ -11,7 +11,7 @@ from phalanx.client.kind import Kind
 from phalanx.dialects.frame.dialect import Object
 from phalanx.dialects.volcano.admission import POLICIES
 from phalanx.dialects.volcano.kinds import JOBS, QUEUES
-from phalanx.embedded.apiserver.apimachinery.expressions.admission_policy import Reader, Review, validate
+from phalanx.embedded.apiserver.apimachinery.expressions.admission_policy import PolicyReader, Review, validate
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource, User
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
 from tests.embedded.controllers.operators.volcano.written import task
@@ -34,7 +34,9 @@ def said(kind: Kind, spec: Object, old: Object | None = None) -> str:
         old=before if old else None,
         user=User(name="alice"),
     )
-    by_plural = Reader(policies=lambda plural: [body for kind, body in POLICIES if kind.plural == plural], param=_none)
+    by_plural = PolicyReader(
+        policies=lambda plural: [body for kind, body in POLICIES if kind.plural == plural], param=_none
+    )
     try:
         validate(review, by_plural)
     except ApiError as error:

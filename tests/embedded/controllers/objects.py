@@ -9,7 +9,7 @@ from typing import Any
 from phalanx.client.connection import Object
 from phalanx.client.moment import write_moment
 from phalanx.embedded.controllers.job.backoff import Pace, Streak
-from phalanx.embedded.controllers.job.decide import Step, decide
+from phalanx.embedded.controllers.job.decide import JobStep, decide
 from phalanx.embedded.controllers.job.track import Done, Track, settle, track
 from phalanx.embedded.controllers.job.view import view_of
 from phalanx.embedded.controllers.runtime.pod_state import INDEX, INDEX_FAILURES, TRACKING, is_tracked, uid_of
@@ -73,7 +73,7 @@ def pod(
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"nodeName": node}, "status": found}
 
 
-def looked_at(the_job: Object, pods: Sequence[Object], streak: Streak | None = None, now_s: float = NOW_S) -> Step:
+def looked_at(the_job: Object, pods: Sequence[Object], streak: Streak | None = None, now_s: float = NOW_S) -> JobStep:
     """What is decided at one look."""
     view = view_of(the_job, pods)
     return decide(view, (streak or Streak()).after(view.new_succeeded, view.new_failed), Pace(), now_s)

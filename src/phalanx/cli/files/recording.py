@@ -38,7 +38,7 @@ CHUNK = 1 << 16  # bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class RecordedStep:
     """`number` counts from 1. `now_s`: seconds since the epoch. `begins`: the book was empty before. `actions`: None
     if only the events are known."""
 
@@ -180,7 +180,7 @@ def append(descriptor: int, step: Mapping[str, Any]) -> None:
         line = line[os.write(descriptor, line) :]
 
 
-def steps(file: Path) -> Iterator[Step]:
+def steps(file: Path) -> Iterator[RecordedStep]:
     """Raises PhalanxError with file and line. A last line without an end is passed over: its writer was stopped."""
     policy: Policy | None = None
     for number, (line, text) in enumerate(lines(file), 1):
@@ -189,7 +189,7 @@ def steps(file: Path) -> Iterator[Step]:
             actions = plain.get("actions")
             if policy is None or "policy" in plain:
                 policy = msgspec.convert(plain["policy"], Policy)
-            yield Step(
+            yield RecordedStep(
                 number=number,
                 begins=bool(plain["begins"]),
                 now_s=float(plain["now_s"]),
@@ -204,7 +204,7 @@ def steps(file: Path) -> Iterator[Step]:
             ) from error
 
 
-def decided(cluster: Cluster, step: Step) -> Plan:
+def decided(cluster: Cluster, step: RecordedStep) -> Plan:
     """Fold the step's events into the cluster state, decide again, and return the plan. If the recording has another
     plan, the recorded one is folded, so that one difference does not cause a hundred more. Raises PhalanxError for
     impossible events."""

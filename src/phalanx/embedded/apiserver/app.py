@@ -19,11 +19,11 @@ from phalanx.embedded.apiserver.auth.authentication import Tokens
 from phalanx.embedded.apiserver.auth.authorization import MASTERS, Authorizer
 from phalanx.embedded.apiserver.auth.impersonation import acting
 from phalanx.embedded.apiserver.auth.rbac import GROUP as RBAC
-from phalanx.embedded.apiserver.auth.rbac import Asked
+from phalanx.embedded.apiserver.auth.rbac import AccessRequest
 from phalanx.embedded.apiserver.auth.reviews import AUTHENTICATION, AUTHORIZATION, Reviewer
 from phalanx.embedded.apiserver.endpoints import answers, parts
 from phalanx.embedded.apiserver.endpoints.delete import DeleteOptions, Deleter, delete_options
-from phalanx.embedded.apiserver.endpoints.listing import Reader
+from phalanx.embedded.apiserver.endpoints.listing import ReadEndpoints
 from phalanx.embedded.apiserver.endpoints.paths.namesakes import Namesakes
 from phalanx.embedded.apiserver.endpoints.paths.public import Public
 from phalanx.embedded.apiserver.endpoints.paths.slurm_numbers import SlurmNumbers
@@ -74,7 +74,7 @@ class Api:
         self._slurm = SlurmView(store, _built_in(registry, *JOBS), _built_in(registry, *PODS), self._authorizer.may)
         self._numbers = SlurmNumbers(store, self.writer, _built_in(registry, "", "configmaps"))
         self.deleter = Deleter(store, knowledge)
-        self.reader = Reader(store, self.hub, settings)
+        self.reader = ReadEndpoints(store, self.hub, settings)
         self._nodes, self._streams = NodeClient(settings), Streams(store, settings)
         self._logs, self._metrics = Logs(store, self._nodes), Metrics(store, self._nodes)
         self._proxy = Proxy(store, self._nodes)
@@ -299,14 +299,14 @@ def _payer(user: User) -> str:
     return user.name.rpartition(":")[0] if user.name.startswith(_ACCOUNT) else user.name
 
 
-def _asked(target: Target, verb: str, request: Request) -> Asked:
+def _asked(target: Target, verb: str, request: Request) -> AccessRequest:
     """Return what the request asks for, in the words of roles. A field selector by name names the object, too."""
     resource, name = target.resource, target.name
     if not name and verb in ("list", "watch", "deletecollection"):
         fields = request.text("fieldSelector").split(",")
         name = next((one.partition("=")[2].lstrip("=") for one in fields if one.startswith("metadata.name=")), "")
     plural = f"{resource.plural}/{target.sub}" if target.sub else resource.plural
-    return Asked(verb, resource.group, plural, name)
+    return AccessRequest(verb, resource.group, plural, name)
 
 
 def _body(target: Target, request: Request) -> Any:

@@ -22,7 +22,7 @@ from phalanx.model.policy import Backfill, Policy
 from phalanx.model.queue import Queue
 from phalanx.simulator.run.feasible import Nobody
 from phalanx.simulator.run.inflate import shuffled
-from phalanx.simulator.run.play import Step
+from phalanx.simulator.run.play import LoopStep
 from phalanx.simulator.schedule.schedule import Schedule
 from phalanx.simulator.schedule.statistic import percentile
 from phalanx.simulator.schedule.sweep import spans
@@ -34,7 +34,7 @@ PART = 0.9  # the percentile over the orders
 
 
 def compaction(
-    schedule: Schedule, policy: Policy, step: Step, orders: int, stopped: Callable[[], bool] = lambda: False
+    schedule: Schedule, policy: Policy, step: LoopStep, orders: int, stopped: Callable[[], bool] = lambda: False
 ) -> dict[str, float]:
     """Return the measures; empty for a cluster of one node, if no job ran, or if `stopped` returns True. `orders`: the
     number of random orders."""
@@ -52,7 +52,7 @@ def compaction(
     return {"compacted_cell_ratio": percentile(sorted(parts), PART), "compacted_jobs": len(jobs)}
 
 
-def fewest(jobs: Sequence[Job], nodes: Sequence[Node], policy: Policy, step: Step) -> int:
+def fewest(jobs: Sequence[Job], nodes: Sequence[Node], policy: Policy, step: LoopStep) -> int:
     """Return the smallest number of first nodes on which all jobs fit; all nodes if they do not fit even there."""
     return bisect_left(range(len(nodes)), True, key=lambda count: fits(jobs, nodes[:count], policy, step))
 
@@ -88,7 +88,7 @@ def held_by(job: Job, placements: Sequence[Placement], at_s: float) -> Job:
     )
 
 
-def fits(jobs: Sequence[Job], nodes: Sequence[Node], policy: Policy, step: Step) -> bool:
+def fits(jobs: Sequence[Job], nodes: Sequence[Node], policy: Policy, step: LoopStep) -> bool:
     """Return whether all jobs start on these nodes."""
     cluster, now_s, started = Cluster(), float(len(jobs)), 0
     events: Sequence[Event] = (*map(NodeSeen, nodes), QueueSeen(Queue(name=CELL)), *map(Submitted, jobs))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from phalanx.model.job import Job
 from phalanx.simulator.readers.gpus import MOST_GPUS, roles_of
-from phalanx.simulator.readers.lines import BadRecord, OnError, Source, number, unheard_of, whole, wrong
+from phalanx.simulator.readers.lines import BadRecord, OnError, SourceFile, number, unheard_of, whole, wrong
 from phalanx.simulator.workload.workload import GPU, Task, Workload, Worth
 
 TIMES, VALUES = "expect_time_list", "expect_value_list"
@@ -20,7 +20,7 @@ BEST_EFFORT, SOFT = "best", "soft"
 
 
 def read(path: Path, *, on_error: OnError = OnError.STOP) -> Workload:
-    source, tasks, seen = Source(path, on_error), list[Task](), set[str]()
+    source, tasks, seen = SourceFile(path, on_error), list[Task](), set[str]()
     for line, row in source.rows(COLUMNS):
         try:
             task = task_of(source, row, seen)
@@ -31,7 +31,7 @@ def read(path: Path, *, on_error: OnError = OnError.STOP) -> Workload:
     return source.workload(tasks, counted=GPU, unit=1)
 
 
-def task_of(source: Source, row: dict[str, str], seen: set[str]) -> Task | None:
+def task_of(source: SourceFile, row: dict[str, str], seen: set[str]) -> Task | None:
     gpus = whole(row, "num_gpu", least=0, most=MOST_GPUS)
     if gpus == 0:
         source.drop("jobs without GPUs")

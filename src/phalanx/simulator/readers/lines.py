@@ -49,7 +49,7 @@ class BadRecord(Exception):
         self.column, self.line = column, line
 
 
-class Source:
+class SourceFile:
     """A file being read. `faults`: its unreadable records. `dropped`: valid records that are left out, by reason."""
 
     def __init__(self, path: Path, on_error: OnError = OnError.STOP) -> None:

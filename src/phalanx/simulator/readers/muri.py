@@ -13,7 +13,7 @@ from pathlib import Path
 
 from phalanx.model.job import Job
 from phalanx.simulator.readers.gpus import MOST_GPUS, roles_of
-from phalanx.simulator.readers.lines import LONGEST_S, BadRecord, OnError, Source, number, unheard_of, whole, wrong
+from phalanx.simulator.readers.lines import LONGEST_S, BadRecord, OnError, SourceFile, number, unheard_of, whole, wrong
 from phalanx.simulator.workload.workload import GPU, Task, Workload
 
 COLUMNS = ("job_id", "num_gpu", "submit_time", "iterations", "model_name", "batch_size", "duration", "iteration_time")
@@ -36,7 +36,7 @@ OTHERWISE_S = 10.0
 
 
 def read(path: Path, *, on_error: OnError = OnError.STOP) -> Workload:
-    source, tasks, seen = Source(path, on_error), list[Task](), set[str]()
+    source, tasks, seen = SourceFile(path, on_error), list[Task](), set[str]()
     for line, row in source.rows(COLUMNS):
         try:
             tasks.append(task_of(row, seen))

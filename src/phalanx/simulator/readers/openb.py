@@ -15,7 +15,7 @@ from pathlib import Path
 from phalanx.model.job import Job, Role
 from phalanx.model.node import Device, Node
 from phalanx.model.pod import CPU, MEMORY, PODS, DeviceShare, NodeTerm, Operator, Requirement, Shape, amounts
-from phalanx.simulator.readers.lines import BadRecord, OnError, Source, number, unheard_of, whole
+from phalanx.simulator.readers.lines import BadRecord, OnError, SourceFile, number, unheard_of, whole
 from phalanx.simulator.workload.workload import GPU, MILLI, Task, Workload
 
 NODE_COLUMNS = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
@@ -27,7 +27,7 @@ PODS_PER_NODE = 1000  # the trace has no limit
 
 
 def read_nodes(path: Path, *, on_error: OnError = OnError.STOP) -> tuple[Node, ...]:
-    source, nodes, seen = Source(path, on_error), list[Node](), set[str]()
+    source, nodes, seen = SourceFile(path, on_error), list[Node](), set[str]()
     for line, row in source.rows(NODE_COLUMNS):
         try:
             nodes.append(node_of(row, seen))
@@ -53,7 +53,7 @@ def node_of(row: dict[str, str], seen: set[str]) -> Node:
 
 
 def read(path: Path, *, on_error: OnError = OnError.STOP) -> Workload:
-    source, tasks, seen = Source(path, on_error), list[Task](), set[str]()
+    source, tasks, seen = SourceFile(path, on_error), list[Task](), set[str]()
     for line, row in source.rows(POD_COLUMNS):
         try:
             task = task_of(source, row, seen, nth=len(tasks))
@@ -64,7 +64,7 @@ def read(path: Path, *, on_error: OnError = OnError.STOP) -> Workload:
     return source.workload(tasks, counted=GPU, unit=1)
 
 
-def task_of(source: Source, row: dict[str, str], seen: set[str], nth: int) -> Task | None:
+def task_of(source: SourceFile, row: dict[str, str], seen: set[str], nth: int) -> Task | None:
     created_s = number(row, "creation_time", least=0, default=float(nth))
     run_s = lived_s(row, created_s)
     if run_s <= 0:

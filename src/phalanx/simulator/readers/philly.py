@@ -11,14 +11,14 @@ from pathlib import Path
 
 from phalanx.model.job import Job
 from phalanx.simulator.readers.gpus import MOST_GPUS, roles_of
-from phalanx.simulator.readers.lines import BadRecord, OnError, Source, number, whole
+from phalanx.simulator.readers.lines import BadRecord, OnError, SourceFile, number, whole
 from phalanx.simulator.workload.workload import GPU, Task, Workload
 
 COLUMNS = ("timestamp", "duration", "num_gpus", "cluster")
 
 
 def read(path: Path, *, on_error: OnError = OnError.STOP) -> Workload:
-    source, tasks = Source(path, on_error), list[Task]()
+    source, tasks = SourceFile(path, on_error), list[Task]()
     for line, row in source.rows(COLUMNS):
         try:
             task = task_of(source, row, line)
@@ -29,7 +29,7 @@ def read(path: Path, *, on_error: OnError = OnError.STOP) -> Workload:
     return source.workload(tasks, counted=GPU, unit=1)
 
 
-def task_of(source: Source, row: dict[str, str], line: int) -> Task | None:
+def task_of(source: SourceFile, row: dict[str, str], line: int) -> Task | None:
     gpus, run_s = whole(row, "num_gpus", least=0, most=MOST_GPUS), number(row, "duration")
     if gpus == 0 or run_s <= 0:
         source.drop("jobs without GPUs" if gpus == 0 else "jobs that never ran (duration 0 or less)")

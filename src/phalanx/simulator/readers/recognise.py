@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from phalanx.simulator.readers import chronus, muri, openb, philly, swf
-from phalanx.simulator.readers.lines import OnError, Source, TraceError, cells_of
+from phalanx.simulator.readers.lines import OnError, SourceFile, TraceError, cells_of
 from phalanx.simulator.workload.workload import Workload
 
 Reader = Callable[..., Workload]
@@ -25,7 +25,7 @@ def reader_of(path: Path) -> Reader:
     """Return the reader for a file. Raises `TraceError` if its format is unknown."""
     if path.name.removesuffix(".gz").endswith(".swf"):
         return swf.read
-    for _, text in Source(path, OnError.SKIP).lines():
+    for _, text in SourceFile(path, OnError.SKIP).lines():
         if text.lstrip().startswith(";"):
             return swf.read
         if not text.strip():
@@ -53,6 +53,6 @@ def names_in(header: str) -> set[str]:
 
 def is_node_list(path: Path) -> bool:
     """Return whether the file is openb's list of nodes."""
-    for _, text in Source(path, OnError.SKIP).lines():
+    for _, text in SourceFile(path, OnError.SKIP).lines():
         return names_in(text).issuperset(openb.NODE_COLUMNS)
     return False

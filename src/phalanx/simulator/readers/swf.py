@@ -29,7 +29,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from phalanx.model.job import Job, Role
-from phalanx.simulator.readers.lines import LONGEST_S, BadRecord, OnError, Source, TraceError
+from phalanx.simulator.readers.lines import LONGEST_S, BadRecord, OnError, SourceFile, TraceError
 from phalanx.simulator.workload.workload import Task, Workload, machine, processors
 
 FIELDS = 18
@@ -52,7 +52,7 @@ def read(
 ) -> Workload:
     """Return the workload of a log. `first`: stop after this number of jobs. `follow`: use the preceding-job field.
     `size`: the machine's number of processors, instead of the header's. Raises `TraceError`."""
-    source, header = Source(path, on_error), dict[str, str]()
+    source, header = SourceFile(path, on_error), dict[str, str]()
     tasks, seen = list[Task](), set[int]()
     for line, text in source.lines():
         if text.lstrip().startswith(";"):
@@ -108,7 +108,7 @@ def machine_size(path: Path, header: dict[str, str], tasks: Iterable[Task]) -> i
     )
 
 
-def read_record(source: Source, text: str, follow: bool, seen: set[int]) -> Task | None:
+def read_record(source: SourceFile, text: str, follow: bool, seen: set[int]) -> Task | None:
     """Return the task of one line; None if it is not a job that ran. `seen`: the job numbers so far. Raises
     `BadRecord`."""
     values = fields(text)

@@ -14,7 +14,7 @@ from phalanx.model.job import Job, Slot
 from phalanx.model.plan import Plan, Start, Wait
 from phalanx.model.policy import Policy
 from phalanx.model.reason import NEVER, ReasonCode
-from phalanx.simulator.run.play import Step, knowing, queued, queues_of
+from phalanx.simulator.run.play import LoopStep, knowing, queued, queues_of
 from phalanx.simulator.run.setup import Setup
 from phalanx.simulator.workload.workload import Task, Workload, alone
 from phalanx.state.cluster import Cluster
@@ -36,7 +36,7 @@ class Nobody:
         pass
 
 
-def never_fitting(workload: Workload, setup: Setup, step: Step) -> list[tuple[Task, str]]:
+def never_fitting(workload: Workload, setup: Setup, step: LoopStep) -> list[tuple[Task, str]]:
     """Return each task that can never run, with the reason."""
     cluster, queues = Cluster(), queues_of(setup, workload.tasks)
     limited = any(queue.per_job.wall_s is not None for queue in queues)
@@ -55,7 +55,7 @@ def never_fitting(workload: Workload, setup: Setup, step: Step) -> list[tuple[Ta
     return found
 
 
-def why_never(cluster: Cluster, job: Job, policy: Policy, step: Step) -> str:
+def why_never(cluster: Cluster, job: Job, policy: Policy, step: LoopStep) -> str:
     """Return why the job can never run on the empty cluster; empty if it can."""
     asked = replace(alone(job), submitted_s=0.0, begin_s=None, deadline_s=None)
     plan = step(cluster, [Submitted(asked)], policy, 0.0, Nobody())

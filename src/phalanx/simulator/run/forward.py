@@ -26,7 +26,7 @@ from phalanx.model.plan import Place, Plan, Preempt, ReleaseNodes, RequestNodes,
 from phalanx.model.policy import Policy
 from phalanx.model.reason import Reason, ReasonCode
 from phalanx.simulator.cluster.agenda import Agenda, Kind
-from phalanx.simulator.run.play import Step
+from phalanx.simulator.run.play import LoopStep
 from phalanx.state.cluster import Cluster, JobRecord
 
 Happening: TypeAlias = Callable[[], Sequence[Event]]
@@ -94,7 +94,7 @@ class Future:
 def forward(
     book: Cluster,
     policy: Policy,
-    step: Step,
+    step: LoopStep,
     *,
     now_s: float,
     until_s: float,

@@ -28,7 +28,7 @@ from phalanx.state.cluster import Cluster
 REPORT_EVERY = 512  # passes between two progress reports
 
 
-class Step(Protocol):
+class LoopStep(Protocol):
     """The protocol of `phalanx.loop.step`."""
 
     def __call__(
@@ -39,7 +39,7 @@ class Step(Protocol):
 def play(
     workload: Workload,
     setup: Setup,
-    step: Step,
+    step: LoopStep,
     *,
     estimates: str = "user",
     seed: int = 0,

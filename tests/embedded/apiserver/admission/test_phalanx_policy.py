@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from phalanx.embedded.apiserver.admission.policies import PATCHES
-from phalanx.embedded.apiserver.apimachinery.expressions.admission_policy import Reader, Review, mutate
+from phalanx.embedded.apiserver.apimachinery.expressions.admission_policy import PolicyReader, Review, mutate
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, User
 from phalanx.embedded.apiserver.apimachinery.schema import schema
 from phalanx.embedded.apiserver.registry.builtin import RESOURCES
@@ -20,7 +20,7 @@ def admitted(labels: dict[str, str], **spec: Any) -> Object:
     containers = [{"name": "main", "image": "host"}]
     template = {"spec": {"containers": containers, "schedulerName": spec.pop("scheduler", "default-scheduler")}}
     obj: Object = {"metadata": {"name": "j", "labels": labels}, "spec": {**spec, "template": template}}
-    reader = Reader(policies=lambda plural: [BINDING if "bindings" in plural else POLICY], param=lambda *_: None)
+    reader = PolicyReader(policies=lambda plural: [BINDING if "bindings" in plural else POLICY], param=lambda *_: None)
     review = Review(resource=JOBS, operation="CREATE", name="j", obj=obj, user=User(name="alice"))
     found: Object = mutate(review, reader, PATCHES)["spec"]
     return found
@@ -52,7 +52,9 @@ def test_a_scheduler_that_the_user_chose_stays() -> None:
 def signed(new: Object, old: Object | None = None, by: str = "alice") -> str | None:
     """Return the user of a Job after a write. `new`, `old`: its metadata after and before the write."""
     binding = {**BINDING, "spec": {"policyName": USERS_POLICY["metadata"]["name"]}}
-    reader = Reader(policies=lambda plural: [binding if "bindings" in plural else USERS_POLICY], param=lambda *_: None)
+    reader = PolicyReader(
+        policies=lambda plural: [binding if "bindings" in plural else USERS_POLICY], param=lambda *_: None
+    )
     states = [None if meta is None else {"metadata": {"name": "j", **meta}, "spec": {}} for meta in (new, old)]
     review = Review(
         resource=JOBS,

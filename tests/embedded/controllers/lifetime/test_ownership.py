@@ -12,14 +12,14 @@ from phalanx.embedded.controllers.lifetime.ownership import (
     Keep,
     Node,
     OwnerGraph,
+    OwnerState,
     Reference,
-    State,
     Unlink,
     Verdict,
     judge,
 )
 
-SOLID, ABSENT, WAITING = State.SOLID, State.ABSENT, State.WAITING
+SOLID, ABSENT, WAITING = OwnerState.SOLID, OwnerState.ABSENT, OwnerState.WAITING
 
 
 def node(
@@ -50,7 +50,7 @@ def node(
         ({"a": ABSENT, "b": WAITING}, Delete(policy="Background")),
     ],
 )
-def test_an_object_lives_as_long_as_one_owner(states: dict[str, State], verdict: Verdict) -> None:
+def test_an_object_lives_as_long_as_one_owner(states: dict[str, OwnerState], verdict: Verdict) -> None:
     assert judge(node("x", *states), lambda owner: states[owner.uid], has_dependents=False) == verdict
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from phalanx.client.connection import Object
 from phalanx.client.kind import PODS, STATEFUL_SETS, VOLUME_CLAIMS
-from phalanx.embedded.controllers.workloads.stateful_set import Step, pod_of, status_of, step
+from phalanx.embedded.controllers.workloads.stateful_set import StatefulSetStep, pod_of, status_of, step
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.controllers.cluster import Cluster, scenario
 
@@ -59,7 +59,7 @@ def named(pods: tuple[Object, ...]) -> list[str]:
     ],
 )
 def test_in_order_one_at_a_time(pods: list[Object], created: tuple[int, ...]) -> None:
-    assert step(stateful_set(), pods) == Step(create=created)
+    assert step(stateful_set(), pods) == StatefulSetStep(create=created)
 
 
 def test_in_parallel_all_that_are_missing_and_too_many() -> None:
@@ -69,8 +69,8 @@ def test_in_parallel_all_that_are_missing_and_too_many() -> None:
 
 def test_the_highest_goes_first_and_alone() -> None:
     assert named(step(stateful_set(1), [pod(0), pod(1), pod(2)]).delete) == ["s-2"]
-    assert step(stateful_set(1), [pod(0), pod(1), pod(2, deleting=True)]) == Step()
-    assert step(stateful_set(1), [pod(0, ready=False), pod(1)]) == Step()
+    assert step(stateful_set(1), [pod(0), pod(1), pod(2, deleting=True)]) == StatefulSetStep()
+    assert step(stateful_set(1), [pod(0, ready=False), pod(1)]) == StatefulSetStep()
 
 
 def test_what_ended_makes_room_for_its_name() -> None:
@@ -86,10 +86,13 @@ def test_a_new_template_comes_from_the_highest_down_to_the_partition() -> None:
     assert named(step(new, [pod(0), pod(1), pod(2)]).delete) == ["s-2"]
     assert named(step(new, [pod(0), pod(1), pod(2, image="two")]).delete) == ["s-1"]
     parallel = stateful_set(image="two", podManagementPolicy="Parallel")
-    assert step(parallel, [pod(0), pod(1), pod(2, image="two", ready=False)]) == Step()
+    assert step(parallel, [pod(0), pod(1), pod(2, image="two", ready=False)]) == StatefulSetStep()
     held = stateful_set(image="two", updateStrategy={"type": "RollingUpdate", "rollingUpdate": {"partition": 2}})
-    assert step(held, [pod(0), pod(1), pod(2, image="two")]) == Step()
-    assert step(stateful_set(image="two", updateStrategy={"type": "OnDelete"}), [pod(0), pod(1), pod(2)]) == Step()
+    assert step(held, [pod(0), pod(1), pod(2, image="two")]) == StatefulSetStep()
+    assert (
+        step(stateful_set(image="two", updateStrategy={"type": "OnDelete"}), [pod(0), pod(1), pod(2)])
+        == StatefulSetStep()
+    )
 
 
 def test_a_pod_has_its_name_host_and_claims() -> None:

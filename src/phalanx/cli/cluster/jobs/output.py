@@ -23,7 +23,7 @@ _KEPT = "-"  # in place of a pod's name: the pods that are gone (embedded API se
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class ContainerLog:
     """The log of one container. `uid`: the uid of the pod. `kept`: True if the pod was deleted and the node agent kept
     its log. `started_s`, `ended_s`: when the pod started and ended, in seconds since the epoch; `ended_s` is None while
     the pod exists. `previous`: the container's attempt before the last one."""
@@ -52,13 +52,13 @@ class LogWishes:
         return {key: text for key, text in found.items() if text}
 
 
-Line = tuple[str, Source, str]  # its time (RFC 3339), where it is from, its text
+Line = tuple[str, ContainerLog, str]  # its time (RFC 3339), where it is from, its text
 
 
-def sources_of(pods: Iterable[Object], job: FoundJob, container: str = "") -> list[Source]:
+def sources_of(pods: Iterable[Object], job: FoundJob, container: str = "") -> list[ContainerLog]:
     """Return the logs of pods of the job that exist: of each container, or of the one with that name."""
     return [
-        Source(
+        ContainerLog(
             namespace=pod["metadata"]["namespace"],
             pod=pod["metadata"]["name"],
             uid=pod["metadata"]["uid"],
@@ -73,7 +73,7 @@ def sources_of(pods: Iterable[Object], job: FoundJob, container: str = "") -> li
     ]
 
 
-async def kept_sources(connection: Connection, job: FoundJob, container: str = "") -> list[Source]:
+async def kept_sources(connection: Connection, job: FoundJob, container: str = "") -> list[ContainerLog]:
     """Return the logs of pods of the job that are gone, in the order of their starts; none where nothing keeps them."""
     try:
         answer = await connection.request("GET", PODS.path(job.namespace, _KEPT, "log"))
@@ -83,7 +83,7 @@ async def kept_sources(connection: Connection, job: FoundJob, container: str = "
         return []
     items = answer.get("items") or () if isinstance(answer, dict) else ()
     return [
-        Source(
+        ContainerLog(
             namespace=job.namespace,
             pod=item["pod"],
             uid=item["uid"],
@@ -100,10 +100,10 @@ async def kept_sources(connection: Connection, job: FoundJob, container: str = "
     ]
 
 
-def attempts(sources: Sequence[Source], *, single: bool) -> list[list[Source]]:
+def attempts(sources: Sequence[ContainerLog], *, single: bool) -> list[list[ContainerLog]]:
     """Return the logs by attempt, the oldest first. A pod with the same index, or the same name, as an earlier one is
     of the next attempt; of a job with a `single` pod every pod is."""
-    found: list[list[Source]] = []
+    found: list[list[ContainerLog]] = []
     seen: Counter[tuple[str, str]] = Counter()
     for source in sorted(sources, key=lambda one: (one.started_s, one.ended_s or inf, one.label)):
         key = (source.container, "" if single else source.label)
@@ -114,7 +114,7 @@ def attempts(sources: Sequence[Source], *, single: bool) -> list[list[Source]]:
     return found
 
 
-async def read_lines(connection: Connection, sources: Sequence[Source], wishes: LogWishes) -> AsyncIterator[Line]:
+async def read_lines(connection: Connection, sources: Sequence[ContainerLog], wishes: LogWishes) -> AsyncIterator[Line]:
     """Yield the lines of these logs in the order of their times; of many logs one after the other."""
     if len(sources) > _MERGED:
         for source in sources:
@@ -144,7 +144,7 @@ async def _draw(streams: Sequence[AsyncGenerator[Line, None]], number: int, head
     heapq.heappush(heads, (line[0], number, line))
 
 
-async def follow_lines(connection: Connection, source: Source, wishes: LogWishes) -> AsyncIterator[Line]:
+async def follow_lines(connection: Connection, source: ContainerLog, wishes: LogWishes) -> AsyncIterator[Line]:
     """Yield the lines of one log until its container ends. Raises ApiError if the connection breaks: `wishes.since`
     of the last line's time takes it up again."""
     async with aclosing(_lines(connection, source, {**wishes.params(), "follow": "true"})) as lines:
@@ -152,12 +152,12 @@ async def follow_lines(connection: Connection, source: Source, wishes: LogWishes
             yield line
 
 
-def before(source: Source) -> Source:
+def before(source: ContainerLog) -> ContainerLog:
     """Return the attempt before the last one of that container."""
     return replace(source, previous=True)
 
 
-async def _lines(connection: Connection, source: Source, params: Mapping[str, str]) -> AsyncGenerator[Line, None]:
+async def _lines(connection: Connection, source: ContainerLog, params: Mapping[str, str]) -> AsyncGenerator[Line, None]:
     asked = {**params, "container": source.container, "timestamps": "true"}
     asked |= {"uid": source.uid} if source.kept else {}
     asked |= {"previous": "true"} if source.previous else {}

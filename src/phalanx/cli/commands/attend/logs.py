@@ -16,9 +16,9 @@ from cyclopts.validators import Number
 from phalanx.cli.cluster.jobs.finding import Finder, FoundJob, pods_of
 from phalanx.cli.cluster.jobs.following import Followed
 from phalanx.cli.cluster.jobs.output import (
+    ContainerLog,
     Line,
     LogWishes,
-    Source,
     attempts,
     before,
     follow_lines,
@@ -118,7 +118,7 @@ async def logs(
             write(line)
 
 
-async def log_sources(connection: Connection, found: FoundJob, container: str, previous: bool) -> list[Source]:
+async def log_sources(connection: Connection, found: FoundJob, container: str, previous: bool) -> list[ContainerLog]:
     """Return the logs of the attempt that is meant: of the last one, or of the one before."""
     live = sources_of(await pods_of(connection, found), found, container) if found.members else []
     uids = {source.uid for source in live}
@@ -132,7 +132,7 @@ async def log_sources(connection: Connection, found: FoundJob, container: str, p
     return [source for source in again if await _has(connection, source)]
 
 
-def _latest(tries: Sequence[Sequence[Source]]) -> list[Source]:
+def _latest(tries: Sequence[Sequence[ContainerLog]]) -> list[ContainerLog]:
     """Return the last attempt of each pod: some pods of a job may have been replaced, and others not."""
     found = {(source.label, source.container): source for attempt in tries for source in attempt}
     return list(found.values())
@@ -148,7 +148,7 @@ def _is_single(found: FoundJob) -> bool:
     return (spec.get("completions") or 1) == 1 == (spec.get("parallelism") or 1)
 
 
-async def _has(connection: Connection, source: Source) -> bool:
+async def _has(connection: Connection, source: ContainerLog) -> bool:
     async for _ in read_lines(connection, [source], LogWishes(tail=1)):
         return True
     return False
@@ -176,7 +176,7 @@ async def _nothing(connection: Connection, found: FoundJob, previous: bool, over
 # --- lines ----------------------------------------------------------------------------------------------------------
 
 
-def _labelled(sources: Sequence[Source]) -> bool:
+def _labelled(sources: Sequence[ContainerLog]) -> bool:
     return len({(source.uid, source.container) for source in sources}) > 1
 
 
@@ -235,7 +235,7 @@ def _has_started(pod: dict[str, object], container: str) -> bool:
     return any(one["name"] == container and {"running", "terminated"} & set(one.get("state") or ()) for one in statuses)
 
 
-async def _copy(connection: Connection, source: Source, wishes: LogWishes, write: Write) -> None:
+async def _copy(connection: Connection, source: ContainerLog, wishes: LogWishes, write: Write) -> None:
     """Write the lines of one container until it ends. A connection that breaks is taken up again where it was."""
     last, shown = "", 0  # the time of the last line, and how many lines of that time were written
     for _ in range(_TRIES):

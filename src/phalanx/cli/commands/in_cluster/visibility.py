@@ -38,7 +38,7 @@ READ: Final = (kinds.CLUSTER_QUEUES, kinds.LOCAL_QUEUES, kinds.WORKLOADS)
 API_SERVICES: Final = Kind(group="apiregistration.k8s.io", plural="apiservices", name="APIService", namespaced=False)
 
 
-class Source(Protocol):
+class VisibilitySource(Protocol):
     """The objects that a group is answered from."""
 
     def unread(self) -> str:
@@ -102,7 +102,7 @@ class ServedApi:
     resources: tuple[Resource, ...]
     service: str
     made_by: str
-    source: Callable[[Connection], Source]
+    source: Callable[[Connection], VisibilitySource]
 
     @property
     def called(self) -> Called:

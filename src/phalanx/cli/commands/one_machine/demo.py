@@ -20,7 +20,7 @@ from phalanx.cli.local.local_cluster import Machines, running
 from phalanx.cli.terminal.output import note, print_json
 from phalanx.cli.terminal.stopping import stop_wish
 from phalanx.client.connection import Connection
-from phalanx.demo.play import Access, Verdict, play
+from phalanx.demo.play import Access, DemoResult, play
 from phalanx.demo.stage import LiveStage, PlainStage, SilentStage, bars
 from phalanx.demo.timeline import draw, require_drawable
 from phalanx.demo.trial import APPLICATIONS, Trial
@@ -79,7 +79,7 @@ def _directory(keep: bool) -> Iterator[DataDirectory]:
             shutil.rmtree(path, ignore_errors=True)
 
 
-async def _play(directory: DataDirectory, timeline: Path, json: bool) -> Verdict:
+async def _play(directory: DataDirectory, timeline: Path, json: bool) -> DemoResult:
     console = Console(highlight=False)
     stage = SilentStage() if json else LiveStage(console) if console.is_terminal else PlainStage(console)
     stage.say(f"starting a Kubernetes with one node of {CPUS} CPUs")
@@ -101,14 +101,14 @@ async def _play(directory: DataDirectory, timeline: Path, json: bool) -> Verdict
     return verdict
 
 
-def _titled(verdict: Verdict) -> list[tuple[str, Trial]]:
+def _titled(verdict: DemoResult) -> list[tuple[str, Trial]]:
     def title(name: str, trial: Trial) -> str:
         return f"{name}: {trial.finished} of {APPLICATIONS} finished"
 
     return [(title("pod by pod", verdict.without), verdict.without), (title("as gangs", verdict.gangs), verdict.gangs)]
 
 
-def _conclusion(verdict: Verdict, timeline: Path) -> Text:
+def _conclusion(verdict: DemoResult, timeline: Path) -> Text:
     common = ", ".join(f"{word} {number:,}" for word, number in verdict.reference.most_common)
     words = verdict.reference.words
     found = Text(

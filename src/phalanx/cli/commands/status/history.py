@@ -31,7 +31,7 @@ _SINCE = "7d"
 
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class HistorySelection:
     """Which jobs are meant."""
 
     since: str = ""
@@ -67,7 +67,7 @@ class Asked:
 
 def history(
     *jobs: str,
-    asked: Asked | None = None,
+    asked: HistorySelection | None = None,
     by: Literal["user", "account", "queue", "day"] | None = None,
     json: bool = False,
     csv: bool = False,
@@ -101,8 +101,8 @@ def history(
         The database. [default: $PHALANX_LEDGER, else that beside $KUBECONFIG, else that of the default directory]
     """
     now_s = time.time()
-    selection = (asked or Asked()).selection(now_s)
-    if jobs and not (asked or Asked()).since:
+    selection = (asked or HistorySelection()).selection(now_s)
+    if jobs and not (asked or HistorySelection()).since:
         selection = replace(selection, since_s=None)
     with Ledger.open(ledger or find_ledger(os.environ), read_only=True) as book:
         entries = list(book.jobs(selection))

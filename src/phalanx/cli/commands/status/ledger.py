@@ -13,7 +13,7 @@ from typing import Annotated, Any, TypeVar
 
 from cyclopts import App, Parameter
 
-from phalanx.cli.commands.status.history import Asked, find_ledger
+from phalanx.cli.commands.status.history import HistorySelection, find_ledger
 from phalanx.cli.terminal.moments import past_moment
 from phalanx.cli.terminal.output import note
 from phalanx.cli.views.entry_view import flat, record
@@ -45,7 +45,11 @@ Database = Annotated[str | None, Parameter(name="--ledger")]
 
 @ledger.command
 def export(
-    file: Annotated[Path, Parameter(name="FILE")], /, *, asked: Asked | None = None, database: Database = None
+    file: Annotated[Path, Parameter(name="FILE")],
+    /,
+    *,
+    asked: HistorySelection | None = None,
+    database: Database = None,
 ) -> None:
     """Write jobs into a table for other programs: CSV, or Parquet, by how the file's name ends.
 
@@ -64,7 +68,7 @@ def export(
         The ledger. [default: $PHALANX_LEDGER, else that beside $KUBECONFIG, else that of the default directory]
     """
     now_s = time.time()
-    selection = (asked or Asked()).selection(now_s)
+    selection = (asked or HistorySelection()).selection(now_s)
     write = {".csv": _write_csv, ".parquet": _write_parquet}.get(file.suffix)
     if write is None:
         raise PhalanxError(f"{file}: say what to write by the name: FILE.csv or FILE.parquet")

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from phalanx.cli.files.recording import Step, decided, steps
+from phalanx.cli.files.recording import RecordedStep, decided, steps
 from phalanx.cli.terminal.output import counted, note, print_json_line
 from phalanx.cli.views.page.study import Observer, encoded
 from phalanx.dashboard.rows import Facts
@@ -87,7 +87,7 @@ def replay(
     return 1 if differing else 0
 
 
-def _print(each: Step, plan: Plan, *, differs: bool, json: bool) -> None:
+def _print(each: RecordedStep, plan: Plan, *, differs: bool, json: bool) -> None:
     if json:
         print_json_line(as_json(each, plan, differs=differs))
     else:
@@ -117,7 +117,7 @@ def _write(file: Path, content: bytes) -> None:
         raise PhalanxError(f"{file} cannot be written: {error.strerror}") from error
 
 
-def concerns(each: Step, plan: Plan, job: str) -> bool:
+def concerns(each: RecordedStep, plan: Plan, job: str) -> bool:
     return any(subject(item) == job for item in (*each.events, *plan.actions))
 
 
@@ -127,7 +127,7 @@ def subject(item: Event | Action) -> str:
     return about if isinstance(about, str) else str(about.id)
 
 
-def as_json(each: Step, plan: Plan, *, differs: bool) -> dict[str, Any]:
+def as_json(each: RecordedStep, plan: Plan, *, differs: bool) -> dict[str, Any]:
     found: dict[str, Any] = {"step": each.number, "now_s": each.now_s}
     found["events"] = [written(event) for event in each.events]
     found["actions"] = [written(action) for action in plan.actions]
@@ -136,7 +136,7 @@ def as_json(each: Step, plan: Plan, *, differs: bool) -> dict[str, Any]:
     return found
 
 
-def told(each: Step, plan: Plan, *, differs: bool) -> Iterator[str]:
+def told(each: RecordedStep, plan: Plan, *, differs: bool) -> Iterator[str]:
     at = format_time(each.now_s, each.now_s)
     yield f"step {each.number}, {at}: {counted(len(each.events), 'event')}, {counted(len(plan.actions), 'decision')}"
     yield from shortened("  told    ", [event_line(event) for event in each.events])

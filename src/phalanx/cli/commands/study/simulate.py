@@ -14,7 +14,7 @@ from typing import Annotated, TypeVar
 from cyclopts import Parameter
 
 from phalanx.cli.files.setup_file import setup_of
-from phalanx.cli.study.simulation.cells import Cell, Lost, Outcome, Source, run_all, workload_of
+from phalanx.cli.study.simulation.cells import Cell, Lost, Outcome, TraceSource, run_all, workload_of
 from phalanx.cli.study.simulation.options import AtLeastOne, Chance, Given, Results, Tuning
 from phalanx.cli.study.simulation.progress import progress_bar
 from phalanx.cli.study.simulation.results import (
@@ -105,7 +105,7 @@ def simulate(
         return code or (SOME_NEVER if some_never else 0)
 
 
-def _of_all(source: Source, chance: Chance, results: Results) -> Cell:
+def _of_all(source: TraceSource, chance: Chance, results: Results) -> Cell:
     """Return the part that all simulations of this call share."""
     return Cell(
         source=source,
@@ -144,7 +144,9 @@ def _check_named(option: str, named: Sequence[str], for_instance: str) -> None:
         raise PhalanxError(f"{option} names none; leave it out, or say for instance {option} {for_instance}")
 
 
-def _check(sources: Sequence[Source], policies: Sequence[str], estimates: Sequence[str], seed: int) -> tuple[int, bool]:
+def _check(
+    sources: Sequence[TraceSource], policies: Sequence[str], estimates: Sequence[str], seed: int
+) -> tuple[int, bool]:
     """Check that everything that the command line names exists, and report jobs that can never run. Return the number
     of jobs in a round, and whether any job can never run."""
     setups = [setup_of(name) for name in policies]

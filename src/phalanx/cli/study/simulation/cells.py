@@ -55,7 +55,7 @@ LOOK_S = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class TraceSource:
     """Where the workload comes from, and what is changed about it."""
 
     trace: Path
@@ -74,7 +74,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    source: Source
+    source: TraceSource
     policy: str
     estimates: str
     seed: int
@@ -98,7 +98,7 @@ class Outcome:
     state: bytes = b""
 
 
-def workload_of(source: Source, seed: int) -> Workload:
+def workload_of(source: TraceSource, seed: int) -> Workload:
     """Raises PhalanxError."""
     found = _as_written(source, seed)
     tasks: Sequence[Task] = found.tasks
@@ -126,7 +126,7 @@ def workload_of(source: Source, seed: int) -> Workload:
     return found if source.inflate is None else inflated(found, source.inflate, seed)
 
 
-def with_groups(workload: Workload, source: Source) -> Workload:
+def with_groups(workload: Workload, source: TraceSource) -> Workload:
     """Return the workload on a cluster with node groups. Without --cluster and --processors, all nodes of a log's
     cluster are nodes of groups. Raises PhalanxError."""
     if source.inflate is not None:
@@ -169,7 +169,7 @@ def _check_reservations(workload: Workload) -> None:
             )
 
 
-def _as_written(source: Source, seed: int) -> Workload:
+def _as_written(source: TraceSource, seed: int) -> Workload:
     if source.trace.suffix in SUFFIXES:
         return _own(source, seed)
     read = reader_of(source.trace)
@@ -179,12 +179,12 @@ def _as_written(source: Source, seed: int) -> Workload:
     return read(source.trace, on_error=source.on_error, **extra)
 
 
-def _size(source: Source) -> int | None:
+def _size(source: TraceSource) -> int | None:
     """A log whose header says no size can be played on a cluster, or node groups, that are given."""
     return 1 if source.cluster or source.groups else None
 
 
-def _own(source: Source, seed: int) -> Workload:
+def _own(source: TraceSource, seed: int) -> Workload:
     written = read_workload(source.trace)
     tasks = list(written.tasks)
     if written.recipe is not None:

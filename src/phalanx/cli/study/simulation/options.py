@@ -14,7 +14,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from phalanx.cli.local.node_groups.option import node_groups
-from phalanx.cli.study.simulation.cells import Source
+from phalanx.cli.study.simulation.cells import TraceSource
 from phalanx.dialects.schema.fields import Misread, duration_s
 from phalanx.errors import PhalanxError
 from phalanx.simulator.cluster.disturbance import Faults
@@ -69,9 +69,9 @@ class Given:
     on_error: OnError = OnError.STOP
     """What to do about records that cannot be read."""
 
-    def source(self, trace: Path) -> Source:
+    def source(self, trace: Path) -> TraceSource:
         """Raises PhalanxError."""
-        return Source(
+        return TraceSource(
             trace=trace,
             cluster=self.cluster,
             groups=node_groups(self.node_group),

@@ -96,7 +96,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class TuningResult:
     """`settings`: the settings of the best trial; None if no trial was completed. `trials`: the number of completed
     trials. `bounds`: the bounds. `best`: the measures of the best trial on the first part. `aside`: the outcomes on the
     second part; the best trial's is the last."""
@@ -173,7 +173,7 @@ def optuna() -> Any:
     return found
 
 
-def tuned(plan: Plan, *, processes: int, progress: Progress, stopped: Callable[[], bool]) -> Found:
+def tuned(plan: Plan, *, processes: int, progress: Progress, stopped: Callable[[], bool]) -> TuningResult:
     """Search, and play what was found on the part kept aside. Raises PhalanxError."""
     return Search(plan, processes, progress, stopped).run()
 
@@ -186,10 +186,10 @@ class Search:
         self.over = 0
         self.optuna = optuna()
 
-    def run(self) -> Found:
+    def run(self) -> TuningResult:
         known = self.play([replace(self.plan.search, policy=name) for name in BASELINES])
         if len(known) < len(BASELINES):
-            return Found(settings=None, trials=0, bounds=None, best=None)
+            return TuningResult(settings=None, trials=0, bounds=None, best=None)
         easy = known[0].measures
         bounds = Bounds(
             wait_s=easy[WAIT] if self.plan.wait_s is None else self.plan.wait_s,
@@ -245,11 +245,11 @@ class Search:
         """The trials that came to an end."""
         return list(study.get_trials(states=(self.optuna.trial.TrialState.COMPLETE,), deepcopy=False))
 
-    def judged(self, study: Any, bounds: Bounds) -> Found:
+    def judged(self, study: Any, bounds: Bounds) -> TuningResult:
         """The best trial, on the part that was kept aside."""
         whole = self.whole(study)
         if not whole:
-            return Found(settings=None, trials=0, bounds=bounds, best=None)
+            return TuningResult(settings=None, trials=0, bounds=bounds, best=None)
         best = min(whole, key=lambda trial: (bounds.excess(trial.user_attrs) > 1.0, trial.value))
         settings, measures = dict(best.params), dict(best.user_attrs)
         with TemporaryDirectory(prefix="phalanx-tune-") as folder:
@@ -257,7 +257,7 @@ class Search:
             file.write_text(yaml.safe_dump(policy_of(settings, self.plan.resource)))
             cells = [replace(self.plan.aside, policy=name) for name in (*BASELINES, str(file))]
             aside = [] if self.stopped() else self.play(cells)
-        return Found(settings=settings, trials=len(whole), bounds=bounds, best=measures, aside=aside)
+        return TuningResult(settings=settings, trials=len(whole), bounds=bounds, best=measures, aside=aside)
 
     def play(self, cells: Sequence[Cell]) -> list[Outcome]:
         """Return the cells that were played to the end."""
@@ -309,7 +309,7 @@ def _rounded(value: float) -> float:
     return float(f"{value:.3g}")
 
 
-def written(plan: Plan, found: Found, command: str) -> str:
+def written(plan: Plan, found: TuningResult, command: str) -> str:
     """The policy with its evidence, as a file."""
     assert found.settings is not None
     assert found.bounds is not None

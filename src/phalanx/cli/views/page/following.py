@@ -35,7 +35,7 @@ from phalanx.client.informer import Change, Informer
 from phalanx.client.kind import JOBS, LEASES, Kind
 from phalanx.client.moment import MomentError, read_moment
 from phalanx.core.decide import decide
-from phalanx.dashboard.rows import Facts, PastRow, State
+from phalanx.dashboard.rows import Facts, PageState, PastRow
 from phalanx.kube.leader.lease import NAME, NAMESPACE
 from phalanx.kube.routing.caches import REQUIRED, ObjectCaches
 from phalanx.kube.routing.settings import KubeSettings
@@ -59,7 +59,7 @@ _ANSWER_S = 10.0  # so long is waited for an answer of the API server
 _RELOAD_S = 60.0  # between two readings of what is not watched: run times, past usage, the policy
 
 T = TypeVar("T")
-Publish = Callable[[State], None]
+Publish = Callable[[PageState], None]
 
 
 class Following:
@@ -188,7 +188,9 @@ class Following:
             async with asyncio.timeout(_IDLE_S):
                 await self._news.wait()
 
-    def _made(self, objects: Mapping[Kind, Mapping[str, Object]], facts: Facts, now_s: float) -> tuple[Snapshot, State]:
+    def _made(
+        self, objects: Mapping[Kind, Mapping[str, Object]], facts: Facts, now_s: float
+    ) -> tuple[Snapshot, PageState]:
         """Return the snapshot of these objects, and the page's state. Runs in a thread."""
         assert self._policies is not None
         with _uncollected(many=len(objects[JOBS]) > MANY_JOBS):
@@ -196,7 +198,7 @@ class Following:
 
     def _folded(
         self, objects: Mapping[Kind, Mapping[str, Object]], facts: Facts, now_s: float
-    ) -> tuple[Snapshot, State]:
+    ) -> tuple[Snapshot, PageState]:
         assert self._policies is not None
         partial, few = bool(self._namespace), len(objects[JOBS]) <= MANY_JOBS
         snapshot = snapshot_of(

@@ -20,7 +20,7 @@ from phalanx.cli.views.job import job_view
 from phalanx.cli.views.job.job_view import JobView
 from phalanx.cli.views.node_view import GPU
 from phalanx.cli.views.page.future import Outlook, PlayedRun
-from phalanx.dashboard.rows import Facts, JobRow, NodeRow, PlayedRow, QueueRow, ReasonRow, ReservationRow, State
+from phalanx.dashboard.rows import Facts, JobRow, NodeRow, PageState, PlayedRow, QueueRow, ReasonRow, ReservationRow
 from phalanx.model.job import Job, Phase, Role
 from phalanx.model.node import Node, parts_of
 from phalanx.model.pod import CPU, MEMORY
@@ -63,7 +63,7 @@ def state_of(
     facts: Facts,
     thought: Snapshot | None = None,
     backfilled: Collection[tuple[str, float]] = (),
-) -> State:
+) -> PageState:
     """Return the state that the page shows. `facts`: facts that the snapshot does not have. `thought`: an earlier
     snapshot on which was decided, where nothing was decided on this one. `backfilled`: job and time of the starts that
     were backfills."""
@@ -80,7 +80,7 @@ def state_of(
         if name in jobs and record is not None and record.started_s == at_s and record.phase is not Phase.QUEUED:
             jobs[name] = msgspec.structs.replace(jobs[name], backfilled=True)
     head, head_s = _head(thought or snapshot)
-    return State(
+    return PageState(
         facts=msgspec.structs.replace(
             facts,
             at_s=snapshot.now_s,

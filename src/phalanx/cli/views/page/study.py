@@ -20,7 +20,7 @@ from phalanx.cli.views.page.future import outlook
 from phalanx.cli.views.page.past import rows
 from phalanx.cli.views.page.rows import Unit, state_of
 from phalanx.client.kind import JOBS, NODES, PODS
-from phalanx.dashboard.rows import Facts, PastRow, State, state_from
+from phalanx.dashboard.rows import Facts, PageState, PastRow, state_from
 from phalanx.errors import PhalanxError
 from phalanx.kube.install.definitions import QUEUES
 from phalanx.ledger.accountant import Accountant
@@ -56,7 +56,7 @@ class Observer:
     """`at_s`: the moment to show, in seconds since the epoch."""
 
     at_s: float = inf
-    state: State | None = None
+    state: PageState | None = None
     past: list[PastRow] = field(default_factory=list)
     reasons: dict[str, tuple[tuple[float, str], ...]] = field(default_factory=dict)
     facts: Facts = field(default_factory=Facts)
@@ -142,7 +142,7 @@ def encoded(observer: Observer) -> bytes:
     return msgspec.json.encode(found)
 
 
-def read_state(file: Path) -> tuple[State, Study]:
+def read_state(file: Path) -> tuple[PageState, Study]:
     """Return the state in a state file, and the source of its past. Raises PhalanxError if it is none."""
     try:
         found = msgspec.json.decode(file.read_bytes(), type=StateFile)

@@ -13,7 +13,7 @@ from typing import Any
 from phalanx.embedded.apiserver.apimachinery.expressions.admission_policy import (
     GROUP,
     Patches,
-    Reader,
+    PolicyReader,
     Review,
     mutate,
     validate,
@@ -47,7 +47,7 @@ class Policies:
 
     def __init__(self, store: Store, forms: Forms, rights: RightsOf) -> None:
         self._store, self._forms, self._rights = store, forms, rights
-        self._reader = Reader(policies=self._objects, param=self._param)
+        self._reader = PolicyReader(policies=self._objects, param=self._param)
         store.subscribe(self._changed)
 
     def _changed(self, events: list[Event]) -> None:

@@ -11,7 +11,7 @@ from phalanx.embedded.apiserver.apimachinery.expressions.authorizer import Quest
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource, User
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, forbidden, not_found
 from phalanx.embedded.apiserver.auth import rbac
-from phalanx.embedded.apiserver.auth.rbac import Asked, Grants, Objects
+from phalanx.embedded.apiserver.auth.rbac import AccessRequest, Grants, Objects
 
 MASTERS, AUTHENTICATED = "system:masters", "system:authenticated"
 _PUBLIC_PATHS = frozenset({"/healthz", "/livez", "/readyz", "/version", "/version/"})
@@ -39,7 +39,7 @@ class Authorizer:
         message = f'forbidden: User "{user.name}" cannot {verb} path "{path}"'
         raise ApiError(403, "Forbidden", message, details={})
 
-    def resource(self, user: User, asked: Asked, namespace: str) -> None:
+    def resource(self, user: User, asked: AccessRequest, namespace: str) -> None:
         """May `user` do that there? An empty namespace: at the cluster scope. Raises `ApiError` 403."""
         if self.may(user, asked, namespace):
             return
@@ -48,7 +48,7 @@ class Authorizer:
         what = f'resource "{asked.resource}" in API group "{asked.group}" {where}'
         raise forbidden(asked.group, plural, asked.name, f'User "{user.name}" cannot {asked.verb} {what}')
 
-    def may(self, user: User, asked: Asked, namespace: str) -> bool:
+    def may(self, user: User, asked: AccessRequest, namespace: str) -> bool:
         if MASTERS in user.groups:
             return True
         if asked.verb == "create" and asked.resource in _OF_SELF and AUTHENTICATED in user.groups:
@@ -61,7 +61,7 @@ class Authorizer:
 
     def _answer(self, user: User, question: Question) -> bool:
         if not question.path:
-            asked = Asked(question.verb, question.group, question.resource, question.name)
+            asked = AccessRequest(question.verb, question.group, question.resource, question.name)
             return self.may(user, asked, question.namespace)
         try:
             self.path(user, question.verb, question.path)
@@ -77,7 +77,9 @@ class Authorizer:
         if resource.plural.endswith("bindings"):
             self._guard_binding(resource, obj, old, user)
         elif old is None or old.get("rules") != obj.get("rules"):
-            self._guard_rules(resource, obj, obj, user, Asked("escalate", rbac.GROUP, resource.plural, _name(obj)))
+            self._guard_rules(
+                resource, obj, obj, user, AccessRequest("escalate", rbac.GROUP, resource.plural, _name(obj))
+            )
 
     def _guard_binding(self, resource: Resource, obj: Object, old: Object | None, user: User) -> None:
         if old is not None and old.get("subjects") == obj.get("subjects"):
@@ -87,9 +89,9 @@ class Authorizer:
         role = self.grants.role(reference, obj["metadata"].get("namespace", ""))
         if role is None:
             raise not_found(rbac.GROUP, plural, reference["name"])
-        self._guard_rules(resource, obj, role, user, Asked("bind", rbac.GROUP, plural, reference["name"]))
+        self._guard_rules(resource, obj, role, user, AccessRequest("bind", rbac.GROUP, plural, reference["name"]))
 
-    def _guard_rules(self, resource: Resource, obj: Object, role: Object, user: User, instead: Asked) -> None:
+    def _guard_rules(self, resource: Resource, obj: Object, role: Object, user: User, instead: AccessRequest) -> None:
         """`instead`: the right that stands for having all of them."""
         namespace = obj["metadata"].get("namespace", "")
         if self.may(user, instead, namespace):

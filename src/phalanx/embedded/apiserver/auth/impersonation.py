@@ -18,7 +18,7 @@ from phalanx.embedded.apiserver.apimachinery.meta.resource import User
 from phalanx.embedded.apiserver.apimachinery.meta.status import bad_request
 from phalanx.embedded.apiserver.auth.authentication import ANONYMOUS
 from phalanx.embedded.apiserver.auth.authorization import AUTHENTICATED, Authorizer
-from phalanx.embedded.apiserver.auth.rbac import Asked
+from phalanx.embedded.apiserver.auth.rbac import AccessRequest
 
 _USER, _GROUP, _UID = _HEADERS = (b"impersonate-user", b"impersonate-group", b"impersonate-uid")
 _ACCOUNT = "system:serviceaccount:"
@@ -42,17 +42,17 @@ def acting(user: User, headers: Mapping[bytes, bytes], authorizer: Authorizer) -
     return User(name=name, uid=uid, groups=_completed(name, groups))
 
 
-def _rights(name: str, groups: tuple[str, ...], uid: str) -> Iterator[tuple[Asked, str]]:
+def _rights(name: str, groups: tuple[str, ...], uid: str) -> Iterator[tuple[AccessRequest, str]]:
     """Yield what must be allowed, and in which namespace."""
     match _account(name):
         case namespace, account:
-            yield Asked("impersonate", "", "serviceaccounts", account), namespace
+            yield AccessRequest("impersonate", "", "serviceaccounts", account), namespace
         case None:
-            yield Asked("impersonate", "", "users", name), ""
+            yield AccessRequest("impersonate", "", "users", name), ""
     for group in groups:
-        yield Asked("impersonate", "", "groups", group), ""
+        yield AccessRequest("impersonate", "", "groups", group), ""
     if uid:
-        yield Asked("impersonate", "authentication.k8s.io", "uids", uid), ""
+        yield AccessRequest("impersonate", "authentication.k8s.io", "uids", uid), ""
 
 
 def _completed(name: str, groups: tuple[str, ...]) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ _LONGEST_NAMESPACE, _LONGEST_USER = 63, 1024  # longer names are no namespace's;
 Rule = Mapping[str, Any]
 
 
-class Asked(NamedTuple):
+class AccessRequest(NamedTuple):
     """`resource` with its subresource behind a slash; `name` empty: no object, or any."""
 
     verb: str
@@ -94,7 +94,7 @@ def _means(subject: Mapping[str, str], user: User, namespace: str) -> bool:
             return f"{_ACCOUNT}:{subject.get('namespace') or namespace}:{subject['name']}" == user.name
 
 
-def allows(rule: Rule, asked: Asked) -> bool:
+def allows(rule: Rule, asked: AccessRequest) -> bool:
     names = rule.get("resourceNames") or ()
     return (
         _has(rule.get("verbs"), asked.verb)
@@ -133,12 +133,12 @@ def beyond(held: Sequence[Rule], wanted: Iterable[Rule]) -> list[Rule]:
     return found
 
 
-def _pieces(rule: Rule) -> Iterator[Asked]:
+def _pieces(rule: Rule) -> Iterator[AccessRequest]:
     parts = [rule.get(key) or () for key in ("verbs", "apiGroups", "resources")]
-    return (Asked(*piece) for piece in product(*parts, rule.get("resourceNames") or ("",)))
+    return (AccessRequest(*piece) for piece in product(*parts, rule.get("resourceNames") or ("",)))
 
 
-def _as_rule(asked: Asked) -> Rule:
+def _as_rule(asked: AccessRequest) -> Rule:
     rule = {"verbs": [asked.verb], "apiGroups": [asked.group], "resources": [asked.resource]}
     return rule | ({"resourceNames": [asked.name]} if asked.name else {})
 

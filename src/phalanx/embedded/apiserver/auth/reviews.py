@@ -13,7 +13,7 @@ from phalanx.embedded.apiserver.apimachinery.meta.status import invalid as refus
 from phalanx.embedded.apiserver.auth.account_tokens import ISSUER
 from phalanx.embedded.apiserver.auth.authentication import Tokens
 from phalanx.embedded.apiserver.auth.authorization import Authorizer
-from phalanx.embedded.apiserver.auth.rbac import Asked, Rule
+from phalanx.embedded.apiserver.auth.rbac import AccessRequest, Rule
 
 Object = dict[str, Any]
 AUTHENTICATION, AUTHORIZATION = "authentication.k8s.io", "authorization.k8s.io"
@@ -137,10 +137,10 @@ def _part(rule: Rule, keys: tuple[str, ...]) -> Object:
     return {key: rule[key] for key in keys if rule.get(key)}
 
 
-def _asked(attributes: Object) -> Asked:
+def _asked(attributes: Object) -> AccessRequest:
     plural, sub = attributes.get("resource", ""), attributes.get("subresource", "")
     shown = f"{plural}/{sub}" if sub else plural
-    return Asked(attributes.get("verb", ""), attributes.get("group", ""), shown, attributes.get("name", ""))
+    return AccessRequest(attributes.get("verb", ""), attributes.get("group", ""), shown, attributes.get("name", ""))
 
 
 def _shown(user: User) -> Object:

@@ -39,7 +39,7 @@ _CONTINUE_EXPIRED = (
 )
 
 
-class Reader:
+class ReadEndpoints:
     """Answers get, list and watch."""
 
     def __init__(self, store: Store, hub: Hub, settings: Settings) -> None:

@@ -24,7 +24,7 @@ from phalanx.client.informer import Change, key_of
 from phalanx.client.kind import JOBS, PODS
 from phalanx.embedded.controllers.gang.pod_group import Gangs
 from phalanx.embedded.controllers.job.backoff import Pace, Streak
-from phalanx.embedded.controllers.job.decide import Step, decide
+from phalanx.embedded.controllers.job.decide import JobStep, decide
 from phalanx.embedded.controllers.job.pods import COMPONENT, JobPods, is_unknown
 from phalanx.embedded.controllers.job.track import Done, Note, Track, set_condition, settle, track
 from phalanx.embedded.controllers.job.view import JobView, is_finished, view_of
@@ -204,7 +204,7 @@ class JobController:
         if again_s is not None:
             self._queue.add_after(key, again_s)
 
-    async def _act(self, view: JobView, step: Step) -> tuple[Done, list[ApiError]]:
+    async def _act(self, view: JobView, step: JobStep) -> tuple[Done, list[ApiError]]:
         if step.delete:
             deleted, ready, errors = await self._actions.delete(view.job, step.delete, uncounted=step.uncounted)
             return Done(deleted=deleted, deleted_ready=ready), errors

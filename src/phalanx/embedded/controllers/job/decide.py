@@ -37,7 +37,7 @@ class Ending:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class JobStep:
     """`create` holds one completion index (None: not Indexed) per pod. `uncounted` deletions drop the finalizer first:
     those pods are neither successes nor failures. `again_after_s`: look again then, even if nothing happens."""
 
@@ -54,16 +54,16 @@ COMPLETIONS_REACHED = Ending(
 )
 
 
-def decide(view: JobView, streak: Streak, pace: Pace, now_s: float) -> Step:
+def decide(view: JobView, streak: Streak, pace: Pace, now_s: float) -> JobStep:
     """The next step of an unfinished Job. `streak` already includes the view's new pods."""
     if (ending := _ending(view, now_s)) is not None:
-        return Step(ending=ending, delete=view.active)
+        return JobStep(ending=ending, delete=view.active)
     deadline_s = _until_deadline(view, now_s)
     if view.deleting:
-        return Step(again_after_s=deadline_s)
+        return JobStep(again_after_s=deadline_s)
     step = _manage(view, streak, pace, now_s)
     waits = [wait_s for wait_s in (step.again_after_s, deadline_s) if wait_s is not None]
-    return Step(
+    return JobStep(
         delete=step.delete,
         uncounted=True,
         create=step.create,
@@ -138,20 +138,20 @@ def _until_deadline(view: JobView, now_s: float) -> float | None:
 # --- the pods -----------------------------------------------------------------------------------------------------
 
 
-def _manage(view: JobView, streak: Streak, pace: Pace, now_s: float) -> Step:
+def _manage(view: JobView, streak: Streak, pace: Pace, now_s: float) -> JobStep:
     if view.suspended:
-        return Step(delete=_surplus(view, len(view.active)))
+        return JobStep(delete=_surplus(view, len(view.active)))
     wanted, active = _wanted(view), len(view.active)
     if surplus := _surplus(view, max(0, active - wanted)):
-        return Step(delete=surplus[:PODS_PER_LOOK], again_after_s=0.0 if len(surplus) > PODS_PER_LOOK else None)
+        return JobStep(delete=surplus[:PODS_PER_LOOK], again_after_s=0.0 if len(surplus) > PODS_PER_LOOK else None)
     missing = wanted - active - (view.terminating if replaces_only_failed(view.spec) else 0)
     if missing <= 0:
-        return Step()
+        return JobStep()
     wait_s = 0.0 if "backoffLimitPerIndex" in view.spec else pace.remaining_s(streak.failures, streak.last_s, now_s)
     if wait_s > 0:
-        return Step(again_after_s=wait_s)
+        return JobStep(again_after_s=wait_s)
     create, wait = _to_create(view, min(missing, PODS_PER_LOOK), pace, now_s)
-    return Step(create=create, again_after_s=0.0 if missing > PODS_PER_LOOK else wait)
+    return JobStep(create=create, again_after_s=0.0 if missing > PODS_PER_LOOK else wait)
 
 
 def _wanted(view: JobView) -> int:

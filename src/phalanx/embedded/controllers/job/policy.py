@@ -15,7 +15,7 @@ from phalanx.embedded.controllers.runtime.pod_state import is_deleting, phase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class PodFailureEffect:
     """The effect of a failed pod on its Job. `message` is set by FailJob only; `counts` is towards the backoff
     limits."""
 
@@ -36,7 +36,7 @@ def has_failed(pod: Object, spec: Mapping[str, Any]) -> bool:
     return not replaces_only_failed(spec) and is_deleting(pod) and phase(pod) != "Succeeded"
 
 
-def judge(pod: Object, spec: Mapping[str, Any]) -> Verdict:
+def judge(pod: Object, spec: Mapping[str, Any]) -> PodFailureEffect:
     """The verdict of podFailurePolicy on a failed pod."""
     for number, rule in enumerate(spec.get("podFailurePolicy", {}).get("rules") or ()):
         reason = _exit_code(pod, rule) if rule.get("onExitCodes") else _pod_condition(pod, rule)
@@ -44,14 +44,14 @@ def judge(pod: Object, spec: Mapping[str, Any]) -> Verdict:
             continue
         match rule["action"]:
             case "FailJob":
-                return Verdict(message=f"{reason} matching FailJob rule at index {number}")
+                return PodFailureEffect(message=f"{reason} matching FailJob rule at index {number}")
             case "Ignore":
-                return Verdict(counts=False)
+                return PodFailureEffect(counts=False)
             case "FailIndex":
-                return Verdict(fails_index=True)
+                return PodFailureEffect(fails_index=True)
             case "Count":
-                return Verdict()
-    return Verdict()
+                return PodFailureEffect()
+    return PodFailureEffect()
 
 
 def success_message(spec: Mapping[str, Any], succeeded: Indexes) -> str | None:

@@ -19,7 +19,7 @@ from typing import Any
 
 from phalanx.client.connection import Object
 from phalanx.client.moment import write_moment
-from phalanx.embedded.controllers.job.decide import COMPLETIONS_REACHED, Ending, Step, is_complete
+from phalanx.embedded.controllers.job.decide import COMPLETIONS_REACHED, Ending, JobStep, is_complete
 from phalanx.embedded.controllers.job.policy import has_failed, judge
 from phalanx.embedded.controllers.job.view import JobView, valid_index
 from phalanx.embedded.controllers.runtime.pod_state import completion_index, is_tracked, phase, uid_of
@@ -58,7 +58,7 @@ class Track:
     notes: tuple[Note, ...]
 
 
-def track(view: JobView, step: Step, done: Done, now_s: float, begun: str | None = None) -> Track:
+def track(view: JobView, step: JobStep, done: Done, now_s: float, begun: str | None = None) -> Track:
     """Return the status after `step` was acted on, and the pods that may lose their finalizer once it is written.
     `begun`: the startTime, if the Job began in an earlier step."""
     status = _copied(view.status)
@@ -156,7 +156,7 @@ def _count(status: dict[str, Any], field: str, value: int) -> None:
         status.pop(field, None)
 
 
-def _ending(view: JobView, step: Step, done: Done, active: int) -> Ending | None:
+def _ending(view: JobView, step: JobStep, done: Done, active: int) -> Ending | None:
     if step.ending is not None:  # not before every pod is on its way out
         return step.ending if done.deleted == len(view.active) else None
     return COMPLETIONS_REACHED if is_complete(view, active) else None

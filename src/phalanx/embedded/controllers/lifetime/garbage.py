@@ -29,8 +29,8 @@ from phalanx.embedded.controllers.lifetime.ownership import (
     Keep,
     Node,
     OwnerGraph,
+    OwnerState,
     Reference,
-    State,
     Unlink,
     judge,
     node_of,
@@ -218,22 +218,22 @@ class GarbageCollector:
             case Keep():
                 pass
 
-    async def _state(self, node: Node, owner: Reference) -> State:
+    async def _state(self, node: Node, owner: Reference) -> OwnerState:
         known = self.graph.nodes.get(owner.uid)
         if known is not None and known.name == owner.name and known.namespace in {"", node.namespace}:
-            return State.WAITING if known.waits_for_dependents else State.SOLID
+            return OwnerState.WAITING if known.waits_for_dependents else OwnerState.SOLID
         if (owner.uid, node.namespace) in self._absent:
-            return State.ABSENT
+            return OwnerState.ABSENT
         return await self._ask(node, owner)
 
-    async def _ask(self, node: Node, owner: Reference) -> State:
+    async def _ask(self, node: Node, owner: Reference) -> OwnerState:
         """Read the owner from the server, where the dependent says it is."""
         kind = self._catalog.named.get((owner.api_version, owner.kind)) if self._catalog else None
         if kind is None:
             self._stale.set()
             raise UnknownKind(f"{node.name} is owned by a {owner.kind} of {owner.api_version}, which is not served")
         if kind.namespaced and not node.namespace:
-            return State.ABSENT  # nothing of a namespace can own what is in none
+            return OwnerState.ABSENT  # nothing of a namespace can own what is in none
         try:
             found = await self._calls.get(kind, owner.name, node.namespace if kind.namespaced else "")
         except ApiRefusal as refusal:
@@ -241,11 +241,11 @@ class GarbageCollector:
                 raise
             found = {"metadata": {"uid": ""}}
         if found["metadata"]["uid"] == owner.uid:
-            return State.WAITING if node_of(kind, found).waits_for_dependents else State.SOLID
+            return OwnerState.WAITING if node_of(kind, found).waits_for_dependents else OwnerState.SOLID
         self._absent[owner.uid, node.namespace] = None
         if len(self._absent) > _MOST_ABSENT:
             self._absent.popitem(last=False)
-        return State.ABSENT
+        return OwnerState.ABSENT
 
     # --- writes ---------------------------------------------------------------------------------------------------
 

@@ -51,7 +51,7 @@ class Node:
         return self.deleting and ORPHAN in self.finalizers
 
 
-class State(Enum):
+class OwnerState(Enum):
     """The state of an owner."""
 
     SOLID = "solid"
@@ -100,17 +100,17 @@ def same_links(old: Object, new: Object) -> bool:
     return all(before.get(key) == after.get(key) for key in ("ownerReferences", "finalizers", "deletionTimestamp"))
 
 
-def judge(node: Node, state: Callable[[Reference], State], has_dependents: bool) -> Verdict:
+def judge(node: Node, state: Callable[[Reference], OwnerState], has_dependents: bool) -> Verdict:
     """Return what becomes of an object that has owners and is not being deleted."""
     if not node.owners or (node.deleting and not node.waits_for_dependents):
         return Keep()
     states = {owner.uid: state(owner) for owner in node.owners}
-    lost = tuple(uid for uid, one in states.items() if one is not State.SOLID)
+    lost = tuple(uid for uid, one in states.items() if one is not OwnerState.SOLID)
     if len(lost) < len(states):
         return Unlink(owners=lost) if lost else Keep()
     if node.deleting:
         return Keep()
-    if State.WAITING in states.values() and has_dependents:
+    if OwnerState.WAITING in states.values() and has_dependents:
         return Delete(policy="Foreground")  # the chain below it goes first too
     if ORPHAN in node.finalizers:
         return Delete(policy="Orphan")

@@ -31,14 +31,14 @@ POD_NAME, POD_INDEX = "statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class StatefulSetStep:
     """Ordinals whose pods are to be made now, and pods that are to be deleted now."""
 
     create: tuple[int, ...] = ()
     delete: tuple[Object, ...] = ()
 
 
-def step(stateful_set: Object, pods: Iterable[Object]) -> Step:
+def step(stateful_set: Object, pods: Iterable[Object]) -> StatefulSetStep:
     """Return the next step for the existing pods, including terminating ones."""
     spec = stateful_set["spec"]
     first = int((spec.get("ordinals") or {}).get("start", 0))
@@ -46,39 +46,39 @@ def step(stateful_set: Object, pods: Iterable[Object]) -> Step:
     there = {ordinal: pod for pod in pods if (ordinal := ordinal_of(stateful_set, pod)) is not None}
     ended = tuple(pod for pod in there.values() if is_terminal(pod) and not is_deleting(pod))
     if ended:
-        return Step(delete=ended)  # their names are needed again
+        return StatefulSetStep(delete=ended)  # their names are needed again
     missing = tuple(ordinal for ordinal in wanted if ordinal not in there)
     surplus = sorted((ordinal for ordinal in there if ordinal not in wanted), reverse=True)
     if spec.get("podManagementPolicy") == "Parallel":
         goes = tuple(there[ordinal] for ordinal in surplus if not is_deleting(there[ordinal]))
         if missing or goes:
-            return Step(create=missing, delete=goes)
+            return StatefulSetStep(create=missing, delete=goes)
     else:
         unsettled = next((one for one in wanted if one not in there or not _is_settled(there[one])), None)
         if unsettled is not None:
-            return Step(create=() if unsettled in there else (unsettled,))
+            return StatefulSetStep(create=() if unsettled in there else (unsettled,))
         if surplus:
             last = there[surplus[0]]
-            return Step() if is_deleting(last) else Step(delete=(last,))
+            return StatefulSetStep() if is_deleting(last) else StatefulSetStep(delete=(last,))
     return _update(stateful_set, [there[ordinal] for ordinal in reversed(wanted)])
 
 
-def _update(stateful_set: Object, pods: list[Object]) -> Step:
+def _update(stateful_set: Object, pods: list[Object]) -> StatefulSetStep:
     """Replace the next pod of an older template, once all others are ready. `pods`: the highest ordinal first."""
     strategy = stateful_set["spec"].get("updateStrategy") or {}
     if strategy.get("type") == "OnDelete":
-        return Step()
+        return StatefulSetStep()
     partition = int((strategy.get("rollingUpdate") or {}).get("partition", 0))
     for pod in pods:
         ordinal = ordinal_of(stateful_set, pod)
         assert ordinal is not None  # its name was read before
         if is_deleting(pod):
-            return Step()
+            return StatefulSetStep()
         if ordinal >= partition and pod["metadata"].get("labels", {}).get(REVISION) != revision(stateful_set):
-            return Step(delete=(pod,))
+            return StatefulSetStep(delete=(pod,))
         if not is_ready(pod):
-            return Step()
-    return Step()
+            return StatefulSetStep()
+    return StatefulSetStep()
 
 
 def _is_settled(pod: Object) -> bool:

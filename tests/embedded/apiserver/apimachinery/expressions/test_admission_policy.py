@@ -10,7 +10,7 @@ import pytest
 from phalanx.embedded.apiserver.apimachinery.expressions import admission_policy
 from phalanx.embedded.apiserver.apimachinery.expressions.admission_policy import (
     Patches,
-    Reader,
+    PolicyReader,
     Review,
     mutate,
     selected,
@@ -45,7 +45,7 @@ def policy(kind: str, **spec: Any) -> Object:
     }
 
 
-def reader(*objects: Object, binding: Object | None = None) -> Reader:
+def reader(*objects: Object, binding: Object | None = None) -> PolicyReader:
     bindings = [
         {"metadata": {"name": "b"}, "spec": {"policyName": "p", "validationActions": ["Deny"], **(binding or {})}}
     ]
@@ -56,7 +56,7 @@ def reader(*objects: Object, binding: Object | None = None) -> Reader:
             return bindings
         return [one for one in objects if one["kind"].startswith(kinds[plural])]
 
-    return Reader(policies=policies, param=lambda *where: {"max": 3} if where[-1] == "limits" else None)
+    return PolicyReader(policies=policies, param=lambda *where: {"max": 3} if where[-1] == "limits" else None)
 
 
 def review(operation: str = "CREATE", labels: dict[str, str] | None = None, **spec: Any) -> Review:
@@ -175,7 +175,7 @@ def test_conditions_of_several_policies_look_at_a_request_once(monkeypatch: pyte
         {"metadata": {"name": name}, "spec": {"policyName": name, "validationActions": ["Warn"]}}
         for name in ("p0", "p1", "p2")
     ]
-    known = Reader(
+    known = PolicyReader(
         policies=lambda plural: bindings if plural.endswith("bindings") else found, param=lambda *where: None
     )
     assert validate(review(kind="y"), known) == []

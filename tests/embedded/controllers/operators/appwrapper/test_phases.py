@@ -9,7 +9,7 @@ import pytest
 
 from phalanx.client.connection import Object
 from phalanx.embedded.controllers.operators.appwrapper.controller import has_components
-from phalanx.embedded.controllers.operators.appwrapper.phases import Do, Seen, Step, step
+from phalanx.embedded.controllers.operators.appwrapper.phases import Do, PhaseStep, Seen, step
 from phalanx.embedded.controllers.operators.appwrapper.settings import Settings, settings_of
 
 SETTINGS = settings_of({})
@@ -37,7 +37,7 @@ class Life:
         self.status: Object = {}
         self.now_s, self.settings, self.suspended = 1000.0, settings, False
 
-    def step(self, seen: Seen, *, later_s: float = 0.0) -> Step:
+    def step(self, seen: Seen, *, later_s: float = 0.0) -> PhaseStep:
         self.now_s += later_s
         found = step(self.status, self.suspended, seen, self.settings, self.now_s)
         self.status = found.status

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from phalanx.client.connection import Object
-from phalanx.embedded.controllers.operators.volcano.decide import Scene, Verdict, decide
+from phalanx.embedded.controllers.operators.volcano.decide import Scene, VolcanoActions, decide
 from phalanx.embedded.controllers.operators.volcano.job_spec import JobFault, read_job
 from phalanx.embedded.controllers.operators.volcano.policies import go_seconds, happenings
 from tests.embedded.controllers.operators.volcano.written import NOW_S, in_phase, job, pod, task
@@ -15,14 +15,14 @@ from tests.embedded.controllers.operators.volcano.written import NOW_S, in_phase
 GOING = {"deletionTimestamp": "2025-06-15T15:06:39Z"}
 
 
-def judged(owner: Object, *pods: Object, command: str = "", evicted: dict[str, float] | None = None) -> Verdict:
+def judged(owner: Object, *pods: Object, command: str = "", evicted: dict[str, float] | None = None) -> VolcanoActions:
     spec = read_job(owner)
     version = int((owner.get("status") or {}).get("version") or 0)
     happened = tuple(happenings(spec, version, pods, evicted or {}, None))
     return decide(Scene(owner=owner, job=spec, pods=pods, now_s=NOW_S, happened=happened, command=command))
 
 
-def phase_of(found: Verdict) -> str:
+def phase_of(found: VolcanoActions) -> str:
     return str(found.status["state"]["phase"])
 
 

@@ -81,7 +81,7 @@ class Bound:
     asked: View | None = None
 
 
-class Reader:
+class PolicyReader:
     """The reads that policies need: all objects of a kind in this group, and the parameters that a binding names. The
     policies of each kind are cached until `forget`."""
 
@@ -264,7 +264,7 @@ def named(review: Review, form: Resource) -> dict[str, dict[str, str]]:
     return found
 
 
-def mutate(review: Review, reader: Reader, patches: Patches, *, reinvoked: bool = False) -> Object:
+def mutate(review: Review, reader: PolicyReader, patches: Patches, *, reinvoked: bool = False) -> Object:
     """The object after every mutating policy that applies; `review.obj` itself if none does. Raises `ApiError`.
 
     Policies act in the order of their names, twice if one with `reinvocationPolicy: IfNeeded` could react to a change
@@ -282,7 +282,7 @@ def mutate(review: Review, reader: Reader, patches: Patches, *, reinvoked: bool 
     return obj
 
 
-def validate(review: Review, reader: Reader) -> list[str]:
+def validate(review: Review, reader: PolicyReader) -> list[str]:
     """Warnings of the validating policies that apply; raises `ApiError` where one denies."""
     warnings = []
     for case in _cases("validatingadmissionpolicies", review, reader):
@@ -298,7 +298,7 @@ def validate(review: Review, reader: Reader) -> list[str]:
     return warnings
 
 
-def _cases(plural: str, review: Review, reader: Reader) -> Iterator[_Case]:
+def _cases(plural: str, review: Review, reader: PolicyReader) -> Iterator[_Case]:
     """Every (policy, binding) that the request matches, match conditions included."""
     if review.resource.group == GROUP:
         return  # policies do not guard policies: nobody could be locked out of mending one
@@ -419,7 +419,7 @@ def _expression_holds(one: Mapping[str, Any], labels: Mapping[str, str]) -> bool
             return False
 
 
-def _has_params(case: _Case, reader: Reader) -> bool:
+def _has_params(case: _Case, reader: PolicyReader) -> bool:
     """Find the binding's parameter object; False if the policy does not apply for want of one."""
     kind, ref = case.spec.get("paramKind"), case.binding["spec"].get("paramRef")
     if not kind or not ref:

@@ -14,7 +14,7 @@ from typing import Any
 
 from phalanx.embedded.apiserver.apimachinery.expressions.admission_policy import expressions_of
 from phalanx.embedded.apiserver.apimachinery.expressions.metering import undeclared
-from phalanx.embedded.apiserver.apimachinery.expressions.type_check import DYN, Shape, Type, Verdict, check
+from phalanx.embedded.apiserver.apimachinery.expressions.type_check import DYN, Shape, Type, TypeChecked, check
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Object
 
 
@@ -61,7 +61,7 @@ _NAMESPACE_FIELDS: dict[str, Type] = {
 _REQUEST, _NAMESPACE = Shape(_REQUEST_FIELDS.get), Shape(_NAMESPACE_FIELDS.get)
 
 
-def judged(spec: Object, of_object: Type = DYN, of_params: Type | None = DYN) -> Iterator[tuple[str, Any, Verdict]]:
+def judged(spec: Object, of_object: Type = DYN, of_params: Type | None = DYN) -> Iterator[tuple[str, Any, TypeChecked]]:
     """Yield (field path, expression, verdict) of every expression in a policy. `of_params`: None for a kind that is not
     known."""
     declared: dict[str, Type] = {"object": of_object, "oldObject": of_object, "authorizer": DYN}
@@ -78,7 +78,7 @@ def judged(spec: Object, of_object: Type = DYN, of_params: Type | None = DYN) ->
         yield path, text, verdict
 
 
-def _verdict(text: str, declared: dict[str, Type]) -> Verdict:
+def _verdict(text: str, declared: dict[str, Type]) -> TypeChecked:
     if wrong := undeclared(text, frozenset(declared)):
-        return Verdict(DYN, (wrong,))
+        return TypeChecked(DYN, (wrong,))
     return check(text, declared)

@@ -68,24 +68,24 @@ class _Unread(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class TypeChecked:
     """`errors` in cel-go's words, each with its place; `type` of the whole, `dyn` where there is one."""
 
     type: Type
     errors: tuple[str, ...] = ()
 
 
-def check(text: str, variables: Mapping[str, Type]) -> Verdict:
+def check(text: str, variables: Mapping[str, Type]) -> TypeChecked:
     """Return the known type of the expression, and its certain errors. `variables`: name -> type; other names have type
     `dyn`."""
     reader = _Reader(text, dict(variables))
     try:
         found = reader.ternary()
         if reader.at != len(reader.words):
-            return Verdict(DYN)
+            return TypeChecked(DYN)
     except (_Unread, IndexError, RecursionError):
-        return Verdict(DYN)
-    return Verdict(DYN if reader.errors else found, tuple(reader.errors))
+        return TypeChecked(DYN)
+    return TypeChecked(DYN if reader.errors else found, tuple(reader.errors))
 
 
 @dataclass(slots=True)

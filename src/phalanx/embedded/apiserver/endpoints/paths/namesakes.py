@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource, User
-from phalanx.embedded.apiserver.auth.rbac import Asked
+from phalanx.embedded.apiserver.auth.rbac import AccessRequest
 from phalanx.embedded.apiserver.registry.routing import Registry, Target
 from phalanx.embedded.apiserver.storage.store import Store
 from phalanx.embedded.apiserver.transport.request import Request
@@ -20,7 +20,7 @@ _ASKING = "kubectl/"  # the user agent; a program names the group that it means
 class Namesakes:
     """Finds them. `may`: whether a user may do that in a namespace."""
 
-    def __init__(self, store: Store, registry: Registry, may: Callable[[User, Asked, str], bool]) -> None:
+    def __init__(self, store: Store, registry: Registry, may: Callable[[User, AccessRequest, str], bool]) -> None:
         self._store, self._registry, self._may = store, registry, may
 
     def hints(self, target: Target, request: Request) -> tuple[str, ...]:
@@ -33,7 +33,7 @@ class Namesakes:
         return tuple(
             f"no {_full(target.resource)}{which}, but {_full(one)}: kubectl get {_full(one)}{which}"
             for one in found
-            if self._may(request.user, Asked(verb, one.group, one.plural, target.name), target.namespace)
+            if self._may(request.user, AccessRequest(verb, one.group, one.plural, target.name), target.namespace)
         )
 
     def _others(self, resource: Resource) -> Iterator[Resource]:

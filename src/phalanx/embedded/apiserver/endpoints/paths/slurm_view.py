@@ -28,7 +28,7 @@ import msgspec
 from phalanx.embedded.apiserver.apimachinery.meta import selectors
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource, User
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
-from phalanx.embedded.apiserver.auth.rbac import Asked
+from phalanx.embedded.apiserver.auth.rbac import AccessRequest
 from phalanx.embedded.apiserver.endpoints import answers
 from phalanx.embedded.apiserver.storage.store import Store, Stored, encode
 from phalanx.embedded.apiserver.transport.request import Request, Response
@@ -62,7 +62,7 @@ _OF_STEP = frozenset({
 _META, _CONDITION = ("name", "namespace", "creationTimestamp", "deletionTimestamp"), ("type", "status", "reason")
 _ENDED = ("exitCode", "finishedAt", "reason")
 
-May = Callable[[User, Asked, str], bool]
+May = Callable[[User, AccessRequest, str], bool]
 T = TypeVar("T")
 
 
@@ -100,7 +100,7 @@ class SlurmView:
     def asking(self, request: Request) -> Request:
         """Return the request with the user's name, and with the right to see all jobs whole, for the scheduler, which
         serves the ledger."""
-        sees_all = self._may(request.user, Asked("list", *JOBS), "")
+        sees_all = self._may(request.user, AccessRequest("list", *JOBS), "")
         query = {**request.query, "asker": [request.user.name], "all": ["true" if sees_all else "false"]}
         return replace(request, query=query)
 
@@ -114,7 +114,7 @@ class SlurmView:
                 continue
             if namespace not in owners:
                 owners[namespace] = self._owner(namespace)
-                listed[namespace] = self._may(request.user, Asked("list", *JOBS), namespace)
+                listed[namespace] = self._may(request.user, AccessRequest("list", *JOBS), namespace)
             if users and users.isdisjoint(_users(stored.obj, owners[namespace])):
                 continue
             whole, owner = listed[namespace], owners[namespace]

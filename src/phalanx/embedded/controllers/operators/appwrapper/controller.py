@@ -15,7 +15,7 @@ from phalanx.client.informer import Change
 from phalanx.client.kind import DEPLOYMENTS, JOBS, NODES, PODS, Kind
 from phalanx.client.moment import write_moment
 from phalanx.embedded.controllers.operators.appwrapper import first_generation
-from phalanx.embedded.controllers.operators.appwrapper.phases import Do, Seen, Step, step
+from phalanx.embedded.controllers.operators.appwrapper.phases import Do, PhaseStep, Seen, step
 from phalanx.embedded.controllers.operators.appwrapper.settings import settings_of
 from phalanx.embedded.controllers.operators.appwrapper.wrapping import Wrapping
 from phalanx.embedded.controllers.runtime.calls import Calls, Clock, gone
@@ -218,7 +218,7 @@ class AppWrapperController:
                 if not gone(refusal):
                     raise
 
-    async def _components(self, obj: Object, found: Step) -> list[Object]:
+    async def _components(self, obj: Object, found: PhaseStep) -> list[Object]:
         """Return the status of each component."""
         old = (obj.get("status") or {}).get("componentStatus") or ()
         fault, _ = self._faults.get(obj["metadata"]["uid"], ("", False))

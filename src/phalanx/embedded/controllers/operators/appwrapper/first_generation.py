@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from phalanx.client.connection import Object
 from phalanx.client.moment import write_micro_moment
-from phalanx.embedded.controllers.operators.appwrapper.phases import Do, Seen, Step
+from phalanx.embedded.controllers.operators.appwrapper.phases import Do, PhaseStep, Seen
 from phalanx.embedded.controllers.runtime.pod_state import phase
 from phalanx.embedded.controllers.runtime.timestamp import seconds
 
@@ -29,9 +29,11 @@ _ENDED: Final = ("Completed", "Failed", "Deleted")
 _SHORT: Final = "Insufficient resources to dispatch AppWrapper."
 
 
-def step(status: Object, spec: Mapping[str, Any], demand: Object, suspended: bool, seen: Seen, now_s: float) -> Step:
+def step(
+    status: Object, spec: Mapping[str, Any], demand: Object, suspended: bool, seen: Seen, now_s: float
+) -> PhaseStep:
     """Return the next step. `spec`: its own; `demand`: what its status says of it."""
-    at = Step(status={**status, "conditions": list(status.get("conditions") or ())}, now_s=now_s)
+    at = PhaseStep(status={**status, "conditions": list(status.get("conditions") or ())}, now_s=now_s)
     state = str(status.get("state") or "")
     if not state:
         _begin(at, spec, demand)
@@ -52,7 +54,7 @@ def step(status: Object, spec: Mapping[str, Any], demand: Object, suspended: boo
 # --- states -----------------------------------------------------------------------------------------------------------
 
 
-def _begin(at: Step, spec: Mapping[str, Any], demand: Object) -> None:
+def _begin(at: PhaseStep, spec: Mapping[str, Any], demand: Object) -> None:
     scheduling = spec.get("schedulingSpec") or {}
     at.status |= demand | {
         "state": "Pending",
@@ -67,7 +69,7 @@ def _begin(at: Step, spec: Mapping[str, Any], demand: Object) -> None:
     at.wait(at.now_s + _BACKOFF_S)
 
 
-def _wait(at: Step, state: str, seen: Seen) -> None:
+def _wait(at: PhaseStep, state: str, seen: Seen) -> None:
     """Report that it waits, and remove objects that had been created."""
     if state != "Pending":
         at.status |= {"state": "Pending", "canrun": False, "isdispatched": False}
@@ -80,7 +82,7 @@ def _wait(at: Step, state: str, seen: Seen) -> None:
     _count(at, seen)
 
 
-def _dispatch(at: Step, seen: Seen) -> None:
+def _dispatch(at: PhaseStep, seen: Seen) -> None:
     """Dispatch it, because all its pods have a node. Objects of an earlier, failed attempt are removed first."""
     if _last(at) == "PreemptCandidate" and (seen.there or seen.pods):
         _remove(at, seen)
@@ -92,7 +94,7 @@ def _dispatch(at: Step, seen: Seen) -> None:
     at.do = Do.CREATE
 
 
-def _run(at: Step, spec: Mapping[str, Any], seen: Seen) -> None:
+def _run(at: PhaseStep, spec: Mapping[str, Any], seen: Seen) -> None:
     counts = _count(at, seen)
     completed = _completed(spec, seen)
     if seen.fault and seen.fatal:
@@ -113,7 +115,7 @@ def _run(at: Step, spec: Mapping[str, Any], seen: Seen) -> None:
         at.do = Do.CREATE
 
 
-def _hold_to_minimum(at: Step, spec: Mapping[str, Any], counts: Mapping[str, int]) -> None:
+def _hold_to_minimum(at: PhaseStep, spec: Mapping[str, Any], counts: Mapping[str, int]) -> None:
     """Too few pods for too long: it is made again."""
     scheduling = spec.get("schedulingSpec") or {}
     least = int(scheduling.get("minAvailable") or 0)
@@ -163,7 +165,7 @@ def _conditions(found: Object | None) -> list[Object]:
     return list(((found or {}).get("status") or {}).get("conditions") or ())
 
 
-def _is_late(at: Step, spec: Mapping[str, Any]) -> bool:
+def _is_late(at: PhaseStep, spec: Mapping[str, Any]) -> bool:
     limit_s = _limit_s(spec)
     first = at.status.get("controllerfirstdispatchtimestamp")
     return bool(limit_s and first) and at.wait(seconds(str(first)) + limit_s)
@@ -177,25 +179,25 @@ def _late(spec: Mapping[str, Any]) -> str:
     return f"Dispatch deadline exceeded. allowed to run for {_limit_s(spec)} seconds"
 
 
-def _end(at: Step, state: str, kind: str, reason: str, message: str = "") -> None:
+def _end(at: PhaseStep, state: str, kind: str, reason: str, message: str = "") -> None:
     _say(at, kind, reason, message)
     at.status |= {"state": state, "queuejobstate": state, "canrun": False}
     at.look_s = at.now_s
 
 
-def _remove(at: Step, seen: Seen) -> None:
+def _remove(at: PhaseStep, seen: Seen) -> None:
     if seen.there or seen.pods:
         at.do = Do.DELETE
 
 
-def _count(at: Step, seen: Seen) -> dict[str, int]:
+def _count(at: PhaseStep, seen: Seen) -> dict[str, int]:
     phases = ("Pending", "Running", "Succeeded", "Failed")
     counts = {one: sum(phase(pod) == one for pod in seen.pods) for one in phases}
     at.status |= {one if one == "Succeeded" else one.lower(): count for one, count in counts.items()}
     return counts
 
 
-def _say(at: Step, kind: str, reason: str = "", message: str = "") -> None:
+def _say(at: PhaseStep, kind: str, reason: str = "", message: str = "") -> None:
     """Append a condition: of one type there may be several, and the last says how far it is."""
     now = write_micro_moment(at.now_s)
     said = {"type": kind, "status": "True", "lastUpdateMicroTime": now, "lastTransitionMicroTime": now}
@@ -207,9 +209,9 @@ def _say(at: Step, kind: str, reason: str = "", message: str = "") -> None:
 _MOST: Final = 32  # conditions that are kept
 
 
-def _last(at: Step) -> str:
+def _last(at: PhaseStep) -> str:
     return str(at.status["conditions"][-1]["type"]) if at.status["conditions"] else ""
 
 
-def _since(at: Step) -> float:
+def _since(at: PhaseStep) -> float:
     return seconds(str(at.status["conditions"][-1]["lastTransitionMicroTime"]))

@@ -52,7 +52,7 @@ class Seen:
 
 
 @dataclass(slots=True)
-class Step:
+class PhaseStep:
     """The next status, what is to be done, and when to look again (seconds since the epoch; 0: no need)."""
 
     status: Object
@@ -97,9 +97,9 @@ class Step:
         self.events.append(("Unhealthy", f"{reason}: {message}"))
 
 
-def step(status: Object, suspended: bool, seen: Seen, settings: Settings, now_s: float) -> Step:
+def step(status: Object, suspended: bool, seen: Seen, settings: Settings, now_s: float) -> PhaseStep:
     """Return the next step of an AppWrapper whose status that is."""
-    at = Step(status={**status, "conditions": [dict(one) for one in status.get("conditions") or ()]}, now_s=now_s)
+    at = PhaseStep(status={**status, "conditions": [dict(one) for one in status.get("conditions") or ()]}, now_s=now_s)
     now = status.get("phase") or ""
     if suspended and now in ("Resuming", "Running", "Resetting"):
         at.events.append(("Suspending", f"Externally suspended while in the {now} phase"))
@@ -135,7 +135,7 @@ def step(status: Object, suspended: bool, seen: Seen, settings: Settings, now_s:
 # --- phases -----------------------------------------------------------------------------------------------------------
 
 
-def _suspended(at: Step, seen: Seen) -> None:
+def _suspended(at: PhaseStep, seen: Seen) -> None:
     """Report a permanent error at once: the scheduler finds no pods in the AppWrapper, so it would never be resumed."""
     known = at.condition("Unhealthy") or {}
     if seen.fault and seen.fatal:
@@ -145,7 +145,7 @@ def _suspended(at: Step, seen: Seen) -> None:
         at.set("Unhealthy", False, "Suspended")
 
 
-def _resume(at: Step) -> None:
+def _resume(at: PhaseStep) -> None:
     at.set("QuotaReserved", True, "Resuming", "Suspend is false")
     at.set("ResourcesDeployed", True, "Resuming", "Suspend is false")
     at.set("PodsReady", False, "Resuming")
@@ -153,7 +153,7 @@ def _resume(at: Step) -> None:
     at.to("Resuming")
 
 
-def _resuming(at: Step, seen: Seen, settings: Settings) -> None:
+def _resuming(at: PhaseStep, seen: Seen, settings: Settings) -> None:
     if not seen.missing:
         at.to("Running")
     elif seen.fault and seen.fatal:
@@ -166,7 +166,7 @@ def _resuming(at: Step, seen: Seen, settings: Settings) -> None:
         at.do = Do.CREATE
 
 
-def _running(at: Step, seen: Seen, settings: Settings) -> None:
+def _running(at: PhaseStep, seen: Seen, settings: Settings) -> None:
     counts = {one: sum(phase(pod) == one for pod in seen.pods) for one in ("Pending", "Running", "Succeeded", "Failed")}
     if seen.missing:
         at.unhealthy("MissingComponent", f"found that {', '.join(seen.missing)} is gone")
@@ -193,7 +193,7 @@ def _running(at: Step, seen: Seen, settings: Settings) -> None:
         _ready(at, seen, settings, counts)
 
 
-def _ready(at: Step, seen: Seen, settings: Settings, counts: dict[str, int]) -> None:
+def _ready(at: PhaseStep, seen: Seen, settings: Settings, counts: dict[str, int]) -> None:
     running = counts["Running"] + counts["Succeeded"]
     text = f"{counts['Running']} pods running; {counts['Succeeded']} pods succeeded; {seen.expected} expected"
     if running >= seen.expected:
@@ -206,7 +206,7 @@ def _ready(at: Step, seen: Seen, settings: Settings, counts: dict[str, int]) -> 
         _reset(at, seen, settings)
 
 
-def _reset(at: Step, seen: Seen, settings: Settings) -> None:
+def _reset(at: PhaseStep, seen: Seen, settings: Settings) -> None:
     """Again, unless it was tried as often as it may be, or a program ended in a way that is final."""
     tried = int(at.status.get("resettingCount") or 0)
     at.set("PodsReady", False, "Resetting")
@@ -217,7 +217,7 @@ def _reset(at: Step, seen: Seen, settings: Settings) -> None:
     at.to("Resetting")
 
 
-def _resetting(at: Step, seen: Seen, settings: Settings) -> None:
+def _resetting(at: PhaseStep, seen: Seen, settings: Settings) -> None:
     if not _removed(at, seen, settings):
         return
     at.set("ResourcesDeployed", False, "Resetting")
@@ -225,7 +225,7 @@ def _resetting(at: Step, seen: Seen, settings: Settings) -> None:
         _resume(at)
 
 
-def _failed(at: Step, seen: Seen, settings: Settings) -> None:
+def _failed(at: PhaseStep, seen: Seen, settings: Settings) -> None:
     deployed = at.condition("ResourcesDeployed")
     if deployed is not None and deployed["status"] != "True":
         return
@@ -235,7 +235,7 @@ def _failed(at: Step, seen: Seen, settings: Settings) -> None:
         at.set("ResourcesDeployed", False, "Failed")
 
 
-def _succeeded(at: Step, seen: Seen, settings: Settings) -> None:
+def _succeeded(at: PhaseStep, seen: Seen, settings: Settings) -> None:
     deployed = at.condition("ResourcesDeployed")
     if deployed is None or deployed["status"] != "True":
         return
@@ -243,7 +243,7 @@ def _succeeded(at: Step, seen: Seen, settings: Settings) -> None:
         at.set("ResourcesDeployed", False, "Succeeded", "Time to live after success expired")
 
 
-def _removed(at: Step, seen: Seen, settings: Settings) -> bool:
+def _removed(at: PhaseStep, seen: Seen, settings: Settings) -> bool:
     """Return whether nothing is left; else it is to go, and after a while its pods without grace."""
     if not seen.there and not seen.pods:
         if at.condition("DeletingResources") is not None:

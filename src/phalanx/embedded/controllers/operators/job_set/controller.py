@@ -18,7 +18,7 @@ from phalanx.embedded.controllers.operators.job_set.jobs import (
     make_service,
     template_patch,
 )
-from phalanx.embedded.controllers.operators.job_set.judge import Verdict, judge
+from phalanx.embedded.controllers.operators.job_set.judge import JobSetActions, judge
 from phalanx.embedded.controllers.runtime.calls import Calls, Clock, create_owned
 from phalanx.embedded.controllers.runtime.pod_index import PodIndex
 from phalanx.embedded.controllers.runtime.reconciler import Reconciler
@@ -49,7 +49,7 @@ class JobSetController:
         if found.look_s:
             self.loop.look_after(job_set, found.look_s - now_s)
 
-    async def _do(self, job_set: Object, found: Verdict) -> None:
+    async def _do(self, job_set: Object, found: JobSetActions) -> None:
         for job in found.delete:
             await self._calls.remove(JOBS, job)
         if found.create and (service := make_service(job_set)) is not None:

@@ -31,7 +31,7 @@ FINISHED = ("Completed", "Failed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class JobSetActions:
     """`status` is to be written. `create`, `delete`: Jobs. `suspend`, `resume`: Jobs that are to be what they are not.
     `look_s`: look again then (seconds since the epoch), 0: no need. `over`: it is to be deleted."""
 
@@ -56,7 +56,7 @@ class _Part:
     jobs: list[Object] = field(default_factory=list)
 
 
-def judge(job_set: Object, jobs: Sequence[Object], now_s: float) -> Verdict:
+def judge(job_set: Object, jobs: Sequence[Object], now_s: float) -> JobSetActions:
     """Return the status and the next steps of a JobSet with these Jobs."""
     status = dict(job_set.get("status") or {})
     status.setdefault("restarts", 0)
@@ -73,7 +73,7 @@ def judge(job_set: Object, jobs: Sequence[Object], now_s: float) -> Verdict:
     if _has_succeeded(job_set, parts):
         said.set("Completed", True, "AllJobsCompleted", "jobset completed successfully")
         status |= {"conditions": said.conditions, "terminalState": "Completed"}
-        return Verdict(status=status, delete=_active(current))
+        return JobSetActions(status=status, delete=_active(current))
     return _live(job_set, status, said, parts, current, old)
 
 
@@ -96,7 +96,7 @@ def _live(
     parts: Mapping[str, _Part],
     current: Sequence[Object],
     old: tuple[Object, ...],
-) -> Verdict:
+) -> JobSetActions:
     suspended = bool(job_set["spec"].get("suspend"))
     there = {job["metadata"]["name"]: job for job in current}
     wanted = [one for one in replicas(job_set) if suspended or _may_start(job_set, one.part, parts)]
@@ -114,10 +114,10 @@ def _live(
     by_name = {one.name: one for one in wanted}
     if suspended:
         stop = tuple(job for job in open_jobs if not job["spec"].get("suspend"))
-        return Verdict(status=status, create=create, delete=old, suspend=stop)
+        return JobSetActions(status=status, create=create, delete=old, suspend=stop)
     resume = [(by_name.get(job["metadata"]["name"]), job) for job in open_jobs if job["spec"].get("suspend")]
     go_on = tuple((replica, job) for replica, job in resume if replica is not None)
-    return Verdict(status=status, create=create, delete=old, resume=go_on)
+    return JobSetActions(status=status, create=create, delete=old, resume=go_on)
 
 
 def _startup(said: _Said, *, done: bool) -> None:
@@ -159,7 +159,7 @@ def _has_succeeded(job_set: Object, parts: Mapping[str, _Part]) -> bool:
 # --- failure ------------------------------------------------------------------------------------------------------
 
 
-def _failure(job_set: Object, status: dict[str, Any], said: _Said, failed: Object) -> Verdict:
+def _failure(job_set: Object, status: dict[str, Any], said: _Said, failed: Object) -> JobSetActions:
     policy = job_set["spec"].get("failurePolicy") or {}
     name = failed["metadata"]["name"]
     action = next((rule["action"] for rule in policy.get("rules") or () if _matches(rule, failed)), "RestartJobSet")
@@ -175,13 +175,13 @@ def _failure(job_set: Object, status: dict[str, Any], said: _Said, failed: Objec
     status["conditions"] = said.conditions
     if action.startswith("RestartJobSet"):
         status["restarts"] = restarts(job_set) + 1
-        return Verdict(status=status)  # with that, the Jobs of this attempt are those of before
-    return Verdict(status=status, delete=(failed,) if not _is_going(failed) else ())
+        return JobSetActions(status=status)  # with that, the Jobs of this attempt are those of before
+    return JobSetActions(status=status, delete=(failed,) if not _is_going(failed) else ())
 
 
-def _fail(status: dict[str, Any], said: _Said, reason: str, message: str) -> Verdict:
+def _fail(status: dict[str, Any], said: _Said, reason: str, message: str) -> JobSetActions:
     said.set("Failed", True, reason, message)
-    return Verdict(status={**status, "conditions": said.conditions, "terminalState": "Failed"})
+    return JobSetActions(status={**status, "conditions": said.conditions, "terminalState": "Failed"})
 
 
 def _matches(rule: Mapping[str, Any], failed: Object) -> bool:
@@ -242,11 +242,11 @@ def _active(jobs: Sequence[Object]) -> tuple[Object, ...]:
     return tuple(job for job in jobs if not _is_over(job) and not _is_going(job))
 
 
-def _after_end(job_set: Object, status: dict[str, Any], jobs: Sequence[Object], now_s: float) -> Verdict:
+def _after_end(job_set: Object, status: dict[str, Any], jobs: Sequence[Object], now_s: float) -> JobSetActions:
     """Return the steps for a JobSet that has ended: its running Jobs are deleted, and after its TTL the whole
     JobSet."""
     ttl_s = job_set["spec"].get("ttlSecondsAfterFinished")
     ends = [one["lastTransitionTime"] for one in status.get("conditions") or () if one["type"] in FINISHED]
     expires_s = seconds(ends[0]) + float(ttl_s) if ttl_s is not None and ends else 0.0
     over = bool(expires_s) and now_s >= expires_s
-    return Verdict(status=status, delete=_active(jobs), look_s=expires_s, over=over)
+    return JobSetActions(status=status, delete=_active(jobs), look_s=expires_s, over=over)

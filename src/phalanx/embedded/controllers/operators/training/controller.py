@@ -16,7 +16,7 @@ from phalanx.client.informer import key_of
 from phalanx.client.kind import PODS, SERVICES, Kind
 from phalanx.embedded.controllers.operators.training.definition import PYTORCH_JOBS
 from phalanx.embedded.controllers.operators.training.pods import OPERATOR, make_pod, make_service, replicas
-from phalanx.embedded.controllers.operators.training.status import Verdict, broken_status, finished, judge
+from phalanx.embedded.controllers.operators.training.status import TrainingActions, broken_status, finished, judge
 from phalanx.embedded.controllers.runtime.calls import Calls, Clock, create_owned
 from phalanx.embedded.controllers.runtime.pod_index import PodIndex
 from phalanx.embedded.controllers.runtime.reconciler import Reconciler
@@ -76,7 +76,7 @@ class TrainingController:
         except ApiError as refusal:
             log.info("pytorchjob %s: %s", key_of(job), refusal)
 
-    async def _do(self, job: Object, found: Verdict) -> None:
+    async def _do(self, job: Object, found: TrainingActions) -> None:
         for pod in found.delete:
             await self._calls.remove(PODS, pod)
         for replica in found.create:

@@ -40,7 +40,7 @@ _NAME = "PyTorchJob"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class TrainingActions:
     """`status` is to be written. `create`: pods that are missing. `delete`: pods that are to go. `look_s`: look again
     then (seconds since the epoch), 0: no need."""
 
@@ -84,7 +84,7 @@ class _Tally:
     retry: list[Object] = field(default_factory=list)
 
 
-def judge(job: Object, pods: Sequence[Object], now_s: float) -> Verdict:
+def judge(job: Object, pods: Sequence[Object], now_s: float) -> TrainingActions:
     old, now = job.get("status") or {}, write_moment(now_s)
     conditions = _Conditions([dict(one) for one in old.get("conditions") or ()], now)
     name, policy = job["metadata"]["name"], job["spec"].get("runPolicy") or {}
@@ -97,7 +97,7 @@ def judge(job: Object, pods: Sequence[Object], now_s: float) -> Verdict:
         conditions.deny("Running", "Restarting")
         conditions.set("Suspended", f"{_NAME}Suspended", f"{_NAME} {name} is suspended.")
         status |= {"replicaStatuses": {kind: {} for kind in replica_specs(job)}, "startTime": None}
-        return Verdict(status=status, delete=tuple(pod for pod in pods if not is_deleting(pod)))
+        return TrainingActions(status=status, delete=tuple(pod for pod in pods if not is_deleting(pod)))
     if condition(job, "Suspended") is not None:
         conditions.set("Suspended", f"{_NAME}Resumed", f"{_NAME} {name} is resumed.", value=False)
     status["startTime"] = old.get("startTime") or now
@@ -121,7 +121,7 @@ def finished(job: Object) -> bool:
 
 def _live(
     job: Object, status: dict[str, Any], conditions: _Conditions, pods: Sequence[Object], now_s: float
-) -> Verdict:
+) -> TrainingActions:
     specs, name = replica_specs(job), job["metadata"]["name"]
     tallies = {kind: _tally(pods, kind, restart_policy(spec)) for kind, spec in specs.items()}
     status["replicaStatuses"] = {kind: _counts(job, kind, tally) for kind, tally in tallies.items()}
@@ -147,7 +147,7 @@ def _live(
     there = {pod["metadata"]["name"] for pod in pods}
     missing = tuple(replica for name, replica in wanted.items() if name not in there)
     surplus = [pod for pod in pods if pod["metadata"]["name"] not in wanted and not is_deleting(pod)]
-    return Verdict(status=status, create=missing, delete=(*retry, *surplus), look_s=deadline_s)
+    return TrainingActions(status=status, create=missing, delete=(*retry, *surplus), look_s=deadline_s)
 
 
 def _tally(pods: Sequence[Object], kind: str, policy: str) -> _Tally:
@@ -215,11 +215,11 @@ def _end(
     kind: str,
     reason: str,
     message: str,
-) -> Verdict:
+) -> TrainingActions:
     conditions.deny("Running", "Restarting")
     conditions.set(kind, reason, message)
     status["completionTime"] = conditions.now
-    return Verdict(status=status, delete=_leftovers(job, pods))
+    return TrainingActions(status=status, delete=_leftovers(job, pods))
 
 
 def _leftovers(job: Object, pods: Sequence[Object]) -> tuple[Object, ...]:
@@ -230,8 +230,8 @@ def _leftovers(job: Object, pods: Sequence[Object]) -> tuple[Object, ...]:
     return tuple(pod for pod in pods if not is_deleting(pod) and (policy == "All" or is_active(pod)))
 
 
-def _after_end(job: Object, status: dict[str, Any], pods: Sequence[Object], now_s: float) -> Verdict:
+def _after_end(job: Object, status: dict[str, Any], pods: Sequence[Object], now_s: float) -> TrainingActions:
     ttl_s = (job["spec"].get("runPolicy") or {}).get("ttlSecondsAfterFinished")
     end = status.get("completionTime")
     expires_s = seconds(end) + float(ttl_s) if ttl_s is not None and end else 0.0
-    return Verdict(status=status, delete=_leftovers(job, pods), look_s=expires_s)
+    return TrainingActions(status=status, delete=_leftovers(job, pods), look_s=expires_s)

@@ -19,7 +19,7 @@ from phalanx.client.connection import ApiRefusal, Object
 from phalanx.client.informer import Change, key_of
 from phalanx.client.kind import CONFIG_MAPS, PODS, PRIORITY_CLASSES, SECRETS, VOLUME_CLAIMS, Kind
 from phalanx.embedded.controllers.job.pods import slow_start
-from phalanx.embedded.controllers.operators.volcano.decide import FINISHED, Scene, Verdict, decide
+from phalanx.embedded.controllers.operators.volcano.decide import FINISHED, Scene, VolcanoActions, decide
 from phalanx.embedded.controllers.operators.volcano.job_spec import JobFault, JobSpec, Task, read_job
 from phalanx.embedded.controllers.operators.volcano.kinds import COMPONENT, JOBS, POD_GROUPS
 from phalanx.embedded.controllers.operators.volcano.plugins.keys import key_pair, key_secret, secret_name
@@ -129,7 +129,7 @@ class VolcanoJobController:
             self.loop.look_after(owner, found.look_s - now_s)
         await self._expire(owner, job, found.status, now_s)
 
-    async def _do(self, owner: Object, job: JobSpec, found: Verdict) -> None:
+    async def _do(self, owner: Object, job: JobSpec, found: VolcanoActions) -> None:
         await asyncio.gather(*(self._kill(pod) for pod in found.kill))
         if found.clear:
             await self._clear(owner, job)

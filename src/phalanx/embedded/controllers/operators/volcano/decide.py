@@ -35,7 +35,7 @@ _COUNTS = ("pending", "running", "succeeded", "failed", "unknown")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class VolcanoActions:
     """`status`: to be written first. Then `kill`: pods that are to go; `clear`: the PodGroup and what the plugins made
     are to go; `run`: they are to be there, with the pods of `create`. `look_s`: look again then (seconds since the
     epoch); 0: no need. `told`: (reason, message) of Events."""
@@ -77,7 +77,7 @@ class Scene:
         return int(self.status.get("retryCount") or 0)
 
 
-def decide(scene: Scene) -> Verdict:
+def decide(scene: Scene) -> VolcanoActions:
     """Return the next steps of the Job."""
     match scene.phase:
         case "Pending" | "Running":
@@ -89,16 +89,16 @@ def decide(scene: Scene) -> Verdict:
         case "Aborting" | "Completing" | "Terminating":
             alive = [pod for pod in scene.pods if not is_terminal(pod)]
             after = scene.phase if alive else _ENDS[scene.phase]
-            return Verdict(status=_status(scene, after), kill=_standing(alive), clear=True)
+            return VolcanoActions(status=_status(scene, after), kill=_standing(alive), clear=True)
         case _:
             alive = [pod for pod in scene.pods if not is_terminal(pod)]
-            return Verdict(status=_status(scene, scene.phase), kill=_standing(alive), clear=True)
+            return VolcanoActions(status=_status(scene, scene.phase), kill=_standing(alive), clear=True)
 
 
 # --- actions ----------------------------------------------------------------------------------------------------------
 
 
-def _live(scene: Scene) -> Verdict:
+def _live(scene: Scene) -> VolcanoActions:
     due = _command(scene) if scene.command else due_action(scene.job, scene.happened)
     if due is not None and due.action == "ResumeJob":
         due = None
@@ -111,21 +111,23 @@ def _command(scene: Scene) -> Due:
     return Due(action=scene.command, at_s=scene.now_s, what=Happened(event="CommandIssued", since_s=scene.now_s))
 
 
-def _act(scene: Scene, due: Due) -> Verdict:
+def _act(scene: Scene, due: Due) -> VolcanoActions:
     told = (("ExecuteAction", f"Start to execute action {due.action} "),) if not scene.command else ()
     if due.action in _TOWARDS:
         alive = [pod for pod in scene.pods if not is_terminal(pod)]
         status = _status(scene, _TOWARDS[due.action], killed=True)
-        return Verdict(status=status, kill=_standing(alive), clear=True, told=told)
+        return VolcanoActions(status=status, kill=_standing(alive), clear=True, told=told)
     last = scene.retries + 1 >= scene.job.most_retries
     chosen = [pod for pod in _targets(scene, due) if not (last and is_terminal(pod))]
     return _restart(scene, chosen, whole=due.action not in _PARTLY, told=told)
 
 
-def _restart(scene: Scene, pods: Sequence[Object], *, whole: bool, told: tuple[tuple[str, str], ...] = ()) -> Verdict:
+def _restart(
+    scene: Scene, pods: Sequence[Object], *, whole: bool, told: tuple[tuple[str, str], ...] = ()
+) -> VolcanoActions:
     status = _status(scene, "Restarting", killed=whole)
     status["retryCount"] = scene.retries + 1
-    return Verdict(status=status, kill=_standing(pods), clear=whole, told=told)
+    return VolcanoActions(status=status, kill=_standing(pods), clear=whole, told=told)
 
 
 def _targets(scene: Scene, due: Due) -> list[Object]:
@@ -147,26 +149,26 @@ def _partition(pod: Object) -> str:
     return str((pod["metadata"].get("labels") or {}).get(kinds.PARTITION_ID, ""))
 
 
-def _restarting(scene: Scene) -> Verdict:
+def _restarting(scene: Scene) -> VolcanoActions:
     """Pods of the version before go first, but for those that succeeded before a job was resumed. (Volcano keeps failed
     ones too: a job that a failed pod aborted then never runs again.)"""
     before = [one["status"] for one in scene.status.get("conditions") or ()][-2:-1]
     resumed = before in (["Aborted"], ["Aborting"])
     if scene.retries >= scene.job.most_retries:
         alive = [pod for pod in scene.pods if not is_terminal(pod)]
-        return Verdict(status=_status(scene, "Failed", ended=True), kill=_standing(alive), clear=True)
+        return VolcanoActions(status=_status(scene, "Failed", ended=True), kill=_standing(alive), clear=True)
     old = [pod for pod in scene.pods if version_of(pod) < scene.version and not (resumed and phase(pod) == "Succeeded")]
     leaving = {pod["metadata"]["uid"] for pod in old} | {
         pod["metadata"]["uid"] for pod in scene.pods if is_deleting(pod)
     }
     after = "Pending" if scene.job.replicas - len(leaving) >= scene.job.minimum else "Restarting"
-    return Verdict(status=_status(scene, after), kill=_standing(old))
+    return VolcanoActions(status=_status(scene, after), kill=_standing(old))
 
 
 # --- a job that runs --------------------------------------------------------------------------------------------------
 
 
-def _sync(scene: Scene, due: Due | None) -> Verdict:
+def _sync(scene: Scene, due: Due | None) -> VolcanoActions:
     after = _next_phase(scene)
     told: tuple[tuple[str, str], ...] = ()
     if due is not None and due.delay:
@@ -174,11 +176,11 @@ def _sync(scene: Scene, due: Due | None) -> Verdict:
     look_s = due.at_s if due is not None else 0.0
     if after in FINISHED:
         alive = [pod for pod in scene.pods if not is_terminal(pod)]
-        return Verdict(status=_status(scene, after, ended=True), kill=_standing(alive), clear=True)
+        return VolcanoActions(status=_status(scene, after, ended=True), kill=_standing(alive), clear=True)
     create = tuple(_missing(scene))
     surplus = _standing(list(_surplus(scene)))
     status = _status(scene, after, creating=create)
-    return Verdict(status=status, kill=surplus, run=True, create=create, look_s=look_s, told=told)
+    return VolcanoActions(status=status, kill=surplus, run=True, create=create, look_s=look_s, told=told)
 
 
 def _next_phase(scene: Scene) -> str:
