@@ -110,7 +110,7 @@ async def _lead(
         glance = Glance(cluster, now_s=clock)
         sight = seen(world, glance, informers, lease)
         unattended = unattended_pods(
-            settings, lambda: informers(PODS).objects, world.effects.reporter.object_event, clock
+            settings, lambda: informers(PODS).objects, partial(world.effects.reporter.object_event, warning=True), clock
         )
         keeping = (
             asyncio.ensure_future(keep_queue_statuses(connection, sight, clock)),

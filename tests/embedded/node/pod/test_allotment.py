@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from phalanx.embedded.node.pod.allotment import allot_devices, device_variables, told_devices
+from phalanx.embedded.node.pod.allotment import allot_devices, device_variables, sharing_container, told_devices
 from phalanx.embedded.node.pod.record import PodRecord
 from tests.embedded.node.objects import asking, pod
 
@@ -48,3 +48,10 @@ def test_a_pod_gets_the_devices_that_its_scheduler_chose() -> None:
 
 def test_a_part_of_a_device_is_seen_by_every_container() -> None:
     assert allot_devices(pod(gpus("a", 0))["spec"], ["0", "1"], [record(x=("1",))], ("1",)) == {"a": ("1",)}
+
+
+def test_shared_device_is_seen_by_the_named_container_alone() -> None:
+    both = pod(gpus("a", 0), gpus("b", 0))
+    both["metadata"]["annotations"] = {"gpu-fraction-container-name": "b"}
+    assert allot_devices(both["spec"], ["0"], [], ("0",), sharing_container(both)) == {"a": (), "b": ("0",)}
+    assert allot_devices(both["spec"], ["0"], [], ("0",), "unknown") == {"a": ("0",), "b": ("0",)}

@@ -162,7 +162,9 @@ WORDS: Final[Mapping[str, Use]] = {
     ),
     MEMORY: Becomes("DeviceShare", "MiB of one device's memory; it is not enforced"),
     DEVICES: Becomes("DeviceShare", "the number of GPUs of one node; the pod gets the fraction of each"),
-    "gpu-fraction-container-name": Ignored("devices are given to the pod, in all of its containers"),
+    "gpu-fraction-container-name": Becomes(
+        "phalanx.dev/devices", "on `phalanx up` that container alone sees the device; without it all containers do"
+    ),
     "mps": Ignored("parts of a GPU are counted, not enforced"),
     TOPOLOGY: Becomes("Job.closeness", "on the owner or the pod"),
     REQUIRED_LEVEL: Becomes("Job.closeness", "a level of that Topology, or its alias"),

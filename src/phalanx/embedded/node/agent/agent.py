@@ -22,7 +22,7 @@ from phalanx.embedded.node.container.attempt import Running, attempts
 from phalanx.embedded.node.container.cgroup.groups import remove
 from phalanx.embedded.node.machine.surroundings import VOLUMES, Surroundings
 from phalanx.embedded.node.pod.admission import Rejection, admit
-from phalanx.embedded.node.pod.allotment import allot_devices, allot_named, told_devices
+from phalanx.embedded.node.pod.allotment import allot_devices, allot_named, sharing_container, told_devices
 from phalanx.embedded.node.pod.demand import GPU, Amounts, demand
 from phalanx.embedded.node.pod.record import PodRecord, records
 from phalanx.embedded.node.pod.status import TERMINAL, at, rejected
@@ -109,7 +109,7 @@ class Agent:
             return Rejection(reason="UnexpectedAdmissionError", message=str(error))
         taken = [one.record for one in self.pods.values() if one.holds]
         ids = self.around.device_ids()
-        devices = allot_devices(pod["spec"], ids, taken, told_devices(pod, ids))
+        devices = allot_devices(pod["spec"], ids, taken, told_devices(pod, ids), sharing_container(pod))
         if devices is None:
             text = f"Allocate failed due to requested number of devices unavailable for {GPU}, which is unexpected"
             return Rejection(reason="UnexpectedAdmissionError", message=text)

@@ -10,6 +10,7 @@ from phalanx.embedded.node.pod.record import PodRecord
 
 Object = Mapping[str, Any]
 DEVICES = "phalanx.dev/devices"  # annotation: on nodes all devices, on pods the assigned ones
+_SHARING = "gpu-fraction-container-name"  # annotation of KAI: the container that uses a share of a GPU
 
 
 def told_devices(pod: Object, ids: Sequence[str]) -> tuple[str, ...]:
@@ -20,15 +21,22 @@ def told_devices(pod: Object, ids: Sequence[str]) -> tuple[str, ...]:
     return told if set(told) <= set(ids) else ()
 
 
+def sharing_container(pod: Object) -> str:
+    """Return the name of the only container that may use the pod's shared devices; empty: all containers may."""
+    return str((pod["metadata"].get("annotations") or {}).get(_SHARING, ""))
+
+
 def allot_devices(
-    spec: Object, ids: Sequence[str], taken: Iterable[PodRecord], told: Sequence[str] = ()
+    spec: Object, ids: Sequence[str], taken: Iterable[PodRecord], told: Sequence[str] = (), sharing: str = ""
 ) -> dict[str, tuple[str, ...]] | None:
     """Return container -> device ids, lowest first; None if too few are free. Init containers use the devices of their
     pod's other containers. `told`: the pod's devices from the scheduler, which other pods may share; containers that
-    request no number see all of them."""
+    request no number see all of them. `sharing`: the name of the only container that sees these; empty, or not one of
+    the pod's: all see them."""
     asked = sum(requests(container).get(GPU, 0) for container in spec["containers"])
     if told and not asked:
-        return {one["name"]: tuple(told) for one in (*spec["containers"], *(spec.get("initContainers") or ()))}
+        names = [one["name"] for one in (*spec["containers"], *(spec.get("initContainers") or ()))]
+        return {name: tuple(told) if sharing not in names or name == sharing else () for name in names}
     if len(told) >= asked > 0:
         ids, taken = told, ()
     used = {one for record in taken for devices in record.devices.values() for one in devices}
