@@ -13,11 +13,13 @@ from phalanx.model.event import Event, Finished, RunTold, Started, Submitted, Ti
 from phalanx.model.job import Job
 from phalanx.model.plan import Start
 from phalanx.model.policy import Backfill, Policy
-from phalanx.report.forecast import forecast, quantile, typical_starts
+from phalanx.model.reason import Reason, ReasonCode
+from phalanx.report.forecast import ForecastRun, forecast, quantile, typical_starts
 from phalanx.state.cluster import Cluster
 from tests.core.builders import cluster, job, node, role
 
 EASY = Policy(backfill=Backfill.EASY)
+HELD = Reason(code=ReasonCode.HELD, text="held")
 
 
 def of(name: str, cpu: int, user: str = "ada", limit_s: float | None = 1000.0, at: float = 0.0) -> Job:
@@ -115,3 +117,25 @@ def test_quantiles_are_those_of_the_sample() -> None:
     assert quantile([7.0], 0.95) == 7.0
     assert quantile([1.0, inf, inf], 0.25) == inf
     assert quantile([1.0, 2.0, inf], 0.01) == 1.0
+
+
+@pytest.mark.parametrize(
+    "submitted",
+    [of("huge", 8000, "bob", at=801.0), replace(of("held", 1000, at=801.0), blocked=HELD)],
+    ids=["larger than every node", "held"],
+)
+def test_no_future_is_played_to_its_end_for_a_job_that_can_never_start(
+    submitted: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    book = cluster(node("n", cpu=4000))
+    small = [of(f"small-{n}", 1000, at=20.0 * (n + 1), limit_s=150.0) for n in range(40)]
+    fold(book, [RunTold(each, 100.0) for each in small])
+    cycle(book, 800.0, Submitted(of("small-40", 1000, at=800.0, limit_s=150.0)), Submitted(submitted))
+    cycle(book, 801.0, Submitted(of("next", 4000, "bob", at=801.0)))
+    steps: list[float] = []
+    step = ForecastRun.step
+    monkeypatch.setattr(ForecastRun, "step", lambda run, events: steps.append(run.now_s) or step(run, events))
+    assert forecast(book, EASY, 801.0, [submitted.id]) == {}
+    assert set(steps) == {801.0}
+    alone = forecast(book, EASY, 801.0, ["next"])
+    assert forecast(book, EASY, 801.0, ["next", submitted.id]) == alone != {}

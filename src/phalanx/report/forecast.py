@@ -32,13 +32,22 @@ from phalanx.model.event import Event, Finished, NodeSeen, Opened, Refused, Rele
 from phalanx.model.job import Job, Outcome, Phase, Slot
 from phalanx.model.plan import Action, Plan, Preempt, Shrink, Start
 from phalanx.model.policy import Policy
-from phalanx.model.reason import StartForecast
+from phalanx.model.reason import NEVER, ReasonCode, StartForecast
 from phalanx.report.later_jobs import later_jobs
 from phalanx.state.cluster import Cluster, time_limit_s
 
 STEPS = 2_000  # the most cycles in one play
 PLAYS, FEWEST_PLAYS = 15, 3
 FEW_JOBS = 1000  # with more live jobs there are fewer plays
+# Reasons that stay the same in every play, because queues and nodes do not change in it.
+LASTING = NEVER | {
+    ReasonCode.QUEUE_UNKNOWN,
+    ReasonCode.QUEUE_HELD,
+    ReasonCode.QUEUE_CLOSED,
+    ReasonCode.QUEUE_MISCONFIGURED,
+    ReasonCode.DEPENDENCY_NEVER,
+    ReasonCode.DEADLINE,
+}
 
 # (job, seconds that it has run so far) -> its whole run time in seconds
 RunTime: TypeAlias = Callable[[Job, float], float]
@@ -172,14 +181,25 @@ class ForecastRun:
         for job, record in self.book.jobs.items():
             if record.phase in {Phase.STARTING, Phase.RUNNING}:
                 self.expect_end(job, record.started_s)
-        for _ in range(STEPS):
+        for number in range(STEPS):
             plan = self.step(events)
             events = [event for action in plan.actions for event in world_answers(self.book, action)]
+            if not number:  # the reasons are those of the simulated state from now on
+                self.asked -= {job for job in self.asked if self.never_starts(job)}
             if len(self.found) == len(self.asked):
                 break
             if not events and not self.go_on(plan):
                 break
         return self.found
+
+    def never_starts(self, job: str) -> bool:
+        """Return whether nothing that happens in a play lets the job start, so that no play goes on for it. In a play
+        only jobs change, except where nodes are to come or an advance reservation closes some for a time."""
+        record = self.book.jobs[job]
+        if record.phase is not Phase.QUEUED or self.book.columns.groups.coming or self.book.reservations:
+            return False
+        reason = self.book.reason(job)
+        return record.job.blocked is not None or (reason is not None and reason.code in LASTING)
 
     def leaving(self) -> Iterator[Event]:
         """Yield the events that end all stopping jobs at once."""

@@ -321,7 +321,8 @@ class ReasonReporter:
         within = state.within_limits(placement_class, row)
         has_none, has_capacity = reported == Blocker.NONE_REPORTED, reported == Blocker.CAPACITY
         is_shut = within & ~open_[placement_class]
-        another = live & np.where(within, is_shut & ~has_capacity, has_none | has_capacity)
+        may_never_fit = (reported == Blocker.QUOTA) & self.pending.renews  # a node has changed
+        another = live & np.where(within, is_shut & ~has_capacity, has_none | has_capacity | may_never_fit)
         if self.cluster.tree.stricts:
             another &= ~state.is_strict[row]
         numbers: Iterable[int] = another.nonzero()[0].tolist()

@@ -130,7 +130,7 @@ class Cycle:
         """Return whether the request can start, finds victims, or would get the reservation."""
         request_class = head.request_class
         found = self.state.placement_class_of(request_class)
-        if request_class.strict:
+        if request_class.strict and request_class.key.kind != Kind.GROWTH:
             return not self.reporter.never_starts(found) and not self.never_within_quota(head)
         if self.reserving.by_estimate or request_class in self.reserving.further_requests:
             return True

@@ -94,6 +94,9 @@ class Headroom:
 
     def renew_pool(self) -> None:
         """Compute `left` for the pool, after the capacity of the cluster changed."""
+        bounded = {self.keys.get(resource) for flavor, resource in self.tree.pool if not flavor}
+        if self.pool and not bounded <= self.pool.keys():
+            self.build(self.tree)  # the nodes have another resource
         self.renew([ROOT], (), lambda branch: branch.account)
 
     def charged(self, charge: Charge, account_of: AccountOf) -> None:
@@ -153,7 +156,7 @@ class Headroom:
                     slack.append((self.key(key[1]), self._place(each, Bound(each.name, Rule.KEEP, key), QUEUE)))
         if not self.pool:
             resources = {key for each in self.tree.branches.values() for key, kept in each.kept.items() if kept}
-            for key in sorted(resources):
+            for key in sorted(resources | self.tree.pool.keys()):
                 if not key[0]:
                     bound = Bound(ROOT, Rule.POOL, key)
                     self.pool[self.key(key[1])] = self._place(self.tree.root, bound, QUEUE)
