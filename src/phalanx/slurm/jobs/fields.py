@@ -253,6 +253,7 @@ NAMES: dict[str, Field] = {
     "tres-per-task": Field("TRES_PER_TASK", _shown("TresPerTask")),
     "tres-per-socket": Field("TRES_PER_SOCKET", _shown("TresPerSocket")),
     "tres-bind": Field("TRES_BIND", _shown("TresBind")), "tres-freq": Field("TRES_FREQ", _shown("TresFreq")),
+    "prefer": Field("PREFER", lambda job: job.ask.preferred),
     "delayboot": Field("DELAY_BOOT", lambda job: job.ask.shown.get("DelayBoot", "00:00:00")),
     "network": Field("NETWORK", lambda job: _null(job.ask.shown.get("Network", ""))),
     "ntperboard": Field("NTASKS_PER_BOARD", lambda job: "0"),
@@ -332,9 +333,14 @@ def line(columns: list[Column], job: Job) -> str:
     return "".join(column.text if column.field is None else _fit(column, column.field.show(job)) for column in columns)
 
 
+_UNCUT = [LETTERS[letter] for letter in "NY"]  # lists of nodes that are aligned to the right, as measured
+
+
 def _fit(column: Column, text: str) -> str:
     if not column.width:
         return text
+    if column.right and column.field in _UNCUT:
+        return text.rjust(column.width)
     cut = text[: column.width]
     return cut.rjust(column.width) if column.right else cut.ljust(column.width)
 

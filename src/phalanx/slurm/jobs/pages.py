@@ -159,13 +159,12 @@ def step(found: Job, name: str) -> Page:
     ask, batch = found.ask, name == "batch"
     record = StepRecord(name="batch", nodes=list(found.nodes[:1]), start_s=found.start_s or 0.0)
     record = record if batch else found.steps[int(name)]
-    limit = "UNLIMITED" if batch else times.limit(ask.limit_min, long=True)
     mib = (ask.memory_mib or 0) * (record.cpus if ask.per_cpu else len(record.nodes))
     amount = f",mem={amounts.memory(mib)}" if mib else ""
     held = "(null)" if batch else f"cpu={record.cpus}{amount},node={len(record.nodes)}"
     listed = compress(record.nodes, ordered=True)
     return [
-        [f"StepId={found.id}.{name} UserId={ask.uid} StartTime={times.moment(record.start_s)} TimeLimit={limit}"],
+        [f"StepId={found.id}.{name} UserId={ask.uid} StartTime={times.moment(record.start_s)} TimeLimit=UNLIMITED"],
         [f"State=RUNNING Partition={ask.partition} NodeList={listed}"],
         [f"Nodes={len(record.nodes)} CPUs={0 if batch else record.cpus} Tasks={record.tasks} Name={record.name}",
          "Network=(null)"],

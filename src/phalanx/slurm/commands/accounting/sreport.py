@@ -29,8 +29,8 @@ from phalanx.slurm.jobs.nodes import nodes
 from phalanx.slurm.notation import times
 from phalanx.slurm.options import Reader, Usage, declare, interactive
 
-OPTIONS = declare("help,h noheader,n parsable,p parsable2,P quiet,Q t,t= tres,T= local usage version,V") + declare(
-    "all_clusters,a federation cluster= verbose,v", refused=True
+OPTIONS = declare(
+    "help,h noheader,n parsable,p parsable2,P quiet,Q t,t= tres,T= local usage version,V all_clusters,a federation cluster,M= verbose,v"
 )
 _READER = Reader("sreport", OPTIONS)
 _RULE = "-" * 80
@@ -416,7 +416,7 @@ def _wckey_by_user(asked: Asked) -> None:
         rows += _rows(asked, {"wckey": key, "login": "", "proper": ""}, total)
         for user in sorted(own):
             rows += _rows(asked, {"wckey": key, **_who(user)}, own[user])
-    _print(asked, f"cluster,wckey,login,proper,{_last(asked)}", rows)
+    _print(asked, f"cluster,wckey,login,proper,{_last(asked)}".removesuffix(",energy"), rows)
 
 
 def _user_by_wckey(asked: Asked) -> None:
@@ -426,7 +426,7 @@ def _user_by_wckey(asked: Asked) -> None:
         row for key, user in sorted(sums, key=lambda pair: (pair[1], pair[0]))
         for row in _rows(asked, {**_who(user), "wckey": key}, sums[key, user])
     ]  # fmt: skip
-    _print(asked, f"cluster,login,proper,wckey,{_last(asked)}", rows)
+    _print(asked, f"cluster,login,proper,wckey,{_last(asked)}".removesuffix(",energy"), rows)
 
 
 def _reserved(asked: Asked) -> None:

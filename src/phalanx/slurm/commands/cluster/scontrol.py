@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import socket
 from collections.abc import Callable, Sequence
@@ -23,7 +25,7 @@ from phalanx.slurm.commands.cluster.verbs.script import write
 from phalanx.slurm.commands.cluster.verbs.show import show
 from phalanx.slurm.commands.cluster.verbs.told import message_of, notify, pid_of, pids_of, wait_for
 from phalanx.slurm.commands.cluster.verbs.update.job import update
-from phalanx.slurm.options import Reader, Usage, declare, interactive, require_cluster
+from phalanx.slurm.options import Reader, Usage, declare, interactive, require_cluster, say
 
 OPTIONS = declare(
     "all,a details,d federation future,F help,h hide local cluster|clusters,M= oneliner,o quiet,Q sibling uid,u= usage "
@@ -61,14 +63,26 @@ def run(words: Sequence[str]) -> int:
     if "clusters" in said:
         require_cluster("scontrol", said["clusters"] or "", site.load(Api.open()).cluster)
     oneline, details = "oneliner" in said, "details" in said
+    if not arguments:
+        return interactive("scontrol", lambda words: _command(words, oneline, details))
+    if "quiet" in said:
+        return _quietly(arguments, oneline, details)
+    return _command(arguments, oneline, details)
+
+
+def _quietly(arguments: Sequence[str], oneline: bool, details: bool) -> int:
+    """Carry out a command. What it says of jobs is left out, and errors of the command line are not, as in Slurm."""
+    said = io.StringIO()
     try:
-        if not arguments:
-            return interactive("scontrol", lambda words: _command(words, oneline, details))
-        return _command(arguments, oneline, details)
+        with contextlib.redirect_stderr(said):
+            status = _command(arguments, oneline, details)
     except Usage as error:
-        if "quiet" in said:
-            raise Usage("", error.status) from None
-        raise
+        said.write(error.text + "\n")
+        status = error.status
+    for line in said.getvalue().splitlines():
+        if line.startswith("scontrol: error:"):
+            say(line)
+    return status
 
 
 def _command(arguments: Sequence[str], oneline: bool, details: bool) -> int:

@@ -58,6 +58,10 @@ def run(words: Sequence[str]) -> int:
         return 0
     every_s = _every_s(said.get("iterate"))
     wanted = _wanted(said)
+    if "long" in said and {"format", "Format"} & dict(typed).keys():
+        raise Usage(
+            "sinfo: fatal: Options -o(--format) and -l(--long) are mutually exclusive. Please remove one and retry."
+        )
     api = Api.open()
     if "reservation" in said:
         return _reservations(api, "noheader" in said)

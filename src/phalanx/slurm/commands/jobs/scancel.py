@@ -51,7 +51,7 @@ def run(words: Sequence[str]) -> int:
     if "clusters" in said:
         require_cluster("scancel", said["clusters"] or "", site.load(api).cluster)
     if steps:
-        return max(_step(api, word, number) for word in steps)
+        return max(_step(api, word, number, asked, said) for word in steps)
     found = [job for job in jobs(api, asked.numbers, live=True) if job.live and asked.has(job) and _is_of(job, said)]
     if "interactive" in said:
         found = [job for job in found if _confirmed(job)]
@@ -60,11 +60,17 @@ def run(words: Sequence[str]) -> int:
             say(f"scancel: Terminating job {one.number}")
     status = _refused_ids(asked, found, jobs(api, asked.numbers, places=False)) if asked.ids else 0
     # Slurm reports nothing when what is to end is not there.
-    told = signal not in _ENDING or "verbose" in said or "batch" in said
-    for gone in _missing(asked, jobs(api, asked.numbers, places=False)) if told and asked.ids else ():
+    filters = [name for name in _FILTERS if name in said]  # with filters, Slurm looks whether the job is there
+    there = jobs(api, asked.numbers, places=False) if asked.ids else []
+    told = signal not in _ENDING or bool({"verbose", "batch"} & said.keys())
+    gone = _unmatched(asked, there) if filters else [str(one) for one in _missing(asked, there)] if told else []
+    for one_gone in gone if asked.ids else ():
         if "quiet" not in said:
-            say(f"scancel: error: Kill job error on job id {gone}: Invalid job id specified")
-        status = max(status, int(signal not in _ENDING or "batch" in said))
+            say(f"scancel: error: Kill job error on job id {one_gone}: Invalid job id specified")
+        status = max(status, int(signal not in _ENDING or "batch" in said or bool(filters)))
+    if filters and not found and "verbose" in said:
+        words = " ".join(f"{name}={said[name]}" for name in filters if said[name] is not None)
+        say(f"scancel: error: No active jobs match ALL job filters, including: {words}")
     for job in found if signal not in _ENDING or "batch" in said else ():
         status = max(status, _signal(api, job, number, said))
     alone = any(one.offset for one in asked.ids)
@@ -74,6 +80,19 @@ def run(words: Sequence[str]) -> int:
 
 
 _STEP = re.compile(r"(\d+)\.(\d+|batch)")
+_FILTERS = ("account", "name", "nodelist", "partition", "qos", "reservation", "state", "user", "wckey")
+
+
+def _unmatched(asked: Chosen, there: Sequence[Job]) -> list[str]:
+    """Return the ids that no live job has."""
+    live = [job for job in there if job.live]
+    return [
+        f"{one.number}_{min(one.tasks)}" if one.tasks is not None else str(one.number)
+        for one in asked.ids
+        if not any(Chosen(ids=(one,)).has(job) for job in live)
+    ]
+
+
 _NOT_HET = 58
 
 
@@ -88,11 +107,13 @@ def _confirmed(job: Job) -> bool:
     return sys.stdin.readline().strip().lower().startswith("y")
 
 
-def _step(api: Api, word: str, number: int) -> int:
-    """Signal a step, or the script with `.batch`."""
+def _step(api: Api, word: str, number: int, asked: Chosen, said: Mapping[str, str | None]) -> int:
+    """Signal a step, or the script with `.batch`, of a job that has what the options ask."""
     base, _, name = word.partition(".")
     found = [job for job in jobs(api, [int(base)]) if job.number == int(base) and job.state in ("RUNNING", "SUSPENDED")]
     why = "Invalid job id specified"
+    if {*_FILTERS} & said.keys() and not [job for job in found if asked.has(job) and _is_of(job, said)]:
+        return 0
     for job in found:
         running_now = [str(one) for one, step in job.steps.items() if step.end_s is None]
         if name != "batch" and running_now != [name]:
@@ -162,10 +183,14 @@ def _asked(said: Mapping[str, str | None], arguments: Sequence[str]) -> Chosen:
         except KeyError:
             valid = "Valid job states are PENDING, RUNNING, and SUSPENDED"
             raise Usage(f"Invalid job state specified: {text}\n{valid}") from None
-    asked = chosen(said, states)
+    # As in Slurm, these options take one name, which may have commas.
+    whole = {name: said[name] for name in ("account", "partition", "qos", "name") if name in said}
+    one = {name: frozenset({(text or "").lower() if name == "account" else text or ""}) for name, text in whole.items()}
+    asked = chosen({name: text for name, text in said.items() if name not in whole}, states)
     return Chosen(
-        ids=tuple(ids), users=asked.users, accounts=asked.accounts, partitions=asked.partitions, qos=asked.qos,
-        names=asked.names, states=asked.states, nodes=asked.nodes,
+        ids=tuple(ids), users=asked.users, accounts=one.get("account", asked.accounts),
+        partitions=one.get("partition", asked.partitions), qos=one.get("qos", asked.qos),
+        names=one.get("name", asked.names), states=asked.states, nodes=asked.nodes,
     )  # fmt: skip
 
 

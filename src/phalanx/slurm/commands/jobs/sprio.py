@@ -66,11 +66,17 @@ def run(words: Sequence[str]) -> int:
     here = site.load(api)
     if "clusters" in said:
         require_cluster("sprio", said["clusters"] or "", here.cluster)
+    if "format" in said and "long" in said:
+        raise Usage(
+            "sprio: fatal: Options -o(--format) and -l(--long) are mutually exclusive. Please remove one and retry."
+        )
     if said.get("jobs") == "":
         print("Unable to find jobs matching user/id(s) specified")
         return 0
     form = _form(said, here.weights)
-    lines = [] if "weights" in said else found(api, here, said)
+    lines = found(api, here, said) if "weights" not in said or said.get("jobs") else []
+    if "weights" in said:
+        lines = []
     if "noheader" not in said:
         print(_filled(form, lambda letter: _FIELDS[letter][0]))
     if "weights" in said:
@@ -144,7 +150,8 @@ def _form(said: Mapping[str, str | None], weights: Weights) -> str:
         return NORMAL if "norm" in said else LONG
     shown = {"A": weights.age, "B": weights.assoc, "F": weights.fair_share, "J": weights.job_size}
     shown |= {"P": weights.partition, "Q": weights.qos}
-    user = "%.8u " if said.get("user") else ""
+    cluster = "%.8c " if "sibling" in said else ""
+    user = cluster + ("%.8u " if "user" in said else "")
     if "norm" in said:
         parts = [f"%.15i %9r {user}%10y", *(f"%10{letter.lower()}" for letter, weight in shown.items() if weight)]
         return " ".join([*parts, *(["%20t"] if weights.tres else [])])

@@ -57,6 +57,10 @@ def run(words: Sequence[str]) -> int:
     if "usage" in said or "help" in said:
         print(_USAGE)
         return 0
+    if "long" in said and "format" in dict(typed):
+        raise Usage(
+            "squeue: fatal: Options -o(--format) and -l(--long) are mutually exclusive. Please remove one and retry."
+        )
     every_s = _every_s(said.get("iterate"))
     if "yaml" in said:
         raise Usage("squeue: error: --yaml is not supported by Phalanx: --json is (docs/guide/slurm.md)")
@@ -114,6 +118,8 @@ def _show(api: Api, said: Mapping[str, str | None]) -> int:
 def _is_of(job: Job, said: Mapping[str, str | None]) -> bool:
     """Return True if the job requests one of these licences and is in one of these reservations."""
     licences, reservations = said.get("licenses"), said.get("reservation")
+    if "" in (licences, reservations):
+        return False  # an empty list is no job's
     return (not licences or job.ask.licenses in licences.split(",")) and (
         not reservations or job.ask.reservation in reservations.split(",")
     )
@@ -137,7 +143,7 @@ def _steps(found: Sequence[Job], said: Mapping[str, str | None], wanted: set[str
     for job in found:
         if job.state not in ("RUNNING", "SUSPENDED"):
             continue
-        for name in sorted(pages.steps(job), key=lambda name: (name != "batch", name)):
+        for name in sorted(pages.steps(job), key=lambda name: (name == "batch", len(name), name)):
             if wanted and not (name.isdigit() and {f"{job.id}.{name}", f"{job.number}.{name}"} & wanted):
                 continue
             record = job.steps.get(int(name)) if name.isdigit() else None
@@ -177,6 +183,8 @@ def _asked(said: Mapping[str, str | None]) -> Chosen:
         states = read_states(text) if text else frozenset(LIVE)
         if text == "":
             states = frozenset({""})
+        if said.get("jobs"):  # a step stands for its job
+            said = {**said, "jobs": re.sub(r"\.\w+", "", said["jobs"] or "")}
         return chosen(said, states if states is not None else frozenset())
     except NoJob as error:
         raise Usage(f"squeue: error: Invalid job id: {error}") from None

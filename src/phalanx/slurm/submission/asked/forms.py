@@ -103,7 +103,7 @@ def _hint(command: str, option: str, text: str) -> None:
 
 def _switches(command: str, option: str, text: str) -> None:
     count, _, _ = text.partition("@")
-    _number(0)(command, option, count)
+    _number(1)(command, option, count)
 
 
 def _propagate(command: str, option: str, text: str) -> None:

@@ -26,7 +26,8 @@ def hold(words: Sequence[str], reason: str, verb: str = "") -> int:
     api, status = Api.open(), 0
     for word in words:
         try:
-            found = [job for part in re.split(r",(?![^\[]*\])", word) for job in with_ended(api, part)]
+            parts = [word] if "=" in word else re.split(r",(?![^\[]*\])", word)
+            found = [job for part in parts for job in with_ended(api, part)]
         except Usage:
             say(f"Invalid job id specified for job {word}\nslurm_suspend error: Invalid job id specified")
             status = 1
@@ -34,9 +35,11 @@ def hold(words: Sequence[str], reason: str, verb: str = "") -> int:
         for job in shown_together(found):
             if why := _hold(api, [job, *_others(found, job)], reason):
                 say_of(job, why)
-                if job.ask.task is None:
+                if job.ask.task is None and "=" not in word:
                     say(f"slurm_suspend error: {why}")
                 status = 1
+        if "=" in word and status:
+            say("slurm_suspend error: No error")
     return status
 
 

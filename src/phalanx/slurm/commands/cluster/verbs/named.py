@@ -37,7 +37,8 @@ def with_ended(api: Api, text: str) -> list[Job]:
         live = jobs(api, users=[me])
         there = {job.number for job in live}
         late = [job for job in ended(time.time() - site.load(api).keep_s) if job.number not in there]
-        found = [job for job in (*live, *late) if job.ask.name == name and job.ask.user == me]
+        names = name.split(",")
+        found = [job for job in (*live, *late) if job.ask.name in names and job.ask.user == me]
         return sorted(found, key=lambda job: job.number)
     try:
         return named(api, text)

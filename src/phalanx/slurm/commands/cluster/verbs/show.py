@@ -64,7 +64,7 @@ def show(words: Sequence[str], oneline: bool, details: bool) -> int:
         case "job":
             return _show_jobs(name, oneline, details)
         case "nodes":
-            return _show_nodes(name, oneline)
+            return 0 if "" in names else _show_nodes(name, oneline)
         case "partitions":
             return _show_partitions(name, oneline)
         case "reservations":

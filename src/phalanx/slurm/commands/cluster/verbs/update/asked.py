@@ -43,8 +43,8 @@ _COUNTS = {
 _COUNT = re.compile(r"\s*\+?(\d{1,9})")
 _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 _WORDS = {"contiguous": "Contiguous", "oversubscribe": "OverSubscribe", "shared": "OverSubscribe", "reboot": "reboot"}
-_YES_NO = ("yes", "no", "0", "1", "")
-_OPERATORS = frozenset({"corespec", "threadspec", "contiguous", "oversubscribe", "shared", "reboot", "sitefactor",
+_YES_NO = re.compile(r"yes|no|\d*", re.IGNORECASE)
+OPERATORS = frozenset({"corespec", "threadspec", "contiguous", "oversubscribe", "shared", "reboot", "sitefactor",
                         "admincomment"})  # fmt: skip
 # What Slurm changes only while a job waits.
 PENDING_ONLY = frozenset({
@@ -60,7 +60,7 @@ _ALWAYS_REFUSED = {
 }
 _SHOWN = {"reqcores": "cores", "reqsockets": "sockets", "reqthreads": "threads"}  # what only `show job` has
 _IGNORED = frozenset({"delayboot", "resetaccruetime", "switches"})  # there is nothing here that they could change
-NAMES = frozenset({*_COUNTS, *_WORDS, *_OPERATORS, *PENDING_ONLY, *_ALWAYS_REFUSED, *_IGNORED, "endtime", "licenses",
+NAMES = frozenset({*_COUNTS, *_WORDS, *OPERATORS, *PENDING_ONLY, *_ALWAYS_REFUSED, *_IGNORED, "endtime", "licenses",
                    "mailtype", "mailuser", "numnodes", "nodelist", "partition", "reqnodelist", "reservationname",
                    "timemin"})  # fmt: skip
 
@@ -78,7 +78,7 @@ def require_readable(said: Mapping[str, str]) -> bool:
     for name, value in said.items():
         if name in _COUNTS and _COUNT.fullmatch(value) is None:
             raise Usage(f"scontrol: error: Invalid {_COUNTS[name]} value: {value}")
-        if name in _WORDS and value.lower() not in _YES_NO:
+        if name in _WORDS and _YES_NO.fullmatch(value) is None:
             raise Usage(f"scontrol: error: Invalid {_WORDS[name]} value: {value}")
         if name == "numcpus":
             _require_range(value)
@@ -129,7 +129,7 @@ def change(job: Job, ask: Ask, name: str, value: str, within: Around) -> None:
     """Apply one change to `ask`. Raises Refusal, Usage."""
     if name in _ALWAYS_REFUSED:
         raise Refusal(_ALWAYS_REFUSED[name])
-    if name in _OPERATORS and not within.operator:
+    if name in OPERATORS and not within.operator:
         raise Refusal(DENIED)
     match name:
         case "partition":

@@ -83,12 +83,14 @@ def _update_job(text: str, said: dict[str, str]) -> int:
     found = _named(api, text, said)
     within: asked.Around | None = None
     for job in shown_together(found):
-        why = refusal(api, job) if job.live else "Job has already finished"
+        within = within or asked.around(api, job, said)
+        denied = asked.DENIED if {*said} & asked.OPERATORS and not within.operator else ""
+        why = denied or (refusal(api, job) if job.live else "Job has already finished")
         try:
             for one in (
                 () if why else [job, *(one for one in found if one.base == job.base and one.ask.task in job.others)]
             ):
-                _update_one(api, one, said, within := within or asked.around(api, job, said))
+                _update_one(api, one, said, within)
         except (dependency.DependencyError, asked.Refusal) as error:
             why = str(error)
         except Refused as error:
