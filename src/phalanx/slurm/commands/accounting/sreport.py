@@ -30,7 +30,8 @@ from phalanx.slurm.notation import times
 from phalanx.slurm.options import Reader, Usage, declare, interactive
 
 OPTIONS = declare(
-    "help,h noheader,n parsable,p parsable2,P quiet,Q t,t= tres,T= local usage version,V all_clusters,a federation cluster,M= verbose,v"
+    "help,h noheader,n parsable,p parsable2,P quiet,Q t,t= tres,T= local usage version,V all_clusters,a federation "
+    "cluster,M= verbose,v"
 )
 _READER = Reader("sreport", OPTIONS)
 _RULE = "-" * 80
