@@ -46,8 +46,13 @@ def unbounded(cluster: str, resources: Iterable[str], *, reachable: bool) -> dic
     """Return one node without bounds for a worker that shows no nodes. Then only quotas decide how many jobs it gets.
     `resources`: the names of resources that jobs request."""
     has = dict.fromkeys((*resources, "cpu", "memory", PODS), _UNBOUNDED)
-    node = _of_cluster(cluster, Node(name=ANY_NODE, allocatable=amounts(has), ready=reachable, protected=True))
+    node = whole_cluster(cluster, has, reachable=reachable)
     return {node.name: node}
+
+
+def whole_cluster(cluster: str, has: Mapping[str, int], *, reachable: bool) -> Node:
+    """Return one node for all nodes of a worker."""
+    return _of_cluster(cluster, Node(name=ANY_NODE, allocatable=amounts(has), ready=reachable, protected=True))
 
 
 def _of_cluster(cluster: str, node: Node) -> Node:

@@ -23,8 +23,10 @@ from phalanx.cli.files.policy_file import settings_from
 from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.informer import Informer
 from phalanx.client.kind import EVENTS, JOBS, LEASES, NODES, PODS, Kind
+from phalanx.clusters.figured import FiguredClusters
 from phalanx.core.decide import decide
-from phalanx.core.fold.fold import fold
+from phalanx.core.fold.fold import fold, fold_plan
+from phalanx.dialects.kueue.kinds import MULTI_CLUSTERS
 from phalanx.errors import PhalanxError
 from phalanx.kube.gang.lifecycle import GangLifecycle
 from phalanx.kube.install.definitions import QUEUES
@@ -189,6 +191,7 @@ async def look(connection: Connection, namespace: str = "", ledger: str | None =
         informers = Informers(connection, group, namespace=namespace if partial else "")
         how = KubeSettings(default_queue=policy.default_queue, dialects=settings.dialects, patient=False)
         world = KubeWorld(connection, informers, how, time.time)
+        world.join(FiguredClusters(lambda: clusters_in(world)))
         try:
             async with asyncio.timeout(_LISTING_S):
                 await world.sync()
@@ -199,6 +202,11 @@ async def look(connection: Connection, namespace: str = "", ledger: str | None =
     told = await fetch_reasons(connection, namespace) if partial else {}
     objects = {**snapshot.objects, PODS: await _with_events(connection, snapshot.pods, snapshot.now_s)}
     return replace(snapshot, partial=partial, numbers=told, objects=objects)
+
+
+def clusters_in(world: KubeWorld) -> Mapping[str, Object]:
+    """Return the MultiKueueClusters by name; none if the kind is not read."""
+    return world.caches.objects(MULTI_CLUSTERS) if world.caches.watches(MULTI_CLUSTERS) else {}
 
 
 async def _with_events(connection: Connection, pods: Mapping[str, Object], now_s: float) -> Mapping[str, Object]:
@@ -306,6 +314,9 @@ def think(
     events = tuple(with_past_runs([*told[:known], *usage, *told[known:]], runs))
     fold(cluster, (PolicySeen(policy), Ticked(now_s), *events))
     plan = decide(cluster, policy, now_s).plan if decides else Plan()
+    sent = {gang.id for gang in world.gangs.values() if gang.elsewhere is not None}
+    places = tuple(each for each in plan.actions if isinstance(each, Place) and each.job in sent)
+    fold_plan(cluster, Plan(actions=places))  # their pods are in other clusters, and no object of this one says where
     kinds = (JOBS, PODS, NODES, QUEUES, *sorted(world.caches.served, key=lambda kind: kind.plural))
     return Snapshot(
         cluster=cluster,

@@ -32,6 +32,7 @@ from phalanx.cli.terminal.moments import past_moment
 from phalanx.cli.terminal.output import note, print_json_line
 from phalanx.client.connection import ApiError, ApiRefusal, Connection
 from phalanx.client.moment import write_moment
+from phalanx.clusters.reach import reached
 from phalanx.errors import PhalanxError
 
 _COLORS = (36, 33, 32, 35, 34, 96, 93, 92, 95, 94)  # ANSI, of labels
@@ -101,21 +102,29 @@ async def logs(
         The attempt before the last one: of a job that was preempted, or of a container that was started again.
     """
     namespace, lines = (space or Namespace()).namespace, lines or LineOptions()
-    wishes = lines.wishes()
+    lines.wishes()  # what is no time is refused first
     async with connected(target) as connection:
         found = await Finder(connection, namespace, find_ledger_of(target, os.environ)).one(job)
-        over = not found.members or state_of(found) in OVER
-        if follow and not over:
-            if previous:
-                raise PhalanxError("--previous shows an attempt that is over, so --follow has nothing to wait for.")
-            await follow_output(connection, found, lines)
-            return
-        sources = await log_sources(connection, found, lines.container, previous)
-        if not sources:
-            raise PhalanxError(await _nothing(connection, found, previous, over))
-        write = _writer(_labelled(sources), lines)
-        async for line in read_lines(connection, sources, wishes):
-            write(line)
+        async with reached(connection, [member.obj for member in found.members]) as there:
+            if there is not connection:
+                found = await Finder(there, namespace).one(str(found))
+            await _show(there, found, lines, follow=follow, previous=previous)
+
+
+async def _show(connection: Connection, found: FoundJob, lines: LineOptions, *, follow: bool, previous: bool) -> None:
+    """Show the output of a job. `connection`: to the cluster in which its pods are."""
+    over = not found.members or state_of(found) in OVER
+    if follow and not over:
+        if previous:
+            raise PhalanxError("--previous shows an attempt that is over, so --follow has nothing to wait for.")
+        await follow_output(connection, found, lines)
+        return
+    sources = await log_sources(connection, found, lines.container, previous)
+    if not sources:
+        raise PhalanxError(await _nothing(connection, found, previous, over))
+    write, wishes = _writer(_labelled(sources), lines), lines.wishes()
+    async for line in read_lines(connection, sources, wishes):
+        write(line)
 
 
 async def log_sources(connection: Connection, found: FoundJob, container: str, previous: bool) -> list[ContainerLog]:

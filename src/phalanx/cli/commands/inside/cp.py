@@ -64,13 +64,13 @@ async def cp(
         raise PhalanxError("one side is a path of this machine, the other JOB:PATH. Nothing was copied.")
     inside = away or there
     assert inside is not None
-    async with connected(target) as connection:
-        pod = await running_pod(connection, inside.job, (space or Namespace()).namespace, target)
+    namespace = (space or Namespace()).namespace
+    async with connected(target) as connection, running_pod(connection, inside.job, namespace, target) as (link, pod):
         name = container_of(pod, container)
         if away is not None:
-            await _fetch(connection, pod, name, away.path, Path(destination), into=destination.endswith("/"))
+            await _fetch(link, pod, name, away.path, Path(destination), into=destination.endswith("/"))
         else:
-            await _send(connection, pod, name, Path(source), inside.path, into=destination.endswith("/"))
+            await _send(link, pod, name, Path(source), inside.path, into=destination.endswith("/"))
 
 
 def _inside(text: str) -> _Inside | None:

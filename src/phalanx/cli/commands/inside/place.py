@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
-from phalanx.cli.cluster.jobs.finding import Finder, pods_of
+from phalanx.cli.cluster.jobs.finding import Finder, FoundJob, pods_of
 from phalanx.cli.cluster.target import Target, find_ledger_of
 from phalanx.cli.terminal.output import note
 from phalanx.client.connection import Connection, Object
+from phalanx.clusters.reach import reached
 from phalanx.errors import PhalanxError
 
 _DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
 
 
-async def running_pod(connection: Connection, job: str, namespace: str, target: Target | None) -> Object:
-    """Return the first running pod of the job; print which one it is if several pods run. Raises PhalanxError if none
-    runs."""
+@asynccontextmanager
+async def running_pod(
+    connection: Connection, job: str, namespace: str, target: Target | None
+) -> AsyncIterator[tuple[Connection, Object]]:
+    """Yield the first running pod of the job, and a connection to the cluster that runs it. Print which pod it is if
+    several run. Raises PhalanxError if none runs."""
     found = await Finder(connection, namespace, find_ledger_of(target, os.environ)).one(job)
+    async with reached(connection, [member.obj for member in found.members]) as there:
+        if there is not connection:
+            found = await Finder(there, namespace).one(str(found))
+        yield there, await _first_running(there, found)
+
+
+async def _first_running(connection: Connection, found: FoundJob) -> Object:
     pods = await pods_of(connection, found)
     running = [pod for pod in pods if (pod.get("status") or {}).get("phase") == "Running"]
     if not running:

@@ -41,9 +41,9 @@ async def port_forward(
         More ports.
     """
     pairs = [_pair(text) for text in (port, *ports)]
-    async with connected(target) as connection:
-        pod = await running_pod(connection, job, (space or Namespace()).namespace, target)
-        servers = [await _listen(connection, pod, local, remote) for local, remote in pairs]
+    namespace = (space or Namespace()).namespace
+    async with connected(target) as connection, running_pod(connection, job, namespace, target) as (there, pod):
+        servers = [await _listen(there, pod, local, remote) for local, remote in pairs]
         try:
             with stop_wish() as wish:
                 await wish.wait()

@@ -44,9 +44,8 @@ async def shell(
         The container. [default: the first]
     """
     terminal = sys.stdin.isatty() and sys.stdout.isatty() and not command
-    async with connected(target) as connection:
-        pod = await running_pod(connection, job, (space or Namespace()).namespace, target)
-        words = command or _SHELL
+    namespace, words = (space or Namespace()).namespace, command or _SHELL
+    async with connected(target) as connection, running_pod(connection, job, namespace, target) as (there, pod):
         name = container_of(pod, container)
-        async with Exec(connection, pod, name, words, tty=terminal, stdin=True) as session:
+        async with Exec(there, pod, name, words, tty=terminal, stdin=True) as session:
             return await converse(session, at_terminal=terminal)
