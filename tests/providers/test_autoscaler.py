@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -106,10 +107,10 @@ def code(cluster: Cluster, name: str) -> ReasonCode | None:
     return None if reason is None else reason.code
 
 
-async def add_node(user: Connection, name: str) -> None:
+async def add_node(user: Connection, name: str, labels: Mapping[str, str] = MappingProxyType(FULL)) -> None:
     """As an autoscaler does: the node is there, and then it is ready."""
     body = node(name, 4)
-    body["metadata"]["labels"] = dict(FULL)
+    body["metadata"]["labels"] = dict(labels)
     await user.create(NODES, {"apiVersion": "v1", "kind": "Node", **body})
     await user.patch(NODES, name, {"status": body["status"]}, subresource="status")
     await user.patch(NODES, name, {"spec": {"taints": None}})
@@ -184,6 +185,65 @@ nodeGroups:
     first, *removals = asked()
     assert (first["count"], len(first["add"]), first["remove"]) == (2, 2, [])
     assert sorted(name for each in removals for name in each["remove"]) == ["new-1", "new-2"]
+
+
+PRICED = """
+nodeGroups:
+- {name: full, price: 1, nodeLabel: pool=full, PLACE}
+- {name: slow, price: 2, nodeLabel: pool=slow, delay: 1s, timeout: 2s, PLACE}
+- {name: sure, price: 3, nodeLabel: pool=sure, PLACE}
+""".replace("PLACE", "provider: {autoscaler: {namespace: default}}, max: 4, allocatable: {cpu: 4}")
+
+
+async def autoscale(user: Connection, informers: SharedInformers, tried: list[str]) -> None:
+    """Play the Cluster Autoscaler by its visible acts: `full` has no nodes, and nodes of `slow` never arrive."""
+    served: set[str] = set()
+    while True:
+        for pod in asking(informers):
+            meta, pool = pod["metadata"], pod["spec"]["nodeSelector"]["pool"]
+            if not unschedulable(pod) or meta["uid"] in served:
+                continue
+            served.add(meta["uid"])
+            tried.append(pool)
+            if pool == "full":
+                about = {"kind": "Pod", "namespace": "default", "name": meta["name"], "uid": meta["uid"]}
+                event = {
+                    "involvedObject": about,
+                    "reason": "NotTriggerScaleUp",
+                    "message": "max node group size reached",
+                }
+                body = {"apiVersion": "v1", "kind": "Event", "metadata": {"name": f"e-{meta['name']}"}, **event}
+                await user.create(EVENTS, body, "default")
+            elif pool == "sure":
+                await add_node(user, f"node-{meta['name']}", {"pool": "sure"})
+        await asyncio.sleep(0.05)
+
+
+@pytest.mark.slow
+def test_cheaper_groups_that_refuse_or_are_late_are_left_and_nothing_of_them_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("phalanx.providers.provision.LOOK_S", 0.1)
+    (tmp_path / "groups.yaml").write_text(PRICED)
+    tried: list[str] = []
+
+    async def scene(user: Connection) -> None:
+        async with scheduler(user, read_node_groups(tmp_path / "groups.yaml")) as (informers, cluster, _):
+            autoscaler = asyncio.create_task(autoscale(user, informers, tried))
+            try:
+                await submit(user, job("gang", 2, "4"))
+                await until(informers, lambda: len(bound(informers)) == 2)
+                await until(informers, lambda: not asking(informers))
+            finally:
+                autoscaler.cancel()
+            assert len(informers(NODES).objects) == 2
+            assert {name: each.text for name, each in cluster.columns.groups.failed.items()} == {
+                "full": "max node group size reached",
+                "slow": "",
+            }
+
+    played(scene, tmp_path / "server")
+    assert tried == ["full", "full", "slow", "slow", "sure", "sure"], "by price, each once, and whole"
 
 
 async def provided(groups: Any, api: Api, scene: Callable[[AutoscalerProvider, Caches], Any]) -> None:
