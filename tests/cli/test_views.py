@@ -15,7 +15,7 @@ from phalanx.cli.cluster.jobs import attending
 from phalanx.cli.cluster.jobs.finding import FoundJob, Member
 from phalanx.cli.cluster.live_state import Snapshot, think
 from phalanx.cli.cluster.target import Scope, Target, find_ledger_of
-from phalanx.cli.commands.status.explain import as_said_by, row_of
+from phalanx.cli.commands.status.explain import as_said_by, row_of, row_of_pods
 from phalanx.cli.commands.status.jobs import Shown, print_changes
 from phalanx.cli.submission.sending import beyond, shut
 from phalanx.cli.terminal.output import table
@@ -328,6 +328,20 @@ async def test_the_pods_of_a_volcano_job_are_shown_under_the_name_that_its_user_
     assert short_row(row, NOW_S, with_namespace=True)[0] == "default/claimant"
     assert row_of(FoundJob(kind="vcjob", namespace="default", name="claimant"), [row]) == row
     assert row_of(FoundJob(kind="job", namespace="default", name="claimant"), [row]) is None
+
+
+async def test_gang_named_by_labels_of_another_scheduler_is_found() -> None:
+    pod = foreign_pod("g-0", "n1", "1")
+    pod |= {"metadata": meta("g-0", annotations={"phalanx.dev/queue": "default", "phalanx.dev/job": "application"})}
+    pod |= {"spec": {"schedulerName": "phalanx", "containers": pod["spec"]["containers"]}, "status": {}}
+    seen = snapshot(node("n1"), queue("default"), pod)
+    [row] = rows(seen)
+    by_ledger = FoundJob(kind="gang", namespace="default", name="x", entry=JobEntry(uid="", job="default/application"))
+    assert row_of(by_ledger, [row]) == row
+    by_pod = FoundJob(kind="pod", namespace="default", name="g-0", members=(Member(kind=PODS, obj=pod),))
+    pods = {gang.id: gang.pods for gang in seen.gangs.values()}
+    assert row_of_pods(by_pod, [row], pods) == row
+    assert row_of_pods(by_pod, [row], {}) is None
 
 
 def started_pod(job: dict[str, Any], node: str, state: dict[str, Any]) -> dict[str, Any]:

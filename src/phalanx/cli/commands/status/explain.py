@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -124,14 +124,13 @@ async def explained(connection: Connection, found: FoundJob, ledger: str | None)
 
     The scheduler answers if it serves pages to this user and has many jobs. With few jobs the page is computed here,
     and then has the likely interval of the start, too. Raises PhalanxError."""
-    if found.entry is not None:
+    if found.entry is not None and found.entry.end_s is not None:
         return None
     served = await fetch_rows(connection, found.namespace, finished=True)
     if served is not None and served["live"] > MANY_JOBS:
         rows = msgspec.convert(served["items"], list[JobRow])
-        if (row := row_of(found, rows)) is None:
-            return None
-        if (page := await fetch_page(connection, row.id)) is not None:
+        row = row_of(found, rows)
+        if row is not None and (page := await fetch_page(connection, row.id)) is not None:
             states = _states(found, rows, row)
             return Explained(
                 row=row,
@@ -152,7 +151,8 @@ async def _computed(connection: Connection, found: FoundJob, ledger: str | None)
     snapshot = await look(connection, found.namespace, ledger)
     known = {view.id: view for view in views(snapshot, found.namespace, finished=True)}
     rows = [view.row(None, snapshot.now_s) for view in known.values()]
-    if (row := row_of(found, rows)) is None:
+    pods = {gang.id: gang.pods for gang in snapshot.gangs.values()}
+    if (row := row_of(found, rows) or row_of_pods(found, rows, pods)) is None:
         return None
     view = known[row.id]
     return Explained(
@@ -167,6 +167,8 @@ async def _computed(connection: Connection, found: FoundJob, ledger: str | None)
 
 def row_of(found: FoundJob, rows: Sequence[JobRow]) -> JobRow | None:
     """Return the row of a job that was found: of an array or gang, that of the first member that waits."""
+    if found.entry is not None:  # a gang by labels of another scheduler: no object has its name
+        return next((row for row in rows if row.id == found.entry.job), None)
     for row in rows:
         if (row.name.removeprefix("pod:"), kind_word(row.kind)) == (found.name, found.kind):
             return row
@@ -174,6 +176,13 @@ def row_of(found: FoundJob, rows: Sequence[JobRow]) -> JobRow | None:
     names = {*gangs, *(member.name for member in found.members)} - {None}
     members = [row for row in rows if row.name.removeprefix("pod:") in names]
     return next((row for row in members if row.state == "queued"), None) or next(iter(members), None)
+
+
+def row_of_pods(found: FoundJob, rows: Sequence[JobRow], pods: Mapping[str, Collection[str]]) -> JobRow | None:
+    """Return the row of the gang that the found pods belong to: labels of another scheduler may name it. `pods`: the
+    uids of each job's pods."""
+    uids = {member.obj["metadata"]["uid"] for member in found.members}
+    return next((row for row in rows if not uids.isdisjoint(pods.get(row.id, ()))), None)
 
 
 def _states(found: FoundJob, rows: Sequence[JobRow], row: JobRow) -> Counter[str]:
