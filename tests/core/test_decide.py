@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from phalanx.core.cycle.messages import EXPLAINED
 from phalanx.core.decide import decide
 from phalanx.core.fold.fold import fold, fold_plan
-from phalanx.model.event import Finished, NodeSeen, QueueSeen, Submitted
+from phalanx.model.event import Finished, NodeSeen, QueueSeen, Started, Submitted
 from phalanx.model.job import Job
-from phalanx.model.plan import Plan, Start, Wait
+from phalanx.model.plan import FirstReservation, Plan, Start, Wait
 from phalanx.model.policy import Policy
 from phalanx.model.queue import Queue, Quota
 from phalanx.state.cluster import Cluster
@@ -133,3 +135,15 @@ def test_a_chain_of_queues_may_be_as_long_as_people_like() -> None:
     assert started(plan) == ["deep"]
     fold_plan(book, plan)
     check_invariants(book)
+
+
+def test_the_first_reservation_stands_while_nothing_happens() -> None:
+    runs = replace(job("runs", role("w", 1, cpu=3), at=0), limit_s=60.0)
+    book = cluster(node("a", cpu=4), runs, replace(job("big", role("w", 1, cpu=4), at=1), limit_s=60.0))
+    decision = decide(book, Policy(), 0.0)
+    fold_plan(book, decision)
+    fold(book, [Started("runs", 1)])
+    fold_plan(book, decide(book, Policy(), 0.0))
+    idle = decide(book, Policy(), 1.0)
+    assert idle.memory is None
+    assert idle.plan.reserved == decision.plan.reserved == FirstReservation("big", None, 60.0)

@@ -1,5 +1,6 @@
 """A decision depends on the state alone: each cycle decides the same with a state that remembers nothing of earlier
-cycles, and with the other way to examine request classes (one by one, or all at once).
+cycles, with one that never gets the memory of a decision, and with the other way to examine request classes (one by
+one, or all at once).
 
 `PHALANX_SEEDS` says which seeds (`tests.seeds`): 100 without it, `make fuzz` runs 10,000. A new random draw changes the
 worlds of all seeds, so no seed is listed here: a world that fails becomes a scenario."""
@@ -181,5 +182,27 @@ def test_every_cycle_decides_as_if_nothing_were_remembered(seed: int) -> None:
         events += [
             Refused(each.job, each.attempt, each.reason, not_before_s=now_s + 10.0)
             for each in plan.actions
+            if isinstance(each, Preempt)
+        ]
+
+
+@pytest.mark.parametrize("seed", mostly_slow(seeds(count=20), fast=3))
+def test_a_state_that_never_gets_the_memory_decides_the_same(seed: int) -> None:
+    world, knowing, forgetful = World(seed), Cluster(), Cluster()
+    events = world.listed()
+    for number in range(CYCLES):
+        now_s = 10.0 * number
+        for cluster in (knowing, forgetful):
+            fold(cluster, events)
+        decision, other = decide(knowing, world.policy, now_s), decide(forgetful, world.policy, now_s)
+        assert decisions(other.plan) == decisions(decision.plan), f"cycle {number}"
+        fold_plan(knowing, decision)
+        fold_plan(forgetful, decision.plan)
+        for cluster in (knowing, forgetful):
+            fold(cluster, [Started(each.job, each.attempt) for each in decision.actions if isinstance(each, Start)])
+        events = world.events(knowing, now_s + 10.0)
+        events += [
+            Refused(each.job, each.attempt, each.reason, not_before_s=now_s + 10.0)
+            for each in decision.actions
             if isinstance(each, Preempt)
         ]

@@ -44,10 +44,9 @@ class Candidates:
         self.columns, self.branches = state.pending.columns, state.cluster.tree.branches
         self.first_waiting = state.first_waiting
 
-    def refresh(self, search_classes: Iterable[int]) -> None:
+    def refresh(self) -> None:
         """Bring the caches of the state up to date, and begin the cycle. Besides the intake, no other part of a cycle
-        writes what another cycle reads; it is in the memory. `search_classes`: the request classes that may search for
-        victims."""
+        writes what another cycle reads; it is in the memory."""
         cluster, pending = self.state.cluster, self.pending
         tree, peers = cluster.tree, cluster.columns.pod_index
         if peers.changed:
@@ -65,7 +64,7 @@ class Candidates:
             pending.headroom.renew(tree.charged, tree.subjects, lambda branch: branch.account)
         tree.charged.clear()
         tree.subjects.clear()
-        self.state.begin(search_classes=frozenset(search_classes))
+        self.state.begin(search_classes=frozenset(self.columns.preempts.nonzero()[0].tolist()))
         self.reserving.begin()
 
     def fill(self, tournament: Tournament) -> None:

@@ -28,7 +28,8 @@ def decision(cycle: Cycle) -> Decision:
     """Return the decisions of the cycle."""
     state, preempting, reporter = cycle.state, cycle.preempting, cycle.reporter
     waits, waiting_for_event = reporter.waits, cycle.state.waiting_for_event
-    if outdated_jobs := preempting.outdated_jobs():  # they lost their nomination, or are being preempted
+    if preempting.actions:
+        outdated_jobs = preempting.outdated_jobs()  # they lost their nomination, or are being preempted
         waiting_for_event = {request: None for request in waiting_for_event if request.job not in outdated_jobs}
         waits = {job: reason for job, reason in waits.items() if job not in outdated_jobs}
     actions: list[Action] = [Place(job, tuple(placements)) for job, placements in state.places.items()]

@@ -34,6 +34,7 @@ class Reserving:
     """The backfill reservations of one cycle.
 
     `may_reserve`: the next request that finds no capacity may get a reservation.
+    `all_reserved`: the last reservation was made; the cycle has not yet ranked the classes again.
     `unforeseen`: a byte for each placement class: its start cannot be foreseen, until victims leave.
     `further_requests`: for each request class with a reservation, an iterator over its further requests.
     `hopeful`: request classes that may still start a job in this cycle, as far as they were examined; None: all
@@ -48,7 +49,7 @@ class Reserving:
         self.hopeful: list[RequestClass] | None = None
         self.foreseen: dict[Gang, bool] = {}
         self.foreseen_at = 0
-        self.by_estimate = self._all_reserved = self.may_reserve = False
+        self.by_estimate = self.all_reserved = self.may_reserve = False
         self.unforeseen = bytearray()
 
     def begin(self) -> None:
@@ -93,11 +94,6 @@ class Reserving:
             return None
         return (self.state.pending.version,) if self.conservative else self.first()
 
-    def pop_all_reserved(self) -> bool:
-        """Return True once, right after the last reservation of the cycle was made."""
-        all_reserved, self._all_reserved = self._all_reserved, False
-        return all_reserved
-
     def granted(self, request: Request, gang: Gang, placements: Sequence[Placement]) -> bool:
         """Add the placements of the request to the forecast. Return whether its start is a backfill, before a
         reservation."""
@@ -124,7 +120,7 @@ class Reserving:
             self.unforeseen[request_class.placement_class] = 1
         if not forecast.open or (self.conservative and not self.is_anyone_hopeful()):
             self.may_reserve = False
-            self._all_reserved = True
+            self.all_reserved = True
             self.by_estimate = bool(forecast.reservations) and self.policy.backfill_order is not BackfillOrder.QUEUE
         return reserved
 
@@ -199,8 +195,7 @@ class Reserving:
         again."""
         state, (request_class, entry) = self.state, candidate
         if (
-            not self.reserved
-            or state.pending.columns.reported_blocker[request_class.number] != Blocker.RESERVATION
+            state.pending.columns.reported_blocker[request_class.number] != Blocker.RESERVATION
             or request_class in state.remaining
         ):
             return False

@@ -76,7 +76,7 @@ class Cycle:
         for at in range(len(self.state.starts)):
             self.surplus.note(self.state.starts, at)
         if self.pending.request_classes:
-            self.field.refresh(self.preempting.classes_to_search())
+            self.field.refresh()
             self.field.fill(self.tournament)
             while not self.preempting.is_over:
                 if self.state.has_several_arenas:
@@ -90,7 +90,8 @@ class Cycle:
                     break
                 if self.takes_its_turn(head):
                     yield head
-                if self.reserving.pop_all_reserved():
+                if self.reserving.all_reserved:
+                    self.reserving.all_reserved = False
                     if self.reserving.by_estimate:
                         self.field.fill(self.tournament)
                     else:
@@ -204,7 +205,7 @@ class Cycle:
             self.lose(head, holds_up=asks and self.reporter.holds_up_for_quota(head))
             return False
         if self.state.blocked.counted(self.state.draft, found.number, self.state.grants):
-            if may_search or not self.reserving.is_still_blocked_by_reservation(head):
+            if may_search or not self.reserving.reserved or not self.reserving.is_still_blocked_by_reservation(head):
                 return True
             self.reserve_or_block(head)
             return False

@@ -44,9 +44,9 @@ def not_eligible(
         return NotEligible(reason)
     if branch.limits_submissions and (gate := cluster.submitted_jobs.kept_out(branch, job)):
         return NotEligible(no_quota.too_many(gate, name))
-    return advance.reservation_not_eligible(cluster, job, now_s) or job_dependencies.not_eligible(
-        cluster, record, now_s, cleared
-    )
+    if job.reservation and (reserved := advance.reservation_not_eligible(cluster, job, now_s)):
+        return reserved
+    return job_dependencies.not_eligible(cluster, record, now_s, cleared)
 
 
 def queue_state_reason(branch: Branch, record: JobRecord, now_s: float) -> Reason | None:

@@ -106,8 +106,6 @@ class CyclePreemption:
 
     def outdated_jobs(self) -> Container[str]:
         """Return the jobs whose reasons are outdated: their nomination is withdrawn, or they are preempted."""
-        if not self.actions:
-            return ()
         return {*self.withdrawn, *(action.job for action in self.actions if isinstance(action, Preempt))}
 
     def wake_s(self) -> Iterator[float]:
@@ -121,11 +119,6 @@ class CyclePreemption:
         yield from (action.until_s for action in self.actions if isinstance(action, Nominate) and action.placements)
 
     # Requests without capacity
-
-    def classes_to_search(self) -> list[int]:
-        """Return the request classes whose requests may preempt."""
-        found: list[int] = self.pending.columns.preempts.nonzero()[0].tolist()
-        return found
 
     def may_search(self, key: RequestClassKey, reserved: object) -> bool:
         """Return whether a search may find victims: something has changed since the last search, its time has come, or
