@@ -99,13 +99,25 @@ def test_it_says_what_slurm_says(
 
 
 @pytest.mark.parametrize(
-    "line", ["cluster utilization start=foo", "-t foo cluster utilization", "cluster utilization blah=1",
+    "line", ["-t foo cluster utilization", "cluster utilization blah=1",
              "reservation users", "job SizesByWCKey", "job SizesByAccount grouping=x",
-             "user top topcount=x", "cluster utilization start=tomorrow", "cluster utilization format=foo"]
+             "user top topcount=x", "cluster utilization format=foo"]
 )  # fmt: skip
 def test_what_it_does_not_understand_it_refuses(line: str, recorded: None) -> None:
     with pytest.raises(Usage):
         sreport.run(line.split())
+
+
+def test_a_time_that_is_none_is_yesterday_and_a_period_is_an_hour_at_least(
+    recorded: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for line in ("cluster util", "cluster util start=x", "cluster util start=tomorrow"):
+        assert sreport.run(line.split()) == 0
+    shown = capsys.readouterr()
+    first, second, third = (one for one in shown.out.splitlines() if one.startswith("Cluster Utilization"))
+    assert first == second != third
+    assert third.endswith("T00:59:59")
+    assert shown.err == "Invalid time specification (pos=0): x\n"
 
 
 def test_jobs_of_other_kinds_count_for_the_user_of_the_api(

@@ -326,7 +326,13 @@ def by_names(text: str) -> tuple[list[Column], list[str]]:
 
 
 def heading(columns: list[Column]) -> str:
-    return "".join(column.text if column.field is None else _fit(column, column.field.heading) for column in columns)
+    return "".join(column.text if column.field is None else _headed(column, column.field) for column in columns)
+
+
+def _headed(column: Column, field: Field) -> str:
+    if column.right and field in (*_UNCUT, LETTERS["R"]):
+        return field.heading.rjust(column.width)
+    return _fit(column, field.heading)
 
 
 def line(columns: list[Column], job: Job) -> str:

@@ -27,7 +27,7 @@ from phalanx.slurm.commands.accounting.table import Column, chosen_columns, show
 from phalanx.slurm.control.reservations import reservations
 from phalanx.slurm.jobs.nodes import nodes
 from phalanx.slurm.notation import times
-from phalanx.slurm.options import Reader, Usage, declare, interactive
+from phalanx.slurm.options import Reader, Usage, declare, interactive, say
 
 OPTIONS = declare(
     "help,h noheader,n parsable,p parsable2,P quiet,Q t,t= tres,T= local usage version,V all_clusters,a federation "
@@ -140,19 +140,23 @@ def _asked(words: Sequence[str], options: Mapping[str, str | None]) -> Asked:
 
 
 def _period(said: Mapping[str, str]) -> Period:
-    """Return the period in full hours; by default yesterday. Future hours are left out."""
+    """Return the period in full hours; by default yesterday. Future hours are left out. As in Slurm, a time that cannot
+    be read is the default, and a period that ends before it begins is an hour."""
     now_s = time.time()
     today_s = times.read_moment("today", now_s)
-    try:
-        since_s = times.read_moment(said["start"], now_s, past=True) if "start" in said else today_s - 86400
-        until_s = times.read_moment(said["end"], now_s, past=True) if "end" in said else today_s
-    except times.TimeError as error:
-        raise Usage(f"Invalid time specification (pos=0): {error}") from None
+    since_s = _moment(said.get("start"), now_s, today_s - 86400)
+    until_s = _moment(said.get("end"), now_s, today_s)
     next_s = -(-int(now_s) // 3600) * 3600.0
     since_s, until_s = _hour(since_s), next_s if until_s >= int(now_s) else _hour(until_s)
-    if since_s >= until_s:
-        raise Usage("sreport: error: the period ends before it begins")
-    return Period(since_s=since_s, until_s=until_s, now_s=now_s)
+    return Period(since_s=since_s, until_s=until_s if until_s > since_s else since_s + 3600, now_s=now_s)
+
+
+def _moment(text: str | None, now_s: float, default_s: float) -> float:
+    try:
+        return default_s if text is None else times.read_moment(text, now_s, past=True)
+    except times.TimeError as error:
+        say(f"Invalid time specification (pos={error.at}): {text}")
+        return default_s
 
 
 def _hour(at_s: float) -> float:

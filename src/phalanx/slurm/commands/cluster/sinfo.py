@@ -319,7 +319,14 @@ def _print(columns: Sequence[Column | str], rows: Sequence[Row], said: Mapping[s
     if "noheader" not in said:
         if "long" in said:
             print(time.strftime("%a %b %d %H:%M:%S %Y"))
-        lines.append(_filled(columns, lambda letter: FIELDS[letter][0], widths))
+        # As measured, headings of nodes are not cut where they are aligned to the right.
+        heads = [
+            Column(one.letter, max(one.width, len(FIELDS[one.letter][0])), right=True)
+            if isinstance(one, Column) and one.right and one.width and one.letter in "Nno"
+            else one
+            for one in columns
+        ]
+        lines.append(_filled(heads, lambda letter: FIELDS[letter][0], widths))
     for row in rows:
         lines.append(_filled(columns, partial(_shown, row), widths))
     if lines:

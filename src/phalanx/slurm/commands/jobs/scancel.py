@@ -39,7 +39,7 @@ def run(words: Sequence[str]) -> int:
     number = number_of(signal)
     if number is None:
         raise Usage(f"Unknown job signal: {named}")
-    for user in (said["user"] or "").split(",") if "user" in said else ():
+    for user in (value or "" for name, value in typed if name == "user"):
         if not is_user(user):
             raise Usage(f"scancel: error: Invalid user name: {user}")
     steps = [word for word in arguments if _STEP.fullmatch(word)]
@@ -80,7 +80,7 @@ def run(words: Sequence[str]) -> int:
 
 
 _STEP = re.compile(r"(\d+)\.(\d+|batch)")
-_FILTERS = ("account", "name", "nodelist", "partition", "qos", "reservation", "state", "user", "wckey")
+_FILTERS = ("account", "name", "nodelist", "partition", "qos", "reservation", "state", "user", "me", "wckey")
 
 
 def _unmatched(asked: Chosen, there: Sequence[Job]) -> list[str]:
@@ -112,8 +112,8 @@ def _step(api: Api, word: str, number: int, asked: Chosen, said: Mapping[str, st
     base, _, name = word.partition(".")
     found = [job for job in jobs(api, [int(base)]) if job.number == int(base) and job.state in ("RUNNING", "SUSPENDED")]
     why = "Invalid job id specified"
-    if {*_FILTERS} & said.keys() and not [job for job in found if asked.has(job) and _is_of(job, said)]:
-        return 0
+    if found and {*_FILTERS} & said.keys() and not any(asked.has(job) and _is_of(job, said) for job in found):
+        return 0  # a job that the options do not mean
     for job in found:
         running_now = [str(one) for one, step in job.steps.items() if step.end_s is None]
         if name != "batch" and running_now != [name]:
@@ -180,6 +180,8 @@ def _asked(said: Mapping[str, str | None], arguments: Sequence[str]) -> Chosen:
     if (text := said.get("state")) is not None:
         try:
             states = read_states(text) or frozenset()
+            if not states:
+                raise KeyError(text)
         except KeyError:
             valid = "Valid job states are PENDING, RUNNING, and SUSPENDED"
             raise Usage(f"Invalid job state specified: {text}\n{valid}") from None

@@ -27,6 +27,7 @@ _READER = Reader("sprio", OPTIONS)
 LONG = "%.15i %9r %.8u %.10Y %.10S %.10A %.10B %.10F %.10J %.10P %.10Q %.11N %.20T"
 NORMAL = "%.15i %9r %.8u %10y %10a %10b %10f %10j %10p %10q %20t"
 _LETTER = re.compile(r"%(\.?)(\d*)([a-zA-Z])")
+_PART = re.compile(r"\.?\d*(.?).*", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,11 +142,7 @@ def _age_s(job: Job, now_s: float) -> float:
 
 def _form(said: Mapping[str, str | None], weights: Weights) -> str:
     if (text := said.get("format")) is not None:
-        text = re.sub(r"%+(?=%|$)", "", text)  # as in Slurm, these are nothing
-        for match in _LETTER.finditer(text):
-            if match[3] not in _FIELDS:
-                say(f"sprio: error: Invalid job format specification: {match[3]}")
-        return _LETTER.sub(lambda match: match[0] if match[3] in _FIELDS else "", text)
+        return _known(text)
     if "long" in said:
         return NORMAL if "norm" in said else LONG
     shown = {"A": weights.age, "B": weights.assoc, "F": weights.fair_share, "J": weights.job_size}
@@ -157,6 +154,19 @@ def _form(said: Mapping[str, str | None], weights: Weights) -> str:
         return " ".join([*parts, *(["%20t"] if weights.tres else [])])
     parts = [f"%.15i %9r {user}%.10Y %.10S", *(f"%.10{letter}" for letter, weight in shown.items() if weight)]
     return " ".join([*parts, *(["%.20T"] if weights.tres else [])])
+
+
+def _known(text: str) -> str:
+    """Return the form without the letters that do not exist, and what follows them."""
+    found, _, rest = text.partition("%")
+    for word in filter(None, rest.split("%")):
+        match = _PART.fullmatch(word)
+        assert match is not None  # each part may be empty
+        if match[1] in _FIELDS:
+            found += f"%{word}"
+        else:
+            say(f"sprio: error: Invalid job format specification: {match[1]}")
+    return found
 
 
 def _weight(letter: str, weights: Weights) -> str:
@@ -175,8 +185,7 @@ _NAMES = {"cpu": "CPU", "mem": "Mem"}
 def _filled(form: str, text_of: Callable[[str], str]) -> str:
     def one(match: re.Match[str]) -> str:
         text, width = text_of(match[3]), read_width(match[2] or "0")
-        if match[3] == "y" and width:
-            text = text[:width]  # it has as many digits as there is room for
+        text = text[:width] if width else text
         return text.rjust(width) if match[1] else text.ljust(width)
 
     return _LETTER.sub(one, form)

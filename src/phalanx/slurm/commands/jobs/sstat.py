@@ -71,9 +71,9 @@ def run(words: Sequence[str]) -> int:
             print("".join(name.ljust(20) for name in names[at : at + 4]).rstrip())
         return 0
     asked = said.get("jobs") or ",".join(arguments)
+    columns = _columns(said)
     if not asked:
         raise Usage("sstat: error: You didn't give me any jobs to stat.")
-    columns = _columns(said)
     if wrong := next((one for one in asked.split(",") if not one[:1].isdigit()), None):
         raise Usage(f"sstat: fatal: Bad job/step specified: {wrong}")
     shown = [column for _, column in columns]
@@ -127,6 +127,8 @@ def _refuse(job: Job, step: str, record: StepRecord) -> None:
 
 
 def _columns(said: Mapping[str, str | None]) -> list[tuple[str, Printed]]:
+    if "pidformat" in said and "format" in said:
+        _columns({"format": said["format"]})  # it is read all the same
     text = "JobID,Nodelist,Pids" if "pidformat" in said else said.get("format")
     if text is None:
         found = list(_WIDTHS.items())
