@@ -80,6 +80,19 @@ def test_a_job_that_stays_in_this_cluster_is_told_how_to_be_sent() -> None:
     play(scene())
 
 
+def test_a_job_of_this_cluster_is_never_placed_on_nodes_of_others_whatever_it_tolerates() -> None:
+    async def scene() -> None:
+        here = Manager(w1=100)
+        kept = job("kept", 8, cpu="6")
+        kept["spec"]["template"]["spec"]["tolerations"] = [{"operator": "Exists"}]
+        here.api.put(JOBS, kept)
+        async with here.process():
+            await here.until(lambda: "NoRoom" in here.reason("kept") or "NeverFits" in here.reason("kept"))
+            assert not here.api.bound()
+
+    play(scene())
+
+
 def test_a_cluster_that_refuses_a_job_is_left_for_another_one() -> None:
     async def scene() -> None:
         here = Manager(w1=4, w2=4)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -26,6 +27,7 @@ log = logging.getLogger(__name__)
 
 FIGURES_S = 30.0  # the annotation with the figures is written this often at most
 CHANGES_S = 0.5  # changes of a worker's pods within this time are looked at together
+SPARE = 20  # the nodes of workers take at most one part in so many of the time
 
 
 class Fleet:
@@ -85,14 +87,18 @@ class Fleet:
             self._stale.update(dict.fromkeys(self.workers))
         self._news.clear()
         stale, self._stale = self._stale, {}
+        spent_s = 0.0
         for name in stale:
+            began_s = time.perf_counter()
             self._tell_nodes(name)
+            spent_s += time.perf_counter() - began_s
+            await asyncio.sleep(0)  # the Lease is renewed meanwhile
             try:
                 await self._write(name)
             except ApiError as error:
                 log.info("the status of cluster %s was not written: %s", name, error)
                 self._later(name)
-        await asyncio.sleep(CHANGES_S)
+        await asyncio.sleep(max(CHANGES_S, SPARE * spent_s))
 
     def _touch(self, name: str) -> None:
         self._stale[name] = None
