@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from phalanx.cli.study.simulation.cells import Cell, TraceSource, run_all, workload_of
-from phalanx.cli.study.simulation.progress import progress_bar
+from phalanx.cli.terminal.progress import progress_bar
 
 ROOT = Path(__file__).parents[1]
 TRACES = ROOT / "benchmarks" / "traces"

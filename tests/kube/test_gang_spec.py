@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from phalanx.kube.gang.spec.gang_spec import GangDefaults, GangMembers, gang_spec
+from phalanx.kube.install.installation import Installation
 from phalanx.kube.read.pod import read_pod
+from phalanx.kube.read.records import RecordKey
 from phalanx.kube.read.template.admission import AdmissionDefaults
 from phalanx.kube.read.workload.adapter import job_owner
 from phalanx.kube.read.workload.batch_job import read_job
@@ -135,3 +137,22 @@ def test_an_unbound_claim_fails_closed() -> None:
     manifest = double.job("j", 1)
     manifest["spec"]["template"]["spec"]["volumes"] = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
     assert why(declared(manifest)).startswith("Unsupported: it has volume claims")
+
+
+def test_a_job_from_another_cluster_keeps_its_time_if_that_is_signed_for_it() -> None:
+    key = RecordKey(secret=b"of this test", since_s=0.0)
+    for uid, expected_s in (("u0", 100.0), ("another", 5000.0)):
+        manifest = double.job("j", 1)
+        notes = {"phalanx.dev/submitted": key.submission(100.0, uid).text()}
+        manifest["metadata"] |= {"creationTimestamp": "1970-01-01T01:23:20Z", "annotations": notes}
+        installed = Installation(record_key=key)
+        defaults = GangDefaults(largest={"cpu": 4000}, submitted_s=installed.submitted_s)
+        assert declared(manifest, defaults=defaults).submitted_s == expected_s
+
+
+def test_a_job_that_is_being_moved_is_held() -> None:
+    manifest = double.job("j", 1)
+    manifest["metadata"]["annotations"] = {"phalanx.dev/moving": "a-cluster"}
+    assert why(declared(manifest)) == (
+        "Held: j is being moved to another cluster: `phalanx move` goes on with that or takes it back"
+    )

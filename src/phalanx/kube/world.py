@@ -128,6 +128,7 @@ class KubeWorld:
             wake=self._wake,
             invalid=self._tell_invalid,
             note=self._tell_unused,
+            submitted_s=self.installed.submitted_s,
         )
         self.queues = self.watch.capacity.queues
         self.effects = ApiEffects(
@@ -157,14 +158,13 @@ class KubeWorld:
         )
         self.watch.capacity.dialects.news = self.answers.defined
         self._outcomes = DependencyOutcomes(self.gangs, self.effects.annotate)
-        self._api, self._clock = api, clock
+        self._api, self._clock, self._news = api, clock, asyncio.Event()
         self._timers, self._breaches = GangTimers(), BreachRelist(breaches)
         self._routed = False  # changes are routed as they come
         self._recovered = False  # the starts of before were taken up
         self._dirty: dict[str, None] = {}
         self._decided: deque[Action] = deque()  # and not carried out yet
         self._out: list[Event] = []
-        self._news = asyncio.Event()
 
     def provide(self, nodes: NodeProvisioning) -> None:
         """Let these node groups add and remove nodes."""

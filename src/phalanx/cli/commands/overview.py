@@ -73,6 +73,7 @@ COMMANDS = {
     "queue": ("administer", "Create, edit, drain or delete a queue."),
     "clusters": ("administer", "Other clusters that get jobs, and why one gets none."),
     "doctor": ("administer", "What this cluster enforces, what is wrong in it, and how to mend that."),
+    "move": ("administer", "Move queues, accounts, ledger and waiting jobs to another cluster."),
     "simulate": ("study", "Play traces in virtual time, and compare policies."),
 }
 

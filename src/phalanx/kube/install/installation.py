@@ -15,7 +15,7 @@ from phalanx.kube.install.definitions import install
 from phalanx.kube.install.dialects import VersionNotServed, install_dialect
 from phalanx.kube.install.record_key import obtain_record_key
 from phalanx.kube.install.retry import until_answered
-from phalanx.kube.read.records import RecordKey
+from phalanx.kube.read.records import RecordKey, submitted_s
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +29,10 @@ class Installation:
     admission: AdmissionMode = AdmissionMode.NEITHER
     record_key: RecordKey | None = None
     unread: frozenset[str] = frozenset()
+
+    def submitted_s(self, text: str | None, uid: str, created_s: float) -> float:
+        """Return when an object was submitted (`phalanx.kube.read.records`)."""
+        return submitted_s(text, uid, created_s, self.record_key)
 
 
 async def install_all(

@@ -74,6 +74,11 @@ GPU_MEMORY = "phalanx.dev/gpu-memory"  # on pods (templates): the amount of a GP
 # Written by the admission policy that Phalanx installs (admission_policy.py): nobody else can.
 USER = "phalanx.dev/user"  # on Jobs: who created it
 
+# Written by `phalanx move` (records.py, cli/submission/moving).
+MOVING = "phalanx.dev/moving"  # the job is held, because it is being copied to, or from, another cluster
+MOVED_FROM = "phalanx.dev/moved-from"  # on the copy: CLUSTER/UID of the object that it was
+SUBMITTED = "phalanx.dev/submitted"  # on the copy: when the job was submitted there; signed, JSON
+
 # Written by the API server of `phalanx up`.
 DELETED_BY = "phalanx.dev/deleted-by"  # on pods and jobs: the user who deleted them
 
@@ -114,9 +119,11 @@ def option(meta: Mapping[str, Any], key: str) -> str | None:
 
 
 def held(meta: Mapping[str, Any]) -> bool:
-    """Return whether the user asks to keep it queued: any value but `false` does."""
+    """Return whether it is kept queued: the user asks for that (any value but `false` does), or it is being moved."""
     value = option(meta, HOLD)
-    return value is not None and value.strip().lower() not in {"false", "0", "no"}
+    return MOVING in (meta.get("annotations") or {}) or (
+        value is not None and value.strip().lower() not in {"false", "0", "no"}
+    )
 
 
 # --- what stands in them, which nobody has checked --------------------------------------------------------------------

@@ -8,6 +8,9 @@ ignored: the job then counts as resumed by another user.
 Any user who may edit a Job can write such an annotation and resume the Job. So a record is signed for its object, with
 a key that only the scheduler can read (`RecordKey`). A restart accepts signed records only.
 
+A job that came from another cluster keeps the time of its submission in the annotation `phalanx.dev/submitted`. It is
+signed in the same way, because an earlier time is an advantage in the queue.
+
 The mark is the annotation `phalanx.dev/preempted`. It names the start that it ends; a mark of an earlier start is
 ignored.
 """
@@ -56,6 +59,17 @@ class StartRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         return msgspec.json.encode(self).decode()
 
 
+class Submission(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The submission of a job in the cluster that it came from. `at_s`: its time (seconds since the epoch). `mac`: the
+    message authentication code of the time and of the object that bears it."""
+
+    at_s: Moment
+    mac: str = ""
+
+    def text(self) -> str:
+        return msgspec.json.encode(self).decode()
+
+
 class PreemptionMark(msgspec.Struct, frozen=True, kw_only=True):
     """`by`: the preemptor; empty: the job's queue is above its limit. `start_s`: `at_s` of the start that ends."""
 
@@ -85,9 +99,32 @@ class RecordKey:
             return hmac.compare_digest(record.mac.encode(), self._mac(record, uid).encode())
         return max(record.at_s, created_s) < self.since_s
 
+    def submission(self, at_s: float, bearer: str) -> Submission:
+        """Return the signed submission of an object. `bearer`: the uid of the object."""
+        return Submission(at_s=at_s, mac=self._code(f"submitted\n{at_s!r}\n{bearer}"))
+
+    def vouches(self, said: Submission, bearer: str) -> bool:
+        """Return whether the submission was signed for this object."""
+        return hmac.compare_digest(said.mac.encode(), self.submission(said.at_s, bearer).mac.encode())
+
     def _mac(self, record: StartRecord, uid: str) -> str:
         said = f"{uid}\n{msgspec.structs.replace(record, mac='').text()}"
+        return self._code(said)
+
+    def _code(self, said: str) -> str:
         return hmac.new(self.secret, said.encode(), hashlib.sha256).hexdigest()
+
+
+def submitted_s(text: str | None, uid: str, created_s: float, key: RecordKey | None) -> float:
+    """Return when an object was submitted (seconds since the epoch): at its creation, or before, in the cluster that it
+    came from. `text`: what the object says about that. Without a key every such text is believed."""
+    if text is None:
+        return created_s
+    try:
+        said = read_json(text, Submission)
+    except ValueError:
+        return created_s
+    return min(created_s, said.at_s) if key is None or key.vouches(said, uid) else created_s
 
 
 def read_start_record(annotations: dict[str, str] | None) -> StartRecord | None:

@@ -14,7 +14,7 @@ from phalanx.client.connection import Object
 from phalanx.client.informer import Change
 from phalanx.client.kind import JOBS, NODES, PODS, RESOURCE_QUOTAS, Kind
 from phalanx.kube.gang.lifecycle import GangLifecycle
-from phalanx.kube.gang.spec.gang_spec import GangDefaults
+from phalanx.kube.gang.spec.gang_spec import GangDefaults, SubmissionTime
 from phalanx.kube.install.definitions import FLAVORS, QUEUES, RESERVATIONS
 from phalanx.kube.read.workload.batch_job import BatchJob
 from phalanx.kube.routing.caches import STORAGE, ObjectCaches
@@ -64,9 +64,10 @@ class ClusterWatch:
         wake: Callable[[], None],
         invalid: Callable[[Kind, Object, str], None],
         note: Callable[[Kind, Object, str], None],
+        submitted_s: SubmissionTime = lambda text, uid, created_s: created_s,
     ) -> None:
         self._caches, self._gangs, self._new_gang = caches, gangs, new_gang
-        self._tell, self._mark, self._wake = tell, mark, wake
+        self._tell, self._mark, self._wake, self._submitted_s = tell, mark, wake, submitted_s
         self.headroom = QuotaHeadroom(caches)
         self._fence = Fence(invalid)
         around = self._fence.around
@@ -158,6 +159,7 @@ class ClusterWatch:
             headroom=self.headroom.obstacle,
             claim=self.capacity.dialects.claim,
             dialects=bool(self.capacity.dialects.dialects),
+            submitted_s=self._submitted_s,
         )
 
     # --- changes --------------------------------------------------------------------------------------------------

@@ -120,7 +120,7 @@ def _pod(
     if image == HOST:  # run as the submitter; a node agent without root only runs its own user's jobs
         pod["securityContext"] = {"runAsUser": ask.uid, "runAsGroup": ask.gid}
     if image != HOST and site.tools:
-        _bring_tools(pod, site.tools)
+        bring_tools(pod, site.tools)
     if ask.mounts:
         _mount(pod, ask.mounts)
     affinity: Object = {}
@@ -189,7 +189,7 @@ def _mount(pod: Object, mounts: list[str]) -> None:
         _add_volume(pod, {"name": f"mount-{at}", "hostPath": {"path": source}}, mounted)
 
 
-def _bring_tools(pod: Object, image: str) -> None:
+def bring_tools(pod: Object, image: str) -> None:
     """An init container of Phalanx's image puts srun and the step daemon, with an interpreter, into a volume that the
     job's container may read: its own image needs /bin/sh and sed, as ever."""
     mounted = {"name": "phalanx-tools", "mountPath": TOOLS}

@@ -19,6 +19,7 @@ from phalanx.kube.read.labels import JOB, OURS, QUEUE, USER, option
 _AT_ONCE = 16  # calls
 # A connection and a namespace ("" for all) -> (kind, NAMESPACE/NAME) -> the state of the job.
 States = Callable[[Connection, str], Awaitable[Mapping[tuple[str, str], str]]]
+Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
 
@@ -95,15 +96,15 @@ async def live_jobs(connection: Connection, namespace: str) -> list[FoundJob]:
     return [_job(namespace, name, members) for (namespace, name), members in jobs.items()]
 
 
-async def for_each(items: Iterable[FoundJob], work: Callable[[FoundJob], Awaitable[Answer]]) -> list[Answer]:
-    """Return the results of `work` for each job, in the order of the jobs. A few calls run at the same time."""
+async def for_each(items: Iterable[Item], work: Callable[[Item], Awaitable[Answer]]) -> list[Answer]:
+    """Return the results of `work` for each item, in the order of the items. A few calls run at the same time."""
     turns = asyncio.Semaphore(_AT_ONCE)
 
-    async def one(job: FoundJob) -> Answer:
+    async def one(item: Item) -> Answer:
         async with turns:
-            return await work(job)
+            return await work(item)
 
-    return list(await asyncio.gather(*(one(job) for job in items)))
+    return list(await asyncio.gather(*(one(item) for item in items)))
 
 
 def _job(namespace: str, name: str, members: list[Member]) -> FoundJob:

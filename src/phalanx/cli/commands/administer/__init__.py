@@ -1,5 +1,6 @@
 """Commands of administrators.
 
+move                 from one machine to a cluster
 clusters             other clusters that get jobs, and why one gets none
 queue                create, edit, drain and delete queues
 finding              a finding of `doctor`

@@ -17,7 +17,7 @@ from phalanx.cli.local.node_groups.file import read_node_groups
 from phalanx.cli.terminal.output import counted, duration, print_json
 from phalanx.cli.views.cluster_view import view_of
 from phalanx.client.connection import ApiRefusal, Connection, Object
-from phalanx.client.kind import LEASES, NODES, Kind
+from phalanx.client.kind import JOBS, LEASES, NODES, PODS, Kind
 from phalanx.client.moment import MomentError, read_moment
 from phalanx.dialects.kueue.kinds import ADMISSION_CHECKS, MULTI_CLUSTERS
 from phalanx.dialects.kueue.tree.multi import CONTROLLER
@@ -25,6 +25,7 @@ from phalanx.kube.install.admission_policy import BINDINGS, INSTALLED, POLICIES,
 from phalanx.kube.install.definitions import QUEUES
 from phalanx.kube.install.rivals import rivals_at_work
 from phalanx.kube.leader.lease import NAME, NAMESPACE
+from phalanx.kube.read.labels import MOVING
 
 _LATE_S = 60.0  # a Lease that was not renewed for this time belongs to a dead process
 # Conditions of our node agent: what the node enforces. Their messages say how to mend it.
@@ -62,6 +63,7 @@ async def doctor(*, target: Target | None = None, node_groups: Path | None = Non
             _of_queues(connection),
             _of_nodes(connection),
             _of_clusters(connection),
+            _of_moves(connection),
             _of_rights(connection),
             of_node_groups(connection, groups),
         )
@@ -236,6 +238,24 @@ async def _of_clusters(connection: Connection) -> list[Finding]:
     ]
     active = sum(view.active for view in views)
     return [*found, Finding(about="clusters", state=OK, text=f"{active} of {len(views)} get jobs")] if views else found
+
+
+async def _of_moves(connection: Connection) -> list[Finding]:
+    """Return a finding if an unfinished `phalanx move` holds jobs."""
+    held = 0
+    for kind in (JOBS, PODS):
+        try:
+            found = (await connection.list(kind))["items"]
+        except ApiRefusal as error:
+            if error.code != 403:
+                raise
+            return []
+        held += sum(MOVING in (obj["metadata"].get("annotations") or {}) for obj in found)
+    if not held:
+        return []
+    text = f"{counted(held, 'object')} of jobs held by a `phalanx move` that is not finished, or that runs now"
+    mend = "Give the same command again; or take it back: `phalanx move --to KUBECONFIG --undo`."
+    return [Finding(about="moves", state=WARNING, text=text, mend=mend)]
 
 
 async def _of_rights(connection: Connection) -> list[Finding]:

@@ -16,7 +16,6 @@ from cyclopts import Parameter
 from phalanx.cli.files.setup_file import setup_of
 from phalanx.cli.study.simulation.cells import Cell, Lost, Outcome, TraceSource, run_all, workload_of
 from phalanx.cli.study.simulation.options import AtLeastOne, Chance, Given, Results, Tuning
-from phalanx.cli.study.simulation.progress import progress_bar
 from phalanx.cli.study.simulation.results import (
     Row,
     rows_of,
@@ -30,6 +29,7 @@ from phalanx.cli.study.simulation.results import (
 )
 from phalanx.cli.study.simulation.tuning import tune
 from phalanx.cli.terminal.output import counted, note, print_json_line, print_table
+from phalanx.cli.terminal.progress import progress_bar
 from phalanx.cli.terminal.stopping import stop_asked
 from phalanx.errors import PhalanxError
 from phalanx.loop import step

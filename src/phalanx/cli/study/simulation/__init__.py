@@ -7,6 +7,5 @@ workload_file     the file as a whole
 cells             many simulations side by side
 options           the options of `phalanx simulate`
 results           a row per trace, policy and way of estimating
-progress          one bar for all that is played
 tuning            the settings of a policy, searched on a log
 """

@@ -25,9 +25,9 @@ import yaml
 from phalanx.cli.files.setup_file import SUFFIXES
 from phalanx.cli.study.simulation.cells import Cell, Outcome, run_all, workload_of
 from phalanx.cli.study.simulation.options import Tuning, seconds
-from phalanx.cli.study.simulation.progress import progress_bar
 from phalanx.cli.study.simulation.results import command, rows_of, table_rows, whole
 from phalanx.cli.terminal.output import counted, note, print_table
+from phalanx.cli.terminal.progress import progress_bar
 from phalanx.cli.terminal.stopping import stop_asked
 from phalanx.errors import PhalanxError
 from phalanx.model.pod import CPU

@@ -145,12 +145,16 @@ def _kind_of(member: BatchJob | Pod) -> str:
 PodsToCreate: TypeAlias = Sequence[tuple[BatchJob, int]]  # Jobs, and how many pods of each must come to exist
 
 
+# What an object says of its submission in another cluster, its uid, and when it was created -> when it was submitted.
+SubmissionTime: TypeAlias = Callable[[str | None, str, float], float]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangDefaults:
     """The defaults of all gangs: the queue of jobs that name none; whether a queue starts its jobs as gangs; the
     largest amount of each resource on any node; the reason why a namespace's quotas would refuse pods of these Jobs;
     how long a gang of a queue may run with a part of its bare pods; and the dialects' claims on a gang (`dialects`:
-    True if any dialect is enabled)."""
+    True if any dialect is enabled). `submitted_s`: when an object was submitted."""
 
     default_queue: str = "default"
     gang: Callable[[str], bool] = lambda queue: True
@@ -160,6 +164,7 @@ class GangDefaults:
     headroom: Callable[[PodsToCreate], Reason | None] = lambda needs: None
     claim: Callable[[Said], Claim | None] = lambda said: None
     dialects: bool = False
+    submitted_s: SubmissionTime = lambda text, uid, created_s: created_s
 
 
 RoleSource: TypeAlias = tuple[Role, PodSource]
@@ -201,7 +206,7 @@ def gang_spec(members: GangMembers, defaults: GangDefaults) -> GangSpec:
         queue=queue,
         roles=tuple(role for role, _ in rows),
         priority=_priority(members) if theirs is None or theirs.priority is None else theirs.priority,
-        submitted_s=_submitted_s(members, theirs),
+        submitted_s=_submitted_s(members, theirs, defaults.submitted_s),
         blocked=blocked,
         account=theirs.account if theirs is not None else "",
         **said,
@@ -239,10 +244,15 @@ def _is_sent(members: GangMembers, theirs: Claim | None) -> bool:
     return True
 
 
-def _submitted_s(members: GangMembers, theirs: Claim | None) -> float:
+def _submitted_s(members: GangMembers, theirs: Claim | None, submitted_s: SubmissionTime) -> float:
     if theirs is not None and theirs.submitted_s is not None:
         return theirs.submitted_s
-    return min(member.created_s for member in members.everyone)
+    found = ((each.options.get(labels.SUBMITTED), _object_uid(each), each.created_s) for each in members.everyone)
+    return min(submitted_s(*said) for said in found)
+
+
+def _object_uid(member: BatchJob | Pod) -> str:
+    return member.object_uid if isinstance(member, BatchJob) else member.uid
 
 
 def charged(shape: Shape, charging: Charging | None) -> Shape:
@@ -434,6 +444,9 @@ def _check_jobs(jobs: Sequence[BatchJob]) -> None:
 
 
 def _obstacle(members: GangMembers) -> Reason | None:
+    if moving := next((each for each in members.everyone if labels.MOVING in each.options), None):
+        text = f"{moving.name} is being moved to another cluster: `phalanx move` goes on with that or takes it back"
+        return Reason(code=ReasonCode.HELD, text=text)
     for job in members.jobs:
         if job.held:
             why = job.options.get(labels.HOLD, "")

@@ -1,4 +1,4 @@
-"""One bar for all that is played, side by side or not."""
+"""A bar that shows how far a long command is."""
 
 from __future__ import annotations
 
@@ -11,17 +11,21 @@ from rich.text import Text
 
 
 class _Rate(ProgressColumn):
+    def __init__(self, what: str) -> None:
+        super().__init__()
+        self._what = what
+
     def render(self, task: Task) -> Text:
-        return Text(f"{task.speed or 0:,.0f} jobs/s")
+        return Text(f"{task.speed or 0:,.0f} {self._what}/s")
 
 
 @contextmanager
-def progress_bar(jobs: int) -> Iterator[Callable[[int], None]]:
-    """A bar with rate and time left, on a terminal only, and never where results go."""
+def progress_bar(total: int, what: str = "jobs") -> Iterator[Callable[[int], None]]:
+    """A bar with rate and time left, on a terminal only, and never where results go. `what`: what is counted."""
     screen = Console(stderr=True)
-    columns = (TextColumn("{task.completed:,.0f} of {task.total:,.0f} jobs"), BarColumn(), _Rate())
+    columns = (TextColumn("{task.completed:,.0f} of {task.total:,.0f} " + what), BarColumn(), _Rate(what))
     with Progress(
         *columns, TimeRemainingColumn(), console=screen, disable=not screen.is_terminal, transient=True
     ) as bar:
-        task = bar.add_task("", total=jobs)
+        task = bar.add_task("", total=total)
         yield lambda done: bar.update(task, completed=done)

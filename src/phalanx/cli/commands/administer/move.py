@@ -1,0 +1,248 @@
+"""`phalanx move`: from one machine to a cluster."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cyclopts import Parameter
+
+from phalanx.cli.cluster.jobs.choosing import live_jobs
+from phalanx.cli.cluster.jobs.finding import FoundJob
+from phalanx.cli.cluster.target import Target, find_ledger_of
+from phalanx.cli.submission.moving.ends import Ends, both
+from phalanx.cli.submission.moving.images import Replacement, claims, host_paths, runs_on_host
+from phalanx.cli.submission.moving.past import copy_ledger, copy_usage, require_ledger
+from phalanx.cli.submission.moving.portable import Copier, find
+from phalanx.cli.submission.moving.selection import Choice, choose, is_marked
+from phalanx.cli.submission.moving.surroundings import (
+    SYSTEM,
+    copy_surroundings,
+    is_system,
+    missing_claims,
+    namespace_owners,
+    serves,
+)
+from phalanx.cli.submission.moving.tally import Tally
+from phalanx.cli.submission.moving.transfer import KINDS, STEPS, Transfer, marked, requeue
+from phalanx.cli.terminal.output import counted, note, print_json, print_table
+from phalanx.cli.terminal.progress import progress_bar
+from phalanx.client.connection import ApiUnknown
+from phalanx.client.kind import CONFIG_MAPS, JOBS, PODS
+from phalanx.errors import PhalanxError
+from phalanx.kube.read.labels import MOVED_FROM
+from phalanx.slurm.cluster.admission import SITE
+from phalanx.slurm.cluster.site import Site, parse
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """Options of how to move."""
+
+    dry_run: bool = False
+    """Write nothing: show what would be moved, and what would stay."""
+
+    replace: bool = False
+    """Write over objects at the target that have the same name and another content. Jobs are never replaced."""
+
+    requeue: bool = False
+    """Stop the Jobs that run, and move them as well: they begin again there."""
+
+    image: str = ""
+    """The image for jobs of the image `host`, which is this machine's own programs. Without it they stay."""
+
+    mount: tuple[str, ...] = ()
+    """A directory that every node has at the same path, for instance /home: mounted into the pods of these jobs. May be
+    given again."""
+
+    empty_claims: bool = False
+    """Make PersistentVolumeClaims that the target lacks, without their data."""
+
+    ledger: str = ""
+    """The ledger there: postgresql://USER@HOST/NAME or sqlite:///FILE. Without it no ledger is copied."""
+
+    undo: bool = False
+    """Take back an unfinished move: jobs that are still here are released here, and their copies deleted."""
+
+
+async def move(
+    *,
+    to: Path,
+    to_context: str | None = None,
+    way: Way | None = None,
+    json: bool = False,
+    target: Target | None = None,
+) -> None:
+    """Move the queues, accounts, ledger and waiting jobs of this cluster to another one.
+
+    Objects are copied; jobs that wait are moved, so that each is in one cluster only. They keep their name, user,
+    number, place in the queue, hold, nice value and dependencies. Running jobs end here. What stays is listed with the
+    reason. The command may be interrupted and repeated at any time: it goes on. Install Phalanx there first, with its
+    scheduler stopped (docs/guide/from-one-machine-to-a-cluster.md).
+
+    For example:
+
+        phalanx move --to ~/k3s.yaml --dry-run
+        phalanx move --to ~/k3s.yaml --ledger postgresql://phalanx@db/phalanx
+        phalanx move --to ~/k3s.yaml --image registry.example/lab:1 --mount /home
+        phalanx move --to ~/k3s.yaml --requeue --json | jq .left
+        phalanx move --to ~/k3s.yaml --undo
+
+    Parameters
+    ----------
+    to
+        The kubeconfig of the cluster to move to, of an administrator of it.
+    to_context
+        A context of that kubeconfig other than its current one.
+    json
+        Print JSON: kinds (kind, found, moved, there, left), left (kind, name, why), notes.
+    """
+    way = way or Way()
+    require_mounts(way)
+    ledger = find_ledger_of(target, os.environ)
+    async with both(target, to, to_context, dry=way.dry_run) as ends:
+        tally = Tally()
+        try:
+            await (take_back(ends, tally, way) if way.undo else moved(ends, tally, way, ledger))
+        except ApiUnknown as error:
+            raise PhalanxError(
+                f"{error}. The move is not finished, and no job is lost or doubled: give the same command again."
+            ) from error
+    if json:
+        print_json({"dry_run": way.dry_run, **tally.json()})
+    else:
+        show(tally, way)
+
+
+def require_mounts(way: Way) -> None:
+    for path in way.mount:
+        if not path.startswith("/") or ":" in path:
+            raise PhalanxError(f"--mount {path}: write the full path of a directory, for instance /home")
+    if way.mount and not way.image:
+        raise PhalanxError("--mount is for jobs that get another image: name it with --image")
+
+
+async def moved(ends: Ends, tally: Tally, way: Way, ledger: str | None) -> None:
+    """Move everything that can be moved. `ledger`: the URL of this cluster's ledger."""
+    copier = Copier(target=ends.target, tally=tally, dry=way.dry_run, replace=way.replace)
+    require_ledger(way.ledger, dry=way.dry_run)
+    await copy_surroundings(ends, copier)
+    missing = await missing_claims(ends, copier, empty=way.empty_claims)
+    await copy_usage(ends, copier)
+    copy_ledger(ledger, way.ledger or None, copier)
+    images = Replacement(image=way.image, mounts=way.mount, owners=await namespace_owners(ends), site=await _site(ends))
+    kinds = {kind for kind in KINDS if kind in (JOBS, PODS) or await serves(ends, kind)}
+
+    def obstacle(job: FoundJob) -> str:
+        return _obstacle(job, way, missing, kinds)
+
+    copied = {copy.origin for copy in await marked(ends)}
+    choice = choose(await live_jobs(ends.source, ""), obstacle, copied)
+    if way.requeue and choice.runs and not way.dry_run:
+        await requeue(ends, choice.runs)
+        choice = choose(await live_jobs(ends.source, ""), obstacle, copied)
+    _count(choice, tally, way)
+    if way.dry_run:
+        await _compare(ends, choice, tally)
+        return
+    with progress_bar(STEPS * len(choice.moves) + len(copied), "steps") as progress:
+        tally.tick = _summed(progress)
+        await Transfer(ends, tally, images).run(choice, copier)
+
+
+async def take_back(ends: Ends, tally: Tally, way: Way) -> None:
+    """Undo an unfinished move. Jobs whose originals are gone have moved: they are released at the target."""
+    jobs = [job for job in await live_jobs(ends.source, "") if is_marked(job)]
+    row = tally.row("job taken back")
+    row.found = row.moved = len(jobs)
+    if way.dry_run:
+        return
+    transfer = Transfer(ends, tally, Replacement(site=Site()))
+    await transfer.take_back(jobs)
+    done = await transfer.release(await marked(ends))
+    row = tally.row("job that had moved")
+    row.found = row.there = done
+
+
+def show(tally: Tally, way: Way) -> None:
+    rows = tally.table()
+    if rows:
+        print_table(("KIND", "FOUND", "WOULD MOVE" if way.dry_run else "MOVED", "THERE", "LEFT"), rows)
+    else:
+        note("this cluster has nothing to move")
+    if tally.left:
+        print()
+        print_table(("LEFT", "NAME", "WHY"), list(tally.reasons()))
+    for text in tally.notes:
+        note(text)
+
+
+# --- which jobs -------------------------------------------------------------------------------------------------------
+
+
+def _obstacle(job: FoundJob, way: Way, missing: set[str], kinds: Iterable[object]) -> str:
+    """Return why a job that waits cannot move; "" if it can."""
+    for member in job.members:
+        if member.kind not in KINDS:
+            return f"a {member.kind.name} of {member.kind.group} cannot be held: submit it again there"
+        if member.kind not in kinds:
+            return f"the target has no {member.kind.plural}.{member.kind.group}: install its operator there"
+        if is_system(job.namespace):
+            return f"the namespace {job.namespace} belongs to the system: submit it again there"
+        if runs_on_host(member.obj) and not way.image:
+            return "its image host is the programs of this machine: name an image with --image"
+        if lacking := [name for name in claims(member.obj) if f"{job.namespace}/{name}" in missing]:
+            return f"it mounts the claim {', '.join(sorted(lacking))}, which the target does not have"
+    return ""
+
+
+def _count(choice: Choice, tally: Tally, way: Way) -> None:
+    row = tally.row("job")
+    row.found = len(choice.moves) + len(choice.stays)
+    for job, why in choice.stays:
+        tally.leave("job", job.id, why)
+    paths = sorted({path for move in choice.moves for member in move.job.members for path in host_paths(member.obj)})
+    if paths:
+        tally.notes.append(
+            f"jobs mount {', '.join(paths)} of their node, and files are not moved: every node there needs the same "
+            "directories (docs/guide/from-one-machine-to-a-cluster.md, shared storage)"
+        )
+    if choice.over:
+        tally.notes.append(f"{counted(choice.over, 'job')} that are over are not copied; the ledger has them")
+    if way.dry_run and way.requeue and choice.runs:
+        tally.notes.append(f"--requeue would stop and move {counted(len(choice.runs), 'job')} that run")
+
+
+async def _compare(ends: Ends, choice: Choice, tally: Tally) -> None:
+    """Count the jobs that would move. A job of the same name at the target is reported."""
+    for move in choice.moves:
+        for member in move.job.members:
+            there = await find(ends.target, member.kind, member.name, move.job.namespace)
+            origin = f"{ends.source_id}/{member.obj['metadata']['uid']}"
+            if there is not None and (there["metadata"].get("annotations") or {}).get(MOVED_FROM) != origin:
+                tally.leave("job", move.job.id, "the target has another job of this name")
+                break
+        else:
+            tally.row("job").moved += 1
+
+
+async def _site(ends: Ends) -> Site:
+    """Return Slurm's site at the target, which may name an image with Slurm's commands."""
+    found = await find(ends.target, CONFIG_MAPS, SITE, SYSTEM)
+    return parse(found.get("data") or {}) if found is not None else Site()
+
+
+def _summed(progress: Callable[[int], Any]) -> Callable[[int], None]:
+    """Return a function that adds up steps and shows the sum."""
+    done = 0
+
+    def add(steps: int) -> None:
+        nonlocal done
+        done += steps
+        progress(done)
+
+    return add

@@ -1,0 +1,96 @@
+"""Objects that belong to jobs: the Secret of a Slurm job, its service account and rights, the Service of a rendezvous.
+
+They are made at the target before their job, without an owner, and get their owners there when the jobs exist. So a
+move that is killed in between leaves nothing that the garbage collector would delete, and the next move goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from phalanx.cli.submission.moving.ends import Ends
+from phalanx.cli.submission.moving.images import Replacement
+from phalanx.cli.submission.moving.portable import Copier, find, objects
+from phalanx.cli.submission.moving.surroundings import ROLE_BINDINGS, ROLES
+from phalanx.client.connection import Object
+from phalanx.client.kind import CONFIG_MAPS, JOBS, PODS, SECRETS, SERVICE_ACCOUNTS, SERVICES, Kind
+from phalanx.kube.read.workload.adapter import FRAMEWORK_KINDS
+
+_KINDS = (SECRETS, CONFIG_MAPS, SERVICES, SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS)  # owners before what they own
+_OF_NODES = ("clusterIP", "clusterIPs", "ipFamilies", "healthCheckNodePort")  # fields of Services that a server gives
+_KIND_OF = {kind.name: kind for kind in (JOBS, PODS, *FRAMEWORK_KINDS, SECRETS)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Belonging:
+    """`owners`: (kind, name) of each of its owners that moves, in its namespace."""
+
+    kind: Kind
+    obj: Object
+    owners: tuple[tuple[str, str], ...]
+
+
+async def belongings(ends: Ends, moving: Iterable[tuple[str, str, str]]) -> list[Belonging]:
+    """Return the objects that belong to the jobs that move. `moving`: kind, namespace and name of each object of
+    these."""
+    known, found = set(moving), []
+    for kind in _KINDS:
+        async for obj in objects(ends.source, kind):
+            meta = obj["metadata"]
+            refs = [(ref["kind"], ref["name"]) for ref in meta.get("ownerReferences") or ()]
+            theirs = tuple(ref for ref in refs if (ref[0], meta["namespace"], ref[1]) in known)
+            if theirs:
+                known.add((kind.name, meta["namespace"], meta["name"]))
+                found.append(Belonging(kind=kind, obj=obj, owners=theirs))
+    return found
+
+
+async def copy_belongings(copier: Copier, found: Iterable[Belonging], images: Replacement) -> None:
+    for one in found:
+        body = dict(one.obj)
+        if one.kind is SECRETS:
+            body["data"] = images.environment(body.get("data") or {})
+        if one.kind is SERVICES:
+            spec = one.obj["spec"]
+            headless = {"clusterIP": "None"} if spec.get("clusterIP") == "None" else {}
+            body["spec"] = {key: value for key, value in spec.items() if key not in _OF_NODES} | headless
+        await copier.copy(one.kind, body, _title(one.kind), theirs_wins=True)
+
+
+async def own(ends: Ends, found: Iterable[Belonging]) -> None:
+    """Give the objects at the target the copies of their owners as owners."""
+    uids: dict[tuple[str, str, str], str] = {}
+    for one in found:
+        meta = one.obj["metadata"]
+        refs = []
+        for kind, name in one.owners:
+            key = kind, meta["namespace"], name
+            if key not in uids:
+                uids[key] = await _uid(ends, key)
+            if uids[key]:
+                refs.append(_reference(one.obj, kind, name, uids[key]))
+        there = await find(ends.target, one.kind, meta["name"], meta["namespace"])
+        if there is None or not refs:
+            continue
+        uids[one.kind.name, meta["namespace"], meta["name"]] = there["metadata"]["uid"]
+        has: list[Mapping[str, str]] = there["metadata"].get("ownerReferences") or []
+        more = [ref for ref in refs if ref["uid"] not in {each["uid"] for each in has}]
+        if more:
+            patch = {"metadata": {"ownerReferences": [*has, *more]}}
+            await ends.target.patch(one.kind, meta["name"], patch, meta["namespace"])
+
+
+async def _uid(ends: Ends, owner: tuple[str, str, str]) -> str:
+    kind, namespace, name = owner
+    there = await find(ends.target, _KIND_OF[kind], name, namespace) if kind in _KIND_OF else None
+    return str(there["metadata"]["uid"]) if there is not None else ""
+
+
+def _reference(obj: Object, kind: str, name: str, uid: str) -> Object:
+    refs = obj["metadata"]["ownerReferences"]
+    return {**next(ref for ref in refs if (ref["kind"], ref["name"]) == (kind, name)), "uid": uid}
+
+
+def _title(kind: Kind) -> str:
+    return f"{kind.name} of a job"

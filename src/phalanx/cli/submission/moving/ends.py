@@ -1,0 +1,143 @@
+"""Both clusters of a move: refused before anything is written, if nothing can be moved from or to them."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from phalanx.cli.cluster.target import Target, connected
+from phalanx.cli.submission.moving.portable import find
+from phalanx.client.connection import ApiError, ApiRefusal, Connection
+from phalanx.client.kind import CRDS, LEASES, NAMESPACES, SECRETS, Kind
+from phalanx.client.moment import MomentError, read_moment
+from phalanx.errors import PhalanxError
+from phalanx.kube.install import record_key
+from phalanx.kube.install.definitions import DEFINITIONS, DIGEST, install
+from phalanx.kube.leader import lease
+from phalanx.kube.read.records import RecordKey
+
+OLDEST = 29  # the minor version of Kubernetes from which on deploy/ can be installed
+_LATE_S = 60.0  # a Lease that was not renewed for this time belongs to a dead process
+_ACCESS = Kind(
+    group="authorization.k8s.io", plural="selfsubjectaccessreviews", name="SelfSubjectAccessReview", namespaced=False
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ends:
+    """`source_id`, `target_id`: the uids of the clusters (of their namespace kube-system). `source_key`, `target_key`:
+    the keys that sign records there; None: there is none, or it may not be read."""
+
+    source: Connection
+    target: Connection
+    source_id: str
+    target_id: str
+    source_key: RecordKey | None
+    target_key: RecordKey | None
+
+
+@asynccontextmanager
+async def both(source: Target | None, kubeconfig: Path, context: str | None, *, dry: bool) -> AsyncIterator[Ends]:
+    """Yield both clusters. The definitions of Phalanx's kinds, and the key of its records, are made at the target if
+    they are missing there, unless `dry` is set. Raises PhalanxError."""
+    path = _readable(kubeconfig)
+    async with connected(source) as here, _target(path, context) as there:
+        ids = [await _cluster_id(end) for end in (here, there)]
+        if ids[0] == ids[1]:
+            raise PhalanxError(
+                f"--to {kubeconfig} is the cluster that is moved from ({here.server}). Nothing was changed. "
+                "Name the kubeconfig of the new cluster, and the old one with --kubeconfig."
+            )
+        await _require_version(there)
+        for end in (here, there):
+            await _require_administrator(end)
+        await _require_same_definitions(there)
+        if not dry:
+            await install(there)
+        keys = [await _key(here), await _key(there) if dry else await record_key.obtain_record_key(there, time.time)]
+        yield Ends(
+            source=here, target=there, source_id=ids[0], target_id=ids[1], source_key=keys[0], target_key=keys[1]
+        )
+
+
+def _readable(kubeconfig: Path) -> Path:
+    path = kubeconfig.expanduser()
+    if not os.access(path, os.R_OK):
+        raise PhalanxError(f"--to {kubeconfig}: there is no such file, or it cannot be read. Nothing was changed.")
+    return path
+
+
+@asynccontextmanager
+async def _target(path: Path, context: str | None) -> AsyncIterator[Connection]:
+    try:
+        async with connected(Target(kubeconfig=path, context=context)) as found:
+            yield found
+    except OSError as error:
+        raise PhalanxError(f"--to {path} does not work: {error}. Nothing was changed.") from error
+
+
+async def _cluster_id(end: Connection) -> str:
+    return str((await end.get(NAMESPACES, "kube-system"))["metadata"]["uid"])
+
+
+async def _require_version(there: Connection) -> None:
+    told = await there.request("GET", "/version")
+    name = told.get("gitVersion") or "of an unknown version"
+    major, minor = (int(re.sub(r"\D.*", "", str(told.get(part) or "")) or 0) for part in ("major", "minor"))
+    if (major, minor) < (1, OLDEST):
+        raise PhalanxError(
+            f"{there.server} is Kubernetes {name}, and Phalanx needs 1.{OLDEST} "
+            "or newer. Nothing was changed. Upgrade that cluster first."
+        )
+
+
+async def _require_administrator(end: Connection) -> None:
+    """Raise PhalanxError for a user who may not do everything: a move that stops halfway helps nobody."""
+    asked = {"spec": {"resourceAttributes": {"verb": "*", "group": "*", "resource": "*"}}}
+    try:
+        answer = await end.create(_ACCESS, asked)
+    except ApiError as error:
+        raise PhalanxError(
+            f"{end.server} does not say what its kubeconfig may do: {error}. Nothing was changed."
+        ) from (error)
+    if not (answer.get("status") or {}).get("allowed"):
+        raise PhalanxError(
+            f"the kubeconfig of {end.server} may not do everything there. Nothing was changed. A move takes an "
+            "administrator of both clusters (the ClusterRole cluster-admin, or the group system:masters)."
+        )
+
+
+async def _require_same_definitions(there: Connection) -> None:
+    for body in DEFINITIONS.values():
+        found = await find(there, CRDS, body["metadata"]["name"])
+        if (
+            found is not None
+            and (found["metadata"].get("annotations") or {}).get(DIGEST) != (body["metadata"]["annotations"][DIGEST])
+        ):
+            raise PhalanxError(
+                f"{there.server} has the definition {body['metadata']['name']} of another version of Phalanx. Nothing "
+                "was changed. Install the same version at both ends (kubectl apply --kustomize deploy/overlays/…)."
+            )
+
+
+async def _key(end: Connection) -> RecordKey | None:
+    try:
+        return record_key.read_key((await end.get(SECRETS, record_key.NAME, record_key.NAMESPACE)).get("data") or {})
+    except ApiRefusal:
+        return None
+
+
+async def leader(end: Connection, now_s: float) -> str:
+    """Return the identity of the scheduler that leads in a cluster; "" if none does."""
+    found = await find(end, LEASES, lease.NAME, lease.NAMESPACE)
+    spec = (found or {}).get("spec") or {}
+    try:
+        fresh = now_s - read_moment(spec.get("renewTime")) < _LATE_S
+    except MomentError:
+        return ""
+    return str(spec.get("holderIdentity") or "") if fresh else ""

@@ -1,0 +1,114 @@
+"""An object as another cluster can create it, and whether that cluster has it already."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+from phalanx.cli.submission.moving.tally import Tally
+from phalanx.client.connection import ApiRefusal, Connection, Object
+from phalanx.client.kind import Kind
+
+# Annotations that other programs write for themselves.
+_OTHERS = ("kubectl.kubernetes.io/", "deployment.kubernetes.io/", "pv.kubernetes.io/", "volume.")
+_EXACT = ("data", "binaryData", "stringData", "rules", "subjects", "roleRef")  # fields that may not have more
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copier:
+    """Copies objects to the target, each of them any number of times. `dry`: nothing is written. `replace`: objects at
+    the target with another content are replaced; otherwise they are left as they are, and reported."""
+
+    target: Connection
+    tally: Tally
+    dry: bool = False
+    replace: bool = False
+
+    async def copy(self, kind: Kind, obj: Object, title: str = "", *, theirs_wins: bool = False) -> Object | None:
+        """Copy an object; return it as the target has it then. None: the target has it not. `title`: the kind in the
+        table. `theirs_wins`: another content at the target is in order."""
+        row, body = self.tally.row(title or kind.name), portable(kind, obj)
+        row.found += 1
+        meta = body["metadata"]
+        name, namespace = meta["name"], meta.get("namespace", "")
+        there = await find(self.target, kind, name, namespace)
+        if there is not None and (theirs_wins or contains(there, body)):
+            row.there += 1
+            return there
+        try:
+            if there is not None and not self.replace:
+                self._leave(kind, title, body, "the target has another one of this name; --replace writes over it")
+                return there
+            row.moved += 1
+            if self.dry:
+                return body
+            if there is not None:
+                body["metadata"]["resourceVersion"] = there["metadata"]["resourceVersion"]
+                return await self.target.replace(kind, body)
+            return await self.target.create(kind, body, namespace)
+        except ApiRefusal as error:
+            row.moved -= 1
+            self._leave(kind, title, body, f"the target refuses it: {error.message}")
+            return None
+
+    def _leave(self, kind: Kind, title: str, body: Object, why: str) -> None:
+        self.tally.leave(title or kind.name, title_of(body), why)
+
+
+def portable(kind: Kind, obj: Object) -> Object:
+    """Return the object without what its server wrote, without its status, and without owners: their uids differ."""
+    found = deepcopy({key: value for key, value in obj.items() if key != "status"})
+    meta = obj["metadata"]
+    own = {key: deepcopy(meta[key]) for key in ("name", "namespace", "labels", "annotations") if meta.get(key)}
+    if "annotations" in own:
+        notes = {key: text for key, text in own["annotations"].items() if not key.startswith(_OTHERS)}
+        own["annotations"] = notes
+    return {**found, "apiVersion": kind.api_version, "kind": kind.name, "metadata": own}
+
+
+def contains(there: Any, wanted: Any, key: str = "") -> bool:
+    """Return whether an object has all of `wanted`. What servers add to it does not count."""
+    if isinstance(wanted, dict) and isinstance(there, dict):
+        if key in _EXACT and there.keys() != wanted.keys():
+            return False
+        return all(contains(there.get(name), value, name) for name, value in wanted.items())
+    if isinstance(wanted, list) and isinstance(there, list):
+        pairs = zip(there, wanted, strict=False)
+        return len(there) == len(wanted) and all(contains(one, other) for one, other in pairs)
+    return bool(there == wanted) or (not there and not wanted and not isinstance(wanted, bool | int))
+
+
+def title_of(obj: Object) -> str:
+    """Return NAMESPACE/NAME, or the name of an object without a namespace."""
+    meta = obj["metadata"]
+    return "/".join(filter(None, (meta.get("namespace"), meta["name"])))
+
+
+async def find(connection: Connection, kind: Kind, name: str, namespace: str = "") -> Object | None:
+    """Return the object; None: there is none, or the server does not have the kind."""
+    try:
+        return await connection.get(kind, name, namespace)
+    except ApiRefusal as error:
+        if error.code != 404:
+            raise
+        return None
+
+
+async def objects(connection: Connection, kind: Kind) -> AsyncIterator[Object]:
+    """Yield all objects of a kind; none if the server does not have the kind."""
+    try:
+        found = (await connection.list(kind))["items"]
+    except ApiRefusal as error:
+        if error.code != 404:
+            raise
+        return
+    for obj in found:
+        yield obj
+
+
+def owners(obj: Object, kinds: Collection[str]) -> list[tuple[str, str]]:
+    """Return (kind, name) of each owner of these kinds."""
+    refs = obj["metadata"].get("ownerReferences") or ()
+    return [(ref["kind"], ref["name"]) for ref in refs if ref["kind"] in kinds]

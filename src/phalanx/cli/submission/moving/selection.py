@@ -1,0 +1,230 @@
+"""Which of a cluster's jobs may move, and why the others stay.
+
+Only a job that waits moves. A dependency that is met already is taken off the copy, because the cluster that the copy
+goes to does not know the job that met it. A job that depends on a job that stays, stays as well; and a job stays if
+another one that stays depends on it. So no dependency is ever between two clusters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from phalanx.cli.cluster.jobs.finding import FoundJob, Member
+from phalanx.cli.cluster.jobs.standing import COMPLETE, FAILED, OVER, RUNNING, member_state
+from phalanx.client.connection import Object
+from phalanx.client.kind import JOBS, PODS, Kind
+from phalanx.dialects.job_kinds import FRAMEWORKS
+from phalanx.kube.gang.spec.held_resources import GangSpecError
+from phalanx.kube.gang.spec.job_options import dependencies, flag
+from phalanx.kube.read.labels import ADMITTED, AFTER, AFTER_ANY, AFTER_OUTCOMES, MOVING, SENT_TO, option, read_json
+from phalanx.model.job import Dependency, DependencyType, Outcome
+
+RUNS = "it runs here, and ends here (--requeue stops it and moves it); move again when it is over"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """A job that moves. `after`: its dependencies, as the copy states them; None: unchanged; "": none is left. `needs`:
+    the waiting jobs that it depends on."""
+
+    job: FoundJob
+    after: str | None = None
+    needs: frozenset[str] = frozenset()
+
+    @property
+    def name(self) -> str:
+        return scheduled_name(self.job)
+
+
+@dataclass(slots=True, kw_only=True)
+class Choice:
+    """`stays`: the jobs that stay, and why. `runs`: those of them that run. `over`: how many are over."""
+
+    moves: list[Move] = field(default_factory=list)
+    stays: list[tuple[FoundJob, str]] = field(default_factory=list)
+    runs: list[FoundJob] = field(default_factory=list)
+    over: int = 0
+
+
+class _Is(Enum):
+    """The state of a dependency."""
+
+    MET = "met"
+    NEVER = "never met"
+    HERE = "of a job that runs here"
+    OTHER = "of a job that waits here"
+    UNKNOWN = "of a job that is not known"
+
+
+def choose(
+    jobs: Sequence[FoundJob], obstacle: Callable[[FoundJob], str], copied: Collection[str] = frozenset()
+) -> Choice:
+    """Choose the jobs that move. `obstacle`: why a job that waits cannot move; "" if it can. `copied`: the uids of
+    objects of which the target has marked copies. A job with copies of all its objects goes on moving: the jobs that it
+    depends on may have moved before it, so that they seem to be deleted."""
+    states = {scheduled_name(job): state_here(job) for job in jobs}
+    found = Choice(over=sum(state in OVER for state in states.values()))
+    moves: dict[str, Move] = {}
+    why: dict[str, str] = {}
+    others: dict[str, set[str]] = {}  # job -> the waiting jobs that it depends on
+    by_name = {scheduled_name(job): job for job in jobs}
+    for name, job in by_name.items():
+        if states[name] in OVER:
+            continue
+        if states[name] == RUNNING:
+            found.runs.append(job)
+            why[name] = RUNS
+            continue
+        if all(member.obj["metadata"]["uid"] in copied for member in job.members):
+            moves[name] = Move(job=job)
+            continue
+        text, needs, reason = _dependencies(job, states)
+        others[name] = needs
+        if reason := obstacle(job) or reason:
+            why[name] = reason
+        else:
+            moves[name] = Move(job=job, after=text, needs=frozenset(needs))
+    _keep_together(moves, why, others)
+    found.moves = list(moves.values())
+    found.stays = [(by_name[name], reason) for name, reason in why.items()]
+    return found
+
+
+def parted(moves: Sequence[Move], kept: Sequence[Move]) -> list[tuple[FoundJob, str]]:
+    """Return those of `kept` that have to stay, and why, because others of `moves` were refused."""
+    left = {move.name: move for move in kept}
+    why = {move.name: "" for move in moves if move.name not in left}
+    _keep_together(left, why, {move.name: set(move.needs) for move in moves})
+    return [(move.job, why[move.name]) for move in kept if move.name in why]
+
+
+def scheduled_name(job: FoundJob) -> str:
+    """Return the name of the job in dependencies."""
+    alone = len(job.members) == 1 and job.kind == "pod" and job.members[0].kind is PODS
+    return f"{job.namespace}/pod:{job.name}" if alone else job.id
+
+
+def state_here(job: FoundJob) -> str:
+    """Return `running` for a job of which anything has started, or is starting; otherwise its state."""
+    states = {member_state(member) for member in job.members}
+    if states <= OVER:
+        return FAILED if FAILED in states else COMPLETE
+    started = RUNNING in states or states & OVER or any(has_started(member) for member in job.members)
+    return RUNNING if started else "queued"
+
+
+def has_started(member: Member) -> bool:
+    """Return whether the start of the object was decided, or another program has started it."""
+    notes = member.obj["metadata"].get("annotations") or {}
+    if ADMITTED in notes or SENT_TO in notes or "deletionTimestamp" in member.obj["metadata"]:
+        return True
+    if member.kind is PODS:
+        return bool(member.obj["spec"].get("nodeName"))
+    return not is_suspended(member.kind, member.obj) or _has_pods(member.obj.get("status") or {})
+
+
+def _has_pods(status: Object) -> bool:
+    """Return whether a suspended Job has pods that are still ending."""
+    return bool(status.get("active") or status.get("terminating"))
+
+
+def is_suspended(kind: Kind, obj: Object) -> bool:
+    spec, path = obj["spec"], ("suspend",) if kind is JOBS else FRAMEWORKS[kind].suspend if kind in FRAMEWORKS else ()
+    for key in path:
+        spec = (spec or {}).get(key)
+    return bool(path) and bool(spec)
+
+
+def is_marked(job: FoundJob) -> bool:
+    """Return whether an earlier move has marked it."""
+    return any(MOVING in (member.obj["metadata"].get("annotations") or {}) for member in job.members)
+
+
+# --- dependencies -----------------------------------------------------------------------------------------------------
+
+
+def _dependencies(job: FoundJob, states: Mapping[str, str]) -> tuple[str | None, set[str], str]:
+    """Return the dependencies that the copy states (None: the same), the waiting jobs among them, and why the job
+    stays."""
+    metas = [member.obj["metadata"] for member in job.members]
+    said = next((text for meta in metas if (text := option(meta, AFTER))), "")
+    one_is_enough = next((text for meta in metas if (text := option(meta, AFTER_ANY))), "false")
+    if not said:
+        return None, set(), ""
+    try:
+        each, either = dependencies(said, job.namespace), flag(one_is_enough)
+    except (GangSpecError, ValueError) as error:
+        return None, set(), f"its dependencies cannot be read: {error}"
+    known = _outcomes(metas)
+    seen = [(one, _judge(one, states, known)) for one in each]
+    kinds = {state for _, state in seen}
+    needs = {one.job for one, state in seen if state is _Is.OTHER}
+    if either and _Is.MET in kinds:
+        return "", set(), ""
+    if here := [one.job for one, state in seen if state is _Is.HERE]:
+        return None, needs, f"it waits for {', '.join(here)}, which runs here; move again when that is over"
+    if _Is.NEVER in kinds and (not either or kinds == {_Is.NEVER}):
+        never = ", ".join(one.job for one, state in seen if state is _Is.NEVER)
+        return None, needs, f"it never starts: {never} ended otherwise than its dependency asks. Cancel it"
+    kept = [one for one, state in seen if state not in {_Is.MET, _Is.NEVER}]
+    return (None if len(kept) == len(seen) else ",".join(map(_text, kept))), needs, ""
+
+
+def _text(one: Dependency) -> str:
+    return f"{one.job}:{one.after}"
+
+
+def _judge(one: Dependency, states: Mapping[str, str], known: Mapping[str, str]) -> _Is:
+    state = states.get(one.job)
+    if state is None:
+        if one.job not in known:
+            return _Is.UNKNOWN
+        return _met(one.after, known[one.job])
+    if state in OVER:
+        return _met(one.after, str(Outcome.SUCCEEDED if state == COMPLETE else Outcome.FAILED))
+    if state == RUNNING:
+        return _Is.MET if one.after is DependencyType.START else _Is.HERE
+    return _Is.OTHER
+
+
+def _met(after: DependencyType, outcome: str) -> _Is:
+    match after:
+        case DependencyType.START | DependencyType.ANY:
+            met = True
+        case DependencyType.OK:
+            met = outcome == Outcome.SUCCEEDED
+        case DependencyType.NOT_OK:
+            met = outcome != Outcome.SUCCEEDED
+    return _Is.MET if met else _Is.NEVER
+
+
+def _outcomes(metas: Sequence[Object]) -> dict[str, str]:
+    """Return what the scheduler has written of jobs that the job depends on."""
+    found: dict[str, str] = {}
+    for meta in metas:
+        try:
+            found |= read_json((meta.get("annotations") or {}).get(AFTER_OUTCOMES, "{}"), dict[str, str])
+        except ValueError:
+            continue
+    return found
+
+
+def _keep_together(moves: dict[str, Move], why: dict[str, str], others: Mapping[str, set[str]]) -> None:
+    """Let no dependency be between a job that moves and one that stays."""
+    asked_by: dict[str, set[str]] = {}
+    for name, needs in others.items():
+        for need in needs:
+            asked_by.setdefault(need, set()).add(name)
+    due = list(why)
+    while due:
+        stays = due.pop()
+        for name in asked_by.get(stays, set()):
+            if moves.pop(name, None) is not None:
+                why[name] = f"it waits for {stays}, which stays here"
+                due.append(name)
+        for name in others.get(stays, set()):
+            if moves.pop(name, None) is not None:
+                why[name] = f"{stays} waits for it, and stays here"
+                due.append(name)

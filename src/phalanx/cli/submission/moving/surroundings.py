@@ -1,0 +1,257 @@
+"""What jobs need, copied before them: namespaces, priorities, queues, accounts, rights, ConfigMaps and Secrets.
+
+Each object is copied by itself, any number of times. An object of the same name and another content at the target is
+left as it is, unless the user asks to replace it. Objects that Phalanx or Kubernetes bring themselves are not copied,
+and neither is what is of one machine: nodes, volumes, tokens.
+"""
+
+from __future__ import annotations
+
+import os
+
+from phalanx.cli.submission.moving.ends import Ends
+from phalanx.cli.submission.moving.portable import Copier, find, objects, owners, title_of
+from phalanx.cli.submission.moving.tally import Tally
+from phalanx.client.connection import Object
+from phalanx.client.kind import (
+    CONFIG_MAPS,
+    CRON_JOBS,
+    DEPLOYMENTS,
+    LIMIT_RANGES,
+    NAMESPACES,
+    PRIORITY_CLASSES,
+    RESOURCE_QUOTAS,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+    STATEFUL_SETS,
+    VOLUME_CLAIMS,
+    Kind,
+)
+from phalanx.dialects.appwrapper.kinds import QUOTA_SUBTREES
+from phalanx.dialects.kai.kinds import QUEUES as KAI_QUEUES
+from phalanx.dialects.koordinator.kinds import ELASTIC_QUOTAS
+from phalanx.dialects.kueue import kinds as kueue
+from phalanx.dialects.volcano.kinds import JOBS as VOLCANO_JOBS
+from phalanx.dialects.volcano.kinds import QUEUES as VOLCANO_QUEUES
+from phalanx.embedded.login.grants import GID, UID
+from phalanx.kube.install.admission_policy import CHECK_BINDINGS, CHECKS
+from phalanx.kube.install.definitions import DEFAULT_QUEUE, FLAVORS, QUEUES, RESERVATIONS
+from phalanx.kube.read.labels import whole_number
+from phalanx.slurm.cluster import admission
+
+_RBAC = "rbac.authorization.k8s.io"
+CLUSTER_ROLES = Kind(group=_RBAC, plural="clusterroles", name="ClusterRole", namespaced=False)
+CLUSTER_BINDINGS = Kind(group=_RBAC, plural="clusterrolebindings", name="ClusterRoleBinding", namespaced=False)
+ROLES = Kind(group=_RBAC, plural="roles", name="Role")
+ROLE_BINDINGS = Kind(group=_RBAC, plural="rolebindings", name="RoleBinding")
+
+SYSTEM = "kube-system"
+NUMBER, _NEXT = "phalanx-slurm-number", "next"
+_OF_THE_SYSTEM = ("kube-", "phalanx-", "kueue-", "volcano-")  # namespaces that installations bring
+_OURS = "phalanx:"  # roles that deploy/ brings, in its own version
+_BOOTSTRAP = "kubernetes.io/bootstrapping"
+_TOKEN = "kubernetes.io/service-account-token"  # noqa: S105 - a type of Secrets
+_CA = "kube-root-ca.crt"  # each server makes its own
+_QUEUES: tuple[Kind, ...] = (
+    *(FLAVORS, QUEUES, RESERVATIONS),
+    *(kueue.TOPOLOGIES, kueue.RESOURCE_FLAVORS, kueue.PRIORITY_CLASSES, kueue.PROVISIONING_CONFIGS),
+    *(kueue.ADMISSION_CHECKS, kueue.COHORTS, kueue.CLUSTER_QUEUES, kueue.LOCAL_QUEUES),
+    *(VOLCANO_QUEUES, KAI_QUEUES, ELASTIC_QUOTAS, QUOTA_SUBTREES),
+)
+# Kinds of which objects stay, and why.
+_STAYS: dict[Kind, str] = {
+    CRON_JOBS: "two clusters would both run it: apply its manifest there, and delete it here",
+    DEPLOYMENTS: "it runs on here: apply its manifest there, and delete it here",
+    STATEFUL_SETS: "it runs on here: apply its manifest there, and delete it here",
+    kueue.MULTI_CLUSTERS: "its kubeconfig is a Secret of the system: make both there",
+    VOLCANO_JOBS: "a Volcano Job cannot be held while it is copied: delete it here, and submit it there",
+}
+
+
+def is_system(namespace: str) -> bool:
+    return namespace.startswith(_OF_THE_SYSTEM)
+
+
+async def copy_surroundings(ends: Ends, copier: Copier) -> None:
+    """Copy all that is no job. Raises ApiUnknown; then the same call goes on."""
+    source = ends.source
+    for kind in (NAMESPACES, PRIORITY_CLASSES):
+        async for obj in objects(source, kind):
+            if not _is_brought(kind, obj):
+                await copier.copy(kind, obj, theirs_wins=kind is NAMESPACES)
+    for kind in _QUEUES:
+        await _copy_queues(ends, copier, kind)
+    await _copy_site(ends, copier)
+    for kind in (CLUSTER_ROLES, CLUSTER_BINDINGS, SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS):
+        await _copy_rights(ends, copier, kind)
+    for kind in (LIMIT_RANGES, RESOURCE_QUOTAS, CONFIG_MAPS, SECRETS):
+        async for obj in objects(source, kind):
+            if _is_users(obj):
+                await _copy_content(copier, kind, obj)
+    for kind, why in _STAYS.items():
+        async for obj in objects(source, kind):
+            if _is_users(obj):
+                _leave(copier.tally, kind, obj, why)
+
+
+async def namespace_owners(ends: Ends) -> dict[str, tuple[int, int]]:
+    """Return namespace -> (uid, gid) of its user; "" -> those of the caller, as whom the pods of an own `phalanx up`
+    run."""
+    found = {} if os.getuid() == 0 else {"": (os.getuid(), os.getgid())}
+    async for obj in objects(ends.source, NAMESPACES):
+        notes = obj["metadata"].get("annotations") or {}
+        ids = [whole_number(notes.get(key)) for key in (UID, GID)]
+        if ids[0] is not None:
+            found[obj["metadata"]["name"]] = ids[0], ids[0] if ids[1] is None else ids[1]
+    return found
+
+
+async def missing_claims(ends: Ends, copier: Copier, *, empty: bool) -> set[str]:
+    """Return the claims (NAMESPACE/NAME) that the target does not have. `empty`: make them there, without their
+    data."""
+    missing: set[str] = set()
+    async for obj in objects(ends.source, VOLUME_CLAIMS):
+        if not _is_users(obj):
+            continue
+        meta = obj["metadata"]
+        there = await find(ends.target, VOLUME_CLAIMS, meta["name"], meta["namespace"])
+        if there is None and empty:
+            spec = {key: value for key, value in obj["spec"].items() if key not in {"volumeName", "dataSourceRef"}}
+            if await copier.copy(VOLUME_CLAIMS, {**obj, "spec": spec}) is not None:
+                continue
+        elif there is not None:
+            row = copier.tally.row(VOLUME_CLAIMS.name)
+            row.found, row.there = row.found + 1, row.there + 1
+            continue
+        else:
+            why = (
+                "its data is on this machine: make the claim there and copy the data, or say --empty-claims; then "
+                "move again"
+            )
+            _leave(copier.tally, VOLUME_CLAIMS, obj, why)
+        missing.add(title_of(obj))
+    return missing
+
+
+async def _copy_queues(ends: Ends, copier: Copier, kind: Kind) -> None:
+    """Copy the queues of one kind, and the like, if the target has the kind."""
+    found = [obj async for obj in objects(ends.source, kind)]
+    title = kind.name if kind.group == QUEUES.group else f"{kind.plural}.{kind.group}"
+    if found and not await serves(ends, kind):
+        why = f"the target has no {kind.plural}.{kind.group}: install the component of deploy/components there"
+        for obj in found:
+            _leave(copier.tally, kind, obj, why, title)
+        return
+    for obj in found:
+        await copier.copy(kind, obj, title, theirs_wins=_is_untouched(kind, obj))
+
+
+def _is_untouched(kind: Kind, obj: Object) -> bool:
+    """Return True for the queue `default` as Phalanx makes it."""
+    return kind is QUEUES and obj["metadata"]["name"] == DEFAULT_QUEUE and obj.get("spec") == {"gang": True}
+
+
+async def serves(ends: Ends, kind: Kind) -> bool:
+    path = f"/apis/{kind.group}/{kind.version}"
+    groups = (await ends.target.request("GET", "/apis")).get("groups") or ()
+    versions = {one["groupVersion"] for group in groups for one in group.get("versions") or ()}
+    if path.removeprefix("/apis/") not in versions:
+        return False
+    served = (await ends.target.request("GET", path)).get("resources") or ()
+    return any(one["name"] == kind.plural for one in served)
+
+
+async def _copy_site(ends: Ends, copier: Copier) -> None:
+    """Copy Slurm's accounts and associations, the policies that enforce them, and the next job number."""
+    site = await find(ends.source, CONFIG_MAPS, admission.SITE, SYSTEM)
+    if site is not None:
+        await copier.copy(CONFIG_MAPS, site, "Slurm's accounts")
+        for name in (admission.NAME, admission.OWNERS, admission.STEPS):
+            for kind in (CHECKS, CHECK_BINDINGS):
+                if (policy := await find(ends.source, kind, name)) is not None:
+                    await copier.copy(kind, policy, "Slurm's policies", theirs_wins=True)
+    await _copy_number(ends, copier)
+
+
+async def _copy_number(ends: Ends, copier: Copier) -> None:
+    """Let the target give numbers from the source's next one on: a number is never used twice."""
+    here = await find(ends.source, CONFIG_MAPS, NUMBER, SYSTEM)
+    ours = int(((here or {}).get("data") or {}).get(_NEXT) or 0)
+    if here is None or ours <= 1:
+        return
+    row, there = copier.tally.row("Slurm's next number"), await find(ends.target, CONFIG_MAPS, NUMBER, SYSTEM)
+    row.found += 1
+    if there is not None and int((there.get("data") or {}).get(_NEXT) or 0) >= ours:
+        row.there += 1
+        return
+    row.moved += 1
+    if copier.dry:
+        return
+    if there is None:
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": NUMBER, "namespace": SYSTEM}}
+        await ends.target.create(CONFIG_MAPS, {**body, "data": {_NEXT: str(ours)}}, SYSTEM)
+        return
+    version = there["metadata"]["resourceVersion"]
+    patch = {"metadata": {"resourceVersion": version}, "data": {_NEXT: str(ours)}}
+    await ends.target.patch(CONFIG_MAPS, NUMBER, patch, SYSTEM)
+
+
+async def _copy_rights(ends: Ends, copier: Copier, kind: Kind) -> None:
+    """Copy the rights that administrators of the source gave to users."""
+    async for obj in objects(ends.source, kind):
+        meta = obj["metadata"]
+        name, namespace = meta["name"], meta.get("namespace", "")
+        slurms = namespace == SYSTEM and name.startswith(f"{_OURS}slurm")
+        if _BOOTSTRAP in (meta.get("labels") or {}) or name.startswith("system:") or name == "cluster-admin":
+            continue
+        if namespace and not slurms and (not _is_users(obj) or name == "default"):
+            continue
+        if owners(obj, ("Job", "Secret")):  # it goes with its job
+            continue
+        if kind in (CLUSTER_BINDINGS, ROLE_BINDINGS) and not await _has_role(ends, obj, copier):
+            continue
+        await copier.copy(kind, _without_tokens(obj), theirs_wins=name.startswith(_OURS))
+
+
+async def _has_role(ends: Ends, binding: Object, copier: Copier) -> bool:
+    """Return whether the target has the role of a binding, or will have it."""
+    role, namespace = binding["roleRef"], binding["metadata"].get("namespace", "")
+    kind = CLUSTER_ROLES if role["kind"] == CLUSTER_ROLES.name else ROLES
+    where = "" if kind is CLUSTER_ROLES else namespace
+    ends_with_it = (ends.target, ends.source) if copier.dry else (ends.target,)
+    for end in ends_with_it:
+        if await find(end, kind, role["name"], where) is not None:
+            return True
+    why = f"the target has no {role['kind']} {role['name']}"
+    _leave(copier.tally, CLUSTER_BINDINGS if not namespace else ROLE_BINDINGS, binding, why)
+    return False
+
+
+def _without_tokens(obj: Object) -> Object:
+    return {key: value for key, value in obj.items() if key != "secrets"}
+
+
+async def _copy_content(copier: Copier, kind: Kind, obj: Object) -> None:
+    if kind is CONFIG_MAPS and obj["metadata"]["name"] == _CA:
+        return
+    if kind is SECRETS and obj.get("type") == _TOKEN:
+        _leave(copier.tally, kind, obj, "it is a token of this cluster: make one there")
+        return
+    if obj["metadata"].get("ownerReferences"):  # it goes with its job, or stays with it
+        return
+    await copier.copy(kind, obj)
+
+
+def _is_users(obj: Object) -> bool:
+    return not is_system(str(obj["metadata"].get("namespace", "")))
+
+
+def _is_brought(kind: Kind, obj: Object) -> bool:
+    """Return True for an object that every cluster has, or that an installation brings."""
+    name = obj["metadata"]["name"]
+    return name == "default" or is_system(name) if kind is NAMESPACES else name.startswith("system-")
+
+
+def _leave(tally: Tally, kind: Kind, obj: Object, why: str, title: str = "") -> None:
+    tally.row(title or kind.name).found += 1
+    tally.leave(title or kind.name, title_of(obj), why)
