@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from phalanx.slurm.accounts import tables
 from phalanx.slurm.commands.accounting import sacct
 from phalanx.slurm.commands.cluster.verbs.reservations import entity_of
 from phalanx.slurm.commands.cluster.verbs.update import asked
@@ -62,6 +63,13 @@ def test_values_of_scontrol_update(capsys: pytest.CaptureFixture[str]) -> None:
     assert [entity_of(one) for one in ("part", "RES", "nodename", "job", "no", "jobname")] == [
         "partitionname", "reservationname", "nodename", "jobid", "", "",
     ]  # fmt: skip
+
+
+def test_columns_of_sacctmgr_by_the_beginning_of_their_names(capsys: pytest.CaptureFixture[str]) -> None:
+    tables.show([{"user": "u1", "def acct": "physics"}], "us,defaulta%3", {"parsable2": None})
+    assert capsys.readouterr().out.splitlines() == ["User|Def Acct", "u1|physics"]
+    with pytest.raises(Usage, match="Unknown field 'nothing'"):
+        tables.show([], "user,nothing", {})
 
 
 def test_a_sweep_is_the_same_for_its_seed_and_begins_with_the_jobs_that_it_looks_at() -> None:

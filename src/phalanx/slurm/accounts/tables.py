@@ -176,6 +176,9 @@ def show(rows: Sequence[Row], form: str, options: Mapping[str, str | None]) -> N
         match = _FIELD.fullmatch(word.strip())
         name = match[1].lower() if match is not None else ""
         name = _ALSO.get(name, name)
+        if name and name not in _FIELDS:  # a name may be typed by its beginning
+            name = next((one for one in (*_FIELDS, *_ALSO) if one.startswith(name)), name)
+            name = _ALSO.get(name, name)
         if match is None or name not in _FIELDS:
             raise Usage(f" Unknown field '{word}'".removeprefix(" "))
         columns.append((name, read_width(match[2]) if match[2] else _FIELDS[name][1]))

@@ -6,9 +6,12 @@ administrators may change everything, coordinators their accounts.
 
 from __future__ import annotations
 
+import os
+import pwd
 from collections.abc import Callable, Mapping, Sequence
 
 from phalanx.slurm.accounts import tables
+from phalanx.slurm.accounts.tree import is_administrator
 from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import Api, Refused
 from phalanx.slurm.commands.accounting.entities import accounts, qos, users, wckeys
@@ -50,6 +53,11 @@ _NONE = {
     "resource": "      Name     Server     Type  Count % Allocated ServerType \n"
     "---------- ---------- -------- ------ ----------- ---------- \n",
     "runawayjobs": "Runaway Jobs: No runaway jobs found\n",
+}
+# What only operators may list -> Slurm's refusal for others.
+_OPERATORS = {
+    "problem": "sacctmgr: error: Access/permission denied\n Error with request: Access/permission denied",
+    "runawayjobs": "sacctmgr: error: You must have an AdminLevel>=Operator to fix runaway jobs",
 }
 VERSION = "22.05.8"
 
@@ -96,6 +104,8 @@ def _list(words: Sequence[str], options: Mapping[str, str | None]) -> int:
     kind = entity(words[0]) if words else ""
     word = words[0].lower() if words else ""
     if empty := next((name for name in _NONE if len(word) >= 3 and name.startswith(word)), ""):
+        if empty in _OPERATORS and not is_administrator(site.load(Api.open())):
+            raise Usage(_OPERATORS[empty])
         print(_NONE[empty], end="")
         return 0
     if not kind or kind == "coordinator":
@@ -104,6 +114,8 @@ def _list(words: Sequence[str], options: Mapping[str, str | None]) -> int:
     flags = {one.lower() for one in bare if one.lower().startswith("with")}
     bare = [one for one in bare if one.lower() not in flags]
     here = site.load(Api.open())
+    if kind == "wckey" and not is_administrator(here):
+        raise Usage(DENIED)
     form = said.get("format") or said.get("fields") or ""
     match kind:
         case "account":
@@ -199,6 +211,9 @@ def _delete(words: Sequence[str], options: Mapping[str, str | None]) -> int:
         if kind != "user"
         else names_of(said, bare, "name", "names", "user", "users")
     )
+    me = pwd.getpwuid(os.getuid()).pw_name
+    if not is_administrator(here) and not any(me in one.coordinators for one in here.accounts.values()):
+        raise Usage(DENIED)
     match kind:
         case "coordinator":
             return users.coordinate(api, here, said, remove=True)

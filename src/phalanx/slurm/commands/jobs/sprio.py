@@ -21,7 +21,7 @@ from phalanx.slurm.options import Reader, Usage, declare, require_cluster, say
 
 OPTIONS = declare(
     "cluster|clusters,M= federation format,o= help jobs,j=? local long,l noheader,h norm,n partition,p= sort,S= "
-    "sib|sibling usage user,u= verbose,v version,V weights,w"
+    "sib|sibling user,u= usage verbose,v version,V weights,w"
 )
 _READER = Reader("sprio", OPTIONS)
 LONG = "%.15i %9r %.8u %.10Y %.10S %.10A %.10B %.10F %.10J %.10P %.10Q %.11N %.20T"
@@ -147,7 +147,7 @@ def _form(said: Mapping[str, str | None], weights: Weights) -> str:
         return NORMAL if "norm" in said else LONG
     shown = {"A": weights.age, "B": weights.assoc, "F": weights.fair_share, "J": weights.job_size}
     shown |= {"P": weights.partition, "Q": weights.qos}
-    cluster = "%.8c " if "sibling" in said else ""
+    cluster = "%.8c " if "sibling" in said and not {"local", "clusters"} & said.keys() else ""
     user = cluster + ("%.8u " if "user" in said else "")
     if "norm" in said:
         parts = [f"%.15i %9r {user}%10y", *(f"%10{letter.lower()}" for letter, weight in shown.items() if weight)]
