@@ -10,6 +10,7 @@ from random import Random
 
 import pytest
 
+from phalanx.core.backfill import reservation
 from phalanx.core.backfill.profile import PlannedRun
 from phalanx.core.backfill.reservation import BackfillForecast, BackfillReservation, EarliestStart
 from phalanx.core.cycle.reserve import Reserving
@@ -30,6 +31,7 @@ from phalanx.state.cluster import Cluster
 from phalanx.state.pending.request_class import Request
 from tests.forgetful import without_findings
 from tests.invariants import check_invariants
+from tests.reference.replay import Unmoved
 
 SEEDS = range(4)
 
@@ -313,3 +315,27 @@ def forgetting(world: Exact) -> None:
         world.cluster.pending = without_findings(world.cluster)
 
     world.apply = forget_and_apply  # type: ignore[method-assign]  # the world is told after each cycle
+
+
+@pytest.mark.parametrize(("tries", "first"), [(64, ("wide", 200.0)), (1, ("next", 100.0))])
+def test_a_start_is_looked_for_at_a_bounded_number_of_times(
+    tries: int, first: tuple[str, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both roles of `wide` fit by counting from 100 s on, each by itself, and together from 200 s on. Beyond the bound
+    its start cannot be foreseen, and the next request has the reservation (rule R13)."""
+    monkeypatch.setattr(reservation, "TRIES", tries)
+    room = amounts({"cpu": 4000, "pods": 110})
+    cluster, asks = Cluster(), [Shape(requests=amounts({"cpu": cpu, "pods": 1})) for cpu in (4000, 3000)]
+    large, half = (Role(name=name, count=1, minimum=1, shape=shape) for name, shape in zip("ab", asks, strict=True))
+    nodes = [NodeSeen(Node(name=name, allocatable=room)) for name in ("n0", "n1")]
+    fold(cluster, [QueueSeen(Queue(name="default")), *nodes, Ticked(0.0)])
+    running = [
+        Job(id=f"r{at}", queue="", roles=(large,), submitted_s=float(at), limit_s=100.0 * (at + 1)) for at in range(2)
+    ]
+    fold(cluster, [Submitted(each) for each in running])
+    step(cluster, (), Policy(backfill=Backfill.EASY), 0.0, Unmoved())
+    wide = Job(id="wide", queue="", roles=(half, replace(half, name="c")), submitted_s=3.0)
+    fold(cluster, [Submitted(wide), Submitted(Job(id="next", queue="", roles=(large,), submitted_s=4.0))])
+    memory = decide(cluster, Policy(backfill=Backfill.EASY), 5.0).memory
+    assert memory is not None
+    assert memory.first == (Request(first[0]), first[1])

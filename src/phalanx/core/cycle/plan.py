@@ -166,7 +166,8 @@ def is_idle(cluster: Cluster, now_s: float) -> bool:
         return False
     if not excess.is_noted(cluster, now_s):
         return False
-    if (pending.columns.reported_blocker == Blocker.RESERVATION).any():
+    is_bound = any(search.reserved is not None for search in pending.searched.values())
+    if is_bound or (pending.columns.reported_blocker == Blocker.RESERVATION).any():
         return False  # as time passes, the expected start of the first reservation changes
     next_s = pending.timers.next_s()
     return (next_s is None or next_s > now_s) and not pending.has_due_search()
