@@ -1,4 +1,4 @@
-"""Move a cluster's queues, accounts, ledger and waiting jobs to another cluster (docs/decisions/0077-moving.md).
+"""Move a cluster's queues, accounts, ledger and waiting jobs to another cluster (docs/decisions/0075-moving.md).
 
 tally         what was found, moved and left, kind by kind
 portable      an object as another cluster can create it, and whether it is there already
