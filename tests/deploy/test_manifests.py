@@ -46,7 +46,8 @@ from tests.cli.upstart import phalanx
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 KUBE = ROOT / "src" / "phalanx" / "kube"
-CLUSTERS = ROOT / "src" / "phalanx" / "clusters"
+# `reach` is for commands of users, which come with their own rights.
+CLUSTERS = [path for path in sorted((ROOT / "src" / "phalanx" / "clusters").rglob("*.py")) if path.stem != "reach"]
 PROVIDERS = [path for path in sorted((ROOT / "src" / "phalanx" / "providers").glob("*.py")) if path.stem != "simulated"]
 
 # Dialects of the frame with definitions, and the installed ones.
@@ -112,7 +113,7 @@ def _subresource(node: ast.Call, method: str) -> str:
 
 def used() -> set[Right]:
     """What the code asks for: the calls that name their kind, the caches, and what installing looks at."""
-    paths = (*sorted(KUBE.rglob("*.py")), *sorted(CLUSTERS.rglob("*.py")), *PROVIDERS)
+    paths = (*sorted(KUBE.rglob("*.py")), *CLUSTERS, *PROVIDERS)
     found = {right for path in paths for right in calls(path)}
     for kind in (*REQUIRED, *LOOKED_UP, *FRAMEWORK_KINDS):
         found |= {(verb, kind.group, kind.plural) for verb in ("list", "watch")}

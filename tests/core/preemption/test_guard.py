@@ -79,9 +79,9 @@ def test_who_pushes_others_does_not_delay_the_first(backfill: Backfill) -> None:
     for seed in range(BOOKS):
         cluster, policy, plan = decided(seed, backfill)
         check_invariants(cluster)
-        if plan.memory is None or plan.memory.first is None:
+        if plan.reserved is None:
             continue
-        request, start_s = plan.memory.first
+        request, start_s = Request(plan.reserved.job, plan.reserved.slot), plan.reserved.at_s
         pushed += any(isinstance(action, Nominate) for action in plan.actions)
         now_s = expected_s(cluster, policy, request)
         if now_s is None or now_s > start_s:
