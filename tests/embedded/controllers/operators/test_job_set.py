@@ -237,7 +237,11 @@ def test_a_job_of_somebody_else_with_the_name_is_reported_until_it_is_gone(api_s
         await submit(here, part("w"))
         text = 'jobs.batch "s-w-0" already exists'
         await here.until(lambda: here.list(EVENTS), lambda some: any(text in one["message"] for one in some))
+        [foreign] = await here.list(JOBS)
+        assert "ownerReferences" not in foreign["metadata"]
         await here.connection.delete(JOBS, "s-w-0", here.namespace)
         await here.pods(1)
+        [own] = await here.list(JOBS)
+        assert own["metadata"]["ownerReferences"][0]["kind"] == "JobSet"
 
     scenario(api_server, play)
