@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 from phalanx.client.informer import Informer, key_of
 from phalanx.client.kind import JOBS, NAMESPACES, NODES, PODS, Kind
-from phalanx.clusters import copies
 from phalanx.clusters.dispatch import Dispatcher
 from phalanx.clusters.mirror import mirrored
+from phalanx.clusters.sendable import SENDABLE, Key
 from phalanx.clusters.state import State, Why
 from phalanx.dialects.kueue import kinds
 from phalanx.kube.world import KubeWorld
 from phalanx.model.node import Node
+from tests.clusters.plays import PLAYS, Play
 from tests.dialects.kueue.written import named
 from tests.kube.double import Api, Caches, Client, Killed, Object, job, node
 from tests.kube.stage import Stage
@@ -31,21 +32,24 @@ ACTIVE = {"conditions": [{"type": "Active", "status": "True", "reason": "Active"
 class Worker:
     """A worker of the manager, as `clusters.worker.Worker`."""
 
-    def __init__(self, name: str, api: Api, fault: Callable[[str], str | None], changed: Callable[[str], None]) -> None:
+    def __init__(self, name: str, api: Api, fault: Callable[[str], str | None], changed: Callable[[Key], None]) -> None:
         self.name, self.api, self.fault = name, api, fault
-        self.state = State(Why.ACTIVE)
+        self.state, self.scheduler = State(Why.ACTIVE), "Kueue, Phalanx"
         self.link: Client | None = Client(api, lambda write: fault(f"{name}: {write}"))
         self._caches = Caches(api, 0, self.link)
-        self.caches: dict[Kind, Informer] = {JOBS: self._caches(JOBS)}
-        self.caches[JOBS].subscribe(lambda change: changed(key_of(change.new or change.old or {})))
+        self.sent: dict[Kind, Informer] = {kind: self._caches(kind) for kind in SENDABLE if kind in api.objects}
+        for cache in self.sent.values():
+            cache.subscribe(lambda change: changed(Key(change.kind, key_of(change.new or change.old or {}))))
 
     @property
     def active(self) -> bool:
         return self.state.active
 
-    @property
-    def jobs(self) -> dict[str, Object]:
-        return self.caches[JOBS].objects
+    def job(self, key: Key) -> Object | None:
+        return self.sent[key.kind].objects.get(key.name) if key.kind in self.sent else None
+
+    def jobs(self) -> Iterator[tuple[Key, Object]]:
+        yield from ((Key(kind, name), obj) for kind, cache in self.sent.items() for name, obj in cache.objects.items())
 
     def deliver(self) -> None:
         if self.active:
@@ -143,15 +147,17 @@ class Manager:
         self.dispatcher.look_again()
         await asyncio.sleep(3)
         self.killed = self.stage.killed or any(each.link and each.link.dead for each in self.workers.values())
-        self.most = max(self.most, *(len(self.where(key)) for key in self.api.objects[JOBS]), 0)
+        self.most = max(
+            0, self.most, *(len(self.where(key, kind)) for kind in SENDABLE for key in self.api.objects[kind])
+        )
 
     def reason(self, name: str = "one") -> str:
         """Why the job waits."""
         return self.stage.reason(name) if f"default/{name}" in self.stage.cluster.jobs else ""
 
-    def where(self, key: str) -> list[str]:
+    def where(self, key: str, kind: Kind = JOBS) -> list[str]:
         """The workers that have a copy."""
-        return [name for name, api in self.apis.items() if key in api.objects[JOBS]]
+        return [name for name, api in self.apis.items() if key in api.objects.get(kind, ())]
 
     async def until(self, reached: Callable[[], bool], turns: int = 60) -> None:
         for _ in range(turns):
@@ -162,20 +168,28 @@ class Manager:
                 return
         raise AssertionError(f"not reached in {turns} turns; {self.api.writes}; {self.reason()}")
 
+    def put(self, each: Play, name: str = "one") -> None:
+        """A job of any kind."""
+        self.api.put(each.kind, each.obj(name))
+        self.stage.controller.skips.add(name)
+
     def begin(self, name: str = "one") -> None:
         """The worker starts the copy."""
-        for api in self.apis.values():
-            if (copied := api.objects[JOBS].get(f"default/{name}")) is not None and copied["spec"]["suspend"]:
-                status = {"startTime": "2026-01-01T00:00:00Z", "active": 2}
-                api.put(JOBS, {**copied, "spec": {**copied["spec"], "suspend": False}, "status": status})
+        for api, each, copied in self._copies(name):
+            if each.waits(copied):
+                api.put(each.kind, each.begun(copied))
 
     def finish(self, name: str = "one") -> None:
         """The copy succeeds, if it has started."""
+        for api, each, copied in self._copies(name):
+            if not each.waits(copied) and not SENDABLE[each.kind].is_over(copied):
+                api.put(each.kind, each.ended(copied))
+
+    def _copies(self, name: str) -> Iterator[tuple[Api, Play, Object]]:
         for api in self.apis.values():
-            copied = api.objects[JOBS].get(f"default/{name}")
-            if copied is not None and not copied["spec"]["suspend"] and not copies.is_over(copied):
-                conditions = [{"type": "Complete", "status": "True"}]
-                api.put(JOBS, {**copied, "status": {**copied["status"], "succeeded": 2, "conditions": conditions}})
+            for each in PLAYS:
+                if (copied := api.objects.get(each.kind, {}).get(f"default/{name}")) is not None:
+                    yield api, each, copied
 
     def over(self, name: str = "one") -> bool:
-        return copies.is_over(self.api.job(name))
+        return SENDABLE[JOBS].is_over(self.api.job(name))

@@ -20,6 +20,7 @@ from phalanx.clusters import copies, dispatch
 from phalanx.clusters import worker as worker_
 from phalanx.clusters.dispatch import Dispatcher
 from phalanx.clusters.reach import cluster_of, reached
+from phalanx.clusters.sendable import SENDABLE
 from phalanx.dialects.kueue import kinds
 from phalanx.embedded.controllers.runtime.calls import SharedInformers
 from phalanx.errors import PhalanxError
@@ -110,7 +111,7 @@ async def play_worker(there: Connection, made: set[str]) -> None:
             made.add(meta["uid"])
             if copied["spec"]["suspend"]:
                 await there.patch(JOBS, meta["name"], {"spec": {"suspend": False}}, "default")
-            elif not copies.is_over(copied):
+            elif not SENDABLE[JOBS].is_over(copied):
                 now = "2026-01-01T00:00:00Z"
                 conditions = [
                     {"type": kind, "status": "True", "lastTransitionTime": now}
@@ -167,7 +168,7 @@ async def until_over(informers: SharedInformers, *tasks: asyncio.Task[None]) -> 
     informers(JOBS).subscribe(lambda change: news.set())
     while True:
         jobs = informers(JOBS).objects.values()
-        if len(jobs) == JOBS_SENT and all(map(copies.is_over, jobs)):
+        if len(jobs) == JOBS_SENT and all(map(SENDABLE[JOBS].is_over, jobs)):
             return
         assert not any(task.done() for task in tasks), [task for task in tasks if task.done()]
         news.clear()

@@ -20,8 +20,10 @@ from phalanx.aggregation.front_proxy import CONFIG_MAP
 from phalanx.cli.commands.in_cluster.visibility import APIS, READ
 from phalanx.cli.local.node_groups.provider_fields import NAMESPACE as NODE_REQUESTS
 from phalanx.client.kind import JOBS, Kind
+from phalanx.clusters.sendable import SENDABLE
 from phalanx.clusters.source import NAMESPACE as KUBECONFIGS
 from phalanx.dialects.enabled import DIALECTS, RIVALS
+from phalanx.dialects.kueue.tree.multi import SENDING
 from phalanx.kube.install.admission_policy import (
     ACCOUNT,
     INSTALLED,
@@ -123,6 +125,7 @@ def used() -> set[Right]:
     found |= {("get", kind.group, kind.plural) for each in BROUGHT for kind, _ in each.policies}
     for group, answered in (*ANSWERS.items(), *MACHINES.items()):
         found |= {(verb, group, resource) for resource, verbs in answered.items() for verb in verbs}
+    found |= {("patch", kind.group, f"{kind.plural}/status") for kind in SENDABLE}
     found |= {("get", "apiextensions.k8s.io", "customresourcedefinitions")}
     found |= {("get", "admissionregistration.k8s.io", kind.plural) for kind, _ in INSTALLED}
     return found | {("get", "phalanx.dev", "queues"), ("create", "phalanx.dev", "queues")}
@@ -255,7 +258,7 @@ def test_names_in_the_manifests_are_those_of_the_code() -> None:
     policies = (*(body for _, body in INSTALLED), *(body for each in BROUGHT for _, body in each.policies), WEBHOOK)
     admission = {body["metadata"]["name"] for body in policies}
     rivals = {rival.lease or rival.deployment for rival in RIVALS.values()}
-    assert named == {LEASE, USAGE, RECORD_KEY} | definitions | admission | rivals
+    assert named == {LEASE, USAGE, RECORD_KEY, SENDING} | definitions | admission | rivals
 
 
 # --- the webhook -----------------------------------------------------------------------------------------------------

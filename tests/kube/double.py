@@ -185,7 +185,7 @@ class Client:
         return self.api.put(kind, body)
 
     def _find(self, kind: Kind, namespace: str, name: str) -> Object:
-        obj = self.api.objects[kind].get(f"{namespace}/{name}" if namespace else name)
+        obj = self.api.objects.get(kind, {}).get(f"{namespace}/{name}" if namespace else name)
         if obj is None:
             raise ApiRefusal(404, "NotFound", f"{kind.plural} {name!r} not found")
         return obj

@@ -1,45 +1,56 @@
-"""The copy of a Job in a worker: its content, whose it is, and the status that it gives back.
+"""The copy of a job in a worker: its content, whose it is, and the status that it gives back.
 
-A copy has the name and the namespace of its Job. Labels have the Job's uid, the manager's uid, and the time of the
-start, so that a copy of an earlier start is recognized. The template is the user's, without the changes of the start on
-the manager, and the worker queues the copy by the labels of the Job.
+A copy has the name and the namespace of its job. Labels have the job's uid, the manager's uid, and the time of the
+start, so that a copy of an earlier start is recognized. The pod templates are the user's, without the changes of the
+start on the manager, and the worker queues the copy by the labels of the job. Its pods have the label with the job's
+uid, too, so that the manager does not count them as the worker's own.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from phalanx.clusters.sendable import Sendable
 from phalanx.dialects.frame.dialect import CLUSTER
+from phalanx.dialects.frameworks.form import difference, nested, patched
 from phalanx.kube.read import labels
 from phalanx.kube.read.records import StartRecord
+from phalanx.kube.read.workload.adapter import Change, merge_changes
 from phalanx.kube.read.workload.batch_job import BatchJob, original_template
 
 Object = Mapping[str, Any]
 
-JOB = "phalanx.dev/origin-uid"  # the uid of the Job
+JOB = "phalanx.dev/origin-uid"  # the uid of the job
 START = "phalanx.dev/origin-start"  # the time of its start
 MANAGER = "phalanx.dev/origin-manager"  # the uid of the manager's namespace kube-system
 _NOT_COPIED = frozenset({*labels.WRITTEN, labels.USER, "kubectl.kubernetes.io/last-applied-configuration"})
+_BY_ROLE = (f"{labels.PARALLELISM}.", f"{labels.TEMPLATE}.")
 _OF_PODS = ("controller-uid", "job-name", "batch.kubernetes.io/controller-uid", labels.JOB_NAME)
-_COPIED: Final = (
-    *("startTime", "completionTime", "active", "ready", "terminating", "succeeded", "failed", "conditions"),
-    *("completedIndexes", "failedIndexes"),
-)
 
 
 def start_of(record: StartRecord) -> str:
-    """Return the text that tells one start of a Job from another."""
+    """Return a text that differs between the starts of a job."""
     return f"{record.attempt}-{round(record.at_s * 1000)}"
 
 
-def body(job: Object, read: BatchJob, record: StartRecord, manager: str, origin: str) -> dict[str, Any]:
-    """Return the copy of a Job. `read`: the same Job as it was read."""
-    meta = job["metadata"]
+def body(
+    sendable: Sendable,
+    obj: Object,
+    roles: Sequence[BatchJob],
+    record: StartRecord,
+    manager: str,
+    origin: str,
+    *,
+    renamed: bool = False,
+) -> dict[str, Any]:
+    """Return the copy of an object. `roles`: the same object as it was read. `renamed`: True if Phalanx does not run in
+    the worker, so that no pod may name it as its scheduler."""
+    kind, meta = sendable.kind, obj["metadata"]
     return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
+        "apiVersion": kind.api_version,
+        "kind": kind.name,
         "metadata": {
             "name": meta["name"],
             "namespace": meta["namespace"],
@@ -50,26 +61,44 @@ def body(job: Object, read: BatchJob, record: StartRecord, manager: str, origin:
                 START: start_of(record),
                 MANAGER: manager,
             },
-            "annotations": {k: v for k, v in (meta.get("annotations") or {}).items() if k not in _NOT_COPIED},
+            "annotations": {k: v for k, v in (meta.get("annotations") or {}).items() if _is_copied(k)},
         },
-        "spec": _spec(job, read),
+        "spec": _spec(sendable, obj, roles, renamed),
     }
 
 
-def _spec(job: Object, read: BatchJob) -> dict[str, Any]:
-    spec = copy.deepcopy(dict(job["spec"]))
-    for name in ("selector", "manualSelector", "managedBy", "activeDeadlineSeconds", "template"):
-        spec.pop(name, None)
-    template = copy.deepcopy(dict(original_template(job["metadata"], job["spec"]["template"])))
-    meta = dict(template.get("metadata") or {})
-    meta["labels"] = {k: v for k, v in (meta.get("labels") or {}).items() if k not in _OF_PODS}
-    meta.pop("creationTimestamp", None)
-    pod = dict(template["spec"])
+def _is_copied(annotation: str) -> bool:
+    return annotation not in _NOT_COPIED and not annotation.startswith(_BY_ROLE)
+
+
+def _spec(sendable: Sendable, obj: Object, roles: Sequence[BatchJob], renamed: bool) -> dict[str, Any]:
+    spec = copy.deepcopy(dict(obj["spec"]))
+    changes = [Change(job.adapter, _of_user(job, job.adapter.read(dict(obj)), renamed), {}) for job in roles]
+    patch, _ = merge_changes({**obj, "spec": spec}, changes)
+    spec = patched(spec, patch)
+    for path in (sendable.managed, *sendable.own):
+        spec = patched(spec, nested(path, None))
+    return spec
+
+
+def _of_user(job: BatchJob, shown: Object, renamed: bool) -> dict[str, Any]:
+    """Return the merge patch that takes away what the start on the manager changed, and that marks the pods."""
+    spec = shown["spec"]
+    own = original_template(shown["metadata"], spec["template"])
+    meta = {k: v for k, v in (own.get("metadata") or {}).items() if k != "creationTimestamp"}
+    said = {k: v for k, v in (meta.get("labels") or {}).items() if k not in _OF_PODS}
+    meta["labels"] = {**said, JOB: job.object_uid}
+    pod = dict(own.get("spec") or {})
+    if renamed and pod.get("schedulerName") == labels.SCHEDULER_NAME:
+        del pod["schedulerName"]
     selector = {k: v for k, v in (pod.get("nodeSelector") or {}).items() if k != CLUSTER}
-    pod = {name: value for name, value in {**pod, "nodeSelector": selector or None}.items() if value is not None}
-    limit = {} if read.active_s is None else {"activeDeadlineSeconds": read.active_s}
-    counts = {"parallelism": read.requested_parallelism}
-    return {**spec, **counts, **limit, "suspend": True, "template": {"metadata": meta, "spec": pod}}
+    wanted = {"metadata": meta, "spec": {**pod, "nodeSelector": selector or None}}
+    patch: dict[str, Any] = {"suspend": True, "template": difference(spec["template"], wanted)}
+    if job.requested_parallelism != spec.get("parallelism", 1):
+        patch["parallelism"] = job.requested_parallelism
+    if job.active_s != spec.get("activeDeadlineSeconds"):
+        patch["activeDeadlineSeconds"] = job.active_s
+    return patch
 
 
 def is_of(copied: Object, manager: str) -> bool:
@@ -78,12 +107,12 @@ def is_of(copied: Object, manager: str) -> bool:
 
 
 def is_of_start(copied: Object, uid: str, start: str) -> bool:
-    """Return whether the object is the copy of this start of the Job with this uid."""
+    """Return whether the object is the copy of this start of the job with this uid."""
     return _label(copied, JOB) == uid and _label(copied, START) == start
 
 
 def uid_of(copied: Object) -> str:
-    """Return the uid of the Job of which this is a copy."""
+    """Return the uid of the job of which this is a copy."""
     return _label(copied, JOB)
 
 
@@ -91,29 +120,46 @@ def _label(obj: Object, key: str) -> str:
     return str((obj["metadata"].get("labels") or {}).get(key) or "")
 
 
-def is_over(job: Object) -> bool:
-    """Return whether a Job has ended."""
-    conditions = (job.get("status") or {}).get("conditions") or ()
-    return any(one["type"] in ("Complete", "Failed") and one["status"] == "True" for one in conditions)
-
-
-def status_to_write(job: Object, copied: Object) -> dict[str, Any] | None:
-    """Return a merge patch of the Job's status, when its copy has started or ended; None: nothing is to be written.
-    Numbers of pods that change in between are not written, so that a job costs few writes."""
-    old, new = job.get("status") or {}, copied.get("status") or {}
-    started = new.get("startTime") and not copied["spec"].get("suspend")
-    if is_over(job) or not (is_over(copied) or (started and not old.get("startTime"))):
+def status_to_write(sendable: Sendable, job: Object, copied: Object) -> dict[str, Any] | None:
+    """Return a merge patch of the job's status, when its copy has started or ended; None: nothing is to be written.
+    Changes in between are not written, so that a job costs few writes."""
+    if sendable.is_over(job):
         return None
-    return {name: new.get(name) for name in _COPIED if new.get(name) != old.get(name)}
+    if not sendable.is_over(copied) and (not sendable.has_started(copied) or sendable.runs(job.get("status") or {})):
+        return None
+    return _change(sendable, job, sendable.status_of(copied)) or None
 
 
-def status_to_clear(job: Object) -> dict[str, Any] | None:
-    """Return a merge patch of the status of a Job that was suspended again; None: there is nothing to clear."""
-    status = job.get("status") or {}
-    names = [name for name in ("startTime", "active", "ready", "terminating") if status.get(name)]
-    return dict.fromkeys(names) if job["spec"].get("suspend") and not is_over(job) and names else None
+def status_to_clear(sendable: Sendable, job: Object) -> dict[str, Any] | None:
+    """Return a merge patch of the status of a job that was suspended again; None: there is nothing to clear."""
+    if not sendable.is_suspended(job) or sendable.is_over(job):
+        return None
+    status, names = job.get("status") or {}, ("startTime", "active", "ready", "terminating")
+    cleared = {name: value for name, value in status.items() if value and (name in names or not sendable.copied)}
+    return _emptied(cleared) or None
+
+
+def _emptied(value: Any) -> Any:
+    """Return the merge patch that empties a value; lists and mappings stay, because definitions may require them."""
+    if isinstance(value, dict):
+        patches = {name: _emptied(each) for name, each in value.items() if each not in (None, [])}
+        return {name: patch for name, patch in patches.items() if patch != {}}
+    return [] if isinstance(value, list) else None
+
+
+def _change(sendable: Sendable, job: Object, new: dict[str, Any]) -> dict[str, Any]:
+    """Return the merge patch that replaces the copied part of a status."""
+    old = sendable.status_of(job)
+    gone = dict.fromkeys([name for name in old if name not in new])
+    replaced = {name: _whole(old.get(name), value) for name, value in new.items() if old.get(name) != value}
+    return {**gone, **replaced}
+
+
+def _whole(old: object, new: Any) -> Any:
+    """Return the merge patch of one field."""
+    return difference(old, new) if isinstance(old, dict) and isinstance(new, dict) else new
 
 
 def sent_to(job: Object) -> tuple[str, ...]:
-    """Return the clusters that may have a copy of the Job."""
+    """Return the clusters that may have a copy of the job."""
     return tuple(str((job["metadata"].get("annotations") or {}).get(labels.SENT_TO) or "").split())

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from phalanx.client.connection import ApiError, ApiRefusal, Connection
 from phalanx.client.informer import Change, Informer, key_of
 from phalanx.client.kind import JOBS, NAMESPACES, Kind
 from phalanx.client.moment import write_moment
-from phalanx.clusters import copies
+from phalanx.clusters import copies, defaulting
 from phalanx.clusters.fleet import Fleet
 from phalanx.clusters.keys import Keys
+from phalanx.clusters.sendable import SENDABLE, Key, Sendable
 from phalanx.clusters.worker import Worker
 from phalanx.dialects.kueue.tree.configuration import CONFIGURATIONS, MultiKueue, configuration
 from phalanx.kube.gang.lifecycle import GangLifecycle
@@ -30,21 +31,29 @@ from phalanx.model.reason import Reason, ReasonCode
 
 log = logging.getLogger(__name__)
 
-AT_ONCE = 16  # Jobs that are looked at side by side
+AT_ONCE = 16  # jobs that are looked at side by side
 RETRY_S = 2.0  # after an unknown outcome, and while a copy is being deleted
-AVOID_S = 600.0  # a cluster that could not run a job does not get it for so long, if there is another cluster
-START_S = 300.0  # a copy that has not started by then is tried elsewhere, if there is another cluster
+AVOID_S = 600.0  # a cluster that could not run a job does not get it for this time, if other clusters are ready
+START_S = 300.0  # a copy that has not started within this time is tried in other clusters, if any is ready
 _OWN = "kube-system"  # the namespace whose uid names the manager
 
 Object = dict[str, Any]
 
 
 class Sent(NamedTuple):
-    """A Job that another cluster is to run. `gang`: its gang. `job`: the Job as it was read."""
+    """A job that another cluster is to run. `gang`: its gang. `roles`: the job as it was read."""
 
     gang: str
-    job: BatchJob
+    roles: tuple[BatchJob, ...]
     record: StartRecord
+
+    @property
+    def sendable(self) -> Sendable:
+        return SENDABLE[self.roles[0].adapter.kind]
+
+    @property
+    def uid(self) -> str:
+        return self.roles[0].object_uid
 
     @property
     def cluster(self) -> str:
@@ -55,8 +64,8 @@ class Sent(NamedTuple):
         return copies.start_of(self.record)
 
     def same(self, other: Sent | None) -> bool:
-        """Return whether the other is the same start of the same Job."""
-        return other is not None and (self.job.uid, self.start) == (other.job.uid, other.start)
+        """Return whether the other is the same start of the same job."""
+        return other is not None and (self.uid, self.start) == (other.uid, other.start)
 
 
 class _NotYet(Exception):
@@ -77,12 +86,14 @@ class Dispatcher:
         self.wake: Callable[[], None] = lambda: None
         self.give_back: Callable[[str, int, Reason, float], None] = lambda *about: None
         self.report: Callable[[BatchJob, str, str], None] = lambda *about: None
-        self.fleet = Fleet(api, informers, now_s, fence, self._on_worker, self._on_copy, self._asked)
+        self.kinds: Callable[[], Iterable[Kind]] = lambda: (JOBS,)
         self.keys = Keys()
+        self.fleet = Fleet(api, informers, now_s, fence, self._on_worker, self.keys.put, self._asked, self._sent_kinds)
         self._api, self._informers, self._now_s = api, informers, now_s
         self._manager = ""
-        self._sent: dict[str, Sent] = {}  # `namespace/name` of a Job -> its present start
-        self._of_gang: dict[str, frozenset[str]] = {}  # gang -> keys of its Jobs
+        self._sent: dict[Key, Sent] = {}  # the jobs that other clusters run, with their present starts
+        self._of_gang: dict[str, frozenset[Key]] = {}  # gang -> its jobs
+        self._followed: set[Kind] = set()  # kinds whose objects on the manager are followed
 
     # --- the world's side -------------------------------------------------------------------------------------------
 
@@ -92,12 +103,7 @@ class Dispatcher:
 
     def saw(self, gang: GangLifecycle) -> None:
         """Take up the present start of a gang."""
-        record = gang.elsewhere
-        now = (
-            {}
-            if record is None
-            else {job.key: Sent(gang.id, job, record) for job in gang.jobs.values() if job.sent and not job.finished}
-        )
+        now = {} if (record := gang.elsewhere) is None else dict(_sent_of(gang, record))
         before = self._of_gang.pop(gang.id, frozenset())
         if now:
             self._of_gang[gang.id] = frozenset(now)
@@ -116,38 +122,48 @@ class Dispatcher:
         async with asyncio.TaskGroup() as group:
             group.create_task(self.fleet.run())
             group.create_task(self._look_again())
+            group.create_task(self._keep_list())
             for _ in range(AT_ONCE):
                 group.create_task(self.work())
 
     async def begin(self) -> None:
         """Wait until the manager's Jobs and its own uid are known."""
         self.fleet.wake = self.wake
-        spaces, jobs = self._informers(NAMESPACES), self._informers(JOBS)
-        await asyncio.gather(spaces.synced.wait(), jobs.synced.wait())
+        spaces = self._informers(NAMESPACES)
+        await asyncio.gather(
+            spaces.synced.wait(), *(self._informers(kind).synced.wait() for kind in self._sent_kinds())
+        )
         there = asyncio.Event()  # an API server creates it when it starts
         spaces.subscribe(lambda _: there.set() if _OWN in spaces.objects else None)
         await there.wait()
         self._manager = str(spaces.objects[_OWN]["metadata"]["uid"])
-        jobs.subscribe(self._on_job)
+        self._follow_kinds()
+
+    def _sent_kinds(self) -> list[Kind]:
+        """Return the kinds of this cluster that can be sent."""
+        return [kind for kind in self.kinds() if kind in SENDABLE]
+
+    def _follow_kinds(self) -> None:
+        for kind in self._sent_kinds():
+            if kind not in self._followed:
+                self._followed.add(kind)
+                self._informers(kind).subscribe(self._on_job)
 
     # --- what changes -----------------------------------------------------------------------------------------------
 
     def _on_job(self, change: Change) -> None:
-        key = key_of(change.new or change.old or {})
-        if key in self._sent or any(key in worker.jobs for worker in self.fleet.workers.values()):
+        key = Key(change.kind, key_of(change.new or change.old or {}))
+        if key in self._sent or any(worker.job(key) is not None for worker in self.fleet.workers.values()):
             self.keys.put(key)
 
-    def _on_copy(self, key: str) -> None:
-        self.keys.put(key)
-
     def _on_worker(self, worker: Worker) -> None:
-        """Look at all Jobs of a worker whose state has changed."""
-        for key in (*worker.jobs, *(key for key, sent in self._sent.items() if sent.cluster == worker.name)):
+        """Look at all jobs of a worker whose state has changed."""
+        for key in (*dict(worker.jobs()), *(key for key, sent in self._sent.items() if sent.cluster == worker.name)):
             self.keys.put(key)
 
     def _asked(self) -> frozenset[str]:
-        """Return the resources that Jobs for other clusters request."""
-        found = (sent.job.requirements.shape.requests for sent in self._sent.values())
+        """Return the resources that jobs for other clusters request."""
+        found = (job.requirements.shape.requests for sent in self._sent.values() for job in sent.roles)
         return frozenset(resource for requests in found for resource, _ in requests)
 
     def settings(self) -> MultiKueue:
@@ -160,9 +176,25 @@ class Dispatcher:
             await asyncio.sleep(min(self.settings().gc_s or 60.0, 60.0))
             self.look_again()
 
+    async def _keep_list(self) -> None:
+        """Keep the list of LocalQueues that send their jobs away."""
+        changed = asyncio.Event()
+        for kind in defaulting.OF:
+            self._informers(kind).subscribe(lambda _: changed.set())
+        while True:
+            await changed.wait()
+            changed.clear()
+            try:
+                await defaulting.keep_list(self._api, self._informers)
+            except ApiError as error:
+                log.warning("jobs of queues that send them away are not marked when they are created: %s", error)
+                await asyncio.sleep(RETRY_S)
+                changed.set()
+
     def look_again(self) -> None:
-        """Look at every Job that was sent, and at every copy."""
-        for key in {*self._sent, *(key for worker in self.fleet.workers.values() for key in worker.jobs)}:
+        """Look at every job that was sent, and at every copy."""
+        self._follow_kinds()
+        for key in {*self._sent, *(key for worker in self.fleet.workers.values() for key, _ in worker.jobs())}:
             self.keys.put(key)
 
     # --- one Job ----------------------------------------------------------------------------------------------------
@@ -176,120 +208,144 @@ class Dispatcher:
             except _NotYet:
                 self.keys.later(key, RETRY_S)
             except ApiError as error:
-                log.info("job %s is looked at again: %s", key, error)
+                log.info("%s is looked at again: %s", key, error)
                 self.keys.later(key, RETRY_S)
             except Exception:  # a defect that one Job brings out: the others go on
-                log.exception("job %s could not be sent or followed", key)
+                log.exception("%s could not be sent or followed", key)
                 self.keys.later(key, 10 * RETRY_S)
             finally:
                 self.keys.done(key)
 
-    async def _reconcile(self, key: str) -> None:
-        job = self._informers(JOBS).objects.get(key)
+    async def _reconcile(self, key: Key) -> None:
+        job, sendable = self._known(key), SENDABLE[key.kind]
         sent = self._sent.get(key)
-        if sent is not None and (job is None or job["metadata"]["uid"] != sent.job.uid):
+        if sent is not None and (job is None or job["metadata"]["uid"] != sent.uid):
             sent = None
         for worker in list(self.fleet.workers.values()):
-            copied = worker.jobs.get(key)
-            if copied is not None and copies.is_of(copied, self._manager) and not _is_kept(worker, copied, job, sent):
-                await self._remove(worker, copied)
-        if job is None or copies.is_over(job):
+            copied = worker.job(key)
+            if (
+                copied is not None
+                and copies.is_of(copied, self._manager)
+                and not _is_kept(key, worker, copied, job, sent)
+            ):
+                await self._remove(key, worker, copied)
+        if job is None or sendable.is_over(job):
             return
         if sent is not None:
             await self._send(key, job, sent)
-        elif (status := copies.status_to_clear(job)) is not None and copies.sent_to(job):
-            await self._write_status(job, status)
+        elif (status := copies.status_to_clear(sendable, job)) is not None and copies.sent_to(job):
+            await self._write_status(key, job, status)
 
-    async def _send(self, key: str, job: Object, sent: Sent) -> None:
+    def _known(self, key: Key) -> Object | None:
+        """Return the job on the manager, as last seen."""
+        return self._informers(key.kind).objects.get(key.name) if key.kind in self._followed else None
+
+    async def _send(self, key: Key, job: Object, sent: Sent) -> None:
         """Create the copy, or follow it."""
         worker = self.fleet.workers.get(sent.cluster)
         if worker is None or not worker.active:
             self._give_back_if_lost(sent, worker)
             return
-        copied = worker.jobs.get(key)
+        copied = worker.job(key)
         if copied is None:
             await self._create(key, job, sent, worker)
         elif not copies.is_of(copied, self._manager):
-            self._refuse(sent, f"it has a Job of that name that this cluster did not send: {key}")
-        elif copies.is_of_start(copied, sent.job.uid, sent.start):
-            await self._follow(job, copied, sent)
+            self._refuse(sent, f"it has a {key.kind.name} of that name that this cluster did not send: {key.name}")
+        elif copies.is_of_start(copied, sent.uid, sent.start):
+            await self._follow(key, job, copied, sent)
         else:
             raise _NotYet  # a copy of an earlier start is being deleted
 
-    async def _follow(self, job: Object, copied: Object, sent: Sent) -> None:
+    async def _follow(self, key: Key, job: Object, copied: Object, sent: Sent) -> None:
         if "deletionTimestamp" in copied["metadata"]:
             raise _NotYet  # somebody deletes the copy: it is created again
-        if (status := copies.status_to_write(job, copied)) is not None:
-            await self._write_status(job, status)
-        elif copied["spec"].get("suspend") and not copies.is_over(copied):
-            self._give_back_if_late(copied, sent)
+        if (status := copies.status_to_write(sent.sendable, job, copied)) is not None:
+            await self._write_status(key, job, status)
+        elif sent.sendable.is_suspended(copied) and not sent.sendable.is_over(copied):
+            self._give_back_if_stopped(job, copied, sent)
 
-    async def _write_status(self, job: Object, status: Object) -> None:
+    async def _write_status(self, key: Key, job: Object, status: Object) -> None:
         meta = job["metadata"]
         head = {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}
         body = {"metadata": head, "status": status}
         after = await self._api.patch(
-            JOBS, meta["name"], body, meta["namespace"], subresource="status", fieldManager=FIELD_MANAGER
+            key.kind, meta["name"], body, meta["namespace"], subresource="status", fieldManager=FIELD_MANAGER
         )
-        self._informers(JOBS).observe(after)
+        self._informers(key.kind).observe(after)
 
     # --- copies -----------------------------------------------------------------------------------------------------
 
-    async def _create(self, key: str, job: Object, sent: Sent, worker: Worker) -> None:
+    async def _create(self, key: Key, job: Object, sent: Sent, worker: Worker) -> None:
         for name in copies.sent_to(job):
             if name != sent.cluster:
-                await self._require_clear(name, sent)
+                await self._require_clear(key, name, sent)
         if not sent.same(self._sent.get(key)) or worker.link is None:
             return  # it changed meanwhile
-        body = copies.body(job, sent.job, sent.record, self._manager, self.settings().origin)
+        kind, (space, _, name) = key.kind, key.name.partition("/")
+        if kind not in worker.sent:
+            self._refuse(sent, f"it does not define {kind.plural} of {kind.api_version}, or does not show them")
+            return
+        body = copies.body(
+            sent.sendable,
+            job,
+            sent.roles,
+            sent.record,
+            self._manager,
+            self.settings().origin,
+            renamed="Phalanx" not in worker.scheduler,
+        )
         try:
-            made = await worker.link.create(JOBS, body, sent.job.namespace)
+            made = await worker.link.create(kind, body, space)
         except ApiRefusal as error:
             if error.reason != "AlreadyExists":
                 self._refuse(sent, f"it refuses the job: {error.message}")
                 return
-            made = await worker.link.get(JOBS, sent.job.name, sent.job.namespace)
+            made = await worker.link.get(kind, name, space)
             if not copies.is_of(made, self._manager):
-                self._refuse(sent, f"it has a Job of that name that this cluster did not send: {key}")
+                self._refuse(sent, f"it has a {kind.name} of that name that this cluster did not send: {key.name}")
                 return
-            if not copies.is_of_start(made, sent.job.uid, sent.start):
-                await self._remove(worker, made)
+            if not copies.is_of_start(made, sent.uid, sent.start):
+                await self._remove(key, worker, made)
                 raise _NotYet from None
-        worker.caches[JOBS].observe(made)
+        worker.sent[kind].observe(made)
         self.keys.put(key)
 
-    async def _require_clear(self, name: str, sent: Sent) -> None:
-        """Make sure that a cluster has no copy of the Job. Raises _NotYet while it has one, or while it does not answer
+    async def _require_clear(self, key: Key, name: str, sent: Sent) -> None:
+        """Make sure that a cluster has no copy of the job. Raises _NotYet while it has one, or while it does not answer
         and is not lost yet."""
         worker = self.fleet.workers.get(name)
         if worker is None or not worker.active or worker.link is None:
             if worker is not None and not self._is_lost(worker):
                 raise _NotYet
             self.report(
-                sent.job,
+                sent.roles[0],
                 "MayRunTwice",
                 f"cluster {name} does not answer, so a copy of this job that it may still run could not be stopped: "
                 f"until {name} is back, the job may run there and in {sent.cluster}",
             )
             return
+        space, _, of = key.name.partition("/")
         try:
-            copied = await worker.link.get(JOBS, sent.job.name, sent.job.namespace)
+            copied = await worker.link.get(key.kind, of, space)
         except ApiRefusal as error:
+            if error.code == 403:
+                self._back(sent, f"cluster {name} may have a copy of it, and refuses to show it: {error.message}")
+                raise _NotYet from error
             if error.code != 404:
                 raise
             return
         if copies.is_of(copied, self._manager):
-            await self._remove(worker, copied)
+            await self._remove(key, worker, copied)
             raise _NotYet
 
-    async def _remove(self, worker: Worker, copied: Object) -> None:
-        """Delete a copy, and its pods first. A copy without a Job is deleted only if the manager confirms that."""
+    async def _remove(self, key: Key, worker: Worker, copied: Object) -> None:
+        """Delete a copy, and its pods first. A copy without a job is deleted only if the manager confirms that."""
         meta = copied["metadata"]
         if "deletionTimestamp" in meta or not worker.active or worker.link is None:
             return
-        if f"{meta['namespace']}/{meta['name']}" not in self._informers(JOBS).objects:
+        if self._known(key) is None:
             try:
-                job = await self._api.get(JOBS, meta["name"], meta["namespace"])
+                job = await self._api.get(key.kind, meta["name"], meta["namespace"])
             except ApiRefusal as error:
                 if error.code != 404:
                     raise
@@ -298,7 +354,7 @@ class Dispatcher:
                     raise _NotYet  # the cache does not have it yet
         options = {"propagationPolicy": "Foreground", "preconditions": {"uid": meta["uid"]}}
         try:
-            await worker.link.delete(JOBS, meta["name"], meta["namespace"], options)
+            await worker.link.delete(key.kind, meta["name"], meta["namespace"], options)
         except ApiRefusal as error:
             if error.code not in (404, 409):
                 raise
@@ -316,12 +372,16 @@ class Dispatcher:
         why = f"cluster {sent.cluster} cannot be reached{since}" if worker else f"cluster {sent.cluster} was removed"
         self._back(sent, f"{why}; the job may still run there, and is sent to another cluster")
 
-    def _give_back_if_late(self, copied: Object, sent: Sent) -> None:
-        """Try another cluster if the copy waits for long; it stays where it is if there is no other cluster."""
-        if not self._others(sent) or self._now_s() - sent.record.at_s < START_S:
-            return
+    def _give_back_if_stopped(self, job: Object, copied: Object, sent: Sent) -> None:
+        """Give a job back that the cluster has evicted, or, if other clusters are ready, that has waited for
+        `START_S`."""
         said = (copied["metadata"].get("annotations") or {}).get(REASON)
         why = f": {said}" if said else ""
+        if sent.sendable.runs(job.get("status") or {}):
+            self._back(sent, f"it was evicted on worker cluster {sent.cluster}{why}")
+            return
+        if not self._others(sent) or self._now_s() - sent.record.at_s < START_S:
+            return
         self._back(sent, f"cluster {sent.cluster} has not started it within {START_S / 60:g} minutes{why}")
 
     def _refuse(self, sent: Sent, why: str) -> None:
@@ -336,10 +396,20 @@ class Dispatcher:
         return [each for each in self.fleet.workers.values() if each.active and each.name != sent.cluster]
 
 
-def _is_kept(worker: Worker, copied: Object, job: Object | None, sent: Sent | None) -> bool:
-    """Return whether a copy stays: that of the present start, and that of a Job that has ended."""
+def _is_kept(key: Key, worker: Worker, copied: Object, job: Object | None, sent: Sent | None) -> bool:
+    """Return whether a copy stays: that of the present start, and that of a job that has ended."""
     if job is None or copies.uid_of(copied) != job["metadata"]["uid"]:
         return False
     if sent is not None:
-        return worker.name == sent.cluster and copies.is_of_start(copied, sent.job.uid, sent.start)
-    return copies.is_over(job) and copies.is_over(copied)
+        return worker.name == sent.cluster and copies.is_of_start(copied, sent.uid, sent.start)
+    sendable = SENDABLE[key.kind]
+    return sendable.is_over(job) and sendable.is_over(copied)
+
+
+def _sent_of(gang: GangLifecycle, record: StartRecord) -> Iterator[tuple[Key, Sent]]:
+    """Yield the objects of a gang that another cluster is to run."""
+    found: dict[Key, list[BatchJob]] = {}
+    for job in gang.jobs.values():
+        if job.sent and not job.finished and job.adapter.kind in SENDABLE:
+            found.setdefault(Key(job.adapter.kind, job.key), []).append(job)
+    yield from ((key, Sent(gang.id, tuple(roles), record)) for key, roles in found.items())

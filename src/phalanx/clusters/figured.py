@@ -3,9 +3,10 @@ snapshot, and have no connection to workers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from phalanx.client.kind import Kind
 from phalanx.clusters.mirror import whole_cluster
 from phalanx.clusters.state import read_figures
 from phalanx.dialects.kueue.tree.multi import is_active
@@ -23,6 +24,7 @@ class FiguredClusters:
         self.wake: Callable[[], None] = lambda: None
         self.give_back: Callable[[str, int, Reason, float], None] = lambda *about: None
         self.report: Callable[[BatchJob, str, str], None] = lambda *about: None
+        self.kinds: Callable[[], Iterable[Kind]] = tuple
         self._clusters = clusters
         self._ours: dict[str, dict[str, int]] = {}  # cluster -> the requests of jobs that were sent there
 

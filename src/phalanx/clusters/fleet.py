@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from phalanx.client.connection import ApiError, ApiRefusal, Connection
 from phalanx.client.informer import Change, Informer
-from phalanx.client.kind import Kind
+from phalanx.client.kind import JOBS, Kind
+from phalanx.clusters.sendable import Key
 from phalanx.clusters.source import Source, SourceError, source_of
 from phalanx.clusters.state import FIGURES, State, Why, condition
 from phalanx.clusters.worker import Worker
@@ -27,13 +28,13 @@ log = logging.getLogger(__name__)
 
 FIGURES_S = 30.0  # the annotation with the figures is written this often at most
 CHANGES_S = 0.5  # changes of a worker's pods within this time are looked at together
-SPARE = 20  # the nodes of workers take at most one part in so many of the time
+SPARE = 20  # reading the nodes of workers takes at most 1/SPARE of the time
 
 
 class Fleet:
     """The workers of one manager. `api`, `informers`: the API of the manager, and its caches. `wake`: called when there
     are events. `fence`: as `Connection.fence`. `state_changed`: called with a worker whose state has changed.
-    `job_changed`, `asked`: as in `Worker`."""
+    `job_changed`, `asked`, `kinds`: as in `Worker`."""
 
     def __init__(
         self,
@@ -42,13 +43,15 @@ class Fleet:
         now_s: Callable[[], float],
         fence: Callable[[], float] | None = None,
         state_changed: Callable[[Worker], None] = lambda worker: None,
-        job_changed: Callable[[str], None] = lambda key: None,
+        job_changed: Callable[[Key], None] = lambda key: None,
         asked: Callable[[], frozenset[str]] = frozenset,
+        kinds: Callable[[], Iterable[Kind]] = lambda: (JOBS,),
     ) -> None:
         self.workers: dict[str, Worker] = {}
         self.wake: Callable[[], None] = lambda: None
         self._api, self._informers, self._now_s, self._fence = api, informers, now_s, fence
-        self._state_changed, self._job_changed, self._asked = state_changed, job_changed, asked
+        self._state_changed, self._job_changed = state_changed, job_changed
+        self._asked, self._kinds = asked, kinds
         self._states: dict[str, State | None] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._wrong: dict[str, State] = {}  # clusters without a worker
@@ -132,7 +135,15 @@ class Fleet:
     def worker(self, name: str, source: Source) -> Worker:
         """Return a new worker."""
         return Worker(
-            name, source, self._api, self._now_s, self._on_worker, self._job_changed, self._fence, self._asked
+            name,
+            source,
+            self._api,
+            self._now_s,
+            self._on_worker,
+            self._job_changed,
+            self._fence,
+            self._asked,
+            self._kinds,
         )
 
     def _on_worker(self, worker: Worker) -> None:

@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import asyncio
 
+from phalanx.clusters.sendable import Key
+
 
 class Keys:
     """Keys to look at, the oldest first. A key that comes while a task has it is taken again afterwards."""
 
     def __init__(self) -> None:
-        self._waiting: dict[str, None] = {}
-        self._busy: set[str] = set()
+        self._waiting: dict[Key, None] = {}
+        self._busy: set[Key] = set()
         self._news = asyncio.Condition()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def put(self, key: str) -> None:
+    def put(self, key: Key) -> None:
         """Add a key."""
         self._waiting[key] = None
         self._wake()
 
-    def later(self, key: str, seconds: float) -> None:
+    def later(self, key: Key, seconds: float) -> None:
         """Add a key after some time."""
         asyncio.get_running_loop().call_later(seconds, self.put, key)
 
-    async def take(self) -> str:
+    async def take(self) -> Key:
         """Return the next key that no task has."""
         async with self._news:
             while True:
@@ -34,7 +36,7 @@ class Keys:
                         return key
                 await self._news.wait()
 
-    def done(self, key: str) -> None:
+    def done(self, key: Key) -> None:
         """Give the key back."""
         self._busy.discard(key)
         if key in self._waiting:

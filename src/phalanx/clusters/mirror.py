@@ -8,11 +8,12 @@ core.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from phalanx.client.quantity import QuantityError
+from phalanx.clusters.copies import JOB
 from phalanx.dialects.frame.dialect import CLUSTER
 from phalanx.kube.gang.spec.elsewhere import ANY_NODE, node_name
 from phalanx.kube.read.node import read_node
@@ -28,8 +29,8 @@ _UNBOUNDED = 2**40  # an amount of every resource, for a worker that shows no no
 def mirrored(
     cluster: str, nodes: Iterable[Object], pods: Iterable[Object], ours: frozenset[str], *, reachable: bool
 ) -> dict[str, Node]:
-    """Return the nodes of a worker by name. `ours`: the uids of Jobs that the manager sent. `reachable`: False if
-    the worker cannot be reached, so nothing new is placed there."""
+    """Return the nodes of a worker by name. `ours`: the uids of the sent jobs, and of their copies.
+    `reachable`: False if the worker cannot be reached, so nothing new is placed there."""
     used = used_by_node(pods, ours)
     found = {}
     for obj in nodes:
@@ -67,12 +68,12 @@ def _of_cluster(cluster: str, node: Node) -> Node:
 
 
 def used_by_node(pods: Iterable[Object], ours: frozenset[str] = frozenset()) -> dict[str, dict[str, int]]:
-    """Return node -> the requests of the pods on it, without the pods of these Jobs."""
+    """Return node -> the requests of the pods on it, without the pods of these jobs."""
     found: dict[str, dict[str, int]] = {}
     for pod in pods:
         node = (pod.get("spec") or {}).get("nodeName")
         over = (pod.get("status") or {}).get("phase") in _OVER
-        if not node or over or _owner(pod) in ours:
+        if not node or over or not ours.isdisjoint(_jobs_of(pod)):
             continue
         total = found.setdefault(node, {})
         for resource, amount in _requests(pod):
@@ -86,9 +87,13 @@ def takes_pods(node: Node) -> bool:
     return node.ready and not node.unschedulable and not cordoned
 
 
-def _owner(pod: Object) -> str:
-    owners = pod["metadata"].get("ownerReferences") or ()
-    return next((str(owner["uid"]) for owner in owners if owner.get("controller")), "")
+def _jobs_of(pod: Object) -> Iterator[str]:
+    """Yield the uids of the jobs to which the pod may belong: itself, its controller, and the job that was sent."""
+    meta = pod["metadata"]
+    yield str(meta.get("uid"))
+    yield from (str(owner["uid"]) for owner in meta.get("ownerReferences") or () if owner.get("controller"))
+    if (said := (meta.get("labels") or {}).get(JOB)) is not None:
+        yield str(said)
 
 
 def _requests(pod: Object) -> Iterable[tuple[str, int]]:

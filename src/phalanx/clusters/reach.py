@@ -1,4 +1,4 @@
-"""Connect to the cluster that runs a Job of the manager, with the rights of the caller: who may read its kubeconfig may
+"""Connect to the cluster that runs a job of the manager, with the rights of the caller: who may read its kubeconfig may
 read its logs."""
 
 from __future__ import annotations
@@ -12,18 +12,17 @@ from phalanx.clusters.copies import sent_to
 from phalanx.clusters.source import SourceError, credentials, source_of
 from phalanx.dialects.kueue.kinds import MULTI_CLUSTERS
 from phalanx.errors import PhalanxError
-from phalanx.kube.read.workload.batch_job import ELSEWHERE
 
 
 def cluster_of(objects: Iterable[Mapping[str, Any]]) -> str:
-    """Return the other cluster that has the copies of these Jobs; empty if their pods are in this one."""
-    found = (sent_to(obj) for obj in objects if (obj.get("spec") or {}).get("managedBy") == ELSEWHERE)
+    """Return the other cluster that has the copies of these jobs; empty if their pods are in this one."""
+    found = (sent_to(obj) for obj in objects)
     return next((clusters[-1] for clusters in found if clusters), "")
 
 
 @asynccontextmanager
 async def reached(api: Connection, objects: Iterable[Mapping[str, Any]]) -> AsyncIterator[Connection]:
-    """Yield a connection to the cluster in which the pods of these Jobs are: `api` itself, or one to a worker. Raises
+    """Yield a connection to the cluster in which the pods of these jobs are: `api` itself, or one to a worker. Raises
     PhalanxError if the worker cannot be reached."""
     name = cluster_of(objects)
     if not name:

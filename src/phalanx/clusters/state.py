@@ -52,7 +52,8 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The capacity of a worker and its use. `nodes`, `ready`: the numbers of nodes, and of nodes that take pods. `has`,
     `used`: the amounts of nodes that take pods, and the requests of the pods on them. `jobs`: the number of received
     jobs that have not ended. `version`: the version of its Kubernetes. `scheduler`: the schedulers whose queues exist
-    in it. `note`: a restriction of these numbers."""
+    in it. `note`: a restriction of these numbers. `lacks`: the kinds of jobs that the manager has, and that the worker
+    does not define or does not show."""
 
     nodes: int = 0
     ready: int = 0
@@ -62,6 +63,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     version: str = ""
     scheduler: str = ""
     note: str = ""
+    lacks: tuple[str, ...] = ()
 
     def text(self) -> str:
         return msgspec.json.encode(self).decode()

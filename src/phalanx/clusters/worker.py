@@ -1,4 +1,4 @@
-"""One worker: its connection, the caches of its nodes, pods and of the Jobs that were sent to it, and its state.
+"""One worker: its connection, the caches of its nodes, pods and of the jobs that were sent to it, and its state.
 
 The connection is made again whenever it fails, or when its kubeconfig changes. A worker that does not answer once is
 asked again at once; the second failure makes it unreachable. Its caches stay while it is unreachable.
@@ -9,15 +9,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
 from phalanx.client.access.kubeconfig import Cluster, User
 from phalanx.client.connection import ApiError, ApiRefusal, Connection
-from phalanx.client.informer import Change, Informer
+from phalanx.client.informer import Change, Informer, key_of
 from phalanx.client.kind import JOBS, NODES, PODS, Kind
+from phalanx.clusters.copies import uid_of
 from phalanx.clusters.mirror import mirrored, takes_pods, unbounded, used_by_node
+from phalanx.clusters.sendable import Key, is_over
 from phalanx.clusters.source import Source, SourceError, credentials
 from phalanx.clusters.state import Figures, State, Why
 from phalanx.errors import PhalanxError
@@ -44,8 +46,9 @@ class Worker:
     """A worker by the name of its MultiKueueCluster.
 
     `api`: the API of the manager. `changed`: called with this worker when its state or its capacity may have changed.
-    `job_changed`: called with `namespace/name` of a Job that the worker received and that has changed. `fence`: as
-    `Connection.fence`. `asked`: returns the resources that jobs request, for workers that show no nodes."""
+    `job_changed`: called with a job that the worker received and that has changed. `fence`: as `Connection.fence`.
+    `asked`: returns the resources that jobs request, for workers that show no nodes. `kinds`: returns the kinds of jobs
+    that the manager has."""
 
     def __init__(
         self,
@@ -54,15 +57,18 @@ class Worker:
         api: Connection,
         now_s: Callable[[], float],
         changed: Callable[[Worker], None],
-        job_changed: Callable[[str], None] = lambda key: None,
+        job_changed: Callable[[Key], None] = lambda key: None,
         fence: Callable[[], float] | None = None,
         asked: Callable[[], frozenset[str]] = frozenset,
+        kinds: Callable[[], Iterable[Kind]] = lambda: (JOBS,),
     ) -> None:
         self.name, self.source = name, source
         self.state: State | None = None  # None: the first attempt has not ended
         self.link: Connection | None = None
         self.version = self.scheduler = ""
-        self.caches: dict[Kind, Informer] = {}
+        self.caches: dict[Kind, Informer] = {}  # caches of nodes and pods, if the worker shows them
+        self.sent: dict[Kind, Informer] = {}  # caches of copies
+        self._kinds = kinds
         self._api, self._now_s, self._fence, self._asked = api, now_s, fence, asked
         self._changed, self._job_changed = changed, job_changed
         self.look_s = LOOK_S
@@ -71,10 +77,21 @@ class Worker:
     def active(self) -> bool:
         return self.state is not None and self.state.active
 
+    def job(self, key: Key) -> dict[str, Any] | None:
+        """Return a job that was sent there, as last seen."""
+        cache = self.sent.get(key.kind)
+        return cache.objects.get(key.name) if cache is not None else None
+
+    def jobs(self) -> Iterator[tuple[Key, dict[str, Any]]]:
+        """Yield the jobs that were sent there, as last seen."""
+        for kind, cache in self.sent.items():
+            for name, obj in cache.objects.items():
+                yield Key(kind, name), obj
+
     @property
-    def jobs(self) -> Mapping[str, dict[str, Any]]:
-        """Return the Jobs that were sent there, as last seen, by `namespace/name`."""
-        return self._objects(JOBS)
+    def lacks(self) -> tuple[str, ...]:
+        """Return the kinds of jobs that the manager has, and that the worker does not define or does not show."""
+        return tuple(sorted(kind.name for kind in self._kinds() if kind not in self.sent)) if self.sent else ()
 
     async def run(self) -> None:
         """Connect and stay connected, until cancelled."""
@@ -99,13 +116,16 @@ class Worker:
             if self._fence is not None:
                 connection.fence(self._fence)
             async with asyncio.timeout(3 * CALL_S):
-                shown = await self._look_around(connection)
-            caches = {kind: _informer(connection, kind) for kind in (JOBS, *shown)}
-            watching = [asyncio.ensure_future(cache.run()) for cache in caches.values()]
+                await self._look_around(connection)
+                shown = await _shown(connection, (NODES, PODS))
+                served = await _shown(connection, self._kinds())
+            caches = {kind: Informer(connection, kind, lean=WIRE_TYPES[kind]) for kind in shown if len(shown) == 2}
+            sent = {kind: Informer(connection, kind, labelSelector=ORIGIN) for kind in served}
+            watching = [asyncio.ensure_future(cache.run()) for cache in (*caches.values(), *sent.values())]
             try:
                 async with asyncio.timeout(6 * CALL_S):
-                    await asyncio.gather(*(cache.synced.wait() for cache in caches.values()))
-                self.caches, self.link = caches, connection
+                    await asyncio.gather(*(cache.synced.wait() for cache in (*caches.values(), *sent.values())))
+                self.caches, self.sent, self.link = caches, sent, connection
                 self._become(Why.ACTIVE)
                 self._follow()
                 await self._stay(connection, (cluster, user))
@@ -115,20 +135,14 @@ class Worker:
                     task.cancel()
                 await asyncio.gather(*watching, return_exceptions=True)
 
-    async def _look_around(self, connection: Connection) -> tuple[Kind, ...]:
-        """Return the optional kinds that the worker shows us. Raises PhalanxError if jobs cannot be sent to it."""
+    async def _look_around(self, connection: Connection) -> None:
+        """Read its versions. Raises PhalanxError if jobs cannot be sent to it."""
         said = await connection.request("GET", "/version")
         self.version = str(said.get("gitVersion") or "") if isinstance(said, Mapping) else ""
         _require_version(self.version)
         groups = (await connection.request("GET", "/apis")).get("groups") or ()
         self.scheduler = _schedulers(groups)
         await connection.request("GET", JOBS.path(), params={"limit": "1"})
-        shown = []
-        for kind in (NODES, PODS):
-            with suppress(ApiRefusal):  # it is sent jobs by quota alone
-                await connection.request("GET", kind.path(), params={"limit": "1"})
-                shown.append(kind)
-        return tuple(shown) if len(shown) == 2 else ()
 
     async def _stay(self, connection: Connection, first: tuple[Cluster, User]) -> None:
         """Call the worker at intervals, until it refuses a call or its kubeconfig changes. Raises PhalanxError."""
@@ -152,16 +166,17 @@ class Worker:
                 with suppress(ApiError):  # the manager's own API: it is asked again
                     if await credentials(self._api, self.source) != first:
                         raise _NewSource
+                if not failures and await _shown(connection, set(self._kinds()) - self.sent.keys()):
+                    raise _NewSource  # it defines more kinds now
 
     def _follow(self) -> None:
-        self.caches[JOBS].subscribe(self._on_job)
-        for kind in (NODES, PODS):
-            if kind in self.caches:
-                self.caches[kind].subscribe(lambda _: self._changed(self))
+        for cache in self.sent.values():
+            cache.subscribe(self._on_job)
+        for cache in self.caches.values():
+            cache.subscribe(lambda _: self._changed(self))
 
     def _on_job(self, change: Change) -> None:
-        meta = (change.new or change.old or {})["metadata"]
-        self._job_changed(f"{meta['namespace']}/{meta['name']}")
+        self._job_changed(Key(change.kind, key_of(change.new or change.old or {})))
 
     def _become(self, why: Why, text: str = "", mend: str = "") -> None:
         state = State(why, text, mend, self._now_s())
@@ -177,11 +192,11 @@ class Worker:
 
     def nodes(self) -> dict[str, Node]:
         """Return its nodes as nodes of the manager."""
-        if JOBS not in self.caches:
+        if not self.sent:
             return {}
         if NODES not in self.caches:
             return unbounded(self.name, self._asked(), reachable=self.active)
-        ours = frozenset(str(job["metadata"]["uid"]) for job in self.jobs.values())
+        ours = frozenset(uid for _, job in self.jobs() for uid in (str(job["metadata"]["uid"]), uid_of(job)))
         nodes, pods = self._objects(NODES).values(), self._objects(PODS).values()
         return mirrored(self.name, nodes, pods, ours, reachable=self.active)
 
@@ -195,20 +210,25 @@ class Worker:
             ready=len(ready),
             has=_sum(node.allocatable for node in ready.values()),
             used=_sum(tuple(used.get(name, {}).items()) for name in ready),
-            jobs=sum(not _is_over(job) for job in self.jobs.values()),
+            jobs=sum(not is_over(key, job) for key, job in self.jobs()),
             version=self.version,
             scheduler=self.scheduler,
             note="" if NODES in self.caches else "its nodes and pods are hidden: jobs are sent by quota alone",
+            lacks=self.lacks,
         )
 
     def _objects(self, kind: Kind) -> Mapping[str, dict[str, Any]]:
         return self.caches[kind].objects if kind in self.caches else {}
 
 
-def _informer(connection: Connection, kind: Kind) -> Informer:
-    if kind is JOBS:
-        return Informer(connection, kind, labelSelector=ORIGIN)
-    return Informer(connection, kind, lean=WIRE_TYPES[kind])
+async def _shown(connection: Connection, kinds: Iterable[Kind]) -> list[Kind]:
+    """Return the kinds that the worker defines and shows to its account for this manager."""
+    found = []
+    for kind in kinds:
+        with suppress(ApiRefusal):
+            await connection.request("GET", kind.path(), params={"limit": "1"})
+            found.append(kind)
+    return found
 
 
 def _sum(many: Any) -> dict[str, int]:
@@ -217,11 +237,6 @@ def _sum(many: Any) -> dict[str, int]:
         for resource, amount in each:
             total[resource] = total.get(resource, 0) + amount
     return dict(sorted(total.items()))
-
-
-def _is_over(job: Mapping[str, Any]) -> bool:
-    conditions = (job.get("status") or {}).get("conditions") or ()
-    return any(one["type"] in ("Complete", "Failed") and one["status"] == "True" for one in conditions)
 
 
 def _require_version(version: str) -> None:

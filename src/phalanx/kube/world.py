@@ -175,6 +175,7 @@ class KubeWorld:
     def join(self, clusters: OtherClusters) -> None:
         """Let these clusters run the jobs that are placed on their nodes."""
         self.clusters, clusters.wake, clusters.give_back = clusters, self._wake, self._give_back
+        clusters.kinds = lambda: self.caches.job_kinds
         clusters.report = lambda job, reason, text: self.effects.report(job, reason, text, warning=True)
 
     def _give_back(self, gang: str, *about: Any) -> None:

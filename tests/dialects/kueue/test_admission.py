@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from phalanx.client.connection import ApiRefusal, Connection
-from phalanx.client.kind import CRDS, DEPLOYMENTS, JOBS, NAMESPACES, PODS, Kind
+from phalanx.client.kind import CONFIG_MAPS, CRDS, DEPLOYMENTS, JOBS, NAMESPACES, PODS, Kind
 from phalanx.dialects.frame.dialect import Object
 from phalanx.dialects.frameworks.form import Framework, at, nested
 from phalanx.dialects.frameworks.ray import RAY_CLUSTER, RAY_SERVICE
@@ -19,6 +19,7 @@ from phalanx.dialects.frameworks.replica_types import MPI_JOB
 from phalanx.dialects.job_kinds import FRAMEWORKS, SIGNED_BY_THEIR_DIALECT
 from phalanx.dialects.kueue import gangs, kinds
 from phalanx.dialects.kueue.dialect import KUEUE
+from phalanx.dialects.kueue.tree.multi import CONTROLLER, SENDING
 from phalanx.kube.install.dialects import install_dialect
 from tests.dialects.kueue.written import cluster_queue, group, named
 from tests.embedded.apiserver.process import ServerProcess
@@ -51,6 +52,22 @@ def send(server: ServerProcess, kind: Kind, obj: Object, namespace: str = "defau
                 return error.code
 
     return asyncio.run(sent())
+
+
+def test_jobs_of_a_queue_that_sends_them_away_are_left_alone_by_their_controllers(server: ServerProcess) -> None:
+    space = {"metadata": {"name": "kueue-system"}}
+    send(server, NAMESPACES, space)
+    listed = {"metadata": {"name": SENDING}, "data": {"queues": ",default/away,default/farther,"}}
+    assert not isinstance(send(server, CONFIG_MAPS, listed, "kueue-system"), int)
+    for queue, manager in (("away", CONTROLLER), ("way", None), ("farther", CONTROLLER)):
+        found = send(server, JOBS, job(f"sent-{queue}", {"queue-name": queue}))
+        assert not isinstance(found, int)
+        assert found["spec"].get("managedBy") == manager
+        scheduler = "default-scheduler" if manager else "phalanx"
+        assert found["spec"]["template"]["spec"]["schedulerName"] == scheduler
+    other = send(server, JOBS, job("sent-other", {"queue-name": "away"}, managedBy="example.com/mine"))
+    assert not isinstance(other, int)
+    assert other["spec"]["managedBy"] == "example.com/mine"
 
 
 POD = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "x"}]}

@@ -30,11 +30,13 @@ from phalanx.model.reason import Reason
 class OtherClusters(Protocol):
     """The clusters to which jobs are sent, as `clusters.dispatch` has them. `wake`: called when there are events.
     `give_back`: called with a gang, the number of its start, the reason why it is taken back, and how long that
-    cluster does not get it. `report`: writes an Event about a Job: its reason and text."""
+    cluster does not get it. `report`: writes an Event about a job: its reason and text. `kinds`: returns the kinds of
+    jobs that are read."""
 
     wake: Callable[[], None]
     give_back: Callable[[str, int, Reason, float], None]
     report: Callable[[BatchJob, str, str], None]
+    kinds: Callable[[], Iterable[Kind]]
 
     def events(self) -> Sequence[Event]:
         """Return the events about nodes of these clusters since the last call."""

@@ -9,11 +9,13 @@ from phalanx.dialects.frame.dialect import Object
 from phalanx.dialects.kueue.policies.definition_rules import DEFINITION_POLICIES
 from phalanx.dialects.kueue.policies.framework_rules import FRAMEWORK_POLICIES
 from phalanx.dialects.kueue.policies.job_rules import JOB_POLICIES
+from phalanx.dialects.kueue.policies.sending_rules import SENDING_POLICIES
 from phalanx.dialects.kueue.policies.signatures import SIGNATURE_POLICIES
 
 POLICIES: Final[tuple[tuple[Kind, Object], ...]] = (
     *JOB_POLICIES,
     *FRAMEWORK_POLICIES,
+    *SENDING_POLICIES,
     *SIGNATURE_POLICIES,
     *DEFINITION_POLICIES,
 )

@@ -6,16 +6,17 @@ Source: pkg/controller/admissionchecks/multikueue/admissioncheck.go of v0.19.2.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from phalanx.dialects.frame.dialect import CLUSTER, Object, Stage, Told
+from phalanx.dialects.frame.dialect import CLUSTER, Object, Objects, Stage, Told
 from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.provisioning.states import PENDING, READY
 from phalanx.model.node import Topology
 
 CONTROLLER = "kueue.x-k8s.io/multikueue"
 SENT_TO = "phalanx.dev/sent-to"  # an annotation of Jobs; the last cluster in it has the job
+SENDING = "phalanx-sending-queues"  # a ConfigMap of kueue-system that the scheduler writes
 CLUSTERS = Topology(levels=(CLUSTER,))  # all pods of a job are in one cluster
 
 
@@ -65,6 +66,24 @@ def all_clusters(checks: Mapping[str, Object], configs: Mapping[str, Object]) ->
     """Return the clusters of each check that sends jobs to other clusters."""
     found = ((name, clusters_of(check, configs)) for name, check in checks.items())
     return {name: clusters for name, clusters in found if clusters is not None}
+
+
+def sending_queues(objects: Objects) -> str:
+    """Return the LocalQueues whose ClusterQueues send jobs to other clusters, each as `,NAMESPACE/NAME,`: the admission
+    policy that sets `managedBy` looks for the queue of a new job in this text."""
+    checks = objects.get(kinds.ADMISSION_CHECKS, {})
+    ours = {name for name, one in checks.items() if (one.get("spec") or {}).get("controllerName") == CONTROLLER}
+    queues = {name for name, one in objects.get(kinds.CLUSTER_QUEUES, {}).items() if ours & set(_checks_of(one))}
+    local = objects.get(kinds.LOCAL_QUEUES, {}).items()
+    found = sorted(key for key, one in local if str((one.get("spec") or {}).get("clusterQueue")) in queues)
+    return f",{','.join(found)}," if found else ""
+
+
+def _checks_of(queue: Object) -> Iterator[str]:
+    spec = queue.get("spec") or {}
+    yield from map(str, spec.get("admissionChecks") or ())
+    for one in (spec.get("admissionChecksStrategy") or {}).get("admissionChecks") or ():
+        yield str(one.get("name"))
 
 
 def cluster_of(told: Told) -> str:

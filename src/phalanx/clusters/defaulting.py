@@ -1,0 +1,36 @@
+"""Keep the list of LocalQueues that send their jobs to other clusters, for the policy that sets `managedBy`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from phalanx.client.connection import ApiRefusal, Connection
+from phalanx.client.informer import Informer
+from phalanx.client.kind import CONFIG_MAPS, Kind
+from phalanx.dialects.kueue import kinds
+from phalanx.dialects.kueue.tree.configuration import CONFIGURATIONS
+from phalanx.dialects.kueue.tree.multi import SENDING, sending_queues
+from phalanx.kube.read.labels import FIELD_MANAGER
+
+_SPACE = "kueue-system"
+OF = (kinds.ADMISSION_CHECKS, kinds.CLUSTER_QUEUES, kinds.LOCAL_QUEUES)
+
+
+async def keep_list(api: Connection, informers: Callable[[Kind], Informer]) -> None:
+    """Write the list into its ConfigMap if it has changed. Without such queues none is made. Raises ApiError."""
+    wanted = sending_queues({kind: informers(kind).objects for kind in OF})
+    there = informers(CONFIGURATIONS).objects.get(f"{_SPACE}/{SENDING}")
+    if wanted == ((there or {}).get("data") or {}).get("queues", ""):
+        return
+    data = {"data": {"queues": wanted}}
+    if there is not None:
+        after = await api.patch(CONFIG_MAPS, SENDING, data, _SPACE, fieldManager=FIELD_MANAGER)
+    else:
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": SENDING, "namespace": _SPACE}, **data}
+        try:
+            after = await api.create(CONFIG_MAPS, body, _SPACE)
+        except ApiRefusal as error:
+            if error.reason != "AlreadyExists":  # the cache has not seen it yet
+                raise
+            after = await api.patch(CONFIG_MAPS, SENDING, data, _SPACE, fieldManager=FIELD_MANAGER)
+    informers(CONFIGURATIONS).observe(after)

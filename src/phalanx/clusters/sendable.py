@@ -1,0 +1,124 @@
+"""The kinds of jobs that can be sent to other clusters: a kind is data, and one rule sends all of them.
+
+The roles of an object are read and changed through its adapter (`kube.read.workload.adapter`), as for a start in this
+cluster: its suspension, its pod templates, its end. What is added here: which field names the manager, which fields
+only make sense in one cluster, when the status says that the job runs, and which fields of the status are copied.
+
+A TrainJob has no roles before its operator makes a JobSet, and a SparkApplication has no field `managedBy`: they are
+not sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from phalanx.client.kind import JOB_SETS, JOBS, Kind
+from phalanx.dialects.appwrapper.job_form import APP_WRAPPER
+from phalanx.dialects.frameworks.form import at
+from phalanx.dialects.frameworks.ray import RAY_CLUSTER, RAY_JOB, RAY_SERVICE
+from phalanx.dialects.frameworks.replica_types import MPI_JOB, TRAINING
+from phalanx.kube.read.workload.adapter import adapters
+
+Object: TypeAlias = Mapping[str, Any]
+Path: TypeAlias = tuple[str, ...]
+
+
+class Key(NamedTuple):
+    """A job of the manager, and its copies. `name`: `namespace/name`."""
+
+    kind: Kind
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind.name} {self.name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sendable:
+    """A kind of jobs. `managed`: the path of `managedBy` in the spec. `own`: further fields of the spec that copies
+    do not have. `runs`: returns whether a status says that the job runs. `copied`: the fields of the
+    status that are copied; empty: all."""
+
+    kind: Kind
+    runs: Callable[[Object], bool]
+    managed: Path = ("managedBy",)
+    own: tuple[Path, ...] = (("ttlSecondsAfterFinished",),)
+    copied: tuple[str, ...] = ()
+
+    def is_over(self, obj: Object) -> bool:
+        """Return whether the job has ended."""
+        conditions = (self._shown(obj).get("status") or {}).get("conditions") or ()
+        return any(one["type"] in ("Complete", "Failed") and one["status"] == "True" for one in conditions)
+
+    def is_suspended(self, obj: Object) -> bool:
+        """Return whether the object waits to be started."""
+        return bool((self._shown(obj).get("spec") or {}).get("suspend"))
+
+    def has_started(self, obj: Object) -> bool:
+        """Return whether the object is not suspended, and its status says that it runs."""
+        return not self.is_suspended(obj) and self.runs(obj.get("status") or {})
+
+    def status_of(self, obj: Object) -> dict[str, Any]:
+        """Return the fields of its status that are copied."""
+        status = obj.get("status") or {}
+        return {name: status[name] for name in self.copied or status if name in status}
+
+    def _shown(self, obj: Object) -> Object:
+        found = adapters(self.kind, dict(obj))
+        return found[0].read(dict(obj)) if found else {}
+
+
+def _has(*path: str) -> Callable[[Object], bool]:
+    return lambda status: bool(at(dict(status), path))
+
+
+def _is(path: Path, *values: str) -> Callable[[Object], bool]:
+    return lambda status: at(dict(status), path) in values
+
+
+def _true(*types: str) -> Callable[[Object], bool]:
+    """Return a rule: one of these conditions is True."""
+    return lambda status: any(
+        one.get("type") in types and one.get("status") == "True" for one in status.get("conditions") or ()
+    )
+
+
+def _has_active_jobs(status: Object) -> bool:
+    return any(one.get("active") or one.get("ready") for one in status.get("replicatedJobsStatus") or ())
+
+
+_POLICY: Final = "runPolicy"
+_JOB_STATUS: Final = (
+    *("startTime", "completionTime", "active", "ready", "terminating", "succeeded", "failed", "conditions"),
+    *("completedIndexes", "failedIndexes"),
+)
+_ALL: Final = (
+    Sendable(
+        kind=JOBS,
+        runs=_has("startTime"),
+        own=(("selector",), ("manualSelector",), ("ttlSecondsAfterFinished",)),
+        copied=_JOB_STATUS,
+    ),
+    Sendable(kind=JOB_SETS, runs=_has_active_jobs),
+    *(
+        Sendable(
+            kind=each.kind,
+            runs=_true("Running"),
+            managed=(_POLICY, "managedBy"),
+            own=((_POLICY, "ttlSecondsAfterFinished"),),
+        )
+        for each in (*TRAINING, MPI_JOB)
+    ),
+    Sendable(kind=RAY_JOB.kind, runs=_is(("jobDeploymentStatus",), "Running"), own=()),
+    Sendable(kind=RAY_CLUSTER.kind, runs=_is(("state",), "ready"), own=()),
+    Sendable(kind=RAY_SERVICE.kind, runs=_true("Ready"), own=()),
+    Sendable(kind=APP_WRAPPER.kind, runs=_is(("phase",), "Running"), own=()),
+)
+SENDABLE: Final[Mapping[Kind, Sendable]] = {each.kind: each for each in _ALL}
+
+
+def is_over(key: Key, obj: Object) -> bool:
+    """Return whether a job has ended."""
+    return SENDABLE[key.kind].is_over(obj)

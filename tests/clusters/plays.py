@@ -1,0 +1,128 @@
+"""For each kind of jobs: an object that names the queue of `several.Manager`, and its status in a worker when it runs
+and when it has ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from phalanx.client.kind import JOB_SETS, JOBS, Kind
+from phalanx.dialects.appwrapper.job_form import APP_WRAPPER
+from phalanx.dialects.frameworks.ray import RAY_CLUSTER, RAY_JOB, RAY_SERVICE
+from phalanx.dialects.frameworks.replica_types import MPI_JOB, TRAINING
+from phalanx.dialects.kueue import kinds
+from tests.kube.double import Object, job, pod_spec
+
+MANAGER = "kueue.x-k8s.io/multikueue"
+SINCE = "2026-01-01T00:00:00Z"
+
+
+def true(*types: str) -> Object:
+    return {"conditions": [{"type": one, "status": "True", "lastTransitionTime": SINCE} for one in types]}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Play:
+    """A kind: its spec, with two pods of 1 cpu; the path of its suspension; its status while it runs, and at its end
+    (empty: it never ends)."""
+
+    kind: Kind
+    spec: Object
+    runs: Object
+    ends: Object
+    suspend: tuple[str, ...] = ("suspend",)
+    managed: tuple[str, ...] | None = None  # the path of `managedBy`, if that is not beside the suspension
+
+    def obj(self, name: str = "one") -> Object:
+        meta = {"name": name, "namespace": "default", "labels": {kinds.QUEUE_LABEL: "l"}}
+        spec = with_fields(self.spec, self.suspend, True)
+        spec = with_fields(spec, self.managed or (*self.suspend[:-1], "managedBy"), MANAGER)
+        return {"metadata": meta, "spec": spec}
+
+    def begun(self, obj: Object) -> Object:
+        return {**obj, "spec": with_fields(obj["spec"], self.suspend, False), "status": self.runs}
+
+    def ended(self, obj: Object) -> Object:
+        return {**obj, "status": {**self.runs, **self.ends}}
+
+    def waits(self, obj: Object) -> bool:
+        found: Any = obj["spec"]
+        for name in self.suspend:
+            found = found[name]
+        return bool(found)
+
+
+def with_fields(spec: Object, path: tuple[str, ...], value: Any) -> Object:
+    if len(path) == 1:
+        return {**spec, path[0]: value}
+    return {**spec, path[0]: with_fields(spec.get(path[0]) or {}, path[1:], value)}
+
+
+def template(**labels: str) -> Object:
+    return {"metadata": {"labels": labels}, "spec": pod_spec(scheduler="default-scheduler")}
+
+
+def _training(kind: Kind, specs: str) -> Play:
+    roles = {name: {"replicas": 1, "template": template()} for name in ("Master", "Worker")}
+    roles = {"Worker": {"replicas": 2, "template": template()}} if specs == "jaxReplicaSpecs" else roles
+    return Play(
+        kind=kind,
+        suspend=("runPolicy", "suspend"),
+        spec={specs: roles, "runPolicy": {"ttlSecondsAfterFinished": 60, "cleanPodPolicy": "None"}},
+        runs={**true("Created", "Running"), "replicaStatuses": {"Worker": {"active": 1}}, "startTime": SINCE},
+        ends={**true("Succeeded"), "replicaStatuses": {"Worker": {"succeeded": 1}}, "completionTime": SINCE},
+    )
+
+
+_HEAD = {"rayStartParams": {}, "template": template()}
+_RAY = {
+    "headGroupSpec": _HEAD,
+    "workerGroupSpecs": [{"groupName": "w", "replicas": 1, "rayStartParams": {}, "template": template()}],
+}
+_INNER = {"parallelism": 1, "completions": 1, "template": template()}
+_WRAPPED = {
+    "apiVersion": "batch/v1",
+    "kind": "Job",
+    "metadata": {"name": "inner"},
+    "spec": {**_INNER, "parallelism": 2, "completions": 2},
+}
+PLAYS = (
+    Play(
+        kind=JOBS,
+        spec={key: value for key, value in job("one", 2)["spec"].items() if key != "suspend"},
+        runs={"startTime": SINCE, "active": 2},
+        ends={**true("Complete"), "succeeded": 2, "active": 0},
+    ),
+    Play(
+        kind=JOB_SETS,
+        spec={
+            "ttlSecondsAfterFinished": 60,
+            "replicatedJobs": [{"name": name, "replicas": 1, "template": {"spec": _INNER}} for name in ("a", "b")],
+        },
+        runs={"replicatedJobsStatus": [{"name": "a", "active": 1}, {"name": "b", "active": 1}]},
+        ends={**true("Completed"), "terminalState": "Completed"},
+    ),
+    *(_training(each.kind, each.specs) for each in (*TRAINING, MPI_JOB)),
+    Play(
+        kind=RAY_JOB.kind,
+        spec={"entrypoint": "true", "submissionMode": "HTTPMode", "rayClusterSpec": _RAY},
+        runs={"jobDeploymentStatus": "Running", "jobStatus": "RUNNING"},
+        ends={"jobDeploymentStatus": "Complete", "jobStatus": "SUCCEEDED"},
+    ),
+    Play(kind=RAY_CLUSTER.kind, spec=_RAY, runs={"state": "ready"}, ends={}),
+    Play(
+        kind=RAY_SERVICE.kind,
+        spec={"rayClusterConfig": _RAY},
+        suspend=("rayClusterConfig", "suspend"),
+        managed=("managedBy",),
+        runs=true("Ready"),
+        ends={},
+    ),
+    Play(
+        kind=APP_WRAPPER.kind,
+        spec={"components": [{"template": _WRAPPED}]},
+        runs={"phase": "Running"},
+        ends={"phase": "Succeeded"},
+    ),
+)
+OF_KIND = {each.kind: each for each in PLAYS}

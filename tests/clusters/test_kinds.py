@@ -1,0 +1,132 @@
+"""Each kind of jobs is sent by the same rule: whole, to one cluster, with its status back in three writes."""
+
+from __future__ import annotations
+
+import pytest
+
+from phalanx.client.kind import JOB_SETS, JOBS
+from phalanx.clusters import copies
+from phalanx.clusters.sendable import SENDABLE
+from phalanx.dialects.frameworks.form import at
+from phalanx.dialects.frameworks.replica_types import PYTORCH_JOB
+from phalanx.dialects.job_kinds import FRAMEWORKS
+from phalanx.kube.read.labels import ADMITTED
+from tests.clusters.plays import OF_KIND, PLAYS, Play
+from tests.clusters.several import Manager
+from tests.clusters.test_dispatch import Once, faults, through
+from tests.kube.double import Object
+from tests.kube.test_barrier import play
+
+KEY = "default/one"
+every_kind = pytest.mark.parametrize("play_of", PLAYS, ids=[each.kind.name for each in PLAYS])
+
+
+def written(here: Manager, each: Play) -> list[str]:
+    """The writes to the job on the manager."""
+    return [write for write in here.api.writes if f"{each.kind.plural}/" in write]
+
+
+@every_kind
+def test_a_job_of_each_kind_is_sent_whole_and_its_status_comes_back_in_three_writes(play_of: Play) -> None:
+    kind, sendable = play_of.kind, SENDABLE[play_of.kind]
+
+    async def scene() -> None:
+        here = Manager(w1=1, w2=4)
+        here.put(play_of)
+        async with here.process():
+            await here.until(lambda: bool(here.where(KEY, kind)))
+            assert here.where(KEY, kind) == ["w2"], "w1 has room for one pod, and a job is sent whole"
+            assert not play_of.waits(here.api.objects[kind][KEY])
+            copied = here.apis["w2"].objects[kind][KEY]
+            assert play_of.waits(copied), "the worker starts it"
+            assert at(copied["spec"], sendable.managed) is None, "its own controller runs it there"
+            assert ADMITTED not in copied["metadata"]["annotations"]
+            assert not any(
+                "ttlSecondsAfterFinished" in part for part in (copied["spec"], copied["spec"].get("runPolicy", {}))
+            )
+            assert {at(one, ("metadata", "labels", copies.JOB)) for one in templates(play_of, copied)} == {
+                copies.uid_of(copied)
+            }
+            here.begin()
+            await here.until(lambda: sendable.runs(here.api.objects[kind][KEY].get("status") or {}))
+            assert len(written(here, play_of)) == 2
+            if play_of.ends:
+                here.finish()
+                await here.until(lambda: sendable.is_over(here.api.objects[kind][KEY]))
+                assert len(written(here, play_of)) == 3, written(here, play_of)
+                assert here.where(KEY, kind) == ["w2"], "its logs can be read"
+            here.api.drop(kind, KEY)
+            await here.until(lambda: not here.where(KEY, kind))
+
+    play(scene())
+
+
+def templates(play_of: Play, copied: Object) -> list[Object]:
+    """The pod templates of a copy."""
+    if play_of.kind is JOBS:
+        return [copied["spec"]["template"]]
+    framework = FRAMEWORKS[play_of.kind]
+    return [framework.view(copied, role, None)["spec"]["template"] for role in framework.roles(copied, None)]
+
+
+@pytest.mark.parametrize(("number", "mode"), faults(4))
+def test_killed_at_every_write_of_the_life_of_a_job_set(number: int, mode: str) -> None:
+    """The rule is the same for all kinds."""
+
+    async def scene() -> None:
+        here = Manager(w1=4, w2=4)
+        here.fault = Once(number, mode)
+        here.put(OF_KIND[JOB_SETS])
+
+        def work() -> None:
+            here.begin()
+            here.finish()
+
+        await through(here, lambda: SENDABLE[JOB_SETS].is_over(here.api.objects[JOB_SETS][KEY]), work)
+        created = [write for api in here.apis.values() for write in api.writes if write == "create JobSet"]
+        assert created == ["create JobSet"]
+        assert here.most == 1
+
+    play(scene())
+
+
+def test_a_job_that_its_worker_evicts_is_tried_elsewhere_and_the_user_reads_why() -> None:
+    each = OF_KIND[PYTORCH_JOB.kind]
+
+    async def scene() -> None:
+        here = Manager(w1=4, w2=4)
+        here.put(each)
+        async with here.process():
+            await here.until(lambda: bool(here.where(KEY, each.kind)))
+            [first] = here.where(KEY, each.kind)
+            here.begin()
+            await here.until(lambda: bool((here.api.objects[each.kind][KEY].get("status") or {}).get("startTime")))
+            api = here.apis[first]
+            copied = api.objects[each.kind][KEY]
+            policy = {**copied["spec"]["runPolicy"], "suspend": True}
+            api.put(each.kind, {**copied, "spec": {**copied["spec"], "runPolicy": policy}, "status": {}})
+            await here.until(lambda: f"it was evicted on worker cluster {first}" in here.reason())
+            here.stage.now_s += 60
+            await here.until(lambda: here.where(KEY, each.kind) not in ([], [first]))
+            assert here.most == 1
+            status = here.api.objects[each.kind][KEY]["status"]
+            assert not any(status.get(name) for name in ("startTime", "conditions")), status
+
+    play(scene())
+
+
+def test_a_worker_that_does_not_define_the_kind_is_left_for_another_one() -> None:
+    async def scene() -> None:
+        here = Manager(w1=4, w2=4)
+        for kind in (JOB_SETS,):
+            del here.apis["w1"].objects[kind]
+        here.put(OF_KIND[JOB_SETS])
+        async with here.process():
+            for _ in range(60):
+                await here.turn()
+                here.stage.now_s += 30
+                if here.where(KEY, JOB_SETS):
+                    break
+            assert here.where(KEY, JOB_SETS) == ["w2"]
+
+    play(scene())
