@@ -286,8 +286,8 @@ def pending_is_true(cluster: Cluster) -> Iterator[str]:
     pending = cluster.pending
     requests = set(pending.fresh) | {item for item in pending.timers if isinstance(item, Request)}
     for key, request_class in pending.request_classes.items():
-        if not request_class or request_class.key != key:
-            yield f"a request class of {len(request_class)} is kept under a wrong key or empty"
+        if request_class.key != key:
+            yield f"a request class of {len(request_class)} is kept under a wrong key"
         if requests & request_class.requests():
             yield f"requests wait in two places: {sorted(requests & request_class.requests())}"
         requests |= request_class.requests()
@@ -307,11 +307,11 @@ def columns_are_true(cluster: Cluster) -> Iterator[str]:
     if {number for number in range(len(columns)) if columns.placement_class[number] >= 0} != live.keys():
         yield "request classes are vacant that are not, or the other way round"
     for number, request_class in live.items():
-        first, found = request_class.first(), pending.placement_classes[int(columns.placement_class[number])]
+        first, found = request_class.first, pending.placement_classes[int(columns.placement_class[number])]
         used[int(columns.placement_class[number])] += 1
         if (
             columns.request_classes[number] is not request_class
-            or found is None
+            or found is not request_class.placement_class
             or found.key.gang is not request_class.key.gang
         ):
             yield f"the request class of {request_class.key.queue} is of another class"
@@ -321,8 +321,9 @@ def columns_are_true(cluster: Cluster) -> Iterator[str]:
             cluster.tree.strict_above(request_class.key.queue) is not None
         ):
             yield f"the request class of {request_class.key.queue} is not known to be in a strict queue, or wrongly"
-    used.update(way for each in pending.placement_classes if each is not None for way in each.flavor_classes)
-    if used != {each.number: each.request_class_count for each in pending.placement_classes if each is not None}:
+    classes = pending.placement_class_of.values()
+    used.update(way.number for each in classes for way in each.flavor_classes)
+    if used != {each.number: each.references for each in classes}:
         yield "placement classes count other request classes than they have"
 
 

@@ -144,4 +144,4 @@ def has_turn(cluster: Cluster, record: JobRecord) -> bool:
     """Of its array: it has started, is promised room, or stands in a line and may start some day."""
     if record.phase is not Phase.QUEUED or record.nominated:
         return True
-    return cluster.pending.is_in_request_class(Request(record.job.id)) and contends(record)
+    return Request(record.job.id) in cluster.pending.request_class_of and contends(record)

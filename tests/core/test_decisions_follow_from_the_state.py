@@ -15,7 +15,7 @@ from unittest.mock import patch
 
 import pytest
 
-from phalanx.core.cycle import state
+from phalanx.core.cycle import candidates
 from phalanx.core.decide import decide
 from phalanx.core.fold.fold import fold, fold_plan
 from phalanx.core.placement import capacity
@@ -160,7 +160,7 @@ class World:
 @contextmanager
 def looked_at(few: int) -> Iterator[None]:
     """So few request classes, classes, and pairs of a demand and a node, are looked at one by one."""
-    with patch.object(state, "FEW", few), patch.object(capacity, "FEW", few):
+    with patch.object(candidates, "FEW", few), patch.object(capacity, "FEW", few):
         yield
 
 

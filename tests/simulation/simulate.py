@@ -13,7 +13,7 @@ from random import Random
 from unittest.mock import patch
 
 from phalanx import loop
-from phalanx.core.cycle import messages, state
+from phalanx.core.cycle import candidates, messages
 from phalanx.core.cycle.intake.eligible import not_eligible
 from phalanx.core.fold import fold as folding
 from phalanx.core.order import request_class
@@ -108,7 +108,7 @@ def narrow():
         patch.object(node_order, "CHUNK", 2),
         patch.object(capacity, "PAIRS", 4),
         patch.object(capacity, "FEW", 0),
-        patch.object(state, "FEW", 0),
+        patch.object(candidates, "FEW", 0),
     ):
         yield
 

@@ -86,8 +86,8 @@ def need_is_off_by_one(patch: pytest.MonkeyPatch) -> None:
 
 
 def room_counts_once_per_node(patch: pytest.MonkeyPatch) -> None:
-    held_by, pods = capacity.held_by, capacity.pods
-    patch.setattr(capacity, "held_by", lambda amounts, asks: min(1, held_by(amounts, asks)))
+    pods = capacity.pods
+    patch.setattr(capacity, "FEW", 0)
     patch.setattr(capacity, "pods", lambda *args: pods(*args).clip(-1, 1))
 
 
@@ -239,10 +239,6 @@ def never_holds_up_all_the_same(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(messages.ReasonReporter, "never_starts", lambda self, found: False)
 
 
-def kept_room_stays_kept(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(BackfillForecast, "keeps_out", lambda self, request, gang, told: True)
-
-
 def queues_stand_by_whoever_waits(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(blocked, "fits", lambda pending: bytearray(b"\1" * len(pending.placement_classes) + b"\0"))
 
@@ -275,7 +271,6 @@ SPECIFIED: list[tuple[Callable[[pytest.MonkeyPatch], None], str]] = [
     (borrow_check_is_skipped, "queues/borrow_none"),
     (strict_head_is_skipped, "queues/strict_head_blocks"),
     (backfill_delays_the_head, "time/three_ways_easy"),
-    (kept_room_stays_kept, "time/an_early_end_opens_more"),
     (growth_comes_before_the_queue, "gangs/growth_comes_last"),
     (minimum_run_is_ignored, "preemption/minimum_run_time"),
     (budget_is_ignored, "preemption/hourly_budget"),

@@ -51,8 +51,7 @@ def _single(cluster: Cluster) -> Counter[str]:
     for name, record in cluster.jobs.items():
         if record.phase is not Phase.QUEUED:
             continue
-        if (request_class := pending.request_class_of(Request(name))) is None or pending.reason_of(
-            request_class
-        ) is None:
+        request_class = pending.request_class_of.get(Request(name))
+        if request_class is None or pending.reason_of(request_class) is None:
             found[str(record.reason.code) if record.reason is not None else ""] += 1
     return found

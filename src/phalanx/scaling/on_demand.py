@@ -108,7 +108,7 @@ def outranked(cluster: Cluster, state: CycleState) -> list[JobRecord]:
         ]
         if not lower or queue.preemption.within is WithinQueue.NEVER:
             continue
-        request, mark, found = request_class.first().request, state.ledger.mark(), list[JobRecord]()
+        request, mark, found = request_class.first.request, state.ledger.mark(), list[JobRecord]()
         if any(offer.short is None for offer in state.offers(key, request)):
             continue
         for record in sorted(lower, key=lambda record: (record.job.priority, -record.job.submitted_s)):

@@ -69,7 +69,7 @@ class Waiting:
         if (
             request_class.key.kind == Kind.GROWTH
             or reported in (Blocker.QUOTA, Blocker.HEAD)
-            or not self.state.is_whole(request_class.key)
+            or not request_class.placement_class.key.whole
         ):
             return False
         reason = self.cluster.pending.reason_of(request_class)
@@ -79,7 +79,7 @@ class Waiting:
         """Return the time (seconds since the epoch) at which nodes are planned for the requests; in the past if it is
         now. Jobs that are submitted at about the same time are planned together, because that may be cheaper."""
         planned_s = self.cluster.columns.groups.planned_s
-        new = [at_s for request_class in self.request_classes if (at_s := request_class.first().arrival_s) > planned_s]
+        new = [at_s for request_class in self.request_classes if (at_s := request_class.first.arrival_s) > planned_s]
         return min(max(new) + QUIET_S, min(new) + LONGEST_S) if new else planned_s
 
     def pods(self) -> int:
@@ -96,7 +96,7 @@ class Waiting:
 
     def rank(self, request_class: RequestClass) -> tuple[bool, bool, int, float, int, str]:
         """Return the key of the order of classes."""
-        first = request_class.first()
+        first = request_class.first
         offers = self.state.offers(request_class.key, first.request)
         urgent = request_class.key.kind == Kind.REPLACEMENT
         tie = (first.tie, "") if isinstance(first.tie, int) else (0, first.tie)

@@ -28,7 +28,7 @@ from phalanx.state.limits import SubmittedJobs
 from phalanx.state.nodes.table import NodeTable
 from phalanx.state.pending.pending import Pending
 from phalanx.state.pending.request_class import Request
-from phalanx.state.queue_tree import Charge, Key, QueueTree, queue_time_limit_s
+from phalanx.state.queue_tree import Charge, Key, QueueTree
 from phalanx.state.running import ExpectedEnds, LargestConsumers, RunningPods
 
 REMEMBERED = 4096  # gangs with flavors
@@ -320,7 +320,7 @@ class Cluster:
 
     def reason(self, job: str) -> Reason | None:
         """Return the last reason why the job waits. All requests of a request class have the same reason."""
-        request_class = self.pending.request_class_of(Request(job))
+        request_class = self.pending.request_class_of.get(Request(job))
         known = None if request_class is None else self.pending.reason_of(request_class)
         return self.jobs[job].reason if known is None else known
 
@@ -356,9 +356,7 @@ class Cluster:
 def time_limit_s(cluster: Cluster, job: Job) -> float | None:
     """Return the time limit of the job (seconds): its own, else the least limit of its queue and the queues above;
     None: no limit."""
-    if job.limit_s is not None:
-        return job.limit_s
-    return queue_time_limit_s(job, cluster.tree.branches[cluster.queue_of(job)])
+    return job.limit_s if job.limit_s is not None else cluster.tree.branches[cluster.queue_of(job)].longest_s
 
 
 MOST_DEMANDS = 1 << 16  # with more, the columns are built again, without demands that no pod has

@@ -64,7 +64,7 @@ def jobs(random: Random, name: str, count: int, *, most_pods: int) -> Iterator[J
 
 def expected_s(cluster: Cluster, policy: Policy, request: Request) -> float | None:
     """When it could start as everything stands now (seconds since the epoch)."""
-    request_class = cluster.pending.request_class_of(request)
+    request_class = cluster.pending.request_class_of.get(request)
     assert request_class is not None
     state = CycleState(cluster, policy, NOW_S)
     hold = BackfillForecast(cluster, policy, NOW_S, state.draft).hold(request, request_class.key.gang)

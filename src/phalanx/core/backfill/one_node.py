@@ -27,11 +27,6 @@ INFINITE_S = float("inf")
 WHEN = itemgetter(0)
 
 
-def alone(cluster: Cluster, draft: Draft) -> bool:
-    """Return whether the cluster has one node, and nothing is charged to any other."""
-    return len(draft.rows) == 1 == len(cluster.columns.row_of)
-
-
 def taken(gang: Gang, placements: Sequence[Placement]) -> Amounts:
     """Return the total amounts of these pods."""
     total: Amounts = {}

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from phalanx.core.backfill import advance, beside
 from phalanx.core.backfill.ends import INFINITE_S, NOTHING, CycleEnds
-from phalanx.core.backfill.one_node import OneNode, alone
+from phalanx.core.backfill.one_node import OneNode
 from phalanx.core.backfill.one_node_profile import OneNodeProfile
 from phalanx.core.backfill.profile import CapacityProfile, PlannedRun
 from phalanx.core.backfill.shadow_time import (
@@ -107,7 +107,6 @@ class BackfillForecast:
         self.reservations: list[BackfillReservation] = []
         self.moves = 0
         self.is_broken = False  # the first reservation no longer fits on its nodes
-        self.kept_out: set[Gang] = set()
         easy = policy.backfill is Backfill.EASY
         self.wanted = max(0, policy.backfill_depth) if policy.backfill is Backfill.CONSERVATIVE else int(easy)
         self.one = OneNode(cluster, draft, now_s) if easy and self.is_alone() else None
@@ -118,7 +117,8 @@ class BackfillForecast:
     def is_alone(self) -> bool:
         """Return whether the cluster has one node, which is never closed, and no running job gives up a part of its
         pods."""
-        return not self.cluster.reservations and alone(self.cluster, self.draft) and not self.ends.partly_leaving()
+        has_one = len(self.draft.rows) == 1 == len(self.cluster.columns.row_of)
+        return has_one and not self.cluster.reservations and not self.ends.partly_leaving()
 
     def place(self, request: Request, gang: Gang) -> PlacementOutcome:
         """Place the gang on the draft if that delays no reservation, and return its placements; otherwise return the
@@ -338,29 +338,6 @@ class BackfillForecast:
                 return outcome
             self.draft.rewind(mark)
         return WouldDelayReservation(self.why(record.job, end_s))
-
-    def keeps_out(self, request: Request, gang: Gang, told: Reason) -> bool:
-        """Return whether by counting the gang, which is unconstrained, finds too little beside the reservations. No
-        reservation moves any more, and the reason would be the same as `told`."""
-        if self.may_move or self.cluster.reservations or len(gang.roles) != 1 or not gang.simple:
-            return False
-        demand, minimum = gang.demands[0], gang.minimums[0]
-        end_s = self.ends.of(self.cluster.jobs[request.job], request)
-        first = self.first_before(end_s)
-        if first is None or not self.draft.ordinary(demand):
-            return False
-        if (enough := self.counted(gang, end_s)) is not None:
-            said = told.numbers
-            same = said.get("for") == first.request.job and said.get("until_s") == first.run.start_s
-            return same and not enough and self.draft.room(demand) >= minimum
-        if self.profile is not None:
-            return False
-        if gang not in self.kept_out:
-            with limited_to(self.draft, self.free):
-                if self.draft.room(demand) >= minimum:
-                    return False
-            self.kept_out.add(gang)
-        return True
 
     def first_before(self, end_s: float) -> BackfillReservation | None:
         """Return the first reservation that begins before this time."""

@@ -22,7 +22,8 @@ from phalanx.core.placement.draft import Draft
 from phalanx.core.quota import role_flavors
 from phalanx.state.classes import Gang, NodeConstraints
 from phalanx.state.cluster import Cluster
-from phalanx.state.pending.pending import Pending, PlacementClass, PlacementClassKey
+from phalanx.state.pending.pending import Pending
+from phalanx.state.pending.request_class import PlacementClass, PlacementClassKey
 
 Mask: TypeAlias = NDArray[np.bool_]
 
@@ -43,24 +44,21 @@ class Blocked:
     """The open and closed placement classes of one cycle.
 
     `open`: a byte for each class: it may start, as far as is known. The last byte belongs to no class.
-    `had_room`: a byte for each class: by counting it had capacity when the cycle began, and no trial had failed. If
-        nothing was counted then: a later count found capacity.
-    `failed`: classes that a trial closed although counting found capacity.
-    `is_small`, `has_several_arenas`: as in `core.cycle.state`."""
+    `had_room`: a byte for each class: by counting it had capacity when the cycle began, and no trial had failed.
+    `failed`: classes that a trial closed although counting found capacity."""
 
-    def __init__(self, cluster: Cluster, failed: list[int], *, is_small: bool, has_several_arenas: bool) -> None:
+    def __init__(self, cluster: Cluster, failed: list[PlacementClass]) -> None:
         self.cluster, self.pending, self.failed = cluster, cluster.pending, failed
-        self.is_small, self.has_several_arenas = is_small, has_several_arenas
         self.open = fits(self.pending)
         self._opened = bytes(self.open)
-        self.had_room = bytearray(len(self.open) if self.pending.capacity.behind else self._opened)
-        for number in self.pending.failed:
-            self.had_room[number] = 0
+        self.had_room = bytearray(self._opened)
+        for each in self.pending.failed:
+            self.had_room[each.number] = 0
         self._dead = 0  # columns of `_live` that are closed
         self._counted: dict[int, int] = {}  # class -> the number of grants at its last count that found enough
         self._live: Live | None = None
         self._wheres: dict[NodeConstraints, int] = {}
-        self._parents = [each for number in self.pending.composite if (each := self._of(number)).flavor_classes]
+        self._parents = [each for each in self.pending.composite if each.flavor_classes]
 
     def columns(self) -> tuple[Mask, Mask]:
         """Return two arrays by class: is it open, and did it have capacity? The arrays follow later changes."""
@@ -77,11 +75,11 @@ class Blocked:
                 yield found
             at = self.open.find(0, at + 1)
 
-    def counted(self, draft: Draft, number: int, grants: int) -> bool:
+    def counted(self, draft: Draft, found: PlacementClass, grants: int) -> bool:
         """Return whether by counting there is capacity for the class, and no trial failed before; otherwise close the
         class. `grants`: the number of grants so far in this cycle. A class that cannot be counted exactly counts as
         fitting."""
-        found = self._of(number)
+        number = found.number
         if found.single and self.open[number] and self._counted.get(number) != grants:
             need = int(found.demands[0][1])
             room = draft.room_up_to(need, found.key.gang.demands[0])
@@ -89,39 +87,31 @@ class Blocked:
                 self.close(draft, found, room)
                 return False
             self._counted[number] = grants
-            self.had_room[number] |= self.pending.capacity.behind > 0
-        if self.open[number] and number in self.pending.failed:
-            self._shut(number)
+        if self.open[number] and found in self.pending.failed:
+            self._shut(found)
         return bool(self.open[number])
-
-    def gangs_of_flavors(self, found: PlacementClass) -> list[Gang]:
-        """Return the gangs of the flavor classes of a class; empty if its queue names no flavors."""
-        return [self._of(way).key.gang for way in found.flavor_classes]
 
     def fail(self, draft: Draft, gang: Gang, placed: int) -> None:
         """Handle a failed trial of the gang. `placed`: the number of pods that found capacity, if the gang has one
         role. A class that was closed before was only tried for its reason, so it closes no other class."""
         for counts in (True, False):
-            number = self.pending.placement_class_number(PlacementClassKey(gang, counts=counts))
-            if number is None or not self.open[number]:
+            found = self.pending.placement_class_of.get(PlacementClassKey(gang, counts=counts))
+            if found is None or not self.open[found.number]:
                 continue
-            found = self._of(number)
             if found.single and draft.ordinary(gang.demands[0]):
                 self.close(draft, found, placed)
             else:
-                self.failed.append(number)
-                self._shut(number)
+                self.failed.append(found)
+                self._shut(found)
 
-    def _shut(self, number: int) -> None:
+    def _shut(self, found: PlacementClass) -> None:
         """Close a class whose trial failed, in this cycle or before."""
-        self.open[number] = 0
+        self.open[found.number] = 0
         self._close_parents()
 
     def close(self, draft: Draft, found: PlacementClass, room: int) -> None:
         """Close the class, because only `room` of its pods fit. Also close all classes that it dominates."""
         self.open[found.number] = 0
-        if not self.has_several_arenas and self.is_small:
-            return  # to count each class by itself is as fast
         live = self._live = self._live or self._columns(draft)
         dominated = live.needs > room
         for has, asked in zip(live.asks, self.pending.capacity.asks[:, found.demands[0][0]].tolist(), strict=False):
@@ -142,7 +132,7 @@ class Blocked:
     def _close_parents(self) -> None:
         """Close each class whose flavor classes are all closed."""
         for each in self._parents:
-            if self.open[each.number] and not any(self.open[way] for way in each.flavor_classes):
+            if self.open[each.number] and not any(self.open[way.number] for way in each.flavor_classes):
                 self.open[each.number] = 0
 
     def _columns(self, draft: Draft) -> Live:
@@ -164,48 +154,34 @@ class Blocked:
             number = self._wheres[where] = 0 if draft.matching(where) is None else len(self._wheres) + 1
         return number
 
-    def _of(self, number: int) -> PlacementClass:
-        found = self.pending.placement_classes[number]
-        assert found is not None  # a request class or a parent refers to it
-        return found
-
 
 def fits(pending: Pending) -> bytearray:
     """Return a byte for each class: does it have capacity by counting? The byte after the last class is 0."""
     count = len(pending.placement_classes)
     room = pending.capacity.room
-    if pending.capacity.behind:
-        return bytearray(b"\1" * count + b"\0")
     found = bytearray((room[pending.demand[:count]] >= pending.need[:count]).tobytes() + b"\0")
-    parents = []
-    for number in pending.composite:
-        each = pending.placement_classes[number]
-        assert each is not None  # `composite` lists only classes that exist
+    for each in pending.composite:
+        if not each.key.flavors:
+            found[each.number] = all(room[demand] >= need for demand, need in each.demands)
+    for each in pending.composite:
         if each.key.flavors:
-            parents.append(each)
-        else:
-            found[number] = all(room[demand] >= need for demand, need in each.demands)
-    for each in parents:
-        found[each.number] = not each.flavor_classes or any(found[way] for way in each.flavor_classes)
+            found[each.number] = not each.flavor_classes or any(found[way.number] for way in each.flavor_classes)
     return found
 
 
 def forget_mended_failures(pending: Pending) -> None:
     """Forget the failed trials of classes whose pods fit on a row that has gained free amounts since."""
     grown = pending.capacity.grown
-    for number in list(pending.failed):
-        found = pending.placement_classes[number]
-        if found is None or any(grown[demand] for demand, _ in found.demands):
-            del pending.failed[number]
+    for found in list(pending.failed):
+        if any(grown[demand] for demand, _ in found.demands):
+            del pending.failed[found]
 
 
-def find_flavor_classes(cluster: Cluster, number: int) -> None:
+def find_flavor_classes(cluster: Cluster, found: PlacementClass) -> None:
     """Find the flavor classes of a class whose queue names flavors. The class is open while one of them is."""
-    pending = cluster.pending
-    found = pending.placement_classes[number]
-    if found is None or found.flavor_classes or not found.key.flavors or not found.key.whole:
+    if found.flavor_classes or not found.key.flavors or not found.key.whole:
         return
     gang, counts = found.key.gang, found.key.counts
     given = role_flavors.combinations(cluster.flavors, found.key.flavors, gang)
     gangs = (cluster.with_flavors(gang, flavors) for flavors in given)
-    pending.add_flavor_classes(found, [PlacementClassKey(each, counts=counts) for each in gangs])
+    cluster.pending.add_flavor_classes(found, [PlacementClassKey(each, counts=counts) for each in gangs])

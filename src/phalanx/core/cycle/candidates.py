@@ -3,8 +3,8 @@
 One mask over all request classes shows which of them may start. The tournament then draws the classes of each arena in
 order, one at a time, and skips those that may no longer be tried. With few waiting requests there is no mask.
 
-The order is exactly that of `core.order.next_job.rank`: first the main key of the queue's order, then arrival, then the
-kind and tie of the request. Kind and tie are read from the objects if the columns are equal."""
+The order is exactly that of `Tournament.rank`: first the main key of the queue's order, then arrival, then the kind and
+tie of the request. Kind and tie are read from the objects if the columns are equal."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from numpy.typing import NDArray
 from phalanx.core.cycle.blocked import find_flavor_classes, forget_mended_failures
 from phalanx.core.cycle.reserve import Reserving
 from phalanx.core.cycle.state import CycleState
+from phalanx.core.order.account_usage import AccountUsage
 from phalanx.core.order.multifactor import MultifactorPriority
-from phalanx.core.order.next_job import Arena, Draws, SortKey, Tournament
+from phalanx.core.order.next_job import FACTORS, FIFO, WEIGHED, Arena, Draws, SortKey, Tournament
 from phalanx.core.placement import capacity
 from phalanx.lazy import lazy
 from phalanx.model.queue import QueueOrder
 from phalanx.state.pending.request_class import Blocker, Kind, QueuedRequest, RequestClass
 
+FEW = 64  # up to this number, to examine request classes one by one is faster than by columns
+
 Numbers = NDArray[np.intp]
 Floats = NDArray[np.float64]
 Mask: TypeAlias = NDArray[np.bool_]
 ArenaDraws: TypeAlias = tuple[Arena | None, Draws]  # None: replacements
-
-FIFO, FACTORS = 1, 2
-WEIGHED = {QueueOrder.FIFO: FIFO, QueueOrder.MULTIFACTOR: FACTORS}  # orders whose main key is not the priority alone
 
 
 class Candidates:
@@ -43,6 +43,7 @@ class Candidates:
         self.state, self.pending, self.reserving = state, state.pending, reserving
         self.columns, self.branches = state.pending.columns, state.cluster.tree.branches
         self.first_waiting = state.first_waiting
+        self.several_arenas = state.cluster.tree.root.split  # which class represents a queue matters
 
     def refresh(self) -> None:
         """Bring the caches of the state up to date, and begin the cycle. Besides the intake, no other part of a cycle
@@ -52,11 +53,10 @@ class Candidates:
         if peers.changed:
             pending.look_at_pods(peers.changed)
             peers.changed.clear()
-        for number in list(pending.composite):
-            find_flavor_classes(cluster, number)
-        self.state.has_several_arenas = pending.has_several_arenas(tree)
+        for placement_class in list(pending.composite):
+            find_flavor_classes(cluster, placement_class)
         pending.changed = True  # until the plan of this cycle is folded
-        capacity.bring_up_to_date(cluster, exact=self.state.has_several_arenas)
+        capacity.bring_up_to_date(cluster)
         if pending.failed:
             forget_mended_failures(pending)
         pending.capacity.settle()
@@ -65,24 +65,18 @@ class Candidates:
         tree.charged.clear()
         tree.subjects.clear()
         self.state.begin(search_classes=frozenset(self.columns.preempts.nonzero()[0].tolist()))
-        self.reserving.begin()
+        self.reserving.may_reserve = self.reserving.could_reserve()
 
     def fill(self, tournament: Tournament) -> None:
         """Add all request classes that may be tried from now on to the tournament, in order."""
-        tournament.clear()
         tournament.by_estimate = self.reserving.by_estimate
-        for arena, draws in self.in_arenas(tournament):
-            tournament.draw_from(arena, draws)
-        tournament.begin()
-
-    def in_arenas(self, tournament: Tournament) -> Iterable[ArenaDraws]:
-        """Yield (arena, its request classes in order). The arena None has the replacements."""
-        if self.state.is_small:
-            return self.singly(self.pending.request_classes.values(), tournament).items()
-        if self.reserving.by_estimate:
+        if len(self.pending.request_classes) <= FEW:
+            tournament.begin(self.singly(self.pending.request_classes.values(), tournament).items())
+        elif self.reserving.by_estimate:
             some = (self.columns.request_classes[number] for number in self.tryable_classes().tolist())
-            return self.singly((each for each in some if each is not None), tournament).items()
-        return self.by_columns(self.tryable_classes(), tournament)
+            tournament.begin(self.singly((each for each in some if each is not None), tournament).items())
+        else:
+            tournament.begin(self.by_columns(self.tryable_classes(), tournament))
 
     # Which classes may be tried
 
@@ -93,11 +87,11 @@ class Candidates:
             return False
         if request_class.strict or number in state.search_classes:
             return True
-        if not state.has_several_arenas and self.columns.reported_blocker[number] == Blocker.NONE_REPORTED:
+        if not self.several_arenas and self.columns.reported_blocker[number] == Blocker.NONE_REPORTED:
             return True  # with one arena, a class that is tried too early changes nothing
-        placement_class, reserving = request_class.placement_class, self.reserving
+        placement_class, reserving = request_class.placement_class.number, self.reserving
         if not state.blocked.open[placement_class] and (
-            not reserving.may_reserve or reserving.unforeseen[placement_class]
+            not reserving.may_reserve or placement_class in reserving.unforeseen
         ):
             return False
         return not self.pending.headroom.keys or state.is_within_limits(request_class)
@@ -115,12 +109,12 @@ class Candidates:
         found = np.ones(len(numbers), np.bool_) if within is None else within
         if not self.reserving.may_reserve:
             found = found & state.blocked.columns()[0][placement_class]
-        elif 1 in self.reserving.unforeseen:
-            unforeseen = np.frombuffer(self.reserving.unforeseen, np.bool_)
-            found = found & (state.blocked.columns()[0][placement_class] | ~unforeseen[placement_class])
+        elif self.reserving.unforeseen:
+            unforeseen = np.isin(placement_class, list(self.reserving.unforeseen))
+            found = found & (state.blocked.columns()[0][placement_class] | ~unforeseen)
         if state.cluster.tree.stricts:
             found |= state.is_strict[self.columns.row[numbers]]
-        if not state.has_several_arenas:
+        if not self.several_arenas:
             found |= self.columns.reported_blocker[numbers] == Blocker.NONE_REPORTED
         if state.search_classes:
             found |= np.isin(numbers, list(state.search_classes))
@@ -174,6 +168,10 @@ class Candidates:
     def priorities(self) -> MultifactorPriority:
         return MultifactorPriority(self.state.cluster, self.state.policy, self.state.now_s)
 
+    @lazy
+    def usage(self) -> AccountUsage:
+        return AccountUsage(self.state.cluster, self.state.now_s, self.state.started)
+
     def priority_of(self, entry: QueuedRequest) -> float:
         """Return the sum of priority factors of the request, for queues in MULTIFACTOR order."""
         return self.priorities.of(self.state.cluster.jobs[entry.request.job])
@@ -193,7 +191,7 @@ class Candidates:
 
     def replacements(self, numbers: Numbers) -> Mask:
         """Return which of the request classes replace lost pods."""
-        if not self.pending.urgent:
+        if not self.pending.replacements:
             return np.zeros(len(numbers), np.bool_)
         request_classes = self.columns.request_classes
         kinds = [
@@ -224,4 +222,4 @@ class Candidates:
     def ranked(self, score: float, arrival_s: float, number: int) -> tuple[SortKey, RequestClass]:
         request_class = self.columns.request_classes[number]
         assert request_class is not None  # vacant request classes are in no mask
-        return (score, arrival_s, request_class.key.kind, request_class.first().tie), request_class
+        return (score, arrival_s, request_class.key.kind, request_class.first.tie), request_class

@@ -34,14 +34,14 @@ from phalanx.model.job import Placement
 from phalanx.model.reason import ALONE, NEVER, Reason, ReasonCode
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import JobRecord
-from phalanx.state.pending.pending import PlacementClass, PlacementClassKey
 from phalanx.state.pending.request_class import (
     Blocker,
     Candidate,
     Kind,
+    PlacementClass,
+    PlacementClassKey,
     Request,
     RequestClass,
-    RequestClassKey,
 )
 
 EXPLAINED = 4  # failed requests of a cycle that get a new reason, at least
@@ -60,7 +60,7 @@ class ReasonReporter:
     `reports`: request class -> its new report. The reason in it is None if it is that of the placement class.
     `explained`: placement class -> the reason that was computed in this cycle.
     `disproved`: placement classes whose stored reason no longer holds.
-    `stale`: number of a placement class -> its new `PlacementClass.stale`.
+    `stale`: placement class -> its new `PlacementClass.stale`.
     `renewed`: True if the reasons of all classes are up to date again, after a node changed.
     `failures`: the number of requests that were denied.
     `eased`: True if victims have returned quota that lets a request start in the next cycle, which follows at once."""
@@ -71,7 +71,7 @@ class ReasonReporter:
         self.reports: dict[RequestClass, RequestClassReport] = {}
         self.explained: dict[PlacementClassKey, Reason] = {}
         self.disproved: dict[PlacementClassKey, None] = {}
-        self.stale: dict[int, int] = {}
+        self.stale: dict[PlacementClassKey, int] = {}
         self.renewed = False
         self.failures = 0
         self.eased = False
@@ -96,7 +96,7 @@ class ReasonReporter:
         report = self.reports.get(request_class)
         if report is None and not self.disproved:
             return self.pending.reason_of(request_class)
-        found = self.state.placement_class_of(request_class)
+        found = request_class.placement_class
         if report is not None:
             return self.reason_of_placement_class(found) if report.reason is None else report.reason
         is_shared = request_class.reason is None
@@ -121,12 +121,12 @@ class ReasonReporter:
 
     def short_of_quota(self, candidate: Candidate) -> Reason | None:
         """Return why quota blocks the request class; None if it does not, once victims have returned their quota."""
-        key = candidate.request_class.key
-        offers = self.state.offers(key, candidate.entry.request)
+        request_class = candidate.request_class
+        offers = self.state.offers(request_class.key, candidate.entry.request)
         if any(offer.short is None for offer in offers):
             self.eased = True
             return None
-        return self.why_not(key, offers, ())
+        return self.why_not(request_class, offers, ())
 
     def is_hopeless(self, found: PlacementClass) -> bool:
         """Return whether the class has no capacity even on empty nodes. Such a class gets no reservation."""
@@ -136,7 +136,7 @@ class ReasonReporter:
     def never_starts(self, found: PlacementClass) -> bool:
         """Return whether the class, which has no capacity now, could not start even on empty nodes. Its request classes
         then block no jobs in a strict queue. A stored reason that contradicts the result is forgotten."""
-        gangs = self.state.blocked.gangs_of_flavors(found) or [found.key.gang]
+        gangs = [way.key.gang for way in found.flavor_classes or (found,)]
         reason = self.reason_of_placement_class(found)
         never = all(explain.never(self.cluster, self.state.draft, gang) is not None for gang in gangs)
         if reason is not None and (reason.code in NEVER) != never:
@@ -157,7 +157,7 @@ class ReasonReporter:
         """Return the stored reason why the class has no capacity; None if the class is open, or if the reason must be
         computed again."""
         blocked = self.state.blocked
-        if found is None or (blocked.open[found.number] and found.number not in self.pending.failed):
+        if found is None or (blocked.open[found.number] and found not in self.pending.failed):
             return None
         searches = request_class.number in self.state.search_classes and self.failures < EXPLAINED
         if request_class.strict:
@@ -178,9 +178,8 @@ class ReasonReporter:
         state = self.state
         reason = explain.why_not(self.cluster, state.draft, gang, lack, self.granted_so_far())
         for counts in (True, False):
-            number = self.pending.placement_class_number(PlacementClassKey(gang, counts=counts))
-            if number is not None:
-                self.explained[PlacementClassKey(gang, counts=counts)] = reason
+            if (key := PlacementClassKey(gang, counts=counts)) in self.pending.placement_class_of:
+                self.explained[key] = reason
         return reason
 
     def explain_placement_class(self, found: PlacementClass) -> Reason | None:
@@ -202,28 +201,33 @@ class ReasonReporter:
         draft.rewind(mark)
         return None
 
-    def why_not(self, key: RequestClassKey, offers: Sequence[FlavorAssignment], found: Sequence[Reason]) -> Reason:
+    def why_not(
+        self, request_class: RequestClass, offers: Sequence[FlavorAssignment], found: Sequence[Reason]
+    ) -> Reason:
         """Return why each offer fails. `found`: the reasons of the offers that quota allows, in the same order. The
         offer that the queue prefers gives the code. Of several offers with the same flavors one is reported, if
         possible one that can succeed later."""
-        lacking, reasons = iter(found), dict[tuple[str, ...], Reason]()
+        lacking, reasons, queue = iter(found), dict[tuple[str, ...], Reason](), request_class.key.queue
         for offer in offers:
             said = reasons.get(offer.flavors)
             if offer.short is None:
                 reason = next(lacking)
             else:
-                reason = self.never(key, offer) or no_quota.why_not(self.cluster, self.state.ledger, key.queue, offer)
+                reason = self.never(request_class, offer) or no_quota.why_not(
+                    self.cluster, self.state.ledger, queue, offer
+                )
             if reason.code in NEVER:  # its other groups may fit, but have no quota now
                 ledger = self.state.ledger
-                others = (no_quota.why_not(self.cluster, ledger, key.queue, each) for each in offer.besides[::-1])
+                others = (no_quota.why_not(self.cluster, ledger, queue, each) for each in offer.besides[::-1])
                 reason = next((each for each in others if each.code not in NEVER), reason)
             if said is None or (said.code in NEVER and reason.code not in NEVER):
                 reasons[offer.flavors] = reason
         return no_quota.of_flavors(list(reasons), list(reasons.values()))
 
-    def never(self, key: RequestClassKey, offer: FlavorAssignment) -> Reason | None:
+    def never(self, request_class: RequestClass, offer: FlavorAssignment) -> Reason | None:
         """Return why the offer could not be placed even on empty nodes. This reason comes before missing quota."""
-        if not self.state.is_whole(key) or explain.may_get_nodes(self.cluster, key.queue, offer.gang):
+        is_whole, queue = request_class.placement_class.key.whole, request_class.key.queue
+        if not is_whole or explain.may_get_nodes(self.cluster, queue, offer.gang):
             return None
         return explain.never(self.cluster, self.state.draft, offer.gang)
 
@@ -236,7 +240,7 @@ class ReasonReporter:
         request_class = candidate.request_class
         if blocker == Blocker.NONE_REPORTED:
             blocker = Blocker.CAPACITY if self.state.is_within_limits(request_class) else Blocker.QUOTA
-        own = None if reason is self.reason_of_placement_class(self.state.placement_class_of(request_class)) else reason
+        own = None if reason is self.reason_of_placement_class(request_class.placement_class) else reason
         self.report(candidate, reason, blocker, own)
 
     def report_no_capacity(self, candidate: Candidate) -> None:
@@ -246,7 +250,7 @@ class ReasonReporter:
             self.pending.columns.reported_blocker[request_class.number] != Blocker.CAPACITY
             and request_class not in self.reports
         ):
-            found = self.state.placement_class_of(request_class)
+            found = request_class.placement_class
             reason = self.explain_placement_class(found)
             if reason is not None:
                 self.report(candidate, reason, Blocker.CAPACITY, None)
@@ -273,7 +277,7 @@ class ReasonReporter:
                 self.report_blocked_by_head()
             self.report_untried()
         for request in self.pending.unreported:
-            request_class = self.pending.request_class_of(request)
+            request_class = self.pending.request_class_of.get(request)
             if request_class is not None and self.state.still_waits(request):
                 self.report_new_request(request_class, request)
 
@@ -283,11 +287,11 @@ class ReasonReporter:
         blocked, pending = self.state.blocked, self.pending
         left = RENEWED_AT_ONCE if pending.renews else EXPLAINED
         for found in blocked.closed(all_of_them=pending.renews):
-            stale = self.stale[found.number] = found.stale + blocked.had_room[found.number]
+            stale = self.stale[found.key] = found.stale + blocked.had_room[found.number]
             known = found.reason is not None and found.key not in self.disproved and found.key not in self.explained
             if stale <= RENEWED or not known or found.flavor_classes:
                 continue
-            self.stale[found.number] = 0
+            self.stale[found.key] = 0
             if (lack := self.try_placement(found.key.gang)) is not None:
                 self.explain(found.key.gang, lack)
                 self.report_first_few(found)
@@ -325,12 +329,9 @@ class ReasonReporter:
         another = live & np.where(within, is_shut & ~has_capacity, has_none | has_capacity | may_never_fit)
         if self.cluster.tree.stricts:
             another &= ~state.is_strict[row]
-        numbers: Iterable[int] = another.nonzero()[0].tolist()
-        if state.is_small:  # in the order in which the classes were made
-            numbers = [each.number for each in self.pending.request_classes.values() if another[each.number]]
-        for candidate in self.unreported(numbers):
+        for candidate in self.unreported(another.nonzero()[0].tolist()):
             if within[candidate.request_class.number]:
-                self.report_closed(candidate, state.placement_class_of(candidate.request_class))
+                self.report_closed(candidate, candidate.request_class.placement_class)
             else:
                 self.report_short_of_quota(candidate)
         if self.failures >= EXPLAINED:
@@ -342,7 +343,7 @@ class ReasonReporter:
         losing = (live & lost).nonzero()[0]
         order = np.lexsort((columns.arrival_s[losing], -columns.priority[losing]))
         for candidate in self.unreported(losing[order].tolist()):
-            self.report_lost(candidate, state.placement_class_of(candidate.request_class))
+            self.report_lost(candidate, candidate.request_class.placement_class)
             if self.failures >= EXPLAINED:
                 return
 
@@ -369,7 +370,7 @@ class ReasonReporter:
                 return
             if offer.short is None and said is not None:
                 lacking.append(said)
-        reason = self.why_not(request_class.key, offers, lacking)
+        reason = self.why_not(request_class, offers, lacking)
         self.report(candidate, reason, Blocker.CAPACITY, reason)
 
     def report_lost(self, candidate: Candidate, found: PlacementClass) -> None:
@@ -399,7 +400,7 @@ class ReasonReporter:
             and self.cluster.jobs[request.job].attempt
             and reason.names(request.job)
         ):
-            found = self.state.placement_class_of(request_class)
+            found = request_class.placement_class
             lack = (
                 None
                 if found.flavor_classes or reason.code is not ReasonCode.NO_ROOM

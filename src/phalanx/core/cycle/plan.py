@@ -46,7 +46,7 @@ def decision(cycle: Cycle) -> Decision:
         disproved=tuple(reporter.disproved),
         stale=tuple(reporter.stale.items()),
         renewed=reporter.renewed,
-        failed=tuple(state.failed),
+        failed=tuple([found.key for found in state.failed]),
         first=cycle.reserving.first(),
         searched=tuple(preempting.outcomes()),
         has_postponed=preempting.has_postponed,
@@ -101,7 +101,7 @@ def frees_array_slot(cycle: Cycle, job: str, reason: Reason) -> bool:
     record = cycle.cluster.jobs[job]
     if record.job.array_cap is None or reason.code is ReasonCode.ARRAY_LIMIT or record.phase is not Phase.QUEUED:
         return False
-    if cycle.pending.is_in_request_class(Request(job)):
+    if Request(job) in cycle.pending.request_class_of:
         return reason.code in NEVER
     return job_dependencies.waits_for_turn(record) or cycle.cluster.dependencies.contends(record.job)
 
@@ -119,8 +119,8 @@ def waits_for_quota(cycle: Cycle) -> bool:
 
 def may_satisfy_affinity(cycle: Cycle) -> bool:
     """Return True if this cycle places pods that may satisfy the pod affinity or spread of a pending class."""
-    classes = [cycle.pending.placement_classes[number] for number in (*cycle.pending.failed, *cycle.state.failed)]
-    heeding = [found.key.gang for found in classes if found is not None and found.depends_on_other_pods]
+    classes = (*cycle.pending.failed, *cycle.state.failed)
+    heeding = [found.key.gang for found in classes if found.depends_on_other_pods]
     if not heeding:
         return False
     jobs = [*(start.job for start in cycle.state.starts if start.placements), *cycle.state.places]

@@ -27,7 +27,7 @@ from phalanx.lazy import lazy
 from phalanx.model.job import Placement
 from phalanx.model.policy import Backfill, BackfillOrder
 from phalanx.state.classes import Gang
-from phalanx.state.pending.request_class import Blocker, Candidate, Kind, QueuedRequest, Request, RequestClass
+from phalanx.state.pending.request_class import Candidate, Kind, QueuedRequest, Request, RequestClass
 
 
 class Reserving:
@@ -35,7 +35,7 @@ class Reserving:
 
     `may_reserve`: the next request that finds no capacity may get a reservation.
     `all_reserved`: the last reservation was made; the cycle has not yet ranked the classes again.
-    `unforeseen`: a byte for each placement class: its start cannot be foreseen, until victims leave.
+    `unforeseen`: numbers of placement classes whose start cannot be foreseen, until victims leave.
     `further_requests`: for each request class with a reservation, an iterator over its further requests.
     `hopeful`: request classes that may still start a job in this cycle, as far as they were examined; None: all
         classes, because victims were found."""
@@ -50,12 +50,7 @@ class Reserving:
         self.foreseen: dict[Gang, bool] = {}
         self.foreseen_at = 0
         self.by_estimate = self.all_reserved = self.may_reserve = False
-        self.unforeseen = bytearray()
-
-    def begin(self) -> None:
-        """Begin the cycle, after `CycleState.begin`."""
-        self.may_reserve = self.could_reserve()
-        self.unforeseen = bytearray(len(self.state.blocked.open))
+        self.unforeseen: set[int] = set()
 
     @lazy
     def forecast(self) -> BackfillForecast:
@@ -74,8 +69,8 @@ class Reserving:
 
     def victims_leave(self) -> bool:
         """Note that victims leave now. Return whether a request that got no reservation before may get one."""
-        could_before, were_unforeseen, self.hopeful = self.may_reserve, 1 in self.unforeseen, None
-        self.unforeseen = bytearray(len(self.unforeseen))
+        could_before, were_unforeseen, self.hopeful = self.may_reserve, bool(self.unforeseen), None
+        self.unforeseen = set()
         known = not self.greedy and (not self.forecast.open or self.forecast.ends.anyone_ends())
         self.may_reserve = self.forecast.open if known else self.could_reserve()
         return self.may_reserve and (not could_before or were_unforeseen)
@@ -112,12 +107,12 @@ class Reserving:
         if not self.is_affordable(candidate):
             return False
         forecast, gang = self.forecast, request_class.key.gang
-        is_possible = 1 not in self.unforeseen or self.has_room_at_last(gang)
+        is_possible = not self.unforeseen or self.has_room_at_last(gang)
         reserved = is_possible and forecast.hold(entry.request, gang) is not None
         if reserved:
             self.reserved.add(entry.request)
         elif not self.cluster.reservations:
-            self.unforeseen[request_class.placement_class] = 1
+            self.unforeseen.add(request_class.placement_class.number)
         if not forecast.open or (self.conservative and not self.is_anyone_hopeful()):
             self.may_reserve = False
             self.all_reserved = True
@@ -163,14 +158,14 @@ class Reserving:
         state = self.state
         if state.is_done[request_class.number] or request_class.number in state.search_classes:
             return bool(state.is_done[request_class.number])
-        if not state.blocked.open[request_class.placement_class]:
+        if not state.blocked.open[request_class.placement_class.number]:
             return True
         alone = (
             request_class.key.kind == Kind.JOB
-            and state.placement_class_of(request_class).single
-            and state.is_whole(request_class.key)
+            and request_class.placement_class.single
+            and request_class.placement_class.key.whole
         )
-        return alone and self.forecast.shuts_out(request_class.first().request, request_class.key.gang)
+        return alone and self.forecast.shuts_out(request_class.first.request, request_class.key.gang)
 
     def is_affordable(self, candidate: Candidate) -> bool:
         """Return whether quota allows the request, so that only capacity is missing."""
@@ -189,16 +184,3 @@ class Reserving:
             further = self.further_requests[request_class] = iter(request_class)
         still_waits = self.state.still_waits
         return next((each for each in further if each.request not in self.reserved and still_waits(each.request)), None)
-
-    def is_still_blocked_by_reservation(self, candidate: Candidate) -> bool:
-        """Return whether the class last reported that its capacity is reserved, and would certainly report the same
-        again."""
-        state, (request_class, entry) = self.state, candidate
-        if (
-            state.pending.columns.reported_blocker[request_class.number] != Blocker.RESERVATION
-            or request_class in state.remaining
-        ):
-            return False
-        key, reason = request_class.key, request_class.reason
-        plain = key.kind == Kind.JOB and key.gang.rigid and self.cluster.tree.branches[key.queue].unbounded
-        return plain and reason is not None and self.forecast.keeps_out(entry.request, key.gang, reason)

@@ -8,12 +8,12 @@ framework has a CycleState for the same purpose.)"""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
 
 from phalanx.core.cycle.blocked import Blocked
-from phalanx.core.order.account_usage import AccountUsage
 from phalanx.core.placement import replacement
 from phalanx.core.placement.draft import Draft
 from phalanx.core.preemption.nomination import LeavingPods, cycle_draft
@@ -25,13 +25,19 @@ from phalanx.model.job import Job, Placement
 from phalanx.model.plan import Start
 from phalanx.model.policy import Policy
 from phalanx.state.cluster import Cluster, JobRecord, is_incomplete
-from phalanx.state.pending.pending import PlacementClass, PlacementClassKey
-from phalanx.state.pending.request_class import Candidate, Kind, QueuedRequest, Request, RequestClass, RequestClassKey
-from phalanx.state.queue_tree import Charge
+from phalanx.state.pending.request_class import (
+    Candidate,
+    Kind,
+    PlacementClass,
+    PlacementClassKey,
+    QueuedRequest,
+    Request,
+    RequestClass,
+    RequestClassKey,
+)
+from phalanx.state.queue_tree import Charge, Cost
 
-FEW = 64  # up to this number, to examine request classes one by one is faster than by columns
 NO_CHARGE = Charge("", "", "", (), 0)
-NOBODY: Iterator[QueuedRequest] = iter(())
 
 
 class CycleState:
@@ -45,33 +51,28 @@ class CycleState:
     `stopped`, `withdrawn`: jobs that this cycle preempts whole, and jobs whose nominations it withdraws.
     `remaining`: request class with a grant -> an iterator over its further requests.
     `failed`: placement classes that a trial closed although counting found capacity.
-    `starts`: the starts of queued jobs.
+    `starts`: the starts of queued jobs. `started`: these jobs, with the charges of their queues.
     `received`, `waiting_for_event`, `waiting_until`, `exceeding`: as in `Memory`.
 
-    `has_several_arenas`: more than one arena has waiting requests, so the choice of the request class that represents a
-        queue matters.
 
     Set by `begin`:
 
     `blocked`: the open and closed placement classes.
     `is_done`: a byte for each request class: it is not tried again in this cycle.
     `search_classes`: request classes that may search for victims.
-    `is_small`: True if there are few request classes.
     `within_at_first`: a byte for each request class: its limits allowed it when the cycle began."""
 
     blocked: Blocked
     is_done: bytearray
     search_classes: frozenset[int]
-    is_small: bool
     within_at_first: bytes
 
     def __init__(self, cluster: Cluster, policy: Policy, now_s: float) -> None:
         self.cluster, self.policy, self.now_s = cluster, policy, now_s
         self.pending = cluster.pending
-        self.has_several_arenas = False
         self.ledger = QuotaLedger(cluster.tree)
         self.without_returns = self.ledger
-        self.usage = AccountUsage(cluster, now_s)
+        self.leaving = LeavingPods(cluster)
         self.places: dict[str, list[Placement]] = {}
         self.granted: set[Request] = set()
         self.grants = 0
@@ -79,23 +80,20 @@ class CycleState:
         self.withdrawn: dict[str, None] = {}
         self.remaining: dict[RequestClass, Iterator[QueuedRequest]] = {}
         self.exceeding: dict[str, float] = {}
-        self.failed: list[int] = []
+        self.failed: list[PlacementClass] = []
         self._drafts: list[Draft] = []  # the draft, once it is made
         self.starts: list[Start] = []
+        self.started: list[tuple[Job, Cost]] = []
         self.received: list[Request] = []
         self.waiting_for_event: dict[Request, None] = {}
         self.waiting_until: list[tuple[Request, float]] = []
 
     def begin(self, *, search_classes: frozenset[int]) -> None:
         """Begin the cycle, after all pending requests have entered their request classes."""
-        columns, request_classes = self.pending.columns, self.pending.request_classes
+        columns = self.pending.columns
         self.is_done, self.search_classes = bytearray(len(columns)), search_classes
-        self.is_small = len(request_classes) <= FEW
-        self.blocked = self._blocked()
+        self.blocked = Blocked(self.cluster, self.failed)
         self.within_at_first = self.within_limits(columns.placement_class, columns.row).tobytes()
-
-    def _blocked(self) -> Blocked:
-        return Blocked(self.cluster, self.failed, is_small=self.is_small, has_several_arenas=self.has_several_arenas)
 
     def close(self) -> None:
         """End the cycle. The layout of the draft is stored for the next cycle."""
@@ -108,10 +106,6 @@ class CycleState:
         # Made when first needed: most cycles have nothing to place.
         self._drafts.append(cycle_draft(self.cluster, self.policy, self.leaving))
         return self._drafts[0]
-
-    @lazy
-    def leaving(self) -> LeavingPods:
-        return LeavingPods(self.cluster)
 
     @lazy
     def is_strict(self) -> NDArray[np.bool_]:
@@ -127,7 +121,7 @@ class CycleState:
             self.without_returns.charge(charge)
         self.note_charged(charge)
         if job is not None:
-            self.usage.start(job, charge.cost)
+            self.started.append((job, charge.cost))
 
     def charge_preemptor(self, mark: int, charge: Charge) -> None:
         """Charge the preemptor, and note the charges that its victims have returned since the mark of the ledger."""
@@ -140,7 +134,7 @@ class CycleState:
     def reopen(self) -> None:
         """Let every request class be tried again. Either pods that this cycle had placed are taken back, so capacity
         has grown, or a reservation has become possible."""
-        self.blocked = self._blocked()
+        self.blocked = Blocked(self.cluster, self.failed)
         self.is_done = bytearray(len(self.is_done))
 
     def note_charged(self, charge: Charge) -> None:
@@ -175,12 +169,7 @@ class CycleState:
     def is_within_limits(self, request_class: RequestClass) -> bool:
         if not self.pending.headroom.keys:
             return True
-        return self.pending.headroom.allows(request_class.row, self.placement_class_of(request_class).cost)
-
-    def placement_class_of(self, request_class: RequestClass) -> PlacementClass:
-        found = self.pending.placement_classes[request_class.placement_class]
-        assert found is not None  # this request class refers to it
-        return found
+        return self.pending.headroom.allows(request_class.row, request_class.placement_class.cost)
 
     # Their offers
 
@@ -200,15 +189,9 @@ class CycleState:
     def placement_class_of_offer(self, request_class: RequestClass, offer: FlavorAssignment) -> PlacementClass | None:
         """Return the placement class of the offer's gang; None if no request class refers to it."""
         if offer.gang is request_class.key.gang and not offer.flavors:
-            return self.placement_class_of(request_class)
-        number = self.pending.placement_class_number(
-            PlacementClassKey(offer.gang, counts=request_class.key.kind == Kind.JOB)
-        )
-        return None if number is None else self.pending.placement_classes[number]
-
-    def is_whole(self, key: RequestClassKey) -> bool:
-        """Return whether the gangs of the request class are placed at once, and not pod by pod as their slots open."""
-        return key.kind != Kind.JOB or (queue := self.cluster.queues.get(key.queue)) is None or queue.gang
+            return request_class.placement_class
+        key = PlacementClassKey(offer.gang, counts=request_class.key.kind == Kind.JOB)
+        return self.pending.placement_class_of.get(key)
 
     # Who waits
 
@@ -229,21 +212,11 @@ class CycleState:
     def first_waiting(self, request_class: RequestClass) -> QueuedRequest | None:
         """Return the first request of the class that still waits; None if none waits."""
         if request_class not in self.remaining and not self.stopped:
-            return request_class.first()
+            return request_class.first
         return next((entry for entry in request_class if self.still_waits(entry.request)), None)
 
     def next_waiting(self, request_class: RequestClass) -> QueuedRequest | None:
         """Return the next request of the class that still waits, each request once; None if none is left."""
-        return next((entry for entry in self.following(request_class) if self.still_waits(entry.request)), None)
-
-    def following(self, request_class: RequestClass) -> Iterator[QueuedRequest]:
-        """Yield the requests behind the first, in order, each once in a cycle."""
-        rest = self.remaining.get(request_class)
-        if rest is None:
-            if len(request_class) == 1:
-                rest = NOBODY
-            else:
-                rest = iter(request_class)
-                next(rest)  # the first is being tried already
-            self.remaining[request_class] = rest
-        return rest
+        if request_class not in self.remaining:
+            self.remaining[request_class] = islice(request_class, 1, None)  # the first is being tried already
+        return next((entry for entry in self.remaining[request_class] if self.still_waits(entry.request)), None)

@@ -55,7 +55,7 @@ class Cycle:
         self.ledger = self.state.ledger
         self.reserving = Reserving(self.state)
         self.field = Candidates(self.state, self.reserving)
-        self.tournament = Tournament(cluster.tree, self.ledger, self.field, self.state.usage)
+        self.tournament = Tournament(cluster.tree, self.ledger, self.field)
         self.reporter = ReasonReporter(self.state, self.tournament)
         self.preempting = CyclePreemption(self.state)
         self.intake = Intake(self.state, self.reporter, self.preempting)
@@ -79,7 +79,7 @@ class Cycle:
             self.field.refresh()
             self.field.fill(self.tournament)
             while not self.preempting.is_over:
-                if self.state.has_several_arenas:
+                if self.cluster.tree.root.split:
                     yield from self.hopeless_heads()
                 head = self.tournament.head()
                 if self.surplus.growing and self.grows_first(head):
@@ -130,17 +130,17 @@ class Cycle:
     def gets_something(self, head: Candidate) -> bool:
         """Return whether the request can start, finds victims, or would get the reservation."""
         request_class = head.request_class
-        found = self.state.placement_class_of(request_class)
+        found = request_class.placement_class
         if request_class.strict and request_class.key.kind != Kind.GROWTH:
             return not self.reporter.never_starts(found) and not self.never_within_quota(head)
         if self.reserving.by_estimate or request_class in self.reserving.further_requests:
             return True
         if self.state.wants_nothing(head) or not self.field.may_be_tried(request_class):
             return False
-        if not (self.weeded and self.weeded[0]) and not self.pending.capacity.behind:
-            has_room = bool(self.state.blocked.open[request_class.placement_class])  # as counted when the cycle began
+        if not (self.weeded and self.weeded[0]):
+            has_room = bool(self.state.blocked.open[found.number])  # as counted when the cycle began
         else:
-            has_room = self.state.blocked.counted(self.state.draft, found.number, self.state.grants)
+            has_room = self.state.blocked.counted(self.state.draft, found, self.state.grants)
         if has_room and self.is_sure_to_start(request_class):
             return True
         offers = self.state.offers(request_class.key, head.entry.request)
@@ -159,11 +159,11 @@ class Cycle:
         offers = self.state.offers(request_class.key, head.entry.request)
         if any(offer.short is None for offer in offers):
             return False
-        return self.reporter.why_not(request_class.key, offers, ()).code in NEVER
+        return self.reporter.why_not(request_class, offers, ()).code in NEVER
 
     def is_sure_to_start(self, request_class: RequestClass) -> bool:
         """Return whether a class that fits by counting is certain to be placed, and its queue has quota."""
-        found = self.state.placement_class_of(request_class)
+        found = request_class.placement_class
         if not found.single or self.reserving.first() is not None or not self.state.is_within_limits(request_class):
             return False
         return self.state.draft.ordinary_amounts(found.key.gang.demands[0])
@@ -196,7 +196,7 @@ class Cycle:
         if request_class in self.reserving.further_requests:  # it was denied, and reserves for its next request
             self.reserve_or_block(head)
             return False
-        found, may_search = self.state.placement_class_of(request_class), self.may_search(request_class)
+        found, may_search = request_class.placement_class, self.may_search(request_class)
         if not self.state.is_within_limits(request_class):
             if may_search:
                 return True
@@ -204,11 +204,8 @@ class Cycle:
             asks = asks and head.entry.request not in self.reserving.reserved
             self.lose(head, holds_up=asks and self.reporter.holds_up_for_quota(head))
             return False
-        if self.state.blocked.counted(self.state.draft, found.number, self.state.grants):
-            if may_search or not self.reserving.reserved or not self.reserving.is_still_blocked_by_reservation(head):
-                return True
-            self.reserve_or_block(head)
-            return False
+        if self.state.blocked.counted(self.state.draft, found, self.state.grants):
+            return True
         if may_search or self.reporter.explains(found):
             return True
         never = request_class.strict and self.reporter.never_starts(found)
@@ -246,7 +243,7 @@ class Cycle:
     def place(self, candidate: Candidate, offer: FlavorAssignment) -> PlacementOutcome | Reason:
         """Place the whole minimum of the gang, or nothing. Pods above it follow in the second pass of the cycle."""
         request_class, request = candidate.request_class, candidate.entry.request
-        if not self.state.is_whole(request_class.key):
+        if not request_class.placement_class.key.whole:
             return []
         known = self.reporter.known_reason(request_class, self.state.placement_class_of_offer(request_class, offer))
         if known is not None:
@@ -358,7 +355,7 @@ class Cycle:
         key = candidate.request_class.key
         found = [self.reporter.lacking(offer, lack) for offer, lack in lacks]
         held = any(isinstance(lack, WouldDelayReservation) for _, lack in lacks)
-        reason = self.reporter.why_not(key, offers, found)
+        reason = self.reporter.why_not(candidate.request_class, offers, found)
         if key in self.preempting.searched and reason.code not in SHORT and not held:  # no eviction can help
             self.preempting.await_change(key)
         self.reporter.report_denied(

@@ -13,8 +13,8 @@ from phalanx.model.job import Phase
 from phalanx.model.plan import Action, Plan
 from phalanx.model.reason import Reason
 from phalanx.state.cluster import Cluster, JobRecord
-from phalanx.state.pending.pending import PlacementClassKey, Search
-from phalanx.state.pending.request_class import Request, RequestClassKey
+from phalanx.state.pending.pending import Search
+from phalanx.state.pending.request_class import PlacementClassKey, Request, RequestClassKey
 
 
 class RequestClassReport(NamedTuple):
@@ -34,8 +34,8 @@ class Memory(NamedTuple):
     `waiting_until`: requests that wait until a time.
     `reports`: the report to each request class.
     `explained`: the reason of each placement class without capacity. `disproved`: placement classes whose stored reason
-        no longer holds. `stale`: number of a placement class -> its new `PlacementClass.stale`. `renewed`: the reasons
-        of all classes are up to date.
+        no longer holds. `stale`: the new `PlacementClass.stale` of placement classes. `renewed`: the reasons of all
+        classes are up to date.
     `failed`: placement classes whose trial failed
         although counting found capacity.
     `first`: the request with the first reservation, and since when it has it (seconds since the epoch).
@@ -50,9 +50,9 @@ class Memory(NamedTuple):
     reports: tuple[tuple[RequestClassKey, RequestClassReport], ...] = ()
     explained: tuple[tuple[PlacementClassKey, Reason], ...] = ()
     disproved: tuple[PlacementClassKey, ...] = ()
-    stale: tuple[tuple[int, int], ...] = ()
+    stale: tuple[tuple[PlacementClassKey, int], ...] = ()
     renewed: bool = False
-    failed: tuple[int, ...] = ()
+    failed: tuple[PlacementClassKey, ...] = ()
     first: tuple[Request, float] | None = None
     searched: tuple[tuple[RequestClassKey, Search], ...] = ()
     has_postponed: bool = False
@@ -71,10 +71,11 @@ class Memory(NamedTuple):
         pending = cluster.pending
         for request, again_s in self.waiting_until:
             pending.wait_until(request, again_s)
+        classes = pending.placement_class_of
         for placement_key in self.disproved:
             pending.explain(placement_key, None)
-        for number, stale in self.stale:
-            if (found := pending.placement_classes[number]) is not None:
+        for placement_key, stale in self.stale:
+            if (found := classes.get(placement_key)) is not None:
                 found.stale = stale
         for placement_key, reason in self.explained:
             pending.explain(placement_key, reason)
@@ -82,7 +83,7 @@ class Memory(NamedTuple):
             pending.note_report(key, report.blocker, report.reason)
         for key, search in self.searched:
             pending.remember(key, search)
-        pending.failed.update(dict.fromkeys(self.failed))
+        pending.failed.update({classes[each]: None for each in self.failed if each in classes})
         pending.unreported.clear()
         pending.reserved, cluster.exceeding = self.first, dict(self.exceeding)
         if self.has_postponed:
@@ -108,7 +109,7 @@ def note_arrays(cluster: Cluster, memory: Memory) -> None:
     array. A job that is nominated, or has just started on its nomination, is in no request class and keeps its slot."""
     relations = cluster.dependencies
     for request in memory.received:
-        if request.job not in cluster.jobs or not cluster.pending.is_in_request_class(request):
+        if request.job not in cluster.jobs or request not in cluster.pending.request_class_of:
             continue
         if job_dependencies.contends(cluster.jobs[request.job]):
             relations.work(cluster.jobs[request.job].job)
@@ -128,7 +129,7 @@ def pass_turn(cluster: Cluster, record: JobRecord) -> None:
     """Give up the job's slot in its array, because it waits for something else. If the job is in a request class, it
     could never start; when that may have changed, it needs a slot again."""
     pending, name = cluster.pending, record.job.id
-    if pending.is_in_request_class(Request(name)):
+    if Request(name) in pending.request_class_of:
         pending.hopeless[Request(name)] = None
     if not job_dependencies.waits_for_turn(record) and (
         following := job_dependencies.next_of_array(cluster, record.job)

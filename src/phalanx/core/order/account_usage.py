@@ -7,6 +7,7 @@ in a cycle counts at once as if it had run for some time (`UsageTerms.entry_s`),
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import fsum, inf
 
 from phalanx.model.job import Job
@@ -16,20 +17,14 @@ from phalanx.state.queue_tree import Branch, Cost
 
 
 class AccountUsage:
-    """The usage of all accounts at `now_s` (seconds since the epoch), with the jobs that this cycle starts."""
+    """The usage of all accounts at `now_s` (seconds since the epoch). `started`: the jobs that this cycle starts, with
+    the charges of their queues; the cycle adds to it."""
 
-    def __init__(self, cluster: Cluster, now_s: float) -> None:
-        self.cluster, self.now_s = cluster, now_s
+    def __init__(self, cluster: Cluster, now_s: float, started: Sequence[tuple[Job, Cost]] = ()) -> None:
+        self.cluster, self.now_s, self.started = cluster, now_s, started
+        self._known = 0  # the number of started jobs in `_entered`
         self._entered: dict[tuple[str, str], float] = {}
         self._shares: dict[str, dict[str, float]] = {}  # queue -> account -> shares
-
-    def start(self, job: Job, cost: Cost) -> None:
-        """Enter a starting job. `cost`: the charge of its queue."""
-        if entry_s := self.cluster.entry_s(job):
-            price = self.cluster.usage.meter(job.queue, job.association).price
-            held = {resource: amount for (flavor, resource), amount in cost if not flavor}
-            key = self.cluster.queue_of(job), job.association
-            self._entered[key] = self._entered.get(key, 0.0) + price.accrued(price.rate(held), entry_s)
 
     def of_account(self, queue: Queue, account: str) -> float:
         """Return the usage of an account in the queue, over its shares."""
@@ -47,8 +42,18 @@ class AccountUsage:
         return {account for name in self._told_as(queue) for account in known.get(name, ())}
 
     def _used(self, queue: str, account: str) -> float:
+        for job, cost in self.started[self._known :]:
+            self._enter(job, cost)
+        self._known = len(self.started)
         told = (self.cluster.usage.of(name, account, self.now_s) for name in self._told_as(queue))
         return sum(told, self._entered.get((queue, account), 0.0))
+
+    def _enter(self, job: Job, cost: Cost) -> None:
+        if entry_s := self.cluster.entry_s(job):
+            price = self.cluster.usage.meter(job.queue, job.association).price
+            held = {resource: amount for (flavor, resource), amount in cost if not flavor}
+            key = self.cluster.queue_of(job), job.association
+            self._entered[key] = self._entered.get(key, 0.0) + price.accrued(price.rate(held), entry_s)
 
     def _told_as(self, queue: str) -> tuple[str, ...]:
         """Return the queue names of its jobs: jobs of the default queue may name none."""

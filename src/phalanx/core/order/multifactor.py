@@ -137,7 +137,7 @@ class MultifactorPriority:
         columns = pending.columns
         if self.policy.priority_function is not None:
             firsts = [
-                request_class.first().request.job
+                request_class.first.request.job
                 for each in numbers.tolist()
                 if (request_class := columns.request_classes[each]) is not None
             ]
@@ -154,7 +154,7 @@ class MultifactorPriority:
         whose = [pending.headroom.rows[each] for each in rows.tolist()]
         shares = [self._fair_shares.get((each.queue, each.user), 0.0) if factors.fair_share else 0.0 for each in whose]
         most = max(self._qos.values(), default=0.0)
-        qos = np.array([fraction(self._qos.get(name, 0.0), most) for name in pending.qos_names()])
+        qos = np.array([fraction(self._qos.get(name, 0.0), most) for name in columns.qos_numbers])
         found = columns.priority[numbers] + factors.age * ages
         found = found + factors.fair_share * np.array(shares)[of_row]
         sizes = np.array([size for size, _ in asked])[number]
@@ -176,7 +176,7 @@ class MultifactorPriority:
         for at in np.isnan(found).nonzero()[0].tolist():
             request_class = columns.request_classes[int(numbers[at])]
             assert request_class is not None  # only live request classes are ranked
-            job = jobs[request_class.first().request.job].job
+            job = jobs[request_class.first.request.job].job
             found[at] = max(job.submitted_s, job.begin_s or 0.0)
         columns.eligible_s[numbers] = found
         return found

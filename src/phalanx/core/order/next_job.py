@@ -28,7 +28,7 @@ start does not count."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heappush, heapreplace, nsmallest
 from itertools import chain
 from math import inf
@@ -38,7 +38,7 @@ from phalanx.core.order.account_usage import AccountUsage
 from phalanx.core.quota import shares
 from phalanx.core.quota.ledger import QuotaLedger, within_guarantee
 from phalanx.model.queue import QueueOrder
-from phalanx.state.pending.request_class import Candidate, Kind, QueuedRequest, Rank, RequestClass, RequestClassKey
+from phalanx.state.pending.request_class import Candidate, Kind, QueuedRequest, RequestClass, RequestClassKey
 from phalanx.state.queue_tree import Branch, Cost, Key, QueueTree
 
 SortKey: TypeAlias = tuple[object, ...]
@@ -53,6 +53,8 @@ class Arena(NamedTuple):
     account: str = ""
 
 
+FIFO, FACTORS = 1, 2
+WEIGHED = {QueueOrder.FIFO: FIFO, QueueOrder.MULTIFACTOR: FACTORS}  # orders whose main key is not the priority alone
 MOST_LEFT = 8  # request classes behind a head that are remembered
 NOBODY: Draws = iter(())
 
@@ -84,7 +86,10 @@ class QueueCursor:
 
 
 class Field(Protocol):
-    """The request classes that contend."""
+    """The request classes that contend. `usage`: the past usage, for USAGE order."""
+
+    @property
+    def usage(self) -> AccountUsage: ...
 
     def may_be_tried(self, request_class: RequestClass, /) -> bool:
         """Return whether the request class may still be tried."""
@@ -99,30 +104,30 @@ class Field(Protocol):
 class Tournament:
     """The tournament of one cycle.
 
-    `field`: the request classes that contend.
-    `usage`: the past usage, for USAGE order."""
+    `field`: the request classes that contend."""
 
-    def __init__(
-        self,
-        tree: QueueTree,
-        ledger: QuotaLedger,
-        field: Field,
-        usage: AccountUsage,
-    ) -> None:
-        self.tree, self.ledger, self.field, self.usage = tree, ledger, field, usage
+    def __init__(self, tree: QueueTree, ledger: QuotaLedger, field: Field) -> None:
+        self.tree, self.ledger, self.field = tree, ledger, field
         self.by_estimate = False
         self.fresh: RequestClass | None = None  # the last drawn request class, until its result is known
         self.out_of_turn = False  # the head that is tried now is not the best of all
         self.closed: dict[str, Candidate] = {}  # strict queue -> its head that cannot start
         self.left: dict[str, Draws] = {}  # strict queue -> its request classes behind that head
 
-    def clear(self) -> None:
-        """Remove all cursors."""
+    def begin(self, draws_by_arena: Iterable[tuple[Arena | None, Draws]]) -> None:
+        """Let these request classes contend, those of each arena one after the other. The arena None has the
+        replacements."""
         self.urgent = QueueCursor(self.tree.root, None)  # replacements
         self.root = QueueCursor(self.tree.root, None)
         self.at = self.root  # the cursor of the head that is tried now
         self.cursor_by_queue: dict[str, QueueCursor] = {self.tree.root.name: self.root}
         self.own_cursors: dict[Arena, QueueCursor] = {}
+        for arena, draws in draws_by_arena:
+            if arena is None:
+                self.urgent.draws = draws
+            elif not (self.closed and self.is_closed(self.tree.branches[arena.queue])):
+                self.leaf(arena).draws = draws
+        self.rank_all()
 
     def is_closed(self, branch: Branch) -> bool:
         """Return whether a strict queue on the path has left the contest."""
@@ -138,14 +143,6 @@ class Tournament:
             key, QueueCursor(arena, cursor, own=key.account)
         )
 
-    def draw_from(self, arena: Arena | None, draws: Draws) -> None:
-        """Let these request classes contend, one after the other. `arena`: None for replacements. Call `begin` when all
-        arenas have their draws."""
-        if arena is None:
-            self.urgent.draws = draws
-        elif not (self.closed and self.is_closed(self.tree.branches[arena.queue])):
-            self.leaf(arena).draws = draws
-
     def add_cursor(self, arena: Branch) -> QueueCursor:
         missing = []
         while (cursor := self.cursor_by_queue.get(arena.name)) is None:
@@ -156,7 +153,7 @@ class Tournament:
             cursor = self.cursor_by_queue[each.name] = QueueCursor(each, cursor)
         return cursor
 
-    def begin(self) -> None:
+    def rank_all(self) -> None:
         """Rank every cursor by its best request class that may be tried, the deepest cursors first."""
         for cursor in (
             self.urgent,
@@ -173,7 +170,7 @@ class Tournament:
         self.out_of_turn = False
         for cursor in self.cursor_by_queue.values():
             cursor.children.clear()
-        self.begin()
+        self.rank_all()
 
     def head(self) -> Candidate | None:
         """Return the best request. Before the next call, report the result of this one with `accept_head` or
@@ -283,7 +280,7 @@ class Tournament:
             return -self.seen(cursor, key.priority), self.fill(cursor), ranked
         if parent.order in (QueueOrder.FAIR, QueueOrder.TIERED):
             priority = cursor.branch.queue.priority if cursor.branch.queue is not None and cursor.own is None else 0
-            share = self.share(cursor, cost_of(key))
+            share = self.share(cursor, key.gang.due())
             if parent.order is QueueOrder.TIERED:
                 return share > shares.NOTHING, -priority, share, ranked
             return share, -priority, ranked
@@ -291,12 +288,12 @@ class Tournament:
             ranked = (self.used(cursor), *ranked)
         if not parent.contested:
             return ranked
-        return self.borrows(cursor, parent.contested, cost_of(key)), ranked
+        return self.borrows(cursor, parent.contested, key.gang.due()), ranked
 
     def used(self, cursor: QueueCursor) -> float:
         if cursor.own is None or cursor.branch.queue is None:
-            return self.usage.of_queue(cursor.branch)
-        return self.usage.of_account(cursor.branch.queue, cursor.own)
+            return self.field.usage.of_queue(cursor.branch)
+        return self.field.usage.of_account(cursor.branch.queue, cursor.own)
 
     def share(self, cursor: QueueCursor, extra: Cost) -> shares.DominantShare:
         branch = cursor.branch
@@ -321,8 +318,13 @@ class Tournament:
         return not within_guarantee(self.ledger, cursor.branch, contested, extra)
 
     def rank(self, branch: Branch, key: RequestClassKey, entry: QueuedRequest) -> SortKey:
-        factors = self.field.priority_of(entry) if branch.order is QueueOrder.MULTIFACTOR else None
-        ranked = rank(key, entry, branch.order, factors)
+        """Return the rank of a request class's request among those of all request classes: lower is sooner.
+        Replacements go by priority in any order (rule R5)."""
+        if key.kind == Kind.REPLACEMENT or branch.order not in WEIGHED:
+            first = -float(key.priority)
+        else:
+            first = 0.0 if branch.order is QueueOrder.FIFO else -self.field.priority_of(entry)
+        ranked = (first, entry.arrival_s, key.kind, entry.tie)
         return (estimate(key), *ranked) if self.by_estimate else ranked
 
 
@@ -331,24 +333,3 @@ def estimate(key: RequestClassKey) -> float:
     terms = key.terms
     expected_s = terms.limit_s if terms.estimate_s is None else terms.estimate_s
     return inf if expected_s is None else expected_s
-
-
-def cost_of(key: RequestClassKey) -> Cost:
-    """Return the request of the first request of the class, without flavors."""
-    return key.gang.due()
-
-
-def rank(
-    key: RequestClassKey, entry: QueuedRequest, order: QueueOrder = QueueOrder.PRIORITY, priority: float | None = None
-) -> Rank:
-    """Return the rank of a request class's request among those of all request classes: lower is sooner. Replacements go
-    by priority in any order (rule R5). `priority`: the sum of factors, if the order is MULTIFACTOR."""
-    if key.kind == Kind.REPLACEMENT:
-        first = -float(key.priority)
-    elif order is QueueOrder.FIFO:
-        first = 0.0
-    elif order is QueueOrder.MULTIFACTOR and priority is not None:
-        first = -priority
-    else:
-        first = -key.priority
-    return (first, entry.arrival_s, key.kind, entry.tie)

@@ -5,23 +5,18 @@ the free amount of any resource allows. For rows that were charged since the las
 then is added. So a cycle costs the pending demands times the changed rows. Only pairs of a demand and a row that holds
 a pod of it need a division; on a full cluster these are few. After a node has changed everything is counted again.
 
-If one order decides which job is next (`state.queue_tree`), it does not matter whether classes without capacity are
-candidates. Then nothing is counted after many changes, and each class is counted when it is tried.
-
 Division in float64 is exact here. Both sides are integers below 2**53, so a quotient that is not whole is further below
 the next whole number than rounding reaches."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from itertools import islice
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from phalanx.core.placement.filters import matching
-from phalanx.model.pod import Amounts
 from phalanx.state.cluster import Cluster
 from phalanx.state.nodes.table import NodeTable
 from phalanx.state.pending.capacity import Capacity
@@ -30,63 +25,37 @@ Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.intp]
 
 FEW = 64  # demands times rows; up to this number, to count one by one is faster than by columns
-MUCH = 40_000  # demands times rows; more are counted only if the result is needed
 PAIRS = 1 << 18  # demands times rows compared in one operation: they stay in the processor's cache
 
 
-def bring_up_to_date(cluster: Cluster, *, exact: bool) -> None:
-    """Count the changes since the last time. `exact`: count all of them, and demands that were never counted.
-    Otherwise, after many changes, nothing is counted until there are fewer changes, and no class counts as blocked."""
+def bring_up_to_date(cluster: Cluster) -> None:
+    """Count what has changed since the last time, and demands that were never counted."""
     pending, columns = cluster.pending, cluster.columns
-    known, rows = pending.capacity, columns.recharged
+    known, changed, described = pending.capacity, columns.recharged, (columns.described, len(columns.free))
     if len(columns.row_of) * len(known.number_of) <= FEW:
-        if rows or known.uncounted or known.counted_at != columns.described:
-            new = {} if exact else {number: None for number, seen in known.uncounted.items() if not seen}
-            known.uncounted = dict.fromkeys(new, True)
-            if len(new) < len(known.number_of):
-                count_few(known, columns, pending.grown, new, failed=bool(pending.failed))
-        known.counted_at, known.behind = columns.described, 0
-        rows.clear()
-        pending.grown.clear()
-        return
-    if known.counted_at != (columns.described, len(columns.free)):
+        if changed or known.uncounted or known.counted_at != columns.described:
+            count_few(known, columns, pending.grown, failed=bool(pending.failed))
+        known.counted_at = columns.described
+    elif known.counted_at != described:
         look_at_failed(cluster)
         everything(known, columns)
-        known.counted_at = (columns.described, len(columns.free))
-        rows.clear()
-    elif exact or len(rows) * len(known.number_of) <= MUCH:
-        since(known, columns, rows, pending.grown)
-        rows.clear()
+        known.counted_at = described
     else:
-        look_at_failed(cluster)
-        if (len(rows) - known.behind) * len(known.number_of) <= MUCH:  # few changes: count a part of the rest
-            some = dict.fromkeys(islice(rows, MUCH // len(known.number_of)))
-            since(known, columns, some, ())
-            for row in some:
-                del rows[row]
-    known.behind = len(rows)
+        since(known, columns, changed, pending.grown)
+        if known.uncounted:
+            count(known, columns, np.array(list(known.uncounted), np.intp))
+    changed.clear()
     pending.grown.clear()
-    if known.uncounted:
-        count_new(known, columns, exact=exact)
-
-
-def count_new(known: Capacity, columns: NodeTable, *, exact: bool) -> None:
-    """Count demands that were never counted. Demands that are new in this cycle are counted only if `exact` is set."""
-    numbers = [number for number, seen in known.uncounted.items() if seen or exact]
-    known.uncounted = dict.fromkeys(known.uncounted, True)
-    if not numbers:
-        return
-    count(known, columns, np.array(numbers, np.intp))
+    known.uncounted.clear()
 
 
 def look_at_failed(cluster: Cluster) -> None:
     """For each demand of a failed class, note whether a row that gained free amounts holds a pod of it."""
     pending, columns = cluster.pending, cluster.columns
     known = pending.capacity
-    classes = [found for number in pending.failed if (found := pending.placement_classes[number]) is not None]
-    if classes and pending.grown:
+    if pending.failed and pending.grown:
         rows = np.fromiter(pending.grown, np.intp, len(pending.grown))
-        numbers = np.array(sorted({demand for found in classes for demand, _ in found.demands}), np.intp)
+        numbers = np.array(sorted({demand for found in pending.failed for demand, _ in found.demands}), np.intp)
         amounts = by_resource(known, {name: column[rows] for name, column in columns.free.items()}, len(rows))
         pods(known, columns, numbers, rows, amounts, np.ones(len(rows)), columns.lowest_free(rows) >= 0)
 
@@ -107,61 +76,27 @@ def count(known: Capacity, columns: NodeTable, numbers: Ints) -> None:
     rows = (columns.attributes.ready & (lowest >= 0)).nonzero()[0]
     amounts = by_resource(known, {resource: column[rows] for resource, column in free.items()}, len(rows))
     known.room[numbers] = pods(known, columns, numbers, rows, amounts, np.ones(len(rows)))
-    for number in numbers.tolist():
-        known.uncounted.pop(number, None)
 
 
-def count_few(
-    known: Capacity, columns: NodeTable, grown: Collection[int], new: Collection[int], *, failed: bool
-) -> None:
-    """Count all demands except new ones on all rows, pair by pair. With few nodes this costs less than to follow
-    changes. `failed`: a class has failed, so rows that gained amounts are noted."""
-    for number in known.number_of.values():
-        if number not in new:
-            known.room[number] = 0.0
-    for row in columns.row_of.values():
-        count_row(known, columns, row, columns.free_of(row), 1, gains=failed and row in grown)
-
-
-def count_row(
-    known: Capacity, columns: NodeTable, row: int, free: dict[str, int], sign: int, *, gains: bool = False
-) -> None:
-    """Add (`sign` 1) or subtract (-1) the pods of each demand that the row holds with `free` free amounts. `gains`:
-    note which demands have a pod that fits."""
+def count_few(known: Capacity, columns: NodeTable, grown: Collection[int], *, failed: bool) -> None:
+    """Count all demands on all rows, pair by pair. With few nodes this costs less than to follow changes. `failed`: a
+    class has failed, so rows that gained amounts are noted."""
     facts = columns.attributes
-    if not facts.ready[row] or min(free.values(), default=0) < 0:
-        return
+    ready = [(row, columns.free_of(row)) for row in columns.row_of.values() if facts.ready[row]]
+    usable = [(row, free) for row, free in ready if min(free.values(), default=0) >= 0]
     for demand, number in known.number_of.items():
-        pods = held_by(free, demand.asks)
-        if pods and (matching.matches_all(facts, demand.where) or matching.matching(facts, demand.where)[row]):
-            known.room[number] += sign * pods
-            if gains:
-                known.grown[number] = known.has_grown = True
-
-
-def count_changed(known: Capacity, columns: NodeTable, row: int, *, gains: bool) -> None:
-    """Update the count of pods that fit, for every demand, on a row whose free amounts changed."""
-    count_row(known, columns, row, {name: int(column[row]) for name, column in known.free.items()}, -1)
-    count_row(known, columns, row, free := columns.free_of(row), 1, gains=gains)
-    if columns.attributes.ready[row]:
-        for resource, amount in free.items():
-            known.free[resource][row] = amount
-
-
-def held_by(amounts: dict[str, int], asks: Amounts) -> int:
-    """Return how many pods with these requests the amounts hold."""
-    try:
-        return max(0, min([amounts[resource] // amount for resource, amount in asks]))
-    except KeyError:
-        return 0  # one resource is missing
+        matches = None if matching.matches_all(facts, demand.where) else matching.matching(facts, demand.where)
+        known.room[number] = 0.0
+        for row, free in usable:
+            pods = min([free.get(resource, 0) // amount for resource, amount in demand.asks])
+            if pods and (matches is None or matches[row]):
+                known.room[number] += pods
+                if failed and row in grown:
+                    known.grown[number] = known.has_grown = True
 
 
 def since(known: Capacity, columns: NodeTable, changed: Collection[int], grown: Collection[int]) -> None:
-    """Add the differences of the changed rows: pair by pair if the rows and the demands are few."""
-    if len(changed) * len(known.number_of) <= FEW:
-        for row in changed:
-            count_changed(known, columns, row, gains=row in grown)
-        return
+    """Add the differences of the changed rows."""
     rows = np.fromiter(changed, np.intp, len(changed))
     rows = rows[columns.attributes.ready[rows]]
     before = {resource: column[rows] for resource, column in known.free.items()}

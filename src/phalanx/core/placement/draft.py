@@ -52,7 +52,8 @@ class Draft:
         self.columns, self.topologies, self.score, self.expected = columns, topologies, score, expected
         self.node_order = NodeOrder(columns, packed=score is ScoringStrategy.PACK) if layout is None else layout
         self.few = self.node_order.few
-        self._face()
+        self.rows, self.free, self.views = self.node_order.rows, self.node_order.free, self.node_order.views
+        self._allowed: dict[NodeConstraints, fit.Rows | None] = {}
         self._matching: dict[NodeConstraints, fit.Rows | None] = {}
         self._log: list[tuple[int, Amounts, int] | partial[Any]] = []  # position, asks, pods; or how to undo it
         self._given: dict[
@@ -272,11 +273,6 @@ class Draft:
             if len(self.node_order.strayed) <= MOVED:
                 self.node_order.strayed += [entry[0] for entry in self._log if not isinstance(entry, partial)]
             self._log.clear()
-
-    def _face(self) -> None:
-        """Refer to the present packing order."""
-        self.rows, self.free, self.views = self.node_order.rows, self.node_order.free, self.node_order.views
-        self._allowed: dict[NodeConstraints, fit.Rows | None] = {}
 
     def allowed(self, where: NodeConstraints) -> fit.Rows | None:
         """Return, by position, which nodes match the constraints; None if all do."""

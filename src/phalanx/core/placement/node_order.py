@@ -255,7 +255,7 @@ class NodeOrder:
             view[to] = kept
 
     def _loosenesses(self) -> NDArray[np.float64]:
-        total = np.zeros(len(self), np.float64)
+        total = np.zeros(len(self.rows), np.float64)
         for name, column in self.free.items():
             share = column / self.scales[name]
             total += share if name in ORDINARY else share + BEHIND * (column > 0)

@@ -34,10 +34,7 @@ class Capacity:
         self.room: NDArray[np.float64] = np.full(FIRST_COLUMNS, np.inf)
         self.grown: NDArray[np.bool_] = np.zeros(FIRST_COLUMNS, np.bool_)
         self.has_grown = True
-        self.behind = 0  # rows that changed and are not counted yet; above 0 the room is unknown
-        self.uncounted: dict[
-            int, bool
-        ] = {}  # demand that was never counted -> whether it was pending before this cycle
+        self.uncounted: dict[int, None] = {}  # demands that were never counted
         self.free: dict[str, NDArray[np.int64]] = {}
         self.counted_at: Any = None  # the state in which `core.placement.capacity` last counted
         self._vacant: list[int] = []
@@ -90,7 +87,7 @@ class Capacity:
             self.asks[self.resources[resource], number] = amount
         self.room[number], self.grown[number] = np.inf, True
         self.has_grown = True
-        self.uncounted[number] = False
+        self.uncounted[number] = None
         return number
 
     def _grow(self) -> None:

@@ -17,7 +17,8 @@ FIRST_LENGTH = 64  # initial length of a column; it doubles
 class RequestClassColumns:
     """The columns of request classes.
 
-    `placement_class`, `row`: the numbers of the placement class and of the headroom row; `qos`: the number of the QOS.
+    `placement_class`, `row`: the numbers of the placement class and of the headroom row; `qos`: the number of the
+        QOS, by `qos_numbers`.
     `arrival_s`, `eligible_s`: when the first request arrived, and when it could first start (NaN until
         `core.order.multifactor` computes it).
     `limit_s`: the time limit; infinite without one.
@@ -32,25 +33,36 @@ class RequestClassColumns:
         self.preempts: NDArray[np.bool_] = np.zeros(FIRST_LENGTH, np.bool_)
         self.qos: NDArray[np.int32] = np.zeros(FIRST_LENGTH, np.int32)
         self.priority, self.arrival_s, self.limit_s, self.eligible_s, self.nice = np.zeros((5, FIRST_LENGTH))
+        self.qos_numbers: dict[str, int] = {}
         self._vacant: list[int] = []
 
     def __len__(self) -> int:
         return len(self.request_classes)
 
-    def add(self, request_class: RequestClass) -> int:
-        """Give the request class a vacant number, and return the number."""
+    def add(self, request_class: RequestClass) -> None:
+        """Give the request class a vacant number, and write its columns."""
         if self._vacant:
             number = self._vacant.pop()
             self.request_classes[number] = request_class
-            return number
-        number = len(self.request_classes)
-        self.request_classes.append(request_class)
-        if number >= len(self.placement_class):
-            for name, column in vars(self).items():
-                if isinstance(column, np.ndarray):
-                    more = np.full(len(column), -1 if name == "placement_class" else 0, column.dtype)
-                    setattr(self, name, np.concatenate((column, more)))
-        return number
+        else:
+            number = len(self.request_classes)
+            self.request_classes.append(request_class)
+            if number >= len(self.placement_class):
+                self._grow()
+        key, terms = request_class.key, request_class.key.terms
+        request_class.number = number
+        self.placement_class[number], self.row[number] = request_class.placement_class.number, request_class.row
+        self.priority[number], self.nice[number] = key.priority, terms.nice
+        self.limit_s[number] = np.inf if terms.limit_s is None else terms.limit_s
+        self.qos[number] = self.qos_numbers.setdefault(terms.qos, len(self.qos_numbers))
+        self.reported_blocker[number] = Blocker.NONE_REPORTED
+        self.set_first(number, request_class.first)
+
+    def _grow(self) -> None:
+        for name, column in vars(self).items():
+            if isinstance(column, np.ndarray):
+                more = np.full(len(column), -1 if name == "placement_class" else 0, column.dtype)
+                setattr(self, name, np.concatenate((column, more)))
 
     def vacate(self, number: int) -> None:
         """Make the number vacant, because the request class is empty."""

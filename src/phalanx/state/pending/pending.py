@@ -3,7 +3,7 @@
 A *request* (`state.pending.request_class.Request`) is a queued job, or an open slot of a started job. Requests with the
 same `RequestClassKey` get the same answer; they form a *request class*. A request class keeps its requests in order
 (`RequestClass`), and its first request stands for all of them (`RequestClassColumns`). A *placement class* is what the
-request classes of any queue ask of nodes: a gang, or one role of it, and the flavors that it may get. Each cycle
+request classes of any queue ask of nodes. Each cycle
 compares all request classes with the free amounts and the quota, in a few operations on arrays
 (`core.cycle.candidates`). So no request sleeps, and none must be woken.
 
@@ -15,7 +15,6 @@ What a decision remembers about numbers of classes is valid as long as `version`
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +22,6 @@ from numpy.typing import NDArray
 
 from phalanx.model.reason import NEVER, Reason
 from phalanx.state.classes import AffinityClass as PodKind
-from phalanx.state.classes import Gang
 from phalanx.state.nodes.pod_index import change_may_help
 from phalanx.state.pending.capacity import Capacity
 from phalanx.state.pending.columns import FIRST_LENGTH, RequestClassColumns
@@ -31,51 +29,18 @@ from phalanx.state.pending.headroom import RUNNING, Headroom, HeadroomRow, upwar
 from phalanx.state.pending.request_class import (
     Blocker,
     Kind,
+    PlacementClass,
+    PlacementClassKey,
     QueuedRequest,
     Request,
     RequestClass,
     RequestClassKey,
 )
 from phalanx.state.pending.timers import Timers
-from phalanx.state.queue_tree import Branch, Key, QueueTree, ResourceGroup
+from phalanx.state.queue_tree import Branch, Key, QueueTree
 
 STALE = 1 << 30  # cycles; the reason is computed again as soon as possible
 REMEMBERED = 1 << 16  # answers of `_heeds` that are remembered
-
-
-class PlacementClassKey(NamedTuple):
-    """The key of a placement class. `flavors`: the flavors of the queues of its requests, by resource group. `whole`:
-    whether all pods are placed at once. `counts`: whether a start counts as a started job."""
-
-    gang: Gang
-    flavors: tuple[ResourceGroup, ...] = ()
-    whole: bool = True
-    counts: bool = True
-
-
-@dataclass(slots=True)
-class PlacementClass:
-    """A placement class.
-
-    `demands`: (number in `Capacity`, pods needed) of each role; 0 pods of an optional role.
-    `flavor_classes`: the placement classes of the gang in each flavor; one of them must fit.
-    `single`: whether it has one role and no further condition.
-    `cost`: the least cost of a request, by key of `Headroom`.
-    `request_class_count`: the number of request classes that refer to it.
-    `depends_on_other_pods`: whether other pods can keep it from fitting, by affinity, spread or ports.
-    `reason`: the last reason why it does not fit.
-    `stale`: the number of cycles since then in which capacity that it could use was taken."""
-
-    number: int
-    key: PlacementClassKey
-    demands: tuple[tuple[int, float], ...]
-    flavor_classes: tuple[int, ...] = ()
-    single: bool = False
-    cost: tuple[float, ...] = ()
-    request_class_count: int = 0
-    depends_on_other_pods: bool = False
-    reason: Reason | None = None
-    stale: int = 0
 
 
 class Deadline(NamedTuple):
@@ -107,7 +72,8 @@ class Pending:
     `searched`: request class -> its failed search, the oldest first.
     `grown`: rows that gained free amounts since placement classes were last examined.
     `reserved`: the request with the first reservation, and its time.
-    `hopeless`: requests of array jobs that can never start."""
+    `hopeless`: requests of array jobs that can never start.
+    `placement_classes`: the placement classes by number; `placement_class_of`: by key."""
 
     def __init__(self) -> None:
         self.version = self.changes = 0
@@ -120,8 +86,8 @@ class Pending:
         self.placement_classes: list[PlacementClass | None] = []
         self.demand: NDArray[np.int32] = np.zeros(FIRST_LENGTH, np.int32)  # by placement class: its first demand
         self.need: NDArray[np.float64] = np.zeros(FIRST_LENGTH)  # the pods of it that the class needs; -1: no demand
-        self.composite: dict[int, None] = {}  # placement classes with several roles or flavors
-        self.failed: dict[int, None] = {}  # classes whose last placement failed although counting found room
+        self.composite: dict[PlacementClass, None] = {}  # placement classes with several roles or flavors
+        self.failed: dict[PlacementClass, None] = {}  # classes whose last placement failed although counting found room
         self.capacity = Capacity()
         self.headroom = Headroom()
         self.costs: NDArray[np.float64] = np.zeros((0, 1))  # [key, class]; the last class stands for a vacant number
@@ -129,27 +95,17 @@ class Pending:
         self.searched: dict[RequestClassKey, Search] = {}
         self.reserved: tuple[Request, float] | None = None
         self.hopeless: dict[Request, None] = {}
-        self._placement_class_of: dict[PlacementClassKey, int] = {}
+        self.placement_class_of: dict[PlacementClassKey, PlacementClass] = {}
+        self.request_class_of: dict[Request, RequestClass] = {}
         self._vacant: list[int] = []
-        self._request_class_of: dict[Request, RequestClass] = {}
         self.renews = False  # whether the reasons of all classes are to be computed again
         self.replacements = 0  # request classes of replacements
-        self._qos: dict[str, int] = {}
         self._concerned: dict[tuple[object, PodKind], bool] = {}
         self._costly: dict[int, None] = {}  # classes whose cost is not computed yet
-
-    def has_several_arenas(self, tree: QueueTree) -> bool:
-        """Return whether the waiting requests are ordered by more than one queue order."""
-        return tree.root.split and bool(self.request_classes)
 
     def __bool__(self) -> bool:
         """Return whether a request waits."""
         return bool(self.fresh or self.request_classes) or any(isinstance(item, Request) for item in self.timers)
-
-    @property
-    def urgent(self) -> bool:
-        """Return whether a request class has replacements."""
-        return self.replacements > 0
 
     # Requests
 
@@ -168,7 +124,7 @@ class Pending:
         if request in self.fresh:
             del self.fresh[request]
             return
-        request_class = self._request_class_of.pop(request, None)
+        request_class = self.request_class_of.pop(request, None)
         if request_class is None:
             self.timers.drop(request)
             return
@@ -179,13 +135,14 @@ class Pending:
         if self.reserved is not None and self.reserved[0] == request:
             self.allow_new_searches()  # other jobs may use the reserved capacity
             self.changed = True
-        first = request_class.first()
-        request_class.remove(request)
-        if not request_class:
+        if len(request_class) == 1:
             self._close(request_class)
-        elif first.request == request:
-            self.columns.set_first(request_class.number, request_class.first())
-            self._forget_search(request_class.key)
+        else:
+            was_first = request_class.first.request == request
+            request_class.remove(request)
+            if was_first:
+                self.columns.set_first(request_class.number, request_class.first)
+                self.searched.pop(request_class.key, None)
         if request_class.strict:
             self.changed = True  # the queue may have another head
 
@@ -193,25 +150,16 @@ class Pending:
         """Enter the request in its request class."""
         request = entry.request
         self.fresh.pop(request, None)
-        request_class = self.request_classes.get(key) or self._open(key, tree)
-        request_class.add(entry)
-        self._request_class_of[request] = request_class
+        request_class = self.request_classes.get(key)
+        if request_class is None:
+            request_class = self._open(key, entry, tree)
+        else:
+            request_class.add(entry)
+            if request_class.first is entry:
+                self.columns.set_first(request_class.number, entry)
+        self.request_class_of[request] = request_class
         self.unreported[request] = None
-        if request_class.first() is entry:
-            self.columns.set_first(request_class.number, entry)
         return request_class
-
-    def is_in_request_class(self, request: Request) -> bool:
-        """Return whether the request is in a request class."""
-        return request in self._request_class_of
-
-    def request_class_of(self, request: Request) -> RequestClass | None:
-        """Return the request class of the request; None if it is in none."""
-        return self._request_class_of.get(request)
-
-    def qos_names(self) -> list[str]:
-        """Return the names that `RequestClassColumns.qos` numbers."""
-        return list(self._qos)
 
     def reason_of(self, request_class: RequestClass) -> Reason | None:
         """Return the last reason why the requests of a request class wait."""
@@ -219,25 +167,24 @@ class Pending:
             return request_class.reason
         if self.columns.reported_blocker[request_class.number] == Blocker.NONE_REPORTED:
             return None
-        found = self.placement_classes[request_class.placement_class]
-        return None if found is None else found.reason
+        return request_class.placement_class.reason
 
     # RequestClassColumns and classes
 
-    def _open(self, key: RequestClassKey, tree: QueueTree) -> RequestClass:
-        request_class = self.request_classes[key] = RequestClass(key)
-        columns, terms, branch = self.columns, key.terms, tree.branches[key.queue]
-        number = request_class.number = columns.add(request_class)
+    def _open(self, key: RequestClassKey, first: QueuedRequest, tree: QueueTree) -> RequestClass:
+        """Make the request class, with its first request."""
+        branch, terms, is_job = tree.branches[key.queue], key.terms, key.kind == Kind.JOB
+        placement_key = PlacementClassKey(
+            key.gang,
+            () if key.kind == Kind.REPLACEMENT else branch.flavors,
+            whole=not is_job or branch.queue is None or branch.queue.gang,
+            counts=is_job,
+        )
+        row = self.headroom.row(HeadroomRow(key.queue, terms.user, terms.group, terms.job, terms.account))
+        request_class = self.request_classes[key] = RequestClass(key, self._join(placement_key), row, first)
+        self.columns.add(request_class)
         self._place_in_tree(request_class, branch)
         self.replacements += key.kind == Kind.REPLACEMENT
-        request_class.placement_class = columns.placement_class[number] = self._join_placement_class(key, tree)
-        row = HeadroomRow(key.queue, terms.user, terms.group, terms.job, terms.account)
-        request_class.row = columns.row[number] = self.headroom.row(row)
-        columns.reported_blocker[number] = Blocker.NONE_REPORTED
-        columns.priority[number] = key.priority
-        columns.limit_s[number] = np.inf if terms.limit_s is None else terms.limit_s
-        columns.nice[number] = terms.nice
-        columns.qos[number] = self._qos.setdefault(terms.qos, len(self._qos))
         return request_class
 
     def _place_in_tree(self, request_class: RequestClass, branch: Branch) -> None:
@@ -251,88 +198,60 @@ class Pending:
     def _close(self, request_class: RequestClass) -> None:
         number = request_class.number
         self.replacements -= request_class.key.kind == Kind.REPLACEMENT
-        self._leave_placement_class(request_class.placement_class)
+        self._part(request_class.placement_class)
         self.columns.vacate(number)
         del self.request_classes[request_class.key]
-        self._forget_search(request_class.key)
-        if request_class.key in self.timers:
-            self.timers.drop(request_class.key)
+        self.searched.pop(request_class.key, None)
+        self.timers.drop(request_class.key)
 
-    def _forget_search(self, key: RequestClassKey) -> None:
-        self.searched.pop(key, None)
-
-    def _join_placement_class(self, key: RequestClassKey, tree: QueueTree) -> int:
-        """Return the number of the placement class of such a request class, and count one more that refers to it."""
-        job = key.kind == Kind.JOB
-        queue = tree.branches[key.queue].queue
-        whole = not job or queue is None or queue.gang
-        flavors = tree.branches[key.queue].flavors if key.kind != Kind.REPLACEMENT else ()
-        number = self.open_placement_class(PlacementClassKey(key.gang, flavors, whole, job))
-        found = self.placement_classes[number]
-        assert found is not None
-        found.request_class_count += 1
-        return number
-
-    def placement_class_number(self, key: PlacementClassKey) -> int | None:
-        """Return the number of the placement class; None if it is not pending."""
-        return self._placement_class_of.get(key)
-
-    def open_placement_class(self, key: PlacementClassKey) -> int:
-        """Return the number of the placement class; make the class if it is not pending."""
-        number = self._placement_class_of.get(key)
-        if number is None:
+    def _join(self, key: PlacementClassKey) -> PlacementClass:
+        """Return the placement class, and count one more reference to it; make the class if it is not pending."""
+        found = self.placement_class_of.get(key)
+        if found is None:
             number = self._vacant.pop() if self._vacant else len(self.placement_classes)
             if number == len(self.placement_classes):
                 self.placement_classes.append(None)
                 if number == len(self.need):
                     self.demand = np.concatenate((self.demand, np.zeros_like(self.demand)))
                     self.need = np.concatenate((self.need, np.zeros_like(self.need)))
-            self.demand[number], self.need[number] = 0, -1.0
-            self._placement_class_of[key] = number
-            self.placement_classes[number] = self._described(number, key)
+            found = self.placement_classes[number] = self.placement_class_of[key] = self._described(number, key)
+            self.demand[number], self.need[number] = found.demands[0] if found.demands else (0, -1.0)
+            if key.flavors or len(found.demands) > 1:
+                self.composite[found] = None
             self._costly[number] = None
-        return number
-
-    def add_flavor_classes(self, found: PlacementClass, ways: Iterable[PlacementClassKey]) -> None:
-        """Store the placement classes of the gang in each choice of flavors. `found` keeps them pending."""
-        found.flavor_classes = tuple(dict.fromkeys(map(self.open_placement_class, ways)))
-        for way in found.flavor_classes:
-            each = self.placement_classes[way]
-            assert each is not None  # `class_of` has made it
-            each.request_class_count += 1
+        found.references += 1
+        return found
 
     def _described(self, number: int, key: PlacementClassKey) -> PlacementClass:
         gang = key.gang
         if key.flavors:
-            self.composite[number] = None
-            return PlacementClass(number, key, ())  # `core.cycle.blocked` finds its ways
+            return PlacementClass(number, key, ())  # `core.cycle.blocked` finds its flavor classes
         needed, roles = set(gang.required_roles()), range(len(gang.roles)) if key.whole else ()
         demands = tuple(
             (self.capacity.refer(gang.demands[at]), float(gang.minimums[at] if at in needed else 0)) for at in roles
         )
         heeds = any(not demand.unconstrained or demand.kind is not None for demand in gang.demands)
         single = len(gang.roles) == 1 and gang.simple and bool(demands) and demands[0][1] > 0
-        if demands:
-            self.demand[number], self.need[number] = demands[0]
-        if len(demands) > 1:
-            self.composite[number] = None
         return PlacementClass(number, key, demands, single=single, depends_on_other_pods=heeds)
 
-    def _leave_placement_class(self, number: int) -> None:
-        found = self.placement_classes[number]
-        assert found is not None
-        found.request_class_count -= 1
-        if found.request_class_count > 0:
+    def add_flavor_classes(self, found: PlacementClass, ways: Iterable[PlacementClassKey]) -> None:
+        """Store the placement classes of the gang in each choice of flavors. `found` keeps them pending."""
+        found.flavor_classes = tuple(self._join(way) for way in dict.fromkeys(ways))
+
+    def _part(self, found: PlacementClass) -> None:
+        """Count one reference less to the placement class, and remove a class without any."""
+        found.references -= 1
+        if found.references > 0:
             return
-        self.placement_classes[number] = None
-        self.composite.pop(number, None)
-        self.failed.pop(number, None)
-        del self._placement_class_of[found.key]
-        self._vacant.append(number)
+        self.placement_classes[found.number] = None
+        self.composite.pop(found, None)
+        self.failed.pop(found, None)
+        del self.placement_class_of[found.key]
+        self._vacant.append(found.number)
         for demand, _ in found.demands:
             self.capacity.release(demand)
         for way in found.flavor_classes:
-            self._leave_placement_class(way)
+            self._part(way)
 
     def cost_columns(self) -> NDArray[np.float64]:
         """Return the least cost of a request to its queue, [key of the headroom, placement class]."""
@@ -357,8 +276,7 @@ class Pending:
 
     def explain(self, key: PlacementClassKey, reason: Reason | None) -> None:
         """Store the reason why requests of the placement class do not fit; None: it is not known."""
-        number = self._placement_class_of.get(key)
-        if number is not None and (found := self.placement_classes[number]) is not None:
+        if (found := self.placement_class_of.get(key)) is not None:
             found.reason, found.stale = reason, 0
 
     def note_report(self, key: RequestClassKey, blocker: int, reason: Reason | None) -> None:
@@ -373,7 +291,7 @@ class Pending:
         if key in self.request_classes:
             if (known := self.searched.get(key)) is None or known.again_s != search.again_s:
                 self.timers.set(key, search.again_s)
-            self._forget_search(key)
+            self.searched.pop(key, None)  # the newest search is the last
             self.searched[key] = search
 
     # Events
@@ -451,10 +369,9 @@ class Pending:
     def look_at_pods(self, kinds: Iterable[PodKind]) -> None:
         """Note that pods of these affinity classes came or went. Placement classes that depend on them may fit now."""
         changed = list(kinds)
-        for number in list(self.failed):
-            found = self.placement_classes[number]
-            if found is not None and found.depends_on_other_pods and self._depends_on(found, changed):
-                del self.failed[number]
+        for found in list(self.failed):
+            if found.depends_on_other_pods and self._depends_on(found, changed):
+                del self.failed[found]
                 self.changed = True
 
     def _depends_on(self, found: PlacementClass, kinds: Sequence[PodKind]) -> bool:
@@ -480,7 +397,7 @@ class Pending:
         self.headroom.build(tree)
         for request_class in self.request_classes.values():
             self._place_in_tree(request_class, tree.branches[request_class.key.queue])
-            self.columns.set_first(request_class.number, request_class.first())
+            self.columns.set_first(request_class.number, request_class.first)
         self.look_at_hopeless()
 
     def copy(self, tree: QueueTree) -> Pending:
@@ -491,23 +408,19 @@ class Pending:
         other.fresh, other.unreported, other.hopeless = dict(self.fresh), dict(self.unreported), dict(self.hopeless)
         other.timers, other.searched, other.reserved = self.timers.copy(), dict(self.searched), self.reserved
         for key, request_class in self.request_classes.items():
-            copied = other._open(key, tree)
+            copied = other._open(key, request_class.first, tree)
             copied.take(request_class)
-            other.columns.set_first(copied.number, copied.first())
             other.columns.reported_blocker[copied.number] = self.columns.reported_blocker[request_class.number]
-            other._request_class_of.update(dict.fromkeys(copied.requests(), copied))
+            other.request_class_of.update(dict.fromkeys(copied.requests(), copied))
         classes = [found for found in self.placement_classes if found is not None]
         # A class with flavor classes makes these pending, so it comes first.
         for found in sorted(classes, key=lambda found: not found.flavor_classes):
-            number = other.placement_class_number(found.key)
-            if number is None or (same := other.placement_classes[number]) is None:
+            if (same := other.placement_class_of.get(found.key)) is None:
                 continue
             same.reason, same.stale = found.reason, found.stale
-            other.add_flavor_classes(
-                same, [each.key for way in found.flavor_classes if (each := self.placement_classes[way]) is not None]
-            )
-            if found.number in self.failed:
-                other.failed[number] = None
+            other.add_flavor_classes(same, [way.key for way in found.flavor_classes])
+            if found in self.failed:
+                other.failed[same] = None
         other.capacity.settle()  # a demand that is new in the copy lets no failed class fit
         other.grown = dict(self.grown)
         return other

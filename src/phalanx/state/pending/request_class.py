@@ -8,18 +8,22 @@ a class the order is arrival, then `tie`.
 The order is a heap with lazy deletion: adding a request costs log n, removing one costs nothing. Reading in order walks
 down the heap with a second, small heap and removes nothing, because a decision only reads. With many queues most
 classes have one request; it is stored without a heap, in a fifth of the memory.
-"""
+
+Request classes of any queue that ask the same of nodes share a *placement class*: a gang, or one role of it, and the
+flavors that it may get."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Set
+from dataclasses import dataclass
 from enum import IntEnum
 from heapq import heapify, heappop, heappush
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 from phalanx.model.job import Slot
 from phalanx.model.reason import Reason
 from phalanx.state.classes import Gang
+from phalanx.state.queue_tree import ResourceGroup
 
 BEHIND_ALL_S = float(2**53)  # later than any submission: seconds since the epoch
 
@@ -33,10 +37,6 @@ class Blocker:
     QUOTA: Final = 2
     RESERVATION: Final = 3  # the capacity is reserved for another job
     HEAD: Final = 4  # the requests are behind the head of a strict queue
-
-
-# (the first key of the order, lower first; arrival; kind; tie). `kind` comes before `tie` so that ties have one type.
-Rank: TypeAlias = tuple[float, float, int, str | int]
 
 
 class Request(NamedTuple):
@@ -104,71 +104,88 @@ NOBODY: Final[dict[Request, QueuedRequest]] = {}  # shared, and never written to
 NO_HEAP: Final[list[QueuedRequest]] = []
 
 
+class PlacementClassKey(NamedTuple):
+    """The key of a placement class. `flavors`: the flavors of the queues of its requests, by resource group. `whole`:
+    whether all pods are placed at once. `counts`: whether a start counts as a started job."""
+
+    gang: Gang
+    flavors: tuple[ResourceGroup, ...] = ()
+    whole: bool = True
+    counts: bool = True
+
+
+@dataclass(slots=True, eq=False)
+class PlacementClass:
+    """A placement class: what request classes of any queue ask of nodes.
+
+    `number`: its place in every column.
+    `demands`: (number in `Capacity`, pods needed) of each role; 0 pods of an optional role.
+    `flavor_classes`: the placement classes of the gang in each flavor; one of them must fit.
+    `single`: whether it has one role and no further condition.
+    `cost`: the least cost of a request, by key of `Headroom`.
+    `references`: the number of request classes, and of classes whose flavor class it is.
+    `depends_on_other_pods`: whether other pods can keep it from fitting, by affinity, spread or ports.
+    `reason`: the last reason why it does not fit.
+    `stale`: the number of cycles since then in which capacity that it could use was taken."""
+
+    number: int
+    key: PlacementClassKey
+    demands: tuple[tuple[int, float], ...]
+    flavor_classes: tuple[PlacementClass, ...] = ()
+    single: bool = False
+    cost: tuple[float, ...] = ()
+    references: int = 0
+    depends_on_other_pods: bool = False
+    reason: Reason | None = None
+    stale: int = 0
+
+
 class RequestClass:
-    """The requests of one request class, in order.
+    """The requests of one request class, in order. It has at least one request, `first`.
 
     `reason`: the last reason why the first request was not placed; None: the reason of its placement class.
-    `number`, `placement_class`, `row`: the numbers of the request class, its placement class and its headroom row.
+    `number`, `row`: the numbers of the request class and of its headroom row.
     `strict`: whether the queue, or a queue above it, is strict."""
 
-    __slots__ = (
-        "_entries",
-        "_heap",
-        "_only",
-        "key",
-        "number",
-        "placement_class",
-        "reason",
-        "row",
-        "strict",
-    )
+    __slots__ = ("_entries", "_heap", "first", "key", "number", "placement_class", "reason", "row", "strict")
 
-    def __init__(self, key: RequestClassKey) -> None:
-        self.key = key
+    def __init__(self, key: RequestClassKey, placement_class: PlacementClass, row: int, first: QueuedRequest) -> None:
+        self.key, self.placement_class, self.row, self.first = key, placement_class, row, first
         self.reason: Reason | None = None
-        self.number = self.placement_class = self.row = -1
+        self.number = -1
         self.strict = False
-        self._only: QueuedRequest | None = None
-        self._entries: dict[Request, QueuedRequest] = NOBODY
+        self._entries: dict[Request, QueuedRequest] = NOBODY  # all requests, if there are several
         self._heap: list[QueuedRequest] = NO_HEAP
 
     def __len__(self) -> int:
-        return len(self._entries) if self._only is None else 1
+        return len(self._entries) or 1
 
     def add(self, entry: QueuedRequest) -> None:
-        if self._only is None and not self._entries:
-            self._only = entry
-            return
-        if self._only is not None:
-            self._entries, self._heap = {self._only.request: self._only}, [self._only]
-            self._only = None
+        if not self._entries:
+            self._entries, self._heap = {self.first.request: self.first}, [self.first]
         self._entries[entry.request] = entry
         heappush(self._heap, entry)
+        self.first = self._heap[0]
 
     def remove(self, request: Request) -> None:
-        if self._only is not None:
-            self._only = None
-            return
+        """Remove one of several requests."""
         del self._entries[request]
-        while self._heap and not self._is_queued(self._heap[0]):
+        while not self._is_queued(self._heap[0]):
             heappop(self._heap)
         if len(self._heap) > 2 * len(self._entries) + 8:
             self._heap = list(self._entries.values())
             heapify(self._heap)
-
-    def first(self) -> QueuedRequest:
-        return self._only or self._heap[0]
-
-    def entry(self, request: Request) -> QueuedRequest:
-        return self._only or self._entries[request]
+        self.first = self._heap[0]
 
     def requests(self) -> Set[Request]:
-        return self._entries.keys() if self._only is None else {self._only.request}
+        return self._entries.keys() or {self.first.request}
 
     def __iter__(self) -> Iterator[QueuedRequest]:
         """Yield the entries in order."""
-        heap = self._heap if self._only is None else [self._only]
-        frontier = [(heap[0], 0)] if heap else []
+        if not self._entries:
+            yield self.first
+            return
+        heap, frontier = self._heap, [(self.first, 0)]
         while frontier:
             entry, at = heappop(frontier)
             if self._is_queued(entry):
@@ -178,13 +195,13 @@ class RequestClass:
                     heappush(frontier, (heap[child], child))
 
     def take(self, other: RequestClass) -> None:
-        """Take over the requests and the reason of the other queue."""
-        self.reason, self._only = other.reason, other._only
-        if self._only is None:
+        """Take over the requests and the reason of the other class."""
+        self.reason, self.first = other.reason, other.first
+        if other._entries:
             self._entries, self._heap = dict(other._entries), list(other._heap)
 
     def _is_queued(self, entry: QueuedRequest) -> bool:
-        return self._only is entry or self._entries.get(entry.request) is entry
+        return self._entries.get(entry.request) is entry
 
 
 class Candidate(NamedTuple):

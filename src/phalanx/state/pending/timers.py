@@ -47,10 +47,11 @@ class Timers:
     def due(self, now_s: float) -> list[Hashable]:
         """Return the items whose time has come, earliest first, and remove their timers."""
         found = []
-        while (next_s := self.next_s()) is not None and next_s <= now_s:
-            _, _, item = heappop(self._heap)
-            del self._of[item]
-            found.append(item)
+        while self._heap and self._heap[0][0] <= now_s:
+            at_s, number, item = heappop(self._heap)
+            if self._of.get(item) == (at_s, number):
+                del self._of[item]
+                found.append(item)
         return found
 
     def next_s(self, without: Container[Hashable] = ()) -> float | None:

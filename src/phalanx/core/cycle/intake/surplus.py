@@ -57,6 +57,8 @@ class Growing:
 
 def first_pass_gang(state: CycleState, request: Request, offer: FlavorAssignment) -> Gang:
     """Return the part of the offer's gang that is placed in the first pass."""
+    if offer.gang.rigid:
+        return offer.gang
     if takes_all_at_once(state.cluster.jobs[request.job]):
         return flavor_assignment.capped_gang(state.cluster, state.ledger, offer)
     return minimum_gang(state.cluster, offer.gang)
