@@ -9,6 +9,7 @@ import pytest
 
 from phalanx.client.informer import Change
 from phalanx.client.kind import NAMESPACES, PODS
+from phalanx.client.moment import read_moment
 from phalanx.dialects.enabled import YUNIKORN_REST
 from phalanx.dialects.frame.dialect import Said
 from phalanx.dialects.yunikorn.dialect import CONFIGURATIONS, YUNIKORN
@@ -128,6 +129,36 @@ def test_a_gang_of_task_groups_starts_when_all_of_it_has_a_place() -> None:
                 stage.put(pod(f"w{number}", "root.a", task_group_name="work"))
             await stage.until(lambda: {"w0", "w1", "w2", "w3"} <= set(stage.api.bound()))
             assert "late" not in stage.api.bound()
+
+    play(scene())
+
+
+@pytest.mark.parametrize(
+    ("style", "told"),
+    [
+        ("Soft", "GangScheduling first: Application app resuming as non-gang application (SOFT)"),
+        ("Hard", "ApplicationFailed first: Application app scheduling failed, reason: ResourceReservationTimeout: "),
+    ],
+)
+def test_what_becomes_of_a_gang_after_its_time_is_an_event_in_the_words_of_yunikorn(style: str, told: str) -> None:
+    groups = json.dumps([{"name": "work", "minMember": 2, "minResource": {"cpu": "3"}}])
+    within = f"placeholderTimeoutInSeconds=10 gangSchedulingStyle={style}"
+
+    async def scene() -> None:
+        stage = stage_with(QUEUES.replace("vcore: 3", "vcore: 30"))
+        stage.put(pod("full", "root.a", "4", app="other"))
+        gang = {"task_group_name": "work", "schedulingPolicyParameters": within}
+        async with stage.scheduler():
+            await stage.until(lambda: "full" in stage.api.bound())
+            stage.put(pod("first", "root.a", "3", task_groups=groups, **gang))
+            await stage.until(lambda: bool(reason(stage, "app")))
+            stage.now_s = read_moment(stage.api.objects[PODS]["default/first"]["metadata"]["creationTimestamp"]) + 11.0
+            stage.world.answers.touch("default/app")
+            await stage.until(lambda: any(one.startswith(told) for one in recorded(stage)))
+
+    def recorded(stage: Stage) -> list[str]:
+        found = stage.world.effects.reporter._events  # no task sends them in this test
+        return [f"{one['reason']} {one['involvedObject']['name']}: {one['message']}" for one in found]
 
     play(scene())
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Final, TypeVar
 
-from phalanx.client.kind import Kind
+from phalanx.client.kind import PODS, Kind
 from phalanx.dialects.appwrapper.kinds import NAME as APP_WRAPPER
 from phalanx.dialects.frame.dialect import Dialect, Figures, Journal, Occurrences, View
 from phalanx.dialects.frameworks.replica_types import NAME as KUBEFLOW
@@ -67,9 +67,11 @@ ON_CLUSTERS: Final = (*(name for name in DIALECTS if name != APP_WRAPPER), KUBEF
 
 FIGURES: Final = Imported[Callable[[], Figures[Any]]]({KUEUE: "kueue.answers.figures:KueueFigures"})
 # dialect -> the kinds of its answers whose writes are recorded as events
-RECORDED: Final[Mapping[str, tuple[Kind, ...]]] = {KUEUE: (WORKLOADS, PROVISIONING_REQUESTS)}
+RECORDED: Final[Mapping[str, tuple[Kind, ...]]] = {KUEUE: (WORKLOADS, PROVISIONING_REQUESTS), YUNIKORN: (PODS,)}
 # dialect -> a function that returns the events of a write
-EVENTS: Final = Imported[Occurrences]({KUEUE: "kueue.events:occurrences"})
+EVENTS: Final = Imported[Occurrences](
+    {KUEUE: "kueue.events:occurrences", YUNIKORN: "yunikorn.journal:occurrences"}
+)
 # dialect -> a function that makes its journal from the unique id of this process
 JOURNALS: Final = Imported[Callable[[str], Journal]]({YUNIKORN: "yunikorn.journal:Journal"})
 # API group, or the first part of a path outside API groups -> the dialect that answers there

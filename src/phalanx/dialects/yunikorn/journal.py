@@ -1,4 +1,4 @@
-"""Serves YuniKorn's event endpoints, and its history endpoints with one sample per minute.
+"""Serves YuniKorn's event endpoints, and its history endpoints with one sample per minute; names Events on pods.
 
     /ws/v1/events/batch?start=&count=           up to 10,000 records, from id `start` on; the last 10,000 are kept
     /ws/v1/events/stream?count=                 the last `count` records, then each new record
@@ -21,9 +21,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
-from phalanx.dialects.frame.dialect import Eviction, Object, Told
+from phalanx.dialects.frame.dialect import Eviction, Object, Occurrence, Told
 from phalanx.dialects.frame.pod_requests import pod_requests
-from phalanx.dialects.yunikorn.gangs import OF_APPLICATION, QUEUE_PREFIX, application_id
+from phalanx.dialects.yunikorn.gangs import GIVEN_UP, OF_APPLICATION, QUEUE_PREFIX, SOFT, application_id
 from phalanx.model.reason import ReasonCode
 
 MOST_RECORDS: Final = 10_000
@@ -135,6 +135,21 @@ class Journal:
         while self._next_s <= now_s:
             self._samples.append(Figures(self._next_s, len(self._on_nodes), sum(self._on_nodes.values())))
             self._next_s += _MINUTE_S
+
+
+def occurrences(told: Told, before: Object | None, after: Object) -> Iterator[Occurrence]:
+    """Yield the Events that YuniKorn records on pods when a gang's time is over or an application is rejected: they say
+    why pods failed, or that the first pod's gang starts pod by pod. `before`, `after`: a pod around a write."""
+    was, now = ((each or {}).get("status") or {} for each in (before, after))
+    application = application_id(after["metadata"])
+    if now.get("phase") == "Failed" and was.get("phase") != "Failed":
+        reason = f"{now.get('reason')}: {now.get('message')}"
+        yield Occurrence(after, "ApplicationFailed", f"Application {application} scheduling failed, reason: {reason}", True)
+    old, new = (((each or {}).get("metadata") or {}).get("annotations") or {} for each in (before, after))
+    is_first = bool(told.owners) and told.owners[0]["metadata"]["uid"] == after["metadata"]["uid"]
+    if is_first and new.get(GIVEN_UP) == SOFT != old.get(GIVEN_UP):
+        text = f"Application {application} resuming as non-gang application (SOFT)"
+        yield Occurrence(after, "GangScheduling", text, True)
 
 
 def error(code: int, message: str) -> Object:

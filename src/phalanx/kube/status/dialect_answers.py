@@ -297,7 +297,9 @@ class DialectAnswers:
         if there is not None and answer.finalizers is not None:
             await self._finalize(answer, there)
         if there is not None and answer.annotations is not None:
-            there = await self._annotate(answer, there)
+            before, there = there, await self._annotate(answer, there)
+            if there is not before:
+                self._record(about, answer.kind, before, there)
         if there is not None and answer.metadata is not None:
             there = await self._belong(answer, there)
         if there is None or answer.status is None:
