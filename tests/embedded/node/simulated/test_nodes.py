@@ -13,6 +13,7 @@ from phalanx.client.kind import JOBS, NODES, PODS
 from phalanx.embedded.node.machine.settings import SimulatedSettings
 from phalanx.embedded.node.run import run_simulated_nodes
 from phalanx.embedded.node.simulated.nodes import SIMULATED, retire
+from phalanx.kube.read.node import read_node
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.node.machine import Client, client, registered, running
 from tests.embedded.node.objects import asking
@@ -45,6 +46,7 @@ def test_the_nodes_are_there(api_server: ServerProcess) -> None:
         node = await api.connection.get(NODES, "sim-001")
         assert node["status"]["allocatable"]["nvidia.com/gpu"] == "8"
         assert node["metadata"]["labels"]["type"] == "simulated"
+        assert [one.memory_bytes for one in read_node(node).devices] == [80 << 30] * 8  # pods may ask for a part
 
     scenario(api_server, test)
 

@@ -41,6 +41,7 @@ log = logging.getLogger(__name__)
 
 SIMULATED = "phalanx.dev/simulated"  # label of their nodes
 _FAKE = {"cpu": "1k", "memory": "1Ti", "pods": "1M"}  # what KWOK's nodes have that do not say
+_GPU_MIB = "81920"  # of each simulated GPU
 _RETRY_S = 0.2
 _REGISTER_AT_ONCE = 16
 Write = Callable[[], Awaitable[None]]
@@ -55,6 +56,12 @@ async def retire(connection: Connection, nodes: int) -> None:
         log.info("node %s is simulated no longer", name)
         with suppress(ApiRefusal):  # somebody else deleted it
             await connection.delete(NODES, name)
+
+
+def _gpu_labels(count: int) -> dict[str, str]:
+    """Return the labels that NVIDIA's GPU feature discovery gives a node with so many GPUs: their memory is in MiB. With
+    them pods may ask for a part of a GPU."""
+    return {f"{GPU}.count": str(count), f"{GPU}.memory": _GPU_MIB} if count else {}
 
 
 def _name(number: int) -> str:
@@ -131,6 +138,7 @@ class SimulatedNodes:
             "kubernetes.io/os": "linux",
             "type": "simulated",
             SIMULATED: "true",
+            **_gpu_labels(self._settings.gpu),
             **self._settings.labels,
         }
         registration = Registration(name=name, labels=labels, resources=self._resources, info=_INFO)
