@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 from phalanx.client.kind import JOBS, PODS
 from phalanx.dialects.kueue import kinds
 from tests.dialects.kueue.written import cluster_queue, group, named
@@ -76,6 +78,28 @@ def test_a_job_that_is_not_elastic_is_queued_anew_when_it_is_resized() -> None:
             stage.change("one", {"parallelism": 3})
             await stage.until(lambda: conditions(stage, "one").get("Admitted") == "True Admitted")
             await stage.until(lambda: queue(stage) == (0, 1, "3", "3"))
+
+    play(scene())
+
+
+def test_a_pod_that_is_seen_before_the_new_size_of_its_job_waits_for_the_whole_step() -> None:
+    async def scene() -> None:
+        stage = stage_with(4)
+        stage.put(elastic("one", 2))
+        async with stage.scheduler():
+            await stage.until(lambda: conditions(stage, "one").get("Admitted") == "True Admitted")
+            await stage.until(lambda: len(stage.api.bound()) == 2)
+            early = copy.deepcopy(next(iter(stage.api.objects[PODS].values())))
+            early["metadata"] = {**early["metadata"], "name": "one-early", "uid": "uid-early", "annotations": {}}
+            early["spec"].pop("nodeName")
+            stage.api.put(PODS, early)
+            await settle(stage)
+            assert len(stage.api.bound()) == 2, "one more would fit, but nobody knows yet how many are to come"
+            stage.change("one", {"parallelism": 5})
+            await stage.until(lambda: queue(stage) == (1, 1, "2", "2"))
+            assert len(stage.api.bound()) == 2, "all of it or nothing"
+            stage.change("one", {"parallelism": 4})
+            await stage.until(lambda: len(stage.api.bound()) == 4)
 
     play(scene())
 

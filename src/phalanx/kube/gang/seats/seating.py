@@ -18,7 +18,7 @@ from phalanx.kube.read.pod import Pod
 from phalanx.kube.read.template.pod_shape import covers
 from phalanx.kube.read.workload.batch_job import BatchJob
 from phalanx.model.event import Released
-from phalanx.model.job import Phase, Placement, Role, Slot
+from phalanx.model.job import GangSize, Phase, Placement, Role, Slot
 from phalanx.model.pod import Amounts, Shape, amounts
 
 _REPLACED = frozenset({labels.MIN_RESOURCES, labels.REPLACES_FAILED})
@@ -79,6 +79,9 @@ class Seating:
     def look_at(self, pod: Pod) -> None:
         slot = self._seats.slot_of.get(pod.uid)
         if slot is None:
+            if self._awaits_its_step(pod):
+                self.see(pod.uid)
+                return
             slot = self._take(pod)
             if slot is None:
                 return
@@ -156,6 +159,17 @@ class Seating:
         elif not covers(self._seats.rows[number].role.shape, pod.shape, narrower=flavored):
             self._replan(number, pod)
         return self._seats.take(number, pod)
+
+    def _awaits_its_step(self, pod: Pod) -> bool:
+        """Return True for a new pod of a running Job that grows in steps, until as many pods exist as the Job is to have.
+        Fewer: others of the step are still to come. More: the Job's new size is not known yet."""
+        if self._start.phase is not Phase.RUNNING or self._start.spec.job.size is not GangSize.IN_STEPS or pod.node:
+            return False
+        objects = self._start.objects
+        job, number = objects.job_of(pod), self._seats.role_of(pod_source(pod, objects.jobs))
+        if job is None or number is None or self._seats.rows[number].vacant:
+            return False
+        return objects.size(job) != sum(not one.going for one in objects.pods.values() if objects.job_of(one) is job)
 
     def _relabel(self, slot: Slot, pod: Pod) -> None:
         """Label the pod anew: others select pods by more words than when this role was planned."""
