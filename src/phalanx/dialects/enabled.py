@@ -69,9 +69,7 @@ FIGURES: Final = Imported[Callable[[], Figures[Any]]]({KUEUE: "kueue.answers.fig
 # dialect -> the kinds of its answers whose writes are recorded as events
 RECORDED: Final[Mapping[str, tuple[Kind, ...]]] = {KUEUE: (WORKLOADS, PROVISIONING_REQUESTS), YUNIKORN: (PODS,)}
 # dialect -> a function that returns the events of a write
-EVENTS: Final = Imported[Occurrences](
-    {KUEUE: "kueue.events:occurrences", YUNIKORN: "yunikorn.journal:occurrences"}
-)
+EVENTS: Final = Imported[Occurrences]({KUEUE: "kueue.events:occurrences", YUNIKORN: "yunikorn.journal:occurrences"})
 # dialect -> a function that makes its journal from the unique id of this process
 JOURNALS: Final = Imported[Callable[[str], Journal]]({YUNIKORN: "yunikorn.journal:Journal"})
 # API group, or the first part of a path outside API groups -> the dialect that answers there

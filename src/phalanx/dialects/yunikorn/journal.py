@@ -144,7 +144,9 @@ def occurrences(told: Told, before: Object | None, after: Object) -> Iterator[Oc
     application = application_id(after["metadata"])
     if now.get("phase") == "Failed" and was.get("phase") != "Failed":
         reason = f"{now.get('reason')}: {now.get('message')}"
-        yield Occurrence(after, "ApplicationFailed", f"Application {application} scheduling failed, reason: {reason}", True)
+        yield Occurrence(
+            after, "ApplicationFailed", f"Application {application} scheduling failed, reason: {reason}", True
+        )
     old, new = (((each or {}).get("metadata") or {}).get("annotations") or {} for each in (before, after))
     is_first = bool(told.owners) and told.owners[0]["metadata"]["uid"] == after["metadata"]["uid"]
     if is_first and new.get(GIVEN_UP) == SOFT != old.get(GIVEN_UP):

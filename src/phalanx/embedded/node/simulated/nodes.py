@@ -59,7 +59,7 @@ async def retire(connection: Connection, nodes: int) -> None:
 
 
 def _gpu_labels(count: int) -> dict[str, str]:
-    """Return the labels that NVIDIA's GPU feature discovery gives a node with so many GPUs: their memory is in MiB. With
+    """Return the labels that NVIDIA's GPU feature discovery gives a node with so many GPUs; the memory is in MiB. With
     them pods may ask for a part of a GPU."""
     return {f"{GPU}.count": str(count), f"{GPU}.memory": _GPU_MIB} if count else {}
 

@@ -161,8 +161,8 @@ class Seating:
         return self._seats.take(number, pod)
 
     def _awaits_its_step(self, pod: Pod) -> bool:
-        """Return True for a new pod of a running Job that grows in steps, until as many pods exist as the Job is to have.
-        Fewer: others of the step are still to come. More: the Job's new size is not known yet."""
+        """Return True for a new pod of a running Job that grows in steps, until there are as many pods as the Job is to
+        have. Fewer: others of the step are still to come. More: the Job's new size is not known yet."""
         if self._start.phase is not Phase.RUNNING or self._start.spec.job.size is not GangSize.IN_STEPS or pod.node:
             return False
         objects = self._start.objects
