@@ -37,7 +37,7 @@ def read(tmp_path: Path, text: str) -> object:
 
 def test_the_example_can_be_read() -> None:
     example = Path(__file__).parents[2] / "examples" / "autoscaling" / "node-groups.yaml"
-    assert [each.group.name for each in read_node_groups(example)] == ["a100-spot", "a100", "lab", "capi-gpu"]
+    assert [each.group.name for each in read_node_groups(example)] == ["a100-spot", "a100", "lab", "rack-b", "capi-gpu"]
 
 
 def test_each_field_is_read(tmp_path: Path) -> None:
@@ -90,6 +90,14 @@ def test_each_field_is_read(tmp_path: Path) -> None:
         ),
         ("{autoscaler: {}}", "{machines: {name: a/b}}", "machines.name: 'a/b' is no name of an object"),
         ("{autoscaler: {}}", "{machines: {name: a, kubeconfig: /nowhere}}", "there is no file /nowhere"),
+        ("{autoscaler: {}}", "{externalgrpc: {address: 127.0.0.1:86}}", "externalgrpc.group: it has no group"),
+        ("{autoscaler: {}}", "{externalgrpc: {address: n:86, group: a}}", "address: 'n:86' is not encrypted"),
+        (
+            "{autoscaler: {}}",
+            "{externalgrpc: {address: n:86, group: a, caFile: /etc/passwd}}",
+            "/etc/passwd holds no PEM",
+        ),
+        ("{autoscaler: {}}", "{externalgrpc: {keyFile: /nowhere}}", "keyFile: /nowhere cannot be read"),
         ("timeout: 20m", "timeout: 1m", "60 s is shorter than the delay, 240 s"),
         ("max: 8", "max: 0", "is no whole number from 1 to 10000"),
         ("max: 8", "maximum: 8", "there is no such field; did you mean max?"),

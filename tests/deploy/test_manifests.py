@@ -41,7 +41,7 @@ from phalanx.kube.leader.lease import NAME as LEASE
 from phalanx.kube.read.workload.adapter import FRAMEWORK_KINDS
 from phalanx.kube.routing.caches import LOOKED_UP, REQUIRED
 from phalanx.kube.status.usage import NAME as USAGE
-from phalanx.providers import machines
+from phalanx.providers.counted import machines
 from phalanx.webhook.trust import CALLED_AS_WEBHOOK
 from tests.cli.upstart import phalanx
 
@@ -160,7 +160,7 @@ ANSWERS: dict[str, dict[str, tuple[str, ...]]] = {
     "topology.volcano.sh": {"hypernodes/status": ("patch",)},
     "scheduling.x-k8s.io": {"podgroups/status": ("patch",), "elasticquotas/status": ("patch",)},
 }
-# What `providers/machines.py` does with the kinds that a file of node groups names.
+# What `providers/counted/machines.py` does with the kinds that a file of node groups names.
 MACHINES: dict[str, dict[str, tuple[str, ...]]] = {
     group: {
         "machines": ("get", "list", "patch"),

@@ -15,10 +15,12 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "phalanx"
 
-# package -> the packages of Phalanx that it may import. All may import the leaves `errors` and `lazy`.
+LEAVES = ("errors", "lazy", "protobuf")
+# package -> the packages of Phalanx that it may import. All may import the leaves.
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "lazy": set(),
+    "protobuf": set(),
     "model": set(),
     "state": {"model"},
     "core": {"model", "state"},
@@ -151,7 +153,7 @@ def wrong_imports(path: Path) -> Iterator[str]:
         parts = name.split(".")
         if package in PURE and parts[0] in OUTSIDE_WORLD:
             yield f"{where(path)}:{line}: {package} is pure and may not import {parts[0]}; pass it in"
-        if parts[0] != "phalanx" or len(parts) < 2 or parts[1] in {package, "errors", "lazy", "__version__"}:
+        if parts[0] != "phalanx" or len(parts) < 2 or parts[1] in {package, "__version__", *LEAVES}:
             if package == "embedded" and parts[:2] == ["phalanx", "embedded"] and len(parts) > 2 and len(sub) > 1:
                 other = parts[2]
                 if other in EMBEDDED_SIBLINGS and sub[1] in EMBEDDED_SIBLINGS and other != sub[1]:

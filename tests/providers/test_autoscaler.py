@@ -107,11 +107,14 @@ def code(cluster: Cluster, name: str) -> ReasonCode | None:
     return None if reason is None else reason.code
 
 
-async def add_node(user: Connection, name: str, labels: Mapping[str, str] = MappingProxyType(FULL)) -> None:
+async def add_node(
+    user: Connection, name: str, labels: Mapping[str, str] = MappingProxyType(FULL), provider_id: str = ""
+) -> None:
     """As an autoscaler does: the node is there, and then it is ready."""
     body = node(name, 4)
     body["metadata"]["labels"] = dict(labels)
-    await user.create(NODES, {"apiVersion": "v1", "kind": "Node", **body})
+    spec = {"spec": {"providerID": provider_id}} if provider_id else {}
+    await user.create(NODES, {"apiVersion": "v1", "kind": "Node", **spec, **body})
     await user.patch(NODES, name, {"status": body["status"]}, subresource="status")
     await user.patch(NODES, name, {"spec": {"taints": None}})
 

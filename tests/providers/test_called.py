@@ -18,12 +18,13 @@ import pytest
 from phalanx.client.kind import NODES, PODS
 from phalanx.embedded.apiserver.auth.certificates import ensure
 from phalanx.errors import PhalanxError
-from phalanx.providers import calls, removal
-from phalanx.providers.calls import CountedProvider, Documents
-from phalanx.providers.program import Program
+from phalanx.providers import removal
+from phalanx.providers.counted import calls
+from phalanx.providers.counted.calls import CountedProvider, Documents
+from phalanx.providers.counted.program import Program
+from phalanx.providers.counted.webhook import Webhook, read_token, wrong_url
 from phalanx.providers.provider import ProviderError, Requested, Status
 from phalanx.providers.removal import REMOVING, EmptyNodes
-from phalanx.providers.webhook import Webhook, read_token, wrong_url
 from tests.kube.double import Api, Client, node, pod
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "autoscaling"
@@ -85,6 +86,41 @@ def test_a_repeated_call_has_the_same_number_of_nodes() -> None:
         assert [each.name for each in status.requested] == ["g-1", "g-2"], "its nodes stand for the requested ones"
         await provider.scale("g", (), ["g-2"])
         assert by.calls[-1] == {"count": 2, "add": [], "remove": ["own-3"], "providerIDs": {}}, "what stands for g-2"
+
+    asyncio.run(scene())
+
+
+def test_nodes_that_have_arrived_take_the_names_that_were_requested_first() -> None:
+    """As in the scheduler. Otherwise a request that is late would not be cancelled."""
+
+    async def scene() -> None:
+        by = Listed()
+        provider = called(by)
+        await provider.scale("g", ["g-1", "g-2"], ())
+        by.nodes = [{"name": "own-1", "state": "running"}, *starting("own-2")]
+        assert [each.name for each in (await provider.status("g")).requested] == ["g-2"]
+        await provider.scale("g", (), ["g-2"])
+        assert by.calls[-1] == {"count": 1, "add": [], "remove": ["own-2"], "providerIDs": {}}
+
+    asyncio.run(scene())
+
+
+def test_a_node_that_is_lost_before_it_runs_has_failed() -> None:
+    """A node that was never listed may be listed later."""
+
+    async def scene() -> None:
+        by = Listed()
+        provider = called(by)
+        await provider.scale("g", ["g-1", "g-2", "g-3"], ())
+        assert (await provider.status("g")).failed == {}
+        by.nodes = starting("own-1", "own-2", "own-3")
+        provider = called(by)
+        await provider.scale("g", ["g-1", "g-2", "g-3"], ())
+        assert len((await provider.status("g")).requested) == 3
+        by.nodes = [{"name": "own-1", "state": "running"}, *starting("own-3")]
+        status = await provider.status("g")
+        assert [each.name for each in status.requested] == ["g-3"]
+        assert status.failed == {"g-2": "the provider no longer lists it"}
 
     asyncio.run(scene())
 
@@ -153,7 +189,7 @@ def test_a_program_gets_its_arguments_without_a_shell_and_the_document(tmp_path:
 def test_a_program_that_fails_is_an_error(
     tmp_path: Path, script: str, error: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("phalanx.providers.program.MOST_BYTES", 2000)
+    monkeypatch.setattr("phalanx.providers.counted.program.MOST_BYTES", 2000)
     with pytest.raises(ProviderError) as caught:
         asyncio.run(program(tmp_path, script).call("scale", "g", b"{}"))
     assert error in str(caught.value)

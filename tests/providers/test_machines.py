@@ -19,8 +19,8 @@ from phalanx.client.connection import ApiRefusal, Connection
 from phalanx.client.kind import NODES, PODS, Kind
 from phalanx.errors import PhalanxError
 from phalanx.model.node import Taint
-from phalanx.providers.calls import CountedProvider, NodeState, Scale
-from phalanx.providers.machines import DELETE, Machines, MachineSet
+from phalanx.providers.counted.calls import CountedProvider, NodeState, Scale
+from phalanx.providers.counted.machines import DELETE, Machines, MachineSet
 from phalanx.providers.provider import ProviderError
 from tests.kube.double import Object, job, node
 from tests.providers.test_autoscaler import bound, played, scheduler, submit, until
@@ -122,7 +122,7 @@ def test_a_node_is_labelled_before_its_machine_counts_as_running() -> None:
 
 
 def test_a_removed_node_is_that_of_a_marked_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("phalanx.providers.machines.LOOK_S", 0.0)
+    monkeypatch.setattr("phalanx.providers.counted.machines.LOOK_S", 0.0)
 
     async def scene() -> None:
         of = there(2, machine("m1", 1, "n1"), machine("m2", 2, "n2"))

@@ -120,7 +120,8 @@ async def test_a_provider_that_does_not_answer_has_failed() -> None:
         nodes.apply(requested("g-1", "g-2"))
         events = await heard(nodes, lambda events: isinstance(events[-1] if events else None, NodesFailed))
         assert events[-1] == NodesFailed("g", ("g-1", "g-2"), "the cloud is away")
-        assert len(provider.calls) == provision.TRIES
+        await until(lambda: len(provider.calls) > provision.TRIES)
+        assert provider.calls == [(("g-1", "g-2"), ())] * provision.TRIES + [((), ("g-1", "g-2"))], "it may have them"
 
 
 @at_once
@@ -156,3 +157,44 @@ async def test_a_removal_is_repeated_until_it_succeeds() -> None:
         nodes.apply(ReleaseNodes("", "g", ("g-1",)))
         await until(lambda: len(provider.calls) == provision.TRIES + 3)
         assert provider.errors == 0
+
+
+@at_once
+async def test_a_removal_that_fails_holds_up_no_request_and_no_other_removal() -> None:
+    class Stuck(Scripted):
+        async def scale(self, group: str, add: Sequence[str], remove: Sequence[str]) -> Mapping[str, str]:
+            await super().scale(group, add, remove)
+            if "g-1" in remove:
+                raise ProviderError("g-1 is locked")
+            return {}
+
+    provider = Stuck()
+    async with provided(provider) as nodes:
+        nodes.apply(ReleaseNodes("", "g", ("g-1", "g-2")))
+        nodes.apply(requested("g-3"))
+        for call in (((), ("g-1", "g-2")), (("g-3",), ()), ((), ("g-2",)), ((), ("g-1",))):
+            await until(lambda call=call: call in provider.calls)  # type: ignore[misc]  # bound at once
+        again = len(provider.calls)
+        await until(lambda: len(provider.calls) > again)
+        assert provider.calls.count(((), ("g-2",))) == 1
+        assert set(provider.calls[again:]) == {((), ("g-1",))}
+
+
+@at_once
+async def test_requests_fail_while_the_provider_cannot_be_asked_what_was_requested_before() -> None:
+    class Away(Scripted):
+        async def status(self, group: str) -> Status:
+            self.looks += 1
+            if self.errors:
+                raise ProviderError("the cloud is away")
+            return self.known
+
+    provider = Away(errors=1)
+    async with provided(provider) as nodes:
+        nodes.apply(requested("g-1"))
+        nodes.apply(ReleaseNodes("", "g", ("g-9",)))
+        events = await heard(nodes, lambda events: isinstance(events[-1] if events else None, NodesFailed))
+        assert events[-1] == NodesFailed("g", ("g-1",), "the cloud is away")
+        provider.errors = 0
+        await until(lambda: bool(provider.calls))
+        assert provider.calls == [((), ("g-9",))], "the removal is made when the provider answers"

@@ -18,10 +18,10 @@ from phalanx.cli.local.node_groups.providers import hostlist
 from phalanx.cli.local.node_groups.slurm_conf import node_groups, read_power
 from phalanx.client.kind import CONFIG_MAPS, NODES
 from phalanx.errors import PhalanxError
-from phalanx.providers import suspend
-from phalanx.providers.calls import CountedProvider
+from phalanx.providers.counted import suspend
+from phalanx.providers.counted.calls import CountedProvider
+from phalanx.providers.counted.suspend import PoweredNodes, PowerSettings
 from phalanx.providers.provider import ProviderError
-from phalanx.providers.suspend import PoweredNodes, PowerSettings
 from tests.kube.double import Api, Client, node
 
 CONF = """
@@ -109,7 +109,7 @@ def test_programs_are_called_with_a_hostlist_as_slurmctld_does(tmp_path: Path) -
 def test_a_node_is_switched_on_again_after_suspend_timeout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     site = Site(tmp_path, nodes=("c1",))
     clock = [1000.0]
-    monkeypatch.setattr("phalanx.providers.suspend.time.time", lambda: clock[0])
+    monkeypatch.setattr("phalanx.providers.counted.suspend.time.time", lambda: clock[0])
 
     async def scene(provider: CountedProvider) -> None:
         assert await provider.scale("g", ["g-1"], ()) == {}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.providers import suspend
+from phalanx.providers.counted import suspend
 from phalanx.slurm.cluster import admission, site
 from phalanx.slurm.cluster.conf import read_conf
 from phalanx.slurm.commands.cluster import sinfo

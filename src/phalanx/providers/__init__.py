@@ -3,11 +3,7 @@
 Parts, lowest first:
 
     provider    what a provider does: `scale` and `status`
-    calls       providers that go by a number of nodes; the two calls as JSON documents
-    machines    Machines of Cluster API and OpenShift
-    program     a program that is called
-    webhook     a web server that is called
-    suspend     nodes that Slurm's programs switch on and off
+    counted     providers that go by a number of nodes: programs, web servers, Machines, Slurm's programs, clouds
     removal     only empty nodes are removed
     simulated   nodes that exist in the API alone, with delays, failures and losses
     autoscaler  nodes that the Cluster Autoscaler or Karpenter adds for unschedulable pods

@@ -1,9 +1,10 @@
 """The calls to the providers of node groups, and their answers as events of a world.
 
 Each group has its own calls, one after the other, so that the removal of a node never overtakes its request. A call
-that fails is repeated with a pause; after `TRIES` the requested nodes have failed, and the job tries the next group. A
-removal is repeated until it succeeds, because a node that is left costs money. While nodes are coming, the provider is
-asked for their status every `LOOK_S` seconds."""
+that fails is repeated with a pause; after `TRIES` the requested nodes have failed, and the job tries the next group.
+Then they are removed too, because a call may have been carried out although its answer was lost. A removal is repeated
+until it succeeds, because a node that is left costs money; other calls are made meanwhile. While nodes are coming, the
+provider is asked for their status every `LOOK_S` seconds."""
 
 from __future__ import annotations
 
@@ -71,6 +72,8 @@ class GroupCalls:
         self.group, self._provider, self._now_s, self._tell = group, provider, now_s, tell
         self._actions: asyncio.Queue[RequestNodes | ReleaseNodes] = asyncio.Queue()
         self._until_s: dict[str, float] = {}  # requested node -> the time at which its request has failed
+        self._removals: list[tuple[str, ...]] = []  # nodes that are still to be removed, those of one call together
+        self._again_s, self._pause_s = 0.0, FIRST_PAUSE_S  # the time (of the loop) of the next try to remove nodes
 
     def add(self, action: RequestNodes | ReleaseNodes) -> None:
         """Add an action to the calls to be made."""
@@ -81,16 +84,27 @@ class GroupCalls:
         await self._resume()
         while True:
             try:
-                async with asyncio.timeout(LOOK_S if self._until_s else None):
+                async with asyncio.timeout(self._pause()):
                     action = await self._actions.get()
             except TimeoutError:
-                await self._look()
+                if self._removals and asyncio.get_running_loop().time() >= self._again_s:
+                    await self._remove()
+                elif self._until_s:
+                    await self._look()
                 continue
             match action:
                 case RequestNodes():
                     await self._request(action)
                 case ReleaseNodes():
-                    await self._release(action)
+                    await self._release(action.nodes)
+
+    def _pause(self) -> float | None:
+        """Return how long the next action is waited for (seconds); None: for ever."""
+        until_look_s = LOOK_S if self._until_s else None
+        if not self._removals:
+            return until_look_s
+        until_removal_s = max(0.0, self._again_s - asyncio.get_running_loop().time())
+        return until_removal_s if until_look_s is None else min(until_removal_s, until_look_s)
 
     async def _resume(self) -> None:
         """Report the nodes that an earlier scheduler has requested, as soon as the provider answers. Go on with the
@@ -110,15 +124,28 @@ class GroupCalls:
                 async with asyncio.timeout(CALL_S):
                     return await self._provider.status(self.group.name)
             except (ProviderError, TimeoutError) as error:
-                log.warning("node group %s: its provider cannot be asked: %s", self.group.name, error)
+                why = str(error) or f"no answer within {CALL_S:g} s"
+                log.warning("node group %s: its provider cannot be asked: %s", self.group.name, why)
+                self._refuse_waiting(why)
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+    def _refuse_waiting(self, why: str) -> None:
+        """Refuse the requests that wait for a provider that does not answer."""
+        for _ in range(self._actions.qsize()):
+            match self._actions.get_nowait():
+                case RequestNodes(nodes=nodes):
+                    self._refused((name, why) for name in nodes)
+                case removal:
+                    self.add(removal)
 
     async def _request(self, action: RequestNodes) -> None:
         """Request the nodes; report the nodes that are refused, or all if the provider does not answer."""
         log.info(
             "node group %s: requesting %s for %s", action.group, ", ".join(action.nodes), action.job or "its minimum"
         )
+        again = frozenset(action.nodes)  # a name may be used again while an earlier node of that name is removed
+        self._removals = [left for names in self._removals if (left := tuple(one for one in names if one not in again))]
         why = ""
         for tried in range(TRIES):
             if tried:
@@ -134,27 +161,34 @@ class GroupCalls:
             self._refused(refused.items())
             return
         self._refused((name, why) for name in action.nodes)
+        await self._release(action.nodes)
 
-    async def _release(self, action: ReleaseNodes) -> None:
-        """Remove the nodes; repeat the call until it succeeds."""
-        log.info("node group %s: removing %s", action.group, ", ".join(action.nodes))
-        for name in action.nodes:
+    async def _release(self, names: tuple[str, ...]) -> None:
+        """Remove the nodes. A call that fails is repeated until it succeeds."""
+        for name in names:
             self._until_s.pop(name, None)
-        pause_s = FIRST_PAUSE_S
-        while True:
+        self._removals.append(names)
+        await self._remove()
+
+    async def _remove(self) -> None:
+        """Make each call that removes nodes once. If a call with several nodes fails, each node gets its own call, so
+        that one does not keep the others."""
+        group, removals, self._removals = self.group.name, self._removals, []
+        for names in removals:
+            log.info("node group %s: removing %s", group, ", ".join(names))
             try:
                 async with asyncio.timeout(CALL_S):
-                    refused = await self._provider.scale(action.group, (), action.nodes)
+                    refused = await self._provider.scale(group, (), names)
             except (ProviderError, TimeoutError) as error:
-                log.warning("node group %s: %s are not removed yet: %s", action.group, ", ".join(action.nodes), error)
-                await asyncio.sleep(pause_s)
-                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+                log.warning("node group %s: %s are not removed yet: %s", group, ", ".join(names), error)
+                self._removals += ((name,) for name in names)
                 continue
             for name, why in refused.items():
-                log.warning("node group %s: node %s is kept: %s", action.group, name, why)
+                log.warning("node group %s: node %s is kept: %s", group, name, why)
             if refused:
-                self._tell(NodesKept(action.group, tuple(refused)))
-            return
+                self._tell(NodesKept(group, tuple(refused)))
+        self._again_s = asyncio.get_running_loop().time() + self._pause_s
+        self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S) if self._removals else FIRST_PAUSE_S
 
     async def _look(self) -> None:
         """Ask whether requested nodes have failed, and cancel them; forget nodes that the provider does not name any
@@ -168,7 +202,7 @@ class GroupCalls:
         failed = {name: why for name, why in status.failed.items() if name in self._until_s}
         self._refused(failed.items())
         if failed:
-            await self._release(ReleaseNodes("", self.group.name, tuple(failed)))
+            await self._release(tuple(failed))
         coming = {each.name for each in status.requested}
         self._until_s = {name: at_s for name, at_s in self._until_s.items() if name in coming}
 

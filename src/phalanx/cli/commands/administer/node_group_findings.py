@@ -11,17 +11,18 @@ from phalanx.cli.commands.administer.finding import OK, PROBLEM, WARNING, Findin
 from phalanx.cli.local.node_groups.file import GroupInFile
 from phalanx.cli.local.node_groups.provider_fields import (
     Autoscaler,
+    CloudProvider,
     ExecProvider,
     MachineProvider,
     SlurmProvider,
     WebhookProvider,
 )
-from phalanx.cli.local.node_groups.providers import documents, machine_set
+from phalanx.cli.local.node_groups.providers import cloud, documents, machine_set
 from phalanx.client.connection import ApiError, Connection, Object
 from phalanx.client.kind import NODES
 from phalanx.errors import PhalanxError
-from phalanx.providers.calls import RUNNING, NodeState, described
-from phalanx.providers.machines import Machines
+from phalanx.providers.counted.calls import RUNNING, NodeState, described
+from phalanx.providers.counted.machines import Machines
 
 _SHOWN = 3
 
@@ -48,7 +49,7 @@ async def _of_group(connection: Connection, group: GroupInFile, nodes: Sequence[
         text = f"{group.provider.settings.resume_program} switches its nodes on; the cluster has {len(here)} of them"
         return [Finding(about=about, state=OK, text=text)]
     try:
-        listed = await _listed(connection, group, group.provider)
+        listed = await _listed(connection, group, group.provider, nodes)
     except PhalanxError as error:
         mend = "No nodes are added or removed until it answers. docs/guide/autoscaling.md has both calls."
         return [Finding(about=about, state=PROBLEM, text=str(error), mend=mend)]
@@ -65,7 +66,10 @@ async def _of_group(connection: Connection, group: GroupInFile, nodes: Sequence[
 
 
 async def _listed(
-    connection: Connection, group: GroupInFile, said: ExecProvider | WebhookProvider | MachineProvider
+    connection: Connection,
+    group: GroupInFile,
+    said: ExecProvider | WebhookProvider | MachineProvider | CloudProvider,
+    nodes: Sequence[Object],
 ) -> Sequence[NodeState]:
     """Return the nodes that the provider lists. Raises PhalanxError."""
     name = group.group.name
@@ -75,5 +79,7 @@ async def _listed(
         case MachineProvider(kubeconfig=kubeconfig):
             async with await Connection.open(kubeconfig) as there:
                 return await Machines(there, machine_set(group, said)).nodes(name)
+        case CloudProvider():
+            return await cloud(group, said, lambda: nodes).nodes(name)
         case ExecProvider() | WebhookProvider():
             return await documents(said).nodes(name)

@@ -10,7 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from phalanx.cli.files.placed_file import read_placed
-from phalanx.cli.local.node_groups.provider_fields import Autoscaler, MachineProvider, ProviderFields, read_provider
+from phalanx.cli.local.node_groups.provider_fields import (
+    Autoscaler,
+    CloudProvider,
+    MachineProvider,
+    ProviderFields,
+    read_provider,
+)
 from phalanx.dialects.schema.fields import Fields, Misread
 from phalanx.kube.read.labels import NODE_GROUP
 from phalanx.model.node import Node, NodeGroup, Taint
@@ -64,7 +70,7 @@ def _group(said: Fields) -> GroupInFile:
     provider = read_provider(said.fields("provider"))
     template = Node(
         name=name,
-        allocatable=_allocatable(said, must=not isinstance(provider, MachineProvider)),
+        allocatable=_allocatable(said, must=not isinstance(provider, MachineProvider | CloudProvider)),
         labels=tuple(sorted({**dict(said.pairs("labels")), label[0]: label[1]}.items())),
         taints=tuple(_taint(each) for each in said.each("taints")),
     )
@@ -106,7 +112,7 @@ def _label(said: Fields, name: str) -> tuple[str, str]:
 
 
 def _allocatable(said: Fields, *, must: bool) -> Amounts:
-    """Return what a node has; empty if its MachineDeployment states it."""
+    """Return what a node has; empty if its provider states it."""
     found = dict(said.amounts("allocatable"))
     if not found and not must:
         return ()

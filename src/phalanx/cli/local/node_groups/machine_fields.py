@@ -14,7 +14,7 @@ from phalanx.client.quantity import QuantityError, amount
 from phalanx.errors import PhalanxError
 from phalanx.model.node import Taint
 from phalanx.model.pod import PODS, Amounts, amounts
-from phalanx.providers.machines import MachineSet
+from phalanx.providers.counted.machines import MachineSet
 
 CAPACITY, OPENSHIFT = "capacity.cluster-autoscaler.kubernetes.io", "machine.openshift.io"
 BOUND = "cluster-api-autoscaler-node-group"  # GROUP/BOUND-min-size

@@ -7,15 +7,17 @@ import pwd
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
 from phalanx.client.kind import Kind
 from phalanx.dialects.schema.fields import Fields, Misread
 from phalanx.errors import PhalanxError
-from phalanx.providers.machines import CLUSTER_API, KINDS
-from phalanx.providers.suspend import PowerSettings
-from phalanx.providers.webhook import read_token, trust, wrong_url
+from phalanx.providers.counted.cloud_address import CloudAddress, require_pem, wrong_address
+from phalanx.providers.counted.machines import CLUSTER_API, KINDS
+from phalanx.providers.counted.suspend import PowerSettings
+from phalanx.providers.counted.webhook import read_token, trust, wrong_url
 from phalanx.slurm.notation.hostlist import expand
 
 NAMESPACE, IMAGE = "phalanx-node-requests", "registry.k8s.io/pause:3.10"
@@ -71,7 +73,17 @@ class SlurmProvider:
     settings: PowerSettings
 
 
-ProviderFields: TypeAlias = Autoscaler | ExecProvider | WebhookProvider | MachineProvider | SlurmProvider
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloudProvider:
+    """A cloud provider that speaks the Cluster Autoscaler's `externalgrpc`. `group`: its id of the group."""
+
+    at: CloudAddress
+    group: str
+
+
+ProviderFields: TypeAlias = (
+    Autoscaler | ExecProvider | WebhookProvider | MachineProvider | SlurmProvider | CloudProvider
+)
 
 
 def read_provider(said: Fields) -> ProviderFields:
@@ -155,6 +167,21 @@ def _slurm(said: Fields) -> SlurmProvider:
     )
 
 
+def _cloud(said: Fields) -> CloudProvider:
+    files = {name: _file(said, name) for name in ("caFile", "certFile", "keyFile")}
+    for name, file in files.items():
+        if file is not None:
+            _check(partial(require_pem, file), said, name)
+    authority, certificate, key = files.values()
+    if (certificate is None) != (key is None) or (certificate is not None and authority is None):
+        raise Misread(said.path, "certFile and keyFile go together, and need caFile: without it the call has no TLS")
+    address = said.name("address")
+    if why := wrong_address(address, tls=authority is not None):
+        raise Misread((*said.path, "address"), why)
+    at = CloudAddress(address, authority, certificate, key, _timeout_s(said))
+    return CloudProvider(at=at, group=said.name("group"))
+
+
 def _hosts(said: Fields, name: str, *, required: bool = False) -> tuple[str, ...]:
     """Return the nodes of a hostlist expression."""
     text = said.name(name) if required else said.text(name)
@@ -202,4 +229,5 @@ _READ: dict[str, Callable[[Fields], ProviderFields]] = {
     "exec": _exec,
     "webhook": _webhook,
     "slurm": _slurm,
+    "externalgrpc": _cloud,
 }

@@ -10,6 +10,7 @@ from phalanx.cli.local.node_groups.file import GroupInFile
 from phalanx.cli.local.node_groups.machine_fields import complete
 from phalanx.cli.local.node_groups.provider_fields import (
     Autoscaler,
+    CloudProvider,
     ExecProvider,
     MachineProvider,
     SlurmProvider,
@@ -20,14 +21,14 @@ from phalanx.client.informer import Informer
 from phalanx.client.kind import NODES, Kind
 from phalanx.model.node import NodeGroup
 from phalanx.providers.autoscaler import AutoscalerGroup, AutoscalerProvider
-from phalanx.providers.calls import CountedProvider, Documents
-from phalanx.providers.machines import Machines, MachineSet
-from phalanx.providers.program import Program
+from phalanx.providers.counted.calls import Backend, CountedProvider, Documents
+from phalanx.providers.counted.machines import Machines, MachineSet
+from phalanx.providers.counted.program import Program
+from phalanx.providers.counted.suspend import PoweredNodes
+from phalanx.providers.counted.webhook import Webhook
 from phalanx.providers.provider import Provider
 from phalanx.providers.provision import Provisioning
 from phalanx.providers.removal import EmptyNodes
-from phalanx.providers.suspend import PoweredNodes
-from phalanx.providers.webhook import Webhook
 from phalanx.slurm.notation.hostlist import compress
 
 
@@ -37,8 +38,8 @@ async def provisioning(
     informers: Callable[[Kind], Informer],
     tasks: asyncio.TaskGroup,
 ) -> Provisioning | None:
-    """Return the node groups with their providers; None if there are no groups. Raises PhalanxError if Machines cannot
-    be read."""
+    """Return the node groups with their providers; None if there are no groups. Raises PhalanxError if Machines or a
+    cloud cannot be read."""
     if not groups:
         return None
     found: list[tuple[NodeGroup, Provider]] = []
@@ -53,6 +54,8 @@ async def provisioning(
                 nodes = informers(NODES).objects
                 powered = PoweredNodes(settings, hostlist, connection, nodes.get, each.label, tasks)
                 found.append((each.group, EmptyNodes(CountedProvider(powered, lambda name: ""), connection)))
+            case CloudProvider() as said:
+                found.append(await _cloud(each, said, connection, informers(NODES)))
             case ExecProvider() | WebhookProvider() as said:
                 provider = CountedProvider(documents(said), lambda name: provider_id(informers(NODES), name))
                 found.append((each.group, EmptyNodes(provider, connection)))
@@ -82,6 +85,26 @@ async def _machines(
 
     provider = CountedProvider(Machines(there, owner, connection, node), lambda name: "")
     return completed.group, EmptyNodes(provider, connection, deletes=False)
+
+
+async def _cloud(
+    of: GroupInFile, said: CloudProvider, connection: Connection, nodes: Informer
+) -> tuple[NodeGroup, Provider]:
+    """Return the group as its provider completes it, and the provider."""
+    from phalanx.cli.local.node_groups.cloud_fields import complete_cloud
+
+    completed = await complete_cloud(of, said)
+    backend = cloud(of, said, nodes.objects.values, connection)
+    return completed.group, EmptyNodes(CountedProvider(backend, lambda name: provider_id(nodes, name)), connection)
+
+
+def cloud(
+    of: GroupInFile, said: CloudProvider, nodes: Callable[[], Iterable[Object]], connection: Connection | None = None
+) -> Backend:
+    """Return the backend that is a cloud provider."""
+    from phalanx.providers.counted.cloud import Instances
+
+    return Instances(said.at, said.group, nodes, of.label, connection)
 
 
 async def _close_at_the_end(connection: Connection) -> None:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from phalanx.client.connection import ApiError, ApiRefusal, Connection, Object
 from phalanx.client.kind import NODES, Kind
 from phalanx.client.moment import read_moment
-from phalanx.providers.calls import FAILED, REMOVING, RUNNING, STARTING, NodeState, Scale
+from phalanx.providers.counted.calls import FAILED, REMOVING, RUNNING, STARTING, NodeState, Scale
 from phalanx.providers.provider import ProviderError
 
 CLUSTER_API, OPENSHIFT = "cluster.x-k8s.io", "machine.openshift.io"

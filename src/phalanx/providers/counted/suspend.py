@@ -20,7 +20,7 @@ from typing import Any
 
 from phalanx.client.connection import ApiError, ApiRefusal, Connection, Object
 from phalanx.client.kind import CONFIG_MAPS, NODES
-from phalanx.providers.calls import FAILED, RUNNING, STARTING, NodeState, Scale, text_of
+from phalanx.providers.counted.calls import FAILED, RUNNING, STARTING, NodeState, Scale, text_of
 from phalanx.providers.provider import ProviderError
 
 log = logging.getLogger(__name__)

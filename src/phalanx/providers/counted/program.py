@@ -12,7 +12,7 @@ import signal
 from collections.abc import Sequence
 from contextlib import suppress
 
-from phalanx.providers.calls import MOST_BYTES, text_of
+from phalanx.providers.counted.calls import MOST_BYTES, text_of
 from phalanx.providers.provider import ProviderError
 
 _LAST_BYTES = 4096  # of the standard error

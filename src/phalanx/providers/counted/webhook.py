@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from phalanx.client.http import Http
 from phalanx.errors import PhalanxError
-from phalanx.providers.calls import MOST_BYTES, text_of
+from phalanx.providers.counted.calls import MOST_BYTES, text_of
 from phalanx.providers.provider import ProviderError
 
 _OTHERS = stat.S_IRWXO | stat.S_IWGRP
@@ -89,12 +89,13 @@ def wrong_url(url: str) -> str:
         return f"{url!r} is no URL; for example https://nodes.example.com/phalanx"
     if found.username is not None or found.fragment:
         return f"{url!r} must have no user, password or fragment; put a token into tokenFile"
-    if found.scheme == "http" and not _is_loopback(host):
+    if found.scheme == "http" and not is_loopback(host):
         return f"{url!r} is not encrypted: use https; http is for 127.0.0.1, ::1 and localhost alone"
     return ""
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Return whether the host is this machine."""
     try:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:

@@ -7,6 +7,7 @@ has both documents with examples."""
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -77,6 +78,16 @@ class Backend(Protocol):
         """Return the nodes that are not added, or not removed, with reasons. Raises ProviderError."""
 
 
+class Unanswered(NamedTuple):
+    """A call whose answer was lost. `total`: its number of nodes. `strangers`: how many nodes started before it that no
+    request is known for."""
+
+    add: Sequence[str]
+    remove: Sequence[str]
+    total: int
+    strangers: int
+
+
 class CountedProvider:
     """The provider of one group whose backend goes by a number of nodes. `provider_id`: returns the `spec.providerID`
     of a Node; empty if it has none."""
@@ -84,16 +95,21 @@ class CountedProvider:
     def __init__(self, backend: Backend, provider_id: Callable[[str], str]) -> None:
         self._backend, self._provider_id = backend, provider_id
         self._requested: dict[str, float] = {}  # requested nodes that have not arrived -> the time of their request
-        self._last: tuple[tuple[Sequence[str], Sequence[str]], int] | None = None  # a call without answer, its count
+        self._last: Unanswered | None = None
+        self._listed_requests: set[str] = set()  # requested nodes that the provider listed when it was asked last
+        self._running: frozenset[str] | None = None  # nodes that ran when the provider was asked last
+        self._arrived = 0  # nodes that run since the last `status`
 
     async def scale(self, group: str, add: Sequence[str], remove: Sequence[str]) -> Mapping[str, str]:
-        """Call `scale`. A repeated call has the same count."""
-        key, known = (tuple(add), tuple(remove)), await self._backend.nodes(group)
+        """Call `scale`. A repeated call has the same count. What a call without an answer has requested can be removed:
+        the nodes that start since then."""
+        key, known = (tuple(add), tuple(remove)), await self._nodes(group)
         listed = self._listed(known, remove)
-        if self._last is None or self._last[0] != key:
-            self._last = key, self._count(known, add, listed.values())
+        if self._last is None or self._last[:2] != key:
+            total = self._count(known, add, listed.values())
+            self._last = Unanswered(*key, total, len(self._strangers(known)))
         ids = {sent: found for name, sent in listed.items() if (found := self._provider_id(name))}
-        answer = await self._backend.scale(group, Scale(self._last[1], add, tuple(listed.values()), ids))
+        answer = await self._backend.scale(group, Scale(self._last.total, add, tuple(listed.values()), ids))
         self._last = None
         back = {sent: name for name, sent in listed.items()}
         refused = {back.get(name, name): text_of(why) or "it gives no reason" for name, why in answer.items()}
@@ -103,7 +119,7 @@ class CountedProvider:
         return {name: why for name, why in refused.items() if name in key[0] or name in key[1]}
 
     async def status(self, group: str) -> Status:
-        known = await self._backend.nodes(group)
+        known = await self._nodes(group)
         names = self._names(known)
         coming = {names[each.name]: each for each in known if each.state == STARTING}
         failed = {
@@ -111,9 +127,21 @@ class CountedProvider:
             for each in known
             if each.state == FAILED
         }
+        gone = [name for name in self._requested if name not in coming and name not in failed]
+        lost = (name for name in gone[self._arrived :] if name in self._listed_requests)  # the first ones have arrived
+        failed |= dict.fromkeys(lost, "the provider no longer lists it")
         self._requested = {name: at_s for name, at_s in self._requested.items() if name in coming or name in failed}
+        self._listed_requests, self._arrived = set(coming), 0
         requested = (Requested(name, self._requested.get(name, each.since_s())) for name, each in coming.items())
         return Status(requested=tuple(requested), failed=failed)
+
+    async def _nodes(self, group: str) -> Sequence[NodeState]:
+        """Return the nodes, and count those that run since the last call."""
+        known = await self._backend.nodes(group)
+        running = frozenset(each.name for each in known if each.state == RUNNING)
+        self._arrived += 0 if self._running is None else len(running - self._running)
+        self._running = running
+        return known
 
     def _count(self, known: Iterable[NodeState], add: Iterable[str], remove: Iterable[str]) -> int:
         """Return the number of nodes that the group should have after the call."""
@@ -124,22 +152,31 @@ class CountedProvider:
         """Return the provider's name of each node: by its Node object, or by its request."""
         found = {requested: name for name, requested in self._names(known).items()}
         found |= {each.node: each.name for each in known if each.node}
+        if self._last is not None:
+            missing = [name for name in self._last.add if name not in found]
+            started = [name for name in self._strangers(known) if name not in self._last.add][self._last.strangers :]
+            found |= zip(missing, reversed(started), strict=False)  # the last ones: those without a machine yet
         return {name: found.get(name, name) for name in names}
 
+    def _strangers(self, known: Sequence[NodeState]) -> list[str]:
+        """Return the nodes that start, and that no request is known for."""
+        names = self._names(known)
+        own = (each.name for each in known if each.state == STARTING and names[each.name] == each.name)
+        return [name for name in own if name not in self._requested]
+
     def _names(self, known: Sequence[NodeState]) -> dict[str, str]:
-        """Return the requested name of each node that has not arrived: its own, or the next one that the provider does
-        not list."""
+        """Return the requested name of each node that has not arrived: its own, or one that the provider does not list.
+        Nodes that have arrived take the names that were requested first, so the last names are left for the others."""
         listed = {each.name for each in known}
         free = [name for name in self._requested if name not in listed]
-        found = {}
-        for each in known:
-            if each.name in self._requested or each.state not in (STARTING, FAILED):
-                found[each.name] = each.name
-            elif free and (each.state == STARTING or each.failed_after(self._requested[free[0]])):
-                found[each.name] = free.pop(0)
-            else:
-                found[each.name] = each.name
-        return found
+        first_s = min((self._requested[name] for name in free), default=math.inf)
+        coming = [
+            each.name
+            for each in known
+            if each.name not in self._requested
+            and (each.state == STARTING or (each.state == FAILED and each.failed_after(first_s)))
+        ]
+        return {name: name for name in listed} | dict(zip(coming, free[-len(coming) :], strict=False))
 
 
 class Caller(Protocol):
