@@ -127,7 +127,9 @@ class Walk(Cycle):
         self.is_late = plan.wake_s is not None and plan.wake_s <= facts.now_s
         self.withdrawn: set[str] = set()
         self.ends_early = self.is_late and any(
-            isinstance(each, Place) or (isinstance(each, Nominate) and not each.placements) for each in plan.actions
+            isinstance(each, Place)
+            or (isinstance(each, Nominate) and (not each.placements or facts.works[each.job].until_s <= facts.now_s))
+            for each in plan.actions
         )
         self.losers = {action.job for action in plan.actions if isinstance(action, Preempt)}
         self.tried: set[tuple[Kind, str]] = set()
@@ -161,6 +163,8 @@ class Walk(Cycle):
                 self.withdrawn.add(name)
             elif self.nodes_are_free(work, is_soon=False):
                 self.start_nominated(work, mine)
+            elif left := self.free_elsewhere(work):
+                self.move_nomination(work, mine, left)
 
     def start_nominated(self, work: Work, mine: list[Decision]) -> None:
         """R4, R10: a nominated job starts, or its nominated pods are placed, when its nodes are free."""
@@ -190,6 +194,16 @@ class Walk(Cycle):
             mine.insert(0, Decision(False, work.surplus))
             work.surplus = {}
         return None
+
+    def move_nomination(self, work: Work, mine: list[Decision], left: Nodes) -> None:
+        """R23: the nomination of a job whose victims are slow moves to other nodes, whole."""
+        if not mine or not mine[0].is_nomination or len(mine[0].pods) != len(work.nominated):
+            text = f"the victims of {work.job.id} are slow, and its nomination does not move to other nodes"
+            raise Broken("R23", text, is_late=self.ends_early)
+        kind = Kind.JOB if work.phase is Phase.QUEUED else Kind.GROWTH
+        pods, work.nominated = mine.pop(0).pods, {}
+        self.check_nodes(Request(kind, work), pods, left, None)
+        work.nominated, work.rank = pods, 1 + max(each.rank for each in self.facts.works.values())
 
     # R5: replacements
 

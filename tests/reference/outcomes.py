@@ -6,7 +6,7 @@ from enum import Enum
 
 from phalanx.model.job import Phase
 
-from .facts import Facts, Work, plus
+from .facts import Facts, Nodes, Work, plus
 from .nodes import Reservation, fits, free, is_foreseeable, may_take, reserve
 from .order import Kind, Request
 from .quota import all_of, allows, charges
@@ -36,8 +36,6 @@ class Cycle:
 
     def must_withdraw(self, work: Work) -> str:
         """R23: return why the nomination has to be withdrawn; empty: it may stay."""
-        if work.until_s <= self.facts.now_s:
-            return "its time is over"
         if any(node not in self.facts.nodes for node in work.nominated.values()):
             return "a node is lost"
         if work.is_started and len(work.kept()) < work.minimum:
@@ -45,6 +43,16 @@ class Cycle:
         if work.phase is Phase.STOPPING:
             return "the job was preempted"
         return "" if self.nodes_are_free(work, is_soon=True) else "too little will be released"
+
+    def free_elsewhere(self, work: Work) -> Nodes:
+        """R23: return the capacity for a nomination whose time is over: that of nodes that are not over capacity, and
+        there its own. Empty: its time is not over, or its pods do not fit."""
+        left = free(self.facts)
+        for node in work.nominated.values():
+            if min(left[node]) >= 0:
+                left[node] = plus(left[node], work.asks)
+        is_slow = work.until_s <= self.facts.now_s
+        return left if is_slow and fits(left, work.asks, len(work.nominated)) else {}
 
     def nodes_are_free(self, work: Work, *, is_soon: bool) -> bool:
         """R4: return whether no node of the nomination is over capacity, later nominations not counted."""

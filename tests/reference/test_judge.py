@@ -38,6 +38,7 @@ adopted other#1 running queue=q cpu=2 started=2 worker/0@a
 job high queue=q priority=5 cpu=2
 cycle at=10
 """
+SLOW = LOW_AND_HIGH + "\nnode b cpu=2\ncycle at=700\n"
 RIGHTS = """
 node a cpu=4
 queue own guaranteed:cpu=2 reclaim=any
@@ -198,6 +199,9 @@ JUDGED = [
     ("", CIRCLE, ""),
     ("R22", GROWTH.replace("guaranteed:cpu=1", "guaranteed:cpu=2"), ""),
     ("", GROWTH.replace("guaranteed:cpu=1", "guaranteed:cpu=2"), "preempt r for g; nominate g 1@a"),
+    ("R23", SLOW, ""),
+    ("", SLOW, "nominate high 0@b"),
+    ("", SLOW.replace("at=700", "at=600"), ""),
     ("R15", GROWTH, "preempt r for g; nominate g 1@a"),
 ]  # fmt: skip
 

@@ -6,13 +6,13 @@ job is placed on them. Every cycle checks every nomination before all other requ
 - The job *starts* when no node is overcommitted except by later nominations, and when no terminating pod has one of its
   ports or devices, or must be kept apart from it. The job needs no free capacity on the draft, because the nodes are
   charged already.
-- The nomination is *withdrawn* when its time is over; when the job runs and falls below its minimum; when a node is
-  gone, not ready or reserved for other jobs; when pods that it must be near now run elsewhere; or when the terminating
-  pods no longer free enough (after a restart a victim may run on, or a foreign pod came). The job is then decided
-  again.
-- Otherwise the nomination is *kept*, and the job reports which victims it waits for.
+- The nomination is *withdrawn* when the job runs and falls below its minimum; when a node is gone, not ready or
+  reserved for other jobs; when pods that it must be near now run elsewhere; or when the terminating pods no longer free
+  enough (after a restart a victim may run on, or a foreign pod came). The job is then decided again.
+- Otherwise the nomination is *kept*, and the job reports which victims it waits for. Once its time is over, the
+  nomination *moves* to other nodes as soon as all its pods fit there.
 
-A nomination to requested nodes is kept until all of them have arrived.
+A nomination to requested nodes is kept until all of them have arrived, or its time is over.
 
 Pods above the minimum of a running job are nominated too, and placed when the capacity is free. A queued job that is
 withdrawn or changed loses its nomination (`core.fold.fold`). A pod above the minimum loses its nomination when the job
@@ -22,24 +22,33 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from enum import Enum
 from functools import cached_property
 
 import numpy as np
 
 from phalanx.core.backfill import advance
+from phalanx.core.placement import gang
 from phalanx.core.placement.draft import Draft
 from phalanx.core.placement.node_order import ordered_nodes
 from phalanx.core.placement.scoring.typical_pods import expected_pods
-from phalanx.model.job import Phase, Slot
+from phalanx.model.job import Phase, Placement, Slot, pods_by_role
 from phalanx.model.policy import Policy, ScoringStrategy
-from phalanx.state.classes import AffinityClass, Demand
-from phalanx.state.cluster import Cluster, JobRecord, is_incomplete, is_overcommitted, nominated_in
+from phalanx.state.classes import AffinityClass, Demand, Gang
+from phalanx.state.cluster import (
+    Cluster,
+    JobRecord,
+    is_incomplete,
+    is_overcommitted,
+    minimum_gang,
+    nominated_in,
+)
 from phalanx.state.nodes.devices import DeviceUse, device_use
 from phalanx.state.nodes.pod_index import selector_matches, term_matches
 from phalanx.state.nodes.table import NodeTable
 
-PATIENCE_S = 600.0  # how long victims may take beyond their grace period
+PATIENCE_S = 600.0  # how long victims may take beyond their grace period before the nomination may move
 
 
 class NominationState(Enum):
@@ -89,13 +98,12 @@ def nomination_state(cluster: Cluster, record: JobRecord, now_s: float, others: 
     coming, nodes = columns.groups.coming, set(record.nominated.values())
     rows = np.array(sorted(columns.row_of[node] for node in nodes), np.intp)
     there = [columns.row_of[node] for node in nodes if node not in coming] if coming else rows
-    is_over = now_s >= record.nominated_until_s or (len(there) == len(rows) and fell_below(cluster, record))
-    if is_over or not columns.attributes.ready[there].all():
+    if (len(there) == len(rows) and fell_below(cluster, record)) or not columns.attributes.ready[there].all():
         return NominationState.BROKEN
     if (closed := advance.rows_closed_now(cluster, record.job, now_s)) is not None and closed[rows].any():
         return NominationState.BROKEN
     if len(there) < len(rows):
-        return NominationState.KEPT
+        return NominationState.BROKEN if now_s >= record.nominated_until_s else NominationState.KEPT
     short = set(rows[columns.lowest_free(rows) < 0].tolist())
     if not any(is_overcommitted(cluster, row, nominated_later(cluster, record, row)) for row in short):
         if leaver_in_the_way(cluster, record):
@@ -215,6 +223,43 @@ def lower_nominated(cluster: Cluster, record: JobRecord) -> Iterator[JobRecord]:
         same = cluster.queue_of(other.job) == queue and other.phase is not Phase.STOPPING
         if same and other.job.priority < record.job.priority:
             yield other
+
+
+def place_elsewhere(cluster: Cluster, draft: Draft, record: JobRecord, now_s: float) -> Sequence[Placement]:
+    """Place all nominated pods on nodes that are not overcommitted, and leave them on the draft. Return the placements;
+    none if the pods do not fit, or if the job grows and has a topology request."""
+    moved = nominated_gang(cluster, record)
+    if moved is None:
+        return ()
+    drafted = draft.mark()
+    vacate(cluster, draft, record)
+    with advance.without_closed_nodes(draft, cluster, record.job, now_s):
+        found = gang.place(draft, moved)
+    if isinstance(found, gang.PlacementShortfall):
+        draft.rewind(drafted)
+        return ()
+    if record.phase is Phase.QUEUED:
+        return found
+    slots = [sorted(slot for slot in record.nominated if slot.role == role) for role in range(len(moved.roles))]
+    return [Placement(*slots[each.role].pop(), each.node, each.devices) for each in found]
+
+
+def nominated_gang(cluster: Cluster, record: JobRecord) -> Gang | None:
+    """Return the gang of the nominated pods; None if the job runs, and its gang has groups or a topology request."""
+    whole = cluster.with_flavors(record.gang, record.flavors) if record.flavors else record.gang
+    if record.phase is Phase.QUEUED:
+        return minimum_gang(cluster, whole)
+    pods = pods_by_role(record.nominated, len(whole.roles))
+    roles = [replace(role, count=count, minimum=count) for role, count in zip(whole.roles, pods, strict=True)]
+    return None if whole.tree is not None else cluster.interned.gang(tuple(roles))
+
+
+def vacate(cluster: Cluster, draft: Draft, record: JobRecord) -> None:
+    """Free the nominated capacity of the job on the draft."""
+    position_of = {row: position for position, row in enumerate(draft.rows.tolist())}
+    for slot, node in record.nominated.items():
+        if (position := position_of.get(cluster.columns.row_of[node])) is not None:
+            draft.vacate(position, record.gang.demands[slot.role], record.devices.get(slot, ()))
 
 
 def leavers(record: JobRecord, others: LeavingPods) -> Sequence[str]:

@@ -35,12 +35,15 @@ class Intake:
         self.cleared: dict[JobFamily, int] = {}
 
     def start_nominated(self) -> None:
-        """Start nominated jobs whose nodes are free. If a nomination has to be withdrawn, only withdraw it."""
+        """Start nominated jobs whose nodes are free. If a nomination has to be withdrawn, or moves to other nodes, do
+        only that."""
         found = [*self.preempting.nominations()]
-        broken = [record for record, state in found if state is NominationState.BROKEN or self.hindered(record)]
-        for record in broken:
-            self.preempting.withdraw(record)
-        for record, state in found if not broken else ():
+        for record, state in found:
+            if state is NominationState.BROKEN or self.hindered(record):
+                self.preempting.withdraw(record)
+            elif state is NominationState.KEPT and (elsewhere := self.elsewhere(record)):
+                self.preempting.withdraw(record, elsewhere)
+        for record, state in found if not self.preempting.withdrawn else ():
             request, waits = Request(record.job.id), record.phase is Phase.QUEUED
             self.state.waiting_for_event |= dict.fromkeys(
                 [request] if waits else [Request(request.job, slot) for slot in record.nominated]
@@ -55,6 +58,12 @@ class Intake:
             else:
                 leavers = nomination.leavers(record, self.state.leaving)
                 self.reporter.report_job(record, preempted.nominated_reason(self.cluster, record, leavers, self.now_s))
+
+    def elsewhere(self, record: JobRecord) -> Sequence[Placement]:
+        """Return the placements to which a nomination moves whose victims are slow; none if it stays."""
+        if self.now_s < record.nominated_until_s:
+            return ()
+        return nomination.place_elsewhere(self.cluster, self.state.draft, record, self.now_s)
 
     def hindered(self, record: JobRecord) -> bool:
         """Return whether the nominated job is queued and no longer eligible."""

@@ -107,10 +107,7 @@ def evict(
 
 def give_back(context: PreemptionContext, record: JobRecord) -> None:
     """Free the nominated capacity of a job on the draft and in the ledger."""
-    position_of = positions(context.draft)
-    for slot, node in record.nominated.items():
-        if (position := position_of.get(context.cluster.columns.row_of[node])) is not None:
-            context.draft.vacate(position, record.gang.demands[slot.role], record.devices.get(slot, ()))
+    nomination.vacate(context.cluster, context.draft, record)
     if record.charge is not None:
         pods = pods_by_role(record.nominated, len(record.job.roles))
         cost = gang_cost(record.gang, pods, record.flavors)

@@ -27,7 +27,7 @@ from phalanx.core.preemption.nomination import NominationState
 from phalanx.core.preemption.policy import GuaranteeOnlyPolicy, PreemptionPolicy, next_chance_s, queue_preemption
 from phalanx.core.preemption.search import PreemptionPlan
 from phalanx.core.quota.flavor_assignment import FlavorAssignment
-from phalanx.model.job import Phase, Slot
+from phalanx.model.job import Phase, Placement, Slot
 from phalanx.model.plan import Action, Nominate, Preempt
 from phalanx.state.cluster import JobRecord, residents
 from phalanx.state.pending.pending import Search
@@ -98,9 +98,10 @@ class CyclePreemption:
             if found is NominationState.KEPT:
                 self.kept.append(job)
 
-    def withdraw(self, record: JobRecord) -> None:
-        """Withdraw the job's nomination. The job is received again in the next cycle."""
-        self.actions.append(Nominate(record.job.id, ()))
+    def withdraw(self, record: JobRecord, instead: Sequence[Placement] = ()) -> None:
+        """Withdraw the job's nomination, or move it to these placements. The next cycle receives the job again."""
+        about = (record.flavors, self.now_s + nomination.PATIENCE_S) if instead else ()
+        self.actions.append(Nominate(record.job.id, tuple(instead), *about))
         self.withdrawn[record.job.id] = None
         self.is_over = True
 
@@ -115,7 +116,8 @@ class CyclePreemption:
         withdrawn = any(isinstance(action, Nominate) and not action.placements for action in self.actions)
         if withdrawn or self.has_postponed:
             yield self.now_s
-        yield from (self.cluster.jobs[job].nominated_until_s for job in self.kept)
+        kept_s = (self.cluster.jobs[job].nominated_until_s for job in self.kept)
+        yield from (until_s for until_s in kept_s if until_s > self.now_s)
         yield from (action.until_s for action in self.actions if isinstance(action, Nominate) and action.placements)
 
     # Requests without capacity
