@@ -25,7 +25,7 @@ from phalanx.core.preemption.victims import CandidatePods, CandidateTable, Ints
 from phalanx.model.job import GangSize, Placement, Slot, pods_by_role
 from phalanx.state import queue_tree
 from phalanx.state.classes import Demand
-from phalanx.state.cluster import JobRecord, spare_pods, with_their_members
+from phalanx.state.cluster import JobRecord, nominated_placements, spare_pods, with_their_members
 from phalanx.state.queue_tree import Charge, Cost, Key
 
 SURPLUS = -1  # the tier of pods above a minimum: before all gangs
@@ -133,9 +133,9 @@ class VictimCandidates:
         return pods, np.minimum(spare, pods)
 
     def _name_pods(self) -> None:
-        """Let the holdings of some candidates be read pod by pod: those with devices, and gangs for which this cycle
-        has placed pods."""
-        for job in self.placed:
+        """Let the holdings of some candidates be read pod by pod: those with devices, gangs for which this cycle has
+        placed pods, and gangs that are nominated to further nodes, which they lose as well (rule R24)."""
+        for job in dict.fromkeys((*self.placed, *self.cluster.nominated)):
             number = self.running_pods.number_of.get(job, -1)
             if number >= 0 and (candidate := int(self.gang_unit[number])) >= 0:
                 self.field.named[candidate] = partial(self._seats, candidate)
@@ -157,7 +157,10 @@ class VictimCandidates:
             position = int(self.field.position_of[rows[record.placements[slot]]])
             if position >= 0:
                 seats.append(CandidatePods(position, demands[slot.role], 1, record.devices.get(slot, ())))
-        for placement in self.placed.get(record.job.id, ()) if self.is_gang(candidate) else ():
+        further = (
+            (*self.placed.get(record.job.id, ()), *nominated_placements(record)) if self.is_gang(candidate) else ()
+        )
+        for placement in further:
             position = int(self.field.position_of[rows[placement.node]])
             if position >= 0:
                 seats.append(CandidatePods(position, demands[placement.role], 1, placement.devices))

@@ -43,6 +43,7 @@ from phalanx.state.cluster import (
     is_overcommitted,
     minimum_gang,
     nominated_in,
+    nominated_placements,
 )
 from phalanx.state.nodes.devices import DeviceUse, device_use
 from phalanx.state.nodes.pod_index import selector_matches, term_matches
@@ -232,7 +233,7 @@ def place_elsewhere(cluster: Cluster, draft: Draft, record: JobRecord, now_s: fl
     if moved is None:
         return ()
     drafted = draft.mark()
-    vacate(cluster, draft, record)
+    vacate(cluster, draft, record, nominated_placements(record))
     with advance.without_closed_nodes(draft, cluster, record.job, now_s):
         found = gang.place(draft, moved)
     if isinstance(found, gang.PlacementShortfall):
@@ -254,12 +255,12 @@ def nominated_gang(cluster: Cluster, record: JobRecord) -> Gang | None:
     return None if whole.tree is not None else cluster.interned.gang(tuple(roles))
 
 
-def vacate(cluster: Cluster, draft: Draft, record: JobRecord) -> None:
-    """Free the nominated capacity of the job on the draft."""
-    position_of = {row: position for position, row in enumerate(draft.rows.tolist())}
-    for slot, node in record.nominated.items():
-        if (position := position_of.get(cluster.columns.row_of[node])) is not None:
-            draft.vacate(position, record.gang.demands[slot.role], record.devices.get(slot, ()))
+def vacate(cluster: Cluster, draft: Draft, record: JobRecord, placements: Sequence[Placement]) -> None:
+    """Free the capacity of pods of the job on the draft. Nodes outside the draft are left out."""
+    position_of = {row: position for position, row in enumerate(draft.rows.tolist())} if placements else {}
+    for each in placements:
+        if (position := position_of.get(cluster.columns.row_of[each.node])) is not None:
+            draft.vacate(position, record.gang.demands[each.role], each.devices)
 
 
 def leavers(record: JobRecord, others: LeavingPods) -> Sequence[str]:

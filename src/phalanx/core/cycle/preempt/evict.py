@@ -107,16 +107,11 @@ def evict(
 
 def give_back(context: PreemptionContext, record: JobRecord) -> None:
     """Free the nominated capacity of a job on the draft and in the ledger."""
-    nomination.vacate(context.cluster, context.draft, record)
+    nomination.vacate(context.cluster, context.draft, record, nominated_placements(record))
     if record.charge is not None:
         pods = pods_by_role(record.nominated, len(record.job.roles))
         cost = gang_cost(record.gang, pods, record.flavors)
         context.ledger.charge(record.charge._replace(cost=cost, jobs=int(record.phase is Phase.QUEUED)), -1)
-
-
-def positions(draft: Draft) -> dict[int, int]:
-    """Return the position of each row that is on the draft."""
-    return {row: position for position, row in enumerate(draft.rows.tolist())}
 
 
 def take_back(context: PreemptionContext, actions: list[Action], record: JobRecord) -> None:
@@ -124,12 +119,11 @@ def take_back(context: PreemptionContext, actions: list[Action], record: JobReco
     R24)."""
     job = record.job.id
     if record.open:  # a job without open slots has no growth
-        actions[:] = [action for action in actions if not (isinstance(action, Nominate) and action.job == job)]
-    if not (placed := context.placed.pop(job, ())):
-        return
-    rows, position_of = context.cluster.columns.row_of, positions(context.draft)
-    for placement in placed:
-        context.draft.vacate(position_of[rows[placement.node]], record.gang.demands[placement.role], placement.devices)
+        grown = [action for action in actions if isinstance(action, Nominate) and action.job == job]
+        actions[:] = [action for action in actions if action not in grown]
+        nominated = grown[0].placements if grown else nominated_placements(record)
+        nomination.vacate(context.cluster, context.draft, record, nominated)
+    nomination.vacate(context.cluster, context.draft, record, context.placed.pop(job, ()))
 
 
 def grace_s(cluster: Cluster, job: str) -> float | None:
