@@ -232,17 +232,17 @@ class CyclePreemption:
         found = None if plan is None else Found(plan, aside, None)
         if found is None and key.kind == Kind.JOB:
             found = self.take_over(record, offers, aside)
-        if found is None and (self.state.places or self.nominates_growth()):
+        if found is None and (self.state.places or self.nominates_growth_besides(request.job)):
             self.has_postponed = True  # pods that are placed or nominated now may be preempted in the next cycle
             if aside.finds_behind_growth(context, offers, rights_of(key)):
                 self.behind_growth.add(asked)
         self.known[asked] = found
         return found
 
-    def nominates_growth(self) -> bool:
-        """Return whether this cycle nominates pods of a job that runs."""
-        found = (each.job for each in self.actions if isinstance(each, Nominate) and each.placements)
-        return any(self.cluster.jobs[job].phase is not Phase.QUEUED for job in found)
+    def nominates_growth_besides(self, job: str) -> bool:
+        """Return whether this cycle nominates pods of another job that runs."""
+        found = {each.job for each in self.actions if isinstance(each, Nominate) and each.placements} - {job}
+        return any(self.cluster.jobs[each].phase is not Phase.QUEUED for each in found)
 
     def is_behind_growth(self, request: Request, offers: Sequence[FlavorAssignment]) -> bool:
         """Return whether the last search of the request failed only because of growth of this cycle."""
