@@ -22,29 +22,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from enum import Enum
 from functools import cached_property
 
 import numpy as np
 
 from phalanx.core.backfill import advance
-from phalanx.core.placement import gang
 from phalanx.core.placement.draft import Draft
 from phalanx.core.placement.node_order import ordered_nodes
 from phalanx.core.placement.scoring.typical_pods import expected_pods
-from phalanx.model.job import Phase, Placement, Slot, pods_by_role
+from phalanx.model.job import Phase, Placement, Slot
+from phalanx.model.plan import Action, Nominate
 from phalanx.model.policy import Policy, ScoringStrategy
-from phalanx.state.classes import AffinityClass, Demand, Gang
-from phalanx.state.cluster import (
-    Cluster,
-    JobRecord,
-    is_incomplete,
-    is_overcommitted,
-    minimum_gang,
-    nominated_in,
-    nominated_placements,
-)
+from phalanx.state.classes import AffinityClass, Demand
+from phalanx.state.cluster import Cluster, JobRecord, is_incomplete, is_overcommitted, nominated_in
 from phalanx.state.nodes.devices import DeviceUse, device_use
 from phalanx.state.nodes.pod_index import selector_matches, term_matches
 from phalanx.state.nodes.table import NodeTable
@@ -226,33 +217,10 @@ def lower_nominated(cluster: Cluster, record: JobRecord) -> Iterator[JobRecord]:
             yield other
 
 
-def place_elsewhere(cluster: Cluster, draft: Draft, record: JobRecord, now_s: float) -> Sequence[Placement]:
-    """Place all nominated pods on nodes that are not overcommitted, and leave them on the draft. Return the placements;
-    none if the pods do not fit, or if the job grows and has a topology request."""
-    moved = nominated_gang(cluster, record)
-    if moved is None:
-        return ()
-    drafted = draft.mark()
-    vacate(cluster, draft, record, nominated_placements(record))
-    with advance.without_closed_nodes(draft, cluster, record.job, now_s):
-        found = gang.place(draft, moved)
-    if isinstance(found, gang.PlacementShortfall):
-        draft.rewind(drafted)
-        return ()
-    if record.phase is Phase.QUEUED:
-        return found
-    slots = [sorted(slot for slot in record.nominated if slot.role == role) for role in range(len(moved.roles))]
-    return [Placement(*slots[each.role].pop(), each.node, each.devices) for each in found]
-
-
-def nominated_gang(cluster: Cluster, record: JobRecord) -> Gang | None:
-    """Return the gang of the nominated pods; None if the job runs, and its gang has groups or a topology request."""
-    whole = cluster.with_flavors(record.gang, record.flavors) if record.flavors else record.gang
-    if record.phase is Phase.QUEUED:
-        return minimum_gang(cluster, whole)
-    pods = pods_by_role(record.nominated, len(whole.roles))
-    roles = [replace(role, count=count, minimum=count) for role, count in zip(whole.roles, pods, strict=True)]
-    return None if whole.tree is not None else cluster.interned.gang(tuple(roles))
+def grows_besides(cluster: Cluster, actions: Sequence[Action], job: str) -> bool:
+    """Return whether the actions nominate pods of a job that runs, and is not `job`."""
+    found = (each.job for each in actions if isinstance(each, Nominate) and each.placements)
+    return any(each != job and cluster.jobs[each].phase is not Phase.QUEUED for each in found)
 
 
 def vacate(cluster: Cluster, draft: Draft, record: JobRecord, placements: Sequence[Placement]) -> None:

@@ -41,8 +41,8 @@ class Intake:
         for record, state in found:
             if state is NominationState.BROKEN or self.hindered(record):
                 self.preempting.withdraw(record)
-            elif state is NominationState.KEPT and (elsewhere := self.elsewhere(record)):
-                self.preempting.withdraw(record, elsewhere)
+            elif state is NominationState.KEPT and self.now_s >= record.nominated_until_s:
+                self.preempting.move(record)
         for record, state in found if not self.preempting.withdrawn else ():
             request, waits = Request(record.job.id), record.phase is Phase.QUEUED
             self.state.waiting_for_event |= dict.fromkeys(
@@ -58,12 +58,6 @@ class Intake:
             else:
                 leavers = nomination.leavers(record, self.state.leaving)
                 self.reporter.report_job(record, preempted.nominated_reason(self.cluster, record, leavers, self.now_s))
-
-    def elsewhere(self, record: JobRecord) -> Sequence[Placement]:
-        """Return the placements to which a nomination moves whose victims are slow; none if it stays."""
-        if self.now_s < record.nominated_until_s:
-            return ()
-        return nomination.place_elsewhere(self.cluster, self.state.draft, record, self.now_s)
 
     def hindered(self, record: JobRecord) -> bool:
         """Return whether the nominated job is queued and no longer eligible."""

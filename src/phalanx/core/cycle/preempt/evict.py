@@ -117,13 +117,12 @@ def give_back(context: PreemptionContext, record: JobRecord) -> None:
 def take_back(context: PreemptionContext, actions: list[Action], record: JobRecord) -> None:
     """Take back the grants of this cycle from a job that is now preempted. It loses its growth and its nomination (rule
     R24)."""
-    job = record.job.id
+    job, placed = record.job.id, context.placed.pop(record.job.id, [])
     if record.open:  # a job without open slots has no growth
         grown = [action for action in actions if isinstance(action, Nominate) and action.job == job]
         actions[:] = [action for action in actions if action not in grown]
-        nominated = grown[0].placements if grown else nominated_placements(record)
-        nomination.vacate(context.cluster, context.draft, record, nominated)
-    nomination.vacate(context.cluster, context.draft, record, context.placed.pop(job, ()))
+        placed = [*placed, *(grown[0].placements if grown else nominated_placements(record))]
+    nomination.vacate(context.cluster, context.draft, record, placed)
 
 
 def grace_s(cluster: Cluster, job: str) -> float | None:

@@ -22,6 +22,7 @@ from phalanx.core.backfill.reservation import BackfillForecast
 from phalanx.core.cycle.preempt import evict
 from phalanx.core.cycle.state import CycleState
 from phalanx.core.preemption import guard, nomination
+from phalanx.core.preemption.consolidation import place_elsewhere
 from phalanx.core.preemption.context import PreemptionContext
 from phalanx.core.preemption.nomination import NominationState
 from phalanx.core.preemption.policy import GuaranteeOnlyPolicy, PreemptionPolicy, next_chance_s, queue_preemption
@@ -98,10 +99,14 @@ class CyclePreemption:
             if found is NominationState.KEPT:
                 self.kept.append(job)
 
+    def move(self, record: JobRecord) -> None:
+        """Move a nomination whose victims are slow to other nodes, if all its pods fit there."""
+        if elsewhere := place_elsewhere(self.cluster, self.state.draft, record, self.now_s):
+            self.withdraw(record, elsewhere)
+
     def withdraw(self, record: JobRecord, instead: Sequence[Placement] = ()) -> None:
         """Withdraw the job's nomination, or move it to these placements. The next cycle receives the job again."""
-        about = (record.flavors, self.now_s + nomination.PATIENCE_S) if instead else ()
-        self.actions.append(Nominate(record.job.id, tuple(instead), *about))
+        self.actions.append(Nominate(record.job.id, tuple(instead), record.flavors, self.now_s + nomination.PATIENCE_S))
         self.withdrawn[record.job.id] = None
         self.is_over = True
 
@@ -232,17 +237,12 @@ class CyclePreemption:
         found = None if plan is None else Found(plan, aside, None)
         if found is None and key.kind == Kind.JOB:
             found = self.take_over(record, offers, aside)
-        if found is None and (self.state.places or self.nominates_growth_besides(request.job)):
+        if found is None and (self.state.places or nomination.grows_besides(self.cluster, self.actions, request.job)):
             self.has_postponed = True  # pods that are placed or nominated now may be preempted in the next cycle
             if aside.finds_behind_growth(context, offers, rights_of(key)):
                 self.behind_growth.add(asked)
         self.known[asked] = found
         return found
-
-    def nominates_growth_besides(self, job: str) -> bool:
-        """Return whether this cycle nominates pods of another job that runs."""
-        found = {each.job for each in self.actions if isinstance(each, Nominate) and each.placements} - {job}
-        return any(self.cluster.jobs[each].phase is not Phase.QUEUED for each in found)
 
     def is_behind_growth(self, request: Request, offers: Sequence[FlavorAssignment]) -> bool:
         """Return whether the last search of the request failed only because of growth of this cycle."""
