@@ -7,9 +7,7 @@ and consolidation comes to an end.
 
 Whole gangs of queues with `consolidate` are moved, whatever their priority, with the same protection as victims
 (opt-out, minimum run time, budget). The same search finds them. A job that cannot be placed again is spared, and the
-search is repeated a few times.
-
-A nomination whose victims are slow moves to other nodes in the same way (rule R23)."""
+search is repeated a few times."""
 
 from __future__ import annotations
 
@@ -20,17 +18,14 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from phalanx.core.backfill import advance
-from phalanx.core.placement import gang
-from phalanx.core.placement.draft import Draft
 from phalanx.core.preemption import nomination
 from phalanx.core.preemption.candidates import Victim
 from phalanx.core.preemption.context import PreemptionContext
 from phalanx.core.preemption.policy import Mask, PreemptionPolicy, PreemptionRule, latest_start_s, queue_preemption
 from phalanx.core.preemption.search import PreemptionPlan, VictimSearch
 from phalanx.core.quota.flavor_assignment import FlavorAssignment
-from phalanx.model.job import Job, Phase, Placement, pods_by_role
-from phalanx.state.cluster import Cluster, JobRecord, nominated_placements
+from phalanx.model.job import Job, Placement, pods_by_role
+from phalanx.state.cluster import JobRecord
 from phalanx.state.queue_tree import Charge
 
 ATTEMPTS = 8
@@ -95,33 +90,8 @@ def new_placements(context: PreemptionContext, victim: Victim) -> list[Placement
     pods = list(map(max, has, least))
     if not record.gang.enough(pods):
         return None
-    placements = place_pods(cluster, context.draft, record, pods, context.now_s)
+    placements = nomination.place_pods(cluster, context.draft, record, pods, context.now_s)
     return placements if placements and changes_node(record, placements) else None
-
-
-def place_elsewhere(cluster: Cluster, draft: Draft, record: JobRecord, now_s: float) -> list[Placement]:
-    """Place all nominated pods on nodes that are not overcommitted, and leave them on the draft. Return the placements;
-    none if the pods do not fit, or if the job runs and has a topology request."""
-    if record.phase is not Phase.QUEUED and record.gang.tree is not None:
-        return []
-    drafted, slots = draft.mark(), sorted(record.nominated)
-    nomination.vacate(cluster, draft, record, nominated_placements(record))
-    found = place_pods(cluster, draft, record, pods_by_role(slots, len(record.job.roles)), now_s)
-    if not found:
-        draft.rewind(drafted)
-    return [Placement(*slot, each.node, each.devices) for slot, each in zip(slots, sorted(found), strict=False)]
-
-
-def place_pods(cluster: Cluster, draft: Draft, record: JobRecord, pods: Sequence[int], now_s: float) -> list[Placement]:
-    """Place `pods[role]` pods of each role of the job on the draft. Return the placements; none if they do not fit."""
-    roles = tuple(replace(role, count=each, minimum=each) for role, each in zip(record.job.roles, pods, strict=True))
-    groups = tuple(replace(group, minimum=None) for group in record.gang.groups)  # all of its members move together
-    crew = cluster.interned.gang(roles, groups, record.gang.closeness, record.gang.size)
-    if record.flavors:
-        crew = cluster.with_flavors(crew, record.flavors)
-    with advance.without_closed_nodes(draft, cluster, record.job, now_s):
-        placements = gang.place(draft, crew)
-    return [] if isinstance(placements, gang.PlacementShortfall) else placements
 
 
 def changes_node(record: JobRecord, placements: Sequence[Placement]) -> bool:

@@ -22,16 +22,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from enum import Enum
 from functools import cached_property
 
 import numpy as np
 
 from phalanx.core.backfill import advance
+from phalanx.core.placement import gang
 from phalanx.core.placement.draft import Draft
 from phalanx.core.placement.node_order import ordered_nodes
 from phalanx.core.placement.scoring.typical_pods import expected_pods
-from phalanx.model.job import Phase, Placement, Slot
+from phalanx.model.job import Phase, Placement, Slot, pods_by_role
 from phalanx.model.plan import Action, Nominate
 from phalanx.model.policy import Policy, ScoringStrategy
 from phalanx.state.classes import AffinityClass, Demand
@@ -215,6 +217,32 @@ def lower_nominated(cluster: Cluster, record: JobRecord) -> Iterator[JobRecord]:
         same = cluster.queue_of(other.job) == queue and other.phase is not Phase.STOPPING
         if same and other.job.priority < record.job.priority:
             yield other
+
+
+def place_elsewhere(cluster: Cluster, draft: Draft, record: JobRecord, now_s: float) -> list[Placement]:
+    """Place all nominated pods on nodes that are not overcommitted, and leave them on the draft. Return the placements;
+    none if the pods do not fit, or if the job runs and has a topology request."""
+    if record.phase is not Phase.QUEUED and record.gang.tree is not None:
+        return []
+    drafted, devices = draft.mark(), record.devices
+    held = [Placement(*slot, node, devices.get(slot, ())) for slot, node in sorted(record.nominated.items())]
+    vacate(cluster, draft, record, held)
+    found = place_pods(cluster, draft, record, pods_by_role(held, len(record.job.roles)), now_s)
+    if not found:
+        draft.rewind(drafted)
+    return [new._replace(ordinal=old.ordinal) for old, new in zip(held, sorted(found), strict=False)]
+
+
+def place_pods(cluster: Cluster, draft: Draft, record: JobRecord, pods: Sequence[int], now_s: float) -> list[Placement]:
+    """Place `pods[role]` pods of each role of the job on the draft. Return the placements; none if they do not fit."""
+    roles = tuple(replace(role, count=each, minimum=each) for role, each in zip(record.job.roles, pods, strict=True))
+    groups = tuple(replace(group, minimum=None) for group in record.gang.groups)  # all of its members move together
+    crew = cluster.interned.gang(roles, groups, record.gang.closeness, record.gang.size)
+    if record.flavors:
+        crew = cluster.with_flavors(crew, record.flavors)
+    with advance.without_closed_nodes(draft, cluster, record.job, now_s):
+        placements = gang.place(draft, crew)
+    return [] if isinstance(placements, gang.PlacementShortfall) else placements
 
 
 def grows_besides(cluster: Cluster, actions: Sequence[Action], job: str) -> bool:

@@ -22,7 +22,6 @@ from phalanx.core.backfill.reservation import BackfillForecast
 from phalanx.core.cycle.preempt import evict
 from phalanx.core.cycle.state import CycleState
 from phalanx.core.preemption import guard, nomination
-from phalanx.core.preemption.consolidation import place_elsewhere
 from phalanx.core.preemption.context import PreemptionContext
 from phalanx.core.preemption.nomination import NominationState
 from phalanx.core.preemption.policy import GuaranteeOnlyPolicy, PreemptionPolicy, next_chance_s, queue_preemption
@@ -101,7 +100,7 @@ class CyclePreemption:
 
     def move(self, record: JobRecord) -> None:
         """Move a nomination whose victims are slow to other nodes, if all its pods fit there."""
-        if elsewhere := place_elsewhere(self.cluster, self.state.draft, record, self.now_s):
+        if elsewhere := nomination.place_elsewhere(self.cluster, self.state.draft, record, self.now_s):
             self.withdraw(record, elsewhere)
 
     def withdraw(self, record: JobRecord, instead: Sequence[Placement] = ()) -> None:
