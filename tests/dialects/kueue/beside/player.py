@@ -1,0 +1,274 @@
+"""Play scenarios on a control plane, all of a batch at the same time, and take a picture after each step.
+
+The player is the kubelet of the simulated nodes: bound pods become Running, `finish` ends them, deleted ones go. Where
+nobody schedules pods it binds them, too: Kueue decides by quota alone, and the nodes have room for everything.
+
+A picture is what a recording has: the pods of each job by pool of nodes, what was refused, and the status of the
+observed kinds without times, ids and free text.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from phalanx.client.connection import MERGE_PATCH, STRATEGIC_PATCH, ApiRefusal, ApiUnknown, Connection
+from phalanx.client.kind import JOBS, LEASES, NAMESPACES, NODES, PODS, Kind
+from phalanx.dialects.kueue import kinds as kueue
+from tests.dialects.kueue.beside.generator import Object, Scenario
+
+KINDS = {
+    kind.name: kind
+    for kind in (JOBS, NAMESPACES, kueue.RESOURCE_FLAVORS, kueue.COHORTS, kueue.CLUSTER_QUEUES, kueue.LOCAL_QUEUES)
+} | {"WorkloadPriorityClass": kueue.PRIORITY_CLASSES}
+_OBSERVED: tuple[Kind, ...] = (kueue.WORKLOADS, kueue.CLUSTER_QUEUES, kueue.LOCAL_QUEUES)
+_DROP = re.compile(
+    r"(time|timestamp|uid|resourceversion|generation|message|at|since|clock|lastprobe|transitionid|duration)$", re.I
+)
+_LEASE_S = 10.0
+
+
+@dataclass(slots=True)
+class Picture:
+    """What is seen after one step. `decisions`: of each job, its pods by pool and how many succeeded."""
+
+    decisions: dict[str, Object] = field(default_factory=dict)
+    answers: dict[str, list[str]] = field(default_factory=dict)
+    refused: list[str] = field(default_factory=list)
+
+
+class Player:
+    """`binds`: nobody else binds pods. `quiet_s`: so long nothing may change before a picture is taken."""
+
+    def __init__(self, connection: Connection, *, binds: bool, quiet_s: float = 3.0, most_s: float = 60.0) -> None:
+        self._api, self._binds, self._quiet_s, self._most_s = connection, binds, quiet_s, most_s
+        self._ended: set[str] = set()
+        self._nodes: dict[str, Object] = {}
+        self._applied: list[tuple[Kind, Object]] = []
+
+    async def play(self, batch: Sequence[Scenario]) -> dict[str, list[Picture]]:
+        """Return the pictures of each scenario, by its name."""
+        taken: dict[str, list[Picture]] = {one.name: [] for one in batch}
+        await self._make_nodes(batch)
+        kubelet = asyncio.ensure_future(self._kubelet())
+        try:
+            for at in range(max(len(one.steps) for one in batch)):
+                having = [one for one in batch if at < len(one.steps)]
+                refused = await asyncio.gather(*(self._step(one, one.steps[at]) for one in having))
+                pictures = await self._settled([one.name for one in having])
+                for one, said in zip(having, refused, strict=True):
+                    pictures[one.name].refused = said
+                    taken[one.name].append(pictures[one.name])
+        finally:
+            await self._clear()
+            kubelet.cancel()
+            await asyncio.gather(kubelet, return_exceptions=True)
+        return taken
+
+    # --- nodes ----------------------------------------------------------------------------------------------------
+
+    async def _make_nodes(self, batch: Sequence[Scenario]) -> None:
+        for one in (node for each in batch for node in each.nodes):
+            amounts = {name: str(one[name]) for name in ("cpu", "memory", "pods")}
+            amounts |= {name: str(amount) for name, amount in one["resources"].items()}
+            labels = {"kubernetes.io/hostname": one["name"], "pool": one["pool"], **one["labels"]}
+            conditions = [{"type": "Ready", "status": "True", "reason": "KubeletReady"}]
+            status = {"capacity": amounts, "allocatable": amounts, "conditions": conditions}
+            node = {"metadata": {"name": one["name"], "labels": labels}, "spec": {}, "status": status}
+            await self._api.request("POST", NODES.path(), body={"apiVersion": "v1", "kind": "Node", **node})
+            for path, patch in (("status", {"status": status}), ("", {"spec": {"taints": None}})):
+                path = NODES.path("", one["name"], path)
+                await self._api.request("PATCH", path, body=patch, content_type=MERGE_PATCH)
+            self._nodes[one["name"]] = node
+
+    async def _kubelet(self) -> None:
+        beat_s = 0.0
+        while True:
+            if time.monotonic() - beat_s > _LEASE_S:
+                beat_s = time.monotonic()
+                await asyncio.gather(*(self._beat(name) for name in self._nodes))
+            await asyncio.gather(*(self._pod(pod) for pod in await self._list(PODS)))
+            await asyncio.sleep(0.25)
+
+    async def _beat(self, node: str) -> None:
+        now = time.strftime("%Y-%m-%dT%H:%M:%S.000000Z", time.gmtime())
+        spec = {"holderIdentity": node, "leaseDurationSeconds": 40, "renewTime": now}
+        path = LEASES.path("kube-node-lease", node)
+        if await self._try("PATCH", path, {"spec": spec}, MERGE_PATCH) == 404:
+            lease = {"apiVersion": LEASES.api_version, "kind": "Lease", "metadata": {"name": node}, "spec": spec}
+            await self._try("POST", LEASES.path("kube-node-lease"), lease)
+
+    async def _pod(self, pod: Object) -> None:
+        meta, spec, phase = pod["metadata"], pod["spec"], pod.get("status", {}).get("phase")
+        path = PODS.path(meta["namespace"], meta["name"])
+        bound = spec.get("nodeName")
+        if meta.get("deletionTimestamp") and (not bound or phase in ("Succeeded", "Failed")):
+            await self._try("DELETE", path, {"gracePeriodSeconds": 0})
+        elif not bound and self._binds and not spec.get("schedulingGates") and phase != "Failed":
+            await self._bind(pod)
+        elif not bound or phase in ("Succeeded", "Failed"):
+            return
+        elif self._has_ended(pod) or meta.get("deletionTimestamp"):
+            await self._try("PATCH", f"{path}/status", _ended(spec, well=self._has_ended(pod)), STRATEGIC_PATCH)
+        elif phase != "Running":
+            await self._try("PATCH", f"{path}/status", _running(spec), STRATEGIC_PATCH)
+
+    async def _bind(self, pod: Object) -> None:
+        wanted = (pod["spec"].get("nodeSelector") or {}).items()
+        fits = [name for name, node in self._nodes.items() if wanted <= node["metadata"]["labels"].items()]
+        if wanted and fits:
+            meta = pod["metadata"]
+            target = {"apiVersion": "v1", "kind": "Node", "name": fits[0]}
+            body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": meta["name"]}, "target": target}
+            await self._try("POST", PODS.path(meta["namespace"], meta["name"], "binding"), body)
+
+    def _has_ended(self, pod: Object) -> bool:
+        meta = pod["metadata"]
+        index = (meta.get("annotations") or {}).get("batch.kubernetes.io/job-completion-index")
+        return _owner(pod) in self._ended or f"{_owner(pod)}:{index}" in self._ended or meta["name"] in self._ended
+
+    # --- steps ----------------------------------------------------------------------------------------------------
+
+    async def _step(self, of: Scenario, step: Object) -> list[str]:
+        """Return what was refused."""
+        refused: list[str] = []
+        for obj in step.get("apply", ()):
+            kind = KINDS[obj["kind"]]
+            meta = obj["metadata"]
+            code = await self._try("POST", kind.path(meta.get("namespace", "")), obj)
+            if code >= 400:
+                refused.append(f"{kind.name} {meta['name']} {code}")
+            self._applied.append((kind, obj))
+            await asyncio.sleep(step.get("pause", 0))
+        self._ended.update(step.get("finish", ()))
+        for said in step.get("delete", ()):
+            await self._try("DELETE", _path_of(said, of.name), {"propagationPolicy": "Background"})
+        if patch := step.get("patch"):
+            code = await self._try("PATCH", _path_of(patch["object"], of.name), patch["patch"], MERGE_PATCH)
+            if code >= 400:
+                refused.append(f"{patch['object']} {code}")
+        return refused
+
+    async def _settled(self, names: Sequence[str]) -> dict[str, Picture]:
+        begin_s = last_s = time.monotonic()
+        before = ""
+        while True:
+            now = await self._pictures(names)
+            seen = json.dumps([[one.decisions, one.answers] for one in now.values()], sort_keys=True)
+            if seen != before:
+                before, last_s = seen, time.monotonic()
+            elif time.monotonic() - last_s >= self._quiet_s or time.monotonic() - begin_s > self._most_s:
+                return now
+            await asyncio.sleep(0.5)
+
+    async def _pictures(self, names: Sequence[str]) -> dict[str, Picture]:
+        found = {name: Picture() for name in names}
+        units: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+        for pod in await self._list(PODS):
+            node, phase = pod["spec"].get("nodeName"), pod.get("status", {}).get("phase")
+            if node in self._nodes and phase in ("Pending", "Running") and "deletionTimestamp" not in pod["metadata"]:
+                units[pod["metadata"]["namespace"], _owner(pod)][self._nodes[node]["metadata"]["labels"]["pool"]] += 1
+        for job in await self._list(JOBS):
+            key = job["metadata"]["namespace"], job["metadata"]["name"]
+            succeeded = job.get("status", {}).get("succeeded", 0)
+            if key[0] in found and (units.get(key) or succeeded):
+                bound = dict(sorted(units[key].items()))
+                found[key[0]].decisions[key[1]] = {"bound": bound, "succeeded": succeeded}
+        for kind in _OBSERVED:
+            for obj in await self._list(kind):
+                name = obj["metadata"].get("namespace") or obj["metadata"]["name"].partition("-")[0]
+                if name in found:
+                    owners = obj["metadata"].get("ownerReferences") or []
+                    title = f"{kind.name} {owners[0]['name'] if owners else obj['metadata']['name']}"
+                    found[name].answers[title] = sorted(_leaves(obj.get("status") or {}))
+        return found
+
+    async def _clear(self) -> None:
+        for kind, obj in sorted(self._applied, key=lambda pair: pair[0] is not JOBS):
+            path = kind.path(obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
+            if kind is not NAMESPACES:
+                await self._try("DELETE", path, {"propagationPolicy": "Background"})
+        for _ in range(60):
+            if not await self._list(PODS) and not await self._list(kueue.WORKLOADS):
+                break
+            await asyncio.sleep(0.5)
+        for node in self._nodes:
+            await self._try("DELETE", NODES.path("", node))
+        self._applied, self._nodes, self._ended = [], {}, set()
+
+    # --- calls ----------------------------------------------------------------------------------------------------
+
+    async def _list(self, kind: Kind) -> list[Object]:
+        try:
+            items: list[Object] = (await self._api.request("GET", kind.path())).get("items") or []
+        except (ApiRefusal, ApiUnknown):
+            return []
+        return items
+
+    async def _try(self, method: str, path: str, body: Any = None, content_type: str = "application/json") -> int:
+        """Return the code; 0 if nobody answered."""
+        for pause_s in (0.3, 1.0, 3.0, 0.0):
+            try:
+                await self._api.request(method, path, body=body, content_type=content_type)
+            except ApiRefusal as error:
+                return error.code
+            except ApiUnknown:
+                await asyncio.sleep(pause_s)
+            else:
+                return 200
+        return 0
+
+
+def _path_of(said: str, namespace: str) -> str:
+    kind, name = said.split(" ", 1)
+    return KINDS[kind].path(namespace, name)
+
+
+def _owner(pod: Object) -> str:
+    owners: Iterable[Object] = pod["metadata"].get("ownerReferences") or ()
+    return str(next((one["name"] for one in owners if one.get("controller")), pod["metadata"]["name"]))
+
+
+def _running(spec: Object) -> Object:
+    started = {"running": {"startedAt": _now()}}
+    conditions = [{"type": one, "status": "True"} for one in ("Initialized", "Ready", "ContainersReady")]
+    containers = _containers(spec, started, ready=True, started=True)
+    phase = {"phase": "Running", "startTime": _now(), "podIP": "10.0.0.1"}
+    return {"status": {**phase, "conditions": conditions, "containerStatuses": containers}}
+
+
+def _ended(spec: Object, *, well: bool) -> Object:
+    code = {"exitCode": 0, "reason": "Completed"} if well else {"exitCode": 1, "reason": "Error"}
+    ended = {"terminated": {**code, "startedAt": _now(), "finishedAt": _now()}}
+    conditions = [{"type": "Ready", "status": "False", "reason": "PodCompleted"}]
+    containers = _containers(spec, ended, ready=False)
+    phase = "Succeeded" if well else "Failed"
+    return {"status": {"phase": phase, "conditions": conditions, "containerStatuses": containers}}
+
+
+def _containers(spec: Object, state: Object, **more: bool) -> list[Object]:
+    same = {"image": "x", "imageID": "x", "restartCount": 0, "state": state, **more}
+    return [{"name": each["name"], **same} for each in spec["containers"]]
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
+def _leaves(value: Any, path: str = "") -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if not _DROP.search(key):
+                yield from _leaves(inner, f"{path}.{key}" if path else key)
+    elif isinstance(value, list):
+        for at, inner in enumerate(value):
+            names = [inner[key] for key in ("type", "name", "resource") if isinstance(inner, dict) and key in inner]
+            yield from _leaves(inner, f"{path}[{names[0] if names else at}]")
+    elif value not in (None, "", 0, False):
+        yield f"{path}={value}"
