@@ -15,7 +15,7 @@ import pytest
 from phalanx.embedded.apiserver.storage.journal import DELETE, PUT, Journal, Row
 from tests.cli.upstart import started, until
 
-from .test_command_line import call
+from .test_app import call
 
 
 def cluster(folder: Path, *names: str) -> Path:

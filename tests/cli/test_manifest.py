@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from phalanx.cli.commands.work.run import InputOptions
-from phalanx.cli.commands.work.submit import _create_all, split
 from phalanx.cli.files.manifest import (
     Document,
     Request,
@@ -23,8 +19,7 @@ from phalanx.cli.files.manifest import (
     refusal,
     waits_for_session,
 )
-from phalanx.cli.submission.job_options import JobOptions
-from phalanx.client.connection import ApiRefusal, ApiUnknown, Connection
+from phalanx.client.connection import ApiRefusal
 from phalanx.errors import PhalanxError
 
 JOB = """\
@@ -206,37 +201,6 @@ def test_environment_is_name_and_value() -> None:
         environment(["A"])
 
 
-def test_files_stand_before_the_dashes_and_the_command_after_them() -> None:
-    assert split(["a.yaml", "b.yaml"], ["phalanx", "submit", "a.yaml", "b.yaml"])[0] == (Path("a.yaml"), Path("b.yaml"))
-    line = ["phalanx", "submit", "--name", "x", "--", "sh", "--", "y"]
-    assert split(["sh", "--", "y"], line) == ((), ("sh", "--", "y"))
-
-
-class Breaking(Connection):
-    """Creates one object; then the server is gone."""
-
-    def __init__(self) -> None:
-        super().__init__("https://cluster", headers={}, tls=None)
-        self.made: list[Any] = []
-
-    async def request(self, method: str, path: str, **how: Any) -> Any:
-        if method == "GET":
-            return {"resources": [{"kind": "Job", "name": "jobs", "namespaced": True}]}
-        if self.made:
-            raise ApiUnknown("the connection broke")
-        self.made.append(how["body"])
-        return {**how["body"], "metadata": {**how["body"]["metadata"], "namespace": "lab"}}
-
-
-def test_what_was_created_before_an_error_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    documents = read_files([written(tmp_path, f"{JOB}---\n{JOB.replace('train', 'second')}")])
-    objects = [(document, queued(document, None)) for document in documents]
-    with pytest.raises(PhalanxError, match="Whether this one was created is not known") as broken:
-        asyncio.run(_create_all(Breaking(), objects, "lab", tell=True))
-    assert str(broken.value).startswith(f"{tmp_path}/job.yaml:")
-    assert capsys.readouterr().out == "job lab/train created in queue default\n"
-
-
 def test_a_namespace_that_is_not_there_is_told_with_what_to_do_about_it(tmp_path: Path) -> None:
     error = ApiRefusal(404, "NotFound", 'namespaces "lab" not found', {"kind": "namespaces", "name": "lab"})
     command = Document(file="the command", obj=job(Request(name="x", command=("true",), namespace="lab")))
@@ -284,22 +248,3 @@ def test_an_interactive_command_begins_with_the_first_session() -> None:
         [*container["command"][:-1], "cat"], input="\nkept\n", capture_output=True, text=True, check=True
     )
     assert done.stdout == "kept\n"  # the first line is the session's, and all that follows the command's
-
-
-@pytest.mark.parametrize(
-    ("streams", "options", "message"),
-    [
-        (InputOptions(stdin=True), JobOptions(pods=2), r"--stdin \(-i\) and --pods 2"),
-        (InputOptions(stdin=True), JobOptions(retries=1), "--retries"),
-        (InputOptions(stdin=True), JobOptions(output="out.txt"), "--output"),
-        (InputOptions(tty=True), JobOptions(), "needs a terminal"),
-    ],
-)
-def test_an_interactive_job_has_one_pod_that_is_started_once(
-    streams: InputOptions, options: JobOptions, message: str
-) -> None:
-    with pytest.raises(PhalanxError, match=message):
-        streams.require(options, detach=False)
-    with pytest.raises(PhalanxError, match="--detach"):
-        InputOptions(stdin=True).require(JobOptions(), detach=True)
-    InputOptions().require(options, detach=True)

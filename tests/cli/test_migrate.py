@@ -13,7 +13,7 @@ import yaml
 
 from phalanx.dialects.schema.queue import read_queue
 
-from .test_command_line import call
+from .test_app import call
 
 QUEUES = "partitions:\n  - queues:\n      - {name: a, submitacl: sue, resources: {guaranteed: {vcore: 1}}}\n"
 

@@ -3,7 +3,6 @@ is created."""
 
 from __future__ import annotations
 
-import asyncio
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,6 @@ import yaml
 from phalanx.cli import app as cli
 from phalanx.cli.files.manifest import queued, read_files
 from phalanx.cli.submission.scheduling_options import WishOptions, length_s, moment_s
-from phalanx.cli.submission.sending import not_known, require_class
-from phalanx.client.connection import ApiRefusal, Connection
 from phalanx.dialects.schema.fields import Misread, duration_s
 from phalanx.errors import PhalanxError
 from phalanx.kube.gang.spec.job_options import job_options, options_of
@@ -189,39 +186,3 @@ def test_an_option_for_jobs_is_refused_where_there_is_none(
     file.write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\n")
     assert call(monkeypatch, "submit", str(file), *words, "--dry-run") == 1
     assert f"{words[0]} is for Jobs, and there is none in {file}. Nothing was created." in capsys.readouterr().err
-
-
-class Cluster(Connection):
-    """A server with the PriorityClass `high`, the Job lab/there and the gang lab/gang, or a server that refuses all
-    lists."""
-
-    def __init__(self, closed: bool = False) -> None:
-        super().__init__("https://cluster", headers={}, tls=None)
-        self.closed = closed
-
-    async def request(self, method: str, path: str, **how: Any) -> Any:
-        if self.closed:
-            raise ApiRefusal(403, "Forbidden", "no")
-        if path.endswith("/priorityclasses"):
-            return {"metadata": {}, "items": [{"metadata": {"name": "high"}, "value": 100}]}
-        if path.endswith("/pods") and how["params"]["labelSelector"] == "phalanx.dev/job=gang":
-            return {"items": [{}]}
-        if path.endswith(("/pods", "/jobs")):
-            return {"items": []}
-        if path.endswith("/lab/jobs/there"):
-            return {"metadata": {"name": "there"}}
-        raise ApiRefusal(404, "NotFound", "not found")
-
-
-def test_a_priority_class_that_does_not_exist_is_refused_with_those_that_do() -> None:
-    asyncio.run(require_class(Cluster(), "high"))
-    asyncio.run(require_class(Cluster(closed=True), "hihg"))
-    with pytest.raises(PhalanxError, match=r"--priority hihg: there is no such PriorityClass.*: high \(100\)\."):
-        asyncio.run(require_class(Cluster(), "hihg"))
-
-
-def test_a_job_to_be_waited_for_that_is_not_there_is_a_warning() -> None:
-    assert asyncio.run(not_known(Cluster(), ("there", "gang:any"), "lab")) == []
-    assert asyncio.run(not_known(Cluster(closed=True), ("nobody",), "lab")) == []
-    [warning] = asyncio.run(not_known(Cluster(), ("there", "theer:any"), "lab"))
-    assert warning.startswith("there is no job lab/theer now: what waits for it waits until there is one")

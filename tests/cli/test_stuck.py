@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from phalanx.cli.cluster.jobs.ending import is_silent, why_stuck, with_events
+from phalanx.cli.cluster.jobs.ending import why_stuck
 from phalanx.cli.cluster.jobs.finding import FoundJob, Member
 from phalanx.cli.cluster.jobs.following import Followed
-from phalanx.cli.cluster.jobs.standing import standing
 from phalanx.cli.cluster.live_state import Snapshot, _with_events
 from phalanx.cli.commands.status.jobs import Shown
 from phalanx.cli.views.job import job_view
@@ -89,24 +88,6 @@ async def test_a_job_whose_containers_are_on_their_way_is_not_stuck(reason: str)
     assert view.state == "running"
 
 
-async def test_pods_that_end_or_wait_for_a_node_do_not_make_a_job_stuck() -> None:
-    going, failed, nowhere = (waiting_pod("ErrImagePull", "no such image") for _ in range(3))
-    going["metadata"]["deletionTimestamp"] = CREATED
-    failed["status"]["phase"] = "Failed"
-    del nowhere["spec"]["nodeName"]
-    assert [why_stuck([pod]) for pod in (going, failed, nowhere)] == ["", "", ""]
-
-
-def test_wait_says_why_a_job_is_stuck_while_its_pod_exists() -> None:
-    job = batch_job("web", 1, "1")
-    job["spec"]["suspend"] = False
-    job["status"] = {"active": 1}
-    members, pod = [Member(kind=JOBS, obj=job)], waiting_pod("ErrImagePull", "no such image")
-    now = standing(members, [pod], [pod])
-    assert (now.state, now.why, now.over) == ("stuck", "pod web-0, container main: ErrImagePull: no such image", False)
-    assert standing(members, [pod]).state == "running"
-
-
 async def test_a_pod_that_is_gone_does_not_keep_its_job_stuck() -> None:
     job = batch_job("web", 1, "1")
     job["spec"]["suspend"] = False
@@ -131,42 +112,6 @@ def event(reason: str, at: str, message: str = "", **more: Any) -> dict[str, Any
 
 
 MOUNT = 'MountVolume.SetUp failed for volume "settings" : configmap "late" not found'
-ATTACH = 'AttachVolume.Attach failed for volume "pv-1" : rpc error: volume is in use'
-SANDBOX = 'Failed to create pod sandbox: plugin type="calico" failed (add): no IP addresses left'
-
-
-@pytest.mark.parametrize(
-    ("events", "cause"),
-    [
-        ([event("Scheduled", ""), event("FailedMount", "2026-01-01T00:05:00Z", MOUNT)], f"FailedMount: {MOUNT}"),
-        ([event("FailedAttachVolume", "2026-01-01T00:05:00Z", ATTACH)], f"FailedAttachVolume: {ATTACH}"),
-        ([event("FailedCreatePodSandBox", "2026-01-01T00:05:00Z", SANDBOX)], f"FailedCreatePodSandBox: {SANDBOX}"),
-        (  # it was mended
-            [event("Pulling", "2026-01-01T00:06:00Z"), event("FailedMount", "2026-01-01T00:05:00Z", MOUNT)],
-            "",
-        ),
-        (  # an event of events.k8s.io/v1 that repeats
-            [
-                event("SuccessfulAttachVolume", "2026-01-01T00:06:00Z"),
-                event("FailedMount", "", MOUNT, series={"lastObservedTime": "2026-01-01T00:07:00.5Z"}),
-            ],
-            f"FailedMount: {MOUNT}",
-        ),
-        ([], ""),
-    ],
-)
-async def test_the_last_event_of_a_kubelet_says_why_a_pod_is_still_being_created(
-    events: list[dict[str, Any]], cause: str
-) -> None:
-    """The objects of a real kubelet: the container waits in `ContainerCreating` and says no more."""
-    pod = waiting_pod("ContainerCreating")
-    pod["status"]["phase"] = "Pending"
-    assert is_silent(pod)
-    told = with_events(pod, events)
-    assert why_stuck([told]) == (f"pod {pod['metadata']['name']}, container main: {cause}" if cause else "")
-    assert is_silent(told) is not bool(cause)
-    unseen = {**pod, "status": {"phase": "Pending"}}  # the kubelet has not written a status of the container yet
-    assert why_stuck([with_events(unseen, events)]) == why_stuck([told])
 
 
 async def test_jobs_asks_for_the_events_of_pods_that_do_not_start() -> None:

@@ -20,8 +20,7 @@ from cryptography.x509.oid import NameOID
 
 from phalanx.client.access import credentials
 from phalanx.client.access.credentials import Identity, read_credentials
-from phalanx.client.access.kubeconfig import ConfigError, current_context, read_kubeconfig
-from phalanx.client.access.plugin import ask
+from phalanx.client.access.kubeconfig import ConfigError, read_kubeconfig
 from phalanx.client.connection import ApiUnknown, Connection
 from phalanx.client.http import Answer
 from phalanx.embedded.apiserver.auth.certificates import ensure
@@ -101,14 +100,6 @@ def test_of_several_files_the_first_to_say_something_wins_and_paths_are_their_ow
     cluster, user = read_credentials(None, None)
     assert (cluster.server, cluster.verified) == ("https://127.0.0.1:1", True)
     assert user.token_file == tmp_path / "there" / "token"
-
-
-def test_a_context_has_its_cluster_its_user_and_its_namespace(tmp_path: Path) -> None:
-    path = tmp_path / "config"
-    path.write_text(GOOD.replace("user: u}", "user: u, namespace: lab}"))
-    cluster, user, namespace = current_context([path])
-    assert (cluster.server, user.token, namespace) == ("https://127.0.0.1:1", "secret", "lab")
-    assert current_context([write(tmp_path / "other")])[2] == "default"
 
 
 def test_in_a_pod_its_service_account_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -250,17 +241,6 @@ def test_a_plugins_word_that_is_refused_is_asked_for_anew_once(tmp_path: Path) -
         assert calls(tmp_path) == 3
 
     asyncio.run(scene())
-
-
-def test_a_plugin_is_told_its_environment_and_the_cluster(tmp_path: Path) -> None:
-    more = ", env: [{name: WHO, value: me}], args: [one], provideClusterInfo: true"
-    script = f'test "$WHO$1" = meone && echo "$KUBERNETES_EXEC_INFO" > {tmp_path}/info\n' + credential('"token": "t"')
-    cluster, user = read_kubeconfig([plugin(tmp_path, script, more)], None)
-    assert user.plugin is not None
-    assert asyncio.run(ask(user.plugin, cluster)).token == "t"
-    info = (tmp_path / "info").read_text()
-    assert '"interactive":false' in info
-    assert '"server":"https://127.0.0.1:1"' in info
 
 
 @pytest.mark.parametrize(

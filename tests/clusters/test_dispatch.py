@@ -12,7 +12,7 @@ from phalanx.dialects.kueue import kinds
 from phalanx.kube.read.labels import ADMITTED
 from tests.clusters.several import Manager
 from tests.kube.double import job
-from tests.kube.test_barrier import play
+from tests.kube.test_bind_barrier import play
 from tests.kube.test_kueue import conditions, workload
 
 

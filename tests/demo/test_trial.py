@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from phalanx.demo.application import EXECUTORS, access_secret, driver, executor
+from phalanx.demo.application import EXECUTORS, driver, executor
 from phalanx.demo.play import DemoResult
-from phalanx.demo.stage import bars, conclusion, headline, why
-from phalanx.demo.timeline import Doing, Span, bar, draw, spans
+from phalanx.demo.stage import bars, conclusion
+from phalanx.demo.timeline import draw
 from phalanx.demo.trial import APPLICATIONS, Application, DemoPodState, Trial
 from phalanx.demo.words import Summary
 from phalanx.errors import PhalanxError
@@ -79,25 +79,6 @@ def test_seeing_the_same_twice_is_no_change() -> None:
     assert trial.applications["app-1"].pods[0].moments == [(1.0, DemoPodState.RUNNING)]
 
 
-def test_what_the_scheduler_says_is_shown() -> None:
-    trial = deadlock()
-    assert why(trial.applications["app-1"]) == "no room"
-    assert "6 of 6 CPUs held, 6 drivers without executors, 12 executors waiting" in headline(trial)
-
-
-def test_an_application_waits_holds_and_works() -> None:
-    trial = new_trial()
-    trial.take(pod("app-1", 0, "Running"), 2.0)
-    tell(trial, "app-1", (3.0, "Running"), (5.0, "Succeeded"))
-    found = spans(trial.applications["app-1"], 8.0)
-    assert found == [Span(Doing.WAITS, 0.0, 2.0), Span(Doing.HOLDS, 2.0, 3.0), Span(Doing.WORKS, 3.0, 5.0)]
-    assert "".join(text for text, _ in bar(trial.applications["app-1"], 8.0, 10.0, 20)) == "....!!####"
-
-
-def test_one_that_never_started_waits_to_the_end() -> None:
-    assert spans(Application(name="app-1"), 8.0) == [Span(Doing.WAITS, 0.0, 8.0)]
-
-
 def test_the_timeline_says_who_finished() -> None:
     trial = new_trial()
     tell(trial, "app-1", (1.0, "Running"), (4.0, "Succeeded"))
@@ -139,15 +120,3 @@ def test_the_verdict_holds_only_with_a_deadlock_six_finishers_and_six_right_coun
     unlocked = verdict(right=6)
     unlocked.without.deadlocked = False
     assert not unlocked.holds
-
-
-def test_both_acts_have_the_same_manifests_but_for_their_queue() -> None:
-    one, other = driver("app-1", "demo", "pod-by-pod", "x"), driver("app-1", "demo", "gangs", "x")
-    assert one["metadata"]["labels"].pop("phalanx.dev/queue") != other["metadata"]["labels"].pop("phalanx.dev/queue")
-    assert one == other
-
-
-def test_the_token_reaches_a_driver_through_a_secret_only() -> None:
-    secret = access_secret("demo", "https://x", "s3cret", "CA")
-    assert secret["stringData"]["token"] == "s3cret"
-    assert "s3cret" not in str(driver("app-1", "demo", "gangs", "x"))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from phalanx.dialects.frame.dialect import Use
-from tests.dialects.kueue.test_tables import fields, inside, row
+from tests.dialects.kueue.test_fields_tables import fields, inside, row
 
 Tables = Mapping[str, Mapping[str, Use]]
 PAGES = Path(__file__).parents[2] / "docs" / "dialects"

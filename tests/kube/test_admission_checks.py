@@ -10,7 +10,7 @@ from phalanx.dialects.kueue import kinds
 from tests.dialects.kueue.written import named
 from tests.kube.double import Object, node
 from tests.kube.stage import Stage
-from tests.kube.test_barrier import play, settle
+from tests.kube.test_bind_barrier import play, settle
 from tests.kube.test_kueue import conditions, job, stage_with, workload
 
 ACTIVE = {"conditions": [{"type": "Active", "status": "True", "reason": "Active"}]}

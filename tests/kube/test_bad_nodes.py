@@ -8,7 +8,7 @@ from phalanx.client.informer import key_of
 from phalanx.client.kind import JOBS, NODES, PODS
 from tests.kube.double import Object, job, node, pod
 from tests.kube.stage import Stage
-from tests.kube.test_barrier import play, settle
+from tests.kube.test_bind_barrier import play, settle
 
 REASONS = [
     "OutOfcpu",

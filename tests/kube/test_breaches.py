@@ -14,7 +14,7 @@ from phalanx.model.policy import Policy
 from tests import clockwork
 from tests.kube.double import job, node, pod
 from tests.kube.stage import Stage
-from tests.kube.test_barrier import play
+from tests.kube.test_bind_barrier import play
 
 
 def test_after_a_breach_nothing_is_bound_where_a_pod_is_that_the_watch_kept_from_us() -> None:

@@ -12,8 +12,8 @@ from phalanx.model.plan import Preempt
 from phalanx.model.reason import Reason, ReasonCode
 from tests.kube.double import Object, job, node
 from tests.kube.stage import Stage
-from tests.kube.test_barrier import play, settle
-from tests.kube.test_failing_writes import pass_time
+from tests.kube.test_bind_barrier import play, settle
+from tests.kube.test_writer_failures import pass_time
 
 
 def once(stage: Stage, write: str, happen: Callable[[], object]) -> None:

@@ -9,21 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from phalanx.client.connection import ApiRefusal, Connection
 from phalanx.client.kind import CRDS, Kind
 from phalanx.dialects.schema.flavor import read_flavor
 from phalanx.dialects.schema.reservation import read_reservation
 from phalanx.kube.install.definitions import DEFINITIONS, FLAVORS, QUEUES, RESERVATIONS, install
-from phalanx.kube.install.queue_schema import SPEC, Schema
 from phalanx.kube.read.queue import read_queue
 from phalanx.model.node import Flavor, Reservation
 from phalanx.model.pod import Toleration
 from tests.dialects.test_queue import EVERYTHING
 from tests.embedded.apiserver.process import ServerProcess
-
-GUIDE = Path(__file__).parents[2] / "docs" / "guide"
 
 
 @pytest.fixture(scope="module")
@@ -44,45 +40,6 @@ async def tried(kubeconfig: Path, kind: Kind, name: str, spec: Any) -> Any:
         made = await connection.create(kind, body)
         await connection.delete(kind, name)
         return made
-
-
-def fields(schema: Schema) -> dict[str, Any]:
-    """The names that a schema has, nested."""
-    inner = schema.get("items", schema)
-    return {name: fields(one) for name, one in (inner.get("properties") or {}).items()}
-
-
-def test_the_schema_has_the_fields_that_are_read() -> None:
-    found = fields(SPEC)
-    assert found.keys() == EVERYTHING.keys()
-    assert found["preemption"].keys() == EVERYTHING["preemption"].keys()
-    assert found["fungibility"].keys() == EVERYTHING["fungibility"].keys()
-    assert found["quotas"].keys() == EVERYTHING["quotas"][0].keys()
-    assert found["limits"].keys() == EVERYTHING["limits"].keys()
-
-
-def test_the_guide_shows_every_field_of_a_queue() -> None:
-    shown = yaml.safe_load((GUIDE / "queues.md").read_text().rpartition("```yaml\n")[2].partition("```")[0])
-    assert without(fields(SPEC), shown["spec"]) == []
-    assert read_queue(shown).gang
-
-
-def without(named: dict[str, Any], shown: Any) -> list[str]:
-    """The fields that are not shown."""
-    inner = shown[0] if isinstance(shown, list) else shown
-    missing = [name for name in named if name not in inner]
-    below = (f"{name}.{each}" for name in named if name in inner for each in without(named[name], inner[name] or {}))
-    return [*missing, *below]
-
-
-def test_every_field_has_a_description() -> None:
-    def bare(schema: Schema, path: str) -> Iterator[str]:
-        if not schema.get("description"):
-            yield path
-        for name, one in (schema.get("items", schema).get("properties") or {}).items():
-            yield from bare(one, f"{path}.{name}")
-
-    assert list(bare(SPEC, "spec")) == []
 
 
 @pytest.mark.slow

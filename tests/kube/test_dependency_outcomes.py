@@ -10,7 +10,7 @@ from phalanx.client.kind import JOBS, NODES, PODS
 from phalanx.kube.read.labels import AFTER_OUTCOMES
 from tests.kube.double import Object, job, node, pod
 from tests.kube.stage import Stage
-from tests.kube.test_barrier import play, settle
+from tests.kube.test_bind_barrier import play, settle
 
 LATER = "2026-01-01T02:00:00Z"
 

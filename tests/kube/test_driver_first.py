@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from phalanx.client.kind import PODS
-from phalanx.kube.gang.spec.held_resources import equal_pieces, pods_in_pieces, read_resources, remaining_resources
-from phalanx.model.pod import Shape
 from tests.kube.double import job, node, pod
 from tests.kube.stage import Stage
-from tests.kube.test_barrier import play, settle
+from tests.kube.test_bind_barrier import play, settle
 
 DRIVER = {"job": "app", "min_resources": "cpu=3", "min_available": "3"}
 
@@ -92,16 +90,3 @@ def test_a_hold_ends_but_not_the_driver() -> None:
             assert stage.api.objects[PODS]["default/driver"]["spec"]["nodeName"] == "n1"
 
     play(scene())
-
-
-def test_pieces_for_known_members_are_equal() -> None:
-    rest = remaining_resources(read_resources("cpu=3,memory=3Gi"), [(("cpu", 1000), ("memory", 2**30), ("pods", 1))])
-    assert equal_pieces(rest, 2, {}) == (2, (("cpu", 1000), ("memory", 2**30), ("pods", 1)))
-
-
-def test_blocks_are_as_few_as_the_largest_node_allows() -> None:
-    assert equal_pieces({"cpu": 10_000}, None, {"cpu": 4_000})[0] == 3
-
-
-def test_what_a_block_holds_is_counted_in_pods_of_the_real_shape() -> None:
-    assert pods_in_pieces([(("cpu", 2000), ("pods", 1))] * 2, Shape((("cpu", 1500), ("pods", 1)))) == 2

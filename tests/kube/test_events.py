@@ -10,7 +10,7 @@ from phalanx.kube.write.events import EventReporter, ReportRate
 from phalanx.providers.provision import Provisioning
 from tests.kube.double import Object, job, node, pod
 from tests.kube.stage import Stage
-from tests.kube.test_barrier import play, settle
+from tests.kube.test_bind_barrier import play, settle
 
 
 async def report(stage: Stage, until: int) -> None:

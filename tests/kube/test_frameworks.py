@@ -14,7 +14,7 @@ from phalanx.dialects.frameworks.train_job import TRAIN_JOB
 from phalanx.dialects.kueue import kinds
 from tests.kube.double import Controller, Object, job, pod_spec
 from tests.kube.stage import Stage
-from tests.kube.test_barrier import play, settle
+from tests.kube.test_bind_barrier import play, settle
 from tests.kube.test_kueue import conditions, stage_with, workload
 
 QUEUED = {"kueue.x-k8s.io/queue-name": "l"}

@@ -10,7 +10,7 @@ from phalanx.model.plan import Preempt
 from phalanx.model.reason import Reason, ReasonCode
 from tests.kube.double import Object, OtherScheduler, job, node
 from tests.kube.stage import Stage
-from tests.kube.test_barrier import play, settle
+from tests.kube.test_bind_barrier import play, settle
 
 RELEASES = ["1.35", "1.36.0", "1.36"]
 WHY = Reason(code=ReasonCode.PREEMPTED, text="for default/other")

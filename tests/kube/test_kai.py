@@ -14,7 +14,7 @@ from phalanx.dialects.kai.queues import KaiDefinitions
 from tests.kube import double
 from tests.kube.double import Object, node
 from tests.kube.stage import Stage
-from tests.kube.test_barrier import play, settle
+from tests.kube.test_bind_barrier import play, settle
 
 ON = frozenset({kinds.NAME})
 OPEN = {name: {"quota": -1, "limit": -1, "overQuotaWeight": 1} for name in ("cpu", "memory", "gpu")}

@@ -14,7 +14,7 @@ from phalanx.model.plan import Wait
 from tests.kube import double
 from tests.kube.double import Object, node
 from tests.kube.stage import Stage
-from tests.kube.test_barrier import play, settle
+from tests.kube.test_bind_barrier import play, settle
 
 ON = frozenset({kinds.NAME, "scheduler-plugins"})
 LABEL = "pod-group.scheduling.sigs.k8s.io"

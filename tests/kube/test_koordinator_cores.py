@@ -11,7 +11,7 @@ import pytest
 from phalanx.dialects.koordinator.definitions.cpus import STATUS, cpus_in
 from tests.kube.double import node
 from tests.kube.stage import Stage
-from tests.kube.test_barrier import play
+from tests.kube.test_bind_barrier import play
 from tests.kube.test_koordinator import ON, bound_pod, described, group
 from tests.kube.trouble import Trouble
 from tests.seeds import mostly_slow

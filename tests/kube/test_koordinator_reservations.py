@@ -14,7 +14,7 @@ from phalanx.kube.install.definitions import RESERVATIONS
 from tests.kube import double
 from tests.kube.double import Object, node
 from tests.kube.stage import Stage
-from tests.kube.test_barrier import play, settle
+from tests.kube.test_bind_barrier import play, settle
 from tests.kube.test_koordinator import ON, group, pod, reason
 from tests.kube.trouble import Trouble
 from tests.seeds import mostly_slow

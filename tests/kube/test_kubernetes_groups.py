@@ -11,7 +11,7 @@ from phalanx.dialects.kubernetes import kinds
 from tests.kube import double
 from tests.kube.double import Object, node
 from tests.kube.stage import Stage
-from tests.kube.test_barrier import play, settle
+from tests.kube.test_bind_barrier import play, settle
 from tests.kube.test_scheduler_plugins import blocked
 
 ON = frozenset({kinds.NAME})

@@ -18,7 +18,7 @@ from tests.dialects.kueue.written import cluster_queue, group, local_queue, name
 from tests.kube import double
 from tests.kube.double import Object, node
 from tests.kube.stage import Stage
-from tests.kube.test_barrier import play, settle
+from tests.kube.test_bind_barrier import play, settle
 
 ON = frozenset({kinds.NAME})
 

@@ -25,7 +25,7 @@ from tests.embedded.apiserver.process import ServerProcess
 from tests.kube import double
 from tests.kube.double import Object
 from tests.kube.stage import Stage
-from tests.kube.test_barrier import play
+from tests.kube.test_bind_barrier import play
 from tests.kube.test_kueue import ON, conditions, job, stage_with, workload
 from tests.kube.test_real_server import furnish
 

@@ -14,7 +14,7 @@ from phalanx.model.queue import QueueOrder
 from tests.dialects.kueue.written import cluster_queue, group, local_queue, named
 from tests.kube.double import Object, node
 from tests.kube.stage import Stage
-from tests.kube.test_barrier import play
+from tests.kube.test_bind_barrier import play
 from tests.kube.test_kueue import ON, conditions, job, workload
 
 MIG = "nvidia.com/mig-1g.5gb"

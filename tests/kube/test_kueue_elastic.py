@@ -9,7 +9,7 @@ from phalanx.dialects.kueue import kinds
 from tests.dialects.kueue.written import cluster_queue, group, named
 from tests.kube.double import Object
 from tests.kube.stage import Stage
-from tests.kube.test_barrier import play, settle
+from tests.kube.test_bind_barrier import play, settle
 from tests.kube.test_kueue import conditions, job, stage_with, workload
 
 

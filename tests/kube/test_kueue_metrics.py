@@ -23,7 +23,7 @@ from phalanx.metrics.decisions import Decisions
 from phalanx.model.status import ClusterStatus
 from tests.dialects.kueue.written import cluster_queue, group, local_queue, named
 from tests.kube.stage import Stage
-from tests.kube.test_barrier import play
+from tests.kube.test_bind_barrier import play
 from tests.kube.test_kueue import conditions, job, stage_with
 from tests.metrics.exposition import Series, series
 

@@ -12,7 +12,7 @@ from tests.dialects.kueue.written import named
 from tests.kube import double
 from tests.kube.double import Object
 from tests.kube.stage import Stage
-from tests.kube.test_barrier import play
+from tests.kube.test_bind_barrier import play
 from tests.kube.test_kueue import stage_with
 
 PREFIX = "kueue.x-k8s.io"

@@ -8,7 +8,7 @@ from phalanx.dialects.kueue import kinds
 from tests.dialects.kueue.written import named
 from tests.kube.double import Object
 from tests.kube.stage import Stage
-from tests.kube.test_barrier import play, settle
+from tests.kube.test_bind_barrier import play, settle
 from tests.kube.test_kueue import job, stage_with
 
 NAME = "kueue.x-k8s.io/prebuilt-workload-name"

@@ -8,7 +8,7 @@ from tests.dialects.kueue.written import cluster_queue, group
 from tests.kube import double
 from tests.kube.double import Object
 from tests.kube.stage import Stage
-from tests.kube.test_barrier import play, settle
+from tests.kube.test_bind_barrier import play, settle
 from tests.kube.test_kueue import stage_with
 
 LWS = "leaderworkerset.sigs.k8s.io/"

@@ -8,7 +8,7 @@ import pytest
 from phalanx.client.kind import JOBS, PODS
 from tests.kube.double import Controller, Object, job, node
 from tests.kube.stage import Stage
-from tests.kube.test_barrier import play, settle
+from tests.kube.test_bind_barrier import play, settle
 
 PAIR = {"job": "pair", "job_roles": "2"}
 

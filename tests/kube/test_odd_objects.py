@@ -31,7 +31,7 @@ from phalanx.state.cluster import Cluster
 from tests.kube.double import Object, job, node, pod
 from tests.kube.odd_objects import CHAIN, DEEP, NESTED, job_parts, junk, pod_parts, status_parts, with_words, words
 from tests.kube.stage import Stage
-from tests.kube.test_barrier import play, settle
+from tests.kube.test_bind_barrier import play, settle
 
 DEFAULTS = GangDefaults(largest={"cpu": 4000, "pods": 110})
 HEALTHY = {"first", "second"}

@@ -7,7 +7,7 @@ from phalanx.model.plan import Preempt
 from phalanx.model.reason import Reason, ReasonCode
 from tests.kube.double import Object, job, node
 from tests.kube.stage import Stage
-from tests.kube.test_barrier import play
+from tests.kube.test_bind_barrier import play
 from tests.kube.test_restart import important
 
 WHY = Reason(code=ReasonCode.PREEMPTED, text="it gives way to default/b", numbers={"by": "default/b"})

@@ -6,7 +6,7 @@ from __future__ import annotations
 from phalanx.client.kind import PODS
 from tests.kube.double import Controller, Object, OtherScheduler, job, named_node, node
 from tests.kube.stage import Stage
-from tests.kube.test_barrier import play, settle
+from tests.kube.test_bind_barrier import play, settle
 
 THEIRS = "default-scheduler"
 

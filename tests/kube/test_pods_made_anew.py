@@ -10,7 +10,7 @@ from phalanx.kube.install.definitions import QUEUES
 from tests.kube import double, test_kai, test_volcano
 from tests.kube.double import Object, node
 from tests.kube.stage import Stage
-from tests.kube.test_barrier import play, settle
+from tests.kube.test_bind_barrier import play, settle
 
 NODES, CPU = 2, 8
 PREEMPTS = {"gang": True, "preemption": {"within": "lower"}}

@@ -30,7 +30,7 @@ from tests.kube import double
 from tests.kube.double import Object, node
 from tests.kube.stage import Stage
 from tests.kube.test_admission_checks import counts, states
-from tests.kube.test_barrier import play, settle
+from tests.kube.test_bind_barrier import play, settle
 from tests.kube.test_kueue import ON, conditions, job, stage_with, workload
 
 CLASS_NAME = "check-capacity.autoscaling.x-k8s.io"

@@ -11,7 +11,7 @@ from phalanx.client.kind import EVENTS, PODS, RESOURCE_QUOTAS
 from phalanx.kube.capacity.resource_quota import ResourceQuotas, pod_quota_usage
 from tests.kube.double import Object, job, node, pod
 from tests.kube.stage import Stage
-from tests.kube.test_barrier import play, settle
+from tests.kube.test_bind_barrier import play, settle
 
 
 def quota(status: Object | None = None, spec: Object | None = None, **hard: str) -> Object:

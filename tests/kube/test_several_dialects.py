@@ -10,7 +10,7 @@ from tests.dialects.kueue.written import cluster_queue, local_queue, named
 from tests.dialects.kueue.written import group as resources
 from tests.kube.double import node
 from tests.kube.stage import Stage
-from tests.kube.test_barrier import play, settle
+from tests.kube.test_bind_barrier import play, settle
 from tests.kube.test_kueue import job
 from tests.kube.test_volcano import group, member, reason
 

@@ -9,7 +9,7 @@ from phalanx.kube.install.definitions import QUEUES
 from tests.kube import test_kai as kai
 from tests.kube.double import Object, node, pod
 from tests.kube.stage import Stage
-from tests.kube.test_barrier import play, settle
+from tests.kube.test_bind_barrier import play, settle
 
 PAIR = {"queue": "default", "job": "pair", "min_available": "2"}
 

@@ -6,7 +6,7 @@ from phalanx.client.kind import JOBS, NODES, PODS
 from phalanx.kube.gang.stages import Stage as Life
 from tests.kube.double import job, node, pod
 from tests.kube.stage import Stage
-from tests.kube.test_barrier import play, settle
+from tests.kube.test_bind_barrier import play, settle
 
 
 def test_finished_pods_make_room_and_the_finished_job_leaves() -> None:

@@ -7,7 +7,7 @@ import json
 from phalanx.model.job import Phase
 from tests.kube.double import Object, job, node
 from tests.kube.stage import Stage
-from tests.kube.test_barrier import play, settle
+from tests.kube.test_bind_barrier import play, settle
 
 GROUPS = [{"name": "all", "minimum": 2}] + [{"name": name, "parent": "all"} for name in ("a", "b", "c")]
 

@@ -16,7 +16,7 @@ from phalanx.dialects.volcano.kinds import SCHEDULER_NAME as VOLCANO
 from tests.kube import double, test_kai, test_koordinator, test_scheduler_plugins, test_volcano, test_yunikorn
 from tests.kube.double import Object
 from tests.kube.stage import Stage
-from tests.kube.test_barrier import play, settle
+from tests.kube.test_bind_barrier import play, settle
 
 COUNT = 3
 

@@ -13,7 +13,7 @@ from phalanx.kube.read.queue import QueueCache
 from tests.kube import double
 from tests.kube.double import Object, node
 from tests.kube.stage import Stage
-from tests.kube.test_barrier import play, settle
+from tests.kube.test_bind_barrier import play, settle
 
 NOW_S = 1_780_272_000.0  # June 2026, after the double's objects were created
 ON = frozenset({SCHEDULER_NAME})

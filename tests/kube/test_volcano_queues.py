@@ -11,7 +11,7 @@ from phalanx.dialects.volcano.kinds import POD_GROUPS
 from phalanx.dialects.volcano.kinds import QUEUES as VOLCANO_QUEUES
 from tests.kube.double import Object, node
 from tests.kube.stage import Stage
-from tests.kube.test_barrier import play, settle
+from tests.kube.test_bind_barrier import play, settle
 from tests.kube.test_volcano import ON, group, member, reason
 
 

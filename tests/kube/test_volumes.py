@@ -11,7 +11,7 @@ from phalanx.kube.write.volume_claim import SELECTED_NODE
 from phalanx.model.reason import ReasonCode
 from tests.kube.double import Object, job, node, pod, pod_spec
 from tests.kube.stage import Stage
-from tests.kube.test_barrier import play, settle
+from tests.kube.test_bind_barrier import play, settle
 
 
 def in_zone(name: str, zone: str, cpu: int = 4) -> Object:

@@ -8,7 +8,7 @@ import asyncio
 from phalanx.kube.write.writer import Verdict, Write, Writer
 from tests.kube.double import Object, job, node, pod
 from tests.kube.stage import Stage
-from tests.kube.test_barrier import play, settle
+from tests.kube.test_bind_barrier import play, settle
 from tests.kube.test_events import quick, report
 
 WAITING = 20

@@ -7,19 +7,15 @@ import json
 
 import pytest
 
-from phalanx.client.informer import Change
-from phalanx.client.kind import NAMESPACES, PODS
+from phalanx.client.kind import PODS
 from phalanx.client.moment import read_moment
 from phalanx.dialects.enabled import YUNIKORN_REST
-from phalanx.dialects.frame.dialect import Said
-from phalanx.dialects.yunikorn.dialect import CONFIGURATIONS, YUNIKORN
-from phalanx.kube.capacity.dialect_watch import DialectWatch
-from phalanx.kube.read.queue import QueueCache
+from phalanx.dialects.yunikorn.dialect import CONFIGURATIONS
 from phalanx.model.plan import Wait
 from tests.kube import double
 from tests.kube.double import Object, node
 from tests.kube.stage import Stage
-from tests.kube.test_barrier import play, settle
+from tests.kube.test_bind_barrier import play, settle
 
 ON = frozenset({"yunikorn"})
 _BELOW = "[{name: a, resources: {max: {vcore: 3}}}, {name: default}]"
@@ -91,24 +87,6 @@ def test_a_queue_that_a_rule_makes_is_there_while_applications_are_in_it() -> No
             assert "yunikorn/root" in stage.world.queues.queues
 
     play(scene())
-
-
-def test_a_namespace_that_says_nothing_has_no_gang_looked_at_again() -> None:
-    spaces: dict[str, Object] = {}
-    marked: list[str] = []
-    watch = DialectWatch([YUNIKORN], QueueCache(), objects=lambda kind: spaces, mark=marked.append)
-    list(watch.events())
-    assert watch.claim(Said(gang="g", namespace="n", queue="yunikorn/", options={})) is not None
-
-    def create(name: str, **notes: str) -> None:
-        spaces[name] = {"metadata": {"name": name, "uid": name, "annotations": notes}}
-        assert watch.on_change(Change(kind=NAMESPACES, old=None, new=spaces[name]))
-        list(watch.events())
-
-    create("plain")
-    assert marked == []
-    create("tenant", **{"yunikorn.apache.org/parentqueue": "root.labs"})
-    assert marked == ["g"]
 
 
 def test_a_gang_of_task_groups_starts_when_all_of_it_has_a_place() -> None:
@@ -204,31 +182,6 @@ def test_a_configuration_that_is_refused_leaves_the_last_one_in_force() -> None:
             assert "r" not in stage.api.bound()
 
     play(scene())
-
-
-def test_that_a_configuration_is_refused_is_said_on_its_config_map() -> None:
-    said = list[str]()
-    maps: dict[str, Object] = {}
-    watch = DialectWatch(
-        (YUNIKORN,),
-        QueueCache(),
-        objects=lambda kind: maps if kind is CONFIGURATIONS else {},
-        mark=lambda gang: None,
-        note=lambda kind, obj, text: said.append(f"{kind.name} {obj['metadata']['name']}: {text}"),
-    )
-    for text in (QUEUES, "partitions:\n  - colour: red"):
-        meta = {"name": "yunikorn-configs", "namespace": "yunikorn", "uid": "u"}
-        before, maps["yunikorn/yunikorn-configs"] = (
-            maps.get("yunikorn/yunikorn-configs"),
-            {"metadata": meta, "data": {"queues.yaml": text}},
-        )
-        watch.on_change(Change(kind=CONFIGURATIONS, old=before, new=maps["yunikorn/yunikorn-configs"]))
-        list(watch.events())
-    (found,) = said
-    assert found.startswith(
-        "ConfigMap yunikorn-configs: queues.yaml is refused whole: line 2: there is no field 'colour'"
-    )
-    assert found.endswith("the last valid one stays in force")
 
 
 def test_the_first_application_of_a_fifo_queue_takes_what_fits_and_a_fair_one_divides() -> None:

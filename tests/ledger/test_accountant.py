@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from phalanx.ledger.accountant import GANG, Accountant, Facts
 from phalanx.ledger.entry import MOST_REASONS, RESERVED, JobEntry, ReasonEntry, State
-from phalanx.ledger.usage import By, total
 from phalanx.model.event import Adopted, Event, Finished, QueueSeen, Refused, Started, Submitted
 from phalanx.model.job import Dependency, Job, Outcome, Phase, Placement, Role
 from phalanx.model.plan import Place, Plan, Preempt, Start, Wait
@@ -222,16 +221,3 @@ class TestAfterARestart:
             State.LAUNCH_FAILED,
             120.0,
         )
-
-
-def test_sums_are_of_the_part_within_the_period_and_of_each_day() -> None:
-    day_s = 86400.0
-    books = Books()
-    books.hear(100.0, Submitted(JOB))
-    books.plan(Start("ns/train", 1, NODES, at_s=day_s - 100.0))
-    ended = books.hear(day_s + 50.0, Finished("ns/train"))
-    by_day = total([ended], By.DAY, 1e9)
-    assert {day: one.cpu_s for day, one in by_day.items()} == {"0": 300.0, "86400": 150.0}
-    within = total([ended], By.USER, 1e9, since_s=day_s - 10.0, until_s=day_s + 10.0)
-    assert (within["ada"].jobs, within["ada"].cpu_s) == (1, 60.0)
-    assert total([ended], By.ACCOUNT, 1e9, since_s=day_s + 51.0) == {}

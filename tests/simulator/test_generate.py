@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from random import Random
 from statistics import NormalDist, mean, median
 
 import pytest
 
 from phalanx.simulator.readers import swf
-from phalanx.simulator.workload.draw import AN_HOUR, DAY_S, Choice, LogNormal, LogUniform, Uniform, draw
+from phalanx.simulator.workload.draw import DAY_S
 from phalanx.simulator.workload.generate import Recipe, generated, scaled, shaken
 from tests.simulator.builders import KTH, task
 
@@ -30,33 +29,6 @@ def test_a_day_has_its_course() -> None:
     assert mean(b.job.submitted_s - a.job.submitted_s for a, b in itertools.pairwise(tasks)) == pytest.approx(
         60, rel=0.05
     )
-
-
-@pytest.mark.parametrize(
-    ("distribution", "middle"),
-    [
-        (AN_HOUR, 3600 * 0.693),
-        (LogNormal(median=100, sigma=1.5), 100),
-        (Uniform(low=10, high=20), 15),
-        (LogUniform(low=1, high=100), 10),
-        (Choice(values=((1.0, 1.0), (8.0, 3.0))), 8),
-    ],
-)
-def test_medians_of_distributions(distribution: object, middle: float) -> None:
-    random = Random("a seed")
-    assert median(draw(distribution, random) for _ in range(4000)) == pytest.approx(middle, rel=0.1)
-
-
-def test_the_same_seed_makes_the_same_workload_forever() -> None:
-    recipe = Recipe(
-        jobs=3, every_s=10, swing=0.5, run_s=LogNormal(median=60, sigma=1), users=3, limit_factor=Uniform(low=1, high=3)
-    )
-    found = [(each.job.submitted_s, each.run_s, each.job.limit_s, each.job.user) for each in generated(recipe, 42)]
-    assert found == [
-        (33.049, 42.62, 61.927, "user-0"),
-        (47.493, 41.265, 51.581, "user-0"),
-        (73.254, 129.355, 338.522, "user-1"),
-    ]
 
 
 def test_a_trace_is_drawn_from_whole_records() -> None:

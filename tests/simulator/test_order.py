@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from phalanx import loop
 from phalanx.model.event import Event, Finished, Started, Submitted
-from phalanx.simulator.cluster.agenda import Agenda, Kind
 from phalanx.simulator.cluster.estimate import estimator
 from phalanx.simulator.cluster.world import World
 from phalanx.simulator.run.setup import built_in
@@ -82,22 +81,6 @@ def test_an_end_at_the_limit_is_known_with_an_end_that_comes_before_it() -> None
         (1, ["started a", "submitted b"]),
         (10, ["started b", "finished b", "finished a"]),
     ]
-
-
-def test_whoever_was_put_first_comes_first_within_a_kind() -> None:
-    agenda: Agenda[str] = Agenda([(1.0, "submission")])
-    for what, kind in (("wake", Kind.WAKE), ("end 1", Kind.END), ("limit", Kind.FORESEEN), ("end 2", Kind.END)):
-        agenda.put(1.0, kind, what)
-    assert [agenda.take()[1] for _ in range(5)] == ["limit", "submission", "end 1", "end 2", "wake"]
-    assert agenda.take() is None
-
-
-def test_the_past_is_over() -> None:
-    agenda: Agenda[str] = Agenda([(10.0, "submission")])
-    agenda.take()
-    agenda.put(3.0, Kind.END, "late")
-    agenda.take()
-    assert agenda.now_s == 10.0
 
 
 def test_a_job_runs_until_its_end_or_its_limit_whichever_is_first() -> None:

@@ -5,44 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from phalanx.client.access.kubeconfig import Cluster, User
 from phalanx.slurm.accounts import limits
-from phalanx.slurm.accounts.tree import carry
-from phalanx.slurm.cluster.api import Api
-from phalanx.slurm.cluster.site import Account, Site
 from phalanx.slurm.main import install
 from tests.cli.upstart import Up, started, until
 from tests.slurm.shell import ME, Shell
-
-
-class Queues(Api):
-    """An API server with these queues: name -> spec."""
-
-    def __init__(self, **queues: object) -> None:
-        super().__init__(Cluster(server="http://api"), User())
-        self.queues = queues
-
-    def find(self, path: str) -> dict[str, object] | None:
-        spec = self.queues.get(path.rpartition("/")[2])
-        return None if spec is None else {"spec": spec}
-
-    def get(self, path: str, **query: str) -> dict[str, object]:
-        return self.find(path) or {}
-
-    def create(self, path: str, body: Any) -> dict[str, Any]:
-        self.queues[body["metadata"]["name"]] = body["spec"]
-        return {}
-
-
-@pytest.mark.parametrize(("shares", "weight"), [(3, 3), (0, 0), (-1, None)])
-def test_an_account_without_shares_has_none_as_a_queue(shares: int, weight: int | None) -> None:
-    made = Queues()
-    carry(made, Site(accounts={"e": Account(shares=shares)}), "e")
-    assert made.queues == {"e": {} if weight is None else {"weight": weight}}
 
 
 @pytest.fixture(scope="module")

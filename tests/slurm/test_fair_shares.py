@@ -6,12 +6,10 @@ first jobs were 157 s older than the second ones, and c3's ended 0.2 s before. D
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
 import msgspec
-import pytest
 
 from phalanx.core.order.fair_tree import (
     AccountAssociation,
@@ -22,13 +20,8 @@ from phalanx.core.order.fair_tree import (
 from phalanx.slurm.accounts.fair_tree import Node, compute, walk
 from phalanx.slurm.cluster.conf import read_conf
 from phalanx.slurm.cluster.site import Account, Association, Site
-from phalanx.slurm.commands.accounting import sshare
-from phalanx.slurm.jobs.ask import Ask
-from phalanx.slurm.jobs.view import Job
 
 GOLDEN = Path(__file__).parents[1] / "core" / "order" / "slurm"
-COLUMNS = "Account,User,RawShares,NormShares,RawUsage,NormUsage,EffectvUsage,FairShare,LevelFS"
-COMMANDS = {"": ["-al"], "_parsable": ["-al", "--parsable2"], "_cols": ["-a", "--parsable2", "-o", COLUMNS]}
 # capture -> why it is not equal here (docs/guide/slurm.md)
 DIFFERS = {
     "fairtree_0_nousage": "Slurm had not ranked its new users yet; here a user is ranked at once",
@@ -115,61 +108,11 @@ CAPTURES = {
 }
 
 
-@pytest.fixture
-def printed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., list[str]]:
-    """What `sshare WORDS` prints of a site, its usage and the jobs that run."""
-
-    def run(site: Site, used: dict[tuple[str, str], float], words: list[str], *jobs: Job) -> list[str]:
-        monkeypatch.setattr(sshare.Api, "open", lambda: None)
-        monkeypatch.setattr(sshare.site, "load", lambda api: site)
-        monkeypatch.setattr(sshare, "usage", lambda api: used)
-        monkeypatch.setattr(sshare, "jobs", lambda api: jobs)
-        assert sshare.run(words) == 0
-        return capsys.readouterr().out.splitlines()
-
-    return run
-
-
-@pytest.mark.parametrize(
-    ("capture", "style"),
-    [(one, style) for one in CAPTURES for style in COMMANDS if (GOLDEN / f"sshare_{one}{style}.txt").exists()],
-)
-def test_sshare_prints_what_slurm_printed(capture: str, style: str, printed: Callable[..., list[str]]) -> None:
-    site, used = CAPTURES[capture]
-    text = (GOLDEN / f"sshare_{capture}{style}.txt").read_text().splitlines()
-    expected = text[next(at for at, line in enumerate(text) if line.startswith("Account")) :]
-    assert printed(site, used, COMMANDS[style]) == expected
-
-
 def test_every_capture_is_compared_or_has_its_reason() -> None:
     known = {*CAPTURES, *DIFFERS}
     files = {path.stem.removeprefix("sshare_") for path in GOLDEN.glob("sshare_*.txt")}
     files.remove("fairtree_4_exacttie_jobs")  # the jobs that TIE is made of
     assert {name.removesuffix("_cols").removesuffix("_parsable") for name in files} == known
-
-
-def test_before_slurm_ranks_new_users_only_their_factors_differ(printed: Callable[..., list[str]]) -> None:
-    theirs = (GOLDEN / "sshare_fairtree_0_nousage.txt").read_text().splitlines()
-    ours = printed(SMALL, {}, ["-al"])
-    shown, ranked = slice(0, 66), slice(78, 103)  # up to RawUsage; EffectvUsage and FairShare
-    assert [line[shown] for line in ours] == [line[shown] for line in theirs]
-    assert [line[ranked].split() for line in ours if " a1 " in line] == [["0.000000", "1.000000"]]
-    assert [line[ranked].split() for line in theirs if " a1 " in line] == [["0.000000", "0.000000"]]
-
-
-def test_what_runs_is_held_until_its_limit(printed: Callable[..., list[str]]) -> None:
-    def job(user: str, state: str, tasks: int, limit_min: int | None) -> Job:
-        ask = Ask(name="j", user=user, uid=1, gid=1, group="g", account=user[0], partition="batch", qos="normal",
-                  tasks=tasks, memory_mib=1000, limit_min=limit_min)  # fmt: skip
-        return Job(number=1, ask=ask, state=state, start_s=0.0, end_s=420.0)  # seven minutes ago
-
-    jobs = [job("a1", "RUNNING", 2, 10), job("a1", "RUNNING", 1, 3), job("a2", "PENDING", 4, 60)]
-    jobs += [job("b1", "RUNNING", 4, None), job("a2", "SUSPENDED", 1, 1)]
-    rows = printed(SMALL, {}, ["-anP", "-o", "Account,User,TRESRunMins"], *jobs)
-    held = "cpu=10,mem=5000,energy=0,node=5,billing=10,fs/disk=0,vmem=0,pages=0"
-    none = "cpu=0,mem=0,energy=0,node=0,billing=0,fs/disk=0,vmem=0,pages=0"
-    assert [row for row in rows if not row.endswith(none)] == [f"root||{held}", f" a||{held}", f"  a|a1|{held}"]
-    assert len(rows) == 8
 
 
 def test_the_formula_comes_from_the_slurm_conf() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -11,9 +10,8 @@ import pytest
 from phalanx.errors import PhalanxError
 from phalanx.slurm.accounts.multifactor import factors_of, job_size
 from phalanx.slurm.cluster.conf import read_conf
-from phalanx.slurm.cluster.site import Account, Association, Partition, Qos, Site, Weights
+from phalanx.slurm.cluster.site import Partition, Qos, Site, Weights
 from phalanx.slurm.commands.jobs import sprio
-from phalanx.slurm.jobs import fields
 from phalanx.slurm.jobs.ask import Ask
 from phalanx.slurm.jobs.nodes import Node
 from phalanx.slurm.jobs.view import Job
@@ -28,17 +26,6 @@ SITE = Site(
     weights=WEIGHTS,
 )
 NODES = [Node(name=f"n{at}", cpus=64, memory_mib=256000, gpus=0, ready=True, drained=False) for at in range(1, 9)]
-USED = {("a", "a1"): 800.0, ("a", "a2"): 320.0, ("b", "b1"): 200.0, ("b", "b2"): 600.0}
-TREE = Site(
-    accounts={"a": Account(shares=40), "b": Account(shares=60)},
-    users={
-        "root": [Association(account="root")],
-        "a1": [Association(account="a")],
-        "a2": [Association(account="a", shares=3)],
-        "b1": [Association(account="b")],
-        "b2": [Association(account="b")],
-    },
-)
 # how long the jobs had waited; jobs that are not equal here, and why (docs/guide/slurm.md)
 CAPTURES: dict[str, tuple[float, dict[int, str]]] = {
     "fairtree_1": (0.0, {}),
@@ -66,45 +53,6 @@ JOBS = [
     job(9, "b2", "batch", 1, 1, 1000, "slow", 50),
     job(10, "b2", "batch", 1, 64, 64000, "normal", 0),
 ]
-
-
-@pytest.fixture
-def sprio_of(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., list[str]]:
-    """What `sprio WORDS` prints where these jobs have waited for so long."""
-
-    def run(words: list[str], jobs: Sequence[Job], site: Site, waited_s: float = 0.0) -> list[str]:
-        monkeypatch.setattr(sprio.Api, "open", lambda: None)
-        monkeypatch.setattr(sprio.site, "load", lambda api: site)
-        monkeypatch.setattr(sprio, "usage", lambda api: USED)
-        monkeypatch.setattr(sprio, "nodes", lambda api: NODES)
-        monkeypatch.setattr(sprio, "jobs", lambda *args, **how: list(jobs))
-        monkeypatch.setattr(sprio.time, "time", lambda: waited_s)
-        assert sprio.run(words) == 0
-        return capsys.readouterr().out.splitlines()
-
-    return run
-
-
-@pytest.mark.parametrize("capture", [*CAPTURES, *EMPTY])
-def test_sprio_prints_what_slurm_printed(capture: str, sprio_of: Callable[..., list[str]]) -> None:
-    waited_s, differs = CAPTURES.get(capture, (0.0, {}))
-    jobs = [] if capture in EMPTY else JOBS
-    site = msgspec.structs.replace(
-        SITE, accounts=TREE.accounts, users=TREE.users, classic=capture.startswith("classic")
-    )
-    text = (GOLDEN / f"sprio_{capture}.txt").read_text().split("\n")
-
-    def but(lines: list[str]) -> list[str]:
-        return [line for line in lines if not line.split()[:1] or line.split()[0] not in map(str, differs)]
-
-    weights = sprio_of(["-w"], jobs, site)
-    assert weights == text[1:3]
-    normal = text.index("== normalized (-n)")
-    assert but(sprio_of(["-l"], jobs, site, waited_s)) == but(text[3 : normal - 1])
-    end = text.index("", normal)
-    assert but(sprio_of(["-l", "-n"], jobs, site, waited_s)) == but(text[normal + 1 : end])
-    heading, wrong = fields.by_letters("%i %j %u %a %q %P %T %Q %p %D %C %m %l %V %e %r")
-    assert (fields.heading(heading), wrong) == (text[end + 1], [])
 
 
 def test_every_capture_of_sprio_is_compared() -> None:

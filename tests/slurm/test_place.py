@@ -14,12 +14,11 @@ from phalanx.client.access.kubeconfig import Cluster, User
 from phalanx.errors import PhalanxError
 from phalanx.slurm.cluster.api import Api, Refused
 from phalanx.slurm.jobs.ask import ASK as WORDS
-from phalanx.slurm.jobs.ask import KEY, POD_NAME, SECRET, Ask
+from phalanx.slurm.jobs.ask import KEY, SECRET, Ask
 from phalanx.slurm.jobs.steps.pods import place
-from phalanx.slurm.jobs.steps.pods import told as telling
 from phalanx.slurm.jobs.steps.pods.channel import Broken, Channel
 from phalanx.slurm.jobs.steps.pods.place import Allocation, Gone, allocation
-from phalanx.slurm.jobs.steps.pods.told import Pod, tell, told
+from phalanx.slurm.jobs.steps.pods.told import Pod
 
 ASK = Ask(name="j", user="ada", uid=1, gid=1, group="g", account="lab", partition="batch")
 POD = Pod("slurm-7-0-abcde", "n1", "127.0.0.1")
@@ -99,34 +98,6 @@ def started(nodes: int) -> Own:
     ask = {"name": "j", "user": "a", "uid": 1, "gid": 1, "group": "g", "account": "l", "partition": "b"}
     notes = {WORDS: json.dumps({**ask, "nodes": nodes, "tasks": nodes, "said_nodes": True}), SECRET: "slurm-7"}
     return Own({"metadata": {"annotations": notes}, "status": {"startTime": STARTED}})
-
-
-def tells(monkeypatch: pytest.MonkeyPatch, api: Own, index: int, node: str) -> None:
-    own = {POD_NAME: f"slurm-7-{index}-abcde", "SLURMD_NODENAME": node, "PHALANX_POD_IP": f"10.0.0.{index}"}
-    for name, text in {**own, "JOB_COMPLETION_INDEX": str(index)}.items():
-        monkeypatch.setenv(name, text)
-    monkeypatch.setattr(telling.Api, "open", lambda: api)
-    tell()
-
-
-def test_pods_are_found_by_what_they_tell(monkeypatch: pytest.MonkeyPatch) -> None:
-    api = started(2)
-    tells(monkeypatch, api, 0, "n2")
-    tells(monkeypatch, api, 1, "n1")
-    found = allocation(api, 7)
-    assert found.pods == (Pod("slurm-7-1-abcde", "n1", "10.0.0.1"), Pod("slurm-7-0-abcde", "n2", "10.0.0.0"))
-    assert (found.nodes, found.head, found.key, found.through) == (("n1", "n2"), 1, "k", api)
-
-
-def test_what_an_earlier_start_told_counts_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    api = started(1)
-    tells(monkeypatch, api, 0, "n2")
-    assert api.job is not None
-    assert told(api.job) == {0: Pod("slurm-7-0-abcde", "n2", "10.0.0.0")}
-    api.job["status"]["startTime"] = "2026-01-02T03:09:09Z"
-    assert told(api.job) == {}
-    with pytest.raises(PhalanxError, match="the pods of job 7 did not start within 0 s"):
-        allocation(api, 7, 0.0)
 
 
 def test_a_token_is_of_no_use_for_other_jobs() -> None:

@@ -22,7 +22,7 @@ from phalanx.slurm.cluster import admission, site
 from phalanx.slurm.cluster.api import Refused
 from tests.embedded.apiserver.inprocess import InProcess
 from tests.embedded.login.test_rules import define, definition, pod, shared
-from tests.slurm.test_coordinators import Client
+from tests.slurm.test_sacctmgr_coordinators import Client
 
 UIDS = {"ada": 60011, "bob": 60012}
 DENIED = "Invalid account"

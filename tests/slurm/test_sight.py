@@ -28,7 +28,7 @@ from phalanx.slurm.jobs.view import Job, jobs
 from phalanx.slurm.submission import manifest, numbers
 from tests.embedded.apiserver.inprocess import InProcess
 from tests.embedded.login.test_rules import shared
-from tests.slurm.test_coordinators import Client
+from tests.slurm.test_sacctmgr_coordinators import Client
 
 UIDS = {"ada": 60021, "bob": 60022, "oper": 60023}
 SECRETS = ("/home/ada/secret-project", "private remark", "train.sh --token hush", "out-of-sight")

@@ -7,22 +7,12 @@ import shlex
 import signal
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from phalanx.client.access.kubeconfig import Cluster, User
-from phalanx.slurm.cluster.api import Api, Refused
-from phalanx.slurm.jobs.steps import records
-from phalanx.slurm.jobs.steps.booking import Busy, Steps
-from phalanx.slurm.jobs.steps.interrupts import interruptible
 from phalanx.slurm.jobs.steps.multi_prog import commands
-from phalanx.slurm.jobs.steps.records import StepRecord
 
 SRUN = (sys.executable, "-c", "import sys; from phalanx.slurm.main import main; sys.exit(main('srun'))")
 
@@ -174,60 +164,6 @@ def test_srun_within_a_pod_passes_term_on(tmp_path: Path) -> None:
         assert step.wait(timeout=60) == 0
 
 
-def test_a_step_that_ignores_term_is_killed_after_kill_wait() -> None:
-    sent, killed = list[int](), threading.Event()
-
-    def send(number: int) -> None:
-        sent.append(number)
-        if number == signal.SIGKILL:
-            killed.set()
-
-    with pytest.MonkeyPatch.context() as patch, interruptible_in_pod(patch, send):
-        os.kill(os.getpid(), signal.SIGTERM)
-        assert killed.wait(60)
-    assert sent == [signal.SIGTERM, signal.SIGKILL]
-
-
-@contextmanager
-def interruptible_in_pod(patch: pytest.MonkeyPatch, send: Callable[[int], None]) -> Iterator[None]:
-    patch.setenv("SLURMD_NODENAME", "n1")
-    with interruptible(send, kill_wait_s=0.05):
-        yield
-
-
-def test_nohup_srun_ignores_the_end_of_its_terminal() -> None:
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    sent = list[int]()
-    try:
-        with interruptible(sent.append):
-            os.kill(os.getpid(), signal.SIGHUP)
-            os.kill(os.getpid(), signal.SIGUSR1)
-    finally:
-        signal.signal(signal.SIGHUP, before)
-    assert sent == [signal.SIGUSR1]
-
-
-def test_a_step_that_died_holds_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    steps = Steps.of("7", 2)
-    if (pid := os.fork()) == 0:
-        steps.begin(2, None)
-        os._exit(0)
-    os.waitpid(pid, 0)
-    assert steps.begin(2, 0.0) == 1
-    with pytest.raises(Busy):
-        Steps.of("7", 2).begin(1, 0.0)
-    steps.end()
-
-
-def test_a_directory_of_somebody_else_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    (tmp_path / f"phalanx-slurm-steps-{os.getuid()}").mkdir(mode=0o755)
-    (tmp_path / f"phalanx-slurm-steps-{os.getuid()}").chmod(0o777)
-    with pytest.raises(Exception, match="belongs to somebody else"):
-        Steps.of("7", 2)
-
-
 def test_files_are_named_by_array_and_task(tmp_path: Path) -> None:
     around = {"SLURM_ARRAY_JOB_ID": "5", "SLURM_ARRAY_TASK_ID": "3"}
     assert srun(tmp_path, "-o", "%A_%a_%j_%t.txt", "echo", "hi", **around).returncode == 0
@@ -262,61 +198,6 @@ def test_a_file_is_emptied_once_and_not_for_each_task(tmp_path: Path) -> None:
     assert (tmp_path / "out").read_text() == "hi\nhi\n"
     assert srun(tmp_path, "-o", "out", "--open-mode=append", "echo", "more").returncode == 0
     assert (tmp_path / "out").read_text() == "hi\nhi\nmore\n"
-
-
-@pytest.mark.parametrize(
-    ("code", "signal", "state"), [(0, 0, "COMPLETED"), (3, 0, "FAILED"), (0, 9, "CANCELLED"), (0, 11, "CANCELLED")]
-)
-def test_a_step_that_a_signal_ended_is_cancelled(code: int, signal: int, state: str) -> None:
-    assert records.ended(StepRecord(start_s=1.0), code, signal).state == state
-
-
-class Jobs(Api):
-    """A Job that other writers change between a read and the following write, a given number of times."""
-
-    def __init__(self, meanwhile: int = 0, refused: int = 0) -> None:
-        super().__init__(Cluster(server="http://api"), User())
-        self.notes: dict[str, str] = {}
-        self.version, self.meanwhile, self.refused = 1, meanwhile, refused
-
-    def get(self, path: str, **query: str) -> dict[str, object]:
-        return {"metadata": {"annotations": dict(self.notes), "resourceVersion": str(self.version)}}
-
-    def patch(self, path: str, body: Any) -> dict[str, object]:
-        if self.refused:
-            raise Refused(self.refused, "no")
-        if self.meanwhile:
-            self.meanwhile -= 1
-            self.version += 1
-            self.notes[f"slurm.phalanx.dev/step.{len(self.notes)}"] = "{}"
-        if body["metadata"].get("resourceVersion") != str(self.version):
-            raise Refused(409, "the object has been modified")
-        self.notes |= body["metadata"]["annotations"]
-        self.version += 1
-        return {}
-
-
-def test_steps_that_begin_in_several_places_have_a_number_each() -> None:
-    api = Jobs(meanwhile=2)
-    assert [records.claim(api, "job", 0, StepRecord(name=name)) for name in ("in the pod", "outside")] == [2, 3]
-    assert [one.name for one in records.read(api.notes).values()] == ["", "", "in the pod", "outside"]
-
-
-def test_steps_that_begin_at_once_keep_the_numbers_that_they_were_counted_by() -> None:
-    api = Jobs()
-    assert [records.claim(api, "job", least, StepRecord()) for least in (1, 0)] == [1, 0]
-
-
-def test_a_step_that_may_not_be_recorded_runs_all_the_same() -> None:
-    assert records.claim(Jobs(refused=403), "job", 4, StepRecord()) == 4
-    assert records.claim(None, "job", 4, StepRecord()) == 4
-
-
-def test_the_next_step_follows_one_that_began_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    steps = Steps.of("7", 4)
-    steps.reach(5)
-    assert steps.begin(1, None) == 6
 
 
 def test_of_several_lines_of_a_multi_prog_file_the_first_that_names_a_task_counts(tmp_path: Path) -> None:

@@ -4,15 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
-from phalanx.dialects.appwrapper import kinds, quota_trees
-from phalanx.dialects.appwrapper.generic_items import demand, read
-from phalanx.dialects.appwrapper.job_form import APP_WRAPPER
-from phalanx.dialects.frame.dialect import Claim, Object, Said
+from phalanx.dialects.frame.dialect import Object
 from phalanx.embedded.controllers.operators.appwrapper.first_generation import step
 from phalanx.embedded.controllers.operators.appwrapper.phases import Do, PhaseStep, Seen
-from phalanx.model.queue import Quota
 
 NOW_S = 1_000_000.0
 DEMAND: Object = {"totalcpu": 500, "totalmemory": 0, "totalgpu": 0}
@@ -137,82 +131,3 @@ def test_what_cannot_be_created_fails_it_and_what_has_no_pods_does_not_wait() ->
     free = Play({"generictemplate": {"kind": "Service"}})
     free.look(Seen(pods=[], expected=0, missing=["Service"]), suspended=True)
     assert free.look(Seen(pods=[], expected=0, missing=["Service"]), suspended=True).do is Do.CREATE
-
-
-def test_its_pods_are_found_where_mcad_finds_them_and_labelled_as_mcad_labels_them() -> None:
-    custom = {
-        "apiVersion": "x/v1",
-        "kind": "Odd",
-        "metadata": {"name": "o"},
-        "spec": {"replicas": 3, "template": {"spec": POD}},
-    }
-    aw = wrapper({"generictemplate": job()}, {"generictemplate": custom}, schedulingSpec={"nodeSelector": {"a": "b"}})
-    aw["spec"]["resources"]["GenericItems"].append({"generictemplate": {"kind": "Service"}})
-    first, second, service = read(aw)["spec"]["components"]
-    want = {"appwrapper.mcad.ibm.com": "aw", "resourceName": "j"}
-    assert first["template"]["metadata"]["labels"] == want
-    assert first["template"]["spec"]["template"]["metadata"]["labels"] == want
-    assert second["template"]["spec"]["template"]["spec"]["nodeSelector"] == {"a": "b"}
-    assert [(APP_WRAPPER.view(aw, role)["spec"]["parallelism"]) for role in APP_WRAPPER.roles(aw)] == [1, 3]
-    assert service["template"]["metadata"]["labels"]["resourceName"] == "", (
-        "it has no pods, and is wrapped all the same"
-    )
-    assert demand(aw["spec"]) == {"totalcpu": 2000, "totalmemory": 0, "totalgpu": 0}
-    asked = {"replicas": 2, "requests": {"cpu": 1, "nvidia.com/gpu": 0}, "limits": {"cpu": 2, "nvidia.com/gpu": 4}}
-    said = wrapper({"generictemplate": job(), "custompodresources": [asked]})["spec"]
-    assert demand(said) == {"totalcpu": 2000, "totalmemory": 0, "totalgpu": 8}
-
-
-def test_its_priority_is_that_of_its_pods_to_the_queue() -> None:
-    view = APP_WRAPPER.view(wrapper({"generictemplate": job()}, priority=-5), "0-0")
-    assert view["spec"]["template"]["spec"]["priority"] == -5
-
-
-@pytest.mark.parametrize(
-    ("status", "ended"),
-    [
-        ({"state": "Completed"}, "Complete"),
-        ({"state": "Failed"}, "Failed"),
-        ({"state": "Running", "Succeeded": 1}, "Complete"),
-        ({"state": "Running", "Succeeded": 1, "running": 1}, ""),
-        ({"state": "Pending"}, ""),
-    ],
-)
-def test_its_room_is_free_when_its_pods_are_done(status: Object, ended: str) -> None:
-    view = APP_WRAPPER.view({**wrapper({"generictemplate": job()}), "status": status}, "0-0")
-    assert [one["type"] for one in view["status"]["conditions"]] == ([ended] if ended else [])
-
-
-def subtree(tree: str, parent: str, **nodes: Object) -> Object:
-    children = [{"name": name, "quotas": quotas} for name, quotas in nodes.items()]
-    spec = {"children": children, **({"parent": parent} if parent else {})}
-    return {"metadata": {"labels": {"tree": tree}}, "spec": spec}
-
-
-def test_trees_of_quotas_are_queues_and_labels_say_which() -> None:
-    soft, hard = {"requests": {"cpu": "1"}}, {"requests": {"cpu": "2"}, "hardLimit": True}
-    objects = {
-        kinds.QUOTA_SUBTREES: {
-            "kube-system/root": subtree("team", "", root={"requests": {"cpu": "4"}}),
-            "kube-system/below": subtree("team", "root", gold=soft, bronze=hard, default={"requests": {"cpu": 0}}),
-        },
-        kinds.IBM_QUOTA_SUBTREES: {"kube-system/other": subtree("use", "", prod=soft)},
-    }
-    defined = quota_trees.define(objects)
-    queues = {queue.name: queue for queue in defined.queues}
-    assert queues["quotasubtree/team/gold"].parent == "quotasubtree/team/root"
-    assert queues["quotasubtree/team/gold"].quotas == (Quota(guaranteed=(("cpu", 1000),)),)
-    assert queues["quotasubtree/team/bronze"].quotas[0].limit == (("cpu", 2000),)
-    assert queues["quotasubtree/team/root"].quotas[0].limit == (("cpu", 4000),), "a root has nobody to borrow from"
-
-    def of(**labels: str) -> Claim | None:
-        view = APP_WRAPPER.view(wrapper({"generictemplate": job()}, labels=labels), "0-0")
-        queue = view["metadata"]["labels"]["phalanx.dev/queue"]
-        return quota_trees.claim(defined, Said(gang="g", namespace="space", queue=queue, options={}))
-
-    assert of(team="gold") == Claim(queue="quotasubtree/team/gold")
-    assert of(use="prod", app="x") == Claim(queue="quotasubtree/use/prod")
-    assert of() == Claim(queue="quotasubtree/team/default")
-    assert quota_trees.claim(defined, Said(gang="g", namespace="s", queue="clusterqueue/x", options={})) is None
-    nobody = Said(gang="g", namespace="s", queue=kinds.labels_queue({"team": "gold"}), options={})
-    assert quota_trees.claim(quota_trees.define({}), nobody) == Claim(queue=""), "without trees: the default queue"

@@ -14,7 +14,7 @@ import yaml
 
 from phalanx.dialects.kubernetes.dialect import KUBERNETES
 from phalanx.dialects.kubernetes.tables import TABLES
-from tests.dialects.kueue.test_tables import inside
+from tests.dialects.kueue.test_fields_tables import inside
 from tests.dialects.pages import PAGES, with_tables
 
 ALL_FIELDS = sorted(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from phalanx.dialects.volcano.migration import moved
-from tests.cli.test_command_line import call
+from tests.cli.test_app import call
 from tests.dialects.manifests import objects
 from tests.dialects.volcano.test_examples import EXAMPLES
 

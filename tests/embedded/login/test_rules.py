@@ -12,14 +12,13 @@ import pytest
 
 from phalanx.client.connection import ApiRefusal, Connection
 from phalanx.embedded.apiserver.admission import service_addresses
-from phalanx.embedded.apiserver.auth.authentication import token_of, write_tokens
+from phalanx.embedded.apiserver.auth.authentication import write_tokens
 from phalanx.embedded.apiserver.endpoints.reconcilers import quota_usage
 from phalanx.embedded.apiserver.registry.crd.crd import has_condition
 from phalanx.embedded.login.account import MASTERS, USERS, Account, token_for
-from phalanx.embedded.login.admission import CONTROL_PLANE, POLICY
+from phalanx.embedded.login.admission import CONTROL_PLANE
 from phalanx.embedded.login.grants import give_namespace, install_grants
-from phalanx.embedded.login.quota import DEFAULT, parse_quota, slot_share
-from phalanx.errors import PhalanxError
+from phalanx.embedded.login.quota import DEFAULT
 from phalanx.kube.install.admission_policy import (
     BINDINGS,
     POLICIES,
@@ -136,37 +135,6 @@ def test_whose_a_job_is_cannot_be_forged_by_another_version_of_its_kind(tmp_path
             answer = await ada.ask("PATCH", f"{KIND % 'v1beta1'}/of-v1/status", change, MERGE)
             found = await admin.ask("GET", f"{KIND % 'v1'}/of-v1")
             assert found.body["metadata"]["annotations"] == {"phalanx.dev/user": "ada"}
-
-    asyncio.run(run())
-
-
-def test_no_way_of_writing_a_pod_names_its_node(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with shared(tmp_path) as (admin, ada):
-            await admin.make("/api/v1/nodes", {"metadata": {"name": "n"}})
-            answer = await ada.ask("POST", PODS, pod(hostNetwork=True))  # its address is that of root's loopback
-            assert (answer.code, "spec.hostNetwork is refused" in answer.body["message"]) == (403, True)
-            answer = await ada.ask("POST", PODS, pod(nodeName="n"))
-            assert (answer.code, POLICY["spec"]["validations"][0]["message"] in answer.body["message"]) == (403, True)
-            applied = {"apiVersion": "v1", "kind": "Pod", **pod(nodeName="n")}
-            media = "application/apply-patch+yaml"
-            answer = await ada.ask("PATCH", f"{PODS}/p?fieldManager=x", applied, media)
-            assert answer.code == 403, answer.body
-            await ada.make(PODS, pod())
-            target = {"target": {"kind": "Node", "name": "n"}}
-            binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "p"}, **target}
-            named = {"spec": {"nodeName": "n"}}
-            for method, path, body, media in (
-                ("POST", f"{PODS}/p/binding", binding, "application/json"),
-                ("POST", f"{HOME}/bindings", binding, "application/json"),
-                ("PATCH", f"{PODS}/p", named, MERGE),
-                ("PATCH", f"{PODS}/p/status", named, MERGE),
-                ("PATCH", f"{PODS}/p/resize", named, MERGE),
-            ):
-                answer = await ada.ask(method, path, body, media)
-                assert answer.code in (403, 422), (path, answer.body)
-            await ada.ask("PATCH", f"{PODS}/p/ephemeralcontainers", named, MERGE)
-            assert "nodeName" not in (await ada.ask("GET", f"{PODS}/p")).body["spec"]
 
     asyncio.run(run())
 
@@ -327,33 +295,6 @@ def test_who_may_raise_the_number_of_jobs_cannot_spoil_it(tmp_path: Path, field:
     asyncio.run(run())
 
 
-DEVICES = {"phalanx.dev/devices": "0"}  # of a GPU that another has
-
-
-def test_nobody_gives_himself_devices(tmp_path: Path) -> None:
-    async def act() -> None:
-        async with shared(tmp_path) as (admin, ada):
-            token = token_of(tmp_path / "tokens.csv", CONTROL_PLANE)
-            control_plane = InProcess(admin.api, token)
-            greedy = pod() | {"metadata": {"name": "p", "annotations": DEVICES}}
-            for who in (ada, control_plane):  # as the Job controller makes it from a template of hers
-                answer = await who.ask("POST", PODS, greedy)
-                assert answer.code == 403
-                assert "tells which devices the scheduler gave a pod" in answer.body["message"]
-            await ada.make(PODS, pod())
-            late = {"metadata": {"annotations": DEVICES}}
-            answer = await ada.ask("PATCH", f"{PODS}/p", late, MERGE)
-            assert (answer.code, "only the scheduler writes" in answer.body["message"]) == (422, True)
-            assert (await control_plane.ask("PATCH", f"{PODS}/p", late, MERGE)).code == 200
-            answer = await ada.ask("PATCH", f"{PODS}/p", {"metadata": {"annotations": {"mine": "yes"}}}, MERGE)
-            assert answer.code == 200
-            many = {f"{number:x}": "" for number in range(30_000)}  # a rule that costs too much refuses
-            answer = await ada.ask("POST", PODS, pod() | {"metadata": {"name": "q", "annotations": many | DEVICES}})
-            assert answer.code in (403, 422)
-
-    asyncio.run(act())
-
-
 def test_nobody_writes_the_schedulers_records_on_jobs(tmp_path: Path) -> None:
     async def act() -> None:
         async with shared(tmp_path) as (_, ada):
@@ -370,38 +311,6 @@ def test_nobody_writes_the_schedulers_records_on_jobs(tmp_path: Path) -> None:
 # --- how much ---------------------------------------------------------------------------------------------------------
 
 
-QUOTA = f"{HOME}/resourcequotas/phalanx"
-FULL = "exceeded quota: phalanx, requested: phalanx.dev/objects=1, used: phalanx.dev/objects="
-
-
-def test_a_user_fills_his_namespace_and_no_more(tmp_path: Path) -> None:
-    async def act() -> None:
-        async with shared(tmp_path) as (admin, ada):
-            quota = (await ada.ask("GET", QUOTA)).body["spec"]["hard"]
-            assert quota == DEFAULT
-            there = sum(admin.api.store.tally.objects("user-ada").values())
-            tight = {"spec": {"hard": {"phalanx.dev/objects": str(there + 2), "phalanx.dev/bytes": "64Ki"}}}
-            assert (await ada.ask("PATCH", QUOTA, tight, MERGE)).code == 403
-            assert (await admin.ask("PATCH", QUOTA, tight, MERGE)).code == 200
-            for name in "ab":
-                await ada.make(f"{HOME}/configmaps", {"metadata": {"name": name}})
-            answer = await ada.ask("POST", f"{HOME}/secrets", {"metadata": {"name": "c"}})
-            assert answer.code == 403
-            assert f'secrets "c" is forbidden: {FULL}{there + 2}' in answer.body["message"]
-            large = {"data": {"x": "x" * 2**16}}
-            answer = await ada.ask("PATCH", f"{HOME}/configmaps/a", large, MERGE)
-            assert (answer.code, "requested: phalanx.dev/bytes=65" in answer.body["message"]) == (403, True)
-            wire: Any = _Wire(admin)
-            assert await give_namespace(wire, ADA) == "user-ada"  # the login succeeds, and the quota stays
-            assert (await ada.ask("GET", QUOTA)).body["spec"] == tight["spec"] | {
-                "hard": DEFAULT | tight["spec"]["hard"]
-            }
-            assert (await ada.ask("DELETE", f"{HOME}/configmaps/a")).code == 200
-            await ada.make(f"{HOME}/secrets", {"metadata": {"name": "c"}})
-
-    asyncio.run(act())
-
-
 def test_one_user_does_not_take_all_node_ports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def service(name: str) -> Object:
         return {"metadata": {"name": name}, "spec": {"type": "NodePort", "ports": [{"port": 80}]}}
@@ -416,40 +325,6 @@ def test_one_user_does_not_take_all_node_ports(tmp_path: Path, monkeypatch: pyte
             assert (answer.code, "nodePort: range is full" in answer.body["message"]) == (422, True)
 
     asyncio.run(act())
-
-
-def test_a_pod_requests_the_share_of_its_slot_at_least(tmp_path: Path) -> None:
-    """125 pods that request nothing fill a node of which the scheduler believes that all cpu is free."""
-
-    async def act() -> None:
-        async with shared(tmp_path) as (admin, ada):
-            node = {"metadata": {"name": "n"}}
-            offered = {"cpu": "8", "memory": "16Gi", "pods": "110"}
-            await admin.make("/api/v1/nodes", node)
-            status = {"status": {"capacity": offered, "allocatable": offered}}
-            assert (await admin.ask("PATCH", "/api/v1/nodes/n/status", status, MERGE)).code == 200
-            wire: Any = _Wire(admin)
-            await give_namespace(wire, ADA)
-            made = await ada.make(f"{HOME}/pods", pod())
-            assert made["spec"]["containers"][0]["resources"] == {"requests": {"cpu": "72m", "memory": "148Mi"}}
-            answer = await ada.ask("POST", f"{HOME}/pods", asking("1m") | {"metadata": {"name": "q"}})
-            assert (answer.code, "minimum cpu usage per Pod is 72m" in answer.body["message"]) == (403, True)
-            assert (await ada.ask("DELETE", f"{HOME}/limitranges/phalanx")).code == 403
-            looser = {"spec": {"limits": []}}
-            assert (await admin.ask("PATCH", f"{HOME}/limitranges/phalanx", looser, MERGE)).code == 200
-            await give_namespace(wire, ADA)
-            await ada.make(f"{HOME}/pods", asking("1m") | {"metadata": {"name": "q"}})
-
-    asyncio.run(act())
-
-
-def test_the_share_of_a_slot_is_that_of_the_node_with_the_least() -> None:
-    def node(**offered: str) -> Object:
-        return {"status": {"allocatable": offered}}
-
-    assert slot_share([]) == slot_share([{"metadata": {}}]) == {}
-    small, large = node(cpu="2", memory="4Gi", pods="110"), node(cpu="100", memory="1Ti", pods="110")
-    assert slot_share([large, small]) == {"cpu": "18m", "memory": "37Mi"}
 
 
 def test_what_is_used_of_a_quota_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -469,16 +344,6 @@ def test_what_is_used_of_a_quota_is_told(tmp_path: Path, monkeypatch: pytest.Mon
             await watch.close()
 
     asyncio.run(act())
-
-
-@pytest.mark.parametrize("text", ["pods", "pods=many", "pods=1,,services=2"])
-def test_a_quota_that_is_none_is_refused_with_what_to_write(text: str) -> None:
-    with pytest.raises(PhalanxError, match=r"is not understood.*NAME=AMOUNT"):
-        parse_quota(text)
-
-
-def test_a_quota_is_the_default_one_with_what_was_said() -> None:
-    assert parse_quota("pods=100,services=10") == {**DEFAULT, "services": "10", "pods": "100"}
 
 
 def classes(*names: str) -> Object:

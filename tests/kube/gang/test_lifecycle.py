@@ -6,12 +6,10 @@ from __future__ import annotations
 from dataclasses import replace
 from math import inf
 
-import pytest
-
 from phalanx.kube.gang.effects import Answer
 from phalanx.kube.gang.lifecycle import GangLifecycle
 from phalanx.kube.gang.spec.gang_spec import GangDefaults
-from phalanx.kube.gang.stages import NEXT, Leaving, Running, Stage, Starting, Waiting
+from phalanx.kube.gang.stages import Leaving, Stage
 from phalanx.model.event import Finished, Refused, Released, Started, Submitted
 from phalanx.model.job import Outcome, Placement, Slot
 from phalanx.model.plan import Start
@@ -89,35 +87,6 @@ def test_what_is_told_while_it_starts_is_not_forgotten_when_it_has_started() -> 
     effects, gang = running()
     assert effects.reports.count(over) == 1
     assert gang.stage is Stage.RUNNING
-
-
-def test_a_stage_has_its_own_fields_and_no_others() -> None:
-    """A pending gang has no preemption, and a gang that never started has no record, so these fields cannot be
-    wrong."""
-    for kind, fields in {
-        Waiting: {"spec"},
-        Starting: {"parts", "held"},
-        Running: {"parts", "bound_s", "unready"},
-        Leaving: {"parts", "departure"},
-    }.items():
-        assert set(kind.__slots__) == fields
-    _, gang = waiting()
-    assert gang.parts is None
-    assert gang.record is None
-
-
-def test_only_the_stages_that_may_follow_do() -> None:
-    assert NEXT[Leaving] == {Waiting}
-    assert Starting not in NEXT[Running]
-    assert Leaving not in NEXT[Waiting]
-    _, gang = waiting()
-    _, other = starting()
-    assert isinstance(other.state, Starting)
-    parts = other.state.parts
-    gang.state = Starting(parts=parts)
-    gang.state = Running(parts=parts, bound_s=1.0)
-    with pytest.raises(AssertionError, match="default/j"):
-        gang.state = Starting(parts=parts)
 
 
 def test_a_start_that_was_decided_for_what_is_no_more_is_refused() -> None:

@@ -11,7 +11,6 @@ import pytest
 
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
 from phalanx.embedded.apiserver.storage.journal import Journal
-from phalanx.embedded.apiserver.storage.reserve import Reserve
 from phalanx.embedded.apiserver.storage.settings import Retention
 from phalanx.embedded.apiserver.storage.store import Event, Store
 
@@ -190,17 +189,6 @@ def test_on_a_full_disk_what_lets_go_is_written_and_nothing_else_until_there_is_
         await store.put(MAPS, "ns", "new", thing("new", "small"))
 
     using(path, later)
-
-
-def test_a_reserve_is_given_up_once_and_taken_again_when_there_is_room(tmp_path: Path) -> None:
-    reserve = Reserve(tmp_path / "reserve", 100_000)
-    assert reserve.held
-    assert reserve.path.stat().st_size == 100_000
-    assert reserve.spend()
-    assert reserve.path.stat().st_size == 0
-    assert not reserve.spend()
-    assert reserve.regain()
-    assert not Reserve(tmp_path / "larger", 2**60).held
 
 
 def test_a_write_on_top_of_a_failed_one_fails_and_an_independent_one_does_not(path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
 from phalanx.embedded.apiserver.apimachinery.schema import schema
 from phalanx.embedded.apiserver.registry.builtin import RESOURCES
-from phalanx.embedded.apiserver.transport.protobuf import messages, protobuf
+from phalanx.embedded.apiserver.transport.protobuf import protobuf
 from phalanx.embedded.apiserver.transport.protobuf.numbers import numbers
 
 
@@ -274,23 +274,6 @@ def test_every_kind_that_is_served_has_a_message() -> None:
         if not sub.kind.endswith("Options")
     ]
     assert [one for one in asked if not protobuf.definition(*one)] == []
-
-
-def test_every_field_of_a_definition_has_a_number_and_the_other_way_round() -> None:
-    for name in numbers():
-        if name not in schema.definitions():
-            continue  # a struct that is embedded in others, which have its fields
-        waiting, found = [name], set()
-        while waiting:
-            for one in messages.fields_of(waiting.pop()):
-                if one.embedded:
-                    waiting.append(messages.embedded_name(name, one.name))
-                else:
-                    found.add(one.name)
-        properties = set(schema.type_of(name).fields)
-        if "x-kubernetes-group-version-kind" in schema.definitions()[name]:
-            properties -= {"kind", "apiVersion"}
-        assert found == properties, name
 
 
 def test_numbers_are_those_of_recorded_bodies_when_written_too() -> None:

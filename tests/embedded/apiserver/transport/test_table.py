@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 import yaml
 
-from phalanx.embedded.apiserver.apimachinery.expressions.jsonpath import find
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
 from phalanx.embedded.apiserver.registry.builtin import RESOURCES
@@ -249,31 +248,3 @@ def test_columns_say_what_they_are() -> None:
 )  # fmt: skip
 def test_durations_have_two_or_three_figures(seconds: float, shown: str) -> None:
     assert human(seconds) == shown
-
-
-@pytest.mark.parametrize(
-    ("path", "found"),
-    [
-        (".a.b", [1]),
-        ("{.a.b}", [1]),
-        (".l[0].n", ["x"]),
-        (".l[-1].n", ["y"]),
-        (".l[-1:].n", ["y"]),
-        (".l[:1].n", ["x"]),
-        (".l[*].n", ["x", "y"]),
-        (".l[?(@.n=='y')].v", [2]),
-        (".l[?(@.v==2)].n", ["y"]),
-        (r".m.app\.io/name", ["z"]),
-        (".m['app.io/name']", ["z"]),
-        (".none.deeper", []),
-        (".a.b.c", []),
-    ],
-)
-def test_json_paths(path: str, found: list[Any]) -> None:
-    obj = {"a": {"b": 1}, "l": [{"n": "x", "v": 1}, {"n": "y", "v": 2}], "m": {"app.io/name": "z"}}
-    assert find(obj, path) == found
-
-
-def test_what_is_no_json_path_is_refused() -> None:
-    with pytest.raises(ValueError, match="is no JSON path"):
-        find({}, "spec")

@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from phalanx.client.connection import STRATEGIC_PATCH, Object
-from phalanx.client.informer import Informer
 from phalanx.client.kind import (
     CONFIG_MAPS,
     DISRUPTION_BUDGETS,
@@ -18,16 +17,11 @@ from phalanx.client.kind import (
     PODS,
     SERVICE_ACCOUNTS,
     VOLUME_CLAIMS,
-    VOLUMES,
 )
 from phalanx.client.moment import write_micro_moment
-from phalanx.embedded.controllers.lifetime.pod_gc import PodCollector, surplus
-from phalanx.embedded.controllers.runtime.calls import Calls, SharedInformers
 from phalanx.embedded.controllers.runtime.pod_state import condition
-from phalanx.embedded.controllers.workloads.volumes.protection import VOLUME_FINALIZER, VolumeProtection
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.controllers.cluster import FAST, Cluster, scenario
-from tests.embedded.controllers.objects import names, pod
 
 pytestmark = pytest.mark.slow  # real processes
 
@@ -67,46 +61,6 @@ def test_a_claim_goes_when_no_pod_uses_it_and_its_namespace_with_it(api_server: 
         await here.make(VOLUME_CLAIMS, "last", spec=room)
         await here.connection.delete(NAMESPACES, here.namespace)
         await here.gone(VOLUME_CLAIMS, "last")
-
-    scenario(api_server, play)
-
-
-def test_a_claim_whose_pod_the_watch_has_not_told_of_yet_stays(api_server: ServerProcess) -> None:
-    async def play(here: Cluster) -> None:
-        caches = {kind: Informer(here.connection, kind) for kind in (PODS, VOLUME_CLAIMS, VOLUMES)}
-        protection = VolumeProtection(Calls(here.connection, caches.__getitem__))
-        room = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
-        await here.make(VOLUME_CLAIMS, "used", spec=room)
-        volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "used"}}]
-        spec = {"containers": [{"name": "c", "image": "i"}], "nodeName": "n", "volumes": volumes}
-        user = await here.make(PODS, "user", spec=spec)
-        await here.connection.delete(VOLUME_CLAIMS, "used", here.namespace)
-        caches[VOLUME_CLAIMS].observe(await here.get(VOLUME_CLAIMS, "used") or {})
-        await protection._look(f"{here.namespace}/used")
-        assert await here.get(VOLUME_CLAIMS, "used") is not None
-        await here.end(user)
-        caches[PODS].observe(await here.get(PODS, "user") or {})
-        await protection._look(f"{here.namespace}/used")
-        assert await here.get(VOLUME_CLAIMS, "used") is None
-
-    scenario(api_server, play, settings=None)
-
-
-def test_a_volume_goes_when_no_claim_is_bound_to_it(api_server: ServerProcess) -> None:
-    async def play(here: Cluster) -> None:
-        name = f"volume-{here.namespace}"
-        room = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/data"}}
-        await here.make(VOLUMES, name, spec={**room, "storageClassName": name})
-        asked = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
-        await here.make(VOLUME_CLAIMS, "c", spec={**asked, "storageClassName": name})
-        await here.until(lambda: here.get(VOLUMES, name), lambda one: one["status"]["phase"] == "Bound")
-        await here.connection.delete(VOLUMES, name)
-        await here.make(CONFIG_MAPS, "later")  # earlier changes have been processed when this one is
-        found = await here.get(VOLUMES, name)
-        assert found is not None
-        assert found["metadata"]["finalizers"] == [VOLUME_FINALIZER]
-        await here.connection.delete(VOLUME_CLAIMS, "c", here.namespace)
-        await here.gone(VOLUMES, name)
 
     scenario(api_server, play)
 
@@ -174,32 +128,3 @@ def test_a_node_is_usable_while_it_reports_and_marked_when_it_stops(api_server: 
         await here.connection.delete(NODES, name)
 
     scenario(api_server, play)
-
-
-def test_pods_of_a_node_that_is_gone_fail_after_a_while(api_server: ServerProcess) -> None:
-    async def play(here: Cluster) -> None:
-        spec = {"containers": [{"name": "c", "image": "i"}], "nodeName": f"gone-{here.namespace}"}
-        await here.make(PODS, "lost", metadata={"finalizers": ["example.com/see"]}, spec=spec)
-        async with SharedInformers(here.connection) as informers:
-            calls, now_s = Calls(here.connection, informers), [0.0]
-            collector = PodCollector(calls, clock=lambda: now_s[0] + 1_800_000_000)
-            for kind in (PODS, NODES):
-                await calls.cache(kind).synced.wait()
-            await collector.collect()
-            assert (await here.pods(1))[0]["status"]["phase"] == "Pending"
-            now_s[0] = 41.0
-            await collector.collect()
-        [lost] = await here.pods(1)
-        assert lost["status"]["phase"] == "Failed"
-        assert (condition(lost, "DisruptionTarget") or {})["reason"] == "DeletionByPodGC"
-        assert "deletionTimestamp" in lost["metadata"]
-
-    scenario(api_server, play, settings=None)
-
-
-def test_finished_pods_beyond_the_limit_go_oldest_first() -> None:
-    pods = [pod("Succeeded", name="new"), pod("Failed", name="old"), pod("Running"), pod("Failed", name="evicted")]
-    pods[1]["metadata"]["creationTimestamp"] = "2001-01-01T00:00:00Z"
-    pods[3]["status"]["reason"] = "Evicted"
-    assert names(surplus(pods, 1)) == ["evicted", "old"]
-    assert surplus(pods, 3) == []

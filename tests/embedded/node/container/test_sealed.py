@@ -96,15 +96,3 @@ def test_neither_does_a_command_beside_it_nor_take_over_process_1(
 
     asyncio.run(test())
     assert interpreter.stat().st_mode == before
-
-
-def test_where_no_copy_can_be_made_no_images_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> int:
-        raise PermissionError(13, "Permission denied")  # sysctl vm.memfd_noexec=2
-
-    monkeypatch.setattr(os, "memfd_create", refuse)
-    starting._copied.cache_clear()
-    try:
-        assert "does not run from a sealed copy in memory" in find_isolation(tmp_path).root_refusal
-    finally:
-        starting._copied.cache_clear()

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from phalanx.embedded.node.container.shim.starting import shim_command
-from phalanx.embedded.node.network import hosts_file
 from phalanx.embedded.node.network.addresses import Networks
 from phalanx.embedded.node.network.names import Record, host_name, own_lines, records
 from tests.embedded.node.objects import Object, pod
@@ -72,31 +71,6 @@ def test_a_pods_own_names_come_first() -> None:
 def test_a_long_name_is_cut_as_the_kubelet_does() -> None:
     assert host_name(pod(name="a" * 62 + "-tail")) == "a" * 62
     assert host_name(member("p", subdomain="s", setHostnameAsFQDN=True)) == "p.s.default.svc.cluster.local"
-
-
-def live(path: Path) -> set[str]:
-    return {line.strip() for line in path.read_text().splitlines() if line and not line.startswith("#")}
-
-
-def test_a_hosts_file_follows_and_does_not_grow(tmp_path: Path) -> None:
-    path = tmp_path / "hosts"
-    hosts_file.create(path, ["127.64.0.1 me"], b"127.0.0.1 localhost")
-    head = {"127.64.0.1 me", "127.0.0.1 localhost"}
-    for number in range(50):
-        lines = {f"127.64.0.{number} p-{number}.s.default", f"127.64.1.{number} s"}
-        hosts_file.show(path, lines)
-        assert live(path) == head | lines
-    assert path.stat().st_size < 1000
-    hosts_file.show(path, [])
-    assert live(path) == head
-
-
-def test_a_line_longer_than_a_block_keeps_its_end(tmp_path: Path) -> None:
-    path, line = tmp_path / "hosts", f"127.64.0.1 {'x' * 60}.default.svc.cluster.local {'x' * 60}"
-    hosts_file.create(path, [], b"")
-    hosts_file.show(path, ["127.64.0.2 short", line])
-    hosts_file.show(path, [line])
-    assert live(path) == {line}
 
 
 def test_users_without_rights_mount_in_a_namespace_of_their_own(tmp_path: Path) -> None:

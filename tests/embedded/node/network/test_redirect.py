@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.embedded.node.network import forward, nft, redirect
+from phalanx.embedded.node.network import redirect
 from phalanx.embedded.node.network.forward import Forwarder
 from phalanx.embedded.node.network.redirect import Redirect
 from phalanx.errors import PhalanxError
@@ -99,17 +99,3 @@ def test_where_the_kernel_cannot_be_told_each_service_has_a_socket(monkeypatch: 
 
     monkeypatch.setattr(redirect, "load", refuse)
     assert asyncio.run(test()) == b"hello\n"
-
-
-def test_one_service_does_not_take_the_connections_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forward, "_MOST_OF_ONE", 3)
-    forwarder = Forwarder(most=4)
-    taken = [forwarder.take(address) for address in ("a", "a", "a", "a", "b", "b", "c", "c")]
-    assert taken == [True, True, True, False, True, True, True, False]
-    for _ in range(3):
-        forwarder.give_back("a")
-    assert forwarder.take("c")
-
-
-def test_a_table_is_taken_away_whether_or_not_it_is_there() -> None:
-    assert nft.without("inet x") == "table inet x\ndelete table inet x\n"

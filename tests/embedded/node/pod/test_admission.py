@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from phalanx.embedded.node.pod.admission import admit, matches_node
-from phalanx.embedded.node.pod.demand import demand, oom_score
-from tests.embedded.node.objects import asking, container, node, pod
+from tests.embedded.node.objects import asking, node, pod
 
 ALLOCATABLE = {"cpu": 6000, "memory": 8 << 30, "pods": 110, "nvidia.com/gpu": 2}
 
@@ -102,32 +101,3 @@ def test_only_noexecute_taints_concern_the_node() -> None:
     assert rejection.reason == "TaintToleration"
     tolerated = pod(tolerations=[{"key": "gone", "operator": "Equal", "value": "yes"}])
     assert admit(tolerated, node("n", {}, gone), ALLOCATABLE, {}) is None
-
-
-def test_a_pod_asks_for_the_most_it_needs_at_a_time() -> None:
-    """Init containers run alone but beside earlier sidecars; a limit without a request is one."""
-    spec = pod(
-        asking("a", cpu="1"),
-        container("b", resources={"limits": {"cpu": "500m"}}),
-        initContainers=[
-            {**asking("car", cpu="200m"), "restartPolicy": "Always"},
-            asking("big", cpu="3"),
-        ],
-        overhead={"cpu": "10m"},
-    )["spec"]
-    assert demand(spec) == {"cpu": 3210, "pods": 1}
-
-
-@pytest.mark.parametrize(
-    ("quality", "asked", "score"),
-    [
-        ("Guaranteed", "1Gi", -997),
-        ("BestEffort", "0", 1000),
-        ("Burstable", "0", 999),
-        ("Burstable", "2Gi", 750),
-        ("Burstable", "8Gi", 3),
-    ],
-)
-def test_where_memory_is_short_who_asked_for_least_goes_first(quality: str, asked: str, score: int) -> None:
-    main = asking(memory=asked)
-    assert oom_score(pod(main) | {"status": {"qosClass": quality}}, main, 8 << 30) == score

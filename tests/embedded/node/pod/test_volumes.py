@@ -14,7 +14,6 @@ from phalanx.client.kind import CONFIG_MAPS, VOLUME_CLAIMS, VOLUMES, Kind
 from phalanx.embedded.node.container.attempt import Mount
 from phalanx.embedded.node.pod import volumes
 from phalanx.embedded.node.pod.environment import ConfigError
-from phalanx.embedded.node.pod.tokens import renew, token_files
 from tests.embedded.node.objects import container, pod
 
 
@@ -118,27 +117,6 @@ def test_a_sub_path_stays_inside(tmp_path: Path) -> None:
     box = container(volumeMounts=[{"name": "e", "mountPath": "/x", "subPath": "../../etc"}])
     with pytest.raises(ConfigError, match="relative path without"):
         volumes.mounts(box, pod(box, volumes=[{"name": "e", "emptyDir": {}}]), tmp_path, {})
-
-
-def test_a_token_is_renewed_after_four_fifths_of_its_life_in_its_place(tmp_path: Path) -> None:
-    source = {"serviceAccountToken": {"path": "token", "expirationSeconds": 1000}}
-    owner = pod(volumes=[{"name": "v", "projected": {"sources": [source]}}])
-    asyncio.run(volumes.set_up(owner, tmp_path, {}, look_up, token))
-    path, asked = tmp_path / "v" / "token", []
-    os.utime(path, (5000.0, 5000.0))
-    there = path.parent.stat().st_ino
-
-    async def request(namespace: str, account: str, said: Any) -> str:
-        asked.append((namespace, account, said["expirationSeconds"]))
-        return "another"
-
-    files = token_files(owner, tmp_path)
-    assert asyncio.run(renew(files, owner, request, 5799.0)) == 5800.0
-    assert asked == []
-    assert asyncio.run(renew(files, owner, request, 5800.0)) == path.stat().st_mtime + 800.0
-    assert (asked, path.read_text()) == ([("default", "default", 1000)], "another")
-    assert (path.parent.stat().st_ino, mode(path)) == (there, 0o644)
-    assert asyncio.run(renew((), owner, request, 5800.0)) is None
 
 
 def claims(path: Path, phase: str = "Bound", uid: str = "u") -> Any:

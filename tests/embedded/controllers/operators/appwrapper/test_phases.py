@@ -5,10 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from phalanx.client.connection import Object
-from phalanx.embedded.controllers.operators.appwrapper.controller import has_components
 from phalanx.embedded.controllers.operators.appwrapper.phases import Do, PhaseStep, Seen, step
 from phalanx.embedded.controllers.operators.appwrapper.settings import Settings, settings_of
 
@@ -164,29 +161,3 @@ def test_pods_on_a_node_that_is_to_be_left_are_moved_without_counting() -> None:
     life.step(replace(running(Running=2), evicted=True))
     assert (life.phase, life.says("Unhealthy")) == ("Resetting", "True AutopilotNoExecute")
     assert "resettingCount" not in life.status
-
-
-def test_settings_are_read_from_annotations() -> None:
-    said = {"retryLimit": "1", "successTTLDuration": "1000h", "warmupGracePeriodDuration": "1h30m", "odd": "1"}
-    said |= {"failureGracePeriodDuration": "soon", "retryableExitCodes": "1, 2", "admissionGracePeriodDuration": "48h"}
-    notes = {f"workload.codeflare.dev.appwrapper/{key}": text for key, text in said.items()}
-    found = settings_of({"annotations": notes})
-    assert (found.retries, found.success_s, found.failure_s) == (1, 7 * 86_400.0, 60.0)
-    assert (found.admission_s, found.warmup_s) == (86_400.0, 86_400.0)  # a day is the most; warming up takes no less
-    assert [found.ends(code) for code in (0, 1, 2, 3)] == [False, False, False, True]
-
-
-@pytest.mark.parametrize(
-    ("spec", "whole"),
-    [
-        (None, False),
-        ({}, False),
-        ({"components": None}, False),
-        ({"components": [{}]}, False),
-        ({"components": [{"template": {"kind": "Job"}}]}, True),
-        ({"components": []}, True),
-        ({"resources": {"GenericItems": []}}, True),
-    ],
-)
-def test_one_that_wraps_nothing_readable_is_no_defect(spec: Any, whole: bool) -> None:
-    assert has_components({"metadata": {"name": "a"}, **({} if spec is None else {"spec": spec})}) is whole

@@ -9,7 +9,7 @@ import pytest
 from phalanx.client.connection import Object
 from phalanx.embedded.controllers.operators.volcano.decide import Scene, VolcanoActions, decide
 from phalanx.embedded.controllers.operators.volcano.job_spec import JobFault, read_job
-from phalanx.embedded.controllers.operators.volcano.policies import go_seconds, happenings
+from phalanx.embedded.controllers.operators.volcano.policies import happenings
 from tests.embedded.controllers.operators.volcano.written import NOW_S, in_phase, job, pod, task
 
 GOING = {"deletionTimestamp": "2025-06-15T15:06:39Z"}
@@ -204,13 +204,6 @@ def test_defaults_are_the_webhooks() -> None:
         read_job(job())
     with pytest.raises(JobFault, match="more than 10000"):
         read_job(job(task("a", 6_000), task("b", 4_001)))
-
-
-@pytest.mark.parametrize(
-    ("text", "span_s"), [("1m30s", 90.0), ("1.5h", 5400.0), ("10", None), ("", None), ("x1s", None)]
-)
-def test_durations_are_gos(text: str, span_s: float | None) -> None:
-    assert go_seconds(text) == span_s
 
 
 # Each event, as its pods show it; each action, by the next phase and the pods that go. Two tasks: a of two pods, in one

@@ -1,0 +1,55 @@
+"""`cli/commands/status/explain.py`: `phalanx explain JOB`."""
+
+from __future__ import annotations
+
+from phalanx.cli.cluster.jobs.finding import FoundJob, Member
+from phalanx.cli.commands.status.explain import as_said_by, row_of, row_of_pods
+from phalanx.cli.views.job import job_view
+from phalanx.cli.views.job.job_row import short_row
+from phalanx.client.kind import PODS
+from phalanx.dialects.frame.peer_reasons import Peer
+from phalanx.ledger.entry import JobEntry
+from phalanx.model.reason import Reason, ReasonCode
+from tests.cli.test_views import NOW_S, foreign_pod, meta, node, queue, rows, snapshot
+
+
+async def test_the_pods_of_a_volcano_job_are_shown_under_the_name_that_its_user_gave() -> None:
+    owner = {
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+        "kind": "Job",
+        "name": "claimant",
+        "uid": "v",
+        "controller": True,
+    }
+    words = {"phalanx.dev/queue": "default", "phalanx.dev/job": "podgroup:claimant-d75b"}
+    pod = foreign_pod("claimant-main-0", "n1", "1")
+    pod |= {"metadata": meta("claimant-main-0", annotations=words), "status": {"phase": "Pending"}}
+    pod["spec"] = {"schedulerName": "phalanx", "containers": pod["spec"]["containers"]}
+    seen = snapshot(node("n1"), queue("default"), pod)
+    seen.objects[PODS]["default/claimant-main-0"]["metadata"]["ownerReferences"] = [owner]
+    [view] = job_view.views(seen)
+    assert (view.id, view.name, view.kind) == ("default/podgroup:claimant-d75b", "claimant", "Job.batch.volcano.sh")
+    [row] = rows(seen)
+    assert short_row(row, NOW_S, with_namespace=True)[0] == "default/claimant"
+    assert row_of(FoundJob(kind="vcjob", namespace="default", name="claimant"), [row]) == row
+    assert row_of(FoundJob(kind="job", namespace="default", name="claimant"), [row]) is None
+
+
+async def test_gang_named_by_labels_of_another_scheduler_is_found() -> None:
+    pod = foreign_pod("g-0", "n1", "1")
+    pod |= {"metadata": meta("g-0", annotations={"phalanx.dev/queue": "default", "phalanx.dev/job": "application"})}
+    pod |= {"spec": {"schedulerName": "phalanx", "containers": pod["spec"]["containers"]}, "status": {}}
+    seen = snapshot(node("n1"), queue("default"), pod)
+    [row] = rows(seen)
+    by_ledger = FoundJob(kind="gang", namespace="default", name="x", entry=JobEntry(uid="", job="default/application"))
+    assert row_of(by_ledger, [row]) == row
+    by_pod = FoundJob(kind="pod", namespace="default", name="g-0", members=(Member(kind=PODS, obj=pod),))
+    pods = {gang.id: gang.pods for gang in seen.gangs.values()}
+    assert row_of_pods(by_pod, [row], pods) == row
+    assert row_of_pods(by_pod, [row], {}) is None
+
+
+def test_a_reason_is_said_in_the_words_of_another_scheduler_or_why_it_has_none() -> None:
+    reason = Reason(code=ReasonCode.BEGIN_TIME, text="")
+    assert as_said_by(Peer.SLURM, reason.code, reason.numbers) == "as slurm says it\n  BeginTime"
+    assert as_said_by(Peer.KUEUE, reason.code, reason.numbers).startswith("as kueue says it\n  it has no word: ")

@@ -1,0 +1,96 @@
+"""`phalanx scheduler --node-groups FILE`: each field, and errors with file, line and what to write."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from phalanx.cli.local.node_groups.file import read_node_groups
+from phalanx.errors import PhalanxError
+
+GOOD = """
+nodeGroups:
+- name: a100
+  provider: {autoscaler: {}}
+  nodeLabel: cloud.google.com/gke-nodepool=a100
+  max: 8
+  price: 30.5
+  delay: 4m
+  timeout: 20m
+  allocatable: {cpu: 92, memory: 1Ti, nvidia.com/gpu: 8}
+  labels: {zone: b}
+  taints: [{key: nvidia.com/gpu, effect: NoSchedule}]
+- name: spot
+  provider: {autoscaler: {namespace: batch, image: local/pause}}
+  allocatable: {cpu: "16", pods: 30}
+"""
+
+
+def read(tmp_path: Path, text: str) -> object:
+    file = tmp_path / "groups.yaml"
+    file.write_text(text)
+    return read_node_groups(file)
+
+
+def test_the_example_can_be_read() -> None:
+    example = Path(__file__).parents[2] / "examples" / "autoscaling" / "node-groups.yaml"
+    assert [each.group.name for each in read_node_groups(example)] == ["a100-spot", "a100", "lab", "rack-b", "capi-gpu"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "error"),
+    [
+        ("name: a100", "name: A_100", ":3: nodeGroups[0].name: 'A_100' is no name"),
+        ("name: spot", "name: a100", ":13: nodeGroups[1].name: there are two node groups a100"),
+        ("gke-nodepool=a100", "gke-nodepool", "is not KEY=VALUE"),
+        ("cloud.google.com/gke-nodepool=a100", "phalanx.dev/node-group=spot", "the nodes of a100 have the label"),
+        (
+            "{autoscaler: {}}",
+            "{cloud: {}}",
+            ":4: nodeGroups[0].provider: name one provider: autoscaler, mach",
+        ),
+        ("{autoscaler: {}}", "{autoscaler: {url: x}}", "there is no such field"),
+        ("{autoscaler: {}}", "{autoscaler: {}, exec: {}}", "name one provider"),
+        ("max: 8", "min: 1", "nodeGroups[0].min: the autoscaler keeps a minimum"),
+        ("max: 8", "idle: 5m", "nodeGroups[0].idle: the autoscaler keeps a minimum"),
+        ("{autoscaler: {}}", "{exec: {}}", ":4: nodeGroups[0].provider.exec.command: it names no program"),
+        ("{autoscaler: {}}", "{exec: {command: echo}}", "is not a list"),
+        ("{autoscaler: {}}", "{exec: {command: [echo]}}", "command[0]: 'echo' is no absolute path"),
+        ("{autoscaler: {}}", "{exec: {command: [/etc/passwd]}}", "no program /etc/passwd that this user may run"),
+        ("{autoscaler: {}}", "{exec: {command: [/bin/true], timeout: 5m}}", "exec.timeout: 300 s: one call takes more"),
+        ("{autoscaler: {}}", "{webhook: {}}", "webhook.url: it has no url"),
+        ("{autoscaler: {}}", "{webhook: {url: http://a.example}}", "webhook.url: 'http://a.example' is not encrypted"),
+        ("{autoscaler: {}}", "{webhook: {url: https://a.example, caFile: ca}}", "caFile: 'ca' is no absolute path"),
+        ("{autoscaler: {}}", "{webhook: {url: https://a.example, caFile: /nowhere}}", "caFile: the certificates in"),
+        ("{autoscaler: {}}", "{webhook: {url: https://a.example, tokenFile: /etc/passwd}}", "other users may read"),
+        ("{autoscaler: {}}", "{machines: {}}", "machines.name: it has no name"),
+        (
+            "{autoscaler: {}}",
+            "{machines: {name: a, kind: MachinePool}}",
+            "known are MachineDeployment of cl",
+        ),
+        ("{autoscaler: {}}", "{machines: {name: a/b}}", "machines.name: 'a/b' is no name of an object"),
+        ("{autoscaler: {}}", "{machines: {name: a, kubeconfig: /nowhere}}", "there is no file /nowhere"),
+        ("{autoscaler: {}}", "{externalgrpc: {address: 127.0.0.1:86}}", "externalgrpc.group: it has no group"),
+        ("{autoscaler: {}}", "{externalgrpc: {address: n:86, group: a}}", "address: 'n:86' is not encrypted"),
+        (
+            "{autoscaler: {}}",
+            "{externalgrpc: {address: n:86, group: a, caFile: /etc/passwd}}",
+            "/etc/passwd holds no PEM",
+        ),
+        ("{autoscaler: {}}", "{externalgrpc: {keyFile: /nowhere}}", "keyFile: /nowhere cannot be read"),
+        ("timeout: 20m", "timeout: 1m", "60 s is shorter than the delay, 240 s"),
+        ("max: 8", "max: 0", "is no whole number from 1 to 10000"),
+        ("max: 8", "maximum: 8", "there is no such field; did you mean max?"),
+        ("effect: NoSchedule", "effect: Never", "'Never' is none of NoSchedule"),
+        ('{cpu: "16", pods: 30}', "{}", "it does not say what a node has"),
+        ("price: 30.5", "price: -1", "is no number of at least 0"),
+        (GOOD, "nodeGroups: []", "it names no node group"),
+    ],
+)
+def test_an_error_says_what_is_wrong_and_where(tmp_path: Path, before: str, after: str, error: str) -> None:
+    assert before in GOOD
+    with pytest.raises(PhalanxError) as caught:
+        read(tmp_path, GOOD.replace(before, after, 1))
+    assert error in str(caught.value)

@@ -1,0 +1,37 @@
+"""`kube/gang/stages.py`: the stages of a gang, each with exactly the fields that have a meaning in it."""
+
+from __future__ import annotations
+
+import pytest
+
+from phalanx.kube.gang.stages import NEXT, Leaving, Running, Starting, Waiting
+from tests.kube.gang.test_lifecycle import starting, waiting
+
+
+def test_a_stage_has_its_own_fields_and_no_others() -> None:
+    """A pending gang has no preemption, and a gang that never started has no record, so these fields cannot be
+    wrong."""
+    for kind, fields in {
+        Waiting: {"spec"},
+        Starting: {"parts", "held"},
+        Running: {"parts", "bound_s", "unready"},
+        Leaving: {"parts", "departure"},
+    }.items():
+        assert set(kind.__slots__) == fields
+    _, gang = waiting()
+    assert gang.parts is None
+    assert gang.record is None
+
+
+def test_only_the_stages_that_may_follow_do() -> None:
+    assert NEXT[Leaving] == {Waiting}
+    assert Starting not in NEXT[Running]
+    assert Leaving not in NEXT[Waiting]
+    _, gang = waiting()
+    _, other = starting()
+    assert isinstance(other.state, Starting)
+    parts = other.state.parts
+    gang.state = Starting(parts=parts)
+    gang.state = Running(parts=parts, bound_s=1.0)
+    with pytest.raises(AssertionError, match="default/j"):
+        gang.state = Starting(parts=parts)

@@ -1,0 +1,11 @@
+"""`simulator/readers/gpus.py`: jobs that only state their number of GPUs."""
+
+from __future__ import annotations
+
+from phalanx.simulator.readers.gpus import roles_of
+from phalanx.simulator.workload.workload import GPU
+
+
+def test_jobs_of_more_gpus_than_a_node_has_are_gangs() -> None:
+    assert [(role.count, role.shape.requests) for role in roles_of(4)] == [(1, ((GPU, 4),))]
+    assert [(role.count, role.shape.requests) for role in roles_of(20)] == [(2, ((GPU, 8),)), (1, ((GPU, 4),))]

@@ -1,0 +1,41 @@
+"""`slurm/commands/cluster/verbs/hold.py`: scontrol hold, release, requeue, suspend, resume and top."""
+
+from __future__ import annotations
+
+import pytest
+
+from phalanx.slurm.commands.cluster.verbs import hold
+from phalanx.slurm.jobs.view import Job
+from tests.slurm.test_command_lines import ask
+
+
+@pytest.mark.parametrize(
+    ("line", "hold"),
+    [
+        ("-N9", "PartitionNodeLimit"),
+        ("-t 8-0", "PartitionTimeLimit"),
+        ("-p wide -N3", "PartitionNodeLimit"),
+        ("-p closed", "PartitionDown"),
+        ("-H", "JobHeldUser"),
+        ("", ""),
+    ],
+)
+def test_what_the_partition_keeps_waits_with_slurms_reason(line: str, hold: str) -> None:
+    assert ask(f"{line} --wrap true").ask.hold == hold
+
+
+def test_an_account_that_a_partition_does_not_take_keeps_its_job_waiting() -> None:
+    hold = ask("-p priv -A physics").ask.hold
+    assert hold == "Job's account not permitted to use this partition (priv allows chem not physics)"
+
+
+def test_an_administrators_hold_is_not_the_users_to_end(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    held = Job(number=7, ask=ask("").ask, state="PENDING", reason="JobHeldAdmin", held=True)
+    monkeypatch.setattr(hold, "with_ended", lambda api, word: [held])
+    monkeypatch.setattr(hold.running, "may", lambda api, job: True)
+    monkeypatch.setattr(hold, "_may_release", lambda api, job: False)
+    monkeypatch.setattr(hold.Api, "open", lambda: None)
+    assert hold.hold(["7"], "") == 1
+    assert capsys.readouterr().err.startswith("Access/permission denied for job 7\n")

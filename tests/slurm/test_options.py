@@ -1,0 +1,31 @@
+"""`slurm/options.py`: command lines in the manner of getopt_long(3), with its messages."""
+
+from __future__ import annotations
+
+import pytest
+
+from phalanx.slurm.options import Reader, Usage, declare
+
+READER = Reader("sbatch", declare("time,t= hold,H nice=? nodes,N=") + declare("profile=", refused=True), mixed=False)
+
+
+def test_long_short_joined_and_abbreviated() -> None:
+    options, rest = READER.read(["-t5", "--nodes=2", "-HN", "3", "--tim", "7", "--nice", "job.sh", "-t", "9"])
+    assert options == [("time", "5"), ("nodes", "2"), ("hold", None), ("nodes", "3"), ("time", "7"), ("nice", None)]
+    assert rest == ["job.sh", "-t", "9"]
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["--bogus"], "sbatch: unrecognized option '--bogus'\nTry \"sbatch --help\" for more information"),
+        (["-Z"], "sbatch: invalid option -- 'Z'\nTry \"sbatch --help\" for more information"),
+        (["--time"], "sbatch: option '--time' requires an argument\nTry \"sbatch --help\" for more information"),
+        (["--ho=1"], "sbatch: option '--hold' doesn't allow an argument\nTry \"sbatch --help\" for more information"),
+        (["--profile=all"], "sbatch: error: --profile is not supported by Phalanx (docs/guide/slurm.md)"),
+    ],
+)
+def test_what_is_not_understood_is_refused_by_its_name(words: list[str], text: str) -> None:
+    with pytest.raises(Usage) as error:
+        READER.read(words)
+    assert error.value.text == text

@@ -1,0 +1,16 @@
+"""`slurm/commands/cluster/sinfo_fields.py`: what sinfo shows of partitions and nodes."""
+
+from __future__ import annotations
+
+from phalanx.slurm.cluster.site import Partition, Site
+from phalanx.slurm.commands.cluster import sinfo
+from phalanx.slurm.commands.cluster.sinfo_fields import Seen
+from phalanx.slurm.jobs.nodes import Node
+
+
+def test_sinfo_shows_one_row_for_partitions_that_no_column_tells_apart() -> None:
+    here = Site(partitions=[Partition(name="a", default=True), Partition(name="b", max_min=10)])
+    node = Node(name="n1", cpus=4, memory_mib=64000, gpus=0, ready=True, drained=False)
+    seen = [Seen(node, "idle", 0)]
+    for letters, rows in (({"a", "t"}, 1), ({"P", "t"}, 2), ({"l"}, 2)):
+        assert len(sinfo._rows(here, seen, {}, None, letters)) == rows

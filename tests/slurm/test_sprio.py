@@ -1,0 +1,67 @@
+"""`slurm/commands/jobs/sprio.py`: sprio."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+import pytest
+
+from phalanx.slurm.cluster.site import Account, Association, Site
+from phalanx.slurm.commands.jobs import sprio
+from phalanx.slurm.jobs import fields
+from phalanx.slurm.jobs.view import Job
+from tests.slurm.test_multifactor import CAPTURES, EMPTY, GOLDEN, JOBS, NODES, SITE
+
+USED = {("a", "a1"): 800.0, ("a", "a2"): 320.0, ("b", "b1"): 200.0, ("b", "b2"): 600.0}
+
+
+TREE = Site(
+    accounts={"a": Account(shares=40), "b": Account(shares=60)},
+    users={
+        "root": [Association(account="root")],
+        "a1": [Association(account="a")],
+        "a2": [Association(account="a", shares=3)],
+        "b1": [Association(account="b")],
+        "b2": [Association(account="b")],
+    },
+)
+
+
+@pytest.fixture
+def sprio_of(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., list[str]]:
+    """What `sprio WORDS` prints where these jobs have waited for so long."""
+
+    def run(words: list[str], jobs: Sequence[Job], site: Site, waited_s: float = 0.0) -> list[str]:
+        monkeypatch.setattr(sprio.Api, "open", lambda: None)
+        monkeypatch.setattr(sprio.site, "load", lambda api: site)
+        monkeypatch.setattr(sprio, "usage", lambda api: USED)
+        monkeypatch.setattr(sprio, "nodes", lambda api: NODES)
+        monkeypatch.setattr(sprio, "jobs", lambda *args, **how: list(jobs))
+        monkeypatch.setattr(sprio.time, "time", lambda: waited_s)
+        assert sprio.run(words) == 0
+        return capsys.readouterr().out.splitlines()
+
+    return run
+
+
+@pytest.mark.parametrize("capture", [*CAPTURES, *EMPTY])
+def test_sprio_prints_what_slurm_printed(capture: str, sprio_of: Callable[..., list[str]]) -> None:
+    waited_s, differs = CAPTURES.get(capture, (0.0, {}))
+    jobs = [] if capture in EMPTY else JOBS
+    site = msgspec.structs.replace(
+        SITE, accounts=TREE.accounts, users=TREE.users, classic=capture.startswith("classic")
+    )
+    text = (GOLDEN / f"sprio_{capture}.txt").read_text().split("\n")
+
+    def but(lines: list[str]) -> list[str]:
+        return [line for line in lines if not line.split()[:1] or line.split()[0] not in map(str, differs)]
+
+    weights = sprio_of(["-w"], jobs, site)
+    assert weights == text[1:3]
+    normal = text.index("== normalized (-n)")
+    assert but(sprio_of(["-l"], jobs, site, waited_s)) == but(text[3 : normal - 1])
+    end = text.index("", normal)
+    assert but(sprio_of(["-l", "-n"], jobs, site, waited_s)) == but(text[normal + 1 : end])
+    heading, wrong = fields.by_letters("%i %j %u %a %q %P %T %Q %p %D %C %m %l %V %e %r")
+    assert (fields.heading(heading), wrong) == (text[end + 1], [])
