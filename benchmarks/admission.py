@@ -21,12 +21,12 @@ from phalanx.embedded.apiserver.app import Api
 from phalanx.embedded.apiserver.auth.authentication import token_of, write_tokens
 from phalanx.embedded.apiserver.auth.authority import make_authority, make_server
 from phalanx.embedded.apiserver.server import open_api
-from phalanx.embedded.apiserver.storage.settings import Settings
+from phalanx.embedded.apiserver.storage.settings import StoreSettings
 from phalanx.embedded.apiserver.transport.http import RawRequest
 from phalanx.kube.install.admission_policy import INSTALLED, PATH, WEBHOOK, WEBHOOKS
 from phalanx.metrics.admissions import Admissions
 from phalanx.webhook.review import judge, read
-from phalanx.webhook.serving import Answerer, serving, show, tls_context
+from phalanx.webhook.serving import ReviewAnswerer, serving, show, tls_context
 
 GROUP = "/apis/admissionregistration.k8s.io/v1"
 JOBS = "/apis/batch/v1/namespaces/default/jobs"
@@ -56,14 +56,14 @@ async def policies(server: Server) -> None:
 
 async def measured(name: str, jobs: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        settings = Settings(data_dir=Path(folder))
+        settings = StoreSettings(data_dir=Path(folder))
         write_tokens(settings.tokens, [("admin", "admin", ("system:masters",))])
         api = await open_api(settings)
         server, context = Server(api, token_of(settings.tokens, "admin")), tls_context()
         now, day = dt.datetime.now(dt.UTC), dt.timedelta(days=1)
         authority = make_authority("benchmark-ca", now, day)
         show(context, make_server(authority, "benchmark", ["127.0.0.1"], now, day))
-        async with serving(("127.0.0.1", 0), context, Answerer(Admissions())) as port:
+        async with serving(("127.0.0.1", 0), context, ReviewAnswerer(Admissions())) as port:
             if name == "policies":
                 await policies(server)
             elif name == "webhook":

@@ -38,22 +38,22 @@ from apiserver_writes import (
     peak_mib,
     serving,
 )
-from phalanx.embedded.apiserver.storage.journal import PUT, Journal, Row
-from phalanx.embedded.apiserver.storage.settings import Settings
+from phalanx.embedded.apiserver.storage.journal import PUT, Journal, JournalRow
+from phalanx.embedded.apiserver.storage.settings import StoreSettings
 
 NAMESPACES = 100
 
 
 def fill(folder: Path, objects: int) -> None:
     """Pods of 1.4 KB, without a past."""
-    journal = Journal(Settings(data_dir=folder).database)
-    version, rows = max((row.version for row in journal.rows()), default=0), list[Row]()
+    journal = Journal(StoreSettings(data_dir=folder).database)
+    version, rows = max((row.version for row in journal.rows()), default=0), list[JournalRow]()
     for number in range(objects):
         version += 1
         name, namespace = f"mass-{number}", f"mass-{number % NAMESPACES}"
         meta = {**POD["metadata"], "name": name, "namespace": namespace, "resourceVersion": str(version)}
         data = json.dumps({**POD, "metadata": meta, **STATUS, "padding": "x" * 700}).encode()
-        rows.append(Row(version, 0, PUT, time.time(), "", "pods", namespace, name, data))
+        rows.append(JournalRow(version, 0, PUT, time.time(), "", "pods", namespace, name, data))
         if len(rows) == BATCH or number == objects - 1:
             journal.commit(rows)
             rows = []

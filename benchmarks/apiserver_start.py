@@ -21,8 +21,8 @@ import time
 from pathlib import Path
 
 from apiserver_writes import POD, STATUS, cpu_s, peak_mib
-from phalanx.embedded.apiserver.storage.journal import PUT, Journal, Row
-from phalanx.embedded.apiserver.storage.settings import Retention, Settings
+from phalanx.embedded.apiserver.storage.journal import PUT, Journal, JournalRow
+from phalanx.embedded.apiserver.storage.settings import Retention, StoreSettings
 
 BATCH = 10_000
 
@@ -62,16 +62,16 @@ def start(folder: Path) -> dict[str, float]:
 
 def fill(folder: Path, objects: int) -> None:
     """Pods, the last of them written twice: as many revisions as are kept of a past."""
-    journal = Journal(Settings(data_dir=folder).database)
+    journal = Journal(StoreSettings(data_dir=folder).database)
     version = max((row.version for row in journal.rows()), default=0)
     again = min(objects, Retention().events)
-    rows: list[Row] = []
+    rows: list[JournalRow] = []
     for number in [*range(objects), *range(objects - again, objects)]:
         version += 1
         name = f"pod-{number}"
         meta = {**POD["metadata"], "name": name, "namespace": "default", "resourceVersion": str(version)}
         data = json.dumps({**POD, "metadata": meta, **STATUS, "padding": "x" * 700}).encode()
-        rows.append(Row(version, 0, PUT, time.time(), "", "pods", "default", name, data))
+        rows.append(JournalRow(version, 0, PUT, time.time(), "", "pods", "default", name, data))
         if len(rows) == BATCH:
             journal.commit(rows)
             rows = []

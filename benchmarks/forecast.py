@@ -35,7 +35,7 @@ from phalanx.model.reason import StartForecast
 from phalanx.report.forecast import forecast
 from phalanx.simulator.readers.lines import OnError
 from phalanx.simulator.run.play import play
-from phalanx.simulator.run.stopwatch import Applier
+from phalanx.simulator.run.stopwatch import TimedApplier
 from phalanx.state.cluster import Cluster
 
 ROOT = Path(__file__).parents[1]
@@ -54,7 +54,9 @@ class Asking:
     waited: int = 0
     took_s: float = 0.0
 
-    def step(self, cluster: Cluster, events: Sequence[Event], policy: Policy, now_s: float, world: Applier) -> Plan:
+    def step(
+        self, cluster: Cluster, events: Sequence[Event], policy: Policy, now_s: float, world: TimedApplier
+    ) -> Plan:
         plan = loop.step(cluster, events, policy, now_s, world)
         for event in events:
             if isinstance(event, Submitted) and (record := cluster.jobs.get(event.job.id)) is not None:

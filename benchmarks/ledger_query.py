@@ -24,7 +24,8 @@ from pathlib import Path
 
 import msgspec
 
-from phalanx.ledger.store import Ledger, url_of
+from phalanx.ledger.entry import url_of
+from phalanx.ledger.store import Ledger
 from phalanx.slurm.jobs.ask import Ask
 
 JOBS_A_DAY = 10_000

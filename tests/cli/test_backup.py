@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from phalanx.embedded.apiserver.storage.journal import DELETE, PUT, Journal, Row
+from phalanx.embedded.apiserver.storage.journal import DELETE, PUT, Journal, JournalRow
 from tests.cli.upstart import started, until
 
 from .test_app import call
@@ -22,8 +22,10 @@ def cluster(folder: Path, *names: str) -> Path:
     """The data directory of a cluster that has these objects, and had one more."""
     folder.mkdir(parents=True)
     journal = Journal(folder / "apiserver.sqlite3")
-    rows = [Row(at, 0, PUT, 0.0, "", "pods", "default", name, b"{}") for at, name in enumerate((*names, "gone"), 1)]
-    journal.commit([*rows, Row(100, len(rows), DELETE, 0.0, "", "pods", "default", "gone", b"{}")])
+    rows = [
+        JournalRow(at, 0, PUT, 0.0, "", "pods", "default", name, b"{}") for at, name in enumerate((*names, "gone"), 1)
+    ]
+    journal.commit([*rows, JournalRow(100, len(rows), DELETE, 0.0, "", "pods", "default", "gone", b"{}")])
     journal.close()
     (folder / "tokens.csv").write_text("secret,admin\n")
     return folder
@@ -54,7 +56,7 @@ def test_what_was_there_is_kept_and_its_log_does_not_meet_the_new_database(
     file, there = tmp_path / "b.tar.gz", cluster(tmp_path / "there", "new")
     assert call(monkeypatch, "backup", str(file), "--data", str(cluster(tmp_path / "here", "old"))) == 0
     killed = Journal(there / "apiserver.sqlite3")  # a log is left, as of a server that was killed
-    killed.commit([Row(200, 0, PUT, 0.0, "", "pods", "default", "newer", b"{}")])
+    killed.commit([JournalRow(200, 0, PUT, 0.0, "", "pods", "default", "newer", b"{}")])
     assert (there / "apiserver.sqlite3-wal").stat().st_size
     (there / "held").write_bytes((there / "apiserver.sqlite3-wal").read_bytes())
     database = (there / "apiserver.sqlite3").read_bytes()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from phalanx.cli.study.whatif.effects import effects, lines, record
-from phalanx.cli.study.whatif.outlook import Outlook
-from phalanx.simulator.run.forward import Course, Eviction, Future
+from phalanx.cli.study.whatif.outlook import WhatIfOutlook
+from phalanx.simulator.run.forward import Course, ForwardEviction, Future
 
 
-def course(job: str, wait_s: float | None, *evictions: Eviction, ran: bool = False) -> Course:
+def course(job: str, wait_s: float | None, *evictions: ForwardEviction, ran: bool = False) -> Course:
     return Course(
         job=job,
         queue="lab",
@@ -19,12 +19,12 @@ def course(job: str, wait_s: float | None, *evictions: Eviction, ran: bool = Fal
 
 
 def test_effects_are_the_differences_of_two_futures() -> None:
-    gone = Eviction(at_s=30.0, by="victor", ran_s=600.0)
+    gone = ForwardEviction(at_s=30.0, by="victor", ran_s=600.0)
     before = [course("runs", 0.0, ran=True), course("victor", 900.0), course("same", 5.0), course("lost", 50.0)]
     after = [course("runs", 900.0, gone, ran=True), course("victor", 30.0), course("same", 5.4), course("lost", None)]
     before, after = [*before, course("late", 10.0)], [*after, course("late", 70.0)]
     futures = [Future(courses={one.job: one for one in each}, until_s=1e6, unlimited=()) for each in (before, after)]
-    outlook = Outlook(before=futures[0], after=futures[1], now_s=0.0, horizon_s=86400.0, run_s=3600.0)
+    outlook = WhatIfOutlook(before=futures[0], after=futures[1], now_s=0.0, horizon_s=86400.0, run_s=3600.0)
     assert list(lines(effects(outlook), outlook)) == [
         "stopped: 1 job",
         "  runs, in queue lab, for victor in 30s, having run 10m",

@@ -18,7 +18,7 @@ import pytest
 
 from phalanx.cli.commands.one_machine.install import install
 from phalanx.cli.commands.one_machine.login import login
-from phalanx.cli.local.local_cluster import Machines
+from phalanx.cli.local.local_cluster import LocalMachines
 from phalanx.errors import PhalanxError
 from phalanx.slurm.main import install as install_commands
 from tests.cli.upstart import Up, phalanx, started, until
@@ -183,7 +183,7 @@ def test_the_data_directory_and_other_kubeconfigs_are_nobodys_to_read(shared: Sh
 def test_who_is_not_root_is_told_so_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(PhalanxError, match="--shared needs root"):
-        Machines(shared=True)
+        LocalMachines(shared=True)
 
 
 def test_who_is_not_let_in_is_told_why(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from phalanx.cli.files.manifest import (
     Document,
-    Request,
+    ManifestRequest,
     environment,
     job,
     name_of,
@@ -150,7 +150,7 @@ def test_a_field_that_the_server_does_not_know_is_shown_at_its_line(tmp_path: Pa
 
 
 def test_a_command_becomes_a_queued_job_without_a_shell() -> None:
-    made = job(Request(name="x", command=("echo", "$HOME; rm -rf /"), pods=3, cpu="2", memory="1Gi", gpu=1))
+    made = job(ManifestRequest(name="x", command=("echo", "$HOME; rm -rf /"), pods=3, cpu="2", memory="1Gi", gpu=1))
     [container] = made["spec"]["template"]["spec"]["containers"]
     assert container["command"] == ["echo", "$HOME; rm -rf /"]
     assert container["resources"]["requests"] == {"cpu": "2", "memory": "1Gi", "nvidia.com/gpu": "1"}
@@ -164,7 +164,7 @@ def test_a_command_becomes_a_queued_job_without_a_shell() -> None:
     ("text", "sent"), [("$HOME", "$HOME"), ("echo $$", "echo $$$"), ("$(id)", "$$(id)"), ("$$(id)", "$$$$(id)")]
 )
 def test_what_kubernetes_would_replace_is_escaped(text: str, sent: str) -> None:
-    made = job(Request(name="x", command=("echo", text), environment=(("A", text),)))
+    made = job(ManifestRequest(name="x", command=("echo", text), environment=(("A", text),)))
     [container] = made["spec"]["template"]["spec"]["containers"]
     assert container["command"][1] == container["env"][0]["value"] == sent
 
@@ -172,18 +172,21 @@ def test_what_kubernetes_would_replace_is_escaped(text: str, sent: str) -> None:
 @pytest.mark.parametrize(
     ("request_", "message"),
     [
-        (Request(name="x", command=()), "there is no command to run"),
-        (Request(name="X_y", command=("a",)), "'X_y' cannot be the name of a Job"),
-        (Request(name="x", command=("a",), pods=0), "--pods 0: a job has at least one pod"),
-        (Request(name="x", command=("a",), pods=10**14), "--pods 100000000000000: a job has at least one pod, and at"),
-        (Request(name="x", command=("a",), gpu=-1), "--gpu -1: a pod has no GPU (0) or some"),
-        (Request(name="x", command=("a",), queue="A!"), "'A!' cannot be the name of a queue"),
-        (Request(name="x", command=("a",), cpu="two"), "--cpu 'two' is not a quantity"),
-        (Request(name="x", command=("a",), memory="-1Gi"), "--memory '-1Gi' is negative"),
-        (Request(name="x", command=("a",), cpu="9" * 19), f"--cpu '{'9' * 19}' is more than any cluster has"),
+        (ManifestRequest(name="x", command=()), "there is no command to run"),
+        (ManifestRequest(name="X_y", command=("a",)), "'X_y' cannot be the name of a Job"),
+        (ManifestRequest(name="x", command=("a",), pods=0), "--pods 0: a job has at least one pod"),
+        (
+            ManifestRequest(name="x", command=("a",), pods=10**14),
+            "--pods 100000000000000: a job has at least one pod, and at",
+        ),
+        (ManifestRequest(name="x", command=("a",), gpu=-1), "--gpu -1: a pod has no GPU (0) or some"),
+        (ManifestRequest(name="x", command=("a",), queue="A!"), "'A!' cannot be the name of a queue"),
+        (ManifestRequest(name="x", command=("a",), cpu="two"), "--cpu 'two' is not a quantity"),
+        (ManifestRequest(name="x", command=("a",), memory="-1Gi"), "--memory '-1Gi' is negative"),
+        (ManifestRequest(name="x", command=("a",), cpu="9" * 19), f"--cpu '{'9' * 19}' is more than any cluster has"),
     ],
 )
-def test_what_cannot_be_is_said_before_anything_is_created(request_: Request, message: str) -> None:
+def test_what_cannot_be_is_said_before_anything_is_created(request_: ManifestRequest, message: str) -> None:
     with pytest.raises(PhalanxError) as error:
         job(request_)
     assert str(error.value).startswith(message)
@@ -203,7 +206,7 @@ def test_environment_is_name_and_value() -> None:
 
 def test_a_namespace_that_is_not_there_is_told_with_what_to_do_about_it(tmp_path: Path) -> None:
     error = ApiRefusal(404, "NotFound", 'namespaces "lab" not found', {"kind": "namespaces", "name": "lab"})
-    command = Document(file="the command", obj=job(Request(name="x", command=("true",), namespace="lab")))
+    command = Document(file="the command", obj=job(ManifestRequest(name="x", command=("true",), namespace="lab")))
     assert str(refusal(command, error)).startswith("the command: there is no namespace lab, and nothing was created")
     [document] = read_files([written(tmp_path, JOB.replace("  name: train\n", "  name: train\n  namespace: lab\n"))])
     assert str(refusal(document, error)).startswith(f"{tmp_path}/job.yaml:5: there is no namespace lab")
@@ -218,7 +221,7 @@ def test_a_name_that_is_taken_is_refused_with_what_to_do_about_it(tmp_path: Path
 
 
 def test_output_goes_into_a_file_whose_name_no_shell_reads() -> None:
-    found = job(Request(name="train", command=("echo", "a b"), pods=2, output="out-%r-$(x).txt"))
+    found = job(ManifestRequest(name="train", command=("echo", "a b"), pods=2, output="out-%r-$(x).txt"))
     [container] = found["spec"]["template"]["spec"]["containers"]
     assert container["env"][-1] == {"name": "PHALANX_OUTPUT", "value": "out-$(RANK)-$$(x).txt"}
     assert container["command"][3:] == ["phalanx", "echo", "a b"]
@@ -239,9 +242,9 @@ def test_a_job_is_named_after_the_script_that_an_interpreter_runs(line: str, ste
 
 
 def test_an_interactive_command_begins_with_the_first_session() -> None:
-    [container] = job(Request(name="desk", command=("bash",), stdin=True, tty=True))["spec"]["template"]["spec"][
-        "containers"
-    ]
+    [container] = job(ManifestRequest(name="desk", command=("bash",), stdin=True, tty=True))["spec"]["template"][
+        "spec"
+    ]["containers"]
     assert (container["stdin"], container["stdinOnce"], container["tty"]) == (True, False, True)
     assert waits_for_session(container)
     done = subprocess.run(

@@ -8,9 +8,9 @@ import pytest
 
 from phalanx.cli.cluster.jobs.finding import FoundJob, Member
 from phalanx.cli.submission.moving.selection import choose
-from phalanx.cli.submission.moving.tally import Tally
+from phalanx.cli.submission.moving.tally import MoveTally
 from phalanx.client.kind import JOBS, PODS
-from phalanx.kube.read.records import RecordKey, Submission, submitted_s
+from phalanx.kube.read.records import RecordKey, SubmissionRecord, submitted_s
 
 Object = dict[str, Any]
 OVER = {"conditions": [{"type": "Complete", "status": "True"}]}
@@ -74,14 +74,14 @@ def test_a_submission_counts_only_as_it_was_signed() -> None:
     assert submitted_s(said, "uid", 100.0, key) == 50.0
     assert submitted_s(said, "other", 100.0, key) == 100.0
     assert submitted_s(said.replace("50.0", "10.0"), "uid", 100.0, key) == 100.0
-    assert submitted_s(Submission(at_s=10.0).text(), "uid", 100.0, key) == 100.0, "nobody signed it"
-    assert submitted_s(Submission(at_s=10.0).text(), "uid", 100.0, None) == 10.0, "there is no key"
+    assert submitted_s(SubmissionRecord(at_s=10.0).text(), "uid", 100.0, key) == 100.0, "nobody signed it"
+    assert submitted_s(SubmissionRecord(at_s=10.0).text(), "uid", 100.0, None) == 10.0, "there is no key"
     assert submitted_s(key.submission(500.0, "uid").text(), "uid", 100.0, key) == 100.0
     assert submitted_s("[", "uid", 100.0, key) == submitted_s(None, "uid", 100.0, key) == 100.0
 
 
 def test_what_stays_for_the_same_reason_shares_a_line() -> None:
-    tally = Tally()
+    tally = MoveTally()
     for name in "abcde":
         tally.leave("job", name, "it runs here")
     tally.leave("job", "f", "another")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from phalanx.cli.local.local_cluster import Machines
+from phalanx.cli.local.local_cluster import LocalMachines
 from phalanx.cli.local.offered_kinds import OFFERED, UnknownKindsError, install_offered, notes, objects, offered
 from phalanx.client.connection import ApiRefusal, ApiUnknown, Connection
 from phalanx.client.kind import CRDS, Kind
@@ -26,7 +26,7 @@ def test_projects_are_named_once_and_unknown_ones_are_refused() -> None:
     assert offered("all") == tuple(OFFERED)
     assert offered("") == ()
     with pytest.raises(UnknownKindsError, match="flink is not offered; name any of ray, spark, tfjob, lws, argo"):
-        Machines(kinds="ray,flink")
+        LocalMachines(kinds="ray,flink")
 
 
 def test_each_note_names_the_kinds_and_the_missing_controller() -> None:

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from phalanx.cli.files.manifest import Request, job
+from phalanx.cli.files.manifest import ManifestRequest, job
 from phalanx.cli.files.rendezvous import has_rendezvous, rename, service_of
 from phalanx.cli.submission.arrays import tasks_of
 
 
 def made(**options: Any) -> dict[str, Any]:
-    return job(Request(**{"name": "train", "command": ("torchrun", "train.py"), "pods": 4, **options}))
+    return job(ManifestRequest(**{"name": "train", "command": ("torchrun", "train.py"), "pods": 4, **options}))
 
 
 def variables(found: dict[str, Any]) -> dict[str, str]:

@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from phalanx.cli.local.supervisor import Child, Program
+from phalanx.cli.local.supervisor import Child, SupervisedProgram
 from phalanx.errors import PhalanxError
 from tests.cli import upstart
 
 READY_THEN_SLEEP = "import time; print('ready', flush=True); time.sleep(3000)"
 
 
-def program(tmp_path: Path, source: str, **settings: float) -> Program:
-    return Program(
+def program(tmp_path: Path, source: str, **settings: float) -> SupervisedProgram:
+    return SupervisedProgram(
         name="child",
         argv=(sys.executable, "-S", "-c", source),
         log=tmp_path / "child.log",

@@ -11,7 +11,7 @@ from phalanx.cli.cluster.live_state import Snapshot
 from phalanx.cli.commands.status.top import Shown, refresh
 from phalanx.cli.views import node_view, queue_view, top_view
 from phalanx.cli.views.job import job_view
-from phalanx.cli.views.top_view import Picture, own_first, screen, text_screen
+from phalanx.cli.views.top_view import TopPicture, own_first, screen, text_screen
 from phalanx.errors import PhalanxError
 from tests.cli.test_views import NOW_S, batch_job, foreign_pod, node, queue, snapshot
 
@@ -35,9 +35,9 @@ SEEN = snapshot(
 )
 
 
-def picture(**changes: Any) -> Picture:
+def picture(**changes: Any) -> TopPicture:
     jobs, own = own_first(job_view.views(SEEN), "ada", "default")
-    found = Picture(
+    found = TopPicture(
         now_s=NOW_S,
         user="ada",
         jobs=tuple(jobs),
@@ -49,7 +49,7 @@ def picture(**changes: Any) -> Picture:
     return replace(found, **changes)
 
 
-def lines(found: Picture, width: int = 160, height: int = 30, selected: int = 0) -> list[str]:
+def lines(found: TopPicture, width: int = 160, height: int = 30, selected: int = 0) -> list[str]:
     return [line.rstrip() for line in screen(found, selected, width, height).plain.splitlines()]
 
 
@@ -168,7 +168,7 @@ async def test_a_look_that_fails_leaves_the_last_picture_and_says_so() -> None:
     agent: Any = Agent()
     shown, keys = Shown(picture(), SEEN, agent), asyncio.Queue[str]()
 
-    async def fails() -> tuple[Picture, Snapshot]:
+    async def fails() -> tuple[TopPicture, Snapshot]:
         raise ExceptionGroup("lists", [PhalanxError("the server is away")])
 
     refreshing = asyncio.create_task(refresh(shown, fails, keys, 0.0))

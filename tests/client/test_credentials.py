@@ -20,9 +20,9 @@ from cryptography.x509.oid import NameOID
 
 from phalanx.client.access import credentials
 from phalanx.client.access.credentials import Identity, read_credentials
-from phalanx.client.access.kubeconfig import ConfigError, read_kubeconfig
+from phalanx.client.access.kubeconfig import KubeconfigError, read_kubeconfig
 from phalanx.client.connection import ApiUnknown, Connection
-from phalanx.client.http import Answer
+from phalanx.client.http import HttpAnswer
 from phalanx.embedded.apiserver.auth.certificates import ensure
 from phalanx.errors import PhalanxError
 
@@ -139,12 +139,12 @@ class Server:
     def __init__(self, *taken: str) -> None:
         self.taken, self.seen = list(taken), list[str]()
 
-    async def call(self, method: str, target: str, head: str, data: bytes = b"", *, timeout_s: float) -> Answer:
+    async def call(self, method: str, target: str, head: str, data: bytes = b"", *, timeout_s: float) -> HttpAnswer:
         word = next((line.partition(": ")[2] for line in head.split("\r\n") if line.startswith("Authorization")), "")
         self.seen.append(word)
         known = word in self.taken
         body = b"{}" if known else b'{"message": "Unauthorized", "reason": "Unauthorized"}'
-        return Answer(200 if known else 401, {"content-type": "application/json"}, body)
+        return HttpAnswer(200 if known else 401, {"content-type": "application/json"}, body)
 
     def drop_idle(self) -> None: ...
 
@@ -415,7 +415,7 @@ def test_a_key_lies_in_no_file_that_others_may_read(tmp_path: Path, monkeypatch:
 
     monkeypatch.setattr(ssl.SSLContext, "load_cert_chain", watched)
     user = _by_files(tmp_path, "me")
-    with pytest.raises(ConfigError):
+    with pytest.raises(KubeconfigError):
         cluster, who = read_kubeconfig([write(tmp_path / "config", "{token: x}")], "none")
     cluster, who = read_kubeconfig([write(tmp_path / "config", user)], None)
     asyncio.run(Identity(cluster, who).renew())

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.client.http import Answer, Http
+from phalanx.client.http import Http, HttpAnswer
 
 Behave = Callable[[asyncio.StreamReader, asyncio.StreamWriter, int], Awaitable[None]]
 
@@ -51,7 +51,7 @@ class Server:
         return asyncio.run(whole())
 
 
-async def get(http: Http, target: str = "/a", timeout_s: float = 90) -> Answer:
+async def get(http: Http, target: str = "/a", timeout_s: float = 90) -> HttpAnswer:
     return await http.call("GET", target, "", timeout_s=timeout_s)
 
 
@@ -60,7 +60,7 @@ def test_calls_share_a_kept_connection() -> None:
         while True:
             writer.write(ok((await server.read(reader)).upper().encode(), b"X-Kind: loud\r\n"))
 
-    async def client(http: Http) -> list[Answer]:
+    async def client(http: Http) -> list[HttpAnswer]:
         return [await http.call("POST", f"/{word}", "a: b\r\n", word.encode(), timeout_s=90) for word in ("one", "two")]
 
     server = Server(echo)

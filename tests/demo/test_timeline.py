@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from phalanx.demo.timeline import Doing, Span, bar, spans
-from phalanx.demo.trial import Application
+from phalanx.demo.trial import TrialApplication
 from tests.demo.test_trial import new_trial, pod, tell
 
 
@@ -17,4 +17,4 @@ def test_an_application_waits_holds_and_works() -> None:
 
 
 def test_one_that_never_started_waits_to_the_end() -> None:
-    assert spans(Application(name="app-1"), 8.0) == [Span(Doing.WAITS, 0.0, 8.0)]
+    assert spans(TrialApplication(name="app-1"), 8.0) == [Span(Doing.WAITS, 0.0, 8.0)]

@@ -11,7 +11,7 @@ from phalanx.demo.application import EXECUTORS, driver, executor
 from phalanx.demo.play import DemoResult
 from phalanx.demo.stage import bars, conclusion
 from phalanx.demo.timeline import draw
-from phalanx.demo.trial import APPLICATIONS, Application, DemoPodState, Trial
+from phalanx.demo.trial import APPLICATIONS, DemoPodState, Trial, TrialApplication
 from phalanx.demo.words import Summary
 from phalanx.errors import PhalanxError
 
@@ -19,7 +19,7 @@ NAMES = [f"app-{number}" for number in range(1, APPLICATIONS + 1)]
 
 
 def new_trial(queue: str = "gangs") -> Trial:
-    return Trial(name=queue, queue=queue, cpus=6, applications={name: Application(name=name) for name in NAMES})
+    return Trial(name=queue, queue=queue, cpus=6, applications={name: TrialApplication(name=name) for name in NAMES})
 
 
 def pod(name: str, number: int, phase: str, node: str = "here", message: str = "") -> dict[str, Any]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from phalanx.dialects.frame.peer_reasons import PEERS, Ignored, Peer, word, words
+from phalanx.dialects.frame.peer_reasons import PEERS, IgnoredReason, Peer, word, words
 from phalanx.loop import step
 from phalanx.model.event import QueueSeen
 from phalanx.model.plan import Wait
@@ -27,7 +27,7 @@ SCENARIOS = re.findall(r"^\| (\d+|A5 .+?) \| (.+?) \| (.+) \|$", GUIDE, re.MULTI
 
 def test_every_code_is_mapped_or_ignored_with_why() -> None:
     assert list(PEERS) == list(ReasonCode)
-    assert all(word.why if isinstance(word, Ignored) else word for words in PEERS.values() for word in words)
+    assert all(word.why if isinstance(word, IgnoredReason) else word for words in PEERS.values() for word in words)
 
 
 def test_squeue_and_explain_say_the_same_words() -> None:
@@ -37,7 +37,7 @@ def test_squeue_and_explain_say_the_same_words() -> None:
 def test_the_guide_shows_the_table() -> None:
     said = [tuple(each.strip("`") for each in row) for row in REASONS]
     assert said == [
-        (str(code), *("–" if isinstance(each, Ignored) else each for each in PEERS[code])) for code in PEERS
+        (str(code), *("–" if isinstance(each, IgnoredReason) else each for each in PEERS[code])) for code in PEERS
     ]
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import CollectorRegistry
 
-from phalanx.client.tally import Family, Tally
+from phalanx.client.tally import MetricFamily, Tally
 from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.answers.figures import KueueFigures
 from phalanx.dialects.kueue.tree.configuration import CONFIGURATIONS
@@ -177,7 +177,7 @@ def test_a_finished_job_is_counted_once_and_holds_nothing() -> None:
 
 
 def test_the_page_lists_every_metric() -> None:
-    def row(family: Family) -> str:
+    def row(family: MetricFamily) -> str:
         name = family.name + ("_total" if family.type == "counter" else "")
         labels = ", ".join(f"`{label}`" for label in family.labels if label != "replica_role")
         return f"| `{name}` | {family.type} | {labels} | {family.words} |"

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 
 from phalanx.client.connection import ApiRefusal, ApiUnknown
-from phalanx.kube.gang.effects import Answer
+from phalanx.kube.gang.effects import WriteOutcome
 from phalanx.kube.write.writer import Verdict, Write, Writer
 from phalanx.model.plan import Preempt
 from phalanx.model.reason import Reason, ReasonCode
@@ -44,7 +44,7 @@ class Failing(Write):
 def test_forty_writes_that_fail_take_no_turn_from_ten_healthy_ones() -> None:
     async def scene() -> None:
         calls: list[str] = []
-        answers: dict[str, Answer] = {}
+        answers: dict[str, WriteOutcome] = {}
         writer = Writer(None)  # type: ignore[arg-type]  # these writes call nobody
         running = asyncio.ensure_future(writer.run())
         for number in range(40):
@@ -55,7 +55,7 @@ def test_forty_writes_that_fail_take_no_turn_from_ten_healthy_ones() -> None:
             write = Failing(name, calls, fails=False)
             writer.put(write, lambda answer, obj, text, name=name: answers.update({name: answer}))
         await asyncio.sleep(0.1)
-        assert list(answers.values()) == [Answer.DONE] * 10
+        assert list(answers.values()) == [WriteOutcome.DONE] * 10
         running.cancel()
 
     play(scene())
@@ -64,12 +64,12 @@ def test_forty_writes_that_fail_take_no_turn_from_ten_healthy_ones() -> None:
 def test_one_that_fails_costs_less_each_time_and_counts_as_refused_with_the_servers_words() -> None:
     async def scene() -> None:
         calls: list[str] = []
-        ends: list[tuple[Answer, str]] = []
+        ends: list[tuple[WriteOutcome, str]] = []
         writer = Writer(None)  # type: ignore[arg-type]  # these writes call nobody
         running = asyncio.ensure_future(writer.run())
         writer.put(Failing("bad", calls), lambda answer, obj, text: ends.append((answer, text)))
         await asyncio.sleep(60.0)
-        assert ends == [(Answer.REFUSED, "the API server answered 500: failed calling webhook")]
+        assert ends == [(WriteOutcome.REFUSED, "the API server answered 500: failed calling webhook")]
         assert len(calls) == 16, "each time it is sent and read"
         assert writer.idle
         running.cancel()
@@ -80,7 +80,7 @@ def test_one_that_fails_costs_less_each_time_and_counts_as_refused_with_the_serv
 def test_what_cannot_be_read_is_neither_refused_nor_sent_again() -> None:
     async def scene() -> None:
         calls: list[str] = []
-        ends: list[Answer] = []
+        ends: list[WriteOutcome] = []
         write = Failing("bad", calls, unreadable=True)
         writer = Writer(None, width=1)  # type: ignore[arg-type]  # these writes call nobody
         running = asyncio.ensure_future(writer.run())
@@ -91,7 +91,7 @@ def test_what_cannot_be_read_is_neither_refused_nor_sent_again() -> None:
         assert len(calls) < 150, "every 5 s in the end"
         write.fails = write.unreadable = False
         await asyncio.sleep(11.0)
-        assert ends == [Answer.DONE]
+        assert ends == [WriteOutcome.DONE]
         running.cancel()
 
     play(scene())

@@ -18,7 +18,7 @@ from phalanx.model.policy import Policy
 from phalanx.model.reason import StartForecast
 from phalanx.report.forecast import forecast
 from phalanx.simulator.run.play import play
-from phalanx.simulator.run.stopwatch import Applier
+from phalanx.simulator.run.stopwatch import TimedApplier
 from phalanx.simulator.workload.workload import Task, Workload, machine, processors
 from phalanx.state.cluster import Cluster
 
@@ -57,7 +57,9 @@ class Asking:
     told: dict[str, tuple[float, StartForecast]] = field(default_factory=dict)
     waited: int = 0
 
-    def step(self, cluster: Cluster, events: Sequence[Event], policy: Policy, now_s: float, world: Applier) -> Plan:
+    def step(
+        self, cluster: Cluster, events: Sequence[Event], policy: Policy, now_s: float, world: TimedApplier
+    ) -> Plan:
         plan = loop.step(cluster, events, policy, now_s, world)
         for event in events:
             if isinstance(event, Submitted) and int(event.job.id) >= JOBS // 2:

@@ -12,7 +12,7 @@ from phalanx.model.plan import Plan, ReleaseNodes, RequestNodes
 from phalanx.model.policy import Policy
 from phalanx.simulator.run.play import play
 from phalanx.simulator.run.setup import built_in
-from phalanx.simulator.run.stopwatch import Applier
+from phalanx.simulator.run.stopwatch import TimedApplier
 from phalanx.simulator.workload.workload import GPU, Workload
 from phalanx.state.cluster import Cluster
 from tests.simulator.test_node_groups import gang
@@ -21,7 +21,7 @@ from tests.simulator.test_node_groups import gang
 def test_a_replay_requests_and_releases_the_same_nodes() -> None:
     steps: list[RecordedStep] = []
 
-    def recorded(cluster: Cluster, events: Sequence[Event], policy: Policy, now_s: float, world: Applier) -> Plan:
+    def recorded(cluster: Cluster, events: Sequence[Event], policy: Policy, now_s: float, world: TimedApplier) -> Plan:
         plan = loop.step(cluster, events, policy, now_s, world)
         steps.append(
             RecordedStep(

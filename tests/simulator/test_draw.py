@@ -7,7 +7,7 @@ from statistics import median
 
 import pytest
 
-from phalanx.simulator.workload.draw import AN_HOUR, Choice, LogNormal, LogUniform, Uniform, draw
+from phalanx.simulator.workload.draw import AN_HOUR, DrawChoice, LogNormal, LogUniform, Uniform, draw
 from phalanx.simulator.workload.generate import Recipe, generated
 
 
@@ -18,7 +18,7 @@ from phalanx.simulator.workload.generate import Recipe, generated
         (LogNormal(median=100, sigma=1.5), 100),
         (Uniform(low=10, high=20), 15),
         (LogUniform(low=1, high=100), 10),
-        (Choice(values=((1.0, 1.0), (8.0, 3.0))), 8),
+        (DrawChoice(values=((1.0, 1.0), (8.0, 3.0))), 8),
     ],
 )
 def test_medians_of_distributions(distribution: object, middle: float) -> None:

@@ -15,7 +15,7 @@ from phalanx.model.plan import Plan
 from phalanx.model.pod import Shape
 from phalanx.model.policy import Policy
 from phalanx.model.queue import Limits, Queue, QueuePreemption, Quota, WithinQueue
-from phalanx.simulator.run.forward import Assumptions, Course, Eviction, Future, forward
+from phalanx.simulator.run.forward import Assumptions, Course, ForwardEviction, Future, forward
 from phalanx.state.cluster import Cluster, time_limit_s
 from tests.invariants import check_invariants
 
@@ -134,7 +134,7 @@ def test_a_preemption_is_foreseen_with_what_it_costs() -> None:
     queue = Queue(name="default", preemption=QueuePreemption(within=WithinQueue.LOWER))
     cluster = book(node("a", 2), runs("low", 2, since_s=940.0), waits("high", 2, 50.0, priority=5), queue=queue)
     future = ahead(cluster)
-    assert course(future, "low").evictions == [Eviction(1000.0, "high", 60.0)]
+    assert course(future, "low").evictions == [ForwardEviction(1000.0, "high", 60.0)]
     assert course(future, "low").starts_s == [1050.0]
     assert course(future, "low").end_s == 1150.0
     assert waits_of(future) == {"low": 50.0, "high": 0.0}
@@ -166,7 +166,7 @@ def test_pods_of_others_stay() -> None:
 def test_a_gang_that_loses_a_node_goes_back_if_there_is_no_other_in_time() -> None:
     lost = (NodeGone("a"), Opened("r", (Slot(0, 0), Slot(0, 1))))
     alone = ahead(book(node("a", 2), runs("r", 2, since_s=940.0, limit_s=2000.0), *lost))
-    assert course(alone, "r").evictions == [Eviction(1300.0, "", 360.0)]
+    assert course(alone, "r").evictions == [ForwardEviction(1300.0, "", 360.0)]
     assert course(alone, "r").wait_s is None
     other = ahead(book(node("a", 2), node("b", 2), runs("r", 2, since_s=940.0), *lost))
     assert course(other, "r").evictions == []

@@ -21,7 +21,7 @@ from phalanx.simulator.cluster.disturbance import Faults
 from phalanx.simulator.measures.measure import measure
 from phalanx.simulator.run.play import play
 from phalanx.simulator.run.setup import built_in
-from phalanx.simulator.run.stopwatch import Applier
+from phalanx.simulator.run.stopwatch import TimedApplier
 from phalanx.simulator.schedule.schedule import Schedule
 from phalanx.simulator.workload.node_groups import SimulatedGroup
 from phalanx.simulator.workload.workload import GPU, Task, Workload
@@ -82,7 +82,9 @@ class Watcher:
         self.asked: dict[str, int] = {}
         self.passes = 0
 
-    def step(self, cluster: Cluster, events: Sequence[Event], policy: Policy, now_s: float, world: Applier) -> Plan:
+    def step(
+        self, cluster: Cluster, events: Sequence[Event], policy: Policy, now_s: float, world: TimedApplier
+    ) -> Plan:
         plan = loop.step(cluster, events, policy, now_s, world)
         self.passes += 1
         if self.passes % 5 == 0:  # the check takes longer than the step

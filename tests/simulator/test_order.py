@@ -7,7 +7,7 @@ from dataclasses import replace
 from phalanx import loop
 from phalanx.model.event import Event, Finished, Started, Submitted
 from phalanx.simulator.cluster.estimate import estimator
-from phalanx.simulator.cluster.world import World
+from phalanx.simulator.cluster.world import SimulatedWorld
 from phalanx.simulator.run.setup import built_in
 from phalanx.simulator.schedule.schedule import Fate
 from phalanx.simulator.workload.workload import machine
@@ -19,7 +19,11 @@ def passes(*tasks, size=10):
     """Return (time, events) of every scheduling cycle after the first."""
     setup = built_in("greedy")
     fates = [Fate(index, each) for index, each in enumerate(tasks)]
-    world, cluster, found = World(fates, [machine(size)], setup.queues, estimator=estimator("user")), Cluster(), []
+    world, cluster, found = (
+        SimulatedWorld(fates, [machine(size)], setup.queues, estimator=estimator("user")),
+        Cluster(),
+        [],
+    )
     for events in world.happenings():
         found.append((world.now_s, [said(event) for event in events]))
         loop.step(cluster, events, setup.policy, world.now_s, world)

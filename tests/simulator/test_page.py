@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from phalanx.cli.study.simulation.cells import Cell, Outcome, TraceSource, run
+from phalanx.cli.study.simulation.cells import Cell, CellOutcome, TraceSource, run
 from phalanx.simulator.report.page import longest, opening, page
 from phalanx.simulator.report.picture import Picture
 
@@ -23,13 +23,13 @@ def line(number: int, submit_s: int, run_s: int, procs: int, user: int = 1) -> s
     return f"{number} {submit_s} -1 {run_s} {procs} -1 -1 {procs} {run_s} -1 1 {user} 1 1 1 1 -1 -1\n"
 
 
-def played(folder: Path, *lines: str, policy: str = "fifo") -> Outcome:
+def played(folder: Path, *lines: str, policy: str = "fifo") -> CellOutcome:
     trace = folder / "log.swf"
     trace.write_text(HEADER + "".join(lines))
     return run(Cell(source=TraceSource(trace=trace), policy=policy, estimates="user", seed=0, draw=True))
 
 
-def drawn(outcome: Outcome) -> Picture:
+def drawn(outcome: CellOutcome) -> Picture:
     assert outcome.picture is not None
     return outcome.picture
 

@@ -14,7 +14,7 @@ from phalanx.cli.app import build
 from phalanx.cli.files.setup_file import setup_of
 from phalanx.cli.study.simulation.cells import Cell, TraceSource
 from phalanx.cli.study.simulation.options import Tuning
-from phalanx.cli.study.simulation.tuning import BASELINES, Bounds, Plan, plan_of, policy_of, tuned, written
+from phalanx.cli.study.simulation.tuning import BASELINES, Bounds, TuningPlan, plan_of, policy_of, tuned, written
 from phalanx.errors import PhalanxError
 from phalanx.model.policy import BackfillOrder
 from phalanx.model.queue import QueueOrder
@@ -23,14 +23,14 @@ LOG = Path(__file__).parent / "data" / "kth-sp2-4000.swf.gz"
 SEARCHED, ASIDE = 220, 80
 
 
-def plan(folder: Path, trials: int = 4, **others: Any) -> Plan:
+def plan(folder: Path, trials: int = 4, **others: Any) -> TuningPlan:
     cell = Cell(source=TraceSource(trace=LOG, first=SEARCHED), policy="", estimates="user", seed=0)
     aside = replace(cell, source=replace(cell.source, first=SEARCHED + ASIDE, skip=SEARCHED))
     jobs = (SEARCHED, ASIDE)
-    return Plan(file=folder / "best.yaml", trials=trials, search=cell, aside=aside, jobs=jobs, **others)
+    return TuningPlan(file=folder / "best.yaml", trials=trials, search=cell, aside=aside, jobs=jobs, **others)
 
 
-def search(asked: Plan, stop_after: float = float("inf")) -> Any:
+def search(asked: TuningPlan, stop_after: float = float("inf")) -> Any:
     seen: list[int] = []
     found = tuned(asked, processes=1, progress=seen.append, stopped=lambda: bool(seen) and seen[-1] >= stop_after)
     assert seen == sorted(seen)  # one bar, which never goes back

@@ -11,7 +11,7 @@ from phalanx.model.plan import Place, Plan, Preempt, Shrink, Start, Wait
 from phalanx.model.pod import Shape, amounts
 from phalanx.model.reason import Reason, ReasonCode
 from phalanx.simulator.cluster.estimate import estimator
-from phalanx.simulator.cluster.world import World
+from phalanx.simulator.cluster.world import SimulatedWorld
 from phalanx.simulator.schedule.schedule import Fate
 from phalanx.simulator.workload.workload import Task, machine
 from tests.simulator.builders import ends, played, starts, task
@@ -32,7 +32,7 @@ class Driven:
 
     def __init__(self, one: Task, plans: dict[float, Plan], *, checkpoint_s: float | None = None) -> None:
         fates = [Fate(0, one)]
-        self.world = World(fates, [machine(10)], [], estimator=estimator("user"), checkpoint_s=checkpoint_s)
+        self.world = SimulatedWorld(fates, [machine(10)], [], estimator=estimator("user"), checkpoint_s=checkpoint_s)
         for at_s in plans:
             self.world.agenda.put(at_s, 9, tuple)  # a pass of its own
         self.fate, self.told = fates[0], []
@@ -69,7 +69,7 @@ def test_a_preempted_job_loses_its_work_and_waits_again() -> None:
 def test_a_chain_of_jobs_that_give_way_for_one_another() -> None:
     # c pushes b, which pushes a to be back: a is the second of a chain. Then d pushes b, which is the first of another.
     fates = [Fate(at, task(name, 0, 100)) for at, name in enumerate("abcd")]
-    world = World(fates, [machine(10)], [], estimator=estimator("user"))
+    world = SimulatedWorld(fates, [machine(10)], [], estimator=estimator("user"))
     plans = [
         (Start("a", 1, placed(1)), Start("b", 1, placed(1)), Preempt("b", 1, "c", REASON)),
         (Preempt("a", 1, "b", REASON), Start("b", 2, placed(1))),
@@ -159,7 +159,7 @@ def test_estimates_never_stop_a_job_before_its_own_limit() -> None:
 
 def test_what_is_decided_of_a_job_that_is_over_comes_too_late() -> None:
     """The scheduler has not heard yet that it ended."""
-    world = World([], (machine(4),), (), estimator=estimator("user"))
+    world = SimulatedWorld([], (machine(4),), (), estimator=estimator("user"))
     why = Reason(code=ReasonCode.NO_ROOM, text="no room")
     late = Wait("a", why), Place("a", ()), Preempt("a", 1, "b", why), Shrink("a", (Slot(0, 0),), "b", why)
     world.apply(Plan(actions=late))

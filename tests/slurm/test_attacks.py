@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from phalanx.client.connection import Object
-from phalanx.embedded.login.account import USERS, Account
+from phalanx.embedded.login.account import USERS, LoginAccount
 from phalanx.kube.install.definitions import DEFINITIONS, QUEUES
 from phalanx.slurm.cluster import admission, site
 from phalanx.slurm.cluster.api import Refused
@@ -35,7 +35,7 @@ STEERING = "\x1b]0;owned\x07\x9b31m\nroot"
 @pytest.fixture(scope="module")
 def clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Elsewhere]]:
     uids = {"ada": 60021, "bob": 60022}
-    accounts = [Account(uid=uid, gid=uid, name=name, groups=(USERS,)) for name, uid in uids.items()]
+    accounts = [LoginAccount(uid=uid, gid=uid, name=name, groups=(USERS,)) for name, uid in uids.items()]
     with asyncio.Runner() as runner:
         serving = shared(tmp_path_factory.mktemp("api"), *accounts)
         admin, *others = runner.run(serving.__aenter__())

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from phalanx.client.access.kubeconfig import Cluster, User
+from phalanx.client.access.kubeconfig import KubeconfigCluster, KubeconfigUser
 from phalanx.slurm.cluster.api import Api, Refused
 from phalanx.slurm.cluster.site import Account, Association, Partition, Site
 from phalanx.slurm.main import COMMANDS
@@ -45,7 +45,7 @@ class Empty(Api):
     """A server with one node and the site's objects, which keeps all writes."""
 
     def __init__(self) -> None:
-        super().__init__(Cluster(server="http://api"), User())
+        super().__init__(KubeconfigCluster(server="http://api"), KubeconfigUser())
         self.written: list[tuple[str, Any]] = []
 
     def call(self, method: str, path: str, body: Any = None, *_: object, **query: str) -> bytes:

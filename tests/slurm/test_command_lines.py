@@ -17,7 +17,7 @@ from phalanx.slurm.jobs.nodes import Node
 from phalanx.slurm.jobs.view import Job
 from phalanx.slurm.options import Usage
 from phalanx.slurm.submission.asked.hardware import Hardware
-from phalanx.slurm.submission.asked.request import Request, request
+from phalanx.slurm.submission.asked.request import SubmissionRequest, request
 
 HARDWARE = Hardware(cpus=16, memory_mib=64000, gpus=4, nodes=4)
 SITE = Site(
@@ -30,7 +30,7 @@ SITE = Site(
 )
 
 
-def ask(line: str, here: Site = SITE) -> Request:
+def ask(line: str, here: Site = SITE) -> SubmissionRequest:
     said, _ = sbatch._READER.read(line.split())
     return request(dict(said), here, HARDWARE, None, [], "sbatch " + line)
 

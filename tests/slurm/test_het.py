@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from phalanx.client.access.kubeconfig import Cluster, User
+from phalanx.client.access.kubeconfig import KubeconfigCluster, KubeconfigUser
 from phalanx.slurm.cluster.api import Api
 from phalanx.slurm.cluster.site import Site
 from phalanx.slurm.commands.launch.sbatch import OPTIONS
@@ -17,13 +17,13 @@ from phalanx.slurm.jobs.chosen import Chosen, read_ids
 from phalanx.slurm.jobs.ended import _components
 from phalanx.slurm.jobs.pages import job as page
 from phalanx.slurm.jobs.view import Job
-from phalanx.slurm.options import Reader, Usage
+from phalanx.slurm.options import OptionReader, Usage
 from phalanx.slurm.submission import manifest
-from phalanx.slurm.submission.asked.request import Request
+from phalanx.slurm.submission.asked.request import SubmissionRequest
 from phalanx.slurm.submission.asked.script import lines
 from phalanx.slurm.submission.het import by_colons, images_of, in_lines, of_groups, submit_het, together
 
-READER = Reader("sbatch", OPTIONS, mixed=False)
+READER = OptionReader("sbatch", OPTIONS, mixed=False)
 FIRST = Ask(
     name="het", user="u1", uid=1, gid=1, group="g", account="physics", partition="batch", tasks=2, memory_mib=100,
     per_cpu=True, het=12, het_size=2, node_cpus=16,
@@ -103,7 +103,7 @@ class Made(Api):
     """An API server that takes what is made; the next number is 12."""
 
     def __init__(self) -> None:
-        super().__init__(Cluster(server="http://api"), User(token="t"))
+        super().__init__(KubeconfigCluster(server="http://api"), KubeconfigUser(token="t"))
         self.made: list[dict[str, Any]] = []
 
     def another(self) -> Made:
@@ -123,10 +123,10 @@ class Made(Api):
         return [one for one in self.made if one["kind"] == kind]
 
 
-def components(*images: str) -> list[Request]:
+def components(*images: str) -> list[SubmissionRequest]:
     asks = (FIRST, SECOND)
     return [
-        Request(ask=msgspec.structs.replace(ask, image=image), array=None, said={})
+        SubmissionRequest(ask=msgspec.structs.replace(ask, image=image), array=None, said={})
         for ask, image in zip(asks, images, strict=True)
     ]
 

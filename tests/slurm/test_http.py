@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from phalanx.client.access.kubeconfig import Cluster, User
+from phalanx.client.access.kubeconfig import KubeconfigCluster, KubeconfigUser
 from phalanx.slurm.cluster.api import Api, Refused, Unreachable
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
@@ -21,7 +21,10 @@ class Server:
     def __init__(self, *connections: Sequence[bytes]) -> None:
         self.heard: list[str] = []
         self._listener = socket.create_server(("127.0.0.1", 0))
-        self.api = Api(Cluster(server=f"http://127.0.0.1:{self._listener.getsockname()[1]}"), User(token="secret"))
+        self.api = Api(
+            KubeconfigCluster(server=f"http://127.0.0.1:{self._listener.getsockname()[1]}"),
+            KubeconfigUser(token="secret"),
+        )
         self._thread = threading.Thread(target=self._serve, args=(connections,), daemon=True)
         self._thread.start()
 
@@ -102,7 +105,8 @@ def test_a_token_with_a_line_break_adds_no_header() -> None:
     listener = socket.create_server(("127.0.0.1", 0))
     with listener:
         api = Api(
-            Cluster(server=f"http://127.0.0.1:{listener.getsockname()[1]}"), User(token="a\r\nX-Remote-User: root")
+            KubeconfigCluster(server=f"http://127.0.0.1:{listener.getsockname()[1]}"),
+            KubeconfigUser(token="a\r\nX-Remote-User: root"),
         )
         with pytest.raises(Unreachable, match="line break"):
             api.get("/a")

@@ -13,7 +13,7 @@ from phalanx.ledger.store import Ledger
 from phalanx.slurm.commands.accounting import sacct
 from phalanx.slurm.jobs import view
 from phalanx.slurm.jobs.ended import recorded
-from phalanx.slurm.jobs.steps.memory import Memory
+from phalanx.slurm.jobs.steps.memory import MemoryKills
 from phalanx.slurm.jobs.steps.records import StepRecord
 from phalanx.slurm.jobs.steps.report import Report, highest
 from tests.slurm.test_ended import ASK, entry
@@ -33,14 +33,14 @@ def test_a_task_was_killed_for_memory_where_the_count_rose(tmp_path: Path, group
     counter = tmp_path / file
     counter.parent.mkdir(parents=True)
     counter.write_text("low 0\noom_kill 2\n")
-    memory = Memory(str(tmp_path))
+    memory = MemoryKills(str(tmp_path))
     assert [memory.told(code) for code in (0, 3, -9, -15)] == [0, 3, -9, -15]
     counter.write_text("low 0\noom_kill 3\n")
     assert [memory.told(code) for code in (0, 3, -9, -15)] == [0, 3, -125, -15]
 
 
 def test_without_cgroups_a_signal_is_a_signal(tmp_path: Path) -> None:
-    assert Memory(str(tmp_path)).told(-9) == -9
+    assert MemoryKills(str(tmp_path)).told(-9) == -9
 
 
 def test_srun_and_sacct_say_so_of_a_step(capsys: pytest.CaptureFixture[str]) -> None:

@@ -64,7 +64,7 @@ def test_a_job_ages_until_it_is_old_enough_and_one_that_is_held_has_none() -> No
     old = factors_of(JOBS[0].ask, SITE, NODES, 0.0, WEIGHTS.max_age_s * 3)
     assert (half.age, old.age) == (0.5, 1.0)
     held = Job(number=1, ask=JOBS[0].ask, state="PENDING", held=True)
-    assert sprio.Line(held, old, WEIGHTS).priority == 0
+    assert sprio.PriorityLine(held, old, WEIGHTS).priority == 0
 
 
 def test_size_relative_to_time_is_the_greater_part_for_each_minute_of_the_limit() -> None:

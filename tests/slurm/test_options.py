@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from phalanx.slurm.options import Reader, Usage, declare
+from phalanx.slurm.options import OptionReader, Usage, declare
 
-READER = Reader("sbatch", declare("time,t= hold,H nice=? nodes,N=") + declare("profile=", refused=True), mixed=False)
+READER = OptionReader(
+    "sbatch", declare("time,t= hold,H nice=? nodes,N=") + declare("profile=", refused=True), mixed=False
+)
 
 
 def test_long_short_joined_and_abbreviated() -> None:

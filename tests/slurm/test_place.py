@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.client.access.kubeconfig import Cluster, User
+from phalanx.client.access.kubeconfig import KubeconfigCluster, KubeconfigUser
 from phalanx.errors import PhalanxError
 from phalanx.slurm.cluster.api import Api, Refused
 from phalanx.slurm.jobs.ask import ASK as WORDS
@@ -78,7 +78,7 @@ class Own(Api):
     """The API server as the token of job 7 sees it: that Job and its Secret."""
 
     def __init__(self, job: dict[str, Any] | None) -> None:
-        super().__init__(Cluster(server="http://api"), User(token="t"), of_job=True)
+        super().__init__(KubeconfigCluster(server="http://api"), KubeconfigUser(token="t"), of_job=True)
         self.job = job
 
     def get(self, path: str, **query: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from phalanx.dialects.volcano import kinds as volcano
 from phalanx.dialects.yunikorn.gangs import QUEUE_PREFIX
 from phalanx.embedded.apiserver.auth.authentication import token_of
 from phalanx.embedded.apiserver.transport.http import RawRequest
-from phalanx.embedded.login.account import USERS, Account
+from phalanx.embedded.login.account import USERS, LoginAccount
 from phalanx.embedded.login.admission import CONTROL_PLANE
 from phalanx.kube.read.workload.adapter import FRAMEWORK_KINDS
 from phalanx.slurm.cluster import admission, site
@@ -36,7 +36,7 @@ PODS = f"/api/v1/namespaces/{HOME}/pods"
 @pytest.fixture(scope="module")
 def clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Client]]:
     """Accounts lab, of ada, and chem, of bob; the queue `open` is no account's."""
-    accounts = [Account(uid=uid, gid=uid, name=name, groups=(USERS, "vision")) for name, uid in UIDS.items()]
+    accounts = [LoginAccount(uid=uid, gid=uid, name=name, groups=(USERS, "vision")) for name, uid in UIDS.items()]
     with asyncio.Runner() as runner:
         serving = shared(tmp_path_factory.mktemp("api"), *accounts)
         admin, *others = runner.run(serving.__aenter__())

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.client.access.kubeconfig import Cluster, User
+from phalanx.client.access.kubeconfig import KubeconfigCluster, KubeconfigUser
 from phalanx.slurm.cluster.api import Api, Refused
 from phalanx.slurm.jobs.steps import records
 from phalanx.slurm.jobs.steps.records import StepRecord
@@ -23,7 +23,7 @@ class Jobs(Api):
     """A Job that other writers change between a read and the following write, a given number of times."""
 
     def __init__(self, meanwhile: int = 0, refused: int = 0) -> None:
-        super().__init__(Cluster(server="http://api"), User())
+        super().__init__(KubeconfigCluster(server="http://api"), KubeconfigUser())
         self.notes: dict[str, str] = {}
         self.version, self.meanwhile, self.refused = 1, meanwhile, refused
 

@@ -14,8 +14,8 @@ import msgspec
 import pytest
 
 from phalanx.cli.commands.work.slurm import apply
-from phalanx.client.access.kubeconfig import Cluster, User
-from phalanx.embedded.login.account import USERS, Account
+from phalanx.client.access.kubeconfig import KubeconfigCluster, KubeconfigUser
+from phalanx.embedded.login.account import USERS, LoginAccount
 from phalanx.embedded.login.coordinators import ROLE
 from phalanx.kube.install.definitions import DEFINITIONS, QUEUES
 from phalanx.slurm.cluster import site
@@ -43,7 +43,7 @@ class Client(Api):
     """The API client of a command, for the server in this process."""
 
     def __init__(self, runner: asyncio.Runner, server: InProcess) -> None:
-        super().__init__(Cluster(server="http://api"), User(token="t"), "default")
+        super().__init__(KubeconfigCluster(server="http://api"), KubeconfigUser(token="t"), "default")
         self._runner, self._server = runner, server
 
     def call(
@@ -133,7 +133,7 @@ def queue(name: str, spec: Any) -> dict[str, Any]:
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[dict[str, Client], Kept]]:
     """Accounts lab with vision below it, and chem; head coordinates lab, yan is a user of chem, oper an operator; and a
     queue that is no account."""
-    accounts = [Account(uid=UIDS[name], gid=UIDS[name], name=name, groups=(USERS,)) for name in NAMES]
+    accounts = [LoginAccount(uid=UIDS[name], gid=UIDS[name], name=name, groups=(USERS,)) for name in NAMES]
     with asyncio.Runner() as runner, pytest.MonkeyPatch.context() as patch:
         serving = shared(tmp_path_factory.mktemp("api"), *accounts)
         admin, *others = runner.run(serving.__aenter__())

@@ -14,7 +14,7 @@ import pytest
 from phalanx.embedded.apiserver.auth.authentication import token_of
 from phalanx.embedded.apiserver.endpoints.paths.slurm_numbers import AHEAD, LAST, MOST_UNUSED
 from phalanx.embedded.apiserver.endpoints.paths.slurm_view import SHOWN
-from phalanx.embedded.login.account import USERS, Account
+from phalanx.embedded.login.account import USERS, LoginAccount
 from phalanx.embedded.login.admission import CONTROL_PLANE
 from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.admission import give_level
@@ -48,7 +48,7 @@ class Elsewhere(Client):
 
 @pytest.fixture(scope="module")
 def clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Elsewhere]]:
-    accounts = [Account(uid=uid, gid=uid, name=name, groups=(USERS,)) for name, uid in UIDS.items()]
+    accounts = [LoginAccount(uid=uid, gid=uid, name=name, groups=(USERS,)) for name, uid in UIDS.items()]
     with asyncio.Runner() as runner:
         serving = shared(tmp_path_factory.mktemp("api"), *accounts)
         admin, *others = runner.run(serving.__aenter__())

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from phalanx.slurm.commands.jobs import squeue
-from phalanx.slurm.options import Reader, Usage
+from phalanx.slurm.options import OptionReader, Usage
 
 
 def test_an_option_with_two_spellings_is_not_ambiguous() -> None:
-    reader = Reader("squeue", squeue.OPTIONS)
+    reader = OptionReader("squeue", squeue.OPTIONS)
     assert reader.read(["--user=a", "--users=b", "--nod=n"])[0] == [("users", "a"), ("users", "b"), ("nodelist", "n")]
     with pytest.raises(Usage) as error:
         reader.read(["-h", "--no"])

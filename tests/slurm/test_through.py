@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 from aiohttp import web
 
-from phalanx.client.access.kubeconfig import Cluster, User
+from phalanx.client.access.kubeconfig import KubeconfigCluster, KubeconfigUser
 from phalanx.slurm.cluster.api import Api, Refused
 from phalanx.slurm.cluster.token import give
 from phalanx.slurm.jobs.steps.pods.channel import Broken
@@ -42,7 +42,7 @@ class Server:
         self._thread.join(120)
 
     def api(self) -> Api:
-        return Api(Cluster(server=f"http://127.0.0.1:{self.port}"), User(token="secret"), "lab")
+        return Api(KubeconfigCluster(server=f"http://127.0.0.1:{self.port}"), KubeconfigUser(token="secret"), "lab")
 
     def _run(self) -> None:
         async def serve() -> None:
@@ -122,7 +122,7 @@ def test_a_server_that_is_gone_is_told() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     with pytest.raises(Broken, match=r"pod own: .*Connect call failed"):
-        connect(Api(Cluster(server=f"http://127.0.0.1:{port}"), User()), "own", ["true"], 120)
+        connect(Api(KubeconfigCluster(server=f"http://127.0.0.1:{port}"), KubeconfigUser()), "own", ["true"], 120)
 
 
 def test_the_pipe_ends_with_either_side() -> None:
@@ -155,7 +155,7 @@ def test_the_pipe_ends_with_either_side() -> None:
 
 class Refusing(Api):
     def __init__(self, code: int) -> None:
-        super().__init__(Cluster(server="http://api"), User())
+        super().__init__(KubeconfigCluster(server="http://api"), KubeconfigUser())
         self.code = code
 
     def create(self, path: str, body: object) -> dict[str, object]:

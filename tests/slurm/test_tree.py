@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.client.access.kubeconfig import Cluster, User
+from phalanx.client.access.kubeconfig import KubeconfigCluster, KubeconfigUser
 from phalanx.slurm.accounts.tree import carry
 from phalanx.slurm.cluster.api import Api
 from phalanx.slurm.cluster.site import Account, Site
@@ -16,7 +16,7 @@ class Queues(Api):
     """An API server with these queues: name -> spec."""
 
     def __init__(self, **queues: object) -> None:
-        super().__init__(Cluster(server="http://api"), User())
+        super().__init__(KubeconfigCluster(server="http://api"), KubeconfigUser())
         self.queues = queues
 
     def find(self, path: str) -> dict[str, object] | None:

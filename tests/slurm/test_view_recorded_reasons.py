@@ -21,7 +21,7 @@ from phalanx.slurm.jobs.ask import Ask
 from phalanx.slurm.jobs.view import Job, _expected_s, _rank
 from phalanx.slurm.options import Usage
 from phalanx.slurm.submission.asked.hardware import Hardware
-from phalanx.slurm.submission.asked.request import Request, request
+from phalanx.slurm.submission.asked.request import SubmissionRequest, request
 from tests.slurm.test_default_outputs import SITE
 
 TEXT = (Path(__file__).parent / "golden" / "slurm_reasons_backfill.txt").read_text().split("\n## EASY backfill")[0]
@@ -32,7 +32,7 @@ OPEN = msgspec.structs.replace(SITE, users={})
 AT_ONCE = {"PartitionNodeLimit", "PartitionTimeLimit", "JobHeldUser", "QOSMaxCpuPerUserLimit"}
 
 
-def read(options: str) -> Request:
+def read(options: str) -> SubmissionRequest:
     said, _ = sbatch._READER.read([*shlex.split(options), "--wrap", "true"])
     return request(dict(said), OPEN, HARDWARE, None, [], f"sbatch {options} --wrap true")
 

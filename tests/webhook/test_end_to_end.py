@@ -13,7 +13,7 @@ import pytest
 from phalanx.client.connection import Connection
 from phalanx.kube.install.admission_policy import INSTALLED, WEBHOOK, WEBHOOKS
 from phalanx.metrics.admissions import Admissions
-from phalanx.webhook.serving import Answerer, serving, show, tls_context
+from phalanx.webhook.serving import ReviewAnswerer, serving, show, tls_context
 from phalanx.webhook.trust import CALLED_AS_WEBHOOK, Keeper
 from tests.embedded.apiserver.inprocess import InProcess
 from tests.webhook.reviews import CREATED, QUEUE, UPDATED, Case, signed
@@ -71,7 +71,7 @@ async def by_policy(data: Path) -> dict[str, Any]:
 async def by_webhook(data: Path, admissions: Admissions) -> dict[str, Any]:
     async with InProcess.started(data) as server:
         context = tls_context()
-        async with serving(("127.0.0.1", 0), context, Answerer(admissions)) as port:
+        async with serving(("127.0.0.1", 0), context, ReviewAnswerer(admissions)) as port:
             (hook,) = WEBHOOK["webhooks"]
             url = {"url": f"https://127.0.0.1:{port}{hook['clientConfig']['service']['path']}"}
             await server.make(f"{GROUP}/{WEBHOOKS.plural}", {**WEBHOOK, "webhooks": [{**hook, "clientConfig": url}]})

@@ -23,7 +23,7 @@ from phalanx.kube.install.admission_policy import (
 from phalanx.kube.read.labels import ADMITTED, REMOVABLE, WRITTEN
 from phalanx.kube.read.workload.adapter import FRAMEWORK_KINDS
 from phalanx.webhook.difference import difference
-from phalanx.webhook.review import Unreadable, judge, read
+from phalanx.webhook.review import UnreadableReview, judge, read
 from tests.webhook.reviews import CREATED, QUEUE, UPDATED, Case, patched, review, signed
 
 RAY_CLUSTERS = next(kind for kind in FRAMEWORK_KINDS if kind.name == "RayCluster")
@@ -206,7 +206,7 @@ def test_what_the_policy_cannot_judge_is_refused() -> None:
     ids=lambda value: str(value)[:40],
 )
 def test_what_is_no_review_is_refused_with_the_reason(body: bytes, why: str) -> None:
-    with pytest.raises(Unreadable, match=why):
+    with pytest.raises(UnreadableReview, match=why):
         read(body)
 
 
@@ -216,7 +216,7 @@ def test_depth_is_no_weapon(depth: int) -> None:
     text = json.dumps(review(job)).replace('"Never"', '{"a":' * depth + "1" + "}" * depth)
     try:
         request = read(text.encode())
-    except Unreadable:
+    except UnreadableReview:
         return
     assert judge(request).outcome == "changed"
 

@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 from cryptography import x509
 
-from phalanx.client.http import Answer, Http
+from phalanx.client.http import Http, HttpAnswer
 from phalanx.embedded.apiserver.auth.authority import Pair, make_authority, make_server
 from phalanx.errors import PhalanxError
 from phalanx.metrics.admissions import Admissions
-from phalanx.webhook.serving import LIMITS, Answerer, Files, serving, show, tls_context
+from phalanx.webhook.serving import LIMITS, Files, ReviewAnswerer, serving, show, tls_context
 from tests.webhook.reviews import QUEUE, Case, patched, review
 
 ANY = review(Case(name="any").job())
@@ -40,7 +40,7 @@ class Client:
         tls = ssl.create_default_context(cadata=authority.certificate_pem.decode())
         self._http = Http(f"https://127.0.0.1:{port}", tls=tls, limit=8)
 
-    async def ask(self, body: bytes, path: str = "/admit", method: str = "POST") -> Answer:
+    async def ask(self, body: bytes, path: str = "/admit", method: str = "POST") -> HttpAnswer:
         head = "content-type: application/json\r\n"
         return await self._http.call(method, path, head, body, timeout_s=60)
 
@@ -52,7 +52,7 @@ class Client:
 async def served(admissions: Admissions | None = None) -> AsyncIterator[tuple[Client, ssl.SSLContext, int]]:
     context = tls_context()
     show(context, certificate())
-    async with serving(("127.0.0.1", 0), context, Answerer(admissions or Admissions())) as port:
+    async with serving(("127.0.0.1", 0), context, ReviewAnswerer(admissions or Admissions())) as port:
         client = Client(port)
         try:
             yield client, context, port
@@ -123,7 +123,7 @@ def test_labels_of_metrics_are_not_what_anybody_sends() -> None:
     ids=lambda value: str(value)[:30],
 )
 def test_what_is_no_review_is_refused(method: str, path: str, body: bytes, code: int, words: str) -> None:
-    async def scene() -> Answer:
+    async def scene() -> HttpAnswer:
         async with served() as (client, _, _):
             answer = await client.ask(body, path, method)
             again = await client.ask(posted(review(Case(name="queued", labels=QUEUE).job())))
@@ -225,7 +225,7 @@ def test_the_certificate_changes_while_connections_are_open() -> None:
 
 def test_without_a_certificate_nobody_is_answered() -> None:
     async def scene() -> None:
-        async with serving(("127.0.0.1", 0), tls_context(), Answerer(Admissions())) as port:
+        async with serving(("127.0.0.1", 0), tls_context(), ReviewAnswerer(Admissions())) as port:
             with pytest.raises(OSError):  # noqa: PT011 (how the handshake fails is the libraries' business)
                 await Client(port).ask(posted(ANY))
 
@@ -236,7 +236,7 @@ def test_a_port_that_is_taken_is_told() -> None:
     async def scene() -> None:
         async with served() as (_, _, port):
             with pytest.raises(PhalanxError, match=f"cannot listen on 127.0.0.1 port {port}"):
-                async with serving(("127.0.0.1", port), tls_context(), Answerer(Admissions())):
+                async with serving(("127.0.0.1", port), tls_context(), ReviewAnswerer(Admissions())):
                     pass
 
     asyncio.run(scene())

@@ -33,7 +33,7 @@ import msgspec
 
 from phalanx import __version__
 from phalanx.client.access.credentials import Identity, read_credentials
-from phalanx.client.access.kubeconfig import Cluster, User
+from phalanx.client.access.kubeconfig import KubeconfigCluster, KubeconfigUser
 from phalanx.client.http import Http
 from phalanx.client.kind import Kind
 from phalanx.client.proxy import Proxy, find_proxy
@@ -109,7 +109,7 @@ class Connection:
         return await cls.of(*read_credentials(kubeconfig, context))
 
     @classmethod
-    async def of(cls, cluster: Cluster, user: User) -> Connection:
+    async def of(cls, cluster: KubeconfigCluster, user: KubeconfigUser) -> Connection:
         """Return a connection with these credentials. Raises PhalanxError if they cannot be obtained."""
         identity = Identity(cluster, user)
         await identity.renew()

@@ -32,7 +32,7 @@ _STREAM_BUFFER_BYTES = 1 << 20
 
 
 @dataclass(slots=True)
-class Answer:
+class HttpAnswer:
     """A response. The names in `headers` are lower case."""
 
     status: int = 0
@@ -70,7 +70,7 @@ class Http:
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._taken = 0
 
-    async def call(self, method: str, target: str, head: str, body: bytes = b"", *, timeout_s: float) -> Answer:
+    async def call(self, method: str, target: str, head: str, body: bytes = b"", *, timeout_s: float) -> HttpAnswer:
         """Send a request and return the whole response. `head`: further header lines, each ended by CRLF."""
         request = self._request(method, target, head, body)
         for last_try in (False, True):
@@ -90,7 +90,7 @@ class Http:
     @asynccontextmanager
     async def stream(
         self, target: str, head: str, *, timeout_s: float, quiet_timeout_s: float | None
-    ) -> AsyncIterator[tuple[Answer, AsyncIterator[bytes]]]:
+    ) -> AsyncIterator[tuple[HttpAnswer, AsyncIterator[bytes]]]:
         """Send a GET and yield the response and the chunks of its body as they arrive. `quiet_timeout_s`: the longest
         silence before the connection counts as lost."""
         channel = await self._connect()  # not from the pool, because a stream occupies it for minutes
@@ -197,7 +197,7 @@ class _Channel(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._parser = httptools.HttpResponseParser(self)
         self._transport: asyncio.Transport | None = None
-        self._answer = Answer()
+        self._answer = HttpAnswer()
         self._parts: list[bytes] = []
         self._done: asyncio.Future[None] | None = None  # done when the response, or a stream's head, is complete
         self._streams = False
@@ -206,12 +206,12 @@ class _Channel(asyncio.Protocol):
         self._lost: Exception | None = None
         self._buffered = 0
 
-    async def call(self, request: bytes, timeout_s: float) -> Answer:
+    async def call(self, request: bytes, timeout_s: float) -> HttpAnswer:
         await self._send(request, timeout_s)
         self._answer.body = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
         return self._answer
 
-    async def begin(self, request: bytes, timeout_s: float) -> Answer:
+    async def begin(self, request: bytes, timeout_s: float) -> HttpAnswer:
         self._streams, self._news = True, asyncio.Event()
         await self._send(request, timeout_s)
         return self._answer
@@ -241,7 +241,7 @@ class _Channel(asyncio.Protocol):
     async def _send(self, request: bytes, timeout_s: float) -> None:
         if self._lost is not None or self._transport is None:
             raise self._lost or ConnectionResetError("the connection is closed")
-        self._answer, self._parts, self.heard = Answer(), [], False
+        self._answer, self._parts, self.heard = HttpAnswer(), [], False
         self._done = self._loop.create_future()
         timer = self._loop.call_later(timeout_s, self._late)
         self._transport.write(request)

@@ -52,7 +52,7 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Family:
+class MetricFamily:
     """A metric to be exported. `name`: without the suffix `_total` of a counter. `words`: the help text. `series`: the
     values by label values."""
 
@@ -63,7 +63,7 @@ class Family:
     series: Mapping[tuple[str, ...], float | Spread]
 
 
-class Attempt:
+class CallAttempt:
     """A context that counts one call when it ends. `code`: the HTTP status of the response; 0 if there was none."""
 
     __slots__ = ("_began_s", "_call", "_tally", "code")
@@ -91,9 +91,9 @@ class Tally:
         self.fills: Counter[Call] = Counter()  # call -> how often a list filled a cache
         self.answered_s: float | None = None
 
-    def attempt(self, method: str, path: str) -> Attempt:
+    def attempt(self, method: str, path: str) -> CallAttempt:
         """Return a context that counts one call. Set its `code` inside the context."""
-        return Attempt(self, named(method, path))
+        return CallAttempt(self, named(method, path))
 
     def ended(self, call: Call, code: int, took_s: float) -> None:
         spread = self.seconds.get(call)

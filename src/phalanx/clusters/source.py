@@ -13,7 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from phalanx.client.access.kubeconfig import Cluster, ConfigError, User, read_embedded, read_kubeconfig
+from phalanx.client.access.kubeconfig import (
+    KubeconfigCluster,
+    KubeconfigError,
+    KubeconfigUser,
+    read_embedded,
+    read_kubeconfig,
+)
 from phalanx.client.connection import ApiRefusal, Connection
 from phalanx.client.kind import SECRETS
 
@@ -54,23 +60,23 @@ def source_of(cluster: Mapping[str, Any]) -> Source | SourceError:
     return Source(str(said["location"]), secret=said.get("locationType", "Secret") != "Path")
 
 
-async def credentials(api: Connection, source: Source) -> tuple[Cluster, User]:
+async def credentials(api: Connection, source: Source) -> tuple[KubeconfigCluster, KubeconfigUser]:
     """Return the server and the credentials of a kubeconfig. Raises SourceError; ApiUnknown if the manager's API does
     not answer."""
     try:
         if source.secret:
             return read_embedded(await _text_of(api, source), source.named)
         return _in_file(Path(source.location))
-    except ConfigError as error:
+    except KubeconfigError as error:
         raise SourceError(str(error), f"Write a kubeconfig that works into {source.named}.") from error
     except OSError as error:
         mend = "Mount the file where the scheduler runs, or use a Secret."
         raise SourceError(f"{source.named} cannot be read: {error.strerror or error}", mend) from error
 
 
-def _in_file(path: Path) -> tuple[Cluster, User]:
+def _in_file(path: Path) -> tuple[KubeconfigCluster, KubeconfigUser]:
     if path.stat().st_size > _LONGEST:
-        raise ConfigError(f"{path} is larger than any kubeconfig")
+        raise KubeconfigError(f"{path} is larger than any kubeconfig")
     return read_kubeconfig([path], None)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from phalanx.client.access.kubeconfig import Cluster, User
+from phalanx.client.access.kubeconfig import KubeconfigCluster, KubeconfigUser
 from phalanx.client.connection import ApiError, ApiRefusal, Connection
 from phalanx.client.informer import Change, Informer, key_of
 from phalanx.client.kind import JOBS, NODES, PODS, Kind
@@ -144,7 +144,7 @@ class Worker:
         self.scheduler = _schedulers(groups)
         await connection.request("GET", JOBS.path(), params={"limit": "1"})
 
-    async def _stay(self, connection: Connection, first: tuple[Cluster, User]) -> None:
+    async def _stay(self, connection: Connection, first: tuple[KubeconfigCluster, KubeconfigUser]) -> None:
         """Call the worker at intervals, until it refuses a call or its kubeconfig changes. Raises PhalanxError."""
         failures, clock = 0, asyncio.get_running_loop().time
         read_s = clock()

@@ -23,7 +23,7 @@ QUEUES = Kind(group="phalanx.dev", plural="queues", name="Queue", namespaced=Fal
 POD_BY_POD, GANGS = "pod-by-pod", "gangs"
 
 
-class Stage(Protocol):
+class PlayStage(Protocol):
     """The output of the demo."""
 
     def say(self, text: str) -> None: ...
@@ -78,7 +78,7 @@ class DemoResult:
         }
 
 
-async def play(connection: Connection, access: Access, cpus: int, stage: Stage) -> DemoResult:
+async def play(connection: Connection, access: Access, cpus: int, stage: PlayStage) -> DemoResult:
     """Run both acts on a cluster whose only node has `cpus` CPUs. Raises PhalanxError if one of them cannot be run."""
     await _prepare(connection, access)
     reference = asyncio.ensure_future(_count_alone())

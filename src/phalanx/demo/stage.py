@@ -9,7 +9,7 @@ from rich.text import Text
 
 from phalanx.demo.application import EXECUTORS
 from phalanx.demo.timeline import Doing, bar
-from phalanx.demo.trial import Application, DemoPodState, Trial
+from phalanx.demo.trial import DemoPodState, Trial, TrialApplication
 
 _COLOURS = {
     DemoPodState.WAITING: "yellow",
@@ -91,7 +91,7 @@ def table(trial: Trial) -> Table:
     return found
 
 
-def why(application: Application) -> str:
+def why(application: TrialApplication) -> str:
     """Return the scheduler's reason for the application's first waiting pod; empty if there is none."""
     return next((pod.why for pod in application.pods if pod.state is DemoPodState.WAITING and pod.why), "")
 
@@ -131,16 +131,16 @@ def bars(trials: list[tuple[str, Trial]], width: int) -> Text:
     return found
 
 
-def _all(trial: Trial) -> list[Application]:
+def _all(trial: Trial) -> list[TrialApplication]:
     return list(trial.applications.values())
 
 
-def _driver(application: Application) -> Text:
+def _driver(application: TrialApplication) -> Text:
     state = application.driver.state if application.driver else DemoPodState.WAITING
     return Text(state, style=_COLOURS[state])
 
 
-def _executors(application: Application) -> Text:
+def _executors(application: TrialApplication) -> Text:
     if not application.executors:
         return Text("not asked for yet", style="dim")
     states = [executor.state for executor in application.executors.values()]

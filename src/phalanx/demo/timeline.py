@@ -7,7 +7,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from phalanx.demo.trial import Application, DemoPodState, Trial
+from phalanx.demo.trial import DemoPodState, Trial, TrialApplication
 from phalanx.errors import PhalanxError
 
 SUFFIXES = (".svg", ".png", ".pdf")
@@ -47,7 +47,7 @@ class Span:
     end_s: float
 
 
-def spans(application: Application, trial_s: float) -> list[Span]:
+def spans(application: TrialApplication, trial_s: float) -> list[Span]:
     """Return the activities of the application until its end, or until the end of the trial (`trial_s`)."""
     driver = application.driver
     if driver is None:
@@ -62,7 +62,7 @@ def spans(application: Application, trial_s: float) -> list[Span]:
     return [span for span in found if span.end_s > span.start_s]
 
 
-def bar(application: Application, trial_s: float, scale_s: float, width: int) -> list[tuple[str, str]]:
+def bar(application: TrialApplication, trial_s: float, scale_s: float, width: int) -> list[tuple[str, str]]:
     """Return (characters, style) pieces of a line; `width` characters represent `scale_s` seconds."""
     pieces = []
     for span in spans(application, trial_s):

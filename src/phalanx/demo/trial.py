@@ -63,7 +63,7 @@ class PodStory:
 
 
 @dataclass(slots=True, kw_only=True)
-class Application:
+class TrialApplication:
     """An application. `executors`: empty until the driver has created them."""
 
     name: str
@@ -98,7 +98,7 @@ class Trial:
     name: str
     queue: str
     cpus: int
-    applications: dict[str, Application] = field(default_factory=dict)
+    applications: dict[str, TrialApplication] = field(default_factory=dict)
     seconds: float = 0.0
     changed_s: float = 0.0
     deadlocked: bool = False
@@ -185,7 +185,7 @@ async def run_trial(
 
     Raises PhalanxError if they are neither over nor stuck within `LIMIT_S`."""
     names = [f"app-{number}" for number in range(1, APPLICATIONS + 1)]
-    trial = Trial(name=name, queue=queue, cpus=cpus, applications={one: Application(name=one) for one in names})
+    trial = Trial(name=name, queue=queue, cpus=cpus, applications={one: TrialApplication(name=one) for one in names})
     informer = Informer(connection, PODS, namespace=NAMESPACE, labelSelector=f"{TRIAL_LABEL}={name}")
     began_s = time.monotonic()
 

@@ -33,7 +33,7 @@ _AGAIN_S = (0.2, 1.0, 5.0)
 _STOP_S = 5.0  # the longest time for the last write
 
 
-class World(Protocol):
+class AccountedWorld(Protocol):
     """The protocol `loop.World`, which this package may not import."""
 
     def events(self) -> Sequence[Event]: ...
@@ -41,7 +41,7 @@ class World(Protocol):
     async def wait(self, timeout_s: float | None) -> None: ...
 
 
-class Writer:
+class LedgerWriter:
     """Write entries in a thread until `close`. A newer entry of a job replaces an older one that is not yet written."""
 
     def __init__(self, ledger: Ledger) -> None:
@@ -114,12 +114,14 @@ class Writer:
 class Accounted:
     """A world that records the jobs of `world` in the ledger. `look`: returns the facts in the objects of a job."""
 
-    def __init__(self, world: World, ledger: Ledger, look: Look, now_s: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, world: AccountedWorld, ledger: Ledger, look: Look, now_s: Callable[[], float] = time.time
+    ) -> None:
         """Read the live entries and the last run times. Raises LedgerError."""
         self._world = world
         self.accountant = Accountant(look, now_s, ledger.live())
         self._runs = list(past_runs(ledger.ended(MOST)))
-        self._writer = Writer(ledger)
+        self._writer = LedgerWriter(ledger)
         self._settled = False
 
     def events(self) -> Sequence[Event]:

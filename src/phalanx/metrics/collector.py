@@ -21,7 +21,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from phalanx import __version__
-from phalanx.client.tally import Family, Spread, Tally
+from phalanx.client.tally import MetricFamily, Spread, Tally
 from phalanx.metrics.decisions import Decisions
 from phalanx.model.pod import CPU, Amount
 from phalanx.model.status import ClusterStatus, QueueStatus
@@ -43,7 +43,7 @@ class Leader:
     unanswered: Callable[[], int]
     unsent: Callable[[], int]
     breaches: Callable[[], int]
-    others: Callable[[], Iterable[Family]] = lambda: ()
+    others: Callable[[], Iterable[MetricFamily]] = lambda: ()
 
 
 class Scheduler(Collector):
@@ -188,7 +188,7 @@ def _cluster(seen: ClusterStatus) -> Iterator[Metric]:
         yield family
 
 
-def shown(family: Family) -> Metric:
+def shown(family: MetricFamily) -> Metric:
     """Convert a family of `client.tally` to a metric of the Prometheus library."""
     if family.type == "histogram":
         spreads = Histogram(family.name, family.words, labels=family.labels)

@@ -24,7 +24,7 @@ WAIT_BOUNDS_S = (1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14_400.0, 43_200.0,
 PHASES = ("observe", "decide", "apply")
 
 
-class World(Protocol):
+class MeasuredWorld(Protocol):
     """The protocol `loop.World`, which this package may not import."""
 
     def events(self) -> Sequence[Event]: ...
@@ -86,7 +86,11 @@ class Measured:
     """A wrapper of `world` that counts its events and plans in `decisions`. `seconds`: reads a monotonic clock."""
 
     def __init__(
-        self, world: World, cluster: Cluster, decisions: Decisions, seconds: Callable[[], float] = time.perf_counter
+        self,
+        world: MeasuredWorld,
+        cluster: Cluster,
+        decisions: Decisions,
+        seconds: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._world, self._cluster, self._decisions, self._seconds = world, cluster, decisions, seconds
         self._told_s = 0.0

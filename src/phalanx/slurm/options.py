@@ -66,7 +66,7 @@ def declare(text: str, *, refused: bool = False) -> tuple[Option, ...]:
 _LAUNCHING = ("sbatch", "salloc", "srun")  # which end with 255 for an option that they do not know
 
 
-class Reader:
+class OptionReader:
     """Reads command lines of one command. `hint`: it says where help is after an unknown option."""
 
     def __init__(self, command: str, options: Iterable[Option], *, hint: bool = True, mixed: bool = True) -> None:

@@ -45,7 +45,7 @@ API_VERSION = "admission.k8s.io/v1"
 _OPERATIONS = frozenset({"CREATE", "UPDATE"})
 
 
-class Unreadable(Exception):
+class UnreadableReview(Exception):
     """The request is not a valid AdmissionReview. The text has the reason."""
 
 
@@ -61,7 +61,7 @@ class _Asker(msgspec.Struct, frozen=True, kw_only=True):
     groups: tuple[str, ...] | None = None
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class ReviewRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The fields of an AdmissionRequest that the policies read."""
 
     uid: str
@@ -77,7 +77,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class _Asked(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     api_version: str
     kind: str
-    request: Request
+    request: ReviewRequest
 
 
 class Reviewed(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,18 +107,20 @@ _PATCHES = Patches(
 )
 
 
-def read(body: bytes) -> Request:
+def read(body: bytes) -> ReviewRequest:
     """Decode the body of a request. Raises Unreadable."""
     try:
         asked = _ASKED.decode(body)
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise Unreadable(f"the body is no AdmissionReview: {error}") from error
+        raise UnreadableReview(f"the body is no AdmissionReview: {error}") from error
     if (asked.api_version, asked.kind) != (API_VERSION, "AdmissionReview"):
-        raise Unreadable(f"the body is {asked.kind!r} of {asked.api_version!r}, not AdmissionReview of {API_VERSION}")
+        raise UnreadableReview(
+            f"the body is {asked.kind!r} of {asked.api_version!r}, not AdmissionReview of {API_VERSION}"
+        )
     return asked.request
 
 
-def judge(request: Request) -> Reviewed:
+def judge(request: ReviewRequest) -> Reviewed:
     """Return the verdict of the policies on the request's object. Raises Unreadable if the object has no metadata."""
     try:
         changes = _changes(request)
@@ -132,14 +134,14 @@ def judge(request: Request) -> Reviewed:
     return Reviewed(answer=_answer(request, allowed), outcome="changed")
 
 
-def _changes(request: Request) -> list[Object]:
+def _changes(request: ReviewRequest) -> list[Object]:
     asked, obj = request.resource, request.object
     resource = _RESOURCES.get((asked.group, asked.version, asked.resource))
     if resource is None or obj is None or request.sub_resource or request.operation not in _OPERATIONS:
         return []
     for one in (obj, request.old_object):
         if one is not None and not isinstance(one.get("metadata"), dict):
-            raise Unreadable("the object has no metadata")
+            raise UnreadableReview("the object has no metadata")
     by = request.user_info
     review = Review(
         resource=resource,
@@ -154,5 +156,5 @@ def _changes(request: Request) -> list[Object]:
     return difference(obj, changed)
 
 
-def _answer(request: Request, response: Mapping[str, Any]) -> Object:
+def _answer(request: ReviewRequest, response: Mapping[str, Any]) -> Object:
     return {"apiVersion": API_VERSION, "kind": "AdmissionReview", "response": {"uid": request.uid, **response}}

@@ -23,19 +23,19 @@ import msgspec
 
 from phalanx.embedded.apiserver.apimachinery.connections import Connections
 from phalanx.embedded.apiserver.auth.authority import Pair
-from phalanx.embedded.apiserver.transport.http import Application, Connection, Limits, RawRequest
+from phalanx.embedded.apiserver.transport.http import Application, HttpLimits, RawRequest, ServerConnection
 from phalanx.embedded.apiserver.transport.request import Response
 from phalanx.errors import PhalanxError
 from phalanx.kube.install.admission_policy import PATH
 from phalanx.metrics.address import taken
 from phalanx.metrics.admissions import Admissions
-from phalanx.webhook.review import Unreadable, judge, read
+from phalanx.webhook.review import UnreadableReview, judge, read
 
 log = logging.getLogger(__name__)
 
 # An API server accepts objects of 3 MiB, and a review contains the old and the new object.
 # API servers close idle connections after 90 s.
-LIMITS = Limits(body_bytes=8 * 2**20, held_bytes=64 * 2**20, idle_s=100.0)
+LIMITS = HttpLimits(body_bytes=8 * 2**20, held_bytes=64 * 2**20, idle_s=100.0)
 CONNECTIONS = 1024  # when one more is opened, the connection that has been idle longest is closed
 _SWEEP_S = 10.0
 _HANDSHAKE_S = 5.0
@@ -98,7 +98,7 @@ class Files:
         return tuple(number for one in found for number in (one.st_mtime_ns, one.st_ino, one.st_size))
 
 
-class Answerer:
+class ReviewAnswerer:
     """Answer requests: one review for each, and `ok` for /healthz. `clock_s`: a monotonic clock, to measure each
     review."""
 
@@ -116,7 +116,7 @@ class Answerer:
         try:
             request = read(raw.body)
             verdict = judge(request)
-        except Unreadable as error:
+        except UnreadableReview as error:
             self._admissions.unreadable += 1
             return _text(400, str(error))
         except Exception:  # an object that no API server sends, or a defect of Phalanx: other requests must go on
@@ -135,10 +135,10 @@ def _text(code: int, text: str) -> Response:
 async def serving(where: tuple[str, int], context: ssl.SSLContext, answerer: Application) -> AsyncIterator[int]:
     """Serve `answerer` at the address `where` inside the context; yield the port (port 0 takes any free one). Raises
     PhalanxError if the port is in use."""
-    loop, opened = asyncio.get_running_loop(), Connections[Connection](CONNECTIONS)
+    loop, opened = asyncio.get_running_loop(), Connections[ServerConnection](CONNECTIONS)
     try:
         server = await loop.create_server(
-            lambda: Connection(answerer, opened, LIMITS), *where, ssl=context, ssl_handshake_timeout=_HANDSHAKE_S
+            lambda: ServerConnection(answerer, opened, LIMITS), *where, ssl=context, ssl_handshake_timeout=_HANDSHAKE_S
         )
     except OSError as error:
         raise taken(where, "--address", error) from error
@@ -151,14 +151,14 @@ async def serving(where: tuple[str, int], context: ssl.SSLContext, answerer: App
         await _finish(opened)
 
 
-async def _sweep(opened: Connections[Connection]) -> None:
+async def _sweep(opened: Connections[ServerConnection]) -> None:
     while True:
         await asyncio.sleep(_SWEEP_S)
         for connection in tuple(opened):
             connection.expire(time.monotonic())
 
 
-async def _finish(opened: Connections[Connection]) -> None:
+async def _finish(opened: Connections[ServerConnection]) -> None:
     """Let requests in progress finish for at most a second, then close all connections."""
     tasks = [task for one in tuple(opened) if (task := one.finish()) is not None]
     if tasks:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from phalanx.dialects.frameworks.form import Framework, difference, nested, patched
 from phalanx.dialects.frameworks.job_set import JOB_SET
-from phalanx.kube.read.workload.adapter import Change, JobAdapter, merge_changes
+from phalanx.kube.read.workload.adapter import JobAdapter, WorkloadChange, merge_changes
 from tests.dialects.frameworks.test_forms import PARTS, Object
 
 GATES = [{"name": "g"}]
@@ -17,7 +17,7 @@ WORDS = {"labels": {"team": "a"}, "annotations": {"note": "b"}}
 def test_what_is_written_to_all_roles_at_once_is_read_back(form: Framework, job: Object, made: Object | None) -> None:
     roles = [role for role in form.roles(job, made) if role != "submitter"]  # without a template it is its operator's
     changes = [
-        Change(
+        WorkloadChange(
             JobAdapter(form.kind, role, made),
             {
                 "suspend": False,

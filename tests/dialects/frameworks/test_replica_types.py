@@ -10,7 +10,7 @@ import pytest
 
 from phalanx.dialects.frameworks.form import patched
 from phalanx.dialects.frameworks.replica_types import PYTORCH_JOB, TABLE
-from phalanx.kube.read.workload.adapter import Change, JobAdapter, merge_changes
+from phalanx.kube.read.workload.adapter import JobAdapter, WorkloadChange, merge_changes
 from tests.dialects.kueue.test_fields_tables import row
 
 PAGE = Path(__file__).parents[3] / "docs" / "dialects" / "kubeflow.md"
@@ -90,8 +90,8 @@ def test_what_is_written_to_a_type_is_read_back_from_it_alone() -> None:
     words = {f"{WORDS}parallelism": "2 of 4", f"{WORDS}admitted": "{}"}
     of_worker, of_master = (JobAdapter(PYTORCH_JOB.kind, role) for role in ("Worker", "Master"))
     changes = [
-        Change(of_worker, {"suspend": False, "parallelism": 2, "template": template}, words),
-        Change(of_master, {"suspend": False, "activeDeadlineSeconds": 9}, {f"{WORDS}admitted": "{}"}),
+        WorkloadChange(of_worker, {"suspend": False, "parallelism": 2, "template": template}, words),
+        WorkloadChange(of_master, {"suspend": False, "activeDeadlineSeconds": 9}, {f"{WORDS}admitted": "{}"}),
     ]
     spec, said = merge_changes(job, changes)
     now = patched(job, {"spec": spec, "metadata": {"annotations": said}})

@@ -6,7 +6,7 @@ import pytest
 
 from phalanx.dialects.frame.dialect import Object
 from phalanx.dialects.kai import kinds
-from phalanx.dialects.kai.gang.grouper import Group, OwnerName, grouped, options_of
+from phalanx.dialects.kai.gang.grouper import KaiGroup, OwnerName, grouped, options_of
 
 
 def meta(owner: str = "", **labels: str) -> Object:
@@ -22,18 +22,18 @@ POD = OwnerName("v1", "Pod", "p", "u0")
 @pytest.mark.parametrize(
     ("found", "group"),
     [
-        (meta(), Group("pg-p-u0", POD)),
-        (meta("Job/j"), Group("pg-j-u1", OwnerName("v1", "Job", "j", "u1"))),
-        (meta("ReplicaSet/r"), Group("pg-r-u1", OwnerName("v1", "ReplicaSet", "r", "u1"))),
-        (meta("ReplicaSet/r", pod_template_hash="x"), Group("pg-p-u0", POD._replace(kind="Deployment"))),
-        (meta("Pod/driver", spark_app_selector="s", spark_app_name="n"), Group("s", POD)),
+        (meta(), KaiGroup("pg-p-u0", POD)),
+        (meta("Job/j"), KaiGroup("pg-j-u1", OwnerName("v1", "Job", "j", "u1"))),
+        (meta("ReplicaSet/r"), KaiGroup("pg-r-u1", OwnerName("v1", "ReplicaSet", "r", "u1"))),
+        (meta("ReplicaSet/r", pod_template_hash="x"), KaiGroup("pg-p-u0", POD._replace(kind="Deployment"))),
+        (meta("Pod/driver", spark_app_selector="s", spark_app_name="n"), KaiGroup("s", POD)),
         (
             meta("PyTorchJob/t", **{"training.kubeflow.org/replica-type": "Worker"}),
-            Group("pg-t-u1", OwnerName("v1", "PyTorchJob", "t", "u1"), "worker"),
+            KaiGroup("pg-t-u1", OwnerName("v1", "PyTorchJob", "t", "u1"), "worker"),
         ),
     ],
 )
-def test_the_kind_of_the_owner_says_who_is_grouped(found: Object, group: Group) -> None:
+def test_the_kind_of_the_owner_says_who_is_grouped(found: Object, group: KaiGroup) -> None:
     assert grouped(found) == group
 
 

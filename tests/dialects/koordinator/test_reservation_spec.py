@@ -12,7 +12,7 @@ from phalanx.dialects.frame.dialect import Object, PartUse
 from phalanx.dialects.koordinator import kinds
 from phalanx.dialects.koordinator.reservation.owners import part_use
 from phalanx.dialects.koordinator.reservation.room import stand_in
-from phalanx.dialects.koordinator.reservation.spec import Reservation, read_reservation
+from phalanx.dialects.koordinator.reservation.spec import ReservationSpec, read_reservation
 
 
 def pod(name: str = "p", *, notes: dict[str, Any] | None = None, cpu: str = "1", **labels: str) -> Object:
@@ -39,16 +39,16 @@ def pod(name: str = "p", *, notes: dict[str, Any] | None = None, cpu: str = "1",
     ],
 )
 def test_whose_room_it_is(entry: Object, is_owner: bool) -> None:
-    kept = Reservation(name="r", uid="u", owners=({"object": {"name": "nobody"}}, entry))
+    kept = ReservationSpec(name="r", uid="u", owners=({"object": {"name": "nobody"}}, entry))
     assert part_use(pod(app="a"), [kept]) == (PartUse(names=("r.u",)) if is_owner else None)
 
 
 def chosen(wants: Object, **notes: Object) -> PartUse | None:
     hard = {"key": "team", "value": "x", "effect": "NoSchedule"}
     kept = [
-        Reservation(name="a", uid="a", owners=({},), labels={"size": "4"}, holds={"cpu": 1000}),
-        Reservation(name="b", uid="b", owners=({},), labels={"size": "8"}, holds={"cpu": 2000}),
-        Reservation(name="tainted", uid="t", owners=({},), taints=(hard,), holds={"cpu": 1000}),
+        ReservationSpec(name="a", uid="a", owners=({},), labels={"size": "4"}, holds={"cpu": 1000}),
+        ReservationSpec(name="b", uid="b", owners=({},), labels={"size": "8"}, holds={"cpu": 2000}),
+        ReservationSpec(name="tainted", uid="t", owners=({},), taints=(hard,), holds={"cpu": 1000}),
     ]
     return part_use(pod(notes={kinds.AFFINITY: wants, **notes}), kept)
 

@@ -7,7 +7,7 @@ import json
 from phalanx.dialects.frame.dialect import Object
 from phalanx.dialects.koordinator import kinds
 from phalanx.dialects.koordinator.dialect import KOORDINATOR
-from phalanx.dialects.koordinator.quota.tree import QuotaDefinitions
+from phalanx.dialects.koordinator.quota.tree import ElasticQuotaDefinitions
 from phalanx.model.queue import BorrowingPolicy, Queue, QueueOrder, Quota, WithinQueue
 
 Q = "quota.scheduling.koordinator.sh"
@@ -19,13 +19,13 @@ def quota(spec: Object, labels: Object | None = None, **notes: object) -> Object
     return {"metadata": meta, "spec": spec}
 
 
-def defined(**quotas: Object) -> QuotaDefinitions:
+def defined(**quotas: Object) -> ElasticQuotaDefinitions:
     """`namespace__name=quota`."""
     found = {key.replace("__", "/"): obj for key, obj in quotas.items()}
     return KOORDINATOR.define({kinds.ELASTIC_QUOTAS: found})
 
 
-def queue(found: QuotaDefinitions, name: str) -> Queue:
+def queue(found: ElasticQuotaDefinitions, name: str) -> Queue:
     return next(each for each in found.queues if each.name == f"koordinator/{name}")
 
 

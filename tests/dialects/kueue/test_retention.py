@@ -12,7 +12,7 @@ from phalanx.dialects.frame.dialect import Answer, Object
 from phalanx.dialects.frameworks.ray import RAY_JOB
 from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.answers.queues.retention import retained
-from phalanx.dialects.kueue.tree.configuration import Configuration, ConfigurationError, read_configuration
+from phalanx.dialects.kueue.tree.configuration import KueueConfiguration, KueueConfigurationError, read_configuration
 
 ENDED = "2026-01-01T00:00:00Z"
 OWNER = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u"}
@@ -37,7 +37,7 @@ def test_finished_workload_is_deleted_after_its_retention() -> None:
     (late,) = deletions(finished, 60.0, afterFinished="1m")
     assert (late.kind, late.key, late.gone) == (kinds.WORKLOADS, "default/w", True)
     assert deletions(finished, 60.0, afterDeactivatedByKueue="1s") == []
-    assert list(retained(Configuration(), {kinds.WORKLOADS: {"default/w": finished}}, ENDED)) == []
+    assert list(retained(KueueConfiguration(), {kinds.WORKLOADS: {"default/w": finished}}, ENDED)) == []
 
 
 def test_job_is_deleted_only_if_a_rule_deactivated_its_workload() -> None:
@@ -54,5 +54,5 @@ def test_job_is_deleted_only_if_a_rule_deactivated_its_workload() -> None:
 
 
 def test_unreadable_retention_is_refused_with_its_path() -> None:
-    with pytest.raises(ConfigurationError, match=r"objectRetentionPolicies\.workloads\.afterFinished.*soon"):
+    with pytest.raises(KueueConfigurationError, match=r"objectRetentionPolicies\.workloads\.afterFinished.*soon"):
         deletions(workload("Finished", "Succeeded"), 0.0, afterFinished="soon")

@@ -19,7 +19,7 @@ import yaml
 
 from phalanx.dialects.frame.dialect import Object
 from phalanx.dialects.yunikorn.checks import read
-from phalanx.dialects.yunikorn.configuration import ConfigurationError
+from phalanx.dialects.yunikorn.configuration import YuniKornConfigurationError
 from tests.cli.upstart import Up
 from tests.dialects.manifests import Cluster, Line, Objects, Seen, are_seen, become_as_expected, documents, with_counts
 from tests.dialects.pages import PAGES
@@ -75,7 +75,7 @@ def configuration(file: Path) -> str:
     """`valid`, or the line for which it is refused."""
     try:
         read(file.read_text())
-    except ConfigurationError as error:
+    except YuniKornConfigurationError as error:
         return f"refused: {error}"
     return "valid"
 

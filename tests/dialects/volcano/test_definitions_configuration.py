@@ -9,7 +9,7 @@ from phalanx.dialects.frame.dialect import Object
 from phalanx.dialects.volcano.definitions.configuration import (
     CONFIGURATIONS,
     NONE,
-    ConfigurationError,
+    VolcanoConfigurationError,
     configuration,
     read_configuration,
     settings,
@@ -76,7 +76,7 @@ def test_inner_queues_share_and_without_priority_jobs_come_by_age() -> None:
 
 @pytest.mark.parametrize("text", ["- 1", "tiers: 1", "tiers: [{plugins: {a: b}}]", "{", "x" * (1 << 21)])
 def test_what_cannot_be_read_counts_as_absent_and_is_said(text: str) -> None:
-    with pytest.raises(ConfigurationError):
+    with pytest.raises(VolcanoConfigurationError):
         read_configuration(text)
     assert configuration({"volcano-system/c": config_map(text)}) is NONE
     (said,) = VOLCANO.notes("ConfigMap", config_map(text))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from phalanx.dialects.yunikorn.checks import read
-from phalanx.dialects.yunikorn.configuration import ConfigurationError
+from phalanx.dialects.yunikorn.configuration import YuniKornConfigurationError
 from tests.dialects.yunikorn.test_dialect import in_queue
 
 
@@ -114,7 +114,7 @@ from tests.dialects.yunikorn.test_dialect import in_queue
     ],
 )
 def test_refused_whole_with_the_line(text: str, line: int, said: str) -> None:
-    with pytest.raises(ConfigurationError) as refused:
+    with pytest.raises(YuniKornConfigurationError) as refused:
         read(text)
     assert said in refused.value.text
     assert refused.value.line == line
@@ -125,5 +125,5 @@ def test_a_file_has_bounds() -> None:
         f"{name}: &{name} [{','.join([f'*{before}'] * 10)}]\n" for before, name in zip("abcdef", "bcdefg", strict=True)
     )
     for text in (bomb, "x" * 2_000_000, "[" * 5000):
-        with pytest.raises(ConfigurationError, match=r"more than|no YAML"):
+        with pytest.raises(YuniKornConfigurationError, match=r"more than|no YAML"):
             read(text)

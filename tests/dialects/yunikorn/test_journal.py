@@ -10,7 +10,7 @@ import pytest
 
 from phalanx.dialects.frame.dialect import Eviction, Told
 from phalanx.dialects.yunikorn import journal as journals
-from phalanx.dialects.yunikorn.journal import MOST_RECORDS, Journal
+from phalanx.dialects.yunikorn.journal import MOST_RECORDS, ApplicationJournal
 from phalanx.model.reason import Reason, ReasonCode
 from tests.dialects.yunikorn.test_rest import REFUSED, X, pod, told
 
@@ -40,11 +40,11 @@ def app(*phases: tuple[str, str], **more: Any) -> Told:
     return replace(told(pods[0]), id="lab/app", owners=pods, **more)
 
 
-def batch(journal: Journal, **query: str) -> Any:
+def batch(journal: ApplicationJournal, **query: str) -> Any:
     return journal.view(("v1", "events", "batch"), query, NOW_S)
 
 
-def said(journal: Journal, **query: str) -> list[str]:
+def said(journal: ApplicationJournal, **query: str) -> list[str]:
     return [
         f"{CHANGES[one['eventChangeType']]} {DETAILS[one.get('eventChangeDetail', 0)]} {one['objectID']}".replace(
             "  ", " "
@@ -57,7 +57,7 @@ WAITS, RUNS, DONE = ("Pending", ""), ("Running", "n1"), ("Succeeded", "n1")
 
 
 def test_what_happens_to_an_application_is_said_in_order() -> None:
-    journal, first, both, over = Journal("one"), app(WAITS), app(RUNS, WAITS), app(DONE, DONE)
+    journal, first, both, over = ApplicationJournal("one"), app(WAITS), app(RUNS, WAITS), app(DONE, DONE)
     journal.saw(None, first, NOW_S)
     assert said(journal) == ["add new app", f"add application {X}", "add request app", "set accepted app"]
     request = batch(journal)["EventRecords"][2]
@@ -83,7 +83,7 @@ def test_what_happens_to_an_application_is_said_in_order() -> None:
 
 
 def test_a_pod_that_gives_way_is_preempted_and_who_may_not_start_is_rejected() -> None:
-    journal, runs = Journal("one"), app(RUNS)
+    journal, runs = ApplicationJournal("one"), app(RUNS)
     journal.saw(None, runs, NOW_S)
     why = Reason(code=ReasonCode.PREEMPTED, text="it gave way")
     journal.saw(runs, app(("Failed", "n1"), evicted=Eviction(reason=why, preempted=True)), NOW_S)
@@ -94,7 +94,7 @@ def test_a_pod_that_gives_way_is_preempted_and_who_may_not_start_is_rejected() -
 
 def test_batches_are_counted_from_their_first_id_and_old_records_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journals, "MOST_RECORDS", 10)
-    journal = Journal("one")
+    journal = ApplicationJournal("one")
     assert batch(journal) == {
         "InstanceUUID": "one",
         "LowestID": 0,
@@ -106,19 +106,19 @@ def test_batches_are_counted_from_their_first_id_and_old_records_are_forgotten(m
     found = batch(journal, start="12", count="3")
     assert (found["LowestID"], found["HighestID"], len(found["EventRecords"])) == (10, 19, 3)
     assert [len(batch(journal, start=start)["EventRecords"]) for start in ("10", "19", "20", "9")] == [10, 1, 0, 0]
-    assert found["InstanceUUID"] == batch(journal)["InstanceUUID"] != batch(Journal("two"))["InstanceUUID"]
+    assert found["InstanceUUID"] == batch(journal)["InstanceUUID"] != batch(ApplicationJournal("two"))["InstanceUUID"]
     assert MOST_RECORDS == 10_000
 
 
 @pytest.mark.parametrize(("name", "text"), [("start", "-1"), ("count", "0"), ("count", "x"), ("start", "9" * 40)])
 def test_a_number_that_is_none_is_refused(name: str, text: str) -> None:
-    found = batch(Journal("one"), **{name: text})
+    found = batch(ApplicationJournal("one"), **{name: text})
     assert found["status_code"] == 400
     assert name in found["message"]
 
 
 def test_each_minute_of_a_day_has_its_figures() -> None:
-    journal = Journal("one")
+    journal = ApplicationJournal("one")
     journal.saw(None, app(RUNS, RUNS), 600.0)
     journal.saw(None, replace(told(pod("other", "b", "1", "n1", phase="Running")), id="lab/b"), 690.0)
 
@@ -141,14 +141,14 @@ def test_each_minute_of_a_day_has_its_figures() -> None:
 STREAM = ("v1", "events", "stream")
 
 
-def followed(journal: Journal, **query: str) -> Iterator[Sequence[Any]]:
+def followed(journal: ApplicationJournal, **query: str) -> Iterator[Sequence[Any]]:
     found = journal.stream(STREAM, query)
     assert found is not None
     return found
 
 
 def test_a_stream_says_what_was_and_then_what_happens() -> None:
-    journal = Journal("one")
+    journal = ApplicationJournal("one")
     journal.saw(None, app(WAITS), NOW_S)
     lines, news = followed(journal, count="2"), followed(journal)
     assert next(lines) == next(news) == [{"InstanceUUID": "one"}]
@@ -161,7 +161,7 @@ def test_a_stream_says_what_was_and_then_what_happens() -> None:
 
 def test_a_reader_who_is_too_slow_is_told_so_and_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journals, "MOST_RECORDS", 10)
-    journal = Journal("one")
+    journal = ApplicationJournal("one")
     slow, quick = followed(journal), followed(journal)
     next(quick)
     for _ in range(5):
@@ -174,7 +174,7 @@ def test_a_reader_who_is_too_slow_is_told_so_and_left(monkeypatch: pytest.Monkey
 
 
 def test_a_stream_of_a_number_that_is_none_is_refused() -> None:
-    journal = Journal("one")
+    journal = ApplicationJournal("one")
     assert journal.stream(STREAM, {"count": "-1"}) is None
     assert journal.view(STREAM, {"count": "-1"}, NOW_S)["status_code"] == 400  # type: ignore[call-overload, index]  # a refusal is an object
     assert journal.stream(("v1", "events", "batch"), {}) is None

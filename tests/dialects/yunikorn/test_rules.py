@@ -8,7 +8,7 @@ import pytest
 
 from phalanx.dialects.yunikorn.checks import read
 from phalanx.dialects.yunikorn.configuration import PlacementRule
-from phalanx.dialects.yunikorn.placement.rules import Application, QueueTree, place, tree_of
+from phalanx.dialects.yunikorn.placement.rules import Application, PlacementTree, place, tree_of
 
 RULES = """
     partitions:
@@ -28,7 +28,7 @@ RULES = """
 """
 
 
-def tree(text: str) -> QueueTree:
+def tree(text: str) -> PlacementTree:
     return tree_of(read(dedent(text)).partitions[0].queues or ())
 
 

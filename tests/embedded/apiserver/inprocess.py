@@ -13,7 +13,7 @@ from typing import Any, Self
 from phalanx.embedded.apiserver.app import Api
 from phalanx.embedded.apiserver.auth.authentication import token_of, write_tokens
 from phalanx.embedded.apiserver.server import open_api
-from phalanx.embedded.apiserver.storage.settings import Settings
+from phalanx.embedded.apiserver.storage.settings import StoreSettings
 from phalanx.embedded.apiserver.transport import request
 from phalanx.embedded.apiserver.transport.http import RawRequest
 
@@ -56,7 +56,7 @@ class InProcess:
     @contextlib.asynccontextmanager
     async def started(cls, data: Path, **settings: Any) -> AsyncIterator[Self]:
         data.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240 (once per test)
-        found = replace(Settings(data_dir=data), **settings)
+        found = replace(StoreSettings(data_dir=data), **settings)
         if not found.tokens.exists():
             write_tokens(found.tokens, [("admin", "admin", ("system:masters",))])
         api = await open_api(found)

@@ -26,8 +26,8 @@ from phalanx.embedded.apiserver.app import Api
 from phalanx.embedded.apiserver.auth.authentication import token_of, write_tokens
 from phalanx.embedded.apiserver.registry.builtin import RESOURCES
 from phalanx.embedded.apiserver.server import open_api
-from phalanx.embedded.apiserver.storage.settings import Retention, Settings
-from phalanx.embedded.apiserver.transport.http import Connection, Limits, RawRequest
+from phalanx.embedded.apiserver.storage.settings import Retention, StoreSettings
+from phalanx.embedded.apiserver.transport.http import HttpLimits, RawRequest, ServerConnection
 from phalanx.embedded.apiserver.transport.protobuf import protobuf
 from phalanx.embedded.apiserver.transport.request import Response
 from tests.embedded.fuzz.grammar import Asked, Grammar, Resource
@@ -180,7 +180,7 @@ class Player:
     async def ask(self, asked: Asked) -> tuple[int, bytes]:
         """(code, body) of the answer; (0, what came) where it is no HTTP."""
         wire = Wire()
-        connection = Connection(self._app, Connections(), Limits(body_bytes=3 * 2**20))
+        connection = ServerConnection(self._app, Connections(), HttpLimits(body_bytes=3 * 2**20))
         connection.connection_made(wire)
         connection.data_received(_bytes_of(asked, self._token))
         while connection._task is not None:  # nobody else runs it
@@ -202,7 +202,7 @@ def _bytes_of(asked: Asked, token: str) -> bytes:
 @contextlib.asynccontextmanager
 async def hostile_server(data: Path) -> AsyncIterator[tuple[Player, Player]]:
     """A server that keeps little of the past; (the hostile user, an administrator)."""
-    settings = Settings(data_dir=data, retention=Retention(events=1000, size_bytes=4 * 2**20))
+    settings = StoreSettings(data_dir=data, retention=Retention(events=1000, size_bytes=4 * 2**20))
     data.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240 (once)
     write_tokens(settings.tokens, [("admin", "admin", ("system:masters",)), (USER, USER, ())])
     api = await open_api(settings)

@@ -7,24 +7,24 @@ import pwd
 from pathlib import Path
 
 from phalanx.embedded.apiserver.auth.authentication import parse
-from phalanx.embedded.login.account import MASTERS, USERS, Account, account_of, token_for
+from phalanx.embedded.login.account import MASTERS, USERS, LoginAccount, account_of, token_for
 
-ADA = Account(uid=51234, gid=51234, name="ada", groups=(USERS, "vision"))
+ADA = LoginAccount(uid=51234, gid=51234, name="ada", groups=(USERS, "vision"))
 
 
 def test_root_is_a_master_and_nobody_else_is() -> None:
     assert MASTERS in account_of(0, 0).groups
-    assert account_of(51234, 51235) == Account(uid=51234, gid=51235, name="uid-51234", groups=(USERS,))
+    assert account_of(51234, 51235) == LoginAccount(uid=51234, gid=51235, name="uid-51234", groups=(USERS,))
     nobody = pwd.getpwnam("nobody")
     assert (account_of(nobody.pw_uid, 0).name, account_of(nobody.pw_uid, 0).gid) == ("nobody", nobody.pw_gid)
     assert MASTERS not in account_of(nobody.pw_uid, 0).groups
 
 
 def test_a_namespace_has_a_valid_name_and_another_where_that_is_taken() -> None:
-    odd = Account(uid=7, gid=7, name="Ada.L@ovelace-" + "x" * 60, groups=())
+    odd = LoginAccount(uid=7, gid=7, name="Ada.L@ovelace-" + "x" * 60, groups=())
     assert odd.namespace().startswith("user-ada-l-ovelace-x")
     assert len(odd.namespace(numbered=True)) <= 63
-    assert Account(uid=7, gid=7, name="…", groups=()).namespace() == "user-7"
+    assert LoginAccount(uid=7, gid=7, name="…", groups=()).namespace() == "user-7"
 
 
 def test_a_token_stays_and_its_groups_follow(tmp_path: Path) -> None:
@@ -35,7 +35,7 @@ def test_a_token_stays_and_its_groups_follow(tmp_path: Path) -> None:
     stamp = file.stat().st_mtime_ns
     assert token_for(file, ADA) == token
     assert file.stat().st_mtime_ns == stamp  # nothing to write
-    moved = Account(uid=51234, gid=51234, name="ada", groups=(USERS, "speech"))
+    moved = LoginAccount(uid=51234, gid=51234, name="ada", groups=(USERS, "speech"))
     assert token_for(file, moved) == token
     users = parse(file.read_text(), file)
     assert users[token.encode()].groups == (USERS, "speech", "system:authenticated")
@@ -46,7 +46,7 @@ def test_a_token_stays_and_its_groups_follow(tmp_path: Path) -> None:
 def test_a_unix_user_named_admin_is_not_the_admin(tmp_path: Path) -> None:
     file = tmp_path / "tokens.csv"
     file.write_text('secret,admin,admin,"system:masters"\n')
-    token = token_for(file, Account(uid=51234, gid=51234, name="admin", groups=(USERS,)))
+    token = token_for(file, LoginAccount(uid=51234, gid=51234, name="admin", groups=(USERS,)))
     assert token != "secret"
     assert MASTERS not in parse(file.read_text(), file)[token.encode()].groups
     assert os.path.exists(file)

@@ -15,7 +15,7 @@ from phalanx.embedded.apiserver.admission import service_addresses
 from phalanx.embedded.apiserver.auth.authentication import write_tokens
 from phalanx.embedded.apiserver.endpoints.reconcilers import quota_usage
 from phalanx.embedded.apiserver.registry.crd.crd import has_condition
-from phalanx.embedded.login.account import MASTERS, USERS, Account, token_for
+from phalanx.embedded.login.account import MASTERS, USERS, LoginAccount, token_for
 from phalanx.embedded.login.admission import CONTROL_PLANE
 from phalanx.embedded.login.grants import give_namespace, install_grants
 from phalanx.embedded.login.quota import DEFAULT
@@ -29,8 +29,8 @@ from phalanx.kube.install.admission_policy import (
 from tests.embedded.apiserver.inprocess import InProcess
 
 Object = dict[str, Any]
-BOB = Account(uid=51235, gid=51235, name="bob", groups=(USERS,))
-ADA = Account(uid=51234, gid=51234, name="ada", groups=(USERS,))
+BOB = LoginAccount(uid=51235, gid=51235, name="bob", groups=(USERS,))
+ADA = LoginAccount(uid=51234, gid=51234, name="ada", groups=(USERS,))
 HOME = "/api/v1/namespaces/user-ada"
 PODS = f"{HOME}/pods"
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
@@ -68,7 +68,7 @@ class _Wire:
 
 
 @asynccontextmanager
-async def shared(data: Path, *accounts: Account) -> AsyncIterator[tuple[InProcess, ...]]:
+async def shared(data: Path, *accounts: LoginAccount) -> AsyncIterator[tuple[InProcess, ...]]:
     """A server as `up --shared` furnishes it: its admin, and these users, or ada."""
     tokens = data / "tokens.csv"
     write_tokens(tokens, [("admin", "admin", (MASTERS,)), (CONTROL_PLANE, CONTROL_PLANE, (MASTERS,))])

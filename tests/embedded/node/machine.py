@@ -13,7 +13,7 @@ from typing import Any
 from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.informer import Informer
 from phalanx.client.kind import EVENTS, LEASES, NAMESPACES, NODES, PODS, Kind
-from phalanx.embedded.node.container.attempt import Attempt, Running, attempts
+from phalanx.embedded.node.container.attempt import Attempt, RunningAttempt, attempts
 from phalanx.embedded.node.container.cgroup.groups import Cgroups, remove
 from phalanx.embedded.node.machine.settings import NodeSettings, Patience
 from phalanx.embedded.node.pod.record import records
@@ -174,7 +174,7 @@ def kill_all(pods_dir: Path, node: str) -> None:
 
 
 async def _end(attempt: Attempt) -> None:
-    if isinstance(attempt.settle(), Running):
+    if isinstance(attempt.settle(), RunningAttempt):
         attempt.kill()
         await attempt.ended()
         remove(attempt.spec.cgroup_dirs)

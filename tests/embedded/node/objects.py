@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from phalanx.embedded.node.container.attempt import Exited, Running
+from phalanx.embedded.node.container.attempt import Exited, RunningAttempt
 
 Object = dict[str, Any]
 
@@ -31,8 +31,8 @@ def node(name: str = "n", labels: dict[str, str] | None = None, *taints: Object)
     return {"metadata": {"name": name, "labels": labels or {}}, "spec": {"taints": list(taints)}}
 
 
-def running(since_s: float = 100.0) -> Running:
-    return Running(shim_pid=1, shim_start=1, pid=2, pid_start=1, started_s=since_s)
+def running(since_s: float = 100.0) -> RunningAttempt:
+    return RunningAttempt(shim_pid=1, shim_start=1, pid=2, pid_start=1, started_s=since_s)
 
 
 def exited(code: int = 0, at_s: float = 200.0, **more: Any) -> Exited:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from phalanx.kube.capacity.node_allocations import NodeAllocations
-from phalanx.kube.gang.effects import Answer, Answered, RoleStart
+from phalanx.kube.gang.effects import Answered, RoleStart, WriteOutcome
 from phalanx.kube.gang.lifecycle import GangLifecycle
 from phalanx.kube.gang.objects import GangObjects
 from phalanx.kube.gang.seats.gang_start import GangStart
@@ -123,7 +123,7 @@ class RecordedEffects:
     def names(self, what: str) -> list[str]:
         return [asked.about for asked in self.asked if asked.what == what]
 
-    def answer(self, what: str, answer: Answer = Answer.DONE, text: str = "") -> None:
+    def answer(self, what: str, answer: WriteOutcome = WriteOutcome.DONE, text: str = "") -> None:
         """Every write of that kind that was asked for so far, once."""
         found = [asked for asked in self.asked if asked.what == what]
         self.asked = [asked for asked in self.asked if asked.what != what]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from phalanx.kube.gang.departure import Departure, Preemption, PreemptionRequest
-from phalanx.kube.gang.effects import Answer
+from phalanx.kube.gang.effects import WriteOutcome
 from phalanx.kube.gang.seats.gang_start import GangStart
 from phalanx.kube.read.records import PreemptionMark
 from phalanx.model.event import Adopted
@@ -50,7 +50,7 @@ def test_budgets_then_all_marks_then_it_goes() -> None:
     assert [one.what for one in effects.asked] == ["budgets"]
     effects.asked.pop().answered("")
     assert effects.names("mark") == ["a", "b"]
-    effects.asked.pop(0).answered(Answer.DONE, "")
+    effects.asked.pop(0).answered(WriteOutcome.DONE, "")
     assert marked == [], "one of two is marked"
     effects.answer("mark")
     assert len(marked) == 1
@@ -70,10 +70,10 @@ def test_a_refused_mark_is_tried_again_until_another_decision_comes() -> None:
     effects, _, preemption, marked = scene("a")
     preemption.preempt(decided())
     effects.asked.pop().answered("")
-    effects.answer("mark", Answer.REFUSED, "no")
+    effects.answer("mark", WriteOutcome.REFUSED, "no")
     effects.try_again()
     assert effects.names("mark") == ["a"]
-    effects.answer("mark", Answer.REFUSED, "no")
+    effects.answer("mark", WriteOutcome.REFUSED, "no")
     preemption.cancel()
     effects.try_again()
     assert effects.names("mark") == []
@@ -85,7 +85,7 @@ def test_where_marks_cannot_be_written_nobody_is_preempted() -> None:
     preemption.preempt(decided())
     effects.asked.pop().answered("")
     for _ in range(3):
-        effects.answer("mark", Answer.REFUSED, "a webhook is down")
+        effects.answer("mark", WriteOutcome.REFUSED, "a webhook is down")
         effects.try_again()
     assert effects.asked == []
     assert marked == []
@@ -99,7 +99,7 @@ def test_a_job_that_cannot_be_suspended_is_waited_for_only_while_a_pod_is_on_a_n
     departure.begin()
     for _ in range(3):
         assert not departure.left
-        effects.answer("suspend", Answer.REFUSED, "a webhook is down")
+        effects.answer("suspend", WriteOutcome.REFUSED, "a webhook is down")
         effects.try_again()
     assert departure.left
     assert departure.why.text == "too late; Job j could not be suspended: a webhook is down"
@@ -107,7 +107,7 @@ def test_a_job_that_cannot_be_suspended_is_waited_for_only_while_a_pod_is_on_a_n
     assert not departure.left
     start.objects.end_pod(pod)
     departure.end()
-    effects.answer("suspend", Answer.REFUSED, "a webhook is down")
+    effects.answer("suspend", WriteOutcome.REFUSED, "a webhook is down")
     effects.try_again()
     assert effects.asked == [], "the next start takes care of it"
 
@@ -120,7 +120,7 @@ def test_bare_pods_are_evicted_once_each_and_again_when_refused() -> None:
     assert effects.names("evict") == ["a", "b"]
     assert not departure.left
     start.objects.pods.pop("b")
-    effects.answer("evict", Answer.REFUSED, "a budget")
+    effects.answer("evict", WriteOutcome.REFUSED, "a budget")
     effects.try_again()
     assert effects.names("evict") == ["a"], "of the other nothing is left"
 
@@ -138,7 +138,7 @@ def test_it_has_left_when_its_jobs_are_suspended_and_no_pod_is_left() -> None:
     departure.begin()
     start.objects.end_pod(pod)
     assert not departure.left, "the answer is not there yet"
-    effects.answer("suspend", Answer.DONE, "exceeded quota")
+    effects.answer("suspend", WriteOutcome.DONE, "exceeded quota")
     assert departure.left
     assert departure.why.text == "too late; the Job controller says: exceeded quota"
 
@@ -157,7 +157,7 @@ def test_a_refused_suspend_is_sent_again_for_the_job_as_it_is_then() -> None:
     effects, start, _, _ = scene(job_runs=True)
     departure = Departure(start, BACK, hold="3 starts in a row came to nothing")
     departure.begin()
-    effects.answer("suspend", Answer.REFUSED, "a webhook is down")
+    effects.answer("suspend", WriteOutcome.REFUSED, "a webhook is down")
     assert not departure.left
     start.objects.see_job(a_job("j", 1, suspend=False, parallelism=5))
     effects.try_again()

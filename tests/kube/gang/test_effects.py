@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from phalanx.kube.gang.effects import Answer
+from phalanx.kube.gang.effects import WriteOutcome
 from phalanx.model.job import Slot
 from tests.kube.gang.recorded_effects import a_pod
 from tests.kube.gang.test_seating import Scene
 
 
-@pytest.mark.parametrize("answer", list(Answer))
-def test_an_answer_for_a_pod_that_is_gone_changes_no_seat(answer: Answer) -> None:
+@pytest.mark.parametrize("answer", list(WriteOutcome))
+def test_an_answer_for_a_pod_that_is_gone_changes_no_seat(answer: WriteOutcome) -> None:
     scene = Scene(1, ["n1"])
     pod = a_pod("a", job="j")
     scene.see(pod)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from phalanx.kube.gang.effects import Answer
+from phalanx.kube.gang.effects import WriteOutcome
 from phalanx.kube.gang.seats.bind_barrier import BindBarrier
 from phalanx.kube.gang.seats.elastic import ElasticParallelism
 from phalanx.model.event import Adopted, Opened
@@ -79,7 +79,7 @@ def test_if_others_went_than_the_core_named_it_is_told_which_are_left() -> None:
 def test_a_refused_resize_is_tried_again_later() -> None:
     effects, elastic, _ = scene(placed=3)
     elastic.resize()
-    effects.answer("resize", Answer.REFUSED, "no")
+    effects.answer("resize", WriteOutcome.REFUSED, "no")
     elastic.resize()
     assert effects.names("resize") == []
     effects.try_again()

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import inf
 
-from phalanx.kube.gang.effects import Answer
+from phalanx.kube.gang.effects import WriteOutcome
 from phalanx.kube.gang.lifecycle import GangLifecycle
 from phalanx.kube.gang.spec.gang_spec import GangDefaults
 from phalanx.kube.gang.stages import Leaving, Stage
@@ -98,7 +98,7 @@ def test_a_start_that_was_decided_for_what_is_no_more_is_refused() -> None:
 def test_a_refused_resume_takes_the_start_back_and_rests() -> None:
     effects, gang = waiting()
     gang.start(Start("default/j", 1, PLACED), gang=True)
-    effects.answer("resume", Answer.REFUSED, "a webhook is down")
+    effects.answer("resume", WriteOutcome.REFUSED, "a webhook is down")
     gang.advance(DEFAULTS)
     refused = effects.of(Refused)[-1]
     assert gang.stage is Stage.WAITING
@@ -116,7 +116,7 @@ def test_an_answer_to_a_start_of_before_means_nothing_to_the_next() -> None:
     gang.see_job(a_job("j", 2))
     gang.advance(DEFAULTS)
     gang.start(Start("default/j", 2, PLACED), gang=True)
-    late.answered(Answer.REFUSED, "too late")
+    late.answered(WriteOutcome.REFUSED, "too late")
     assert gang.stage is Stage.STARTING
 
 

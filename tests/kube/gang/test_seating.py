@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from phalanx.kube.gang.effects import Answer
+from phalanx.kube.gang.effects import WriteOutcome
 from phalanx.kube.gang.seats.bind_barrier import BindBarrier
 from phalanx.kube.gang.seats.gang_start import GangStart
 from phalanx.kube.gang.seats.seating import Seating
@@ -93,7 +93,7 @@ def test_two_pods_that_fit_one_by_one_but_not_together_are_not_bound() -> None:
 def test_a_refused_binding_rests_and_asks_for_another_node() -> None:
     scene = Scene(1, ["n1"])
     scene.see(a_pod("a", job="j"))
-    scene.effects.answer("bind", Answer.REFUSED, "not today")
+    scene.effects.answer("bind", WriteOutcome.REFUSED, "not today")
     scene.see()
     assert scene.effects.of(Opened) == []
     assert scene.barrier.resting

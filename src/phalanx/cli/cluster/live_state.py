@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from phalanx.cli.cluster.informers import Informers
 from phalanx.cli.cluster.jobs.ending import is_silent, with_events
 from phalanx.cli.cluster.numbers.fetching import fetch_reasons, forecast_of
-from phalanx.cli.files.policy_file import Settings as Policies
+from phalanx.cli.files.policy_file import PolicySettings as Policies
 from phalanx.cli.files.policy_file import settings_from
 from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.informer import Informer

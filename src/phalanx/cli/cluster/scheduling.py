@@ -15,7 +15,7 @@ from phalanx import loop
 from phalanx.cli.cluster.numbers import answering
 from phalanx.cli.cluster.numbers.answering import NumbersSource
 from phalanx.cli.cluster.numbers.fetching import GROUP
-from phalanx.cli.files.policy_file import Settings as Policies
+from phalanx.cli.files.policy_file import PolicySettings as Policies
 from phalanx.cli.files.recording import Recorder
 from phalanx.cli.terminal.output import note
 from phalanx.client.connection import Connection

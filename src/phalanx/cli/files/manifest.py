@@ -155,7 +155,7 @@ def _taken(document: Document, error: ApiRefusal) -> PhalanxError:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class ManifestRequest:
     """The request of a job of one command. `command` is an argument vector: no shell sees it."""
 
     name: str
@@ -177,7 +177,7 @@ class Request:
     tty: bool = False  # the command runs at a terminal
 
 
-def job(request: Request) -> Object:
+def job(request: ManifestRequest) -> Object:
     """The Job: `pods` pods of the same command that start together, with numbers, names and a rendezvous.
 
     Raises PhalanxError: no command, or a name or quantity that cannot be."""
@@ -245,7 +245,7 @@ def literal(text: str) -> str:
     return re.sub(r"\$(?=[$(])", "$$", text)
 
 
-def _container(request: Request) -> Object:
+def _container(request: ManifestRequest) -> Object:
     asks = {"cpu": request.cpu, "memory": request.memory, "nvidia.com/gpu": str(request.gpu) if request.gpu else ""}
     requests = {name: amount for name, amount in asks.items() if amount}
     container: Object = {
@@ -269,7 +269,7 @@ def _container(request: Request) -> Object:
     return container
 
 
-def _check(request: Request) -> None:
+def _check(request: ManifestRequest) -> None:
     if not request.command:
         raise PhalanxError("there is no command to run. Write it after two dashes: phalanx run -- python train.py")
     if not _DNS_LABEL.match(request.name):

@@ -25,7 +25,7 @@ _FUNCTION = "priorityFunction"  # the same
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class PolicySettings:
     """`policy`, and its text in the file. `dialects`: the other schedulers whose pods and kinds Phalanx serves.
     `function`: the name of the file whose Python computes priorities; only the scheduler that read it can call it."""
 
@@ -44,30 +44,30 @@ class Settings:
         return msgspec.json.encode(said).decode() if said else ""
 
 
-def settings_of(file: Path | None, default_queue: str | None = None) -> Settings:
+def settings_of(file: Path | None, default_queue: str | None = None) -> PolicySettings:
     """Return the settings of the file, or the defaults; `default_queue` wins over the file's. Raises PhalanxError."""
     found = None if file is None or file.suffix != SUFFIX else read_priority_file(file)
     values = dict({} if file is None else _values(file) if found is None else found.policy)
     if default_queue is not None:
         values["defaultQueue"] = default_queue
     if found is None:
-        return Settings(read_policy(values), values)
+        return PolicySettings(read_policy(values), values)
     try:
         policy = replace(read_policy(values), priority_function=Tolerant(found.function))
     except Misread as misread:
         raise PhalanxError(f"{file}: policy: {misread}") from None
-    return Settings(policy, values, function=file.name if file is not None else "")
+    return PolicySettings(policy, values, function=file.name if file is not None else "")
 
 
-def settings_from(text: str) -> Settings:
-    """Return the settings of another process (`Settings.text`); the defaults if the text cannot be read."""
+def settings_from(text: str) -> PolicySettings:
+    """Return the settings of another process (`PolicySettings.text`); the defaults if the text cannot be read."""
     try:
         values = msgspec.json.decode(text or "{}", type=dict[str, Any])
         dialects = frozenset(map(str, values.pop(_DIALECTS, ())))
         function = str(values.pop(_FUNCTION, ""))
-        return Settings(read_policy(values), values, dialects, function)
+        return PolicySettings(read_policy(values), values, dialects, function)
     except (msgspec.MsgspecError, Misread):
-        return Settings(Policy(), {})
+        return PolicySettings(Policy(), {})
 
 
 def _values(file: Path) -> Mapping[str, Any]:

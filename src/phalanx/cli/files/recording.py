@@ -50,7 +50,7 @@ class RecordedStep:
     actions: tuple[Action, ...] | None
 
 
-class World(Protocol):
+class RecordingWorld(Protocol):
     """`loop.World`."""
 
     def events(self) -> Sequence[Event]: ...
@@ -65,7 +65,7 @@ class Recorder:
 
     def __init__(
         self,
-        world: World,
+        world: RecordingWorld,
         file: Path,
         policy: Policy,
         clock: Callable[[], float],

@@ -21,7 +21,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from phalanx.cli.local.data_directory import LOGIN_SOCKET, DataDirectory, owned
-from phalanx.cli.local.supervisor import Child, Program, Tell
+from phalanx.cli.local.supervisor import Child, SupervisedProgram, Tell
 from phalanx.client.quantity import QuantityError, parse
 from phalanx.dialects.schema.fields import Misread, duration_s
 from phalanx.embedded.login.quota import parse_quota
@@ -40,7 +40,7 @@ _Count = Annotated[int, Parameter(validator=Number(gte=0))]
 
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Machines:
+class LocalMachines:
     """Which nodes there are: this machine, and simulated ones."""
 
     local_node: Annotated[bool, Parameter(negative="--no-local-node")] = True
@@ -182,7 +182,7 @@ class LocalCluster:
     stop_control_plane: Callable[[], Awaitable[None]]
 
 
-def keep_logs_s(machines: Machines) -> float:
+def keep_logs_s(machines: LocalMachines) -> float:
     """Return for how many seconds logs are kept. Raises PhalanxError."""
     try:
         return duration_s(machines.keep_logs_for)
@@ -219,7 +219,7 @@ def require_free(port: int) -> None:
 async def running(
     directory: DataDirectory,
     port: int,
-    machines: Machines,
+    machines: LocalMachines,
     tell: Tell,
     options: Sequence[str] = (),
     *,
@@ -269,8 +269,8 @@ async def _serve_commands(commands: Child, tell: Tell) -> None:
     await commands.keep()
 
 
-def _api_server(directory: DataDirectory, port: int, *, accept_loss: bool) -> Program:
-    return Program(
+def _api_server(directory: DataDirectory, port: int, *, accept_loss: bool) -> SupervisedProgram:
+    return SupervisedProgram(
         name="API server",
         argv=(
             *(sys.executable, "-m", "phalanx.embedded.apiserver"),
@@ -281,8 +281,8 @@ def _api_server(directory: DataDirectory, port: int, *, accept_loss: bool) -> Pr
     )
 
 
-def _control_plane(directory: DataDirectory, machines: Machines, options: Sequence[str]) -> Program:
-    return Program(
+def _control_plane(directory: DataDirectory, machines: LocalMachines, options: Sequence[str]) -> SupervisedProgram:
+    return SupervisedProgram(
         name="control plane",
         argv=(
             *(sys.executable, "-m", "phalanx.cli.app", "control-plane"),
@@ -292,9 +292,9 @@ def _control_plane(directory: DataDirectory, machines: Machines, options: Sequen
     )
 
 
-def _slurm_commands(directory: DataDirectory, machines: Machines) -> Program:
+def _slurm_commands(directory: DataDirectory, machines: LocalMachines) -> SupervisedProgram:
     socket_path = machines.login_socket.with_name(SOCKET_NAME) if machines.shared else directory.path / SOCKET_NAME
-    return Program(
+    return SupervisedProgram(
         name="service of Slurm's commands", argv=service_command(socket_path), log=directory.log("slurm-commands")
     )
 

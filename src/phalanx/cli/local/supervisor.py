@@ -35,7 +35,7 @@ _BIRTH = "--- started"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Program:
+class SupervisedProgram:
     """A program to keep running. It writes one line to standard output when it is ready, and nothing else; messages go
     to standard error, which is its log."""
 
@@ -49,7 +49,7 @@ class Program:
 class Child:
     """A program that is kept alive."""
 
-    def __init__(self, program: Program, tell: Tell) -> None:
+    def __init__(self, program: SupervisedProgram, tell: Tell) -> None:
         self.program = program
         self.pid: int | None = None
         self.said = ""  # the line with which it got ready
@@ -127,7 +127,7 @@ class Child:
             ended.cancel()
 
 
-async def _spawn(program: Program) -> Process:
+async def _spawn(program: SupervisedProgram) -> Process:
     _turn(program.log)
     parent = os.getpid()
     with program.log.open("ab", buffering=0) as log:

@@ -11,7 +11,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from phalanx.cli.files.manifest import Request, environment, name_of
+from phalanx.cli.files.manifest import ManifestRequest, environment, name_of
 from phalanx.cli.submission.scheduling_options import WishOptions
 from phalanx.dialects.schema.fields import Misread, duration_s
 from phalanx.errors import PhalanxError
@@ -69,13 +69,13 @@ class JobOptions:
         keep_s: int | None = None,
         *,
         is_array: bool = False,
-    ) -> Request:
+    ) -> ManifestRequest:
         """Raises PhalanxError for what cannot be."""
         if "%a" in self.output and not is_array:
             raise PhalanxError(f"--output {self.output}: %a is the task of an array, and there is no --array.")
         suffix = "".join(secrets.choice(SUFFIX_LETTERS) for _ in range(5))
         here = os.getcwd() if self.image == HOST_IMAGE else ""
-        return Request(
+        return ManifestRequest(
             name=self.name or name_of(command, suffix),
             command=tuple(command),
             output=self.output,

@@ -22,7 +22,7 @@ from phalanx.cli.terminal.keys import READ_BYTES, watch_input
 Take = Callable[[bytes], None]
 
 
-class Session(Protocol):
+class TerminalSession(Protocol):
     """A command that runs in a pod."""
 
     async def write(self, data: bytes) -> None:
@@ -47,7 +47,7 @@ def is_at_terminal() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
-async def converse(session: Session, *, at_terminal: bool, screen: bytes = b"", first: bytes = b"") -> int:
+async def converse(session: TerminalSession, *, at_terminal: bool, screen: bytes = b"", first: bytes = b"") -> int:
     """Pass on input and output until the command ends. Return its exit code.
 
     `screen`: the output of an earlier session, which is shown again. `first`: sent before all other input. The echo of
@@ -61,7 +61,7 @@ async def converse(session: Session, *, at_terminal: bool, screen: bytes = b"", 
         return await _pass_on(session, at_terminal, echo=b"\r\n" if first and at_terminal else b"")
 
 
-async def _pass_on(session: Session, at_terminal: bool, *, echo: bytes) -> int:
+async def _pass_on(session: TerminalSession, at_terminal: bool, *, echo: bytes) -> int:
     loop = asyncio.get_running_loop()
     pieces: asyncio.Queue[bytes] = asyncio.Queue()
     tasks = [asyncio.create_task(_send(session, pieces))]
@@ -95,20 +95,20 @@ def _read_input(loop: asyncio.AbstractEventLoop, give: Take) -> bool:
     return True
 
 
-async def _send(session: Session, pieces: asyncio.Queue[bytes]) -> None:
+async def _send(session: TerminalSession, pieces: asyncio.Queue[bytes]) -> None:
     while data := await pieces.get():
         await session.write(data)
     await session.end()
 
 
-async def _resize(session: Session, resized: asyncio.Event) -> None:
+async def _resize(session: TerminalSession, resized: asyncio.Event) -> None:
     while True:
         await resized.wait()
         resized.clear()
         await _send_size(session)
 
 
-async def _send_size(session: Session) -> None:
+async def _send_size(session: TerminalSession) -> None:
     size = shutil.get_terminal_size()
     await session.resize(size.columns, size.lines)
 

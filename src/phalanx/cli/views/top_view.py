@@ -32,7 +32,7 @@ _MIB = 2**20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Picture:
+class TopPicture:
     """The cluster as the screen shows it. `jobs`: the jobs that are shown, the user's own first. `own`: the ids of the
     user's own jobs. `partial`: the user may not list the pods of others, so their requests are not known. `node_use`,
     `job_use`: the measured use, of those that are measured."""
@@ -89,7 +89,7 @@ def own_first(found: Sequence[JobView], user: str, namespace: str) -> tuple[list
     return sorted(found, key=lambda view: view.id not in own), frozenset(own)
 
 
-def header(picture: Picture) -> str:
+def header(picture: TopPicture) -> str:
     """Return the first line."""
     number = {name: "?" if value is None else str(value) for name, value in picture.totals.items()}
     own = [view for view in picture.jobs if view.id in picture.own]
@@ -102,7 +102,7 @@ def header(picture: Picture) -> str:
     )
 
 
-def node_row(view: NodeView, picture: Picture) -> list[str]:
+def node_row(view: NodeView, picture: TopPicture) -> list[str]:
     """Return the cells of `NODE_COLUMNS`."""
     name, state, cpu, memory, gpu, pods, _ = node_view.row(view)
     if picture.partial:
@@ -111,7 +111,7 @@ def node_row(view: NodeView, picture: Picture) -> list[str]:
     return [name, state, gpu, pods, cpu, cpu_used, memory, memory_used]
 
 
-def job_cells(view: JobView, picture: Picture) -> list[str]:
+def job_cells(view: JobView, picture: TopPicture) -> list[str]:
     """Return the cells of `JOB_COLUMNS`."""
     row = view.row(None, picture.now_s)
     name, queue, state, pods, since, where = job_row.short_row(row, picture.now_s, with_namespace=True)
@@ -136,7 +136,7 @@ def use_cells(use: Use | None) -> tuple[str, str]:
     return format_amount(CPU, cpu), format_amount(MEMORY, -(-memory // _MIB) * _MIB)
 
 
-def tables(picture: Picture) -> Iterator[tuple[tuple[str, ...], list[list[str]], tuple[str, ...]]]:
+def tables(picture: TopPicture) -> Iterator[tuple[tuple[str, ...], list[list[str]], tuple[str, ...]]]:
     """Yield the columns, the rows, and the less important columns of each table that has rows."""
     nodes = [node_row(view, picture) for view in picture.nodes]
     queues = [queue_view.row(view) for view in picture.queues]
@@ -149,7 +149,7 @@ def tables(picture: Picture) -> Iterator[tuple[tuple[str, ...], list[list[str]],
     yield from (each for each in shown if each[1])
 
 
-def screen(picture: Picture, selected: int, width: int, height: int, last: str = KEYS) -> Text:
+def screen(picture: TopPicture, selected: int, width: int, height: int, last: str = KEYS) -> Text:
     """Return the screen for a terminal: a line for each row, and as many rows as fit. `selected`: the position of the
     chosen job. `last`: the last line."""
     found = [Text(header(picture), "bold")]

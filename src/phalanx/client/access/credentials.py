@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from phalanx.client.access.kubeconfig import Cluster, ConfigError, Pem, User, read_kubeconfig
+from phalanx.client.access.kubeconfig import KubeconfigCluster, KubeconfigError, KubeconfigUser, Pem, read_kubeconfig
 from phalanx.client.access.plugin import LEEWAY_S, Credential, ask
 from phalanx.errors import PhalanxError
 
@@ -30,7 +30,7 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _REREAD_S = 30.0  # credentials in files are read again after this time
 
 
-def read_credentials(kubeconfig: str | Path | None, context: str | None) -> tuple[Cluster, User]:
+def read_credentials(kubeconfig: str | Path | None, context: str | None) -> tuple[KubeconfigCluster, KubeconfigUser]:
     """Return the server and the credentials. As for kubectl, KUBECONFIG may list several files; the existing ones are
     merged. Raises PhalanxError if there are none, or they cannot be used."""
     said = str(kubeconfig or os.environ.get("KUBECONFIG") or "")
@@ -39,26 +39,30 @@ def read_credentials(kubeconfig: str | Path | None, context: str | None) -> tupl
         raise PhalanxError(f"cannot tell which cluster to talk to: there is no file {said}. {_CURE}")
     try:
         return read_kubeconfig(there, context) if there else _in_cluster(SERVICE_ACCOUNT)
-    except (ConfigError, OSError) as error:
+    except (KubeconfigError, OSError) as error:
         raise PhalanxError(f"cannot tell which cluster to talk to: {error}. {_CURE}") from error
 
 
-def _in_cluster(account: Path) -> tuple[Cluster, User]:
+def _in_cluster(account: Path) -> tuple[KubeconfigCluster, KubeconfigUser]:
     """Return the server and credentials of a pod's service account, as k8s.io/client-go/rest.InClusterConfig. Raises
     ConfigError."""
     host, port = (os.environ.get(f"KUBERNETES_SERVICE_{part}", "") for part in ("HOST", "PORT"))
     if not host or not port or not (account / "token").exists():
-        raise ConfigError(f"there is no {_DEFAULT}, and this is no pod with a service account")
+        raise KubeconfigError(f"there is no {_DEFAULT}, and this is no pod with a service account")
     host = f"[{host}]" if ":" in host else host
     authority = Pem(path=account / "ca.crt") if (account / "ca.crt").exists() else Pem()
-    return Cluster(server=f"https://{host}:{port}", authority=authority), User(token_file=account / "token")
+    return KubeconfigCluster(server=f"https://{host}:{port}", authority=authority), KubeconfigUser(
+        token_file=account / "token"
+    )
 
 
 class Identity:
     """The caller's credentials, kept up to date. `lines`: the header lines with them. `tls`: the TLS context; None for
     plain HTTP."""
 
-    def __init__(self, cluster: Cluster, user: User, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, cluster: KubeconfigCluster, user: KubeconfigUser, clock: Callable[[], float] = time.time
+    ) -> None:
         self._cluster, self._user, self._clock = cluster, user, clock
         self._given: Credential | None = None  # from the plug-in
         self._turn = asyncio.Lock()
@@ -73,7 +77,7 @@ class Identity:
 
     def with_token(self, token: str) -> Identity:
         """Return an identity at the same server that has this token, and nothing else."""
-        return Identity(self._cluster, User(token=token), self._clock)
+        return Identity(self._cluster, KubeconfigUser(token=token), self._clock)
 
     @property
     def fresh(self) -> bool:
@@ -100,7 +104,7 @@ class Identity:
             return
         try:
             self._given = await ask(plugin, self._cluster)
-        except ConfigError as error:
+        except KubeconfigError as error:
             if given is None or must or now_s >= given.until_s:
                 raise
             log.warning("what was given before is used on, until it expires: %s", error)
@@ -112,7 +116,7 @@ class Identity:
             changed = self._load_certificate()
         except OSError as error:
             if not self._until_s:
-                raise ConfigError(f"the credentials for {self._cluster.server} cannot be read: {error}") from error
+                raise KubeconfigError(f"the credentials for {self._cluster.server} cannot be read: {error}") from error
             log.warning("the credentials cannot be read again, those of before are used on: %s", error)
         now_s = self._clock()
         self._until_s = now_s + _REREAD_S
@@ -133,7 +137,7 @@ class Identity:
             found.append(("Authorization", f"Basic {both}"))
         for name, value in found:
             if not (name + value).isprintable() or not (name + value).isascii():
-                raise ConfigError(f"what the kubeconfig says for {name} cannot stand in a header")
+                raise KubeconfigError(f"what the kubeconfig says for {name} cannot stand in a header")
         return "".join(f"{name}: {value}\r\n" for name, value in found)
 
     def _load_certificate(self) -> bool:
@@ -156,7 +160,7 @@ class Identity:
         return changed
 
 
-def _tls_context(cluster: Cluster) -> ssl.SSLContext | None:
+def _tls_context(cluster: KubeconfigCluster) -> ssl.SSLContext | None:
     """Return the TLS context for a cluster; None for plain HTTP. Raises PhalanxError if the authority's certificates
     cannot be used."""
     if not cluster.server.startswith("https:"):

@@ -24,7 +24,7 @@ _DEEPEST = 100
 _EXTENSION = "client.authentication.k8s.io/exec"  # the extension of a cluster with settings for plug-ins
 
 
-class ConfigError(PhalanxError):
+class KubeconfigError(PhalanxError):
     """A kubeconfig that cannot be used. The text names the file or the entry."""
 
 
@@ -50,7 +50,7 @@ class Pem(_Untold, frozen=True, kw_only=True):
         return self.data if self.path is None else self.path.read_bytes()
 
 
-class Cluster(msgspec.Struct, frozen=True, kw_only=True):
+class KubeconfigCluster(msgspec.Struct, frozen=True, kw_only=True):
     """A cluster of a kubeconfig. `verified`: False skips TLS verification. `server_name`: the name in the server's
     certificate, if it differs from the URL's host. `proxy`: the proxy's URL; empty if it is not set. `plugin_words`:
     the cluster's settings for credential plug-ins."""
@@ -76,7 +76,7 @@ class Plugin(msgspec.Struct, frozen=True, kw_only=True):
     wants_cluster: bool = False
 
 
-class User(_Untold, frozen=True, kw_only=True):
+class KubeconfigUser(_Untold, frozen=True, kw_only=True):
     """A user of a kubeconfig. `acts_as`: the headers of impersonation."""
 
     token: str = ""
@@ -89,7 +89,7 @@ class User(_Untold, frozen=True, kw_only=True):
     acts_as: tuple[tuple[str, str], ...] = ()
 
 
-def read_kubeconfig(paths: Iterable[Path], context: str | None) -> tuple[Cluster, User]:
+def read_kubeconfig(paths: Iterable[Path], context: str | None) -> tuple[KubeconfigCluster, KubeconfigUser]:
     """Return the cluster and the user of `context`, or of the current context if it is None. Raises ConfigError,
     OSError."""
     return _merged(paths).chosen(context)
@@ -100,14 +100,14 @@ def context_namespace(paths: Iterable[Path]) -> str:
     return _merged(paths).namespace()
 
 
-def current_context(paths: Iterable[Path]) -> tuple[Cluster, User, str]:
+def current_context(paths: Iterable[Path]) -> tuple[KubeconfigCluster, KubeconfigUser, str]:
     """Return the cluster, the user and the namespace of the current context; each file is read once. Raises
     ConfigError, OSError."""
     merged = _merged(paths)
     return *merged.chosen(None), merged.namespace()
 
 
-def read_embedded(text: str, named: str) -> tuple[Cluster, User]:
+def read_embedded(text: str, named: str) -> tuple[KubeconfigCluster, KubeconfigUser]:
     """Return the cluster and the user of a kubeconfig that another object contains, such as a Secret. `named`: its name
     for messages. It may name no file and no program, because who may write the object would choose files and programs
     of this machine. Raises ConfigError."""
@@ -116,7 +116,7 @@ def read_embedded(text: str, named: str) -> tuple[Cluster, User]:
     cluster, user = merged.chosen(None)
     files = [pem.path for pem in (cluster.authority, user.certificate, user.key)]
     if user.plugin is not None or user.token_file is not None or any(files):
-        raise ConfigError(
+        raise KubeconfigError(
             f"{named} names a file or a program, which only a kubeconfig in a file may: write certificates, keys and "
             "the token into it (`kubectl config view --raw --flatten --minify`)"
         )
@@ -143,23 +143,23 @@ class _Merged:
         self.files.append(str(path))
         found = _content(path) if found is None else found
         if not isinstance(found, dict):
-            raise ConfigError(f"{path} is no kubeconfig")
+            raise KubeconfigError(f"{path} is no kubeconfig")
         current = found.get("current-context")
         self.current = self.current or (current if isinstance(current, str) else "")
         for kind, known in self.entries.items():
             listed = found.get(kind) or []
             if not isinstance(listed, list):
-                raise ConfigError(f"{path} is no kubeconfig: {kind} is no list")
+                raise KubeconfigError(f"{path} is no kubeconfig: {kind} is no list")
             for entry in listed:
                 body = entry.get(kind[:-1]) if isinstance(entry, dict) else None
                 if not isinstance(body, dict | None) or not isinstance(entry, dict) or "name" not in entry:
-                    raise ConfigError(f"{path} is no kubeconfig: an entry of {kind} has no name and {kind[:-1]}")
+                    raise KubeconfigError(f"{path} is no kubeconfig: an entry of {kind} has no name and {kind[:-1]}")
                 known.setdefault(str(entry["name"]), (body or {}, path.parent))
 
-    def chosen(self, context: str | None) -> tuple[Cluster, User]:
+    def chosen(self, context: str | None) -> tuple[KubeconfigCluster, KubeconfigUser]:
         name = context or self.current
         if not name:
-            raise ConfigError(f"{':'.join(self.files)} has no current-context: say --context NAME")
+            raise KubeconfigError(f"{':'.join(self.files)} has no current-context: say --context NAME")
         said, _ = self.entry("contexts", name)
         where, folder = self.entry("clusters", str(said.get("cluster") or ""), f"context {name}")
         who: tuple[dict[str, Any], Path] = ({}, folder)
@@ -168,7 +168,7 @@ class _Merged:
         try:
             return _cluster(where, folder), _user(*who)
         except (ValueError, binascii.Error, TypeError, AttributeError, KeyError) as error:
-            raise ConfigError(f"{':'.join(self.files)}, context {name}: {_short(error)}") from error
+            raise KubeconfigError(f"{':'.join(self.files)}, context {name}: {_short(error)}") from error
 
     def namespace(self) -> str:
         said, _ = self.entry("contexts", self.current)
@@ -178,7 +178,7 @@ class _Merged:
         if name not in self.entries[kind]:
             known = ", ".join(sorted(self.entries[kind])) or "none"
             words = f"{of} names the {kind[:-1]} {name!r}, but" if of else f"there is no {kind[:-1]} {name!r}:"
-            raise ConfigError(f"{words} {':'.join(self.files)} has {known}")
+            raise KubeconfigError(f"{words} {':'.join(self.files)} has {known}")
         return self.entries[kind][name]
 
 
@@ -187,7 +187,7 @@ def _content(path: Path) -> Any:
     try:
         return _parsed(path.read_text(), path)
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{path} is no kubeconfig ({_short(error)})") from error
+        raise KubeconfigError(f"{path} is no kubeconfig ({_short(error)})") from error
 
 
 def _parsed(text: str, path: Path) -> Any:
@@ -204,18 +204,18 @@ def _parsed(text: str, path: Path) -> Any:
         for event in yaml.parse(text, loader):  # the loader in C overruns its stack on very deep nesting
             depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
             if depth > _DEEPEST:
-                raise ConfigError(f"{path} is no kubeconfig: more than {_DEEPEST} lists are within each other")
+                raise KubeconfigError(f"{path} is no kubeconfig: more than {_DEEPEST} lists are within each other")
         return yaml.load(text, loader)  # noqa: S506  # both are safe
     except yaml.YAMLError as error:
-        raise ConfigError(f"{path} is no kubeconfig ({_short(error)})") from error
+        raise KubeconfigError(f"{path} is no kubeconfig ({_short(error)})") from error
 
 
-def _cluster(said: Mapping[str, Any], folder: Path) -> Cluster:
+def _cluster(said: Mapping[str, Any], folder: Path) -> KubeconfigCluster:
     server = str(said.get("server") or "http://localhost:8080")
     if not server.startswith(("https://", "http://")):
         server = f"https://{server}"
     words = [one.get("extension") for one in said.get("extensions") or () if one.get("name") == _EXTENSION]
-    return Cluster(
+    return KubeconfigCluster(
         server=server,
         authority=_pem(said, "certificate-authority", folder),
         verified=not said.get("insecure-skip-tls-verify"),
@@ -225,7 +225,7 @@ def _cluster(said: Mapping[str, Any], folder: Path) -> Cluster:
     )
 
 
-def _user(said: Mapping[str, Any], folder: Path) -> User:
+def _user(said: Mapping[str, Any], folder: Path) -> KubeconfigUser:
     if said.get("auth-provider"):
         raise ValueError(
             f"the auth-provider {said['auth-provider'].get('name')!r} is not supported (nor by kubectl since 1.26): "
@@ -236,7 +236,7 @@ def _user(said: Mapping[str, Any], folder: Path) -> User:
     certificate, key = (_pem(said, f"client-{part}", folder) for part in ("certificate", "key"))
     if bool(certificate) != bool(key):
         raise ValueError("client-certificate and client-key belong together, and one is missing")
-    return User(
+    return KubeconfigUser(
         token=str(said.get("token") or ""),
         token_file=folder / token_file if token_file else None,
         certificate=certificate,

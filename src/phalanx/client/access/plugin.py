@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from phalanx.client.access.kubeconfig import Cluster, ConfigError, Plugin
+from phalanx.client.access.kubeconfig import KubeconfigCluster, KubeconfigError, Plugin
 from phalanx.client.moment import MomentError, read_moment
 
 _PATIENCE_S = 60.0  # the time limit of a plug-in that does not ask the user
@@ -36,20 +36,20 @@ class Credential:
         return now_s < self.until_s - LEEWAY_S
 
 
-async def ask(plugin: Plugin, cluster: Cluster) -> Credential:
+async def ask(plugin: Plugin, cluster: KubeconfigCluster) -> Credential:
     """Start the plug-in once. Raises ConfigError if it gives no credential."""
     interactive = plugin.mode != "Never" and sys.stdin is not None and sys.stdin.isatty()
     if plugin.mode == "Always" and not interactive:
-        raise ConfigError(f"the plug-in {plugin.command} has to ask its user, and there is no terminal to ask at")
+        raise KubeconfigError(f"the plug-in {plugin.command} has to ask its user, and there is no terminal to ask at")
     output = await _run(plugin, _info(plugin, cluster, interactive), interactive)
     try:
         answer = msgspec.json.decode(output, type=dict[str, Any])
         return _credential(plugin, answer)
     except (msgspec.MsgspecError, MomentError, ValueError, AttributeError, TypeError) as error:
-        raise ConfigError(f"the plug-in {plugin.command} printed no ExecCredential: {error}") from error
+        raise KubeconfigError(f"the plug-in {plugin.command} printed no ExecCredential: {error}") from error
 
 
-def _info(plugin: Plugin, cluster: Cluster, interactive: bool) -> str:
+def _info(plugin: Plugin, cluster: KubeconfigCluster, interactive: bool) -> str:
     """Return the value of KUBERNETES_EXEC_INFO."""
     spec: dict[str, Any] = {"interactive": interactive}
     if plugin.wants_cluster:
@@ -77,19 +77,19 @@ async def _run(plugin: Plugin, info: str, interactive: bool) -> bytes:
         )
     except OSError as error:
         hint = f"\n{plugin.hint}" if plugin.hint else ""
-        raise ConfigError(f"the plug-in {plugin.command} cannot be started: {error.strerror}{hint}") from error
+        raise KubeconfigError(f"the plug-in {plugin.command} cannot be started: {error.strerror}{hint}") from error
     try:
         async with asyncio.timeout(None if interactive else _PATIENCE_S):
             output, complaint = await process.communicate()
     except TimeoutError:
-        raise ConfigError(f"the plug-in {plugin.command} gave no answer in {_PATIENCE_S:.0f} s") from None
+        raise KubeconfigError(f"the plug-in {plugin.command} gave no answer in {_PATIENCE_S:.0f} s") from None
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
     if process.returncode:
         words = (complaint or b"").decode(errors="replace").strip()[-500:]
-        raise ConfigError(f"the plug-in {plugin.command} failed with status {process.returncode}: {words}")
+        raise KubeconfigError(f"the plug-in {plugin.command} failed with status {process.returncode}: {words}")
     return output
 
 

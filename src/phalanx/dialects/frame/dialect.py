@@ -21,7 +21,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from phalanx.client.kind import Kind
-from phalanx.client.tally import Family
+from phalanx.client.tally import MetricFamily
 from phalanx.model.job import Outcome
 from phalanx.model.node import Device, Flavor, NodeGroup, Topology, Zone
 from phalanx.model.pod import Amounts, DeviceShare, Toleration
@@ -440,7 +440,7 @@ class Figures(Protocol[Read]):
     def look(self, defined: Read, everyone: Iterable[Told], objects: Objects) -> None:
         """Update the gauges from all gangs of the dialect and from the existing answer objects."""
 
-    def families(self) -> Iterable[Family]:
+    def families(self) -> Iterable[MetricFamily]:
         """Return the metrics as of the last `look`. The cost grows with the number of queues, not of jobs."""
 
 

@@ -1,7 +1,7 @@
 """The codes by which other schedulers (*peers*) name Phalanx's reasons.
 
 Tools for a Workload, a PodGroup or a Slurm queue then find the code that the peer would have used. The message is
-always Phalanx's. `Ignored` marks a reason for which a peer has no code.
+always Phalanx's. `IgnoredReason` marks a reason for which a peer has no code.
 
 
 Sources: Kueue's reasons of the condition QuotaReserved=False (apis/kueue/v1beta2/workload_types.go); Volcano's of the
@@ -19,13 +19,13 @@ from phalanx.model.reason import ReasonCode
 
 
 @dataclass(frozen=True, slots=True)
-class Ignored:
+class IgnoredReason:
     """The peer has no code for the reason."""
 
     why: str
 
 
-Word: TypeAlias = str | Ignored
+Word: TypeAlias = str | IgnoredReason
 
 
 class Words(NamedTuple):
@@ -46,19 +46,19 @@ class Peer(StrEnum):
     SLURM = "slurm"
 
 
-SENTENCE = Ignored("KAI has a sentence for this, no reason code")
-NO_TIME = Ignored("no such peer knows times or dependencies of jobs")
+SENTENCE = IgnoredReason("KAI has a sentence for this, no reason code")
+NO_TIME = IgnoredReason("no such peer knows times or dependencies of jobs")
 NOT_ENOUGH = "NotEnoughResources"
-NEVER_TOLD = Ignored("the object is refused before it could wait")
+NEVER_TOLD = IgnoredReason("the object is refused before it could wait")
 
 PEERS: dict[ReasonCode, Words] = {
     ReasonCode.NO_ROOM: Words("WaitingForQuota", NOT_ENOUGH, SENTENCE, "Resources"),
     ReasonCode.NEVER_FITS: Words("ExceedsMaxQuota", NOT_ENOUGH, SENTENCE, "BadConstraints"),
     ReasonCode.ROOM_KEPT: Words("WaitingForQuota", NOT_ENOUGH, SENTENCE, "Resources"),
     ReasonCode.NO_NODE_MATCHES: Words("NoMatchingFlavor", NOT_ENOUGH, SENTENCE, "BadConstraints"),
-    ReasonCode.WAITING_FOR_MEMBERS: Words("PendingEvaluation", NOT_ENOUGH, SENTENCE, Ignored("jobs come whole")),
-    ReasonCode.QUOTA: Words("PendingEvaluation", NOT_ENOUGH, SENTENCE, Ignored("it has no namespaces")),
-    ReasonCode.HELD: Words("Suspended", Ignored("its jobs have no hold"), SENTENCE, "JobHeldUser"),
+    ReasonCode.WAITING_FOR_MEMBERS: Words("PendingEvaluation", NOT_ENOUGH, SENTENCE, IgnoredReason("jobs come whole")),
+    ReasonCode.QUOTA: Words("PendingEvaluation", NOT_ENOUGH, SENTENCE, IgnoredReason("it has no namespaces")),
+    ReasonCode.HELD: Words("Suspended", IgnoredReason("its jobs have no hold"), SENTENCE, "JobHeldUser"),
     ReasonCode.QUEUE_HELD: Words("Suspended", NOT_ENOUGH, SENTENCE, "PartitionDown"),
     ReasonCode.QUEUE_CLOSED: Words("Suspended", NOT_ENOUGH, SENTENCE, "PartitionInactive"),
     ReasonCode.QUEUE_MISCONFIGURED: Words("Misconfigured", NOT_ENOUGH, SENTENCE, "PartitionConfig"),
@@ -81,7 +81,7 @@ PEERS: dict[ReasonCode, Words] = {
     ReasonCode.QUEUE_UNKNOWN: Words("Misconfigured", NOT_ENOUGH, "QueueDoesNotExist", "InvalidAccount"),
     ReasonCode.BACKOFF: Words("WaitingForPodsReady", NOT_ENOUGH, SENTENCE, "BeginTime"),
     ReasonCode.INVALID: Words("Misconfigured", NEVER_TOLD, NEVER_TOLD, "BadConstraints"),
-    ReasonCode.VOLUMES: Words("Misconfigured", NOT_ENOUGH, SENTENCE, Ignored("it has no volumes")),
+    ReasonCode.VOLUMES: Words("Misconfigured", NOT_ENOUGH, SENTENCE, IgnoredReason("it has no volumes")),
     ReasonCode.REJECTED: Words("WaitingForPodsReady", NOT_ENOUGH, SENTENCE, "JobLaunchFailure"),
     ReasonCode.STALE: Words("WaitingForPodsReady", NOT_ENOUGH, SENTENCE, "JobLaunchFailure"),
     ReasonCode.UNSUPPORTED: Words("Misconfigured", NOT_ENOUGH, SENTENCE, "BadConstraints"),

@@ -28,7 +28,7 @@ from phalanx.dialects.kai.gang.grouper import (
     QUEUE,
     owner_of,
 )
-from phalanx.dialects.kai.gang.pod_groups import Terms, terms
+from phalanx.dialects.kai.gang.pod_groups import PodGroupTerms, terms
 from phalanx.dialects.kai.queues import GPU, RESOURCES, UNLIMITED, KaiDefinitions, KaiQueue
 from phalanx.model.pod import CPU, PODS, Amount
 from phalanx.model.reason import ReasonCode
@@ -135,7 +135,7 @@ def _quantities(sums: Sums) -> Object:
     return {name: quantity(name, amount) for name, amount in sorted(sums.items())}
 
 
-def _body(name: str, told: Told, found: Terms) -> Object:
+def _body(name: str, told: Told, found: PodGroupTerms) -> Object:
     owner = owner_of(told.options)
     first = told.owners[0]["metadata"]
     ref = {"apiVersion": owner.api_version, "kind": owner.kind, "name": owner.name, "uid": owner.uid}
@@ -173,7 +173,7 @@ def _sub_group(group: Object, root: str, leaves: Mapping[str, int]) -> Object:
     return {"name": group["name"], **parent, **least}
 
 
-def _status(defined: KaiDefinitions, told: Told, found: Terms, old: Object, queue: Object, now: str) -> Object:
+def _status(defined: KaiDefinitions, told: Told, found: PodGroupTerms, old: Object, queue: Object, now: str) -> Object:
     """Return the status of a PodGroup. `old`: its status now. `queue`: the status of its Queue."""
     allocated, requested = amounts(told)
     finished = told.stage is Stage.FINISHED
@@ -187,7 +187,9 @@ def _status(defined: KaiDefinitions, told: Told, found: Terms, old: Object, queu
     return {**kept, "schedulingConditions": [_condition(defined, told, found, old, queue, now)]} if waits else kept
 
 
-def _condition(defined: KaiDefinitions, told: Told, found: Terms, old: Object, queue: Object, now: str) -> Object:
+def _condition(
+    defined: KaiDefinitions, told: Told, found: PodGroupTerms, old: Object, queue: Object, now: str
+) -> Object:
     """Return the condition of an unschedulable gang. It is unchanged if its content is; each change gets the next
     number."""
     assert told.reason is not None
@@ -214,7 +216,7 @@ def _condition(defined: KaiDefinitions, told: Told, found: Terms, old: Object, q
     return {**said, "lastTransitionTime": now, "transitionID": str(int(number) + 1 if number.isdigit() else 1)}
 
 
-def _details(defined: KaiDefinitions, told: Told, found: Terms, status: Object) -> Object:
+def _details(defined: KaiDefinitions, told: Told, found: PodGroupTerms, status: Object) -> Object:
     """Return the amounts that a quota allows and has given, as KAI shows them. `status`: of the Queue."""
     queue = defined.known.get(found.queue)
     asked = amounts(told)[1]

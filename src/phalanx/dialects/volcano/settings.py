@@ -14,8 +14,8 @@ from typing import Final
 
 from phalanx.dialects.frame.dialect import Answered, Becomes, Ignored, Object, Use
 from phalanx.dialects.volcano.definitions.configuration import (
-    ConfigurationError,
     Setting,
+    VolcanoConfigurationError,
     read_configuration,
     settings,
     text_of,
@@ -125,7 +125,7 @@ def notes(config_map: Object) -> Iterator[str]:
         return
     try:
         found = read_configuration(text)
-    except ConfigurationError as error:
+    except VolcanoConfigurationError as error:
         yield f"{error}: it counts as absent"
         return
     for setting in settings(found):
@@ -142,7 +142,7 @@ def told(text: str) -> Iterator[str]:
     """Yield the use of each setting, for users who plan a migration."""
     try:
         found = read_configuration(text)
-    except ConfigurationError as error:
+    except VolcanoConfigurationError as error:
         yield f"{error}: it counts as absent"
         return
     for setting in settings(found):

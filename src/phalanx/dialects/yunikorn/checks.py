@@ -22,15 +22,15 @@ from phalanx.dialects.yunikorn.configuration import (
     ANYBODY,
     MOST_QUEUES,
     ROOT,
-    Branch,
-    Configuration,
-    ConfigurationError,
     Filter,
     Limit,
     Lines,
-    Partition,
     PlacementRule,
+    QueueBranch,
+    QueuePartition,
     Resources,
+    YuniKornConfiguration,
+    YuniKornConfigurationError,
     line_of,
     parse,
 )
@@ -52,7 +52,7 @@ ResourceBounds: TypeAlias = Mapping[str, Mapping[str, int]]
 CountBounds: TypeAlias = Mapping[str, int]
 
 
-def read(text: str) -> Configuration:
+def read(text: str) -> YuniKornConfiguration:
     """Return the configuration, each partition with its root and its limits on the root. Raises ConfigurationError."""
     found, lines = parse(text)
     return Checks(lines).configuration(found)
@@ -79,7 +79,7 @@ class Checks:
     def __init__(self, lines: Lines) -> None:
         self._lines, self._queues = lines, 0
 
-    def configuration(self, found: Configuration) -> Configuration:
+    def configuration(self, found: YuniKornConfiguration) -> YuniKornConfiguration:
         """Return the configuration in normal form, as YuniKorn applies it. Raises ConfigurationError."""
         names: set[str] = set()
         partitions = []
@@ -90,9 +90,9 @@ class Checks:
                 self._refuse((*path, "name"), f"there is a partition {name!r} above already")
             names.add(name)
             partitions.append(self._partition(partition, path))
-        return Configuration(partitions=tuple(partitions), checksum=found.checksum)
+        return YuniKornConfiguration(partitions=tuple(partitions), checksum=found.checksum)
 
-    def _partition(self, partition: Partition, path: Path) -> Partition:
+    def _partition(self, partition: QueuePartition, path: Path) -> QueuePartition:
         root, at = self._root(partition, path)
         self._branch(root, at)
         self._quotas(root, at, {})
@@ -104,7 +104,7 @@ class Checks:
         name = DEFAULT_PARTITION if partition.name.lower() in {"", DEFAULT_PARTITION} else partition.name
         return replace(partition, name=name, queues=(root,), limits=())
 
-    def _root(self, partition: Partition, path: Path) -> tuple[Branch, Path]:
+    def _root(self, partition: QueuePartition, path: Path) -> tuple[QueueBranch, Path]:
         """Return the queue `root` of a partition, created around the listed queues if the file does not write it."""
         at: Path = (*path, "queues")
         if partition.queues is None:
@@ -112,7 +112,7 @@ class Checks:
         if len(partition.queues) == 1 and partition.queues[0].name.lower() == ROOT:
             root, at = replace(partition.queues[0], parent=True), (*at, 0)
         else:
-            root = Branch(name=ROOT, parent=True, queues=partition.queues)
+            root = QueueBranch(name=ROOT, parent=True, queues=partition.queues)
         if root.resources.guaranteed is not None or root.resources.max is not None:
             self._refuse((*at, "resources"), "root has what the nodes have: it must not have resources of its own")
         if partition.limits and root.limits and partition.limits != root.limits:
@@ -121,7 +121,7 @@ class Checks:
 
     # --- a queue by itself --------------------------------------------------------------------------------------------
 
-    def _branch(self, queue: Branch, path: Path) -> None:
+    def _branch(self, queue: QueueBranch, path: Path) -> None:
         self._queues += 1
         if self._queues > MOST_QUEUES:
             self._refuse(path, f"more than {MOST_QUEUES} queues: what this scheduler reads between two decisions")
@@ -146,7 +146,7 @@ class Checks:
         if not fits(self._amounts(said.max, (*path, "max")), guaranteed):
             self._refuse((*path, "guaranteed"), "more than a queue of this template may have at most")
 
-    def _limits(self, queue: Branch, path: Path) -> None:
+    def _limits(self, queue: QueueBranch, path: Path) -> None:
         users: dict[str, None] = {}
         groups: dict[str, None] = {}
         for number, limit in enumerate(queue.limits):
@@ -171,7 +171,7 @@ class Checks:
                 self._refuse(here, f"the {kind} {name!r} stands after '*', which must be the last")
             seen[name] = None
 
-    def _bounds(self, limit: Limit, queue: Branch, path: Path) -> None:
+    def _bounds(self, limit: Limit, queue: QueueBranch, path: Path) -> None:
         most = self._amounts(limit.max_resources, (*path, "maxresources"))
         if most and not any(most.values()):
             self._refuse((*path, "maxresources"), "all of it is 0; leave it out, or give some")
@@ -185,7 +185,7 @@ class Checks:
 
     # --- down the tree ------------------------------------------------------------------------------------------------
 
-    def _quotas(self, queue: Branch, path: Path, above: Mapping[str, int]) -> Mapping[str, int]:
+    def _quotas(self, queue: QueueBranch, path: Path, above: Mapping[str, int]) -> Mapping[str, int]:
         """Return the guarantee of the queue: its own, or the sum of its children's. `above`: the maximum of its
         parent."""
         at: Path = (*path, "resources")
@@ -207,7 +207,7 @@ class Checks:
             self._refuse((*at, "max") if queue.resources.max else path, text)
         return guaranteed if any(guaranteed.values()) else together
 
-    def _applications(self, queue: Branch, path: Path) -> None:
+    def _applications(self, queue: QueueBranch, path: Path) -> None:
         own = queue.max_applications
         for child, at in _below(queue, path):
             if own and child.max_applications > own:
@@ -218,7 +218,7 @@ class Checks:
                 )
             self._applications(child, at)
 
-    def _resource_limits(self, queue: Branch, path: Path, users: ResourceBounds, groups: ResourceBounds) -> None:
+    def _resource_limits(self, queue: QueueBranch, path: Path, users: ResourceBounds, groups: ResourceBounds) -> None:
         own_users, own_groups = dict(users), dict(groups)
         for number, limit in enumerate(queue.limits):
             at: Path = (*path, "limits", number, "maxresources")
@@ -231,7 +231,7 @@ class Checks:
         for child, below in _below(queue, path):
             self._resource_limits(child, below, own_users, own_groups)
 
-    def _count_limits(self, queue: Branch, path: Path, users: CountBounds, groups: CountBounds) -> None:
+    def _count_limits(self, queue: QueueBranch, path: Path, users: CountBounds, groups: CountBounds) -> None:
         own_users, own_groups = dict(users), dict(groups)
         for number, limit in enumerate(queue.limits):
             at: Path = (*path, "limits", number)
@@ -247,7 +247,7 @@ class Checks:
 
     # --- placement ----------------------------------------------------------------------------------------------------
 
-    def _rules(self, partition: Partition, root: Branch, path: Path) -> None:
+    def _rules(self, partition: QueuePartition, root: QueueBranch, path: Path) -> None:
         rules = [(rule, (*path, "placementrules", at)) for at, rule in enumerate(partition.placement_rules)]
         for rule, at in rules:
             for one, here in _chain(rule, at):
@@ -280,11 +280,11 @@ class Checks:
             found = one.value if one.value.startswith(ROOT) else f"{found or ROOT}.{one.value}"
         return found, False
 
-    def _known(self, names: Sequence[str], dynamic: bool, create: bool, root: Branch, path: Path) -> None:
+    def _known(self, names: Sequence[str], dynamic: bool, create: bool, root: QueueBranch, path: Path) -> None:
         """Check that the queue of a `fixed` path exists or can be created, and that it has the needed kind: a parent
         if `dynamic`, else a leaf."""
-        queues: tuple[Branch, ...] = (root,)
-        above: Branch | None = None
+        queues: tuple[QueueBranch, ...] = (root,)
+        above: QueueBranch | None = None
         for at, name in enumerate(names):
             if above is not None and not above.queues:
                 if not above.parent:
@@ -303,7 +303,7 @@ class Checks:
         if dynamic and not above.parent:
             self._refuse(path, f"{'.'.join(names)!r} is a leaf, but another rule goes on from it")
 
-    def _node_order(self, partition: Partition, path: Path) -> None:
+    def _node_order(self, partition: QueuePartition, path: Path) -> None:
         if partition.node_sort_policy.type not in _NODE_ORDERS:
             self._refuse((*path, "type"), f"{partition.node_sort_policy.type!r} is neither fair nor binpacking")
         for resource, weight in partition.node_sort_policy.resource_weights.items():
@@ -321,13 +321,13 @@ class Checks:
         return amounts(written)
 
     def _refuse(self, path: Path, text: str) -> NoReturn:
-        raise ConfigurationError(line_of(self._lines, path), text)
+        raise YuniKornConfigurationError(line_of(self._lines, path), text)
 
 
 # --- inside -----------------------------------------------------------------------------------------------------------
 
 
-def _below(queue: Branch, path: Path) -> list[tuple[Branch, Path]]:
+def _below(queue: QueueBranch, path: Path) -> list[tuple[QueueBranch, Path]]:
     at = path if path[-1] == "queues" else (*path, "queues")  # an unwritten root has the path of its children's list
     return [(child, (*at, number)) for number, child in enumerate(queue.queues)]
 

@@ -30,7 +30,7 @@ _NULLS, _TRUE, _FALSE = ("", "~", "null", "Null", "NULL"), ("true", "yes", "on",
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 
 
-class ConfigurationError(PhalanxError):
+class YuniKornConfigurationError(PhalanxError):
     """An error that makes the whole file invalid. `line`: the line of the wrong value, counted from 1."""
 
     def __init__(self, line: int, text: str) -> None:
@@ -69,7 +69,7 @@ class ChildTemplate(_Fields, frozen=True):
     resources: Resources = Resources()
 
 
-class Branch(_Fields, frozen=True):
+class QueueBranch(_Fields, frozen=True):
     """A queue with all that is below it. `parent`: it may have children, also if none is written."""
 
     name: str = ""
@@ -80,7 +80,7 @@ class Branch(_Fields, frozen=True):
     admin_acl: str = ""
     submit_acl: str = ""
     child_template: ChildTemplate = ChildTemplate()
-    queues: tuple[Branch, ...] = ()
+    queues: tuple[QueueBranch, ...] = ()
     limits: tuple[Limit, ...] = ()
 
 
@@ -123,11 +123,11 @@ class UserGroupResolver(_Fields, frozen=True):
     type: str = ""
 
 
-class Partition(_Fields, frozen=True):
+class QueuePartition(_Fields, frozen=True):
     """The queues of one cluster. `queues`: None if the file has no such field, which is an error."""
 
     name: str = ""
-    queues: tuple[Branch, ...] | None = None
+    queues: tuple[QueueBranch, ...] | None = None
     placement_rules: tuple[PlacementRule, ...] = ()
     limits: tuple[Limit, ...] = ()
     preemption: PartitionPreemption = PartitionPreemption()
@@ -135,28 +135,28 @@ class Partition(_Fields, frozen=True):
     user_group_resolver: UserGroupResolver = UserGroupResolver()
 
 
-class Configuration(_Fields, frozen=True):
+class YuniKornConfiguration(_Fields, frozen=True):
     """The file."""
 
-    partitions: tuple[Partition, ...] = ()
+    partitions: tuple[QueuePartition, ...] = ()
     checksum: str = ""
 
 
-def parse(text: str) -> tuple[Configuration, Lines]:
+def parse(text: str) -> tuple[YuniKornConfiguration, Lines]:
     """Return the fields of the file, and the lines of its values. Raises ConfigurationError."""
     if len(text.encode()) > MOST_BYTES:
-        raise ConfigurationError(1, f"the file has more than {MOST_BYTES} bytes")
+        raise YuniKornConfigurationError(1, f"the file has more than {MOST_BYTES} bytes")
     try:
         require_shallow(text, 2 * MOST_VALUES)  # a value and its name
         node = next(iter(yaml.compose_all(text, yaml.CSafeLoader)), None)
     except yaml.YAMLError as error:
         mark, said = getattr(error, "problem_mark", None), " ".join(str(error).split())
         line = 1 + min(mark.line, text.count("\n")) if mark else 1  # the end is a line of its own to libyaml
-        raise ConfigurationError(line, f"no YAML: {said}" if mark else said) from None
+        raise YuniKornConfigurationError(line, f"no YAML: {said}" if mark else said) from None
     lines: Lines = {(): 1}
     tree = {} if node is None else _Reader(lines).value(node, (), 0)
     try:
-        return msgspec.convert({} if tree is None else tree, Configuration, strict=False), lines
+        return msgspec.convert({} if tree is None else tree, YuniKornConfiguration, strict=False), lines
     except msgspec.ValidationError as error:
         said, _, at = str(error).partition(" - at `$")
         path = tuple(int(number) if number.isdigit() else name for name, number in _STEP.findall(at))
@@ -176,15 +176,17 @@ def line_of(lines: Lines, path: Path) -> int:
 # --- inside -----------------------------------------------------------------------------------------------------------
 
 
-def _error(text: str, path: Path, lines: Lines) -> ConfigurationError:
+def _error(text: str, path: Path, lines: Lines) -> YuniKornConfigurationError:
     """A complaint of msgspec in YuniKorn's terms."""
     names = [step for step in path if isinstance(step, str)]
     where = f" of {names[-1]}" if names else ""
     if text.startswith("Object contains unknown field"):
         name = text.split("`")[1]
         said = f"there is no field {name!r}{where}; YuniKorn refuses a file with fields that it does not know"
-        return ConfigurationError(line_of(lines, (*path, name)), said)
-    return ConfigurationError(line_of(lines, path), f"the value{where} cannot be read: {text[:1].lower()}{text[1:]}")
+        return YuniKornConfigurationError(line_of(lines, (*path, name)), said)
+    return YuniKornConfigurationError(
+        line_of(lines, path), f"the value{where} cannot be read: {text[:1].lower()}{text[1:]}"
+    )
 
 
 class _Reader:
@@ -197,7 +199,7 @@ class _Reader:
         self._lines[path] = line = node.start_mark.line + 1
         self._left -= 1
         if level > MOST_LEVELS or self._left < 0:
-            raise ConfigurationError(line, f"more than {MOST_LEVELS} levels, or more than {MOST_VALUES} values")
+            raise YuniKornConfigurationError(line, f"more than {MOST_LEVELS} levels, or more than {MOST_VALUES} values")
         match node:
             case yaml.MappingNode():
                 return self._mapping(node, path, level)
@@ -214,9 +216,9 @@ class _Reader:
         for key, inside in node.value:
             line = key.start_mark.line + 1
             if not isinstance(key, yaml.ScalarNode):
-                raise ConfigurationError(line, "the name of a field is no text")
+                raise YuniKornConfigurationError(line, "the name of a field is no text")
             if key.value in found:
-                raise ConfigurationError(line, f"{key.value!r} is written twice")
+                raise YuniKornConfigurationError(line, f"{key.value!r} is written twice")
             value = self.value(inside, (*path, key.value), level + 1)
             self._lines[(*path, key.value)] = line
             found[key.value] = value

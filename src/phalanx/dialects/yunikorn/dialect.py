@@ -27,10 +27,10 @@ from phalanx.dialects.schema.queue import read_queue
 from phalanx.dialects.yunikorn.checks import DEFAULT_PARTITION, read
 from phalanx.dialects.yunikorn.configuration import (
     MOST_BYTES,
-    Branch,
-    Configuration,
-    ConfigurationError,
     PlacementRule,
+    QueueBranch,
+    YuniKornConfiguration,
+    YuniKornConfigurationError,
 )
 from phalanx.dialects.yunikorn.gangs import (
     GIVEN_UP,
@@ -54,8 +54,8 @@ from phalanx.dialects.yunikorn.gangs import (
     timeout_s,
 )
 from phalanx.dialects.yunikorn.limits import LimitedGroups, counted_group, limited_groups, with_limits
-from phalanx.dialects.yunikorn.placement.made import Made, NamespaceTags, made, namespace_tags
-from phalanx.dialects.yunikorn.placement.rules import Application, QueueTree, not_to_make, place, tree_of
+from phalanx.dialects.yunikorn.placement.made import MadeQueues, NamespaceTags, made, namespace_tags
+from phalanx.dialects.yunikorn.placement.rules import Application, PlacementTree, not_to_make, place, tree_of
 from phalanx.dialects.yunikorn.queues import Translation, fair_leaves, translate, translate_made
 from phalanx.model.job import GangSize
 from phalanx.model.queue import NO_PREEMPTION, Queue
@@ -84,23 +84,23 @@ class YuniKornDefinitions(Definitions):
     name of the Phalanx Queue. `limited`: the groups that limits name. `reclaims`: whether the partition preempts.
     `fair`: the leaves that sort by share. `spaces`: the annotations of namespaces."""
 
-    configuration: Configuration | None = None
-    root: Branch | None = None
+    configuration: YuniKornConfiguration | None = None
+    root: QueueBranch | None = None
     rules: tuple[PlacementRule, ...] = ()
-    tree: QueueTree = field(default_factory=QueueTree)
+    tree: PlacementTree = field(default_factory=PlacementTree)
     named: Mapping[str, str] = field(default_factory=dict)
     limited: LimitedGroups = field(default_factory=dict)
     reclaims: bool = True
     fair: frozenset[str] = frozenset()
     spaces: Mapping[str, NamespaceTags] = field(default_factory=dict)
 
-    def made(self, queue: str, namespace: str) -> Made | None:
+    def made(self, queue: str, namespace: str) -> MadeQueues | None:
         """Return the queues that are made for one of that full name; None: it is written, or cannot be made."""
         if queue in self.named or self.root is None or not_to_make(queue, self.tree):
             return None
         return made(self.root, queue, self.spaces.get(namespace, _NO_TAGS))
 
-    def sharing(self, found: Made | None) -> frozenset[str]:
+    def sharing(self, found: MadeQueues | None) -> frozenset[str]:
         """Return the leaves that sort their applications by share: of those that are written, or that are made."""
         if found is None:
             return self.fair
@@ -122,7 +122,7 @@ class YuniKorn:
         try:
             text = configuration_text(objects.get(CONFIGURATIONS, {}))
             found = YuniKornDefinitions() if text is None else _definitions(text)
-        except ConfigurationError as error:
+        except YuniKornConfigurationError as error:
             at = next((key for key in _maps_with_queues(objects.get(CONFIGURATIONS, {}))), "")
             return YuniKornDefinitions(fault=f"{_FILE} is refused whole: {error}", fault_at=(CONFIGURATIONS, at))
         tags = {name: namespace_tags(one) for name, one in objects.get(NAMESPACES, {}).items()}
@@ -275,7 +275,7 @@ def unpacked(data: str) -> str:
     try:
         return zlib.decompressobj(_GZIP).decompress(base64.b64decode(data), MOST_BYTES + 1).decode()
     except (ValueError, zlib.error) as error:
-        raise ConfigurationError(1, f"{_PACKED} cannot be unpacked: {error}") from None
+        raise YuniKornConfigurationError(1, f"{_PACKED} cannot be unpacked: {error}") from None
 
 
 # --- inside -----------------------------------------------------------------------------------------------------------
@@ -341,7 +341,7 @@ def _definitions(text: str) -> YuniKornDefinitions:
     )
 
 
-def _made_queues(found: Made, *, reclaim: bool) -> tuple[Queue, ...]:
+def _made_queues(found: MadeQueues, *, reclaim: bool) -> tuple[Queue, ...]:
     translation = translate_made(found.branch, found.properties, reclaim=reclaim)
     return tuple(_queues(translation, above=found.above))
 

@@ -39,7 +39,7 @@ _STATES: Mapping[str, int] = {"Rejected": 202, "Accepted": 204, "Running": 206, 
 _NODE_ALLOC, _QUEUE_APP, _ALLOC_CANCEL, _ALLOC_PREEMPT = 303, 405, 500, 501
 
 
-class Figures(NamedTuple):
+class JournalFigures(NamedTuple):
     """The figures at the end of a minute: applications of which pods have nodes, and these pods."""
 
     at_s: int
@@ -47,7 +47,7 @@ class Figures(NamedTuple):
     pods: int
 
 
-class Journal:
+class ApplicationJournal:
     """YuniKorn's implementation of `frame.Journal`. `instance`: distinguishes its record ids from those of other
     processes."""
 
@@ -56,7 +56,7 @@ class Journal:
         self._records: deque[Object] = deque(maxlen=MOST_RECORDS)
         self._said = 0  # the number of records since the start
         self._on_nodes: dict[str, int] = {}  # gang -> its pods that have nodes, where there are any
-        self._samples: deque[Figures] = deque(maxlen=_MOST_SAMPLES)
+        self._samples: deque[JournalFigures] = deque(maxlen=_MOST_SAMPLES)
         self._next_s: int | None = None  # when the minute ends
 
     def saw(self, before: Told | None, after: Told | None, now_s: float) -> None:
@@ -121,7 +121,7 @@ class Journal:
             "EventRecords": records,
         }
 
-    def _sampled(self, now_s: float) -> list[Figures]:
+    def _sampled(self, now_s: float) -> list[JournalFigures]:
         self._sample(now_s)
         return list(self._samples)
 
@@ -133,7 +133,7 @@ class Journal:
         gone = int(now_s - self._next_s) // _MINUTE_S - _MOST_SAMPLES
         self._next_s += max(0, gone) * _MINUTE_S  # after a gap of more than a day, only the last day is sampled
         while self._next_s <= now_s:
-            self._samples.append(Figures(self._next_s, len(self._on_nodes), sum(self._on_nodes.values())))
+            self._samples.append(JournalFigures(self._next_s, len(self._on_nodes), sum(self._on_nodes.values())))
             self._next_s += _MINUTE_S
 
 
@@ -268,5 +268,5 @@ def _state(told: Told | None) -> str:
     return application_state(running=running, waiting=waiting, refused=is_refused(told))
 
 
-def _sampled(one: Figures, name: str, count: int) -> Object:
+def _sampled(one: JournalFigures, name: str, count: int) -> Object:
     return {"timestamp": one.at_s * _NS, name: str(count)}

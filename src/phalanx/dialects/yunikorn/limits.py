@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from phalanx.dialects.yunikorn.checks import amounts
-from phalanx.dialects.yunikorn.configuration import ANYBODY, Branch, Limit
+from phalanx.dialects.yunikorn.configuration import ANYBODY, Limit, QueueBranch
 from phalanx.model.queue import Limits, Queue
 
 # full name of a queue -> the groups that its limits name, then those of each queue above it
@@ -30,7 +30,7 @@ def limits_of(limits: Sequence[Limit]) -> tuple[Limits, Limits]:
     return replace(rest, named=tuple(users.items())), Limits(named=tuple(groups.items()))
 
 
-def limited_groups(roots: Sequence[Branch]) -> LimitedGroups:
+def limited_groups(roots: Sequence[QueueBranch]) -> LimitedGroups:
     """Return the groups whose limits count for each queue."""
     return dict(entry for root in roots for entry in _groups(root, "", ()))
 
@@ -57,7 +57,7 @@ def _read(limit: Limit) -> Limits:
 
 
 def _groups(
-    queue: Branch, prefix: str, above: tuple[tuple[str, ...], ...]
+    queue: QueueBranch, prefix: str, above: tuple[tuple[str, ...], ...]
 ) -> Iterator[tuple[str, tuple[tuple[str, ...], ...]]]:
     name = f"{prefix}{queue.name}".lower()
     own = tuple(group for limit in queue.limits for group in limit.groups)

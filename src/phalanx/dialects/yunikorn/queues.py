@@ -19,7 +19,7 @@ from typing import Any
 from phalanx.dialects.frame.dialect import Becomes, Ignored, Use
 from phalanx.dialects.schema.fields import LONGEST_S
 from phalanx.dialects.yunikorn.checks import DEFAULT_PARTITION, amounts
-from phalanx.dialects.yunikorn.configuration import ANYBODY, Branch, Configuration, Limit, Partition
+from phalanx.dialects.yunikorn.configuration import ANYBODY, Limit, QueueBranch, QueuePartition, YuniKornConfiguration
 
 _SORT, _PRIORITY = "application.sort.policy", "application.sort.priority"
 _OFFSET, _FENCE = "priority.offset", "priority.policy"
@@ -104,7 +104,7 @@ class Translation:
     limits: Mapping[str, tuple[Limit, ...]] = field(default_factory=dict)
 
 
-def translate(found: Configuration) -> Translation:
+def translate(found: YuniKornConfiguration) -> Translation:
     """Translate the queues of the partition `default`. `found`: a configuration that `checks.read` returned."""
     work = _Work()
     for partition in found.partitions:
@@ -116,7 +116,7 @@ def translate(found: Configuration) -> Translation:
     return Translation(queues=work.queues, notes=tuple(work.notes), names=work.names, limits=work.limits_of)
 
 
-def translate_made(branch: Branch, properties: Mapping[str, str], *, reclaim: bool) -> Translation:
+def translate_made(branch: QueueBranch, properties: Mapping[str, str], *, reclaim: bool) -> Translation:
     """Translate the queues that a placement rule creates. `properties`: those of the queue above them. `reclaim`:
     whether the partition preempts."""
     work = _Work(reclaim=reclaim)
@@ -124,13 +124,13 @@ def translate_made(branch: Branch, properties: Mapping[str, str], *, reclaim: bo
     return Translation(queues=work.queues, notes=(), names=work.names)
 
 
-def properties_of(queue: Branch, above: Mapping[str, str]) -> dict[str, str]:
+def properties_of(queue: QueueBranch, above: Mapping[str, str]) -> dict[str, str]:
     """Return the properties of a queue, including inherited ones. `above`: all properties of its parent."""
     found = {**{key: above[key] for key in _INHERITED if key in above}, **queue.properties}
     return {**found, _PREEMPTION: "disabled"} if above.get(_PREEMPTION) == "disabled" else found
 
 
-def fair_leaves(queue: Branch, prefix: str, above: Mapping[str, str]) -> Iterator[str]:
+def fair_leaves(queue: QueueBranch, prefix: str, above: Mapping[str, str]) -> Iterator[str]:
     """Yield the full names of the leaves, from this queue down, that sort their applications by share. `prefix`: the
     full name of the queue above it, with a dot; `above`: its properties."""
     name, properties = f"{prefix}{queue.name}".lower(), properties_of(queue, above)
@@ -162,7 +162,7 @@ class _Work:
         why = why or (use.why if isinstance(use, Ignored) else "it has another effect here")
         self.notes.append(Note(where=where, field=name.rpartition("[].")[2], why=why))
 
-    def partition(self, partition: Partition) -> None:
+    def partition(self, partition: QueuePartition) -> None:
         self.reclaim = partition.preemption.enabled is not False
         self.trims = partition.preemption.quota_preemption_enabled is True
         said = {
@@ -177,7 +177,7 @@ class _Work:
             self.queue(root, "", "", {})
 
     def queue(
-        self, queue: Branch, parent: str, prefix: str, above: Mapping[str, str], *, guaranteed: bool = False
+        self, queue: QueueBranch, parent: str, prefix: str, above: Mapping[str, str], *, guaranteed: bool = False
     ) -> None:
         """Translate the queue and those below it. `guaranteed`: whether a queue above it is guaranteed anything."""
         guaranteed = guaranteed or any(amounts(queue.resources.guaranteed).values())
@@ -211,7 +211,7 @@ class _Work:
             self.note(full, "queues[].name", f"no object may be named so; the queue is {found!r}")
         return found
 
-    def preemption(self, queue: Branch, properties: Mapping[str, str], *, guaranteed: bool) -> dict[str, Any]:
+    def preemption(self, queue: QueueBranch, properties: Mapping[str, str], *, guaranteed: bool) -> dict[str, Any]:
         """Return the preemption settings. `guaranteed`: whether the queue, or one above it, is guaranteed anything."""
         found: dict[str, Any] = {}
         if properties.get(_PREEMPTION, "").lower() == "disabled":
@@ -224,7 +224,7 @@ class _Work:
             found["excessDelay"] = delay_s
         return found
 
-    def limits(self, name: str, queue: Branch) -> dict[str, Any]:
+    def limits(self, name: str, queue: QueueBranch) -> dict[str, Any]:
         found: dict[str, Any] = {}
         if queue.max_applications:
             found["total"] = {"running": queue.max_applications}
@@ -239,7 +239,7 @@ class _Work:
                 self.note(name, "queues[].limits[].groups", why)
         return found
 
-    def without_effect(self, name: str, queue: Branch) -> None:
+    def without_effect(self, name: str, queue: QueueBranch) -> None:
         for field_name, value in (("adminacl", queue.admin_acl), ("submitacl", queue.submit_acl)):
             if value.strip() not in {"", ANYBODY}:
                 self.note(name, f"queues[].{field_name}", _MIGRATED[f"queues[].{field_name}"])
@@ -252,7 +252,7 @@ class _Work:
                 self.note(name, key)
 
 
-def _order(queue: Branch, properties: Mapping[str, str]) -> str:
+def _order(queue: QueueBranch, properties: Mapping[str, str]) -> str:
     """Return the order of a queue; empty: the default. Parents sort their children by how full these are, and leaves
     that are `fair` their applications, each of which is a queue below the leaf."""
     by_priority = properties.get(_PRIORITY, "").lower() != "disabled"
@@ -269,7 +269,7 @@ def _numbered(name: str) -> Iterator[str]:
         number += 1
 
 
-def _quotas(queue: Branch) -> dict[str, Any]:
+def _quotas(queue: QueueBranch) -> dict[str, Any]:
     quota = {
         name: _amounts(said)
         for name, said in (("guaranteed", queue.resources.guaranteed), ("limit", queue.resources.max))

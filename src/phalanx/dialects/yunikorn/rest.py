@@ -29,12 +29,12 @@ from phalanx.dialects.frame.dialect import Object, Objects, Told
 from phalanx.dialects.frame.pod_requests import amounts as kubernetes_amounts
 from phalanx.dialects.yunikorn.checks import DEFAULT_PARTITION, amounts, least, read
 from phalanx.dialects.yunikorn.configuration import (
-    Branch,
     ChildTemplate,
-    Configuration,
-    ConfigurationError,
-    Partition,
     PlacementRule,
+    QueueBranch,
+    QueuePartition,
+    YuniKornConfiguration,
+    YuniKornConfigurationError,
 )
 from phalanx.dialects.yunikorn.dialect import YuniKornDefinitions
 from phalanx.dialects.yunikorn.gangs import GROUPS, OF_APPLICATION, QUEUE_PREFIX, TASK_GROUP, USER, application_id
@@ -66,7 +66,9 @@ LEFT_OUT: Final[Mapping[str, str]] = {
 _MISSING = "there is no such path here; see docs/dialects/yunikorn.md for those that are answered"
 _ACTIVE, _REJECTED, _COMPLETED = ("Accepted", "Running"), "Rejected", "Completed"
 _STATUSES = ("new", "accepted", "running", "completing", "failing", "resuming")  # YuniKorn's active states
-_NONE = Configuration(partitions=(Partition(name=DEFAULT_PARTITION, queues=(Branch(name="root", submit_acl="*"),)),))
+_NONE = YuniKornConfiguration(
+    partitions=(QueuePartition(name=DEFAULT_PARTITION, queues=(QueueBranch(name="root", submit_acl="*"),)),)
+)
 _NS = 10**9
 _BUCKETS = 10
 _LONGEST = 256  # responses show at most this many characters of the name of a queue that does not exist
@@ -106,7 +108,7 @@ def validated(body: bytes) -> Object:
     """Check a posted queue configuration, and return the response."""
     try:
         read(body.decode("utf-8", "replace"))
-    except ConfigurationError as fault:
+    except YuniKornConfigurationError as fault:
         return {"allowed": False, "reason": str(fault)}
     return {"allowed": True}
 
@@ -162,12 +164,12 @@ class _Application:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Seen:
-    configuration: Configuration
-    partition: Partition
+    configuration: YuniKornConfiguration
+    partition: QueuePartition
     applications: tuple[_Application, ...]
     nodes: Mapping[str, Object]
     below: Mapping[str, Sequence[_Application]]  # full name of a queue -> applications of it and of all queues below it
-    root: Branch  # the root queue, with the queues that placement rules created
+    root: QueueBranch  # the root queue, with the queues that placement rules created
     written: Collection[str]  # full names of the queues of the configuration
 
     @classmethod
@@ -191,7 +193,7 @@ class _Seen:
         return _sum(_allocatable(node) for node in self.nodes.values())
 
 
-def _with_made(defined: YuniKornDefinitions, root: Branch, applications: Iterable[_Application]) -> Branch:
+def _with_made(defined: YuniKornDefinitions, root: QueueBranch, applications: Iterable[_Application]) -> QueueBranch:
     """Return the root with the queues that placement rules created for these applications."""
     made = {one.queue: one.namespace for one in applications if one.queue not in defined.named}
     for queue, namespace in made.items():
@@ -200,7 +202,7 @@ def _with_made(defined: YuniKornDefinitions, root: Branch, applications: Iterabl
     return root
 
 
-def _with(queue: Branch, path: Sequence[str], child: Branch) -> Branch:
+def _with(queue: QueueBranch, path: Sequence[str], child: QueueBranch) -> QueueBranch:
     """Return the queue with `child` added at that path below it. If a queue of that name exists already, the children
     of `child` are added to it instead."""
     beside = {one.name.lower(): one for one in queue.queues}
@@ -370,7 +372,7 @@ def _partition(seen: _Seen) -> Object:
 
 
 # the full name, the queue, its parent, the properties of the parent, and the maximum of the parent
-_Entry = tuple[str, Branch, str, Mapping[str, str], Resources]
+_Entry = tuple[str, QueueBranch, str, Mapping[str, str], Resources]
 
 
 def _branches(seen: _Seen) -> Iterator[_Entry]:
@@ -386,7 +388,7 @@ def _branches(seen: _Seen) -> Iterator[_Entry]:
 
 
 def _queue(
-    seen: _Seen, branch: Branch, parent: str, above: Mapping[str, str], most: Resources, *, deep: bool
+    seen: _Seen, branch: QueueBranch, parent: str, above: Mapping[str, str], most: Resources, *, deep: bool
 ) -> Object:
     """Return a queue as JSON. `most`: the smallest bounds of the queues above it; for the root, the capacity of all
     nodes. `deep`: whether to include the queues below it."""

@@ -17,8 +17,8 @@ from pathlib import Path
 import uvloop
 
 from phalanx.embedded.apiserver.registry.kinds.batch.job import EMULATED_VERSIONS
-from phalanx.embedded.apiserver.server import Running, serve
-from phalanx.embedded.apiserver.storage.settings import Settings
+from phalanx.embedded.apiserver.server import RunningServer, serve
+from phalanx.embedded.apiserver.storage.settings import StoreSettings
 from phalanx.errors import PhalanxError
 
 
@@ -42,7 +42,7 @@ def main() -> int:
     given = parser.parse_args()
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
 
-    def ready(running: Running) -> None:
+    def ready(running: RunningServer) -> None:
         loop = asyncio.get_running_loop()
         for one in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(one, running.stop)
@@ -51,7 +51,7 @@ def main() -> int:
     # Objects are plain JSON values, which form no cycles: looking for some is a fifth of the time of a write.
     gc.set_threshold(50_000, 20, 100)
     try:
-        settings = Settings(
+        settings = StoreSettings(
             data_dir=given.data,
             host=given.host,
             port=given.port,

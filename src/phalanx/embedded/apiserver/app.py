@@ -28,7 +28,7 @@ from phalanx.embedded.apiserver.endpoints.paths.namesakes import Namesakes
 from phalanx.embedded.apiserver.endpoints.paths.public import Public
 from phalanx.embedded.apiserver.endpoints.paths.slurm_numbers import SlurmNumbers
 from phalanx.embedded.apiserver.endpoints.paths.slurm_view import JOBS, PODS, ROOT, SlurmView
-from phalanx.embedded.apiserver.endpoints.reconcilers.definitions import Definitions
+from phalanx.embedded.apiserver.endpoints.reconcilers.definitions import DefinitionReconciler
 from phalanx.embedded.apiserver.endpoints.reconcilers.quota_usage import QuotaUsage
 from phalanx.embedded.apiserver.endpoints.reconcilers.type_checking import TypeChecking
 from phalanx.embedded.apiserver.endpoints.subresources.aggregated import DASHBOARDS, GROUPS, Aggregated
@@ -39,10 +39,10 @@ from phalanx.embedded.apiserver.endpoints.subresources.pods import PodActions
 from phalanx.embedded.apiserver.endpoints.subresources.proxy import Proxy
 from phalanx.embedded.apiserver.endpoints.subresources.scale import Scales
 from phalanx.embedded.apiserver.endpoints.subresources.streams import STREAMS, Streams
-from phalanx.embedded.apiserver.endpoints.write import Intent, Writer, Written
+from phalanx.embedded.apiserver.endpoints.write import Intent, ObjectWriter, WrittenObject
 from phalanx.embedded.apiserver.registry.metrics import GROUP as METRICS
-from phalanx.embedded.apiserver.registry.routing import PROXY, Registry, Target, locate, verb_of
-from phalanx.embedded.apiserver.storage.settings import Settings
+from phalanx.embedded.apiserver.registry.routing import PROXY, Registry, RouteTarget, locate, verb_of
+from phalanx.embedded.apiserver.storage.settings import StoreSettings
 from phalanx.embedded.apiserver.storage.store import Event, Store
 from phalanx.embedded.apiserver.storage.watch import Hub
 from phalanx.embedded.apiserver.transport import negotiation
@@ -62,7 +62,7 @@ class Api:
     """The server without its socket. `startup` before the first request, `shutdown` after the last."""
 
     def __init__(
-        self, store: Store, registry: Registry, tokens: Tokens, accounts: AccountTokens, settings: Settings
+        self, store: Store, registry: Registry, tokens: Tokens, accounts: AccountTokens, settings: StoreSettings
     ) -> None:
         self.store, self.registry, self.settings = store, registry, settings
         self.hub = Hub(store)
@@ -70,7 +70,7 @@ class Api:
         self._authorizer = Authorizer(parts.Committed(store))
         store.subscribe(self._roles_changed)
         knowledge = parts.Knowledge(store, registry.forms, self._guard, self._authorizer.rights)
-        self.writer = Writer(store, registry, knowledge)
+        self.writer = ObjectWriter(store, registry, knowledge)
         self._slurm = SlurmView(store, _built_in(registry, *JOBS), _built_in(registry, *PODS), self._authorizer.may)
         self._numbers = SlurmNumbers(store, self.writer, _built_in(registry, "", "configmaps"))
         self.deleter = Deleter(store, knowledge)
@@ -82,7 +82,7 @@ class Api:
         self._reviewer = Reviewer(tokens, self._authorizer)
         self._scales = Scales(store, self.writer)
         self._aggregated = Aggregated(settings.views)
-        self.definitions = Definitions(store, registry, self.deleter, registry.resources)
+        self.definitions = DefinitionReconciler(store, registry, self.deleter, registry.resources)
         self.type_checking = TypeChecking(store, registry, self.writer)
         self.quota_usage = QuotaUsage(store, registry, self.writer)
         self._public, self._turns = Public(registry), FairQueue()
@@ -171,7 +171,7 @@ class Api:
             return await self._metrics.show(verb, target, request)
         return await self._dispatch(verb, target, request)
 
-    async def _dispatch(self, verb: str, target: Target, request: Request) -> Response:
+    async def _dispatch(self, verb: str, target: RouteTarget, request: Request) -> Response:
         match verb:
             case "get":
                 return await self._get(target, request)
@@ -194,7 +194,7 @@ class Api:
 
     # --- handlers ------------------------------------------------------------------------------------------------
 
-    async def _get(self, target: Target, request: Request) -> Response:
+    async def _get(self, target: RouteTarget, request: Request) -> Response:
         if target.sub == "log":
             return await self._logs.read(target.namespace, target.name, request)
         if target.sub == "scale":
@@ -210,7 +210,7 @@ class Api:
             raise refusal
         return answers.one(resource, request, stored)
 
-    async def _create(self, target: Target, request: Request) -> Response:
+    async def _create(self, target: RouteTarget, request: Request) -> Response:
         body = _body(target, request)
         intent = _intent(request, "CreateOptions", body)
         if target.resource.group in (AUTHENTICATION, AUTHORIZATION):
@@ -224,7 +224,7 @@ class Api:
             return await self._pods.act(target, body, intent, request)
         return _written(target, request, await self.writer.create(target, body, intent))
 
-    async def _update(self, target: Target, request: Request) -> Response:
+    async def _update(self, target: RouteTarget, request: Request) -> Response:
         body = _body(target, request)
         intent = _intent(request, "UpdateOptions", body)
         if target.sub == "scale":
@@ -232,7 +232,7 @@ class Api:
         self._may_create(target, request)
         return _written(target, request, await self.writer.update(target, body, intent))
 
-    async def _patch(self, target: Target, request: Request) -> Response:
+    async def _patch(self, target: RouteTarget, request: Request) -> Response:
         media = media_type(request.content_type)
         body = parts.patch_body(target.resource, media, request.body)
         intent = _intent(request, "PatchOptions", body if media != parts.APPLY_PATCH else None)
@@ -244,13 +244,13 @@ class Api:
         written = await self.writer.patch(target, media, body, intent, force=force)
         return _written(target, request, written)
 
-    def _may_create(self, target: Target, request: Request) -> None:
+    def _may_create(self, target: RouteTarget, request: Request) -> None:
         """Demand the right to create of a user who puts or applies an object that is not there. Raises `ApiError`
         403."""
         if self.store.head(target.resource.key, target.namespace, target.name) is None:
             self._authorizer.resource(request.user, _asked(target, "create", request), target.namespace)
 
-    async def _delete(self, target: Target, request: Request) -> Response:
+    async def _delete(self, target: RouteTarget, request: Request) -> Response:
         body = decode_body(request.body, request.content_type, "DeleteOptions") if request.body else None
         options, resource = delete_options(request, body), target.resource
         deleted = await self.deleter.delete(target, options)
@@ -271,7 +271,7 @@ class Api:
             warnings=warnings,
         )
 
-    async def _delete_collection(self, target: Target, request: Request) -> Response:
+    async def _delete_collection(self, target: RouteTarget, request: Request) -> Response:
         body = decode_body(request.body, request.content_type, "DeleteOptions") if request.body else None
         options = delete_options(request, body)
         listed = list_options(request, watch=False)
@@ -299,7 +299,7 @@ def _payer(user: User) -> str:
     return user.name.rpartition(":")[0] if user.name.startswith(_ACCOUNT) else user.name
 
 
-def _asked(target: Target, verb: str, request: Request) -> AccessRequest:
+def _asked(target: RouteTarget, verb: str, request: Request) -> AccessRequest:
     """Return what the request asks for, in the words of roles. A field selector by name names the object, too."""
     resource, name = target.resource, target.name
     if not name and verb in ("list", "watch", "deletecollection"):
@@ -309,7 +309,7 @@ def _asked(target: Target, verb: str, request: Request) -> AccessRequest:
     return AccessRequest(verb, resource.group, plural, name)
 
 
-def _body(target: Target, request: Request) -> Any:
+def _body(target: RouteTarget, request: Request) -> Any:
     kind = target.subresource.kind if target.subresource else target.resource.kind
     return decode_body(request.body, request.content_type, kind)
 
@@ -326,7 +326,7 @@ def _intent(request: Request, options: str, body: Any) -> Intent:
     )
 
 
-def _written(target: Target, request: Request, written: Written) -> Response:
+def _written(target: RouteTarget, request: Request, written: WrittenObject) -> Response:
     code = 201 if written.created else 200
     return answers.one(target.resource, request, written.stored, code, written.warnings)
 

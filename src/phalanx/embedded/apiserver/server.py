@@ -37,9 +37,9 @@ from phalanx.embedded.apiserver.registry.builtin import emulating
 from phalanx.embedded.apiserver.registry.metrics import METRICS
 from phalanx.embedded.apiserver.registry.routing import Registry
 from phalanx.embedded.apiserver.storage.journal import Journal
-from phalanx.embedded.apiserver.storage.settings import Settings
+from phalanx.embedded.apiserver.storage.settings import StoreSettings
 from phalanx.embedded.apiserver.storage.store import Store
-from phalanx.embedded.apiserver.transport.http import Connection, Limits
+from phalanx.embedded.apiserver.transport.http import HttpLimits, ServerConnection
 from phalanx.errors import PhalanxError
 
 ADMIN = "admin"
@@ -53,7 +53,7 @@ _OWN_FILES = 64  # of the process: database, logs, connections to webhooks and n
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Running:
+class RunningServer:
     """A server that serves: its address, and how to stop it."""
 
     url: str
@@ -61,7 +61,7 @@ class Running:
     stop: Callable[[], None]
 
 
-async def serve(settings: Settings, ready: Callable[[Running], None] | None = None) -> None:
+async def serve(settings: StoreSettings, ready: Callable[[RunningServer], None] | None = None) -> None:
     """Serve until cancelled, or until the `stop` that `ready` is given is called. Raises `PhalanxError`."""
     with contextlib.ExitStack() as held:
         _make_directory(settings.data_dir)
@@ -71,14 +71,14 @@ async def serve(settings: Settings, ready: Callable[[Running], None] | None = No
         tls = _credentials(settings, port)
         api = await open_api(settings)
         sockets = _Sockets(api)
-        running = Running(url=f"https://{settings.host}:{port}", api=api, stop=sockets.stop)
+        running = RunningServer(url=f"https://{settings.host}:{port}", api=api, stop=sockets.stop)
         try:
             await sockets.run(listener, tls, lambda: ready and ready(running))
         finally:
             await api.shutdown()
 
 
-async def open_api(settings: Settings) -> Api:
+async def open_api(settings: StoreSettings) -> Api:
     """The server without a socket: database open, the first objects made."""
     journal = Journal(settings.database, accept_loss=settings.accept_loss)
     fresh = journal.fact("furnished", 0) == 0
@@ -104,7 +104,7 @@ class _Sockets:
 
     def __init__(self, api: Api) -> None:
         self._api = api
-        self._open: Connections[Connection] = Connections(_most_connections())
+        self._open: Connections[ServerConnection] = Connections(_most_connections())
         self._stopped = asyncio.Event()
 
     def stop(self) -> None:
@@ -112,10 +112,10 @@ class _Sockets:
         self._stopped.set()
 
     async def run(self, listener: socket.socket, tls: ssl.SSLContext, ready: Callable[[], object]) -> None:
-        loop, limits = asyncio.get_running_loop(), Limits(body_bytes=self._api.settings.body_limit_bytes)
+        loop, limits = asyncio.get_running_loop(), HttpLimits(body_bytes=self._api.settings.body_limit_bytes)
 
         server = await loop.create_server(
-            lambda: Connection(self._api, self._open, limits),
+            lambda: ServerConnection(self._api, self._open, limits),
             sock=listener,
             ssl=tls,
             backlog=_BACKLOG,
@@ -209,7 +209,7 @@ def _listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _credentials(settings: Settings, port: int) -> ssl.SSLContext:
+def _credentials(settings: StoreSettings, port: int) -> ssl.SSLContext:
     """Create the certificates, tokens and the kubeconfig; existing ones stay."""
     certificates.ensure(settings.pki, settings.host)
     try:

@@ -47,9 +47,9 @@ from phalanx.embedded.controllers.operators.volcano.around.flows import CRONS, J
 from phalanx.embedded.controllers.operators.volcano.around.pod_groups import PodGroupController
 from phalanx.embedded.controllers.operators.volcano.controller import VolcanoJobController
 from phalanx.embedded.controllers.runtime.calls import Calls, Clock, Informers
-from phalanx.embedded.controllers.runtime.pod_index import PodIndex
+from phalanx.embedded.controllers.runtime.pod_index import OwnerPodIndex
 from phalanx.embedded.controllers.runtime.reconciler import Reconciler
-from phalanx.embedded.controllers.runtime.recorder import Recorder, marking
+from phalanx.embedded.controllers.runtime.recorder import EventRecorder, marking
 from phalanx.embedded.controllers.runtime.work_queue import Retry
 from phalanx.embedded.controllers.workloads.cron_job import CronJobController
 from phalanx.embedded.controllers.workloads.deployment import DeploymentController
@@ -97,10 +97,10 @@ async def run_controllers(
     settings = settings or Settings()
     await install_operators(connection)
     calls = Calls(connection, informers, in_flight=settings.in_flight)
-    recorder = Recorder(calls, window_s=settings.events_window_s, writes_per_s=settings.events_per_s, clock=clock)
-    index = PodIndex()
+    recorder = EventRecorder(calls, window_s=settings.events_window_s, writes_per_s=settings.events_per_s, clock=clock)
+    index = OwnerPodIndex()
     calls.cache(PODS).subscribe(index.take)  # first: everybody after it may ask the index
-    job_index = PodIndex()
+    job_index = OwnerPodIndex()
     calls.cache(JOBS).subscribe(job_index.take)
     jobs = JobController(calls, index, recorder, settings.job, clock)
     namespaces = NamespaceController(calls, again_s=settings.namespace_again_s, clock=clock)
@@ -141,7 +141,7 @@ async def run_controllers(
 
 
 def _loops(
-    calls: Calls, index: PodIndex, jobs: PodIndex, recorder: Recorder, retry: Retry, clock: Clock
+    calls: Calls, index: OwnerPodIndex, jobs: OwnerPodIndex, recorder: EventRecorder, retry: Retry, clock: Clock
 ) -> tuple[Reconciler, ...]:
     """Return the loops of the controllers for one kind each. A kind that is not served yet does not delay the
     others."""

@@ -22,7 +22,7 @@ _NAME_CHARS = 50  # a namespace has 63 at most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Account:
+class LoginAccount:
     """An account. `uid`, `gid`: the Unix numbers. `groups`: the names of the user's groups in the cluster."""
 
     uid: int
@@ -42,13 +42,13 @@ class Account:
         return "-".join(("user", *filter(None, (plain,)), *number))
 
 
-def account_of(uid: int, gid: int) -> Account:
+def account_of(uid: int, gid: int) -> LoginAccount:
     """Return the account of the user with these numbers, who may have no name on this machine. Root is in the group
     `system:masters`, because root can read the data directory of the cluster anyway."""
     try:
         entry = pwd.getpwuid(uid)
     except KeyError:
-        return Account(uid=uid, gid=gid, name=f"uid-{uid}", groups=(USERS,))
+        return LoginAccount(uid=uid, gid=gid, name=f"uid-{uid}", groups=(USERS,))
     named = []
     for number in os.getgrouplist(entry.pw_name, entry.pw_gid):
         try:
@@ -56,10 +56,10 @@ def account_of(uid: int, gid: int) -> Account:
         except KeyError:  # a group without a name has no meaning in the cluster
             continue
     groups = (USERS, *dict.fromkeys(named), *((MASTERS,) if uid == 0 else ()))
-    return Account(uid=uid, gid=entry.pw_gid, name=entry.pw_name, groups=groups)
+    return LoginAccount(uid=uid, gid=entry.pw_gid, name=entry.pw_name, groups=groups)
 
 
-def token_for(path: Path, account: Account) -> str:
+def token_for(path: Path, account: LoginAccount) -> str:
     """Return the account's token in the token file, or write a new one. The line gets the present groups of the user.
 
     Raises OSError. Only one process may write the file."""

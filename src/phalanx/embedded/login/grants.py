@@ -12,7 +12,7 @@ from typing import Any
 from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.kind import NAMESPACES, Kind
 from phalanx.embedded.login import coordinators
-from phalanx.embedded.login.account import USERS, Account
+from phalanx.embedded.login.account import USERS, LoginAccount
 from phalanx.embedded.login.admission import BINDING, NUMBERS, NUMBERS_BINDING, POLICY
 from phalanx.embedded.login.quota import DEFAULT, give_quota, limit_system_priorities
 
@@ -131,7 +131,7 @@ async def install_grants(api: Connection, policies: Iterable[tuple[Kind, Object]
 
 
 async def give_namespace(
-    api: Connection, account: Account, quota: Mapping[str, str] = DEFAULT, max_priority: int = MAX_PRIORITY
+    api: Connection, account: LoginAccount, quota: Mapping[str, str] = DEFAULT, max_priority: int = MAX_PRIORITY
 ) -> str:
     """Return the name of the account's namespace; make it if it is missing. `quota`, `max_priority`: limits of a
     namespace without limits. Raises ApiError."""
@@ -148,7 +148,7 @@ async def give_namespace(
     return name
 
 
-async def _claimed(api: Connection, name: str, account: Account, max_priority: int) -> bool:
+async def _claimed(api: Connection, name: str, account: LoginAccount, max_priority: int) -> bool:
     """Return whether the namespace belongs to the account. Create it if it is missing."""
     notes = {UID: str(account.uid), GID: str(account.gid), USER: account.name, PRIORITY: str(max_priority)}
     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "annotations": notes}}

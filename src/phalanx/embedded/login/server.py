@@ -23,7 +23,7 @@ import msgspec
 
 from phalanx.client.connection import ApiError, ApiRefusal, Connection, Object
 from phalanx.client.kind import Kind
-from phalanx.embedded.login.account import Account, account_of, token_for
+from phalanx.embedded.login.account import LoginAccount, account_of, token_for
 from phalanx.embedded.login.grants import MAX_PRIORITY, give_namespace, install_grants
 from phalanx.embedded.login.quota import DEFAULT, require_quota
 from phalanx.errors import PhalanxError
@@ -161,7 +161,7 @@ class _Logins:
                         raise
                     await asyncio.sleep(_LOOK_S)
 
-    def _kubeconfig(self, account: Account, token: str, namespace: str) -> str:
+    def _kubeconfig(self, account: LoginAccount, token: str, namespace: str) -> str:
         authority = base64.b64encode(self._settings.authority.read_bytes()).decode()
         cluster = {"server": self._api.server, "certificate-authority-data": authority}
         context = {"cluster": "phalanx", "user": account.name, "namespace": namespace}

@@ -56,7 +56,7 @@ from phalanx.embedded.node.machine.registration import (
 from phalanx.embedded.node.machine.settings import NodeSettings, SimulatedSettings
 from phalanx.embedded.node.machine.surroundings import Surroundings
 from phalanx.embedded.node.network.addresses import Networks, networks
-from phalanx.embedded.node.network.fence import Fence, take_down
+from phalanx.embedded.node.network.fence import NetworkFence, take_down
 from phalanx.embedded.node.network.naming import Naming
 from phalanx.embedded.node.pod.allotment import DEVICES
 from phalanx.embedded.node.pod.demand import GPU
@@ -324,19 +324,19 @@ def _isolation_conditions(around: Surroundings) -> Iterator[tuple[str, str, str,
         yield _network_condition(around.fence)
 
 
-async def _fence(settings: NodeSettings, home: Networks) -> Fence | None:
+async def _fence(settings: NodeSettings, home: Networks) -> NetworkFence | None:
     if not settings.shared:
         return None
     if not settings.fenced:
         with suppress(PhalanxError):  # then there are none to take away
             await take_down()
         return None
-    fence = Fence(home.services)
+    fence = NetworkFence(home.services)
     await fence.try_out()
     return fence
 
 
-def _network_condition(fence: Fence | None) -> tuple[str, str, str, str]:
+def _network_condition(fence: NetworkFence | None) -> tuple[str, str, str, str]:
     if fence is not None and not fence.refusal:
         text = "TCP connections to what pods listen on are their user's, unless a Service passes them on; UDP is open"
         return "NetworkIsolated", "True", "Nftables", text

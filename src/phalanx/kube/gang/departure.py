@@ -20,7 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from phalanx.client.moment import write_moment
-from phalanx.kube.gang.effects import Answer, Member
+from phalanx.kube.gang.effects import Member, WriteOutcome
 from phalanx.kube.gang.seats.gang_start import GangStart
 from phalanx.kube.read.pod import Pod
 from phalanx.kube.read.records import PreemptionMark
@@ -88,14 +88,14 @@ class Preemption:
         self._check(request)
 
     def _write_mark(self, request: PreemptionRequest, pod: Pod, refusals: int) -> None:
-        def answered(answer: Answer, text: str) -> None:
+        def answered(answer: WriteOutcome, text: str) -> None:
             if request is not self._request:
                 return
-            if answer is Answer.REFUSED and refusals + 1 >= _GIVE_UP:
+            if answer is WriteOutcome.REFUSED and refusals + 1 >= _GIVE_UP:
                 self._request = None
                 self._start.forbid_preemption()
                 return
-            if answer is Answer.REFUSED:
+            if answer is WriteOutcome.REFUSED:
                 self._effects.retry_later(
                     self._start.id, refusals + 1, lambda: self._write_mark(request, pod, refusals + 1)
                 )
@@ -190,11 +190,11 @@ class Departure:
     # --- inside ---------------------------------------------------------------------------------------------------
 
     def _suspend(self, job: BatchJob) -> None:
-        def answered(answer: Answer, text: str) -> None:
-            if answer is Answer.REFUSED and job.uid in self._start.objects.jobs:
+        def answered(answer: WriteOutcome, text: str) -> None:
+            if answer is WriteOutcome.REFUSED and job.uid in self._start.objects.jobs:
                 self._refused(job, text)
             else:
-                self._suspended(job.uid, text if answer is Answer.DONE else "")
+                self._suspended(job.uid, text if answer is WriteOutcome.DONE else "")
 
         self._effects.jobs.suspend(self._start.id, job, self.why, self.mark, self._hold, answered)
 
@@ -238,8 +238,8 @@ class Departure:
         }
 
     def _evict(self, pod: Pod, refusals: int) -> None:
-        def answered(answer: Answer, text: str) -> None:
-            if answer is Answer.REFUSED:
+        def answered(answer: WriteOutcome, text: str) -> None:
+            if answer is WriteOutcome.REFUSED:
                 self._effects.retry_later(self._start.id, refusals + 1, lambda: self._evict(pod, refusals + 1))
 
         if pod.uid in self._start.objects.pods and not self._over:

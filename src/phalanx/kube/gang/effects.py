@@ -24,7 +24,7 @@ Member: TypeAlias = BatchJob | Pod
 NO_UPDATE = PodUpdate()
 
 
-class Answer(Enum):
+class WriteOutcome(Enum):
     """The outcome of a write. `GONE`: the object was deleted, or another object has its name. `CHANGED`: the object has
     changed since the decision, so the write was not made; decide again."""
 
@@ -34,7 +34,7 @@ class Answer(Enum):
     CHANGED = "changed"
 
 
-Answered: TypeAlias = Callable[[Answer, str], None]  # with the text of a refusal
+Answered: TypeAlias = Callable[[WriteOutcome, str], None]  # with the text of a refusal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from math import inf
 
 from phalanx.kube.gang.departure import Departure, PreemptionRequest
-from phalanx.kube.gang.effects import Answer, Effects
+from phalanx.kube.gang.effects import Effects, WriteOutcome
 from phalanx.kube.gang.objects import GangObjects
 from phalanx.kube.gang.seats.gang_start import GangStart
 from phalanx.kube.gang.seats.seat_table import GangSeats
@@ -198,15 +198,15 @@ class GangLifecycle:
         return StartedParts.of(start, lambda request: self._preempted(start, request))
 
     def resume_jobs(self, parts: StartedParts) -> None:
-        def resumed(answer: Answer, text: str) -> None:
+        def resumed(answer: WriteOutcome, text: str) -> None:
             if self.parts is not parts or not isinstance(self.state, Starting):
                 return
             parts.start.since_s = self.effects.now_s()
-            if answer is Answer.REFUSED:
+            if answer is WriteOutcome.REFUSED:
                 self.take_back_start(
                     parts, Reason(code=ReasonCode.BACKOFF, text=f"its Job could not be resumed: {text}")
                 )
-            elif answer is Answer.CHANGED:
+            elif answer is WriteOutcome.CHANGED:
                 self.take_back_start(
                     parts, Reason(code=ReasonCode.WAITING_FOR_MEMBERS, text="it changed while it was started")
                 )

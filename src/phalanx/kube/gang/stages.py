@@ -16,7 +16,7 @@ from enum import Enum
 from typing import TypeAlias
 
 from phalanx.kube.gang.departure import Departure, Preemption, PreemptionRequest
-from phalanx.kube.gang.effects import Answer, RoleStart
+from phalanx.kube.gang.effects import RoleStart, WriteOutcome
 from phalanx.kube.gang.seats.bind_barrier import BindBarrier
 from phalanx.kube.gang.seats.elastic import ElasticParallelism
 from phalanx.kube.gang.seats.gang_start import GangStart
@@ -60,7 +60,7 @@ class StartedParts:
             preemption=Preemption(start, marked),
         )
 
-    def resume_jobs(self, resumed: Callable[[Answer, str], None]) -> None:
+    def resume_jobs(self, resumed: Callable[[WriteOutcome, str], None]) -> None:
         """Resume the Jobs: every member Job that does not carry this start's record is to get it, and to run. Roles of
         one object are resumed by one write."""
         start, together = self.start, dict[str, list[BatchJob]]()
@@ -72,8 +72,8 @@ class StartedParts:
         for jobs in together.values():
             self._resume(jobs, resumed)
 
-    def _resume(self, jobs: Sequence[BatchJob], resumed: Callable[[Answer, str], None]) -> None:
-        def answered(answer: Answer, text: str) -> None:
+    def _resume(self, jobs: Sequence[BatchJob], resumed: Callable[[WriteOutcome, str], None]) -> None:
+        def answered(answer: WriteOutcome, text: str) -> None:
             self.start.resuming.difference_update(job.uid for job in jobs)
             resumed(answer, text)
 

@@ -59,7 +59,7 @@ class StartRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         return msgspec.json.encode(self).decode()
 
 
-class Submission(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class SubmissionRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The submission of a job in the cluster that it came from. `at_s`: its time (seconds since the epoch). `mac`: the
     message authentication code of the time and of the object that bears it."""
 
@@ -99,11 +99,11 @@ class RecordKey:
             return hmac.compare_digest(record.mac.encode(), self._mac(record, uid).encode())
         return max(record.at_s, created_s) < self.since_s
 
-    def submission(self, at_s: float, bearer: str) -> Submission:
+    def submission(self, at_s: float, bearer: str) -> SubmissionRecord:
         """Return the signed submission of an object. `bearer`: the uid of the object."""
-        return Submission(at_s=at_s, mac=self._code(f"submitted\n{at_s!r}\n{bearer}"))
+        return SubmissionRecord(at_s=at_s, mac=self._code(f"submitted\n{at_s!r}\n{bearer}"))
 
-    def vouches(self, said: Submission, bearer: str) -> bool:
+    def vouches(self, said: SubmissionRecord, bearer: str) -> bool:
         """Return whether the submission was signed for this object."""
         return hmac.compare_digest(said.mac.encode(), self.submission(said.at_s, bearer).mac.encode())
 
@@ -121,7 +121,7 @@ def submitted_s(text: str | None, uid: str, created_s: float, key: RecordKey | N
     if text is None:
         return created_s
     try:
-        said = read_json(text, Submission)
+        said = read_json(text, SubmissionRecord)
     except ValueError:
         return created_s
     return min(created_s, said.at_s) if key is None or key.vouches(said, uid) else created_s

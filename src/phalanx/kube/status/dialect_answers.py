@@ -21,7 +21,7 @@ from phalanx.client.connection import ApiError, ApiRefusal, Connection, Object
 from phalanx.client.informer import Informer
 from phalanx.client.kind import NODES, PODS, Kind
 from phalanx.client.moment import write_moment
-from phalanx.client.tally import Family
+from phalanx.client.tally import MetricFamily
 from phalanx.dialects.enabled import ANSWERED, EVENTS, FIGURES, JOURNALS, RECORDED, VIEWS
 from phalanx.dialects.frame.dialect import Answer, Eviction, Figures, Journal, Stage, Told
 from phalanx.kube.capacity.dialect_watch import DialectWatch
@@ -93,7 +93,7 @@ class DialectAnswers:
         """Definitions changed."""
         self._news.set()
 
-    def counted(self) -> Callable[[], Iterable[Family]]:
+    def counted(self) -> Callable[[], Iterable[MetricFamily]]:
         """Return how the metrics of the dialects, under their schedulers' own names, are had; counted from now on."""
         self._figures = {name: FIGURES[name]() for name in self._told if name in FIGURES}
         return lambda: [family for figures in self._figures.values() for family in figures.families()]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from phalanx.client.connection import Object
 from phalanx.client.informer import Informer
 from phalanx.client.kind import Kind
-from phalanx.kube.gang.effects import Answer, Answered, RoleStart
+from phalanx.kube.gang.effects import Answered, RoleStart, WriteOutcome
 from phalanx.kube.read.labels import REASON
 from phalanx.kube.read.records import PreemptionMark, RecordKey, StartRecord
 from phalanx.kube.read.workload.batch_job import BatchJob
@@ -53,16 +53,16 @@ class JobWrites:
     ) -> None:
         write = SuspendJob(job, why, self._known(job), mark, hold)
 
-        def quoted(answer: Answer, text: str) -> None:
-            if answer is Answer.REFUSED:
+        def quoted(answer: WriteOutcome, text: str) -> None:
+            if answer is WriteOutcome.REFUSED:
                 log.warning("Job %s could not be suspended again: %s", job.key, text)
-            answered(answer, text if answer is Answer.REFUSED else write.quote)
+            answered(answer, text if answer is WriteOutcome.REFUSED else write.quote)
 
         self._writer.put(write, self._done(gang, job, quoted))
 
     def resize(self, gang: str, job: BatchJob, parallelism: int, answered: Answered) -> None:
-        def logged(answer: Answer, text: str) -> None:
-            if answer is Answer.REFUSED:
+        def logged(answer: WriteOutcome, text: str) -> None:
+            if answer is WriteOutcome.REFUSED:
                 log.warning("Job %s could not be given parallelism %d: %s", job.key, parallelism, text)
             answered(answer, text)
 
@@ -79,8 +79,8 @@ class JobWrites:
 
     # --- inside ---------------------------------------------------------------------------------------------------
 
-    def _done(self, gang: str, job: BatchJob, answered: Answered) -> Callable[[Answer, Object | None, str], None]:
-        def done(answer: Answer, obj: Object | None, text: str) -> None:
+    def _done(self, gang: str, job: BatchJob, answered: Answered) -> Callable[[WriteOutcome, Object | None, str], None]:
+        def done(answer: WriteOutcome, obj: Object | None, text: str) -> None:
             self._observe(job.adapter.kind, obj)
             answered(answer, text)
             self._conclude(gang)

@@ -12,7 +12,7 @@ from phalanx.dialects.frame.dialect import PodUpdate
 from phalanx.kube.gang.effects import NO_UPDATE
 from phalanx.kube.read import labels
 from phalanx.kube.read.records import PreemptionMark, StartRecord, read_start_record
-from phalanx.kube.read.workload.adapter import BATCH_JOB, Annotations, Change, adapters, merge_changes
+from phalanx.kube.read.workload.adapter import BATCH_JOB, Annotations, WorkloadChange, adapters, merge_changes
 from phalanx.kube.read.workload.batch_job import (
     BatchJob,
     is_finished,
@@ -39,7 +39,7 @@ class JobPatch(Write):
     async def read(self, api: Connection) -> Object:
         return await api.get(self.job.adapter.kind, self.job.name, self.job.namespace)
 
-    async def patch(self, api: Connection, *changes: Change) -> Object:
+    async def patch(self, api: Connection, *changes: WorkloadChange) -> Object:
         """Patch the object. `changes`: the changes to the Jobs that the object is read as."""
         spec, words = merge_changes(self.whole, changes)
         meta = {"resourceVersion": self.version, "uid": self.job.object_uid, "annotations": words}
@@ -57,8 +57,8 @@ class JobPatch(Write):
         self.version, self.obj, self.whole = shown["metadata"]["resourceVersion"], shown, obj
         return Verdict.AGAIN
 
-    def change(self, spec: Object, words: Annotations) -> Change:
-        return Change(self.job.adapter, spec, words)
+    def change(self, spec: Object, words: Annotations) -> WorkloadChange:
+        return WorkloadChange(self.job.adapter, spec, words)
 
 
 class ResumeJob(JobPatch):
@@ -107,7 +107,7 @@ class ResumeJob(JobPatch):
         shown = await api.patch(JOBS, at.name, body, at.namespace, "status", fieldManager=labels.FIELD_MANAGER)
         self.rebase(shown, shown)
 
-    def resumption(self) -> Change:
+    def resumption(self) -> WorkloadChange:
         spec: dict[str, Any] = {"suspend": False}
         words: dict[str, str | None] = {labels.ADMITTED: self.record.text(), labels.REASON: None}
         words |= {name: None for name in (labels.PREEMPTED,) if name in self._words}

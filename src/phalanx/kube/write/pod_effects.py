@@ -11,7 +11,7 @@ from phalanx.client.informer import Informer
 from phalanx.client.kind import PODS, VOLUME_CLAIMS, Kind
 from phalanx.kube.capacity.dialect_watch import DialectWatch
 from phalanx.kube.capacity.node_parts import node_and_part
-from phalanx.kube.gang.effects import Answer, Answered
+from phalanx.kube.gang.effects import Answered, WriteOutcome
 from phalanx.kube.read.labels import PREEMPTED
 from phalanx.kube.read.pod import Pod
 from phalanx.kube.read.records import PreemptionMark, RecordKey, StartRecord
@@ -54,10 +54,10 @@ class PodWrites:
         self._writer.put(pin or BindPod(pod, machine, record, devices, said), self._done(gang, answered))
 
     def select_node(self, pod: Pod, node: str) -> None:
-        def done(answer: Answer, obj: Object | None, text: str) -> None:
+        def done(answer: WriteOutcome, obj: Object | None, text: str) -> None:
             if obj is not None:
                 self._informers(VOLUME_CLAIMS).observe(obj)
-            if answer is Answer.REFUSED:
+            if answer is WriteOutcome.REFUSED:
                 log.warning("a claim of pod %s could not be told its node: %s", pod.key, text)
 
         for name in pod.unplaced:
@@ -79,7 +79,7 @@ class PodWrites:
     def _ask_budgets(self, by: str) -> None:
         question, waiting = self._budgets[by] = ReadDisruptionBudgets(by), list[Callable[[str], None]]()
 
-        def done(answer: Answer, obj: Object | None, text: str) -> None:
+        def done(answer: WriteOutcome, obj: Object | None, text: str) -> None:
             del self._budgets[by]
             for heard in waiting:
                 heard(question.objection or text)
@@ -92,7 +92,7 @@ class PodWrites:
     def annotate(self, pod: Pod, word: str, text: str) -> None:
         """Write the text under a word of ours."""
 
-        def done(answer: Answer, obj: Object | None, said: str) -> None:
+        def done(answer: WriteOutcome, obj: Object | None, said: str) -> None:
             if obj is not None:
                 self._informers(PODS).observe(obj)
 
@@ -107,8 +107,8 @@ class PodWrites:
         answered: Answered,
         condition: Mapping[str, str] | None = None,
     ) -> None:
-        def logged(answer: Answer, text: str) -> None:
-            if answer is Answer.REFUSED:
+        def logged(answer: WriteOutcome, text: str) -> None:
+            if answer is WriteOutcome.REFUSED:
                 log.info("pod %s could not be evicted: %s", pod.key, text)
             answered(answer, text)
 
@@ -116,8 +116,10 @@ class PodWrites:
 
     # --- inside ---------------------------------------------------------------------------------------------------
 
-    def _done(self, gang: str, answered: Answered, kind: Kind = PODS) -> Callable[[Answer, Object | None, str], None]:
-        def done(answer: Answer, obj: Object | None, text: str) -> None:
+    def _done(
+        self, gang: str, answered: Answered, kind: Kind = PODS
+    ) -> Callable[[WriteOutcome, Object | None, str], None]:
+        def done(answer: WriteOutcome, obj: Object | None, text: str) -> None:
             if obj is not None and obj.get("kind") != "Status":  # which answers bindings and evictions
                 self._informers(kind).observe(obj)
             answered(answer, text)

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 
 from phalanx.client.connection import ApiError, ApiRefusal, ApiUnknown, Connection, Object
 from phalanx.errors import PhalanxError
-from phalanx.kube.gang.effects import Answer
+from phalanx.kube.gang.effects import WriteOutcome
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ class Write(ABC):
     def judge(self, obj: Object) -> Verdict: ...
 
 
-AnswerCallback = Callable[[Answer, Object | None, str], None]
+AnswerCallback = Callable[[WriteOutcome, Object | None, str], None]
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -89,7 +89,7 @@ class _Turn:
 
 
 class _Ended(NamedTuple):
-    answer: Answer
+    answer: WriteOutcome
     obj: Object | None = None
 
 
@@ -154,7 +154,7 @@ class Writer:
                 self._line_up(behind.popleft())
             else:
                 del self._behind[turn.write.key]
-            turn.done(ended.answer, ended.obj, "" if ended.answer is Answer.DONE else turn.text)
+            turn.done(ended.answer, ended.obj, "" if ended.answer is WriteOutcome.DONE else turn.text)
 
     def _rest(self, turn: _Turn) -> None:
         """Send the write again later. After a first or second conflict it is sent at once, because the Job controller
@@ -179,18 +179,18 @@ class Writer:
         except Exception as error:  # whatever it is, the other writes go on
             log.exception("the write %s is given up", turn.write.key)
             turn.text = f"{type(error).__name__}: {error}"
-            return _Ended(Answer.REFUSED)
+            return _Ended(WriteOutcome.REFUSED)
 
     async def _attempt(self, turn: _Turn) -> _Ended | None:
         """Send the write, and read the object if the outcome is unknown; None if the write backs off."""
         if not turn.unknown:
             try:
                 turn.sent += 1
-                return _Ended(Answer.DONE, await self._fenced(turn.write.send(self._api)))
+                return _Ended(WriteOutcome.DONE, await self._fenced(turn.write.send(self._api)))
             except ApiRefusal as error:
                 turn.text, turn.conflict = str(error), error.code == 409
                 if error.code not in {404, 409} | turn.write.retried:
-                    return _Ended(Answer.REFUSED)
+                    return _Ended(WriteOutcome.REFUSED)
             except ApiUnknown as error:
                 turn.text, turn.unknown, turn.unread = str(error), True, 0
                 return None
@@ -203,20 +203,20 @@ class Writer:
             obj = await self._fenced(turn.write.read(self._api))
         except ApiError as error:
             if isinstance(error, ApiRefusal) and error.code == 404:
-                return _Ended(Answer.GONE)
+                return _Ended(WriteOutcome.GONE)
             turn.unknown = True
             turn.unread += 1
             return None
         turn.unknown = False
         match turn.write.judge(obj):
             case Verdict.ACHIEVED:
-                return _Ended(Answer.DONE, obj)
+                return _Ended(WriteOutcome.DONE, obj)
             case Verdict.GONE:
-                return _Ended(Answer.GONE)
+                return _Ended(WriteOutcome.GONE)
             case Verdict.LOST:
-                return _Ended(Answer.CHANGED, obj)
+                return _Ended(WriteOutcome.CHANGED, obj)
             case Verdict.AGAIN if turn.sent >= _ATTEMPTS:
-                return _Ended(Answer.REFUSED, obj)
+                return _Ended(WriteOutcome.REFUSED, obj)
         return None
 
     async def _fenced(self, call: Coroutine[Any, Any, Object]) -> Object:

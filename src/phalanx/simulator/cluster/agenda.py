@@ -23,7 +23,7 @@ from typing import Generic, TypeVar
 What = TypeVar("What")
 
 
-class Kind(IntEnum):
+class AgendaKind(IntEnum):
     """Order at equal times."""
 
     OUTLIVED = -2  # an estimate is over while its job still runs
@@ -62,9 +62,9 @@ class Agenda(Generic[What]):
     def take(self) -> tuple[int, What] | None:
         """Remove and return the next happening with its kind; None if there is none."""
         heap, next_s = self._heap, self._next_s
-        if heap and (heap[0][0] < next_s or (heap[0][0] == next_s and heap[0][1] < Kind.SUBMISSION)):
+        if heap and (heap[0][0] < next_s or (heap[0][0] == next_s and heap[0][1] < AgendaKind.SUBMISSION)):
             self.now_s, kind, order, what = heappop(heap)
-            if kind == Kind.FORESEEN and self._foreseen[0] != self.now_s:
+            if kind == AgendaKind.FORESEEN and self._foreseen[0] != self.now_s:
                 self._foreseen = (self.now_s, order)
             return kind, what
         if next_s == inf:
@@ -77,12 +77,12 @@ class Agenda(Generic[What]):
     def joins_next(self, kind: int) -> bool:
         """Return whether the taken happening is reported together with the next one. This holds for a new estimate. For
         a foreseen end it holds if the next happening is at the same instant and not after the first foreseen end."""
-        if kind == Kind.OUTLIVED or self._next_s == self.now_s:
+        if kind == AgendaKind.OUTLIVED or self._next_s == self.now_s:
             return True
         if not self._heap or self._heap[0][0] > self.now_s:
             return False
         _, following, order, _ = self._heap[0]
-        return following < Kind.END or (following == Kind.END and order < self._foreseen[1])
+        return following < AgendaKind.END or (following == AgendaKind.END and order < self._foreseen[1])
 
     def left(self) -> int:
         """Return the number of future happenings."""

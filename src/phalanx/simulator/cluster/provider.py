@@ -13,7 +13,7 @@ from typing import Any
 from phalanx.model.event import Event, NodeGroupSeen, NodesComing, NodeSeen, NodesFailed
 from phalanx.model.node import Node
 from phalanx.model.plan import ReleaseNodes, RequestNodes
-from phalanx.simulator.cluster.agenda import Agenda, Kind
+from phalanx.simulator.cluster.agenda import Agenda, AgendaKind
 from phalanx.simulator.cluster.disturbance import Disturbance
 from phalanx.simulator.schedule.schedule import Rental
 from phalanx.simulator.workload.node_groups import SimulatedGroup
@@ -59,7 +59,9 @@ class NodeProvider:
                 for name in action.nodes:
                     self.failures += action.late and name in self._coming
                     if self._coming.pop(name, None) is None and name in self.nodes:
-                        self.agenda.put(self.agenda.now_s, Kind.NODE, partial(self._remove, name, self._since_s[name]))
+                        self.agenda.put(
+                            self.agenda.now_s, AgendaKind.NODE, partial(self._remove, name, self._since_s[name])
+                        )
 
     def listing(self) -> list[Event]:
         """Return the events that describe the groups and the requested nodes to a scheduler that begins."""
@@ -86,11 +88,11 @@ class NodeProvider:
         kind, now_s, delay_s = group.group.name, self.agenda.now_s, group.group.delay_s
         draw = self.chance.uniform("provide", kind)
         if draw < group.refused:
-            self.agenda.put(now_s + delay_s, Kind.NODE, partial(self._refuse, name, self._number))
+            self.agenda.put(now_s + delay_s, AgendaKind.NODE, partial(self._refuse, name, self._number))
         elif draw >= group.refused + group.never:
             late = group.late and self.chance.uniform("node late", kind) < group.late
             more_s = round(self.chance.uniform("node delay", kind) * group.late_s, 3) if late else 0.0
-            self.agenda.put(now_s + delay_s + more_s, Kind.NODE, partial(self._arrive, group, name, self._number))
+            self.agenda.put(now_s + delay_s + more_s, AgendaKind.NODE, partial(self._arrive, group, name, self._number))
 
     def _refuse(self, name: str, number: int) -> Sequence[Event]:
         if (request := self._taken(name, number)) is None:
@@ -120,7 +122,7 @@ class NodeProvider:
         self.nodes[node.name], self._since_s[node.name] = node, now_s
         lives_s = self.chance.exponential_s("lifetime", group.group.name, group.lifetime_s)
         if lives_s < inf:
-            self.agenda.put(now_s + lives_s, Kind.NODE, partial(self._remove, node.name, now_s))
+            self.agenda.put(now_s + lives_s, AgendaKind.NODE, partial(self._remove, node.name, now_s))
 
     def _remove(self, name: str, since_s: float) -> Sequence[Event]:
         """Remove the node, unless it has been replaced by another node since `since_s`."""

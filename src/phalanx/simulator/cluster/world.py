@@ -42,7 +42,7 @@ from phalanx.model.plan import Place, Plan, Preempt, ReleaseNodes, RequestNodes,
 from phalanx.model.pod import CPU
 from phalanx.model.queue import Queue
 from phalanx.model.reason import Reason, ReasonCode
-from phalanx.simulator.cluster.agenda import Agenda, Kind
+from phalanx.simulator.cluster.agenda import Agenda, AgendaKind
 from phalanx.simulator.cluster.disturbance import Disturbance, Faults
 from phalanx.simulator.cluster.estimate import Estimator
 from phalanx.simulator.cluster.factory import Creation, Factory
@@ -63,7 +63,7 @@ ROUND_OVER = Reason(code=ReasonCode.PREEMPTED, text="the round is over: all that
 NO_NODE = Reason(code=ReasonCode.BACKOFF, text="a node that it was to run on is not there")
 
 
-class World:
+class SimulatedWorld:
     """The simulated cluster. `disturbance`: the faults; None: there are none. `checkpoint_s`: the interval at which
     jobs save their work; None: never."""
 
@@ -124,7 +124,7 @@ class World:
         agenda, rounds = self.agenda, self.rounds
         while (taken := agenda.take()) is not None:
             kind, what = taken
-            if kind == Kind.SUBMISSION:
+            if kind == AgendaKind.SUBMISSION:
                 assert isinstance(what, Fate)
                 events = self.submit(what)
             else:
@@ -134,7 +134,7 @@ class World:
                 self._unheard += events
             elif rounds is not None and self._round_over:
                 yield self._with_unheard((*events, *self._end_round(rounds)))
-            elif events or (kind == Kind.WAKE and self._is_awaited()):
+            elif events or (kind == AgendaKind.WAKE and self._is_awaited()):
                 yield self._with_unheard(events)
             if not self._left or self.provider.is_hopeless or (self.disturbance is not None and self._is_over()):
                 return
@@ -170,7 +170,7 @@ class World:
         if wake_s != self._wake_s:
             self._wake_s = wake_s
             if self.now_s <= wake_s < inf:
-                self.agenda.put(wake_s, Kind.WAKE, tuple)
+                self.agenda.put(wake_s, AgendaKind.WAKE, tuple)
 
     def close(self) -> None:
         """End the run: record the allocations of running jobs, and the bill, up to now."""
@@ -200,19 +200,21 @@ class World:
         task, now_s = fate.task, self.now_s
         at_s = max(now_s, task.job.submitted_s) if task.think_s is None else now_s + task.think_s
         fate.task = replace(task, job=replace(task.job, submitted_s=at_s))
-        self.agenda.put(at_s, Kind.SUBMISSION, fate)
+        self.agenda.put(at_s, AgendaKind.SUBMISSION, fate)
 
     def start(self, live: Live, attempt: int, placements: tuple[Placement, ...]) -> None:
         live.attempt, live.number = attempt, live.number + 1
         live.phase, live.placed, live.since_s = Phase.STARTING, placements, self.now_s
         if live.fate.task.active_s is not None:
-            self.agenda.put(self.now_s + live.fate.task.active_s, Kind.END, partial(self._expire, live, live.number))
+            self.agenda.put(
+                self.now_s + live.fate.task.active_s, AgendaKind.END, partial(self._expire, live, live.number)
+            )
         if self.factory is not None:
             self._order_pods(self.factory, live)
         elif not placements:
-            self.agenda.put(self.now_s, Kind.POD, partial(self._create_pods, live, live.number))
+            self.agenda.put(self.now_s, AgendaKind.POD, partial(self._create_pods, live, live.number))
         elif not self.nodes.keys() >= {placement.node for placement in placements}:
-            self.agenda.put(self.now_s, Kind.POD, partial(self._go_back, live, live.number, NO_NODE))
+            self.agenda.put(self.now_s, AgendaKind.POD, partial(self._go_back, live, live.number, NO_NODE))
         else:
             self._begin_soon(live)
 
@@ -235,7 +237,7 @@ class World:
             self._cascade(live.fate, action.by)
         live.phase = Phase.STOPPING
         gone_s = self.now_s + (action.grace_s or 0.0)
-        self.agenda.put(gone_s, Kind.POD, partial(self._go_back, live, live.number, GAVE_WAY))
+        self.agenda.put(gone_s, AgendaKind.POD, partial(self._go_back, live, live.number, GAVE_WAY))
 
     def _cascade(self, fate: Fate, by: str) -> None:
         """Record the length of the chain of preemptions: the preemptor `by` may itself be a job that was preempted
@@ -247,7 +249,7 @@ class World:
     def shrink(self, live: Live, action: Shrink) -> None:
         if live.phase is not Phase.QUEUED:
             gone_s = self.now_s + (action.grace_s or 0.0)
-            self.agenda.put(gone_s, Kind.POD, partial(self._release, live, live.number, action.slots))
+            self.agenda.put(gone_s, AgendaKind.POD, partial(self._release, live, live.number, action.slots))
 
     def _create_pods(self, live: Live, number: int) -> Sequence[Event]:
         if live.number != number:
@@ -260,7 +262,7 @@ class World:
     def _order_pods(self, factory: Factory, live: Live) -> None:
         """Order the job's pods from the controllers, which create them at a limited rate."""
         if not factory.orders:
-            self.agenda.put(self.now_s + factory.creation.every_s, Kind.POD, self._create_some)
+            self.agenda.put(self.now_s + factory.creation.every_s, AgendaKind.POD, self._create_some)
         slots = [Slot(placed.role, placed.ordinal) for placed in live.placed] or [
             Slot(at, ordinal) for at, role in enumerate(live.job.roles) for ordinal in range(role.count)
         ]
@@ -279,7 +281,7 @@ class World:
             elif last and live.has_minimum():
                 self._begin_soon(live)
         if self.factory.orders:
-            self.agenda.put(self.now_s + self.factory.creation.every_s, Kind.POD, self._create_some)
+            self.agenda.put(self.now_s + self.factory.creation.every_s, AgendaKind.POD, self._create_some)
         return events
 
     def _expire(self, live: Live, number: int) -> Sequence[Event]:
@@ -294,7 +296,7 @@ class World:
         if not delay_s:
             self._unheard += self._begin(live, live.number)
         else:
-            self.agenda.put(self.now_s + delay_s, Kind.POD, partial(self._begin, live, live.number))
+            self.agenda.put(self.now_s + delay_s, AgendaKind.POD, partial(self._begin, live, live.number))
 
     def _begin(self, live: Live, number: int) -> Sequence[Event]:
         """Begin the job's run: all required pods run."""
@@ -333,7 +335,7 @@ class World:
         live.ends_s = end_s
         if end_s < inf:
             foreseen = told_s is not None and end_s == live.began_s + told_s
-            kind = Kind.FORESEEN if foreseen else Kind.END
+            kind = AgendaKind.FORESEEN if foreseen else AgendaKind.END
             live.ticket = self.agenda.put(end_s, kind, partial(self._end, live, live.plan))
 
     def _rework(self, live: Live) -> None:
@@ -434,7 +436,7 @@ class World:
         told_s = live.job.limit_s
         if told_s is not None and self.estimator.outlived(live.fate.task, live.corrections) is not None:
             at_s = live.began_s + told_s
-            self.agenda.put(at_s, Kind.OUTLIVED, partial(self._outlived, live, live.number))
+            self.agenda.put(at_s, AgendaKind.OUTLIVED, partial(self._outlived, live, live.number))
 
     def _outlived(self, live: Live, number: int) -> Sequence[Event]:
         if live.number != number or live.ends_s <= self.now_s:
@@ -447,7 +449,7 @@ class World:
         self._expect_outliving(live)
         if live.ends_s == live.began_s + longer_s:  # with the new estimate the end is foreseen
             live.plan += 1
-            self.agenda.put(live.ends_s, Kind.FORESEEN, partial(self._end, live, live.plan), live.ticket)
+            self.agenda.put(live.ends_s, AgendaKind.FORESEEN, partial(self._end, live, live.plan), live.ticket)
         return self._tell(live.job.id, live.adoption())
 
     # Nodes, messages, time
@@ -456,16 +458,16 @@ class World:
         for name, node in self.nodes.items():
             if (up_s := disturbance.up_s(name)) < inf:
                 self._mere_faults += 1
-                self.agenda.put(self.now_s + up_s, Kind.NODE, partial(self._lose_node, node))
+                self.agenda.put(self.now_s + up_s, AgendaKind.NODE, partial(self._lose_node, node))
         if (after_s := disturbance.restart_after_s()) < inf:
             self._mere_faults += 1
-            self.agenda.put(self.now_s + after_s, Kind.RESTART, self._restart)
+            self.agenda.put(self.now_s + after_s, AgendaKind.RESTART, self._restart)
 
     def _lose_node(self, node: Node) -> Sequence[Event]:
         """Fail the node, and repair it later."""
         assert self.disturbance is not None
         self._mere_faults -= 1
-        self.agenda.put(self.now_s + self.disturbance.down_s(node.name), Kind.NODE, partial(self._repair, node))
+        self.agenda.put(self.now_s + self.disturbance.down_s(node.name), AgendaKind.NODE, partial(self._repair, node))
         return self._lose(node.name)
 
     def _lose(self, node: str) -> Sequence[Event]:
@@ -485,13 +487,13 @@ class World:
         assert self.disturbance is not None
         self._mere_faults += 1
         self.nodes[node.name] = node
-        self.agenda.put(self.now_s + self.disturbance.up_s(node.name), Kind.NODE, partial(self._lose_node, node))
+        self.agenda.put(self.now_s + self.disturbance.up_s(node.name), AgendaKind.NODE, partial(self._lose_node, node))
         return self._tell(node.name, NodeSeen(node))
 
     def _restart(self) -> Sequence[Event]:
         """Restart the scheduler with a full list; delayed events for the old one are dropped."""
         assert self.disturbance is not None
-        self.agenda.put(self.now_s + self.disturbance.restart_after_s(), Kind.RESTART, self._restart)
+        self.agenda.put(self.now_s + self.disturbance.restart_after_s(), AgendaKind.RESTART, self._restart)
         self.era += 1
         self._unheard.clear()
         self._told_until_s.clear()
@@ -511,7 +513,7 @@ class World:
         at_s = self._told_until_s[subject] = max(at_s, self._told_until_s.get(subject, 0.0))
         if at_s <= self.now_s:
             return (event,)
-        self.agenda.put(at_s, Kind.MESSAGE, partial(self._deliver, self.era, event))
+        self.agenda.put(at_s, AgendaKind.MESSAGE, partial(self._deliver, self.era, event))
         return ()
 
     def _deliver(self, era: int, event: Event) -> Sequence[Event]:

@@ -25,7 +25,7 @@ from phalanx.model.job import Job, Outcome, Phase, Slot
 from phalanx.model.plan import Place, Plan, Preempt, ReleaseNodes, RequestNodes, Shrink, Start
 from phalanx.model.policy import Policy
 from phalanx.model.reason import Reason, ReasonCode
-from phalanx.simulator.cluster.agenda import Agenda, Kind
+from phalanx.simulator.cluster.agenda import Agenda, AgendaKind
 from phalanx.simulator.run.play import LoopStep
 from phalanx.state.cluster import Cluster, JobRecord
 
@@ -47,7 +47,7 @@ class Assumptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Eviction:
+class ForwardEviction:
     """An eviction of a job at `at_s` (seconds since the epoch). `by`: the preemptor; empty if the job was below its
     minimum for too long. `ran_s`: the lost run time."""
 
@@ -70,7 +70,7 @@ class Course:
     ran: bool
     waits_since_s: float | None
     starts_s: list[float] = field(default_factory=list)
-    evictions: list[Eviction] = field(default_factory=list)
+    evictions: list[ForwardEviction] = field(default_factory=list)
     end_s: float | None = None
     waited_s: float = 0.0
     reason: Reason | None = None
@@ -179,7 +179,7 @@ class Ahead:
         at_s = plan.wake_s
         if at_s is not None and (at_s == self.now_s or (at_s > self.now_s and at_s != self._wake_s)):
             self._wake_s = at_s
-            self.agenda.put(at_s, Kind.WAKE, tuple)
+            self.agenda.put(at_s, AgendaKind.WAKE, tuple)
 
     def told(self, until_s: float) -> Future:
         for job in self.waiting:
@@ -191,7 +191,7 @@ class Ahead:
 
     def _expect_node(self, name: str, expected_s: float) -> None:
         """Let a requested node arrive when it is expected."""
-        self.agenda.put(expected_s, Kind.NODE, partial(self._arrive, name))
+        self.agenda.put(expected_s, AgendaKind.NODE, partial(self._arrive, name))
 
     def _arrive(self, name: str) -> Sequence[Event]:
         node = self.book.columns.node(name)
@@ -274,11 +274,11 @@ class Ahead:
 
     def _end_in(self, job: str, runs_s: float) -> None:
         self.courses[job].end_s = self.now_s + runs_s
-        self._tell_in(runs_s, job, Finished(job, Outcome.SUCCEEDED), Kind.END)
+        self._tell_in(runs_s, job, Finished(job, Outcome.SUCCEEDED), AgendaKind.END)
 
     def _leave(self, job: str, by: str) -> None:
         course = self.courses[job]
-        course.evictions.append(Eviction(self.now_s, by, self._ran_s(course)))
+        course.evictions.append(ForwardEviction(self.now_s, by, self._ran_s(course)))
         course.end_s = None
         if course.waits_since_s is None:
             course.waits_since_s = self.now_s
@@ -310,10 +310,10 @@ class Ahead:
         """Cancel all planned happenings of the job."""
         self._number[job] += 1
 
-    def _tell_in(self, after_s: float, job: str, event: Event, kind: Kind = Kind.POD) -> None:
+    def _tell_in(self, after_s: float, job: str, event: Event, kind: AgendaKind = AgendaKind.POD) -> None:
         self._call_in(after_s, job, lambda: (event,), kind)
 
-    def _call_in(self, after_s: float, job: str, what: Happening, kind: Kind = Kind.POD) -> None:
+    def _call_in(self, after_s: float, job: str, what: Happening, kind: AgendaKind = AgendaKind.POD) -> None:
         """Plan a happening for the job after `after_s`. It is dropped if the job has started again or left by then."""
         number = self._number[job]
         self.agenda.put(self.now_s + after_s, kind, lambda: what() if self._number[job] == number else ())

@@ -16,11 +16,11 @@ from phalanx.model.policy import Policy, ScoringStrategy
 from phalanx.model.queue import Queue
 from phalanx.simulator.cluster.disturbance import Disturbance, Faults
 from phalanx.simulator.cluster.estimate import estimator
-from phalanx.simulator.cluster.world import World
+from phalanx.simulator.cluster.world import SimulatedWorld
 from phalanx.simulator.run.inflate import frequencies
 from phalanx.simulator.run.memory import peak_rss_bytes
 from phalanx.simulator.run.setup import Setup
-from phalanx.simulator.run.stopwatch import Applier, Stopwatch
+from phalanx.simulator.run.stopwatch import Stopwatch, TimedApplier
 from phalanx.simulator.schedule.schedule import Fate, Schedule
 from phalanx.simulator.workload.workload import Task, Workload
 from phalanx.state.cluster import Cluster
@@ -32,7 +32,7 @@ class LoopStep(Protocol):
     """The protocol of `phalanx.loop.step`."""
 
     def __call__(
-        self, cluster: Cluster, events: Sequence[Event], policy: Policy, now_s: float, world: Applier
+        self, cluster: Cluster, events: Sequence[Event], policy: Policy, now_s: float, world: TimedApplier
     ) -> Plan: ...
 
 
@@ -96,9 +96,9 @@ def world_of(
     seed: int,
     faults: Faults | None,
     checkpoint_s: float | None,
-) -> World:
+) -> SimulatedWorld:
     """Return the simulated cluster of a run."""
-    return World(
+    return SimulatedWorld(
         fates,
         workload.nodes,
         queues,
@@ -115,7 +115,7 @@ def world_of(
     )
 
 
-def keep_reasons(world: World, cluster: Cluster) -> None:
+def keep_reasons(world: SimulatedWorld, cluster: Cluster) -> None:
     """Store the reason of each job that has not ended."""
     for live in world.live.values():
         reason = cluster.reason(live.job.id) if live.job.id in cluster.jobs else None

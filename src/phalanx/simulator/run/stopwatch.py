@@ -13,14 +13,14 @@ from typing import Protocol
 from phalanx.model.plan import Plan
 
 
-class Applier(Protocol):
+class TimedApplier(Protocol):
     def apply(self, plan: Plan) -> None: ...
 
 
 class Stopwatch:
     """A world that measures decisions. `took_s`: the time of each decision, in order."""
 
-    def __init__(self, world: Applier) -> None:
+    def __init__(self, world: TimedApplier) -> None:
         self.world = world
         self.took_s = array("d")
         self._since_s = 0.0

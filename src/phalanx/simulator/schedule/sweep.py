@@ -12,7 +12,7 @@ from phalanx.simulator.schedule.schedule import Schedule, Stint
 from phalanx.simulator.workload.workload import of_resource, of_role
 
 
-class Span(NamedTuple):
+class SweepSpan(NamedTuple):
     """A span of time without changes. `busy`: the held amount. `least`: the request of the smallest waiting job; None
     if none waits."""
 
@@ -22,7 +22,7 @@ class Span(NamedTuple):
     least: float | None
 
 
-class Wait(NamedTuple):
+class SweepWait(NamedTuple):
     """A span of time in which a task waited: before its first start, or after it was stopped."""
 
     task: int
@@ -69,7 +69,7 @@ def window(schedule: Schedule) -> tuple[float, float]:
     return first_s, max((stint.end_s for stint in schedule.stints), default=first_s)
 
 
-def waits(schedule: Schedule) -> Iterator[Wait]:
+def waits(schedule: Schedule) -> Iterator[SweepWait]:
     """Yield all spans in which a task waited, including those that last until the end of the window."""
     _, until_s = window(schedule)
     by_task: dict[int, list[Stint]] = {}
@@ -79,13 +79,13 @@ def waits(schedule: Schedule) -> Iterator[Wait]:
         since_s = fate.task.job.submitted_s
         for stint in by_task.get(fate.index, ()):
             if stint.start_s > since_s:
-                yield Wait(fate.index, since_s, stint.start_s)
+                yield SweepWait(fate.index, since_s, stint.start_s)
             since_s = stint.end_s
         if fate.end_s is None and until_s > since_s:
-            yield Wait(fate.index, since_s, until_s)
+            yield SweepWait(fate.index, since_s, until_s)
 
 
-def spans(schedule: Schedule) -> Iterator[Span]:
+def spans(schedule: Schedule) -> Iterator[SweepSpan]:
     """Yield the window, cut at every change."""
     size, holds = sizes(schedule), held(schedule)
     changes: list[tuple[float, float, int]] = []  # (time, change of the held amount, index of a new wait; -1: none)
@@ -101,7 +101,7 @@ def spans(schedule: Schedule) -> Iterator[Span]:
         if at_s > since_s:
             while heap and heap[0][1] <= since_s:
                 heappop(heap)
-            yield Span(since_s, at_s, busy, heap[0][0] if heap else None)
+            yield SweepSpan(since_s, at_s, busy, heap[0][0] if heap else None)
             since_s = at_s
         busy += change
         if began >= 0:

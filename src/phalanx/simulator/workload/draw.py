@@ -45,16 +45,16 @@ class LogUniform:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class DrawChoice:
     """A choice among values. `values`: (value, weight)."""
 
     values: tuple[tuple[float, float], ...]
 
 
-ONE = Choice(values=((1.0, 1.0),))
+ONE = DrawChoice(values=((1.0, 1.0),))
 AN_HOUR = Exponential(mean=3600.0)
 
-Distribution: TypeAlias = Exponential | LogNormal | Uniform | LogUniform | Choice
+Distribution: TypeAlias = Exponential | LogNormal | Uniform | LogUniform | DrawChoice
 
 
 def draw(distribution: Distribution, random: Random) -> float:
@@ -68,7 +68,7 @@ def draw(distribution: Distribution, random: Random) -> float:
             return round(low + (high - low) * chance, 3)
         case LogUniform(low=low, high=high):
             return round(low * exp(log(high / low) * chance), 3)
-        case Choice(values=values):
+        case DrawChoice(values=values):
             return values[pick([weight for _, weight in values], chance)][0]
 
 

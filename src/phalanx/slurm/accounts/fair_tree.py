@@ -27,21 +27,21 @@ PARENT = -1  # the shares of a user who has those of his whole account, or of an
 
 
 @dataclass(slots=True, kw_only=True)
-class Node:
+class FairTreeNode:
     """An account, or a user in one (`user`). `usage`: its own and all below it, billed units times seconds."""
 
     name: str
     user: bool = False
     shares: int = 1
     usage: float = 0.0
-    below: list[Node] = field(default_factory=list)
+    below: list[FairTreeNode] = field(default_factory=list)
     norm_shares: float = 0.0
     effective_usage: float = 0.0
     level: float = 0.0
     fair_share: float = 0.0
 
 
-def compute(root: Node) -> None:
+def compute(root: FairTreeNode) -> None:
     """Fill in what follows from shares and usage."""
     _sum(root)
     _levels(root)
@@ -51,7 +51,7 @@ def compute(root: Node) -> None:
         _rank([root], users, users)
 
 
-def compute_classic(root: Node) -> None:
+def compute_classic(root: FairTreeNode) -> None:
     """Fill in what follows from shares and usage by the classic formula."""
     total = _sum(root)
     root.norm_shares = root.effective_usage = 1.0
@@ -59,7 +59,7 @@ def compute_classic(root: Node) -> None:
     _classic_below(root, total, first=True)
 
 
-def _classic_below(node: Node, total: float, *, first: bool) -> None:
+def _classic_below(node: FairTreeNode, total: float, *, first: bool) -> None:
     siblings, aside = _level(node)
     shares = sum(each.shares for each in siblings if each.shares != PARENT)
     for each in [*siblings, *aside]:
@@ -72,21 +72,21 @@ def _classic_below(node: Node, total: float, *, first: bool) -> None:
         _classic_below(each, total, first=False)
 
 
-def walk(node: Node) -> Iterator[Node]:
+def walk(node: FairTreeNode) -> Iterator[FairTreeNode]:
     yield node
     for each in node.below:
         yield from walk(each)
 
 
-def _sum(node: Node) -> float:
+def _sum(node: FairTreeNode) -> float:
     if not node.user:
         node.usage = sum(_sum(each) for each in node.below)
     return node.usage
 
 
-def _level(node: Node) -> tuple[list[Node], list[Node]]:
+def _level(node: FairTreeNode) -> tuple[list[FairTreeNode], list[FairTreeNode]]:
     """Return the siblings of the level below a node, and the accounts that stand aside, having its own shares."""
-    siblings, aside = list[Node](), list[Node]()
+    siblings, aside = list[FairTreeNode](), list[FairTreeNode]()
     for each in node.below:
         if each.shares == PARENT and not each.user:
             further, others = _level(each)
@@ -97,7 +97,7 @@ def _level(node: Node) -> tuple[list[Node], list[Node]]:
     return siblings, aside
 
 
-def _levels(node: Node) -> None:
+def _levels(node: FairTreeNode) -> None:
     siblings, aside = _level(node)
     shares = sum(each.shares for each in siblings if each.shares != PARENT)
     for each in [*siblings, *aside]:
@@ -114,7 +114,7 @@ def _levels(node: Node) -> None:
         _levels(each)
 
 
-def _rank(parents: Sequence[Node], rank: int, users: int, tied: Sequence[Node] = ()) -> int:
+def _rank(parents: Sequence[FairTreeNode], rank: int, users: int, tied: Sequence[FairTreeNode] = ()) -> int:
     """Rank all users below the parents, which count as one account, and return the next rank. `tied`: users beside the
     parents, on their level: they share the rank of the best user below."""
     siblings = [each for parent in parents for each in _level(parent)[0] if any(node.user for node in walk(each))]
@@ -132,5 +132,5 @@ def _rank(parents: Sequence[Node], rank: int, users: int, tied: Sequence[Node] =
     return rank
 
 
-def _level_of(node: Node) -> float:
+def _level_of(node: FairTreeNode) -> float:
     return node.level

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from phalanx.slurm.accounts.fair_tree import Node, compute, compute_classic
+from phalanx.slurm.accounts.fair_tree import FairTreeNode, compute, compute_classic
 from phalanx.slurm.accounts.limits import of_queue
 from phalanx.slurm.cluster.api import QUEUES, Api, Object, Refused
 from phalanx.slurm.cluster.site import Site
@@ -21,25 +21,27 @@ from phalanx.slurm.cluster.site import Site
 _USAGE = "/api/v1/namespaces/kube-system/configmaps/phalanx-usage"
 
 
-def tree(site: Site, used: dict[tuple[str, str], float]) -> Node:
+def tree(site: Site, used: dict[tuple[str, str], float]) -> FairTreeNode:
     """`used`: (account, user) -> billed units times seconds. Siblings by name, users before accounts below one."""
-    own = _users(site, "root", used) or [Node(name="root", user=True, usage=used.get(("root", "root"), 0.0))]
-    root = Node(name="root", below=own + _below(site, "", used))
+    own = _users(site, "root", used) or [FairTreeNode(name="root", user=True, usage=used.get(("root", "root"), 0.0))]
+    root = FairTreeNode(name="root", below=own + _below(site, "", used))
     (compute_classic if site.classic else compute)(root)
     return root
 
 
-def _below(site: Site, parent: str, used: dict[tuple[str, str], float]) -> list[Node]:
+def _below(site: Site, parent: str, used: dict[tuple[str, str], float]) -> list[FairTreeNode]:
     names = sorted(name for name, account in site.accounts.items() if account.parent == parent)
     return [
-        Node(name=name, shares=site.accounts[name].shares, below=_users(site, name, used) + _below(site, name, used))
+        FairTreeNode(
+            name=name, shares=site.accounts[name].shares, below=_users(site, name, used) + _below(site, name, used)
+        )
         for name in names
     ]
 
 
-def _users(site: Site, account: str, used: dict[tuple[str, str], float]) -> list[Node]:
+def _users(site: Site, account: str, used: dict[tuple[str, str], float]) -> list[FairTreeNode]:
     return [
-        Node(name=user, user=True, shares=one.shares, usage=used.get((account, user), 0.0))
+        FairTreeNode(name=user, user=True, shares=one.shares, usage=used.get((account, user), 0.0))
         for user, associations in sorted(site.users.items())
         for one in associations
         if one.account == account

@@ -15,7 +15,7 @@ from urllib.parse import urlencode, urlsplit
 
 import msgspec
 
-from phalanx.client.access.kubeconfig import Cluster, ConfigError, Pem, User, current_context
+from phalanx.client.access.kubeconfig import KubeconfigCluster, KubeconfigError, KubeconfigUser, Pem, current_context
 from phalanx.errors import PhalanxError
 from phalanx.slurm.cluster.http import Connection
 
@@ -53,7 +53,9 @@ class Api:
 
     sight = 0
 
-    def __init__(self, cluster: Cluster, user: User, namespace: str = "default", *, of_job: bool = False) -> None:
+    def __init__(
+        self, cluster: KubeconfigCluster, user: KubeconfigUser, namespace: str = "default", *, of_job: bool = False
+    ) -> None:
         self._cluster, self._user, self.namespace, self.of_job = cluster, user, namespace, of_job
         self.headers = {"User-Agent": "phalanx-slurm", **dict(user.acts_as)}
         token = user.token or (user.token_file.read_text().strip() if user.token_file is not None else "")
@@ -71,7 +73,7 @@ class Api:
             return own
         try:
             cluster, user, namespace = current_context(files)
-        except (ConfigError, OSError) as error:
+        except (KubeconfigError, OSError) as error:
             raise Unreachable(f"no cluster to talk to: {error}") from None
         if user.plugin is not None or cluster.proxy:
             raise Unreachable("this kubeconfig has a credential plug-in or a proxy, which Slurm's commands do not use")
@@ -207,9 +209,9 @@ def _of_this_pod(environment: Mapping[str, str]) -> Api | None:
         return None
     server = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
     authority, named = _ACCOUNT / "ca.crt", _ACCOUNT / "namespace"
-    cluster = Cluster(server=server, authority=Pem(path=authority) if authority.is_file() else Pem())
+    cluster = KubeconfigCluster(server=server, authority=Pem(path=authority) if authority.is_file() else Pem())
     namespace = named.read_text().strip() if named.is_file() else "default"
-    return Api(cluster, User(token_file=_ACCOUNT / "token"), namespace, of_job=True)
+    return Api(cluster, KubeconfigUser(token_file=_ACCOUNT / "token"), namespace, of_job=True)
 
 
 def _decoded(content: bytes) -> Object:

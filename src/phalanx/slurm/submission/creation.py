@@ -26,7 +26,7 @@ from phalanx.slurm.notation.arrays import Array
 from phalanx.slurm.options import Usage
 from phalanx.slurm.submission import dependency, manifest, numbers
 from phalanx.slurm.submission.asked.hardware import FAILED, Hardware, fails
-from phalanx.slurm.submission.asked.request import Options, Request, partitions, require_room
+from phalanx.slurm.submission.asked.request import Options, SubmissionRequest, partitions, require_room
 from phalanx.slurm.submission.environment import variables
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def hardware(api: Api, here: site.Site, said: Options) -> Hardware:
     )
 
 
-def submit(api: Api, here: site.Site, asked: Request, script: str, args: list[str]) -> list[int]:
+def submit(api: Api, here: site.Site, asked: SubmissionRequest, script: str, args: list[str]) -> list[int]:
     """The numbers of its jobs: one, or one for each task, of which the first is the array's. Raises Usage."""
     require_reservation(api, asked.ask)
     needs = needs_of(api, asked, None)
@@ -140,7 +140,7 @@ def _task(ask: Ask, array: Array, first: int, at: int) -> Ask:
     return msgspec.structs.replace(ask, array=first, task=array.tasks[at], throttle=array.throttle, tasks_of=spans)
 
 
-def needs_of(api: Api, asked: Request, task: int | None) -> dependency.Needs:
+def needs_of(api: Api, asked: SubmissionRequest, task: int | None) -> dependency.Needs:
     try:
         return dependency.read(api, asked.said.get("dependency") or "", task)
     except dependency.DependencyError as error:

@@ -15,10 +15,10 @@ from phalanx.slurm.cluster.token import give
 from phalanx.slurm.jobs.ask import Ask
 from phalanx.slurm.jobs.names import name_of
 from phalanx.slurm.notation.amounts import per_node
-from phalanx.slurm.options import Reader, Usage
+from phalanx.slurm.options import OptionReader, Usage
 from phalanx.slurm.submission import manifest, numbers
 from phalanx.slurm.submission.asked.hardware import fails
-from phalanx.slurm.submission.asked.request import Request, require_room
+from phalanx.slurm.submission.asked.request import SubmissionRequest, require_room
 from phalanx.slurm.submission.creation import (
     create_all,
     daemon,
@@ -38,7 +38,7 @@ _SHARED = (
 FOLLOWS = "PHALANX_FOLLOWS"  # in components after the first: the number of the first
 
 
-def by_colons(reader: Reader, words: Sequence[str]) -> tuple[list[Said], list[str]]:
+def by_colons(reader: OptionReader, words: Sequence[str]) -> tuple[list[Said], list[str]]:
     """The options of each component (`OPTIONS : OPTIONS SCRIPT ARGUMENTS`), and the arguments. Raises Usage."""
     found: list[Said] = []
     rest = list(words)
@@ -50,7 +50,7 @@ def by_colons(reader: Reader, words: Sequence[str]) -> tuple[list[Said], list[st
         rest = rest[1:]
 
 
-def in_lines(reader: Reader, lines: Sequence[Sequence[str]]) -> list[Said]:
+def in_lines(reader: OptionReader, lines: Sequence[Sequence[str]]) -> list[Said]:
     """The options of each component of a script: `#SBATCH hetjob` begins another. Raises Usage."""
     found: list[Said] = [{}]
     for words in lines:
@@ -81,7 +81,7 @@ def together(of_script: Sequence[Said], typed: Sequence[Said], around: Mapping[s
     return found
 
 
-def submit_het(api: Api, here: Site, asked: Sequence[Request], script: str, args: list[str]) -> list[int]:
+def submit_het(api: Api, here: Site, asked: Sequence[SubmissionRequest], script: str, args: list[str]) -> list[int]:
     """The numbers of its components. Raises Usage."""
     if any(one.array is not None for one in asked):
         raise fails("Invalid job array specification")
@@ -124,7 +124,7 @@ def submit_het(api: Api, here: Site, asked: Sequence[Request], script: str, args
     return [first + at for at in range(len(asked))]
 
 
-def images_of(asked: Sequence[Request]) -> list[str]:
+def images_of(asked: Sequence[SubmissionRequest]) -> list[str]:
     """Return the image of each component: its own, else the first one's. Raises Usage."""
     first = asked[0].ask.image or manifest.default_image()
     found = [one.ask.image or first for one in asked]

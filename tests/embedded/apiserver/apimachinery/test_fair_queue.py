@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.embedded.apiserver.apimachinery.fair_queue import _QUEUE_MOST, Account, FairQueue, TooManyRequests
+from phalanx.embedded.apiserver.apimachinery.fair_queue import _QUEUE_MOST, FairQueue, FlowAccount, TooManyRequests
 from phalanx.embedded.apiserver.auth.authentication import write_tokens
 from tests.embedded.apiserver.inprocess import InProcess
 
@@ -85,7 +85,7 @@ def test_a_queue_has_an_end() -> None:
 
 
 def test_what_was_used_is_forgotten() -> None:
-    account = Account()
+    account = FlowAccount()
     account.add(2.0, 100.0)
     assert account.used_s(100.0) == 2.0
     assert account.used_s(105.0) == pytest.approx(2.0 / 2.718, rel=0.01)

@@ -10,7 +10,7 @@ import pytest
 
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource
 from phalanx.embedded.apiserver.registry.builtin import RESOURCES
-from phalanx.embedded.apiserver.registry.catalogue import Catalogue, Document
+from phalanx.embedded.apiserver.registry.catalogue import Catalogue, CatalogueDocument
 from phalanx.embedded.apiserver.registry.routing import Registry
 from phalanx.embedded.apiserver.transport.negotiation import accepted
 
@@ -43,7 +43,7 @@ def catalogue(registry: Registry) -> Catalogue:
     return Catalogue(registry)
 
 
-def fetch(catalogue: Catalogue, path: str, accept: str = "") -> Document:
+def fetch(catalogue: Catalogue, path: str, accept: str = "") -> CatalogueDocument:
     found = catalogue.answer(path, accepted(accept))
     assert found is not None, path
     return found

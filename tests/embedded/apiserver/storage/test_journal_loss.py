@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from phalanx.embedded.apiserver.storage.journal import DELETE, PUT, Journal, Prune, Row
+from phalanx.embedded.apiserver.storage.journal import DELETE, PUT, Journal, JournalRow, Prune
 from phalanx.errors import PhalanxError
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.apiserver.storage.test_durability import check_all_there, write_until_killed
@@ -29,11 +29,11 @@ INSERT INTO revisions VALUES (1, 0, 0, 5.0, '', 'configmaps', 'ns', 'm1', x'7b7d
 MAPS = "/api/v1/namespaces/default/configmaps"
 
 
-def row(version: int, name: str = "", operation: int = PUT, data: bytes = b"{}") -> Row:
-    return Row(version, 0, operation, 5.0, "", "configmaps", "ns", name or f"m{version}", data)
+def row(version: int, name: str = "", operation: int = PUT, data: bytes = b"{}") -> JournalRow:
+    return JournalRow(version, 0, operation, 5.0, "", "configmaps", "ns", name or f"m{version}", data)
 
 
-def killed(folder: Path, *rows: Row, kept: int = 0) -> Path:
+def killed(folder: Path, *rows: JournalRow, kept: int = 0) -> Path:
     """The database of a server that was killed; the first `kept` writes are in the file, the others in its log."""
     path = folder / "apiserver.sqlite3"
     journal = Journal(path)

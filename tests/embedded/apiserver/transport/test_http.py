@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from phalanx.embedded.apiserver.apimachinery.connections import Connections
-from phalanx.embedded.apiserver.transport.http import Connection, Limits, RawRequest
+from phalanx.embedded.apiserver.transport.http import HttpLimits, RawRequest, ServerConnection
 from phalanx.embedded.apiserver.transport.request import Response
 
 
@@ -41,16 +41,16 @@ async def echo(request: RawRequest) -> Response:
     return Response(body=text.encode(), media="text/plain", warnings=('a "quote"\r\nX-Evil: 1',))
 
 
-LIMITS = Limits(body_bytes=1000)
+LIMITS = HttpLimits(body_bytes=1000)
 
 
 def talk(*pieces: bytes, app: Callable[[RawRequest], Awaitable[Response]] = echo, until: bytes) -> bytes:
     """Send pieces one after the other, and read until the answer ends so."""
 
     async def run() -> bytes:
-        open_connections: Connections[Connection] = Connections()
+        open_connections: Connections[ServerConnection] = Connections()
         loop = asyncio.get_running_loop()
-        server = await loop.create_server(lambda: Connection(app, open_connections, LIMITS), "127.0.0.1", 0)
+        server = await loop.create_server(lambda: ServerConnection(app, open_connections, LIMITS), "127.0.0.1", 0)
         reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
         for piece in pieces:
             writer.write(piece)
@@ -129,11 +129,13 @@ async def until(holds: Callable[[], bool]) -> None:
 
 @contextlib.asynccontextmanager
 async def one_connection(
-    limits: Limits, app: Callable[[RawRequest], Awaitable[Response]] = echo
-) -> AsyncIterator[tuple[Connection, asyncio.StreamReader, asyncio.StreamWriter]]:
+    limits: HttpLimits, app: Callable[[RawRequest], Awaitable[Response]] = echo
+) -> AsyncIterator[tuple[ServerConnection, asyncio.StreamReader, asyncio.StreamWriter]]:
     """The server's end of a connection, and the client's."""
-    opened: Connections[Connection] = Connections()
-    server = await asyncio.get_running_loop().create_server(lambda: Connection(app, opened, limits), "127.0.0.1", 0)
+    opened: Connections[ServerConnection] = Connections()
+    server = await asyncio.get_running_loop().create_server(
+        lambda: ServerConnection(app, opened, limits), "127.0.0.1", 0
+    )
     reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
     try:
         await until(lambda: bool(opened))
@@ -194,12 +196,12 @@ def test_a_connection_that_nobody_uses_is_closed() -> None:
 
 
 def test_where_bodies_take_too_much_the_one_that_came_longest_goes() -> None:
-    limits = Limits(body_bytes=1000, held_bytes=1500, small_bytes=100)
+    limits = HttpLimits(body_bytes=1000, held_bytes=1500, small_bytes=100)
 
     async def run() -> tuple[bytes, bytes]:
-        opened: Connections[Connection] = Connections()
+        opened: Connections[ServerConnection] = Connections()
         loop = asyncio.get_running_loop()
-        server = await loop.create_server(lambda: Connection(echo, opened, limits), "127.0.0.1", 0)
+        server = await loop.create_server(lambda: ServerConnection(echo, opened, limits), "127.0.0.1", 0)
         first, second = [await asyncio.open_connection(*server.sockets[0].getsockname()) for _ in range(2)]
         head = b"POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 1000\r\n\r\n"
         first[1].write(head + b"x" * 900)

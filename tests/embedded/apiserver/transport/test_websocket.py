@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from phalanx.embedded.apiserver.transport.websocket import Broken, Listener, Unwrapper, head, text, wrapped
+from phalanx.embedded.apiserver.transport.websocket import Listener, Unwrapper, WebSocketBroken, head, text, wrapped
 from tests.embedded.apiserver.process import ServerProcess
 
 KEY = b"dGhlIHNhbXBsZSBub25jZQ=="  # RFC 6455, section 1.3, and the answer to it
@@ -51,7 +51,7 @@ def test_a_goodbye_is_returned() -> None:
 
 @pytest.mark.parametrize("bad", [b"\x81\x01x", said(0x9, b"x" * 200), b"\x81\xff" + bytes(8) + b"x" * 70_000])
 def test_what_no_client_says_ends_it(bad: bytes) -> None:
-    with pytest.raises(Broken):
+    with pytest.raises(WebSocketBroken):
         list(Listener().hear(bad))
 
 

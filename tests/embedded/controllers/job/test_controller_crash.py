@@ -19,9 +19,9 @@ from phalanx.client.informer import Change, Informer
 from phalanx.client.kind import JOBS, PODS
 from phalanx.embedded.controllers.job.controller import JobController
 from phalanx.embedded.controllers.runtime.calls import Calls, SharedInformers
-from phalanx.embedded.controllers.runtime.pod_index import PodIndex
+from phalanx.embedded.controllers.runtime.pod_index import OwnerPodIndex
 from phalanx.embedded.controllers.runtime.pod_state import uid_of
-from phalanx.embedded.controllers.runtime.recorder import Recorder
+from phalanx.embedded.controllers.runtime.recorder import EventRecorder
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.controllers.cluster import FAST, Cluster, scenario
 from tests.embedded.node.waiting import until
@@ -64,9 +64,9 @@ class Mortal(Connection):
 async def live_once(server: ServerProcess, life: int, answers_last: bool) -> None:
     """The Job controller, from its start to its death."""
     async with await Mortal.born(server, life, answers_last) as connection, SharedInformers(connection) as informers:
-        calls, index = Calls(connection, informers), PodIndex()
+        calls, index = Calls(connection, informers), OwnerPodIndex()
         calls.cache(PODS).subscribe(index.take)
-        controller = JobController(calls, index, Recorder(calls), FAST.job)
+        controller = JobController(calls, index, EventRecorder(calls), FAST.job)
         controller.start()
         for kind in (PODS, JOBS):
             await calls.cache(kind).synced.wait()

@@ -10,7 +10,7 @@ import pytest
 from phalanx.client.kind import JOBS, PODS
 from phalanx.embedded.controllers.job import controller
 from phalanx.embedded.controllers.job.decide import JobStep, decide
-from phalanx.embedded.controllers.job.view import JobView
+from phalanx.embedded.controllers.job.view import JobObservation
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.controllers.cluster import FAST, Cluster, scenario
 
@@ -168,7 +168,7 @@ def test_a_defect_of_the_controller_stands_on_the_job_until_it_is_over(
 ) -> None:
     broken = True
 
-    def decide_or_fail(view: JobView, *rest: Any) -> JobStep:
+    def decide_or_fail(view: JobObservation, *rest: Any) -> JobStep:
         if broken and view.job["metadata"]["name"] == "bad":
             raise KeyError("template")
         return decide(view, *rest)

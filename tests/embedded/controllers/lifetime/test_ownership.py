@@ -10,7 +10,7 @@ from phalanx.embedded.controllers.lifetime.ownership import (
     ORPHAN,
     Delete,
     Keep,
-    Node,
+    OwnedObject,
     OwnerGraph,
     OwnerState,
     Reference,
@@ -24,11 +24,11 @@ SOLID, ABSENT, WAITING = OwnerState.SOLID, OwnerState.ABSENT, OwnerState.WAITING
 
 def node(
     uid: str, *owners: str, deleting: bool = False, finalizers: tuple[str, ...] = (), blocks: bool = False
-) -> Node:
+) -> OwnedObject:
     references = tuple(
         Reference(uid=one, api_version="v1", kind="ConfigMap", name=one, blocks=blocks) for one in owners
     )
-    return Node(
+    return OwnedObject(
         uid=uid,
         kind=CONFIG_MAPS,
         namespace="ns",

@@ -11,7 +11,7 @@ from phalanx.client.informer import Informer
 from phalanx.client.kind import PODS, Kind
 from phalanx.embedded.controllers.runtime.calls import Calls
 from phalanx.embedded.controllers.runtime.reconciler import Reconciler
-from phalanx.embedded.controllers.runtime.recorder import Recorder
+from phalanx.embedded.controllers.runtime.recorder import EventRecorder
 from phalanx.embedded.controllers.runtime.work_queue import Retry
 
 JOBS = Kind(group="batch.example", plural="jobs", name="Job")
@@ -24,7 +24,7 @@ def obj(kind: Kind, name: str, version: int, owner: str = "", **meta: Any) -> Ob
     return {"apiVersion": kind.api_version, "kind": kind.name, "metadata": named}
 
 
-class Told(Recorder):
+class Told(EventRecorder):
     def __init__(self) -> None:
         self.events: list[tuple[str, str]] = []
 

@@ -10,7 +10,7 @@ from phalanx.client.connection import Connection, Object
 from phalanx.client.informer import Informer
 from phalanx.client.kind import Kind
 from phalanx.embedded.controllers.runtime.calls import Calls
-from phalanx.embedded.controllers.runtime.recorder import Recorder, combined
+from phalanx.embedded.controllers.runtime.recorder import EventRecorder, combined
 from tests import clockwork
 from tests.embedded.controllers.objects import job
 
@@ -33,7 +33,7 @@ class Notebook(Connection):
         return {"metadata": {"name": name, "uid": "u", "resourceVersion": "2"}}
 
 
-def written(*steps: Callable[[Recorder], None]) -> list[tuple[str, Any]]:
+def written(*steps: Callable[[EventRecorder], None]) -> list[tuple[str, Any]]:
     """What is written after each step, one window later."""
 
     def no_informer(kind: Kind) -> Informer:
@@ -41,7 +41,7 @@ def written(*steps: Callable[[Recorder], None]) -> list[tuple[str, Any]]:
 
     async def scenario() -> list[tuple[str, Any]]:
         notebook = Notebook()
-        recorder = Recorder(Calls(notebook, no_informer), window_s=0.001, writes_per_s=1e6, clock=lambda: 1.8e9)
+        recorder = EventRecorder(Calls(notebook, no_informer), window_s=0.001, writes_per_s=1e6, clock=lambda: 1.8e9)
         task = asyncio.ensure_future(recorder.run())
         for step in steps:
             before = len(notebook.written)
@@ -55,8 +55,8 @@ def written(*steps: Callable[[Recorder], None]) -> list[tuple[str, Any]]:
     return clockwork.run(scenario())
 
 
-def tell(message: str, times: int = 1) -> Callable[[Recorder], None]:
-    def step(recorder: Recorder) -> None:
+def tell(message: str, times: int = 1) -> Callable[[EventRecorder], None]:
+    def step(recorder: EventRecorder) -> None:
         for number in range(times):
             recorder.tell("job-controller", job(), "Normal", "SuccessfulCreate", message.format(number))
 

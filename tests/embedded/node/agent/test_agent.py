@@ -83,13 +83,13 @@ def test_a_pod_runs_and_kubectl_logs_shows_its_words(api_server: ServerProcess) 
 
 
 def test_a_program_of_a_moment_has_one_status(api_server: ServerProcess, monkeypatch: pytest.MonkeyPatch) -> None:
-    write, written = pod_module.Pod._write, list[str]()
+    write, written = pod_module.AgentPod._write, list[str]()
 
-    async def count(self: pod_module.Pod, status: dict[str, Any]) -> bool:
+    async def count(self: pod_module.AgentPod, status: dict[str, Any]) -> bool:
         written.append(status["phase"])
         return await write(self, status)
 
-    monkeypatch.setattr(pod_module.Pod, "_write", count)
+    monkeypatch.setattr(pod_module.AgentPod, "_write", count)
     monkeypatch.setattr(pod_module, "_MOMENT_S", 60.0)  # for a busy machine
 
     async def test(api: Client) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from phalanx.client.kind import PODS
 from phalanx.embedded.node.agent.cause import container_cause
-from phalanx.embedded.node.container.attempt import Attempt, Running
+from phalanx.embedded.node.container.attempt import Attempt, RunningAttempt
 from phalanx.embedded.node.container.cgroup.groups import Cgroups
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.node.machine import Client, client, kill_all, node_part, registered, running, scenario, settings_of
@@ -115,7 +115,7 @@ def test_a_reboot(api_server: ServerProcess) -> None:
                 pod = await api.phase("Running")
             attempt = Attempt(given.pods_dir / pod["metadata"]["uid"] / "main", 0)
             state = attempt.state()
-            assert isinstance(state, Running)
+            assert isinstance(state, RunningAttempt)
             os.kill(state.shim_pid, signal.SIGKILL)
             await until(lambda: asyncio.sleep(0, not os.path.exists(f"/proc/{state.shim_pid}")))
             record = attempt.path("run.json")

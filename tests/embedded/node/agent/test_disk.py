@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from phalanx.client.kind import NODES
-from phalanx.embedded.node.agent.disk import Candidate, Scratch, first_to_go
+from phalanx.embedded.node.agent.disk import EvictionCandidate, Scratch, first_to_go
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.node.machine import Client, scenario
 from tests.embedded.node.objects import container, pod
@@ -78,7 +78,7 @@ def test_when_the_disk_is_low_the_node_says_so_and_who_has_written_most_goes(api
 def test_who_goes_first(written: dict[str, tuple[int, int, int]], first: str | None) -> None:
     """MiB written, MiB asked for, priority."""
     candidates = [
-        Candidate(
+        EvictionCandidate(
             pod=pod(
                 container(resources={"requests": {"ephemeral-storage": f"{asked}Mi"}}), name=name, priority=priority
             ),

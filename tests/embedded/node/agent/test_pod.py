@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.embedded.node.agent.pod import Pod
+from phalanx.embedded.node.agent.pod import AgentPod
 from phalanx.embedded.node.pod.record import PodRecord
 from tests.embedded.node.objects import pod
 
@@ -21,7 +21,7 @@ RECORD = PodRecord(uid="u", namespace="default", name="p", pod_ip="", start_time
 def test_it_is_cancelled_also_when_news_comes_just_then(tmp_path: Path, turns: int) -> None:
     async def cancelled() -> bool:
         around: Any = SimpleNamespace(pod_dir=lambda uid: tmp_path)
-        supervised = Pod(pod(), RECORD, around, lambda gone: None)
+        supervised = AgentPod(pod(), RECORD, around, lambda gone: None)
         waiting = asyncio.create_task(_for_ever(supervised))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
@@ -35,7 +35,7 @@ def test_it_is_cancelled_also_when_news_comes_just_then(tmp_path: Path, turns: i
     assert asyncio.run(cancelled())
 
 
-async def _for_ever(supervised: Pod) -> None:
+async def _for_ever(supervised: AgentPod) -> None:
     while True:
         await supervised._sleep(time.time() + 600.0)
         await asyncio.sleep(3600.0)

@@ -11,7 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from phalanx.embedded.node.container.attempt import NEVER_STARTED, Attempt, Exited, Planned, Running, RunSpec, attempts
+from phalanx.embedded.node.container.attempt import (
+    NEVER_STARTED,
+    Attempt,
+    Exited,
+    Planned,
+    RunningAttempt,
+    RunSpec,
+    attempts,
+)
 from phalanx.embedded.node.container.shim import starting
 from tests.embedded.node.waiting import until
 
@@ -130,7 +138,7 @@ def test_a_new_agent_finds_what_runs(attempt: Attempt) -> None:
     """The loop that started it is gone; only the files are left."""
     asyncio.run(attempt.start(spec("sleep", "1000")))
     (found,) = attempts(attempt.folder)
-    assert isinstance(found.settle(), Running)
+    assert isinstance(found.settle(), RunningAttempt)
 
     async def end() -> Exited:
         found.kill()
@@ -152,9 +160,9 @@ def test_nothing_is_started_twice(attempt: Attempt) -> None:
 
 
 def test_a_killed_supervisor_takes_the_program_with_it(attempt: Attempt) -> None:
-    async def run() -> tuple[Running, Exited]:
+    async def run() -> tuple[RunningAttempt, Exited]:
         state = await attempt.start(spec("sleep", "1000"))
-        assert isinstance(state, Running)
+        assert isinstance(state, RunningAttempt)
         os.kill(state.shim_pid, signal.SIGKILL)
         return state, await finish(attempt)
 
@@ -229,7 +237,7 @@ def test_supervisors_outlive_the_agent_and_the_process_that_forked_them(tmp_path
         attempt = Attempt(folder, 0)
         await until(lambda: gone(int(done.stdout)))
         state = attempt.settle()
-        assert isinstance(state, Running)
+        assert isinstance(state, RunningAttempt)
         attempt.terminate()
         assert (await finish(attempt)).exit_code == 143
 

@@ -14,9 +14,9 @@ import pytest
 from phalanx.embedded.node.container.attempt import Attempt, Exited, RunSpec
 from phalanx.embedded.node.container.cgroup import groups as cgroup
 from phalanx.embedded.node.container.cgroup.groups import Cgroups
-from phalanx.embedded.node.container.cgroup.limits import Hierarchy, Limits, hierarchies, settings
+from phalanx.embedded.node.container.cgroup.limits import CgroupLimits, Hierarchy, hierarchies, settings
 
-LIMITS = Limits(cpu_request_milli=500, cpu_limit_milli=1500, memory_limit_bytes=64 << 20, pids_limit=100)
+LIMITS = CgroupLimits(cpu_request_milli=500, cpu_limit_milli=1500, memory_limit_bytes=64 << 20, pids_limit=100)
 
 
 def test_hybrid_machines_use_v1_where_its_controllers_are() -> None:
@@ -50,7 +50,7 @@ def test_controllers_besides_are_used_where_v2_offers_them(tmp_path: Path) -> No
 @pytest.mark.parametrize(("version", "word"), [(1, "limit_in_bytes"), (2, "max")])
 def test_huge_pages_are_limited_by_size_in_use_and_when_reserved(version: int, word: str) -> None:
     pages = Hierarchy(version=version, controllers=("hugetlb",), own=Path("/"))
-    assert settings(pages, Limits(huge_pages_bytes={2 << 10: 4 << 20, 1 << 20: 0})) == {
+    assert settings(pages, CgroupLimits(huge_pages_bytes={2 << 10: 4 << 20, 1 << 20: 0})) == {
         f"hugetlb.2MB.{word}": str(4 << 20),
         f"hugetlb.2MB.rsvd.{word}": str(4 << 20),
         f"hugetlb.1GB.{word}": "0",
@@ -137,7 +137,7 @@ def test_what_cannot_be_enforced_is_said(tmp_path: Path) -> None:
         "memory: no cgroup hierarchy offers it",
         "pids: no cgroup hierarchy offers it",
     ]
-    assert groups.create("uid", "main-0", LIMITS) == cgroup.Group()
+    assert groups.create("uid", "main-0", LIMITS) == cgroup.ControlGroup()
 
 
 @pytest.fixture
@@ -170,7 +170,7 @@ def test_too_much_memory_is_an_oom_kill(real: Cgroups, tmp_path: Path) -> None:
 def test_the_cpu_quota_is_in_force(real: Cgroups) -> None:
     if "cpu" not in real.enforced:
         pytest.skip(f"no cpu cgroup can be made here: {real.problems}")
-    group = real.create("uid", "main-0", Limits(cpu_limit_milli=250))
+    group = real.create("uid", "main-0", CgroupLimits(cpu_limit_milli=250))
     texts = [path.read_text().split() for path in Path(group.dirs[0]).glob("cpu.[cm]*") if path.name in QUOTAS]
     cgroup.remove(group.dirs)
     assert texts in ([["25000"]], [["25000", "100000"]])
@@ -178,7 +178,7 @@ def test_the_cpu_quota_is_in_force(real: Cgroups) -> None:
 
 def test_cpu_is_shared_by_what_nodes_pods_and_containers_ask() -> None:
     groups = Cgroups.of_this_process(f"phalanx-test-{os.getpid()}", 6000)
-    group = groups.create("uid", "main-0", Limits(cpu_request_milli=500), Limits(cpu_request_milli=2000))
+    group = groups.create("uid", "main-0", CgroupLimits(cpu_request_milli=500), CgroupLimits(cpu_request_milli=2000))
     container = Path(group.dirs[0]) if group.dirs else Path()
     found = [read_share(place) for place in (container.parent.parent, container.parent, container)]
     cgroup.remove(group.dirs)
@@ -198,7 +198,7 @@ QUOTAS = {"cpu.cfs_quota_us", "cpu.max"}
 def test_a_pod_has_a_limit_for_all_its_containers_and_is_not_killed_whole(real: Cgroups) -> None:
     if "memory" not in real.enforced:
         pytest.skip(f"no memory cgroup can be made here: {real.problems}")
-    group = real.create("uid", "debug-0", Limits(), Limits(memory_limit_bytes=64 << 20))
+    group = real.create("uid", "debug-0", CgroupLimits(), CgroupLimits(memory_limit_bytes=64 << 20))
     places = [(Path(place), Path(place).parent) for place in group.dirs[::2]]
     names = ("memory.limit_in_bytes", "memory.max", "memory.oom.group")
     found = [{name: (place / name).read_text() for name in names if (place / name).exists()} for _, place in places]

@@ -13,7 +13,7 @@ import pytest
 
 from phalanx.embedded.node.container.cgroup.device_filter import try_program, withhold
 from phalanx.embedded.node.container.cgroup.groups import Cgroups
-from phalanx.embedded.node.container.cgroup.limits import Hierarchy, Limits
+from phalanx.embedded.node.container.cgroup.limits import CgroupLimits, Hierarchy
 
 OPEN = """
 import sys
@@ -78,7 +78,7 @@ def test_a_container_of_version_2_is_withheld_what_is_others(unified: Path) -> N
         control.write_text(f"+{controllers[0]}")
     groups = Cgroups([Hierarchy(version=2, controllers=controllers[:1], own=unified)], "node")
     assert (groups.devices_refusal, groups.enforced) == ("", {controllers[0], "devices"})
-    first = groups.create("uid", "first-0", Limits(others_files=("/dev/full",)))
-    second = groups.create("uid", "second-0", Limits(others_files=("/dev/zero",)))
+    first = groups.create("uid", "first-0", CgroupLimits(others_files=("/dev/full",)))
+    second = groups.create("uid", "second-0", CgroupLimits(others_files=("/dev/zero",)))
     assert refused(Path(first.dirs[0]), "/dev/full", "/dev/zero") == ["/dev/full Operation not permitted"]
     assert refused(Path(second.dirs[0]), "/dev/full", "/dev/zero") == ["/dev/zero Operation not permitted"]

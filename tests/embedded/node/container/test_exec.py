@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from phalanx.embedded.node.container.attempt import Attempt, Running, RunSpec
+from phalanx.embedded.node.container.attempt import Attempt, RunningAttempt, RunSpec
 from phalanx.embedded.node.container.exec import execute
 from tests.embedded.node.objects import running
 from tests.embedded.node.waiting import until
@@ -29,7 +29,7 @@ def attempt(tmp_path: Path) -> Attempt:
     spec = RunSpec(argv=("sleep",), env={"PATH": os.environ["PATH"], "WHO": "me"}, cwd=str(tmp_path))
     found.path("spec.json").write_bytes(msgspec.json.encode(spec))
     found.path("run.json").write_bytes(msgspec.json.encode(running()))
-    assert isinstance(found.state(), Running)
+    assert isinstance(found.state(), RunningAttempt)
     return found
 
 

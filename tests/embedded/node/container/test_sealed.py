@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from phalanx.embedded.node.container.attempt import Attempt, Exited, Mount, Root, Running, RunSpec
+from phalanx.embedded.node.container.attempt import Attempt, Exited, Mount, Root, RunningAttempt, RunSpec
 from phalanx.embedded.node.container.exec import execute
 from phalanx.embedded.node.container.isolation import find_isolation
 from phalanx.embedded.node.container.shim import starting
@@ -83,7 +83,7 @@ def test_neither_does_a_command_beside_it_nor_take_over_process_1(
     async def test() -> None:
         attempt = Attempt(tmp_path / "main", 0)
         state = await attempt.start(spec)
-        assert isinstance(state, Running)
+        assert isinstance(state, RunningAttempt)
         try:
             assert await execute(attempt, ATTACK, None) == (0, "done\n")
             _, mine = await execute(attempt, ("grep", "CapPrm", "/proc/self/status"), None)

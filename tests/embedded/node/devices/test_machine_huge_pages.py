@@ -11,7 +11,7 @@ from phalanx.client.quantity import amount
 from phalanx.embedded.node.machine import machine
 from phalanx.embedded.node.machine.machine import capacity, huge_pages
 from phalanx.embedded.node.pod import volumes
-from phalanx.embedded.node.pod.environment import ConfigError
+from phalanx.embedded.node.pod.environment import EnvironmentFault
 from tests.embedded.node.objects import pod
 
 
@@ -32,5 +32,5 @@ def test_a_volume_of_huge_pages_is_refused_with_words(tmp_path: Path) -> None:
         return None
 
     one = pod(volumes=[{"name": "v", "emptyDir": {"medium": "HugePages-2Mi"}}])
-    with pytest.raises(ConfigError, match="medium HugePages-2Mi is not supported"):
+    with pytest.raises(EnvironmentFault, match="medium HugePages-2Mi is not supported"):
         asyncio.run(volumes.set_up(one, tmp_path / "v", {}, nothing, nothing))  # type: ignore[arg-type]  # not called

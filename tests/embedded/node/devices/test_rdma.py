@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from phalanx.embedded.node.container.cgroup.groups import Cgroups
-from phalanx.embedded.node.container.cgroup.limits import Hierarchy, Limits
+from phalanx.embedded.node.container.cgroup.limits import CgroupLimits, Hierarchy
 from phalanx.embedded.node.machine.rdma import parse_rdma, rdma_cards, rdma_limits, rdma_resources, require_rdma
 from phalanx.errors import PhalanxError
 
@@ -17,7 +17,7 @@ def test_what_is_offered_becomes_resources_and_limits_of_each_card(tmp_path: Pat
     assert rdma_resources(offered) == {"rdma/hca_handle": "64", "rdma/hca_object": "8192"}
     limits = rdma_limits(offered, ("mlx5_0", "mlx5_1"), {"rdma/hca_handle": 2, "cpu": 1000})
     groups = Cgroups([Hierarchy(version=1, controllers=("rdma",), own=tmp_path)], "node")
-    group = groups.create("uid", "main-0", Limits(rdma=limits))
+    group = groups.create("uid", "main-0", CgroupLimits(rdma=limits))
     assert (Path(group.dirs[0]) / "rdma.max").read_text() == (
         "mlx5_0 hca_handle=2 hca_object=0\nmlx5_1 hca_handle=2 hca_object=0\n"
     )

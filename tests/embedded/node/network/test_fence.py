@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from phalanx.embedded.node.network.fence import Fence, Fenced, rules
+from phalanx.embedded.node.network.fence import Fenced, NetworkFence, rules
 from phalanx.errors import PhalanxError
 
 ADA, BOB, CAROL = 51234, 51235, 51236  # Carol has no pod
@@ -129,7 +129,7 @@ cat > {tmp_path}/rules
 
 
 def test_a_pod_does_not_start_before_its_rules_are_in_force(loaded: Path) -> None:
-    fence, refused = Fence(SERVICES), loaded.with_name("refused")
+    fence, refused = NetworkFence(SERVICES), loaded.with_name("refused")
     fence.note("old", PODS[0])  # of an agent before this one
     asyncio.run(fence.admit("new", PODS[1]))
     assert loaded.read_text() == rules(PODS[:2], SERVICES)
@@ -150,7 +150,7 @@ def test_a_pod_does_not_start_before_its_rules_are_in_force(loaded: Path) -> Non
 
 def test_where_there_is_no_nft_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
-        fence = Fence(SERVICES, claim=tmp_path / "lock")  # the machine that runs the tests may be a shared one
+        fence = NetworkFence(SERVICES, claim=tmp_path / "lock")  # the machine that runs the tests may be a shared one
         await fence.try_out()
         assert "install nftables" in fence.refusal
         fence.close()
@@ -161,14 +161,14 @@ def test_where_there_is_no_nft_it_says_so(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_one_agent_writes_the_rules_and_no_user_can_claim_them(tmp_path: Path, loaded: Path) -> None:
     async def test() -> None:
-        first, second = Fence(SERVICES, claim=tmp_path / "lock"), Fence(SERVICES, claim=tmp_path / "lock")
+        first, second = NetworkFence(SERVICES, claim=tmp_path / "lock"), NetworkFence(SERVICES, claim=tmp_path / "lock")
         await first.try_out()
         await second.try_out()
         assert (first.refusal, "another" in second.refusal) == ("", True)
         assert (tmp_path / "lock").stat().st_mode & 0o777 == 0o600
         first.close()
         second.close()
-        third = Fence(SERVICES, claim=tmp_path / "lock")
+        third = NetworkFence(SERVICES, claim=tmp_path / "lock")
         await third.try_out()
         assert third.refusal == ""
         third.close()
@@ -178,7 +178,7 @@ def test_one_agent_writes_the_rules_and_no_user_can_claim_them(tmp_path: Path, l
 
 
 def test_rules_that_something_else_took_away_are_loaded_again(loaded: Path, caplog: pytest.LogCaptureFixture) -> None:
-    fence = Fence(SERVICES)
+    fence = NetworkFence(SERVICES)
     asyncio.run(fence.restore())
     assert not loaded.exists()  # there were none
     asyncio.run(fence.admit("one", PODS[0]))
@@ -193,7 +193,7 @@ def test_rules_that_something_else_took_away_are_loaded_again(loaded: Path, capl
 
 def test_rules_of_an_earlier_agent_stay_but_for_their_being_taken_away(loaded: Path) -> None:
     loaded.write_text("of the earlier agent")
-    fence = Fence(SERVICES)
+    fence = NetworkFence(SERVICES)
     fence.note("one", PODS[0])
     asyncio.run(fence.restore())
     assert loaded.read_text() == "of the earlier agent"

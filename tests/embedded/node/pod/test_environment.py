@@ -12,7 +12,7 @@ import pytest
 
 from phalanx.client.kind import CONFIG_MAPS, Kind
 from phalanx.embedded.node.container.image import Image, read_images
-from phalanx.embedded.node.pod.environment import ConfigError, command_line, environment, expand
+from phalanx.embedded.node.pod.environment import EnvironmentFault, command_line, environment, expand
 from phalanx.errors import PhalanxError
 from tests.embedded.node.objects import container, pod
 
@@ -102,7 +102,7 @@ def test_whole_configmaps_without_keys_that_are_no_names() -> None:
     ],
 )
 def test_what_is_missing_is_said_unless_optional(ref: Any, message: str) -> None:
-    with pytest.raises(ConfigError) as error:
+    with pytest.raises(EnvironmentFault) as error:
         variables(source(**ref))
     assert str(error.value) == message
     ((kind, inner),) = ref.items()
@@ -114,7 +114,7 @@ def test_the_command_line_is_command_then_args() -> None:
 
 
 def test_the_machine_has_no_entry_point() -> None:
-    with pytest.raises(ConfigError, match="has no command"):
+    with pytest.raises(EnvironmentFault, match="has no command"):
         command_line({"name": "c"}, {})
     assert command_line({"name": "c", "args": ["echo", "x"]}, {}) == (
         "echo",

@@ -13,7 +13,7 @@ import pytest
 from phalanx.client.kind import CONFIG_MAPS, VOLUME_CLAIMS, VOLUMES, Kind
 from phalanx.embedded.node.container.attempt import Mount
 from phalanx.embedded.node.pod import volumes
-from phalanx.embedded.node.pod.environment import ConfigError
+from phalanx.embedded.node.pod.environment import EnvironmentFault
 from tests.embedded.node.objects import container, pod
 
 
@@ -96,7 +96,7 @@ def test_a_volume_in_memory_is_taken_away_again(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_set_up_is_said(tmp_path: Path, volume: Any, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
+    with pytest.raises(EnvironmentFault, match=message):
         set_up(tmp_path / "r", **volume)
 
 
@@ -115,7 +115,7 @@ def test_mounts_outer_paths_first_and_configuration_read_only(tmp_path: Path) ->
 
 def test_a_sub_path_stays_inside(tmp_path: Path) -> None:
     box = container(volumeMounts=[{"name": "e", "mountPath": "/x", "subPath": "../../etc"}])
-    with pytest.raises(ConfigError, match="relative path without"):
+    with pytest.raises(EnvironmentFault, match="relative path without"):
         volumes.mounts(box, pod(box, volumes=[{"name": "e", "emptyDir": {}}]), tmp_path, {})
 
 
@@ -150,7 +150,7 @@ def test_a_claim_is_the_directory_of_its_volume_and_stays(tmp_path: Path) -> Non
 )
 def test_a_claim_without_its_volume_is_waited_for(tmp_path: Path, name: str, fields: Any, why: str) -> None:
     owner = pod(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": name}}])
-    with pytest.raises(ConfigError, match=why):
+    with pytest.raises(EnvironmentFault, match=why):
         asyncio.run(volumes.set_up(owner, tmp_path / "r", {}, claims(tmp_path, **fields), token))
 
 
@@ -185,14 +185,14 @@ def test_a_volume_in_memory_is_nothing_that_somebody_else_has_made(
     volumes.remove(tmp_path / "r")
     assert list(memory.iterdir()) == []
     root.symlink_to(machine)
-    with pytest.raises(ConfigError, match="was made by somebody else"):
+    with pytest.raises(EnvironmentFault, match="was made by somebody else"):
         set_up(tmp_path / "s", emptyDir={"medium": "Memory"})
     assert (mode(machine), list(machine.iterdir())) == (0o755, [])
     root.unlink()
     root.mkdir(mode=0o777)
     if os.geteuid() == 0:
         os.chown(root, 51234, 51234)
-        with pytest.raises(ConfigError, match="was made by somebody else"):
+        with pytest.raises(EnvironmentFault, match="was made by somebody else"):
             set_up(tmp_path / "s", emptyDir={"medium": "Memory"})
 
 

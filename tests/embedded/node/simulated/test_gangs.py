@@ -6,7 +6,7 @@ from typing import Any
 
 from phalanx.client.informer import Change
 from phalanx.client.kind import JOBS
-from phalanx.embedded.node.simulated.gangs import Gangs
+from phalanx.embedded.node.simulated.gangs import SimulatedGangs
 from tests.embedded.node.objects import Object, pod
 
 LABELLED = {"labels": {"phalanx.dev/job": "train"}}
@@ -21,7 +21,7 @@ def of(owner: Object, name: str, meta: Object | None = None) -> Object:
     return pod(name=name, meta={**(meta or {}), "ownerReferences": [reference]})
 
 
-class World(Gangs):
+class World(SimulatedGangs):
     """Remembers whose time began."""
 
     def __init__(self, *jobs: Object) -> None:

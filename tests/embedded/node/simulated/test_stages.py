@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.embedded.node.simulated.stages import Ending, ending, is_fake
+from phalanx.embedded.node.simulated.stages import StageEnding, ending, is_fake
 
 COMPLETE, FAIL = "pod-complete.stage.kwok.x-k8s.io", "pod-container-running-failed.stage.kwok.x-k8s.io"
 OURS = "phalanx.dev/run-seconds"
@@ -23,18 +23,18 @@ def pod(owner: str = "", labels: dict[str, str] | None = None, **annotations: st
         (pod(), True, None),
         (pod("ReplicaSet"), True, None),
         (pod("Job"), False, None),
-        (pod("Job"), True, Ending(after_s=0.0)),
-        (pod("Job", **{f"{COMPLETE}/delay": "1m30s"}), True, Ending(after_s=90.0)),
-        (pod("Job", **{f"{COMPLETE}/delay": "500ms"}), False, Ending(after_s=0.5)),
-        (pod("Job", **{f"{COMPLETE}/delay": "soon"}), True, Ending(after_s=0.0)),
-        (pod("Job", **{f"{COMPLETE}/delay": "10s", f"{COMPLETE}/jitter-delay": "4s"}), True, Ending(after_s=4.0)),
-        (pod("Job", **{OURS: "7"}), True, Ending(after_s=7.0)),
+        (pod("Job"), True, StageEnding(after_s=0.0)),
+        (pod("Job", **{f"{COMPLETE}/delay": "1m30s"}), True, StageEnding(after_s=90.0)),
+        (pod("Job", **{f"{COMPLETE}/delay": "500ms"}), False, StageEnding(after_s=0.5)),
+        (pod("Job", **{f"{COMPLETE}/delay": "soon"}), True, StageEnding(after_s=0.0)),
+        (pod("Job", **{f"{COMPLETE}/delay": "10s", f"{COMPLETE}/jitter-delay": "4s"}), True, StageEnding(after_s=4.0)),
+        (pod("Job", **{OURS: "7"}), True, StageEnding(after_s=7.0)),
         (pod(**{OURS: "inf"}), False, None),
         (pod(**{OURS: "long"}), False, None),
         (pod(**{f"{COMPLETE}/delay": "1s"}), True, None),
     ],
 )
-def test_when_a_pod_ends(found: dict[str, Any], fake: bool, wanted: Ending | None) -> None:
+def test_when_a_pod_ends(found: dict[str, Any], fake: bool, wanted: StageEnding | None) -> None:
     assert ending(found, fake=fake) == wanted
 
 
@@ -47,7 +47,7 @@ def test_a_longer_jitter_is_drawn_from() -> None:
 
 def test_a_pod_with_the_label_of_the_failing_stage_fails_as_it_says() -> None:
     words = {f"{FAIL}/delay": "2s", f"{FAIL}/exit-code": "3", f"{FAIL}/reason": "Bad", f"{FAIL}/message": "so"}
-    said = Ending(after_s=2.0, phase="Failed", code=3, reason="Bad", message="so", alone=True)
+    said = StageEnding(after_s=2.0, phase="Failed", code=3, reason="Bad", message="so", alone=True)
     assert ending(pod(labels={FAIL: "true"}, **words), fake=False) == said
     plain = ending(pod("Job", labels={FAIL: "true"}), fake=True)
     assert plain is not None

@@ -25,20 +25,20 @@ def test_the_dictionary_is_that_of_the_draft() -> None:
 
 
 def test_streams_open_with_headers_and_carry_data() -> None:
-    connection, packer = spdy.Connection(), zlib.compressobj(zdict=spdy.DICTIONARY)
+    connection, packer = spdy.SpdyConnection(), zlib.compressobj(zdict=spdy.DICTIONARY)
     first = opened(1, {"streamtype": "error", "port": "80", "requestid": "0"}, packer, last=True)
     second = opened(3, {"streamtype": "data", "port": "80", "requestid": "0"}, packer)
     wire = first + second + spdy.data(3, b"hello", last=True)
     frames = [frame for at in range(0, len(wire), 7) for frame in connection.hear(wire[at : at + 7])]
     assert frames == [
-        spdy.Opened(stream=1, headers={"streamtype": "error", "port": "80", "requestid": "0"}, last=True),
-        spdy.Opened(stream=3, headers={"streamtype": "data", "port": "80", "requestid": "0"}, last=False),
+        spdy.SpdyOpened(stream=1, headers={"streamtype": "error", "port": "80", "requestid": "0"}, last=True),
+        spdy.SpdyOpened(stream=3, headers={"streamtype": "data", "port": "80", "requestid": "0"}, last=False),
         spdy.Data(stream=3, data=b"hello", last=True),
     ]
 
 
 def test_an_answer_to_a_stream_has_no_headers() -> None:
-    frame = spdy.Connection().accepted(5)
+    frame = spdy.SpdyConnection().accepted(5)
     assert frame[:4] == b"\x80\x03\x00\x02"
     assert int.from_bytes(frame[8:12]) == 5
     assert zlib.decompressobj(zdict=spdy.DICTIONARY).decompress(frame[12:]) == bytes(4)
@@ -46,7 +46,7 @@ def test_an_answer_to_a_stream_has_no_headers() -> None:
 
 def test_a_ping_is_answered_as_it_came() -> None:
     ping = b"\x80\x03\x00\x06\x00\x00\x00\x04\x00\x00\x00\x07"
-    assert list(spdy.Connection().hear(ping)) == [spdy.Pinged(answer=ping)]
+    assert list(spdy.SpdyConnection().hear(ping)) == [spdy.Pinged(answer=ping)]
 
 
 @pytest.mark.parametrize(
@@ -58,11 +58,11 @@ def test_a_ping_is_answered_as_it_came() -> None:
     ],
 )
 def test_what_is_no_spdy_is_refused(wire: bytes) -> None:
-    with pytest.raises(spdy.Broken):
-        list(spdy.Connection().hear(wire))
+    with pytest.raises(spdy.SpdyBroken):
+        list(spdy.SpdyConnection().hear(wire))
 
 
 def test_headers_do_not_grow_without_bound() -> None:
-    connection, packer = spdy.Connection(), zlib.compressobj(zdict=spdy.DICTIONARY)
-    with pytest.raises(spdy.Broken):
+    connection, packer = spdy.SpdyConnection(), zlib.compressobj(zdict=spdy.DICTIONARY)
+    with pytest.raises(spdy.SpdyBroken):
         list(connection.hear(opened(1, {"a": "x" * 10_000_000}, packer)))

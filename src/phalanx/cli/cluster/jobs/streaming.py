@@ -29,7 +29,7 @@ _PIECE_BYTES = 1 << 16
 Take = Callable[[bytes], None]
 
 
-class Channel(IntEnum):
+class StreamChannel(IntEnum):
     """The channels of a command."""
 
     STDIN = 0
@@ -40,7 +40,7 @@ class Channel(IntEnum):
     CLOSE = 255
 
 
-class Session:
+class StreamSession:
     """A command that runs in a pod. `write` sends input, `resize` the size of the terminal."""
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
@@ -49,18 +49,18 @@ class Session:
     async def write(self, data: bytes) -> None:
         for at in range(0, len(data), _PIECE_BYTES):
             with suppress(ConnectionError):  # the command has ended; `run` says how
-                await self._socket.send_bytes(bytes((Channel.STDIN,)) + data[at : at + _PIECE_BYTES])
+                await self._socket.send_bytes(bytes((StreamChannel.STDIN,)) + data[at : at + _PIECE_BYTES])
 
     async def end(self) -> None:
         """Say that there is no more input, to a server that knows a word for it."""
         if self._socket.protocol == _V5:
             with suppress(ConnectionError):
-                await self._socket.send_bytes(bytes((Channel.CLOSE, Channel.STDIN)))
+                await self._socket.send_bytes(bytes((StreamChannel.CLOSE, StreamChannel.STDIN)))
 
     async def resize(self, columns: int, rows: int) -> None:
         size = json.dumps({"Width": columns, "Height": rows}).encode()
         with suppress(ConnectionError):
-            await self._socket.send_bytes(bytes((Channel.SIZE,)) + size)
+            await self._socket.send_bytes(bytes((StreamChannel.SIZE,)) + size)
 
     async def run(self, out: Take, err: Take) -> int:
         """Hand over the output until the command ends; its exit code. Raises PhalanxError if it was not started."""
@@ -69,11 +69,11 @@ class Session:
             if not isinstance(data, bytes) or not data:
                 continue
             match data[0]:
-                case Channel.STDOUT:
+                case StreamChannel.STDOUT:
                     out(data[1:])
-                case Channel.STDERR:
+                case StreamChannel.STDERR:
                     err(data[1:])
-                case Channel.END:
+                case StreamChannel.END:
                     return _exit_code(json.loads(data[1:]))
         raise PhalanxError("the connection to the pod broke; whether the command still runs there is not known.")
 
@@ -100,10 +100,10 @@ class Exec:
         params = [*flags.items(), *(("command", word) for word in command)]
         self._opening = connection.websocket(path, params, (_V5, _V4))
 
-    async def __aenter__(self) -> Session:
+    async def __aenter__(self) -> StreamSession:
         """Raises PhalanxError if the server refuses, or the container does not run."""
         try:
-            return Session(await self._opening.__aenter__())
+            return StreamSession(await self._opening.__aenter__())
         except ApiRefusal as error:
             may_not = "you may not run commands there" if self._is_command else "you may not attach to pods there"
             hint = may_not if error.code == 403 else "does its container run?"

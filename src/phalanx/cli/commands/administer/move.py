@@ -17,7 +17,7 @@ from phalanx.cli.submission.moving.ends import Ends, both
 from phalanx.cli.submission.moving.images import Replacement, claims, host_paths, runs_on_host
 from phalanx.cli.submission.moving.past import copy_ledger, copy_usage, require_ledger
 from phalanx.cli.submission.moving.portable import Copier, find
-from phalanx.cli.submission.moving.selection import Choice, choose, is_marked
+from phalanx.cli.submission.moving.selection import MoveChoice, choose, is_marked
 from phalanx.cli.submission.moving.surroundings import (
     SYSTEM,
     copy_surroundings,
@@ -26,7 +26,7 @@ from phalanx.cli.submission.moving.surroundings import (
     namespace_owners,
     serves,
 )
-from phalanx.cli.submission.moving.tally import Tally
+from phalanx.cli.submission.moving.tally import MoveTally
 from phalanx.cli.submission.moving.transfer import KINDS, STEPS, Transfer, marked, requeue
 from phalanx.cli.terminal.output import counted, note, print_json, print_table
 from phalanx.cli.terminal.progress import progress_bar
@@ -105,7 +105,7 @@ async def move(
     require_mounts(way)
     ledger = find_ledger_of(target, os.environ)
     async with both(target, to, to_context, dry=way.dry_run) as ends:
-        tally = Tally()
+        tally = MoveTally()
         try:
             await (take_back(ends, tally, way) if way.undo else moved(ends, tally, way, ledger))
         except ApiUnknown as error:
@@ -126,7 +126,7 @@ def require_mounts(way: Way) -> None:
         raise PhalanxError("--mount is for jobs that get another image: name it with --image")
 
 
-async def moved(ends: Ends, tally: Tally, way: Way, ledger: str | None) -> None:
+async def moved(ends: Ends, tally: MoveTally, way: Way, ledger: str | None) -> None:
     """Move everything that can be moved. `ledger`: the URL of this cluster's ledger."""
     copier = Copier(target=ends.target, tally=tally, dry=way.dry_run, replace=way.replace)
     require_ledger(way.ledger, dry=way.dry_run)
@@ -154,7 +154,7 @@ async def moved(ends: Ends, tally: Tally, way: Way, ledger: str | None) -> None:
         await Transfer(ends, tally, images).run(choice, copier)
 
 
-async def take_back(ends: Ends, tally: Tally, way: Way) -> None:
+async def take_back(ends: Ends, tally: MoveTally, way: Way) -> None:
     """Undo an unfinished move. Jobs whose originals are gone have moved: they are released at the target."""
     jobs = [job for job in await live_jobs(ends.source, "") if is_marked(job)]
     row = tally.row("job taken back")
@@ -168,7 +168,7 @@ async def take_back(ends: Ends, tally: Tally, way: Way) -> None:
     row.found = row.there = done
 
 
-def show(tally: Tally, way: Way) -> None:
+def show(tally: MoveTally, way: Way) -> None:
     rows = tally.table()
     if rows:
         print_table(("KIND", "FOUND", "WOULD MOVE" if way.dry_run else "MOVED", "THERE", "LEFT"), rows)
@@ -200,7 +200,7 @@ def _obstacle(job: FoundJob, way: Way, missing: set[str], kinds: Iterable[object
     return ""
 
 
-def _count(choice: Choice, tally: Tally, way: Way) -> None:
+def _count(choice: MoveChoice, tally: MoveTally, way: Way) -> None:
     row = tally.row("job")
     row.found = len(choice.moves) + len(choice.stays)
     for job, why in choice.stays:
@@ -217,7 +217,7 @@ def _count(choice: Choice, tally: Tally, way: Way) -> None:
         tally.notes.append(f"--requeue would stop and move {counted(len(choice.runs), 'job')} that run")
 
 
-async def _compare(ends: Ends, choice: Choice, tally: Tally) -> None:
+async def _compare(ends: Ends, choice: MoveChoice, tally: MoveTally) -> None:
     """Count the jobs that would move. A job of the same name at the target is reported."""
     for move in choice.moves:
         for member in move.job.members:

@@ -18,7 +18,7 @@ from phalanx.cli.cluster.target import Target, connected, find_ledger_of
 from phalanx.cli.commands.study.whatif import Changes, altered, expected_starts, played, seconds
 from phalanx.cli.files.manifest import Document
 from phalanx.cli.study.whatif.effects import effects, lines, record
-from phalanx.cli.study.whatif.outlook import Outlook, assumptions
+from phalanx.cli.study.whatif.outlook import WhatIfOutlook, assumptions
 from phalanx.cli.submission.queue_spec import changed, differences, require_valid
 from phalanx.cli.terminal.output import note, print_json
 from phalanx.client.connection import ApiRefusal, Connection, Object
@@ -285,7 +285,7 @@ async def _carry_out(connection: Connection, change: _Change, dry: DryRun | None
         note("Nothing was changed.")
 
 
-async def _outlook(connection: Connection, change: _Change, dry: DryRun, target: Target | None) -> Outlook:
+async def _outlook(connection: Connection, change: _Change, dry: DryRun, target: Target | None) -> WhatIfOutlook:
     horizon_s, run_s = seconds("--for", dry.horizon), seconds("--assume-run", dry.assume_run)
     sight = await look(connection, ledger=find_ledger_of(target, os.environ))
     documents = [] if change.after is None else [Document(file=f"queue {change.name}", obj=change.after)]
@@ -293,7 +293,7 @@ async def _outlook(connection: Connection, change: _Change, dry: DryRun, target:
     after, remarks = altered(sight.cluster, sight.objects, documents, gone, None, "default")
     for remark in remarks:
         note(remark)
-    return Outlook(
+    return WhatIfOutlook(
         before=played(sight.cluster.copy(), horizon_s, run_s),
         after=played(after.copy(), horizon_s, run_s),
         now_s=sight.now_s,

@@ -19,7 +19,7 @@ from phalanx.cli.cluster.informers import Informers
 from phalanx.cli.cluster.monitoring import monitored
 from phalanx.cli.cluster.scheduling import schedule
 from phalanx.cli.cluster.target import Target, connected
-from phalanx.cli.files.policy_file import Settings, settings_of
+from phalanx.cli.files.policy_file import PolicySettings, settings_of
 from phalanx.cli.files.recording import require_recordable
 from phalanx.cli.local.node_groups.file import GroupInFile, read_node_groups
 from phalanx.cli.local.node_groups.providers import provisioning
@@ -114,7 +114,7 @@ def _require_ledger(url: str | None) -> None:
 
 async def _connected(
     target: Target | None,
-    settings: Settings,
+    settings: PolicySettings,
     record: Path | None,
     where: tuple[str, int] | None,
     ledger: str | None,
@@ -131,7 +131,7 @@ async def _connected(
 async def _serve(
     connection: Connection,
     apart: Connection,
-    settings: Settings,
+    settings: PolicySettings,
     record: Path | None,
     where: tuple[str, int] | None,
     ledger: str | None,

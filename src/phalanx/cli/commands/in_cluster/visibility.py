@@ -73,7 +73,7 @@ class Workloads:
         )
 
 
-class Cluster:
+class VisibilityCluster:
     """All objects that decide when jobs start, for the numbers of every user."""
 
     def __init__(self, api: Connection) -> None:
@@ -136,7 +136,7 @@ APIS: Final[Mapping[str, ServedApi]] = {
         resources=tuple(_numbers_only(one) for one in OF_NUMBERS),
         service="phalanx-numbers",
         made_by="deploy/components/numbers",
-        source=Cluster,
+        source=VisibilityCluster,
     ),
 }
 

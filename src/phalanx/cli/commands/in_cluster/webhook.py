@@ -19,7 +19,7 @@ from phalanx.errors import PhalanxError
 from phalanx.kube.install.admission_policy import PATH, SERVICE, SERVICE_NAMESPACE
 from phalanx.metrics import address as addresses
 from phalanx.metrics.admissions import Admissions
-from phalanx.webhook.serving import Answerer, Files, serving, show, tls_context
+from phalanx.webhook.serving import Files, ReviewAnswerer, serving, show, tls_context
 from phalanx.webhook.trust import Keeper
 
 Verdict = Callable[[], str]
@@ -108,6 +108,6 @@ async def _serve(
     ready: Verdict,
     keep: Keeping,
 ) -> None:
-    async with shown(watched, admissions, ready), serving(where, context, Answerer(admissions)) as port:
+    async with shown(watched, admissions, ready), serving(where, context, ReviewAnswerer(admissions)) as port:
         note(f"answering at https://{addresses.place((where[0], port))}{PATH}; Ctrl-C stops it")
         await until_stopped(keep())

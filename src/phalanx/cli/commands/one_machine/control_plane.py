@@ -27,9 +27,9 @@ import uvloop
 from phalanx.cli.cluster.informers import Informers
 from phalanx.cli.cluster.monitoring import monitored
 from phalanx.cli.cluster.scheduling import AnswerOf, schedule
-from phalanx.cli.files.policy_file import DIALECTS, Settings, settings_of
+from phalanx.cli.files.policy_file import DIALECTS, PolicySettings, settings_of
 from phalanx.cli.local.data_directory import DataDirectory
-from phalanx.cli.local.local_cluster import Machines, keep_logs_s
+from phalanx.cli.local.local_cluster import LocalMachines, keep_logs_s
 from phalanx.cli.local.node_groups.option import node_groups
 from phalanx.cli.local.offered_kinds import install_offered, offered
 from phalanx.cli.terminal.output import log_to_stderr
@@ -79,7 +79,7 @@ def control_plane(
     policy: Path | None = None,
     record: Path | None = None,
     metrics_address: str | None = None,
-    machines: Machines | None = None,
+    machines: LocalMachines | None = None,
 ) -> None:
     """Run the control plane of `phalanx up` (started by it, not by hand).
 
@@ -91,13 +91,13 @@ def control_plane(
     gc.set_threshold(50_000, 20, 50)  # a watch makes many objects and few cycles
     settings = replace(settings_of(policy), dialects=DIALECTS)  # no other scheduler runs here
     where = None if metrics_address is None else address(metrics_address)
-    uvloop.run(_serve(DataDirectory(data), settings, machines or Machines(), record, where))
+    uvloop.run(_serve(DataDirectory(data), settings, machines or LocalMachines(), record, where))
 
 
 async def _serve(
     directory: DataDirectory,
-    settings: Settings,
-    machines: Machines,
+    settings: PolicySettings,
+    machines: LocalMachines,
     record: Path | None,
     where: tuple[str, int] | None,
 ) -> None:
@@ -111,8 +111,8 @@ async def _serve(
 async def _run_all(
     connection: Connection,
     directory: DataDirectory,
-    settings: Settings,
-    machines: Machines,
+    settings: PolicySettings,
+    machines: LocalMachines,
     record: Path | None,
     lease: Lease,
     metrics: Scheduler | None,
@@ -155,7 +155,7 @@ def _served(
     return ServedViews(cluster, world, informers, now_s, starts, ledger).answer
 
 
-def _node_groups(connection: Connection, machines: Machines, group: asyncio.TaskGroup) -> Provisioning | None:
+def _node_groups(connection: Connection, machines: LocalMachines, group: asyncio.TaskGroup) -> Provisioning | None:
     """Return the simulated node groups; None if there are none."""
     groups = node_groups(machines.node_group)
     if not groups:
@@ -171,7 +171,7 @@ def _is_bound_here(spec: Mapping[str, Any]) -> bool:
 
 
 def _companions(
-    connection: Connection, informers: Informers, directory: DataDirectory, machines: Machines
+    connection: Connection, informers: Informers, directory: DataDirectory, machines: LocalMachines
 ) -> Iterator[Coroutine[Any, Any, None]]:
     settings = ControllerSettings(
         root_ca=directory.authority.read_text(),
@@ -223,7 +223,7 @@ def _companions(
     yield run_simulated_nodes(connection, informers, simulated)
 
 
-async def _say_ready(informers: Informers, machines: Machines) -> None:
+async def _say_ready(informers: Informers, machines: LocalMachines) -> None:
     """Tell `phalanx up`, by a line on standard output, once the nodes are there."""
     expected, changed = machines.simulate_nodes + machines.local_node, asyncio.Event()
     cache = informers(NODES)

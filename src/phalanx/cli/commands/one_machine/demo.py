@@ -16,7 +16,7 @@ from rich.text import Text
 
 from phalanx.cli.local.data_directory import DataDirectory
 from phalanx.cli.local.draining import drain
-from phalanx.cli.local.local_cluster import Machines, running
+from phalanx.cli.local.local_cluster import LocalMachines, running
 from phalanx.cli.terminal.output import note, print_json
 from phalanx.cli.terminal.stopping import stop_wish
 from phalanx.client.connection import Connection
@@ -84,7 +84,7 @@ async def _play(directory: DataDirectory, timeline: Path, json: bool) -> DemoRes
     stage = SilentStage() if json else LiveStage(console) if console.is_terminal else PlainStage(console)
     stage.say(f"starting a Kubernetes with one node of {CPUS} CPUs")
     async with (
-        running(directory, 0, Machines(local_cpu=str(CPUS)), note),
+        running(directory, 0, LocalMachines(local_cpu=str(CPUS)), note),
         await Connection.open(directory.kubeconfig) as connection,
     ):
         try:

@@ -20,9 +20,9 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from phalanx.cli.local.data_directory import DataDirectory, chosen_directory
-from phalanx.cli.local.local_cluster import LocalCluster, Machines, free_port, running
+from phalanx.cli.local.local_cluster import LocalCluster, LocalMachines, free_port, running
 from phalanx.cli.local.local_pods import cordon, running_pods
-from phalanx.cli.local.supervisor import Child, Program
+from phalanx.cli.local.supervisor import Child, SupervisedProgram
 from phalanx.cli.terminal.output import counted
 from phalanx.cli.terminal.stopping import StopWish, stop_wish
 from phalanx.client.connection import ApiError, Connection
@@ -63,7 +63,7 @@ async def up(
     *,
     data: Path | None = None,
     port: Annotated[int, Parameter(validator=Number(gte=0, lte=65535))] = 6443,
-    machines: Machines | None = None,
+    machines: LocalMachines | None = None,
     policy: Path | None = None,
     record: Path | None = None,
     metrics_address: str | None = None,
@@ -115,13 +115,13 @@ async def up(
         _detach(directory)
         return
     metrics = None if metrics_address is None else _chosen(metrics_address)
-    machines, options = machines or Machines(), _options(policy, record, metrics)
+    machines, options = machines or LocalMachines(), _options(policy, record, metrics)
     cluster = running(directory, port, machines, _say, options, accept_loss=accept_loss)
     _say_missing_controllers(machines)
     await _attend(directory, cluster, metrics, stop_pods, (page or PageOptions()).required_port())
 
 
-def _say_missing_controllers(machines: Machines) -> None:
+def _say_missing_controllers(machines: LocalMachines) -> None:
     """Print which controllers are missing of the kinds that `--kinds` serves."""
     if machines.kinds is not None:
         from phalanx.cli.local.offered_kinds import notes, offered
@@ -226,7 +226,7 @@ async def _page(directory: DataDirectory, port: int | None) -> AsyncIterator[str
     if port is None:
         yield ""
         return
-    program = Program(
+    program = SupervisedProgram(
         name="dashboard",
         argv=(
             *(sys.executable, "-m", "phalanx.cli.app", "dashboard"),

@@ -24,7 +24,7 @@ from phalanx.cli.views import node_view, queue_view
 from phalanx.cli.views.job import job_view
 from phalanx.cli.views.job.job_view import JobView
 from phalanx.cli.views.page.agents import METRICS, ClusterAgent, user_of
-from phalanx.cli.views.top_view import KEYS, Picture, Use, header, own_first, screen, tables, text_screen
+from phalanx.cli.views.top_view import KEYS, TopPicture, Use, header, own_first, screen, tables, text_screen
 from phalanx.client.connection import ApiError, Connection, Object
 from phalanx.client.kind import Kind
 from phalanx.client.quantity import amount
@@ -35,7 +35,7 @@ from phalanx.model.pod import CPU, MEMORY
 _NODE_METRICS = Kind(group=METRICS.group, version=METRICS.version, plural="nodes", name="NodeMetrics", namespaced=False)
 _LEAST_S, _MOST_S = 1.0, 3600.0
 _REFRESHED = ""  # in the queue of the keys: there is a new picture
-_Look = Callable[[], Awaitable[tuple[Picture, Snapshot]]]
+_Look = Callable[[], Awaitable[tuple[TopPicture, Snapshot]]]
 
 
 async def top(
@@ -80,7 +80,7 @@ async def top(
     async with connected(target) as connection:
         user = await user_of(connection)
 
-        async def look_again() -> tuple[Picture, Snapshot]:
+        async def look_again() -> tuple[TopPicture, Snapshot]:
             return await see(connection, user, namespace, everybody=everybody)
 
         if namespace:
@@ -107,7 +107,7 @@ def _interval_s(every: str) -> float:
     return found
 
 
-def _print(picture: Picture) -> None:
+def _print(picture: TopPicture) -> None:
     """Print everything, with whole rows."""
     print(header(picture))
     for columns, rows, gives_way in tables(picture):
@@ -120,7 +120,7 @@ def _print(picture: Picture) -> None:
 # --- what there is to see -----------------------------------------------------------------------------------------
 
 
-async def see(connection: Connection, user: str, namespace: str, *, everybody: bool) -> tuple[Picture, Snapshot]:
+async def see(connection: Connection, user: str, namespace: str, *, everybody: bool) -> tuple[TopPicture, Snapshot]:
     """Return the cluster as this user may see it now. Raises PhalanxError."""
     home = namespace or current_namespace(os.environ)
     snapshot, summaries, nodes, pods = await asyncio.gather(
@@ -131,7 +131,7 @@ async def see(connection: Connection, user: str, namespace: str, *, everybody: b
     )
     found, own = own_first(job_view.views(snapshot, namespace), user, home)
     told = [queue_view.told_view(each) for each in summaries or ()]
-    picture = Picture(
+    picture = TopPicture(
         now_s=snapshot.now_s,
         user=user,
         jobs=tuple(view for view in found if everybody or view.id in own),
@@ -221,7 +221,7 @@ class Shown:
     """The state of the screen. `chosen`: the id of the chosen job, which was at `position` at the last look. `text`:
     shown in place of the tables; `from_end`: its end. `asked`: the job that is cancelled if the next key is `y`."""
 
-    picture: Picture
+    picture: TopPicture
     snapshot: Snapshot
     agent: ClusterAgent
     chosen: str = ""

@@ -19,12 +19,12 @@ from phalanx.dialects.koordinator.fields import migration as koordinator
 from phalanx.dialects.kueue.fields import migration as kueue
 from phalanx.dialects.volcano import migration as volcano
 from phalanx.dialects.yunikorn.checks import read
-from phalanx.dialects.yunikorn.configuration import ConfigurationError
+from phalanx.dialects.yunikorn.configuration import YuniKornConfigurationError
 from phalanx.dialects.yunikorn.queues import Translation, translate
 from phalanx.errors import PhalanxError
 
 
-class Peer(StrEnum):
+class MigrationSource(StrEnum):
     """The scheduler whose queues are read."""
 
     KUEUE = "kueue"
@@ -43,11 +43,11 @@ class Migration(Protocol):
     def moved(self, objects: list[dict[str, Any]], /) -> Sequence[Moved]: ...
 
 
-_PEERS: dict[Peer, tuple[Migration, str]] = {
-    Peer.KUEUE: (kueue, "of kueue.x-k8s.io"),
-    Peer.VOLCANO: (volcano, "of volcano.sh"),
-    Peer.KAI: (kai, "of scheduling.run.ai"),
-    Peer.KOORDINATOR: (koordinator, "of Koordinator's groups"),
+_PEERS: dict[MigrationSource, tuple[Migration, str]] = {
+    MigrationSource.KUEUE: (kueue, "of kueue.x-k8s.io"),
+    MigrationSource.VOLCANO: (volcano, "of volcano.sh"),
+    MigrationSource.KAI: (kai, "of scheduling.run.ai"),
+    MigrationSource.KOORDINATOR: (koordinator, "of Koordinator's groups"),
 }
 
 
@@ -55,7 +55,7 @@ def migrate(
     file: Annotated[Path, Parameter(name="FILE")],
     /,
     *,
-    source: Annotated[Peer, Parameter(name="--from")],
+    source: Annotated[MigrationSource, Parameter(name="--from")],
     json: bool = False,
 ) -> None:
     """Show the Phalanx queues that another scheduler's queues become, and the settings that have no effect.
@@ -96,7 +96,7 @@ def migrate(
         return
     try:
         found = translate(read(configuration_text(file)))
-    except ConfigurationError as error:
+    except YuniKornConfigurationError as error:
         text = f"{file}:{error.line}: {error.text}. YuniKorn would refuse the whole file; nothing was translated."
         raise PhalanxError(text) from None
     if json:

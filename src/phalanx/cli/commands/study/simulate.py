@@ -14,7 +14,7 @@ from typing import Annotated, TypeVar
 from cyclopts import Parameter
 
 from phalanx.cli.files.setup_file import setup_of
-from phalanx.cli.study.simulation.cells import Cell, Lost, Outcome, TraceSource, run_all, workload_of
+from phalanx.cli.study.simulation.cells import Cell, CellOutcome, Lost, TraceSource, run_all, workload_of
 from phalanx.cli.study.simulation.options import AtLeastOne, Chance, Given, Results, Tuning
 from phalanx.cli.study.simulation.results import (
     Row,
@@ -191,10 +191,10 @@ def _tell_never(workload: Workload, setups: Sequence[Setup]) -> bool:
 
 def _play(
     cells: Sequence[Cell], jobs: int, processes: int | None, stopped: Callable[[], bool]
-) -> tuple[list[Outcome], str]:
+) -> tuple[list[CellOutcome], str]:
     """Return the outcomes, and the error that lost some of them ("" if all arrived)."""
     rounds = len(cells) // max(1, len({cell.source for cell in cells}))
-    outcomes = list[Outcome]()
+    outcomes = list[CellOutcome]()
     with progress_bar(jobs * rounds) as progress:
         try:
             for outcome in run_all(cells, processes=_at_once(processes), progress=progress, stopped=stopped):
@@ -208,7 +208,7 @@ def _at_once(processes: int | None) -> int:
     return max(1, processes or os.cpu_count() or 1)
 
 
-def _report(outcomes: Sequence[Outcome], results: Results, *, missing: int, lost: str) -> int:
+def _report(outcomes: Sequence[CellOutcome], results: Results, *, missing: int, lost: str) -> int:
     """On the screen first: a file that cannot be written costs nothing but itself."""
     rows = rows_of(outcomes)
     if results.json:
@@ -228,7 +228,7 @@ def _report(outcomes: Sequence[Outcome], results: Results, *, missing: int, lost
     return 1 if complaints else 0
 
 
-def _tell_unfinished(outcome: Outcome) -> None:
+def _tell_unfinished(outcome: CellOutcome) -> None:
     """Warn about jobs that had not ended, because the means only count jobs that ended."""
     cell, measures = outcome.cell, outcome.measures
     if measures["unfinished"] and not measures["interrupted"] and cell.source.inflate is None:
@@ -236,7 +236,7 @@ def _tell_unfinished(outcome: Outcome) -> None:
         note(f"{measures['trace']}: under {measures['policy']} {others} did not end; the means are of the others")
 
 
-def _write(outcomes: Sequence[Outcome], rows: Sequence[Row], results: Results, *, several: bool) -> Iterator[str]:
+def _write(outcomes: Sequence[CellOutcome], rows: Sequence[Row], results: Results, *, several: bool) -> Iterator[str]:
     """The files that are asked for; what could not be written, and why. `several`: more than one run was asked for."""
     wanted: list[tuple[Path | None, Callable[[Path], None]]] = [
         (results.report, lambda file: write_report(outcomes, file)),
@@ -256,12 +256,12 @@ def _write(outcomes: Sequence[Outcome], rows: Sequence[Row], results: Results, *
                 yield str(error)
 
 
-def _write_schedule(outcome: Outcome, file: Path) -> None:
+def _write_schedule(outcome: CellOutcome, file: Path) -> None:
     if outcome.schedule is not None:
         write_schedule(outcome.schedule, file)
 
 
-def _named(file: Path, outcomes: Sequence[Outcome]) -> list[Path]:
+def _named(file: Path, outcomes: Sequence[CellOutcome]) -> list[Path]:
     """Of several schedules each has its own file: `out.csv` becomes `out-TRACE-POLICY-ESTIMATES-SEED.csv`, with a
     number behind it where traces or policies in several folders have one name."""
     stems = list[str]()

@@ -18,7 +18,7 @@ from phalanx.cli.files.manifest import Document, read_files
 from phalanx.cli.files.policy_file import settings_of
 from phalanx.cli.files.recording import decided, steps
 from phalanx.cli.study.whatif.alteration import additions, deletions
-from phalanx.cli.study.whatif.outlook import Outlook, notes, record, rows
+from phalanx.cli.study.whatif.outlook import WhatIfOutlook, notes, record, rows
 from phalanx.cli.study.whatif.supposed import Objects, supposed, told, unknown_classes
 from phalanx.cli.terminal.output import note, print_json, print_table
 from phalanx.core.fold.fold import fold
@@ -106,7 +106,7 @@ async def whatif(
     after, remarks = altered(before, listed, documents, changes, policy, namespace)
     now_s = before.now_s
     expected = expected_starts(after, now_s)
-    outlook = Outlook(
+    outlook = WhatIfOutlook(
         before=played(before.copy(), horizon_s, run_s),
         after=played(after, horizon_s, run_s),
         now_s=now_s,
@@ -122,7 +122,7 @@ async def whatif(
     show(outlook)
 
 
-def show(outlook: Outlook) -> None:
+def show(outlook: WhatIfOutlook) -> None:
     if found := rows(outlook):
         print_table(outlook.columns, found)
     else:

@@ -26,7 +26,7 @@ from typing import Any
 from phalanx import loop
 from phalanx.cli.files.setup_file import SUFFIXES, setup_of
 from phalanx.cli.study.simulation.workload_file import assembled, read_cluster, read_workload
-from phalanx.cli.study.simulation.workload_nodes import Site
+from phalanx.cli.study.simulation.workload_nodes import WorkloadSite
 from phalanx.cli.terminal.output import counted
 from phalanx.cli.terminal.stopping import die_with
 from phalanx.cli.views.page.study import Observer, encoded
@@ -88,7 +88,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class CellOutcome:
     """`measures` by their documented names; `schedule` and `picture` where they were asked for."""
 
     cell: Cell
@@ -140,7 +140,7 @@ def with_groups(workload: Workload, source: TraceSource) -> Workload:
     return found if own else on_nodes(found)
 
 
-def placed_on(workload: Workload, site: Site) -> Workload:
+def placed_on(workload: Workload, site: WorkloadSite) -> Workload:
     """On those nodes; what the workload says itself of how they hang together, and of reservations, counts too."""
     return replace(
         workload,
@@ -196,15 +196,15 @@ def _own(source: TraceSource, seed: int) -> Workload:
     return assembled(source.trace.name, tasks, written.site)
 
 
-def cluster_of(named: str, on_error: OnError) -> Site:
+def cluster_of(named: str, on_error: OnError) -> WorkloadSite:
     """`8x8`, openb's list of nodes, or a file of our own."""
     count, times, gpus = named.partition("x")
     if times and count.isdecimal() and gpus.isdecimal():
         if not (0 < int(count) <= MOST_NODES and 0 < int(gpus) <= 1024):
             raise PhalanxError(f"--cluster {named}: that is from 1x1 to {MOST_NODES}x1024 nodes times GPUs")
-        return Site(nodes=gpu_nodes(int(count), int(gpus)))
+        return WorkloadSite(nodes=gpu_nodes(int(count), int(gpus)))
     file = Path(named)
-    site = Site(nodes=read_nodes(file, on_error=on_error)) if is_node_list(file) else read_cluster(file)
+    site = WorkloadSite(nodes=read_nodes(file, on_error=on_error)) if is_node_list(file) else read_cluster(file)
     if not site.nodes:
         raise PhalanxError(f"{file}: there are no nodes in it")
     return site
@@ -219,7 +219,7 @@ def run(
     *,
     progress: Callable[[int], None] = lambda done: None,
     stopped: Callable[[], bool] = lambda: False,
-) -> Outcome:
+) -> CellOutcome:
     workload, setup = workload_of(cell.source, cell.seed), setup_of(cell.policy)
     loop.spare_the_book()  # nor shall a million tasks be walked again and again
     alike = partial(
@@ -242,7 +242,7 @@ def run(
         measures |= fair_starts(schedule, alike, cell.fair_starts)
     state = _longest_queue(schedule, alike, stopped) if cell.state and not schedule.interrupted else b""
     measures["interrupted"] |= bool(cell.compactions or cell.fair_starts) and stopped()
-    return Outcome(
+    return CellOutcome(
         cell=cell,
         measures=measures,
         schedule=schedule if cell.keep else None,
@@ -281,7 +281,7 @@ def _share(parent: int, done: Synchronized[int], stop: c_bool) -> None:
     die_with(parent)
 
 
-def _run_there(cell: Cell) -> Outcome:
+def _run_there(cell: Cell) -> CellOutcome:
     before = 0
 
     def progress(done: int) -> None:
@@ -300,7 +300,7 @@ def run_all(
     processes: int,
     progress: Callable[[int], None],
     stopped: Callable[[], bool] = lambda: False,
-) -> Iterator[Outcome]:
+) -> Iterator[CellOutcome]:
     """The outcomes in the order of the cells, as far as they came. `progress` is told how many jobs are over in all.
     Raises `Lost` behind all others if one is lost."""
     if len(cells) == 1 or processes == 1:
@@ -332,7 +332,7 @@ def _nobody_left(context: BaseContext) -> Iterator[None]:
 
 def _side_by_side(
     cells: Sequence[Cell], processes: int, progress: Callable[[int], None], stopped: Callable[[], bool]
-) -> Iterator[Outcome]:
+) -> Iterator[CellOutcome]:
     context = get_context()
     done, stop = context.Value("q", 0), context.RawValue(c_bool, False)
     pool = ProcessPoolExecutor(

@@ -21,7 +21,7 @@ from phalanx.simulator.cluster.disturbance import Faults
 from phalanx.simulator.readers.lines import OnError
 
 
-class Limits(StrEnum):
+class RunLimits(StrEnum):
     STOP = "stop"
     IGNORE = "ignore"
 
@@ -60,7 +60,7 @@ class Given:
     first: Annotated[int | None, AtLeastOne] = None
     """Play the first so many jobs only; of a log no more is read."""
 
-    limits: Limits = Limits.STOP
+    limits: RunLimits = RunLimits.STOP
     """Whether jobs are stopped at the limits that their users asked for, or run as long as the trace says."""
 
     follow: bool = False
@@ -81,7 +81,7 @@ class Given:
             first=self.first,
             load=self.load,
             inflate=self.inflate,
-            overruns=self.limits is Limits.IGNORE,
+            overruns=self.limits is RunLimits.IGNORE,
             shake_s=seconds("--shake", self.shake),
         )
 

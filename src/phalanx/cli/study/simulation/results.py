@@ -17,7 +17,7 @@ from math import ceil
 from pathlib import Path
 from typing import Any, TextIO
 
-from phalanx.cli.study.simulation.cells import Outcome
+from phalanx.cli.study.simulation.cells import CellOutcome
 from phalanx.cli.study.simulation.options import pyarrow
 from phalanx.errors import PhalanxError
 from phalanx.simulator.report.page import page
@@ -59,7 +59,7 @@ MACHINE_MADE = {
 Row = dict[str, Any]
 
 
-def rows_of(outcomes: Sequence[Outcome]) -> list[Row]:
+def rows_of(outcomes: Sequence[CellOutcome]) -> list[Row]:
     """Return a row per trace, policy and way of estimating, in order; compared with the first policy of its trace."""
     groups: dict[tuple[str, ...], list[Row]] = {}
     for outcome, measures in zip(outcomes, distinct(outcomes), strict=True):
@@ -72,7 +72,7 @@ def rows_of(outcomes: Sequence[Outcome]) -> list[Row]:
     return rows
 
 
-def distinct(outcomes: Sequence[Outcome]) -> list[Row]:
+def distinct(outcomes: Sequence[CellOutcome]) -> list[Row]:
     """The measures of each; traces, and policies, in several folders under one name are told apart by their paths."""
     said = [{"trace": str(each.cell.source.trace), "policy": each.cell.policy} for each in outcomes]
     paths: dict[tuple[str, str], set[str]] = defaultdict(set)
@@ -192,9 +192,9 @@ def write_parquet(rows: Sequence[Row], file: Path) -> None:
     parquet.write_table(arrow.table({name: [row.get(name) for row in flats] for name in names}), file)
 
 
-def write_report(outcomes: Sequence[Outcome], file: Path) -> None:
+def write_report(outcomes: Sequence[CellOutcome], file: Path) -> None:
     """A page; of a policy that was played with several seeds, the first is drawn."""
-    drawn: dict[tuple[Path, str, str], Outcome] = {}
+    drawn: dict[tuple[Path, str, str], CellOutcome] = {}
     for outcome in outcomes:
         if outcome.picture is not None:
             drawn.setdefault((outcome.cell.source.trace, outcome.cell.policy, outcome.cell.estimates), outcome)
@@ -202,7 +202,7 @@ def write_report(outcomes: Sequence[Outcome], file: Path) -> None:
     file.write_text(page(pictures, [each.measures for each in drawn.values()], made_by=command()), encoding="utf-8")
 
 
-def write_state(outcomes: Sequence[Outcome], file: Path) -> None:
+def write_state(outcomes: Sequence[CellOutcome], file: Path) -> None:
     """The state file of the first run that has one. Raises PhalanxError if none has."""
     found = next((outcome.state for outcome in outcomes if outcome.state), b"")
     if not found:

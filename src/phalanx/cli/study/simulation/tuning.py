@@ -23,7 +23,7 @@ from typing import Any, TypeAlias
 import yaml
 
 from phalanx.cli.files.setup_file import SUFFIXES
-from phalanx.cli.study.simulation.cells import Cell, Outcome, run_all, workload_of
+from phalanx.cli.study.simulation.cells import Cell, CellOutcome, run_all, workload_of
 from phalanx.cli.study.simulation.options import Tuning, seconds
 from phalanx.cli.study.simulation.results import command, rows_of, table_rows, whole
 from phalanx.cli.terminal.output import counted, note, print_table
@@ -70,7 +70,7 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class TuningPlan:
     """The question to the tuner. `search`, `aside`: how the parts of the log are played, but for the policy. `jobs`:
     how many the log has. `resource`: what the log counts, which is what usage is billed by. `wait_s`, `fairness`:
     bounds; None: those of `easy`."""
@@ -105,7 +105,7 @@ class TuningResult:
     trials: int
     bounds: Bounds | None
     best: Mapping[str, Any] | None
-    aside: Sequence[Outcome] = ()
+    aside: Sequence[CellOutcome] = ()
 
     @property
     def within_bounds(self) -> bool:
@@ -138,7 +138,7 @@ def tune(of_all: Cell, others: Sequence[str], asked: Tuning, processes: int) -> 
     return 130 if was_stopped else 0
 
 
-def plan_of(of_all: Cell, asked: Tuning) -> Plan:
+def plan_of(of_all: Cell, asked: Tuning) -> TuningPlan:
     """Raises PhalanxError."""
     assert asked.tune is not None
     if asked.tune.suffix not in SUFFIXES:
@@ -151,7 +151,7 @@ def plan_of(of_all: Cell, asked: Tuning) -> Plan:
     if not 0 < aside < jobs:
         raise PhalanxError(f"{of_all.source.trace}: {counted(jobs, 'job')} cannot be cut in two parts by --aside")
     cell = replace(of_all, estimates="user", keep=False, draw=False, fair_starts=0, compactions=0)
-    return Plan(
+    return TuningPlan(
         file=asked.tune,
         trials=asked.trials,
         search=replace(cell, source=replace(of_all.source, first=jobs - aside)),
@@ -173,15 +173,15 @@ def optuna() -> Any:
     return found
 
 
-def tuned(plan: Plan, *, processes: int, progress: Progress, stopped: Callable[[], bool]) -> TuningResult:
+def tuned(plan: TuningPlan, *, processes: int, progress: Progress, stopped: Callable[[], bool]) -> TuningResult:
     """Search, and play what was found on the part kept aside. Raises PhalanxError."""
-    return Search(plan, processes, progress, stopped).run()
+    return TuningSearch(plan, processes, progress, stopped).run()
 
 
-class Search:
+class TuningSearch:
     """`over`: jobs played, for the one progress bar."""
 
-    def __init__(self, plan: Plan, processes: int, progress: Progress, stopped: Callable[[], bool]) -> None:
+    def __init__(self, plan: TuningPlan, processes: int, progress: Progress, stopped: Callable[[], bool]) -> None:
         self.plan, self.processes, self.progress, self.stopped = plan, processes, progress, stopped
         self.over = 0
         self.optuna = optuna()
@@ -259,7 +259,7 @@ class Search:
             aside = [] if self.stopped() else self.play(cells)
         return TuningResult(settings=settings, trials=len(whole), bounds=bounds, best=measures, aside=aside)
 
-    def play(self, cells: Sequence[Cell]) -> list[Outcome]:
+    def play(self, cells: Sequence[Cell]) -> list[CellOutcome]:
         """Return the cells that were played to the end."""
         before = self.over
 
@@ -309,7 +309,7 @@ def _rounded(value: float) -> float:
     return float(f"{value:.3g}")
 
 
-def written(plan: Plan, found: TuningResult, command: str) -> str:
+def written(plan: TuningPlan, found: TuningResult, command: str) -> str:
     """The policy with its evidence, as a file."""
     assert found.settings is not None
     assert found.bounds is not None

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from phalanx.cli.files.placed_file import read_placed
 from phalanx.cli.study.simulation.workload_jobs import read_jobs
-from phalanx.cli.study.simulation.workload_nodes import Site, read_site
+from phalanx.cli.study.simulation.workload_nodes import WorkloadSite, read_site
 from phalanx.cli.study.simulation.workload_recipe import read_recipe
 from phalanx.dialects.schema.fields import Fields
 from phalanx.model.pod import CPU
@@ -20,24 +20,24 @@ from phalanx.simulator.workload.workload import GPU, MILLI_CPU, Task, Workload, 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
+class WrittenWorkload:
     """The content of a file: jobs, a cluster, and how to make more jobs. `like`: the trace to draw them from."""
 
     tasks: list[Task]
-    site: Site
+    site: WorkloadSite
     recipe: Recipe | None = None
     like: str = ""
 
 
-def read_workload(file: Path) -> Written:
+def read_workload(file: Path) -> WrittenWorkload:
     return read_placed(file, _written)
 
 
-def read_cluster(file: Path) -> Site:
+def read_cluster(file: Path) -> WorkloadSite:
     return read_placed(file, _written).site
 
 
-def assembled(name: str, tasks: list[Task], site: Site) -> Workload:
+def assembled(name: str, tasks: list[Task], site: WorkloadSite) -> Workload:
     """Counted in GPUs if the jobs ask any, else in cpu."""
     asks_gpus = any(of_role(role, GPU) for task in tasks for role in task.job.roles)
     counted, unit = (GPU, 1) if asks_gpus else (CPU, MILLI_CPU)
@@ -52,11 +52,11 @@ def assembled(name: str, tasks: list[Task], site: Site) -> Workload:
     )
 
 
-def _written(said: Fields) -> Written:
+def _written(said: Fields) -> WrittenWorkload:
     site = read_site(said)
     recipe, like = read_recipe(said.fields("generate")) if "generate" in said.values else (None, "")
     made = {generated_name(index) for index in range(recipe.jobs)} if recipe is not None else set[str]()
     tasks = read_jobs(said, made)
     said.value("generate")
     said.done()
-    return Written(tasks=tasks, site=site, recipe=recipe, like=like)
+    return WrittenWorkload(tasks=tasks, site=site, recipe=recipe, like=like)

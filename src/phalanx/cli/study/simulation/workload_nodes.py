@@ -32,13 +32,13 @@ class Effect(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Site:
+class WorkloadSite:
     nodes: tuple[Node, ...] = ()
     topologies: tuple[Topology, ...] = ()
     reservations: tuple[Reservation, ...] = ()
 
 
-def read_site(said: Fields) -> Site:
+def read_site(said: Fields) -> WorkloadSite:
     """Raises Misread."""
     members: dict[str, list[str]] = {}  # entry -> its nodes
     nodes = list[Node]()
@@ -49,7 +49,7 @@ def read_site(said: Fields) -> Site:
     _require_one_each("nodes", (node.name for node in nodes))
     reservations = tuple(_reservation(entry, members) for entry in said.each("reservations"))
     _require_one_each("reservations", (each.name for each in reservations))
-    return Site(nodes=tuple(nodes), topologies=read_topologies(said), reservations=reservations)
+    return WorkloadSite(nodes=tuple(nodes), topologies=read_topologies(said), reservations=reservations)
 
 
 def _require_one_each(kind: str, names: Iterable[str]) -> None:

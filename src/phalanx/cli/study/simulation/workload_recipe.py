@@ -9,8 +9,8 @@ from phalanx.dialects.schema.fields import Fields, Misread, duration_s
 from phalanx.simulator.workload.draw import (
     AN_HOUR,
     ONE,
-    Choice,
     Distribution,
+    DrawChoice,
     Exponential,
     LogNormal,
     LogUniform,
@@ -59,7 +59,7 @@ def _distribution(said: Fields, name: str, default: Distribution) -> Distributio
     if value is None:
         return default
     if isinstance(value, int | float | str):
-        return Choice(values=((_length(value, path), 1.0),))
+        return DrawChoice(values=((_length(value, path), 1.0),))
     entry = Fields(value, path)
     if len(entry.values) != 1:
         raise Misread(path, f"say one of {KINDS}")
@@ -78,7 +78,7 @@ def _distribution(said: Fields, name: str, default: Distribution) -> Distributio
             weights = Fields({str(key): one for key, one in said_of_it.items()}, (*path, "values"))
             found = [(_length(key, weights.path), weights.number(str(key))) for key in weights.values]
             if sum(weight for _, weight in found) > 0:
-                return Choice(values=tuple(found))
+                return DrawChoice(values=tuple(found))
     raise Misread(path, f"{kind} is not as it should be; say one of {KINDS}")
 
 

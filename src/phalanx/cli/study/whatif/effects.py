@@ -6,31 +6,31 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from phalanx.cli.study.whatif.outlook import Outlook, Prospect, because, difference
+from phalanx.cli.study.whatif.outlook import Prospect, WhatIfOutlook, because, difference
 from phalanx.cli.terminal.output import counted, duration
-from phalanx.simulator.run.forward import Eviction
+from phalanx.simulator.run.forward import ForwardEviction
 
 _SHOWN = 10
 _LEAST_S = 1.0  # starts that differ by less are the same
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Effects:
+class WhatIfEffects:
     """`stopped`: jobs that are preempted with the change, and were not without it. `never`: jobs that start without the
     change, and not with it."""
 
-    stopped: tuple[tuple[Prospect, Eviction], ...]
+    stopped: tuple[tuple[Prospect, ForwardEviction], ...]
     earlier: tuple[Prospect, ...]
     later: tuple[Prospect, ...]
     never: tuple[Prospect, ...]
 
 
-def effects(outlook: Outlook) -> Effects:
+def effects(outlook: WhatIfOutlook) -> WhatIfEffects:
     """Compare the two futures of the outlook."""
     prospects = outlook.prospects()
     stopped = tuple((each, eviction) for each in prospects for eviction in _further_evictions(each))
     others = [each for each in prospects if each.job not in {one.job for one, _ in stopped}]
-    return Effects(
+    return WhatIfEffects(
         stopped=stopped,
         earlier=tuple(each for each in others if _gain_s(each, outlook) >= _LEAST_S),
         later=tuple(each for each in others if _gain_s(each, outlook) <= -_LEAST_S and not _is_lost(each)),
@@ -38,7 +38,7 @@ def effects(outlook: Outlook) -> Effects:
     )
 
 
-def lines(found: Effects, outlook: Outlook) -> Iterator[str]:
+def lines(found: WhatIfEffects, outlook: WhatIfOutlook) -> Iterator[str]:
     """Yield the effects as text."""
     stopped = [
         f"{each.job}, in queue {each.queue}, for {eviction.by or 'no job'} {_when(eviction, outlook)}, having run "
@@ -52,7 +52,7 @@ def lines(found: Effects, outlook: Outlook) -> Iterator[str]:
     yield from _group(f"not within {duration(outlook.horizon_s)}", never)
 
 
-def record(found: Effects) -> dict[str, Any]:
+def record(found: WhatIfEffects) -> dict[str, Any]:
     """Return the effects for `--json`."""
     return {
         "stopped": [
@@ -76,18 +76,18 @@ def _group(title: str, texts: Sequence[str]) -> Iterator[str]:
         yield f"  and {counted(len(texts) - _SHOWN, 'more job')}"
 
 
-def _when(eviction: Eviction, outlook: Outlook) -> str:
+def _when(eviction: ForwardEviction, outlook: WhatIfOutlook) -> str:
     after_s = eviction.at_s - outlook.now_s
     return f"in {duration(after_s)}" if after_s >= _LEAST_S else "at once"
 
 
-def _further_evictions(each: Prospect) -> tuple[Eviction, ...]:
+def _further_evictions(each: Prospect) -> tuple[ForwardEviction, ...]:
     if each.after is None:
         return ()
     return tuple(each.after.evictions[len(each.before.evictions) if each.before is not None else 0 :])
 
 
-def _gain_s(each: Prospect, outlook: Outlook) -> float:
+def _gain_s(each: Prospect, outlook: WhatIfOutlook) -> float:
     """Return how much earlier the job starts; a job that does not start counts from the horizon."""
     if each.before is None or each.after is None:
         return 0.0

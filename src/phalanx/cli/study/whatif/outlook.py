@@ -48,7 +48,7 @@ class Prospect:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outlook:
+class WhatIfOutlook:
     """`now_s`: seconds since the epoch. `horizon_s`: the simulated time. `run_s`: the assumed run time of a job without
     a time limit. `expected`: the expected starts of pending jobs with the changes, if run times are known."""
 
@@ -74,7 +74,7 @@ class Outlook:
         return len(jobs) - len(self.prospects())
 
 
-def rows(outlook: Outlook) -> list[list[str]]:
+def rows(outlook: WhatIfOutlook) -> list[list[str]]:
     """The cells of the outlook's columns."""
     return [
         [
@@ -91,13 +91,13 @@ def rows(outlook: Outlook) -> list[list[str]]:
     ]
 
 
-def expected_start(job: str, outlook: Outlook) -> str:
+def expected_start(job: str, outlook: WhatIfOutlook) -> str:
     """The interval that holds every other time."""
     found = outlook.expected.get(job)
     return interval(found.likely_s, outlook.now_s) if found is not None else ""
 
 
-def notes(outlook: Outlook) -> Iterator[str]:
+def notes(outlook: WhatIfOutlook) -> Iterator[str]:
     """Yield the notes below the table: the assumptions, and why jobs do not start."""
     yield from assumptions(outlook)
     for each in outlook.prospects():
@@ -105,7 +105,7 @@ def notes(outlook: Outlook) -> Iterator[str]:
             yield f"{each.job} does not start within {duration(outlook.horizon_s)}{because(each.after.reason)}"
 
 
-def assumptions(outlook: Outlook) -> Iterator[str]:
+def assumptions(outlook: WhatIfOutlook) -> Iterator[str]:
     """Yield the assumptions, and the jobs that are not listed."""
     if others := outlook.untouched():
         yield f"{counted(others, 'running job')} not listed: nobody makes {'it' if others == 1 else 'them'} give way."
@@ -125,7 +125,7 @@ def because(reason: Reason | None) -> str:
     return f": {reason.code}: {reason.text}" if reason is not None else "."
 
 
-def record(outlook: Outlook) -> dict[str, Any]:
+def record(outlook: WhatIfOutlook) -> dict[str, Any]:
     """For `--json`; docs/guide/whatif.md describes it."""
     return {
         "now": write_moment(outlook.now_s),
@@ -160,7 +160,7 @@ def told(course: Course | None) -> dict[str, Any] | None:
     }
 
 
-def wait(course: Course | None, outlook: Outlook) -> str:
+def wait(course: Course | None, outlook: WhatIfOutlook) -> str:
     """Return the whole wait of a job as text; for a running job, the wait after its preemption."""
     if course is None:
         return "-"
@@ -171,7 +171,7 @@ def wait(course: Course | None, outlook: Outlook) -> str:
     return duration(course.wait_s) if course.wait_s >= 1.0 else "at once"
 
 
-def difference(prospect: Prospect, outlook: Outlook) -> str:
+def difference(prospect: Prospect, outlook: WhatIfOutlook) -> str:
     """`+40s`, `-1h`; with `over` where one of both lies beyond the horizon."""
     if prospect.before is None or prospect.after is None:
         return ""
@@ -185,7 +185,7 @@ def difference(prospect: Prospect, outlook: Outlook) -> str:
     return f"{'+' if more_s > 0 else '-'}{bound}{duration(abs(more_s))}"
 
 
-def evictions(course: Course | None, outlook: Outlook) -> Iterator[str]:
+def evictions(course: Course | None, outlook: WhatIfOutlook) -> Iterator[str]:
     for each in course.evictions if course is not None else ():
         after_s = each.at_s - outlook.now_s
         when = f"in {duration(after_s)}" if after_s >= 1.0 else "at once"

@@ -7,7 +7,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
-from phalanx.cli.submission.moving.tally import Tally
+from phalanx.cli.submission.moving.tally import MoveTally
 from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.kind import Kind
 
@@ -22,7 +22,7 @@ class Copier:
     the target with another content are replaced; otherwise they are left as they are, and reported."""
 
     target: Connection
-    tally: Tally
+    tally: MoveTally
     dry: bool = False
     replace: bool = False
 

@@ -39,7 +39,7 @@ class Move:
 
 
 @dataclass(slots=True, kw_only=True)
-class Choice:
+class MoveChoice:
     """`stays`: the jobs that stay, and why. `runs`: those of them that run. `over`: how many are over."""
 
     moves: list[Move] = field(default_factory=list)
@@ -60,12 +60,12 @@ class _Is(Enum):
 
 def choose(
     jobs: Sequence[FoundJob], obstacle: Callable[[FoundJob], str], copied: Collection[str] = frozenset()
-) -> Choice:
+) -> MoveChoice:
     """Choose the jobs that move. `obstacle`: why a job that waits cannot move; "" if it can. `copied`: the uids of
     objects of which the target has marked copies. A job with copies of all its objects goes on moving: the jobs that it
     depends on may have moved before it, so that they seem to be deleted."""
     states = {scheduled_name(job): state_here(job) for job in jobs}
-    found = Choice(over=sum(state in OVER for state in states.values()))
+    found = MoveChoice(over=sum(state in OVER for state in states.values()))
     moves: dict[str, Move] = {}
     why: dict[str, str] = {}
     others: dict[str, set[str]] = {}  # job -> the waiting jobs that it depends on

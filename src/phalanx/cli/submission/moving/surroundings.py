@@ -11,7 +11,7 @@ import os
 
 from phalanx.cli.submission.moving.ends import Ends
 from phalanx.cli.submission.moving.portable import Copier, find, objects, owners, title_of
-from phalanx.cli.submission.moving.tally import Tally
+from phalanx.cli.submission.moving.tally import MoveTally
 from phalanx.client.connection import Object
 from phalanx.client.kind import (
     CONFIG_MAPS,
@@ -252,6 +252,6 @@ def _is_brought(kind: Kind, obj: Object) -> bool:
     return name == "default" or is_system(name) if kind is NAMESPACES else name.startswith("system-")
 
 
-def _leave(tally: Tally, kind: Kind, obj: Object, why: str, title: str = "") -> None:
+def _leave(tally: MoveTally, kind: Kind, obj: Object, why: str, title: str = "") -> None:
     tally.row(title or kind.name).found += 1
     tally.leave(title or kind.name, title_of(obj), why)

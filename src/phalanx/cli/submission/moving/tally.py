@@ -17,7 +17,7 @@ class Left:
 
 
 @dataclass(slots=True, kw_only=True)
-class Row:
+class TallyRow:
     """The objects of a kind. `found`: how many the source has. `moved`: how many were created or changed at the target
     now. `there`: how many the target had already."""
 
@@ -27,17 +27,17 @@ class Row:
 
 
 @dataclass(slots=True)
-class Tally:
+class MoveTally:
     """`rows`: kind -> its counts, in the order of the move. `notes`: what the user must know besides. `tick`: called
     with a number of finished steps."""
 
-    rows: dict[str, Row] = field(default_factory=dict)
+    rows: dict[str, TallyRow] = field(default_factory=dict)
     left: list[Left] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     tick: Callable[[int], None] = lambda steps: None
 
-    def row(self, kind: str) -> Row:
-        return self.rows.setdefault(kind, Row())
+    def row(self, kind: str) -> TallyRow:
+        return self.rows.setdefault(kind, TallyRow())
 
     def leave(self, kind: str, name: str, why: str) -> None:
         self.left.append(Left(kind=kind, name=name, why=why))

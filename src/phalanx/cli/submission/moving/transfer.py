@@ -29,12 +29,12 @@ from phalanx.cli.submission.moving.ends import Ends
 from phalanx.cli.submission.moving.images import Replacement
 from phalanx.cli.submission.moving.past import MOVED_TO
 from phalanx.cli.submission.moving.portable import Copier, find, objects
-from phalanx.cli.submission.moving.selection import Choice, Move, has_started, is_marked, parted
-from phalanx.cli.submission.moving.tally import Tally
+from phalanx.cli.submission.moving.selection import Move, MoveChoice, has_started, is_marked, parted
+from phalanx.cli.submission.moving.tally import MoveTally
 from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.kind import JOBS, PODS, Kind
 from phalanx.kube.read.labels import ADMITTED, AFTER, MOVED_FROM, MOVING, SUBMITTED, USER
-from phalanx.kube.read.records import Submission, submitted_s
+from phalanx.kube.read.records import SubmissionRecord, submitted_s
 from phalanx.kube.read.wire import epoch_s
 from phalanx.kube.read.workload.adapter import FRAMEWORK_KINDS
 
@@ -65,10 +65,10 @@ class Copy:
 class Transfer:
     """The move of jobs from one end to the other."""
 
-    def __init__(self, ends: Ends, tally: Tally, images: Replacement) -> None:
+    def __init__(self, ends: Ends, tally: MoveTally, images: Replacement) -> None:
         self._ends, self._tally, self._images = ends, tally, images
 
-    async def run(self, choice: Choice, copier: Copier) -> None:
+    async def run(self, choice: MoveChoice, copier: Copier) -> None:
         """Move the chosen jobs. Raises ApiUnknown; then the same call goes on."""
         await self.take_back([job for job, _ in choice.stays if is_marked(job)])
         held = await self._step(choice.moves, self._hold)
@@ -175,7 +175,7 @@ class Transfer:
 
     async def _release(self, copy: Copy) -> None:
         meta, at_s, key = copy.obj["metadata"], self._submitted_s(copy), self._ends.target_key
-        said = Submission(at_s=at_s) if key is None else key.submission(at_s, meta["uid"])
+        said = SubmissionRecord(at_s=at_s) if key is None else key.submission(at_s, meta["uid"])
         patch = {"metadata": {"uid": meta["uid"], "annotations": {MOVING: None, SUBMITTED: said.text()}}}
         await _unless_gone(self._ends.target.patch(copy.kind, meta["name"], patch, meta["namespace"]))
         self._tally.tick(1)
@@ -210,7 +210,7 @@ class Transfer:
         said_s = submitted_s(_note(member.obj, SUBMITTED) or None, uid, _created_s(member.obj), self._ends.source_key)
         bearer = _bearer(origin, (member.kind.name, move.job.namespace, member.name))
         key = self._ends.target_key
-        said = Submission(at_s=said_s) if key is None else key.submission(said_s, bearer)
+        said = SubmissionRecord(at_s=said_s) if key is None else key.submission(said_s, bearer)
         notes = {**(meta.get("annotations") or {}), MOVING: self._ends.source_id, MOVED_FROM: origin}
         notes |= {SUBMITTED: said.text(), **({USER: user} if user else {})}
         notes.pop(_TO, None)

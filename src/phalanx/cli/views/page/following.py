@@ -25,7 +25,7 @@ from phalanx.cli.cluster import live_state
 from phalanx.cli.cluster.informers import Informers
 from phalanx.cli.cluster.live_state import Snapshot
 from phalanx.cli.cluster.numbers.answering import NumbersSource, job_numbers
-from phalanx.cli.files.policy_file import Settings as Policies
+from phalanx.cli.files.policy_file import PolicySettings as Policies
 from phalanx.cli.views.entry_view import last_entry
 from phalanx.cli.views.page import past, sooner
 from phalanx.cli.views.page.future import Outlook, outlook

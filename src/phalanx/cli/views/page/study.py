@@ -35,7 +35,7 @@ _FORMAT = 1
 _PAST_S = 2 * 86_400.0  # so far back goes a state file; the page shows a day
 
 
-class World(Protocol):
+class StudyWorld(Protocol):
     """The protocol of the loop's world, as far as a step uses it."""
 
     def apply(self, plan: Plan) -> None: ...

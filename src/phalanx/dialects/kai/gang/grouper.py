@@ -51,7 +51,7 @@ class OwnerName(NamedTuple):
     uid: str
 
 
-class Group(NamedTuple):
+class KaiGroup(NamedTuple):
     """The gang of a pod. `role`: the pod's role in the gang; empty if the gang has only one role."""
 
     pod_group: str
@@ -109,17 +109,17 @@ def controller(meta: Mapping[str, Any]) -> OwnerName | None:
     return OwnerName(*(str(first.get(key, "")) for key in ("apiVersion", "kind", "name", "uid")))
 
 
-def grouped(meta: Mapping[str, Any]) -> Group:
+def grouped(meta: Mapping[str, Any]) -> KaiGroup:
     """Return the gang of a pod."""
     labels, notes = meta.get("labels") or _NOTHING, meta.get("annotations") or _NOTHING
     own = OwnerName("v1", "Pod", str(meta.get("name", "")), str(meta.get("uid", "")))
     above = controller(meta) or own
     if name := notes.get(GROUP_NAME):
-        return Group(str(name), above)
+        return KaiGroup(str(name), above)
     if (app := labels.get("spark-app-selector")) and "spark-app-name" in labels:
-        return Group(str(app), own)
+        return KaiGroup(str(app), own)
     if above.kind == "ReplicaSet" and "pod-template-hash" in labels:  # each pod of a Deployment is a gang by itself
-        return Group(f"pg-{own.name}-{own.uid}", own._replace(kind=DEPLOYMENT))
+        return KaiGroup(f"pg-{own.name}-{own.uid}", own._replace(kind=DEPLOYMENT))
     return _of_owner(above, labels)
 
 
@@ -128,16 +128,16 @@ def _named(text: str) -> OwnerName | None:
     return OwnerName(*parts) if len(parts) == len(OwnerName._fields) else None
 
 
-def _of_owner(owner: OwnerName, labels: Mapping[str, Any]) -> Group:
+def _of_owner(owner: OwnerName, labels: Mapping[str, Any]) -> KaiGroup:
     """Return the gang of a pod from the labels that its owner's controller sets."""
     if name := labels.get("leaderworkerset.sigs.k8s.io/name"):
-        return Group(f"pg-{name}-group-{labels.get('leaderworkerset.sigs.k8s.io/group-index', '0')}", owner)
+        return KaiGroup(f"pg-{name}-group-{labels.get('leaderworkerset.sigs.k8s.io/group-index', '0')}", owner)
     if name := labels.get("jobset.sigs.k8s.io/jobset-name"):
         job_set = OwnerName(
             kinds.JOB_SETS.api_version, "JobSet", str(name), str(labels.get("jobset.sigs.k8s.io/jobset-uid", ""))
         )
         index = labels.get("jobset.sigs.k8s.io/job-index", "0")
         role = f"{labels.get('jobset.sigs.k8s.io/replicatedjob-name', '')}-replica-{index}"
-        return Group(f"pg-{name}-{job_set.uid}".removesuffix("-"), job_set, role)
+        return KaiGroup(f"pg-{name}-{job_set.uid}".removesuffix("-"), job_set, role)
     role = str(labels.get("training.kubeflow.org/replica-type") or labels.get("ray.io/group") or "").lower()
-    return Group(f"pg-{owner.name}-{owner.uid}", owner, role)
+    return KaiGroup(f"pg-{owner.name}-{owner.uid}", owner, role)

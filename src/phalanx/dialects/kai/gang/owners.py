@@ -24,7 +24,7 @@ ROOT: Final = ":podgroup"  # the name of the group for the whole gang; no sub-gr
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
+class OwnerShape:
     """The size of a gang. `minimum`: the required number of pods of any role. `roles`, `groups`: the minimums by role
     and group (as in `phalanx.dev/subgroups`), instead of `minimum`. `fault`: why the gang is invalid; empty if it is
     valid."""
@@ -40,10 +40,10 @@ class Shape:
         return sum(role.minimum for role in self.roles.values()) if self.roles else self.minimum
 
 
-ONE: Final = Shape()
+ONE: Final = OwnerShape()
 
 
-def shape_of(kind: str, obj: Object) -> Shape:
+def shape_of(kind: str, obj: Object) -> OwnerShape:
     """Return the size of an owner's gang."""
     read = _RULES.get(kind)
     return ONE if read is None else read(obj)
@@ -77,11 +77,11 @@ def _kind(owner: OwnerName, among: Iterable[Kind], objects: Objects) -> Kind | N
     return next((each for each in among if (each.name, each.group) == (owner.kind, group) and each in objects), None)
 
 
-def _job(obj: Object) -> Shape:
-    return Shape(minimum=max(1, _count((obj["metadata"].get("annotations") or {}).get(BATCH_MIN_MEMBER), 1)))
+def _job(obj: Object) -> OwnerShape:
+    return OwnerShape(minimum=max(1, _count((obj["metadata"].get("annotations") or {}).get(BATCH_MIN_MEMBER), 1)))
 
 
-def _training(obj: Object) -> Shape:
+def _training(obj: Object) -> OwnerShape:
     spec = obj.get("spec") or {}
     replicas = {
         kind.removesuffix("s"): {role.lower(): _count(each.get("replicas"), 1) for role, each in (found or {}).items()}
@@ -93,20 +93,20 @@ def _training(obj: Object) -> Shape:
     elastic = (spec.get("elasticPolicy") or {}).get("minReplicas")
     least = policy.get("minAvailable") if policy.get("minAvailable") is not None else elastic
     if least is not None:
-        return Shape(minimum=max(1, _count(least, 1)))
+        return OwnerShape(minimum=max(1, _count(least, 1)))
     if spec.get("launcherCreationPolicy") == "WaitForWorkersReady":
         counts.pop("launcher", None)
-    return Shape(roles={role: RoleClaim(minimum=count) for role, count in counts.items()})
+    return OwnerShape(roles={role: RoleClaim(minimum=count) for role, count in counts.items()})
 
 
-def _job_set(obj: Object) -> Shape:
+def _job_set(obj: Object) -> OwnerShape:
     spec = obj.get("spec") or {}
     notes = obj["metadata"].get("annotations") or {}
     jobs = spec.get("replicatedJobs") or ()
     ordered = (spec.get("startupPolicy") or {}).get("startupPolicyOrder") == "InOrder"
     least = _count(notes.get(BATCH_MIN_MEMBER), 1 if ordered else len(jobs))
     if (leaves := sum(_count(job.get("replicas"), 1) for job in jobs)) > _MOST_LEAVES:
-        return Shape(fault=f"its JobSet has {leaves} replicas, each a sub-group; {_MOST_LEAVES} are the most")
+        return OwnerShape(fault=f"its JobSet has {leaves} replicas, each a sub-group; {_MOST_LEAVES} are the most")
     groups: list[Object] = [{"name": ROOT, "minimum": max(1, min(least, len(jobs)))}]
     roles: dict[str, RoleClaim] = {}
     for job in jobs:
@@ -116,7 +116,7 @@ def _job_set(obj: Object) -> Shape:
             leaf = f"{name}-replica-{index}"
             groups.append({"name": leaf, "parent": name})
             roles[leaf] = RoleClaim(minimum=_pods_of(job.get("template") or {}), group=leaf)
-    return Shape(roles=roles, groups=tuple(groups))
+    return OwnerShape(roles=roles, groups=tuple(groups))
 
 
 def _pods_of(template: Object) -> int:
@@ -124,9 +124,9 @@ def _pods_of(template: Object) -> int:
     return _count(said, _count((template.get("spec") or {}).get("parallelism"), 1))
 
 
-def _ray(obj: Object) -> Shape:
+def _ray(obj: Object) -> OwnerShape:
     groups = (obj.get("spec") or {}).get("workerGroupSpecs") or ()
-    return Shape(roles={"headgroup": RoleClaim(minimum=1), **dict(_ray_workers(groups))})
+    return OwnerShape(roles={"headgroup": RoleClaim(minimum=1), **dict(_ray_workers(groups))})
 
 
 def _ray_workers(groups: Any) -> Iterator[tuple[str, RoleClaim]]:
@@ -143,7 +143,7 @@ def _count(value: Any, default: int) -> int:
         return default
 
 
-_RULES: Final[Mapping[str, Callable[[Object], Shape]]] = {
+_RULES: Final[Mapping[str, Callable[[Object], OwnerShape]]] = {
     "Job": _job,
     "JobSet": _job_set,
     "RayCluster": _ray,

@@ -40,7 +40,7 @@ from phalanx.dialects.kai.gang.grouper import (
     owner_of,
     queue_named,
 )
-from phalanx.dialects.kai.gang.owners import ONE, ROOT, Shape, lineage, shape_of, sizes
+from phalanx.dialects.kai.gang.owners import ONE, ROOT, OwnerShape, lineage, shape_of, sizes
 from phalanx.dialects.kai.queues import KaiDefinitions, KaiQueue
 from phalanx.dialects.schema.fields import Misread, duration_s
 from phalanx.model.queue import STALENESS_GRACE_S
@@ -58,7 +58,7 @@ _NON_PREEMPTIBLE_FROM: Final = 100  # by default jobs with at least this priorit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class PodGroupTerms:
     """The settings of a gang.
 
     `priority_class`: its PriorityClass; empty if its pods' own priority counts.
@@ -70,7 +70,7 @@ class Terms:
     priority: int
     priority_class: str
     preemptible: bool
-    shape: Shape
+    shape: OwnerShape
     nearness: tuple[str, str, str] = ("", "", "")
     staleness_grace_s: float = STALENESS_GRACE_S
     missing: Reason | None = None
@@ -113,7 +113,7 @@ def claim(defined: KaiDefinitions, said: Said, objects: Objects) -> Claim | None
     )
 
 
-def terms(defined: KaiDefinitions, said: Said, objects: Objects) -> Terms:
+def terms(defined: KaiDefinitions, said: Said, objects: Objects) -> PodGroupTerms:
     """Return the settings of a gang from its PodGroup or its owner."""
     options = said.options
     if name := options.get(GROUP_NAME):
@@ -133,7 +133,7 @@ def terms(defined: KaiDefinitions, said: Said, objects: Objects) -> Terms:
     meta = (top or there or {}).get("metadata") or {}
     words = {**options, **(meta.get("annotations") or {}), **(meta.get("labels") or {})}
     name, priority = _priority(defined, str(words.get(PRIORITY_LABEL) or ""), said.priority, owner)
-    return Terms(
+    return PodGroupTerms(
         queue=_queue(meta.get("labels") or {}, said),
         priority=priority,
         priority_class=name,
@@ -156,11 +156,11 @@ def gang_of(answer: Object) -> str:
     return f"{meta.get('namespace')}/{kinds.gang_name(name)}"
 
 
-def shape_of_spec(spec: Mapping[str, Any]) -> Shape:
+def shape_of_spec(spec: Mapping[str, Any]) -> OwnerShape:
     """Return the size of a PodGroup's gang."""
     listed = [one for one in spec.get("subGroups") or () if isinstance(one, Mapping)]
     if not listed:
-        return Shape(minimum=max(1, int(spec.get("minMember") or 1)))
+        return OwnerShape(minimum=max(1, int(spec.get("minMember") or 1)))
     parents = {str(one.get("parent") or "") for one in listed}
     roots = sum(not one.get("parent") for one in listed)
     least = spec.get("minSubGroup")
@@ -177,13 +177,13 @@ def shape_of_spec(spec: Mapping[str, Any]) -> Shape:
         if near := one.get("topologyConstraint"):
             group["near"] = dict(near)
         groups.append(group)
-    return Shape(roles=roles, groups=tuple(groups))
+    return OwnerShape(roles=roles, groups=tuple(groups))
 
 
 # --- inside -----------------------------------------------------------------------------------------------------------
 
 
-def _of_pod_group(defined: KaiDefinitions, said: Said, name: str, group: Object | None) -> Terms:
+def _of_pod_group(defined: KaiDefinitions, said: Said, name: str, group: Object | None) -> PodGroupTerms:
     missing = None
     if group is None:
         text = f"the PodGroup {name} of its pods does not exist yet: create it"
@@ -193,7 +193,7 @@ def _of_pod_group(defined: KaiDefinitions, said: Said, name: str, group: Object 
     name_of, priority = _priority(defined, label, said.priority, owner_of(said.options))
     near = spec.get("topologyConstraint") or {}
     keys = ("topology", "requiredTopologyLevel", "preferredTopologyLevel")
-    return Terms(
+    return PodGroupTerms(
         queue=str(spec.get("queue") or ""),
         priority=priority,
         priority_class=name_of,
@@ -243,13 +243,13 @@ def _preemptible(said: Any, priority: int) -> bool:
     return priority < _NON_PREEMPTIBLE_FROM
 
 
-def _size(options: Mapping[str, str]) -> Shape:
+def _size(options: Mapping[str, str]) -> OwnerShape:
     """Return the size of a gang whose owner is not watched, from the labels that its controller set on the pods."""
     size = options.get(LWS_SIZE, "")
-    return Shape(minimum=max(1, int(size))) if size.isascii() and size.isdigit() and len(size) < 7 else ONE
+    return OwnerShape(minimum=max(1, int(size))) if size.isascii() and size.isdigit() and len(size) < 7 else ONE
 
 
-def _obstacles(defined: KaiDefinitions, found: Terms, said: Said) -> Iterator[Reason]:
+def _obstacles(defined: KaiDefinitions, found: PodGroupTerms, said: Said) -> Iterator[Reason]:
     if found.shape.fault:
         yield Reason(code=ReasonCode.INVALID, text=found.shape.fault)
     queue = defined.known.get(found.queue)

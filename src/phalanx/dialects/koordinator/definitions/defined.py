@@ -14,19 +14,19 @@ from phalanx.dialects.koordinator.definitions import cpus, groups
 from phalanx.dialects.koordinator.definitions.cpus import ClusterCpus
 from phalanx.dialects.koordinator.definitions.devices import allocated, device_ask, given_devices, read_devices
 from phalanx.dialects.koordinator.quota import tree
-from phalanx.dialects.koordinator.quota.tree import QuotaDefinitions
+from phalanx.dialects.koordinator.quota.tree import ElasticQuotaDefinitions
 from phalanx.dialects.koordinator.reservation import owners, room
-from phalanx.dialects.koordinator.reservation.spec import Reservation, read_reservation
+from phalanx.dialects.koordinator.reservation.spec import ReservationSpec, read_reservation
 from phalanx.model.node import Device, Zone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KoordinatorDefinitions(QuotaDefinitions):
+class KoordinatorDefinitions(ElasticQuotaDefinitions):
     """The definitions of Koordinator. `reservations`: name -> Reservation that waits for room, or keeps room.
     `devices`: node -> its healthy devices. `listed`: node -> all devices as its Device object lists them. `cpus`: the
     cores and zones of nodes. `groups`: key of a PodGroup -> the PodGroups that start together with it."""
 
-    reservations: Mapping[str, Reservation] = field(default_factory=dict)
+    reservations: Mapping[str, ReservationSpec] = field(default_factory=dict)
     devices: Mapping[str, tuple[Device, ...]] = field(default_factory=dict)
     listed: Mapping[str, tuple[Object, ...]] = field(default_factory=dict)
     cpus: ClusterCpus = field(default_factory=ClusterCpus)

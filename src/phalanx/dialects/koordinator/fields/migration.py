@@ -12,7 +12,7 @@ from phalanx.dialects.koordinator import kinds
 from phalanx.dialects.koordinator.fields.notes import notes
 from phalanx.dialects.koordinator.fields.tables import TABLES
 from phalanx.dialects.koordinator.gang.claims import options_of
-from phalanx.dialects.koordinator.quota.tree import QuotaDefinitions, define
+from phalanx.dialects.koordinator.quota.tree import ElasticQuotaDefinitions, define
 
 _GROUPS = tuple(
     f"{group}/"
@@ -53,7 +53,7 @@ def _by_kind(objects: Iterable[Object]) -> dict[Kind, dict[str, Object]]:
     return found
 
 
-def _moved(obj: Object, defined: QuotaDefinitions) -> Moved | None:
+def _moved(obj: Object, defined: ElasticQuotaDefinitions) -> Moved | None:
     kind, name = str(obj.get("kind")), str(obj["metadata"].get("name") or obj["metadata"].get("generateName"))
     if str(obj.get("apiVersion", "")).startswith(_GROUPS) and kind in TABLES:
         said = (*_faults(kind, name, defined), *notes(kind, obj))
@@ -82,7 +82,7 @@ def _template(obj: Object) -> Mapping[str, Any] | None:
     return found if isinstance(found, Mapping) else None
 
 
-def _becomes(kind: str, obj: Object, defined: QuotaDefinitions) -> str:
+def _becomes(kind: str, obj: Object, defined: ElasticQuotaDefinitions) -> str:
     name = str(obj["metadata"].get("name"))
     match kind:
         case "ElasticQuota":
@@ -103,7 +103,7 @@ def _becomes(kind: str, obj: Object, defined: QuotaDefinitions) -> str:
     return "nothing"
 
 
-def _faults(kind: str, name: str, defined: QuotaDefinitions) -> Iterator[str]:
+def _faults(kind: str, name: str, defined: ElasticQuotaDefinitions) -> Iterator[str]:
     if kind != "ElasticQuota" or name not in defined.quotas:
         return
     parent = defined.quotas[name].parent

@@ -25,13 +25,13 @@ from phalanx.dialects.frame.pod_requests import Asked, amounts
 from phalanx.dialects.frame.quantities import quantity
 from phalanx.dialects.frame.selectors import selects
 from phalanx.dialects.koordinator import kinds
-from phalanx.dialects.koordinator.quota.tree import QuotaDefinitions, read_json
+from phalanx.dialects.koordinator.quota.tree import ElasticQuotaDefinitions, read_json
 
 _RESOURCES = ("cpu", "memory")
 _NO_BOUND = str((2**63 - 1) // 2000)  # the value of `max` that upstream writes for unlimited
 
 
-def answers(defined: QuotaDefinitions, objects: Objects) -> Iterator[Answer]:
+def answers(defined: ElasticQuotaDefinitions, objects: Objects) -> Iterator[Answer]:
     """Yield the quota of each profile."""
     nodes = objects.get(NODES, {}).values()
     made: set[str] = set()

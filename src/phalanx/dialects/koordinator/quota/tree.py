@@ -54,7 +54,7 @@ class ElasticQuota:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QuotaDefinitions(Definitions):
+class ElasticQuotaDefinitions(Definitions):
     """The quotas. `quotas`: name -> quota. `by_namespace`: namespace -> the quota of its pods that name no quota."""
 
     quotas: Mapping[str, ElasticQuota] = field(default_factory=dict)
@@ -68,7 +68,7 @@ class QuotaDefinitions(Definitions):
         return name if name in self.quotas else self.by_namespace.get(namespace, kinds.DEFAULT)
 
 
-def define(objects: Objects) -> QuotaDefinitions:
+def define(objects: Objects) -> ElasticQuotaDefinitions:
     """Return the queues of all ElasticQuotas, with the built-in ones."""
     found: dict[str, ElasticQuota] = {}
     there = objects.get(kinds.ELASTIC_QUOTAS, {})
@@ -78,10 +78,10 @@ def define(objects: Objects) -> QuotaDefinitions:
     for name in profile_roots(objects.get(kinds.QUOTA_PROFILES, {}).values()):
         found.setdefault(name, ElasticQuota(name=name, key="", parent=kinds.ROOT, is_parent=True))
     if not found:
-        return QuotaDefinitions()
+        return ElasticQuotaDefinitions()
     for name in _BUILT_IN:
         found.setdefault(name, ElasticQuota(name=name, key="", parent=kinds.ROOT, is_parent=name == kinds.ROOT))
-    return QuotaDefinitions(
+    return ElasticQuotaDefinitions(
         queues=tuple(_queue(quota) for quota in found.values()), quotas=found, by_namespace=_by_namespace(found)
     )
 

@@ -18,7 +18,7 @@ from phalanx.dialects.frame.pod_requests import Asked, amounts, pod_requests
 from phalanx.dialects.frame.quantities import quantity
 from phalanx.dialects.koordinator import kinds
 from phalanx.dialects.koordinator.quota.runtime import OUTSIDE, child_requests, children, request, runtimes
-from phalanx.dialects.koordinator.quota.tree import QuotaDefinitions
+from phalanx.dialects.koordinator.quota.tree import ElasticQuotaDefinitions
 
 _OVER = frozenset({"Succeeded", "Failed"})
 
@@ -45,7 +45,7 @@ class Use:
                 mine[resource] = mine.get(resource, 0) + amount
 
 
-def answers(defined: QuotaDefinitions, everyone: Iterable[Told], objects: Objects) -> Iterator[Answer]:
+def answers(defined: ElasticQuotaDefinitions, everyone: Iterable[Told], objects: Objects) -> Iterator[Answer]:
     """Yield the status and the annotations of every ElasticQuota."""
     if not defined.quotas:
         return

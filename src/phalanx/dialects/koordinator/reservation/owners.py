@@ -15,14 +15,14 @@ from phalanx.dialects.frame.pod_requests import Asked, pod_requests
 from phalanx.dialects.frame.selectors import selects
 from phalanx.dialects.koordinator import kinds
 from phalanx.dialects.koordinator.quota.tree import read_json
-from phalanx.dialects.koordinator.reservation.spec import Reservation
+from phalanx.dialects.koordinator.reservation.spec import ReservationSpec
 
 _ORDER = ("Gt", "Lt")
 _NEEDS = frozenset({"name", "requiredDuringSchedulingIgnoredDuringExecution", "reservationSelector"})
 _NOTHING: Mapping[str, Any] = {}
 
 
-def part_use(pod: Object, kept: Iterable[Reservation]) -> PartUse | None:
+def part_use(pod: Object, kept: Iterable[ReservationSpec]) -> PartUse | None:
     """Return the Reservations that the pod may use; None: it may use none, and requires none."""
     notes = pod["metadata"].get("annotations") or _NOTHING
     wants = read_json(notes.get(kinds.AFFINITY))
@@ -32,7 +32,7 @@ def part_use(pod: Object, kept: Iterable[Reservation]) -> PartUse | None:
     return PartUse(names=names, required=required) if names or required else None
 
 
-def _owns(pod: Object, reservation: Reservation) -> bool:
+def _owns(pod: Object, reservation: ReservationSpec) -> bool:
     return any(_is_owner(pod, one) for one in reservation.owners)
 
 
@@ -57,7 +57,7 @@ def _says(has: Mapping[str, Any], said: Mapping[str, Any], parts: Iterable[str])
     return all(has.get(part) == said[part] for part in parts if said.get(part))
 
 
-def _wanted(wants: Mapping[str, Any], reservation: Reservation) -> bool:
+def _wanted(wants: Mapping[str, Any], reservation: ReservationSpec) -> bool:
     if wants.get("name"):
         return bool(wants["name"] == reservation.name)
     if not selects({"matchLabels": wants.get("reservationSelector") or {}}, reservation.labels):
@@ -96,7 +96,7 @@ def _tolerates(toleration: Mapping[str, Any], taint: Object) -> bool:
     return toleration.get("operator") == "Exists" or (toleration.get("value") or "") == (taint.get("value") or "")
 
 
-def _is_exact(pod: Object, reservation: Reservation) -> bool:
+def _is_exact(pod: Object, reservation: ReservationSpec) -> bool:
     """Return whether the Reservation holds exactly the pod's requests of the resources that the annotation
     `exact-match-reservation` names; without the annotation, True."""
     said = read_json((pod["metadata"].get("annotations") or _NOTHING).get(kinds.EXACT))

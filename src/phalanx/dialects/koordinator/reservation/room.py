@@ -8,7 +8,7 @@ from typing import Any
 from phalanx.dialects.frame.dialect import NodePart, Object, StandIn
 from phalanx.dialects.frame.quantities import quantity
 from phalanx.dialects.koordinator import kinds
-from phalanx.dialects.koordinator.reservation.spec import AVAILABLE, Reservation, template_of
+from phalanx.dialects.koordinator.reservation.spec import AVAILABLE, ReservationSpec, template_of
 from phalanx.model.pod import PODS, amounts
 
 _HIGHEST = 2**31 - 1  # the priority of a Reservation that states none
@@ -16,7 +16,7 @@ _PARTS = ("affinity", "containers", "initContainers", "nodeSelector", "overhead"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
-def stand_in(obj: Object, reservation: Reservation) -> StandIn:
+def stand_in(obj: Object, reservation: ReservationSpec) -> StandIn:
     """Return the stand-in, a pod that does not exist and waits for the Reservation's room. It is charged to the system
     quota until it is placed. It never preempts and is never preempted."""
     meta, template = obj["metadata"], template_of(obj.get("spec") or {})
@@ -44,13 +44,13 @@ def stand_in(obj: Object, reservation: Reservation) -> StandIn:
     return StandIn(kind=kinds.RESERVATIONS, key=reservation.name, pod=pod, asks=amounts(reservation.holds))
 
 
-def part(reservation: Reservation) -> NodePart:
+def part(reservation: ReservationSpec) -> NodePart:
     """Return the part of the node that the Reservation keeps."""
     holds = amounts(reservation.holds)
     return NodePart(name=reservation.part, node=reservation.node, allocatable=holds, closed=reservation.closed)
 
 
-def available(reservation: Reservation, node: str, now: str) -> Object:
+def available(reservation: ReservationSpec, node: str, now: str) -> Object:
     """Return the status of a Reservation that gets room on a node. `now`: as a metav1.Time."""
     since = {"lastProbeTime": now, "lastTransitionTime": now}
     return {

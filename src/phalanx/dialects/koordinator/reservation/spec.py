@@ -19,7 +19,7 @@ AVAILABLE, SUCCEEDED, FAILED = "Available", "Succeeded", "Failed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reservation:
+class ReservationSpec:
     """A Reservation. `node`: the node with its room; empty: it waits for room. `holds`: the amounts that it keeps.
     `once`: whether it is for one owner only. `expires_s`: the time when it expires (seconds since the epoch)."""
 
@@ -51,13 +51,13 @@ class Reservation:
         return self.phase == AVAILABLE and bool(self.node)
 
 
-def read_reservation(obj: Object) -> Reservation:
+def read_reservation(obj: Object) -> ReservationSpec:
     """Parse a Reservation; invalid values count as absent."""
     meta, spec, status = obj["metadata"], obj.get("spec") or {}, obj.get("status") or {}
     once = spec.get("allocateOnce") is not False
     given = amounts(status.get("allocatable")) if status.get("phase") == AVAILABLE else None
     asks = given or pod_requests(template_of(spec).get("spec") or {})  # amounts already allocated do not change
-    return Reservation(
+    return ReservationSpec(
         name=str(meta["name"]),
         uid=str(meta["uid"]),
         phase=str(status.get("phase") or ""),

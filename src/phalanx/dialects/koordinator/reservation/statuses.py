@@ -17,7 +17,7 @@ from phalanx.dialects.frame.pod_requests import Asked, pod_requests
 from phalanx.dialects.frame.quantities import quantity
 from phalanx.dialects.koordinator import kinds
 from phalanx.dialects.koordinator.quota.tree import read_json
-from phalanx.dialects.koordinator.reservation.spec import FAILED, SUCCEEDED, Reservation, read_reservation
+from phalanx.dialects.koordinator.reservation.spec import FAILED, SUCCEEDED, ReservationSpec, read_reservation
 from phalanx.model.pod import PODS
 from phalanx.model.reason import Reason
 
@@ -61,7 +61,7 @@ def _used(pod: Object) -> str:
 
 def _living(
     obj: Object,
-    reservation: Reservation,
+    reservation: ReservationSpec,
     users: Mapping[str, list[Object]],
     reasons: Mapping[str, Reason],
     now: str,
@@ -89,7 +89,7 @@ def _expired(status: Object, now: str) -> Object:
     return {**status, "phase": FAILED, "conditions": _with(status, ended, now)}
 
 
-def _allocated(reservation: Reservation, pods: Iterable[Object]) -> dict[str, str]:
+def _allocated(reservation: ReservationSpec, pods: Iterable[Object]) -> dict[str, str]:
     total: Asked = {}
     for pod in pods:
         for name, amount in pod_requests(pod.get("spec") or {}).items():

@@ -20,13 +20,13 @@ from typing import Any, Final, Literal, NamedTuple
 
 from phalanx.client.kind import Kind
 from phalanx.client.moment import MomentError, read_moment
-from phalanx.client.tally import Family, Spread
+from phalanx.client.tally import MetricFamily, Spread
 from phalanx.dialects.frame.dialect import Object, Objects, Stage, Told
 from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.answers.conditions import Conditions
 from phalanx.dialects.kueue.answers.names import key_of
 from phalanx.dialects.kueue.answers.queues import consumed
-from phalanx.dialects.kueue.answers.queues.statuses import INFINITE, Use, cohort_shares, queue_share, uses
+from phalanx.dialects.kueue.answers.queues.statuses import INFINITE, FlavorUse, cohort_shares, queue_share, uses
 from phalanx.dialects.kueue.answers.workloads import deactivated, incomplete, waits_for_room
 from phalanx.dialects.kueue.tree.definitions import Cell, ClusterQueue, KueueDefinitions
 from phalanx.model.pod import CPU
@@ -111,7 +111,7 @@ class KueueFigures:
         self._waits: dict[str, dict[Key, Spread]] = {}
         self._gauges: dict[str, dict[Key, float]] = {}
 
-    def families(self) -> Iterator[Family]:
+    def families(self) -> Iterator[MetricFamily]:
         """Yield every metric with its series."""
         for name, metric in METRICS.items():
             found: Mapping[Key, float | Spread]
@@ -122,7 +122,7 @@ class KueueFigures:
                     found = self._counts.get(name, {})
                 case "histogram":
                     found = self._waits.get(name, {})
-            yield Family(
+            yield MetricFamily(
                 name=f"kueue_{name.removesuffix('_total')}" if metric.type == "counter" else f"kueue_{name}",
                 type=metric.type,
                 words=metric.words,
@@ -201,7 +201,7 @@ class KueueFigures:
         self._gauges = found
         inadmissible, finished = _tally(defined, gangs, objects.get(kinds.WORKLOADS, {}))
         for name, each in defined.cluster_queues.items():
-            use, obj = queues.get(name, Use()), objects.get(kinds.CLUSTER_QUEUES, {}).get(name) or {}
+            use, obj = queues.get(name, FlavorUse()), objects.get(kinds.CLUSTER_QUEUES, {}).get(name) or {}
             held = use.pending if not each.active else min(use.pending, inadmissible[(name,)])
             _gauge_counts(found, "", (name,), use, held)
             found["finished_workloads"][name,] = finished[name]
@@ -210,7 +210,7 @@ class KueueFigures:
                 found["cluster_queue_weighted_share"][name, each.node.parent] = _shown(share)
         found["cohort_weighted_share"] = {(name,): _shown(share) for name, share in cohort_shares(defined, queues)}
         for key, local in defined.local_queues.items():
-            own, use = (local.name, local.namespace), locals_.get(key, Use())
+            own, use = (local.name, local.namespace), locals_.get(key, FlavorUse())
             above = defined.cluster_queues.get(local.cluster_queue)
             open_ = local.stop_policy == "None" and above is not None and above.active
             held = use.pending if not open_ else min(use.pending, inadmissible[own])
@@ -257,7 +257,7 @@ def _tally(
     return inadmissible, finished
 
 
-def _gauge_counts(found: dict[str, dict[Key, float]], prefix: str, own: Key, use: Use, held: int) -> None:
+def _gauge_counts(found: dict[str, dict[Key, float]], prefix: str, own: Key, use: FlavorUse, held: int) -> None:
     found[f"{prefix}pending_workloads"][*own, "active"] = use.pending - held
     found[f"{prefix}pending_workloads"][*own, "inadmissible"] = held
     found[f"{prefix}reserving_active_workloads"][own] = use.reserving
@@ -265,14 +265,14 @@ def _gauge_counts(found: dict[str, dict[Key, float]], prefix: str, own: Key, use
 
 
 def _gauge_amounts(
-    found: dict[str, dict[Key, float]], prefix: str, own: Key, use: Use, cells: Mapping[Cell, int]
+    found: dict[str, dict[Key, float]], prefix: str, own: Key, use: FlavorUse, cells: Mapping[Cell, int]
 ) -> None:
     for cell in cells:
         found[f"{prefix}resource_reservation"][*own, *cell] = _plain(cell[1], use.amounts.get(cell, 0))
         found[f"{prefix}resource_usage"][*own, *cell] = _plain(cell[1], use.admitted.get(cell, 0))
 
 
-def _gauge_queue(found: dict[str, dict[Key, float]], each: ClusterQueue, use: Use, obj: Object) -> None:
+def _gauge_queue(found: dict[str, dict[Key, float]], each: ClusterQueue, use: FlavorUse, obj: Object) -> None:
     node = each.node
     going = "deletionTimestamp" in (obj.get("metadata") or {})
     state = "terminating" if going else "active" if each.active else "pending"

@@ -9,7 +9,7 @@ from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.fields.tables import CONFIGURATION, TABLES, WORDS
 from phalanx.dialects.kueue.tree.configuration import (
     CONFIGURATIONS,
-    ConfigurationError,
+    KueueConfigurationError,
     decoded,
     read_configuration,
     text_of,
@@ -41,7 +41,7 @@ def _of_configuration(config_map: Object) -> Iterator[str]:
     try:
         said = decoded(text)
         read_configuration(said)
-    except ConfigurationError as error:
+    except KueueConfigurationError as error:
         yield f"{error}; Kueue's defaults hold"
         return
     yield from unused({key: value for key, value in said.items() if key not in _HEAD}, CONFIGURATION, "")

@@ -16,7 +16,14 @@ from phalanx.dialects.frame.dialect import Answer, Object, Stage, Told
 from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.provisioning import requests, states
 from phalanx.dialects.kueue.provisioning.configs import Config
-from phalanx.dialects.kueue.provisioning.states import NOT_MANAGED, NOT_NEEDED, PENDING, READY, State, state_of
+from phalanx.dialects.kueue.provisioning.states import (
+    NOT_MANAGED,
+    NOT_NEEDED,
+    PENDING,
+    READY,
+    ProvisioningState,
+    state_of,
+)
 from phalanx.model.node import Flavor, parts_of
 from phalanx.model.reason import ReasonCode
 
@@ -50,7 +57,9 @@ def attempt_of(one: Mapping[str, Any]) -> int:
     return int(one.get("retryCount") or 0) + 1
 
 
-def check_state(config: Config, told: Told, one: Object, request: Object | None, now: str) -> tuple[Object, State]:
+def check_state(
+    config: Config, told: Told, one: Object, request: Object | None, now: str
+) -> tuple[Object, ProvisioningState]:
     """Return the state of a check in the Workload's status. `one`: its last state. `request`: the request of its
     present attempt; None if it does not exist."""
     found = _state(config, told, one, request, read_moment(now))
@@ -67,15 +76,15 @@ def check_state(config: Config, told: Told, one: Object, request: Object | None,
     return fresh, found
 
 
-def _state(config: Config, told: Told, one: Object, request: Object | None, now_s: float) -> State:
-    as_it_is = State(one["state"], str(one.get("message") or ""))
+def _state(config: Config, told: Told, one: Object, request: Object | None, now_s: float) -> ProvisioningState:
+    as_it_is = ProvisioningState(one["state"], str(one.get("message") or ""))
     if told.stage not in _HAS_QUOTA:
         return as_it_is
     if not config.wanted(told.pod_sets):
-        return State(READY, NOT_MANAGED)
+        return ProvisioningState(READY, NOT_MANAGED)
     admitted = told.stage in _ADMITTED
     if one["state"] == PENDING and not waits_for_nodes(told):
-        return State(READY, NOT_NEEDED)
+        return ProvisioningState(READY, NOT_NEEDED)
     if request is None:
         return as_it_is
     found = state_of(config, request, attempt_of(one), now_s, admitted=admitted)

@@ -26,7 +26,7 @@ NOT_MANAGED = "no ProvisioningRequest is needed: its pods request none of the ma
 UNHANDLED_S = 120.0  # an autoscaler that handles a class accepts a request sooner
 
 
-class State(NamedTuple):
+class ProvisioningState(NamedTuple):
     """The state of a check. `pause_s`: the pause before the next attempt, if there is one. `again_s`: when the state
     may change without an event (seconds since the epoch)."""
 
@@ -41,33 +41,35 @@ def is_true(request: Object, kind: str) -> bool:
     return _condition(request, kind).get("status") == "True"
 
 
-def state_of(config: Config, request: Object, attempt: int, now_s: float, *, admitted: bool) -> State:
+def state_of(config: Config, request: Object, attempt: int, now_s: float, *, admitted: bool) -> ProvisioningState:
     """Return the state of the check. `attempt`: the number of the request, from 1. `admitted`: True if the Workload is
     admitted, so that it does not need the booking any more."""
     name = request["metadata"]["name"]
     if is_true(request, "CapacityRevoked"):
-        return State(REJECTED, f"ProvisioningRequest {name}: {_message(request, 'CapacityRevoked')}")
+        return ProvisioningState(REJECTED, f"ProvisioningRequest {name}: {_message(request, 'CapacityRevoked')}")
     for kind in () if admitted else ("Failed", "BookingExpired"):
         if is_true(request, kind):
             return _failed(config, attempt, f"ProvisioningRequest {name}: {_message(request, kind)}")
     if is_true(request, "Provisioned"):
-        return State(READY, f"ProvisioningRequest {name}: {_message(request, 'Provisioned')}")
+        return ProvisioningState(READY, f"ProvisioningRequest {name}: {_message(request, 'Provisioned')}")
     for kind in ("Provisioned", "Accepted"):
         if _condition(request, kind):
-            return State(PENDING, f"ProvisioningRequest {name}: {_message(request, kind)}")
+            return ProvisioningState(PENDING, f"ProvisioningRequest {name}: {_message(request, kind)}")
     until_s = read_moment(request["metadata"]["creationTimestamp"]) + UNHANDLED_S
     if now_s < until_s:
-        return State(PENDING, f"ProvisioningRequest {name} was created", again_s=until_s)
+        return ProvisioningState(PENDING, f"ProvisioningRequest {name} was created", again_s=until_s)
     text = (
         f"no autoscaler has accepted ProvisioningRequest {name}: none that runs handles the class {config.class_name}"
     )
-    return State(PENDING, f"{text}. Correct the ProvisioningRequestConfig, or enable requests in the autoscaler")
+    return ProvisioningState(
+        PENDING, f"{text}. Correct the ProvisioningRequestConfig, or enable requests in the autoscaler"
+    )
 
 
-def _failed(config: Config, attempt: int, text: str) -> State:
+def _failed(config: Config, attempt: int, text: str) -> ProvisioningState:
     if attempt > config.attempts:
-        return State(REJECTED, text)
-    return State(RETRY, f"Retrying after failure: {text}", config.pause_s(attempt))
+        return ProvisioningState(REJECTED, text)
+    return ProvisioningState(RETRY, f"Retrying after failure: {text}", config.pause_s(attempt))
 
 
 def _condition(request: Object, kind: str) -> Mapping[str, Any]:

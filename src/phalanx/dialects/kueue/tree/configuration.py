@@ -38,7 +38,7 @@ _MANAGED: Final = {
 }
 
 
-class ConfigurationError(ValueError):
+class KueueConfigurationError(ValueError):
     """The file is invalid. The text has the reason."""
 
 
@@ -68,7 +68,7 @@ class MultiKueue:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Configuration:
+class KueueConfiguration:
     """The settings that have an effect.
 
     `fair`: fair sharing is on. `strategies`: its preemption strategies, in order.
@@ -115,18 +115,18 @@ class Configuration:
         return tuple(each for each in found if each[0] in declared) if self.undeclared else found
 
 
-DEFAULTS = Configuration()
+DEFAULTS = KueueConfiguration()
 
 
-def configuration(objects: Mapping[str, Object]) -> Configuration:
+def configuration(objects: Mapping[str, Object]) -> KueueConfiguration:
     """Return the configuration in one of the ConfigMaps (by `namespace/name`)."""
     text = text_of(objects.get(_KEY) or {})
     if text is None:
         return DEFAULTS
     try:
         return read_configuration(decoded(text))
-    except ConfigurationError as error:
-        return Configuration(fault=str(error))
+    except KueueConfigurationError as error:
+        return KueueConfiguration(fault=str(error))
 
 
 def text_of(config_map: Object) -> str | None:
@@ -144,7 +144,7 @@ def decoded(text: str) -> Any:
         require_shallow(text)
         return msgspec.yaml.decode(text)
     except (yaml.YAMLError, msgspec.MsgspecError, ValueError) as error:
-        raise ConfigurationError(f"{_KEY} is no YAML: {error}") from error
+        raise KueueConfigurationError(f"{_KEY} is no YAML: {error}") from error
 
 
 class _Expression(msgspec.Struct):
@@ -220,7 +220,7 @@ class _Said(msgspec.Struct, rename="camel"):
     object_retention_policies: _Retained | None = None
 
 
-def read_configuration(document: Any) -> Configuration:
+def read_configuration(document: Any) -> KueueConfiguration:
     """Return the settings of a Configuration. Raises ConfigurationError if a field has the wrong type."""
     try:
         said = msgspec.convert(document, _Said)
@@ -233,10 +233,10 @@ def read_configuration(document: Any) -> Configuration:
         retained = (said.object_retention_policies or _Retained()).workloads or _Retention()
         finished_s, deactivated_s = retained.seconds()
     except (msgspec.ValidationError, Misread, QuantityError) as error:
-        raise ConfigurationError(f"{_KEY} cannot be read: {error}") from error
+        raise KueueConfigurationError(f"{_KEY} cannot be read: {error}") from error
     fair = said.fair_sharing
     managed = said.managed_jobs_namespace_selector
-    return Configuration(
+    return KueueConfiguration(
         fair=fair is not None and fair.enable,
         strategies=tuple(fair.preemption_strategies) if fair is not None else (),
         start_timeout_s=timeout_s,

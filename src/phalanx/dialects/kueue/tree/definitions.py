@@ -35,7 +35,7 @@ from phalanx.dialects.kueue.tree.configuration import (
     CONFIGURATIONS,
     DEFAULTS,
     AdmissionFairSharing,
-    Configuration,
+    KueueConfiguration,
     configuration,
 )
 from phalanx.dialects.kueue.tree.multi import Activity
@@ -68,7 +68,7 @@ _FIRST = ("Borrow", "Preempt", "MayStopSearch")  # the first two are values of v
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
+class QuotaNode:
     """A ClusterQueue or a Cohort: a node of Kueue's tree, with its quotas by (flavor, resource) in its own order.
     `groups`: the flavors of each resource group."""
 
@@ -87,7 +87,7 @@ class ClusterQueue:
     """A ClusterQueue. `reason`, `message`: reason and message of its condition Active; it admits jobs only if the
     reason is Ready. `checks`: AdmissionCheck -> its flavors; empty: every flavor."""
 
-    node: Node
+    node: QuotaNode
     checks: Mapping[str, frozenset[str]] = field(default_factory=dict)
     reason: str = "Ready"
     message: str = "Can admit new workloads"
@@ -134,10 +134,10 @@ class KueueDefinitions(Definitions):
 
     cluster_queues: Mapping[str, ClusterQueue] = field(default_factory=dict)
     local_queues: Mapping[str, LocalQueue] = field(default_factory=dict)
-    cohorts: Mapping[str, Node] = field(default_factory=dict)
+    cohorts: Mapping[str, QuotaNode] = field(default_factory=dict)
     priorities: Mapping[str, int] = field(default_factory=dict)
     namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    configuration: Configuration = DEFAULTS
+    configuration: KueueConfiguration = DEFAULTS
     wholes: Mapping[str, Mapping[Cell, int]] = field(default_factory=dict)
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     own_checks: Mapping[str, Activity] = field(default_factory=dict)
@@ -155,7 +155,7 @@ class KueueDefinitions(Definitions):
         found = self.cluster_queues.get(cluster_queue)
         return None if found is None else by_usage(found, self.configuration)
 
-    def capacity(self, node: Node) -> dict[Cell, int]:
+    def capacity(self, node: QuotaNode) -> dict[Cell, int]:
         """Return the amounts that a ClusterQueue could use if no other queue used any."""
         above, seen = node.parent, {node.name}
         while above in self.cohorts and self.cohorts[above].parent and above not in seen:
@@ -223,7 +223,7 @@ def _topology(obj: Object) -> Topology:
 # --- one object -------------------------------------------------------------------------------------------------------
 
 
-def _node(name: str, obj: Object, *parents: str) -> Node:
+def _node(name: str, obj: Object, *parents: str) -> QuotaNode:
     spec = obj.get("spec") or {}
     nominal: dict[Cell, int] = {}
     borrowing: dict[Cell, int] = {}
@@ -252,7 +252,7 @@ def _node(name: str, obj: Object, *parents: str) -> Node:
     )
     parent = next((str(spec[key]) for key in parents if spec.get(key)), "")
     amounts = {"nominal": nominal, "borrowing": borrowing, "lending": lending}
-    return Node(name=name, parent=parent, spec=spec, groups=groups, fault=fault, **amounts)
+    return QuotaNode(name=name, parent=parent, spec=spec, groups=groups, fault=fault, **amounts)
 
 
 def _local_queue(obj: Object) -> LocalQueue:
@@ -289,7 +289,7 @@ def _flavor(name: str, obj: Object) -> Flavor:
     )
 
 
-def _cluster_queue(obj: Object, objects: Objects, cohorts: Mapping[str, Node], node: Node) -> ClusterQueue:
+def _cluster_queue(obj: Object, objects: Objects, cohorts: Mapping[str, QuotaNode], node: QuotaNode) -> ClusterQueue:
     checks = dict(_checks(node.spec))
     said = ClusterQueue(node=node, checks=checks)
     if "deletionTimestamp" in obj["metadata"]:
@@ -304,7 +304,7 @@ def _cluster_queue(obj: Object, objects: Objects, cohorts: Mapping[str, Node], n
     return said
 
 
-def _faults(node: Node, checks: Mapping[str, frozenset[str]], objects: Objects) -> Iterator[tuple[str, str]]:
+def _faults(node: QuotaNode, checks: Mapping[str, frozenset[str]], objects: Objects) -> Iterator[tuple[str, str]]:
     """Yield (reason, message) of each fault, in the order in which Kueue checks."""
     if (node.spec.get("stopPolicy") or "None") != "None":
         yield "Stopped", "is stopped"
@@ -343,7 +343,7 @@ def _multi_faults(checks: Mapping[str, frozenset[str]], known: Mapping[str, Obje
         yield "MultiKueueWithProvisioningRequest", f"{text}{','.join((*ours, *requesting))}"
 
 
-def _has_cycle(cohort: str, cohorts: Mapping[str, Node]) -> bool:
+def _has_cycle(cohort: str, cohorts: Mapping[str, QuotaNode]) -> bool:
     """Return whether the cohort is in a cycle of parents."""
     seen = set[str]()
     while cohort in cohorts and cohort not in seen:
@@ -374,7 +374,7 @@ def _provisioning(objects: Objects, own: Mapping[str, Activity]) -> dict[str, Co
 
 def _node_groups(
     queues: Mapping[str, ClusterQueue],
-    cohorts: Mapping[str, Node],
+    cohorts: Mapping[str, QuotaNode],
     wholes: Mapping[str, Mapping[Cell, int]],
     provisioning: Mapping[str, Config],
 ) -> Iterator[NodeGroup]:
@@ -406,7 +406,7 @@ def _is_active(check: Object, own: Activity | None) -> bool:
 # --- the tree ---------------------------------------------------------------------------------------------------------
 
 
-def _wholes(queues: Mapping[str, ClusterQueue], cohorts: Mapping[str, Node]) -> dict[str, dict[Cell, int]]:
+def _wholes(queues: Mapping[str, ClusterQueue], cohorts: Mapping[str, QuotaNode]) -> dict[str, dict[Cell, int]]:
     """Return the quota of each cohort's subtree, also for cohorts without an object."""
     named = {node.parent for node in (*(each.node for each in queues.values()), *cohorts.values()) if node.parent}
     nodes = {name: cohorts.get(name) or _node(name, {}) for name in sorted({*cohorts, *named})}
@@ -419,9 +419,9 @@ def _wholes(queues: Mapping[str, ClusterQueue], cohorts: Mapping[str, Node]) -> 
 
 def _tree(
     queues: Mapping[str, ClusterQueue],
-    cohorts: Mapping[str, Node],
+    cohorts: Mapping[str, QuotaNode],
     wholes: Mapping[str, Mapping[Cell, int]],
-    settings: Configuration,
+    settings: KueueConfiguration,
     locals_: Mapping[str, LocalQueue],
 ) -> Iterator[Queue]:
     for name, whole in wholes.items():
@@ -430,7 +430,7 @@ def _tree(
         yield _with_accounts(_queue(each, settings), by_usage(each, settings), each, locals_)
 
 
-def by_usage(found: ClusterQueue, settings: Configuration) -> AdmissionFairSharing | None:
+def by_usage(found: ClusterQueue, settings: KueueConfiguration) -> AdmissionFairSharing | None:
     """Return the settings by which past usage orders a ClusterQueue; None if it does not."""
     mode = (found.node.spec.get("admissionScope") or {}).get("admissionMode")
     return settings.by_usage if mode == "UsageBasedAdmissionFairSharing" else None
@@ -451,7 +451,7 @@ def _with_accounts(
 
 
 def _subtree(
-    name: str, nodes: Mapping[str, Node], below: Mapping[str, list[Mapping[Cell, int]]], above: tuple[str, ...]
+    name: str, nodes: Mapping[str, QuotaNode], below: Mapping[str, list[Mapping[Cell, int]]], above: tuple[str, ...]
 ) -> dict[Cell, int]:
     """Return the quota of a cohort's subtree. A cycle, which the tree refuses, is walked once."""
     total = dict(nodes[name].nominal)
@@ -465,7 +465,7 @@ def _subtree(
     return total
 
 
-def _cohort(node: Node, whole: Mapping[Cell, int], settings: Configuration) -> Queue:
+def _cohort(node: QuotaNode, whole: Mapping[Cell, int], settings: KueueConfiguration) -> Queue:
     limits = {cell: quota + node.borrowing.get(cell, 0) for cell, quota in whole.items()}
     bounded = {cell: limit for cell, limit in limits.items() if not node.parent or cell in node.borrowing}
     return Queue(
@@ -478,7 +478,7 @@ def _cohort(node: Node, whole: Mapping[Cell, int], settings: Configuration) -> Q
     )
 
 
-def _queue(each: ClusterQueue, settings: Configuration) -> Queue:
+def _queue(each: ClusterQueue, settings: KueueConfiguration) -> Queue:
     node, spec = each.node, each.node.spec
     bounded = {
         cell: quota + node.borrowing.get(cell, 0)
@@ -499,7 +499,7 @@ def _queue(each: ClusterQueue, settings: Configuration) -> Queue:
 
 
 def _quotas(
-    node: Node, nominal: Mapping[Cell, int], limits: Mapping[Cell, int], groups: Iterable[tuple[str, ...]] = ()
+    node: QuotaNode, nominal: Mapping[Cell, int], limits: Mapping[Cell, int], groups: Iterable[tuple[str, ...]] = ()
 ) -> Iterator[Quota]:
     """Yield a quota for each flavor, in the object's order, which is the order in which flavors are tried. `groups`:
     the flavors of each resource group."""
@@ -543,7 +543,7 @@ _STRATEGIES: Mapping[tuple[str, ...], Strategy] = {
 }
 
 
-def _preemption(said: Mapping[str, Any], settings: Configuration) -> QueuePreemption:
+def _preemption(said: Mapping[str, Any], settings: KueueConfiguration) -> QueuePreemption:
     borrow = said.get("borrowWithinCohort") or {}
     threshold = borrow.get("maxPriorityThreshold")
     return QueuePreemption(

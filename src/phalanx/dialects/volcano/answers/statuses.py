@@ -36,7 +36,7 @@ _STANDING: Final[Mapping[str, Object]] = {kinds.ROOT: {"weight": 1, "reclaimable
 _NOTHING_ALLOCATED: Final = {"cpu": "0", "memory": "0"}  # these two are always there
 
 
-class Phase(StrEnum):
+class GroupPhase(StrEnum):
     """The phases of a PodGroup."""
 
     PENDING = "Pending"
@@ -62,12 +62,12 @@ def statuses(queues: Mapping[str, Queue], everyone: Iterable[Told], objects: Obj
     waiting: dict[str, Object] = {}
     for key, group in groups.items():
         status = group.get("status") or {} if key in told else pod_group_status(group, None, now)
-        if status.get("phase") == Phase.PENDING:
+        if status.get("phase") == GroupPhase.PENDING:
             waiting[key] = status
         if key not in told:
             yield Answer(kind=kinds.POD_GROUPS, key=key, status=status)
     for key in _taken_up(waiting, groups, told, queues, objects.get(NODES, {})):
-        yield Answer(kind=kinds.POD_GROUPS, key=key, status={**waiting[key], "phase": str(Phase.INQUEUE)})
+        yield Answer(kind=kinds.POD_GROUPS, key=key, status={**waiting[key], "phase": str(GroupPhase.INQUEUE)})
     used = _allocated({name: queue.parent for name, queue in queues.items()}, listed)
     for name, queue in there.items():
         yield Answer(kind=kinds.QUEUES, key=name, status=queue_status(queue, used.get(kinds.tree_name(name), {})))
@@ -109,13 +109,13 @@ def pod_group_status(group: Object, told: Told | None, now: str) -> Object:
     placed = sum(phase in _OVER or _has_node(pod) for pod, phase in zip(pods, phases, strict=True))
     minimum, old = _minimum(group), group.get("status") or {}
     ready = placed - counts["failed"] >= minimum
-    phase = Phase.INQUEUE if old.get("phase") == Phase.INQUEUE else Phase.PENDING
+    phase = GroupPhase.INQUEUE if old.get("phase") == GroupPhase.INQUEUE else GroupPhase.PENDING
     if told is not None and told.stage in (Stage.STARTING, Stage.RESERVED):
-        phase = Phase.INQUEUE
+        phase = GroupPhase.INQUEUE
     if counts["running"] and not ready:
-        phase = Phase.UNKNOWN
+        phase = GroupPhase.UNKNOWN
     elif pods and placed >= minimum:
-        phase = Phase.COMPLETED if placed == counts["succeeded"] + counts["failed"] else Phase.RUNNING
+        phase = GroupPhase.COMPLETED if placed == counts["succeeded"] + counts["failed"] else GroupPhase.RUNNING
     said = _said(ready, pods, None if told is None else told.reason, f"{max(0, minimum - placed)}/{len(pods)}")
     status: Object = {"phase": str(phase)} | {name: count for name, count in counts.items() if count}
     if conditions := list(_conditions(said, old.get("conditions") or (), now)):

@@ -31,7 +31,7 @@ _PREEMPT: Final = frozenset({"preempt", "gangpreempt"})
 _RECLAIM: Final = frozenset({"reclaim", "gangreclaim"})
 
 
-class ConfigurationError(ValueError):
+class VolcanoConfigurationError(ValueError):
     """The file is invalid. The text has the reason."""
 
 
@@ -46,7 +46,7 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Configuration:
+class VolcanoConfiguration:
     """The configuration. `actions`: in order. `plugins`: plugin -> its arguments and switches. `said`: a configuration
     exists."""
 
@@ -80,16 +80,16 @@ class Configuration:
         return not self.said or "priority" in self.plugins
 
 
-NONE: Final = Configuration(plugins={}, said=False)
+NONE: Final = VolcanoConfiguration(plugins={}, said=False)
 
 
-def configuration(objects: Mapping[str, Object]) -> Configuration:
+def configuration(objects: Mapping[str, Object]) -> VolcanoConfiguration:
     """Return the configuration in the first ConfigMap by name that has one; `NONE` if there is none."""
     for name in sorted(objects):
         if (text := text_of(objects[name])) is not None:
             try:
                 return read_configuration(text)
-            except ConfigurationError:
+            except VolcanoConfigurationError:
                 return NONE
     return NONE
 
@@ -100,19 +100,19 @@ def text_of(config_map: Object) -> str | None:
     return None if text is None else str(text)
 
 
-def read_configuration(text: str) -> Configuration:
+def read_configuration(text: str) -> VolcanoConfiguration:
     """Return the configuration in the text of the file. Raises ConfigurationError."""
     try:
         found = yaml.safe_load(text) if len(text) <= _MOST_CHARS else None
     except (yaml.YAMLError, RecursionError) as error:
-        raise ConfigurationError(f"{FILE} is no YAML: {' '.join(str(error).split())}") from error
+        raise VolcanoConfigurationError(f"{FILE} is no YAML: {' '.join(str(error).split())}") from error
     if not isinstance(found, Mapping):
-        raise ConfigurationError(f"{FILE} is no mapping with actions and tiers")
+        raise VolcanoConfigurationError(f"{FILE} is no mapping with actions and tiers")
     actions = tuple(filter(None, (one.strip() for one in str(found.get("actions") or "").split(","))))
-    return Configuration(actions=actions, plugins=dict(_plugins(found.get("tiers"))))
+    return VolcanoConfiguration(actions=actions, plugins=dict(_plugins(found.get("tiers"))))
 
 
-def settings(found: Configuration) -> Iterator[Setting]:
+def settings(found: VolcanoConfiguration) -> Iterator[Setting]:
     """Yield all settings of a configuration in order."""
     yield from (Setting(what="action", name=each) for each in found.actions)
     for plugin, arguments in found.plugins.items():
@@ -137,5 +137,5 @@ def _plugins(tiers: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
 def _mappings(listed: Any, name: str) -> list[Mapping[str, Any]]:
     found = listed or []
     if not isinstance(found, list) or not all(isinstance(each, Mapping) for each in found):
-        raise ConfigurationError(f"{FILE}: {name} is no list of mappings")
+        raise VolcanoConfigurationError(f"{FILE}: {name} is no list of mappings")
     return found

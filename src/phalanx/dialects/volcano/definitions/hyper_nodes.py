@@ -26,7 +26,7 @@ _LEVEL: Final = "topology.volcano.sh/tier-"
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class HyperNodeMember:
     """A member of a HyperNode: a node if `is_node` is set, otherwise a HyperNode. It is given by `name`, by regular
     expression (`pattern`), or for nodes by labels (`selector`)."""
 
@@ -43,7 +43,7 @@ class HyperNode:
     name: str
     tier: int
     tier_name: str = ""
-    members: tuple[Member, ...] = ()
+    members: tuple[HyperNodeMember, ...] = ()
 
 
 class Members:
@@ -146,16 +146,16 @@ def _read(name: str, spec: Mapping[str, Any]) -> HyperNode:
     return HyperNode(name, tier if isinstance(tier, int) else 0, str(spec.get("tierName") or ""), members)
 
 
-def _members(listed: Any) -> Iterator[Member]:
+def _members(listed: Any) -> Iterator[HyperNodeMember]:
     for one in listed if isinstance(listed, list) else ():
         selector = one.get("selector") or {}
         is_node = one.get("type") == "Node"
         if name := (selector.get("exactMatch") or {}).get("name"):
-            yield Member(is_node, name=str(name))
+            yield HyperNodeMember(is_node, name=str(name))
         elif pattern := (selector.get("regexMatch") or {}).get("pattern"):
-            yield Member(is_node, pattern=str(pattern))
+            yield HyperNodeMember(is_node, pattern=str(pattern))
         elif is_node and (labels := selector.get("labelMatch")) is not None:
-            yield Member(is_node, selector=_selector_key(labels))
+            yield HyperNodeMember(is_node, selector=_selector_key(labels))
 
 
 def _selector_key(selector: Mapping[str, Any]) -> str:
@@ -176,7 +176,7 @@ def _pattern(text: str) -> Any:
         return None
 
 
-def _matches(member: Member, name: str, labels: Mapping[str, str]) -> bool:
+def _matches(member: HyperNodeMember, name: str, labels: Mapping[str, str]) -> bool:
     if member.selector:
         return selects(_selector(member.selector), labels)
     found = _pattern(member.pattern)

@@ -19,7 +19,7 @@ from phalanx.client.kind import NAMESPACES, PRIORITY_CLASSES
 from phalanx.dialects.frame.dialect import Definitions, Object, Objects
 from phalanx.dialects.schema.fields import Fields, Misread
 from phalanx.dialects.volcano import kinds
-from phalanx.dialects.volcano.definitions.configuration import CONFIGURATIONS, NONE, Configuration, configuration
+from phalanx.dialects.volcano.definitions.configuration import CONFIGURATIONS, NONE, VolcanoConfiguration, configuration
 from phalanx.dialects.volcano.definitions.hyper_nodes import NO_HYPER_NODES, HyperNodes, read_hyper_nodes
 from phalanx.dialects.volcano.definitions.zones import read_zones
 from phalanx.model.node import Flavor, Topology, Zone
@@ -104,7 +104,9 @@ def _redirects(namespaces: Mapping[str, Object]) -> Mapping[str, str]:
     return {name: str(queue) for name, queue in said.items() if queue}
 
 
-def read_queue(name: str, spec: Any, state: str = "", how: Configuration = NONE, *, inner: bool = False) -> Queue:
+def read_queue(
+    name: str, spec: Any, state: str = "", how: VolcanoConfiguration = NONE, *, inner: bool = False
+) -> Queue:
     """Return the queue of a Queue's spec. `state`: the state in its status. `inner`: it has child queues. Raises
     Misread."""
     said = Fields(spec, ("spec",))
@@ -142,7 +144,7 @@ def fault_of(obj: Object) -> str:
 # --- inside -----------------------------------------------------------------------------------------------------------
 
 
-def _queue(name: str, obj: Object, how: Configuration, *, inner: bool) -> Queue:
+def _queue(name: str, obj: Object, how: VolcanoConfiguration, *, inner: bool) -> Queue:
     state = str((obj.get("status") or {}).get("state") or "")
     try:
         return read_queue(name, obj.get("spec") or {}, state, how, inner=inner)
@@ -150,7 +152,7 @@ def _queue(name: str, obj: Object, how: Configuration, *, inner: bool) -> Queue:
         return Queue(name=kinds.tree_name(name), state=QueueState.HELD)
 
 
-def _quota(said: Fields, how: Configuration) -> Quota:
+def _quota(said: Fields, how: VolcanoConfiguration) -> Quota:
     """Return the quota of a Queue. It is guaranteed the larger of `deserved` and `guarantee`; the part in `guarantee`
     is never lent. If weights divide the cluster, only `guarantee` counts."""
     guarantee = dict(said.fields("guarantee").amounts("resource"))

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from phalanx.dialects.yunikorn.configuration import Branch
+from phalanx.dialects.yunikorn.configuration import QueueBranch
 
 _ANYBODY = "*"
 
@@ -39,7 +39,7 @@ def read_acl(text: str) -> Acl:
     return Acl(*(frozenset(name for name in part.split(",") if name) for part in (users, groups.strip())))
 
 
-def access_of(roots: Sequence[Branch]) -> Access:
+def access_of(roots: Sequence[QueueBranch]) -> Access:
     """Return the ACLs that count for each queue."""
     return dict(entry for root in roots for entry in _access(root, "", ()))
 
@@ -49,7 +49,7 @@ def may_submit(access: Access, queue: str, user: str, groups: Sequence[str]) -> 
     return any(acl.admits(user, groups) for acl in access.get(queue, ()))
 
 
-def _access(queue: Branch, prefix: str, above: tuple[Acl, ...]) -> Iterator[tuple[str, tuple[Acl, ...]]]:
+def _access(queue: QueueBranch, prefix: str, above: tuple[Acl, ...]) -> Iterator[tuple[str, tuple[Acl, ...]]]:
     name = f"{prefix}{queue.name}".lower()
     here = (*above, read_acl(queue.submit_acl), read_acl(queue.admin_acl))
     yield name, here

@@ -17,7 +17,7 @@ import msgspec
 
 from phalanx.client.quantity import QuantityError, amount
 from phalanx.dialects.frame.dialect import Becomes, Object, Use
-from phalanx.dialects.yunikorn.configuration import ROOT, Branch, ChildTemplate, Resources
+from phalanx.dialects.yunikorn.configuration import ROOT, ChildTemplate, QueueBranch, Resources
 from phalanx.dialects.yunikorn.queues import properties_of
 from phalanx.model.pod import MAX_AMOUNT
 
@@ -46,11 +46,11 @@ class NamespaceTags:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Made:
+class MadeQueues:
     """The topmost queue that is created for an application, with the created queues below it. `above`: the full name
     of its parent, a queue of the configuration. `properties`: the properties of that parent."""
 
-    branch: Branch
+    branch: QueueBranch
     above: str
     properties: Mapping[str, str]
 
@@ -68,7 +68,7 @@ def namespace_tags(namespace: Object) -> NamespaceTags:
     )
 
 
-def made(root: Branch, name: str, tags: NamespaceTags) -> Made:
+def made(root: QueueBranch, name: str, tags: NamespaceTags) -> MadeQueues:
     """Return the queues to create so that the queue `name`, which the configuration does not contain, exists."""
     parts = name.split(".")
     branch, properties, template, at = root, properties_of(root, {}), root.child_template, 1
@@ -78,23 +78,23 @@ def made(root: Branch, name: str, tags: NamespaceTags) -> Made:
         template = branch.child_template if branch.child_template != _NO_TEMPLATE else template
     found = _leaf(parts[-1], template, tags)
     for part in reversed(parts[at:-1]):
-        found = Branch(name=part, parent=True, queues=(found,))
-    return Made(branch=found, above=".".join([ROOT, *parts[1:at]]), properties=properties)
+        found = QueueBranch(name=part, parent=True, queues=(found,))
+    return MadeQueues(branch=found, above=".".join([ROOT, *parts[1:at]]), properties=properties)
 
 
 # --- inside -----------------------------------------------------------------------------------------------------------
 
 
-def _child(branch: Branch, name: str) -> Branch | None:
+def _child(branch: QueueBranch, name: str) -> QueueBranch | None:
     return next((queue for queue in branch.queues if queue.name.lower() == name), None)
 
 
-def _leaf(name: str, template: ChildTemplate, tags: NamespaceTags) -> Branch:
+def _leaf(name: str, template: ChildTemplate, tags: NamespaceTags) -> QueueBranch:
     said = Resources(
         guaranteed=dict(tags.guaranteed or template.resources.guaranteed or {}) or None,
         max=dict(tags.most or template.resources.max or {}) or None,
     )
-    return Branch(
+    return QueueBranch(
         name=name,
         resources=said,
         max_applications=tags.most_applications or template.max_applications,

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import re2
 
 from phalanx.dialects.yunikorn.checks import QUEUE_NAME
-from phalanx.dialects.yunikorn.configuration import ROOT, Branch, Filter, PlacementRule
+from phalanx.dialects.yunikorn.configuration import ROOT, Filter, PlacementRule, QueueBranch
 from phalanx.dialects.yunikorn.placement.access import Access, access_of, may_submit
 from phalanx.errors import PhalanxError
 
@@ -39,7 +39,7 @@ class Application:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QueueTree:
+class PlacementTree:
     """The queues of a configuration by full name. `leaves`: whether each queue is a leaf. `access`: the ACLs."""
 
     leaves: Mapping[str, bool] = field(default_factory=dict)
@@ -66,12 +66,12 @@ class _Refused(PhalanxError):
     """An error that rejects the application; no further rule is tried."""
 
 
-def tree_of(roots: Sequence[Branch]) -> QueueTree:
+def tree_of(roots: Sequence[QueueBranch]) -> PlacementTree:
     """Prepare the queues of a configuration for the placement rules."""
-    return QueueTree(leaves=dict(_leaves(roots, "")), access=access_of(roots))
+    return PlacementTree(leaves=dict(_leaves(roots, "")), access=access_of(roots))
 
 
-def not_to_make(name: str, tree: QueueTree) -> str:
+def not_to_make(name: str, tree: PlacementTree) -> str:
     """Return the reason why no rule may create the queue of that name; empty: a rule may create it."""
     if name.count(".") >= MOST_LEVELS:
         return f"it has more than {MOST_LEVELS} levels"
@@ -82,7 +82,7 @@ def not_to_make(name: str, tree: QueueTree) -> str:
     return ""
 
 
-def place(rules: Sequence[PlacementRule], application: Application, tree: QueueTree) -> Placed:
+def place(rules: Sequence[PlacementRule], application: Application, tree: PlacementTree) -> Placed:
     """Return the queue that the rules choose for an application."""
     faults = []
     try:
@@ -101,7 +101,7 @@ def place(rules: Sequence[PlacementRule], application: Application, tree: QueueT
 # --- inside -----------------------------------------------------------------------------------------------------------
 
 
-def _leaves(queues: Sequence[Branch], prefix: str) -> list[tuple[str, bool]]:
+def _leaves(queues: Sequence[QueueBranch], prefix: str) -> list[tuple[str, bool]]:
     found = []
     for queue in queues:
         name = f"{prefix}{queue.name}".lower()
@@ -109,7 +109,7 @@ def _leaves(queues: Sequence[Branch], prefix: str) -> list[tuple[str, bool]]:
     return found
 
 
-def _by(rule: PlacementRule, application: Application, tree: QueueTree) -> str:
+def _by(rule: PlacementRule, application: Application, tree: PlacementTree) -> str:
     """Return the queue that the rule gives, which may not exist yet if the rule has `create`; empty: no match."""
     name, kind = _named(rule, application).lower(), rule.name.lower()
     if not name or not _passes(rule.filter, application):
@@ -130,7 +130,7 @@ def _by(rule: PlacementRule, application: Application, tree: QueueTree) -> str:
     return name
 
 
-def _objection(name: str, application: Application, tree: QueueTree) -> str:
+def _objection(name: str, application: Application, tree: PlacementTree) -> str:
     """Return the reason why the application may not be in the queue that a rule gives; empty: it may."""
     if name in tree.leaves and not tree.leaves[name]:
         return f"{name} may have queues below it: applications run in leaves only"

@@ -39,7 +39,7 @@ class Reader(Protocol):
     def decided(self, group: str, plural: str, namespace: str = "") -> Iterable[Object]:
         """The same with the writes that are under way: dearer, for what must not be given out twice."""
 
-    def held(self, namespace: str) -> quota.Held:
+    def held(self, namespace: str) -> quota.HeldQuota:
         """How much a namespace holds, with the writes that are under way."""
 
 

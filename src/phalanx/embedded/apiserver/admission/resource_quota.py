@@ -1,9 +1,9 @@
 """ResourceQuota admission: keep a namespace's usage within its quotas.
 
 The usage is not read from `status.used`, which is for users. It is known or counted at every create in a namespace with
-a quota, so it is exact, and costs nothing without a quota. Numbers of objects are known (`Held`). The amounts of pods
-(cpu, memory, ephemeral storage, extended resources), claims (storage, also for each class) and services (load
-balancers, node ports) are counted. An update is checked for its increase.
+a quota, so the usage is exact, and costs nothing without a quota. Numbers of objects are known (`HeldQuota`). The
+amounts of pods (cpu, memory, ephemeral storage, extended resources), claims (storage, also for each class) and services
+(load balancers, node ports) are counted. An update is checked for its increase.
 
 Two names are Phalanx's, and count all kinds of a namespace together. `phalanx.dev/objects` counts objects other than
 Events; a namespace may have the same number of Events in addition. `phalanx.dev/bytes` counts their size as JSON.
@@ -37,7 +37,7 @@ COUNTED = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class HeldQuota:
     """Objects by kind, and bytes of all of them, that a namespace holds as the last decided writes leave it."""
 
     objects: Mapping[Key, int]
@@ -60,7 +60,7 @@ def enforce(
     resource: Resource,
     obj: Object,
     quotas: Sequence[Object],
-    held: Held,
+    held: HeldQuota,
     there: Callable[[], Iterable[Object]],
     old: Object | None = None,
 ) -> None:
@@ -83,7 +83,7 @@ def enforce(
             raise _exceeded(resource, obj, quota, sorted(over), asked, used)
 
 
-def enforce_growth(resource: Resource, obj: Object, old: Object, quotas: Iterable[Object], held: Held) -> None:
+def enforce_growth(resource: Resource, obj: Object, old: Object, quotas: Iterable[Object], held: HeldQuota) -> None:
     """Hold a change to the bytes that are left; one that adds none is never refused. Raises ApiError 403."""
     for quota in quotas:
         limit = (quota["spec"].get("hard") or {}).get(BYTES)
@@ -94,7 +94,9 @@ def enforce_growth(resource: Resource, obj: Object, old: Object, quotas: Iterabl
             raise _exceeded(resource, obj, quota, [BYTES], {BYTES: asked}, {BYTES: used})
 
 
-def total_usage(quota: Object, held: Held, there: Callable[[Key], Iterable[tuple[Resource, Object]]]) -> dict[str, str]:
+def total_usage(
+    quota: Object, held: HeldQuota, there: Callable[[Key], Iterable[tuple[Resource, Object]]]
+) -> dict[str, str]:
     """Return `status.used` of a quota. `there`: the objects of a kind in its namespace."""
     hard = quota["spec"].get("hard") or {}
     found = {} if _scoped(quota) else held.amounts()
@@ -106,7 +108,7 @@ def total_usage(quota: Object, held: Held, there: Callable[[Key], Iterable[tuple
 
 
 def _used(
-    quota: Object, resource: Resource, names: Iterable[str], held: Held, there: Callable[[], Iterable[Object]]
+    quota: Object, resource: Resource, names: Iterable[str], held: HeldQuota, there: Callable[[], Iterable[Object]]
 ) -> Amounts:
     known = {} if _scoped(quota) else held.amounts()
     if all(name in known or name.startswith("count/") for name in names):

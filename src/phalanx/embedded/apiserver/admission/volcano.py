@@ -43,7 +43,7 @@ _ACTIONS = frozenset(
 _CHANGEABLE = ("minAvailable", "priorityClassName", "volumes")  # volumes: the controller writes the names of claims
 
 
-class Reader(Protocol):
+class QueueReader(Protocol):
     """Read access to what is stored."""
 
     def get(self, group: str, plural: str, namespace: str, name: str) -> Object | None: ...
@@ -54,7 +54,7 @@ class Reader(Protocol):
 # --- defaults ---------------------------------------------------------------------------------------------------------
 
 
-def default(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
+def default(resource: Resource, obj: Object, old: Object | None, reader: QueueReader) -> None:
     """Write the defaults into an object, in place."""
     spec = obj.get("spec")
     if not isinstance(spec, dict):
@@ -104,7 +104,7 @@ def _number(holder: Any, key: str) -> int:
 # --- refusals ---------------------------------------------------------------------------------------------------------
 
 
-def check(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
+def check(resource: Resource, obj: Object, old: Object | None, reader: QueueReader) -> None:
     """Refuse what Volcano's webhooks refuse of a valid object. Raises `ApiError` 400."""
     if obj["metadata"].get("deletionTimestamp"):
         return
@@ -119,7 +119,7 @@ def check(resource: Resource, obj: Object, old: Object | None, reader: Reader) -
         _deny("validatequeue.volcano.sh", _queue(obj, old, reader))
 
 
-def check_deletion(resource: Resource, old: Object, reader: Reader) -> None:
+def check_deletion(resource: Resource, old: Object, reader: QueueReader) -> None:
     """Refuse the deletion of a Queue that others need. Raises `ApiError` 400."""
     if resource.key != QUEUES:
         return
@@ -137,7 +137,7 @@ def _deny(webhook: str, faults: Iterator[str]) -> None:
         raise ApiError(400, "", f'admission webhook "{webhook}" denied the request: {said}')
 
 
-def _new_job(job: Object, reader: Reader) -> Iterator[str]:
+def _new_job(job: Object, reader: QueueReader) -> Iterator[str]:
     spec = job["spec"]
     tasks: Sequence[Object] = spec.get("tasks") or ()
     for name, least in (("minAvailable", 0), ("maxRetry", 0), ("ttlSecondsAfterFinished", 0)):
@@ -276,7 +276,7 @@ def _fixed(spec: Object) -> Object:
 # --- queues -----------------------------------------------------------------------------------------------------------
 
 
-def _open_queue(name: str, what: str, reader: Reader, *, leaf: bool = False) -> Iterator[str]:
+def _open_queue(name: str, what: str, reader: QueueReader, *, leaf: bool = False) -> Iterator[str]:
     """Refuse a queue that is absent, closed or, for jobs, not a leaf. A Phalanx Queue of that name counts first."""
     if reader.get("phalanx.dev", "queues", "", name) is not None:
         return
@@ -303,7 +303,7 @@ def _parent(queue: Object) -> str:
     return str((queue.get("spec") or {}).get("parent") or "")
 
 
-def _queue(queue: Object, old: Object | None, reader: Reader) -> Iterator[str]:
+def _queue(queue: Object, old: Object | None, reader: QueueReader) -> Iterator[str]:
     name, spec = queue["metadata"]["name"], queue.get("spec") or {}
     if _state(queue) not in ("Open", "Closed") and (old is None or _state(queue) != _state(old)):
         yield f"queue state must be in [Open Closed], not {_state(queue)}"
@@ -335,7 +335,7 @@ def _hierarchy(annotations: Mapping[str, str]) -> Iterator[str]:
         yield "volcano.sh/hierarchy and volcano.sh/hierarchy-weights must have the same length"
 
 
-def _below(name: str, parent: str, reader: Reader) -> Iterator[str]:
+def _below(name: str, parent: str, reader: QueueReader) -> Iterator[str]:
     """Refuse a parent that is absent, runs pods, or is too deep already."""
     if parent == name:
         yield f"the parent of queue {name} can not be itself"

@@ -35,7 +35,7 @@ class TooManyRequests(Exception):
     """The user has as many requests waiting as he may, or this one has waited for as long as it may."""
 
 
-class Account:
+class FlowAccount:
     """The time of the loop that a user has used lately, in seconds."""
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class FairQueue:
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
-        self._accounts: dict[str, Account] = {}
+        self._accounts: dict[str, FlowAccount] = {}
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
         self._serving = False
 
@@ -69,14 +69,14 @@ class FairQueue:
         answer: Result = await _Measured(work, account, self._clock)
         return answer
 
-    def _account(self, user: str) -> Account:
+    def _account(self, user: str) -> FlowAccount:
         found = self._accounts.get(user)
         if found is None:
             if len(self._accounts) >= _ACCOUNTS_MOST:
                 now_s = self._clock()
                 kept = sorted(self._accounts.items(), key=lambda one: one[1].used_s(now_s))[_ACCOUNTS_MOST // 2 :]
                 self._accounts = dict(kept)
-            found = self._accounts[user] = Account()
+            found = self._accounts[user] = FlowAccount()
         return found
 
     async def _turn(self, user: str) -> None:
@@ -115,7 +115,7 @@ class FairQueue:
 class _Measured:
     """A coroutine whose time on the loop is added to an account, step by step."""
 
-    def __init__(self, work: Coroutine[Any, Any, Any], account: Account, clock: Callable[[], float]) -> None:
+    def __init__(self, work: Coroutine[Any, Any, Any], account: FlowAccount, clock: Callable[[], float]) -> None:
         self._work, self._account, self._clock = work, account, clock
 
     def __await__(self) -> Generator[Any, Any, Any]:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from functools import partial
 
-from phalanx.embedded.apiserver.apimachinery.expressions.authorizer import Question, Rights
+from phalanx.embedded.apiserver.apimachinery.expressions.authorizer import AuthorizationQuestion, Rights
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource, User
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, forbidden, not_found
 from phalanx.embedded.apiserver.auth import rbac
-from phalanx.embedded.apiserver.auth.rbac import AccessRequest, Grants, Objects
+from phalanx.embedded.apiserver.auth.rbac import AccessRequest, Grants, RbacObjects
 
 MASTERS, AUTHENTICATED = "system:masters", "system:authenticated"
 _PUBLIC_PATHS = frozenset({"/healthz", "/livez", "/readyz", "/version", "/version/"})
@@ -24,7 +24,7 @@ _OF_SELF = frozenset({"selfsubjectreviews", "selfsubjectaccessreviews", "selfsub
 class Authorizer:
     """`objects`: the roles and bindings that are stored."""
 
-    def __init__(self, objects: Objects) -> None:
+    def __init__(self, objects: RbacObjects) -> None:
         self.grants = Grants(objects)
 
     def path(self, user: User, verb: str, path: str) -> None:
@@ -59,7 +59,7 @@ class Authorizer:
         """Return the answers to what the expressions of admission ask of a user."""
         return partial(self._answer, user)
 
-    def _answer(self, user: User, question: Question) -> bool:
+    def _answer(self, user: User, question: AuthorizationQuestion) -> bool:
         if not question.path:
             asked = AccessRequest(question.verb, question.group, question.resource, question.name)
             return self.may(user, asked, question.namespace)

@@ -36,7 +36,7 @@ class AccessRequest(NamedTuple):
     name: str = ""
 
 
-class Objects(Protocol):
+class RbacObjects(Protocol):
     """The stored objects that rights follow from."""
 
     def get(self, group: str, plural: str, namespace: str, name: str) -> Object | None: ...
@@ -46,7 +46,7 @@ class Objects(Protocol):
 class Grants:
     """The rules that hold for a user, remembered until `forget` is called: when a role or a binding has changed."""
 
-    def __init__(self, objects: Objects) -> None:
+    def __init__(self, objects: RbacObjects) -> None:
         self._objects = objects
         self._known: dict[tuple[User, str], tuple[Rule, ...]] = {}
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from phalanx.embedded.apiserver.apimachinery.meta.resource import User
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
-from phalanx.embedded.apiserver.endpoints.write import Intent, Writer
-from phalanx.embedded.apiserver.registry.routing import Registry, Target
+from phalanx.embedded.apiserver.endpoints.write import Intent, ObjectWriter
+from phalanx.embedded.apiserver.registry.routing import Registry, RouteTarget
 from phalanx.embedded.apiserver.storage.store import Store
 
 _RBAC = "rbac.authorization.k8s.io"
@@ -82,7 +82,7 @@ _OWN = {
 }
 
 
-async def furnish(writer: Writer, registry: Registry, store: Store) -> None:
+async def furnish(writer: ObjectWriter, registry: Registry, store: Store) -> None:
     """Create what is missing. Does nothing to a cluster that has it all."""
     for name in NAMESPACES:
         await _ensure(writer, registry, "", "namespaces", "", {"metadata": {"name": name}})
@@ -98,7 +98,9 @@ async def furnish(writer: Writer, registry: Registry, store: Store) -> None:
         await _ensure(writer, registry, _RBAC, "clusterrolebindings", "", obj)
 
 
-async def _grant(writer: Writer, registry: Registry, store: Store, name: str, rules: list[dict[str, Any]]) -> None:
+async def _grant(
+    writer: ObjectWriter, registry: Registry, store: Store, name: str, rules: list[dict[str, Any]]
+) -> None:
     """Ensure that a system role has at least these rules, because an older program had fewer kinds. Rules that an
     administrator added stay, and a role with the annotation `autoupdate: false` is not changed (bootstrappolicy)."""
     old = store.get((_RBAC, "clusterroles"), "", name)
@@ -110,18 +112,18 @@ async def _grant(writer: Writer, registry: Registry, store: Store, name: str, ru
     if missing and resource is not None and (old.obj["metadata"].get("annotations") or {}).get(_AUTOUPDATE) == "true":
         intent = Intent(user=_SELF, manager="kube-apiserver")
         obj = {**old.obj, "metadata": dict(old.obj["metadata"]), "rules": [*held, *missing]}
-        await writer.update(Target(resource=resource, name=name), obj, intent)
+        await writer.update(RouteTarget(resource=resource, name=name), obj, intent)
 
 
 async def _ensure(
-    writer: Writer, registry: Registry, group: str, plural: str, namespace: str, obj: dict[str, Any]
+    writer: ObjectWriter, registry: Registry, group: str, plural: str, namespace: str, obj: dict[str, Any]
 ) -> None:
     resource = registry.any_version(group, plural)
     if resource is None:
         return
     intent = Intent(user=_SELF, manager="kube-apiserver")
     try:
-        await writer.create(Target(resource=resource, namespace=namespace), obj, intent)
+        await writer.create(RouteTarget(resource=resource, namespace=namespace), obj, intent)
     except ApiError as error:
         if error.reason != "AlreadyExists":
             raise

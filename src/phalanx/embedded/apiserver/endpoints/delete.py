@@ -31,7 +31,7 @@ from phalanx.embedded.apiserver.apimachinery.meta.status import (
 from phalanx.embedded.apiserver.apimachinery.schema import schema
 from phalanx.embedded.apiserver.endpoints import parts
 from phalanx.embedded.apiserver.endpoints.write import as_revision, is_graceful
-from phalanx.embedded.apiserver.registry.routing import Target
+from phalanx.embedded.apiserver.registry.routing import RouteTarget
 from phalanx.embedded.apiserver.storage.store import Object, Store, Stored, decode, encode
 from phalanx.embedded.apiserver.transport import negotiation
 from phalanx.embedded.apiserver.transport.options import dry_run, number
@@ -121,7 +121,7 @@ class Deleter:
     def __init__(self, store: Store, knowledge: parts.Knowledge) -> None:
         self._store, self._knowledge = store, knowledge
 
-    async def delete(self, target: Target, options: DeleteOptions) -> Deleted:
+    async def delete(self, target: RouteTarget, options: DeleteOptions) -> Deleted:
         """Raises `ApiError`."""
         resource = target.resource
         old = self._store.head(resource.key, target.namespace, target.name)
@@ -141,7 +141,7 @@ class Deleter:
             return False
         return await self._knowledge.allow_deletion(resource, old.obj, options.user, dry_run=options.dry_run)
 
-    async def _by_steps(self, target: Target, old: Stored, options: DeleteOptions) -> Deleted:
+    async def _by_steps(self, target: RouteTarget, old: Stored, options: DeleteOptions) -> Deleted:
         resource = target.resource
         obj: Object = decode(old.data)
         marked, pending = _mark_gracefully(resource, obj, options)
@@ -162,13 +162,13 @@ class Deleter:
             return Deleted(stored=await self._keep(target, old, obj, options), gone=False)
         return await self._remove(target, old, obj, options, marked=marked)
 
-    async def _keep(self, target: Target, old: Stored, obj: Object, options: DeleteOptions) -> Stored:
+    async def _keep(self, target: RouteTarget, old: Stored, obj: Object, options: DeleteOptions) -> Stored:
         if options.dry_run or obj == old.obj:
             return Stored(old.version, encode(obj), obj)
         return await self._store.put(target.resource.key, target.namespace, target.name, obj)
 
     async def _remove(
-        self, target: Target, old: Stored, obj: Object, options: DeleteOptions, *, marked: bool
+        self, target: RouteTarget, old: Stored, obj: Object, options: DeleteOptions, *, marked: bool
     ) -> Deleted:
         key, namespace, name = target.resource.key, target.namespace, target.name
         if options.dry_run:
@@ -181,7 +181,7 @@ class Deleter:
         _sign(target.resource, last, old, options)
         return Deleted(stored=await self._store.delete(key, namespace, name, last), gone=True)
 
-    async def _namespace(self, target: Target, old: Stored, options: DeleteOptions) -> Deleted:
+    async def _namespace(self, target: RouteTarget, old: Stored, options: DeleteOptions) -> Deleted:
         """A namespace is only marked; the namespace controller empties it and takes its finalizer away."""
         resource = target.resource
         if target.name in _PROTECTED_NAMESPACES:
@@ -201,7 +201,7 @@ class Deleter:
         return await self._remove(target, old, obj, options, marked=False)
 
     async def collection(
-        self, target: Target, found: Sequence[tuple[str, str, Stored]], options: DeleteOptions
+        self, target: RouteTarget, found: Sequence[tuple[str, str, Stored]], options: DeleteOptions
     ) -> None:
         """Delete each object that was found, if admission agrees to all; one that has gone meanwhile is as good as
         deleted. Raises `ApiError`."""
@@ -212,7 +212,7 @@ class Deleter:
         for namespace, name, _ in found:
             old = self._store.head(resource.key, namespace, name)
             if old is not None:
-                one = Target(resource=resource, namespace=namespace, name=name)
+                one = RouteTarget(resource=resource, namespace=namespace, name=name)
                 waiting.append(self._by_steps(one, old, options))
         await asyncio.gather(*waiting)
 

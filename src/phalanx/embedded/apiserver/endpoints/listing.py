@@ -21,8 +21,8 @@ from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource
 from phalanx.embedded.apiserver.apimachinery.meta.selectors import named, predicate
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, bad_request, shown
 from phalanx.embedded.apiserver.endpoints import answers, parts
-from phalanx.embedded.apiserver.registry.routing import Target
-from phalanx.embedded.apiserver.storage.settings import Settings
+from phalanx.embedded.apiserver.registry.routing import RouteTarget
+from phalanx.embedded.apiserver.storage.settings import StoreSettings
 from phalanx.embedded.apiserver.storage.store import Key, Store, Stored, encode
 from phalanx.embedded.apiserver.storage.watch import Hub, Watch
 from phalanx.embedded.apiserver.transport.go_json import syntax_error
@@ -42,10 +42,10 @@ _CONTINUE_EXPIRED = (
 class ReadEndpoints:
     """Answers get, list and watch."""
 
-    def __init__(self, store: Store, hub: Hub, settings: Settings) -> None:
+    def __init__(self, store: Store, hub: Hub, settings: StoreSettings) -> None:
         self._store, self._hub, self._settings = store, hub, settings
 
-    async def show(self, target: Target, request: Request) -> Response:
+    async def show(self, target: RouteTarget, request: Request) -> Response:
         """Raises `ApiError` for options that cannot be met."""
         options = list_options(request, watch=False)
         resource = target.resource
@@ -62,13 +62,13 @@ class ReadEndpoints:
             found = page
         return await answers.many(resource, request, [stored for _, _, stored in found], meta)
 
-    def select(self, target: Target, options: ListOptions) -> list[Found]:
+    def select(self, target: RouteTarget, options: ListOptions) -> list[Found]:
         """Return the objects that a list of `target` would show, for callers that process all of them."""
         matches = predicate(target.resource, options.label_selector, options.field_selector)
         _, found = self._state(target, options)
         return [one for one in found if matches is None or matches(one[2].obj)]
 
-    def _state(self, target: Target, options: ListOptions) -> tuple[int, list[Found]]:
+    def _state(self, target: RouteTarget, options: ListOptions) -> tuple[int, list[Found]]:
         """The version to show, and the objects of it from where the list goes on."""
         key, namespace = target.resource.key, target.namespace if target.namespace else None
         if not target.resource.namespaced:
@@ -112,7 +112,7 @@ class ReadEndpoints:
         """410 with a token that goes on from here, inconsistently."""
         return ApiError(410, "Expired", _CONTINUE_EXPIRED, metadata={"continue": _encode_token(-1, *after)})
 
-    def watch(self, target: Target, request: Request) -> Response:
+    def watch(self, target: RouteTarget, request: Request) -> Response:
         """A stream of events. Raises `ApiError` for options that cannot be met; a version that is too old is told in
         the stream, as the real server does."""
         options = list_options(request, watch=True)
@@ -148,7 +148,7 @@ class ReadEndpoints:
         )
         return Response(media=form.stream_media, stream=stream)
 
-    def _begin(self, target: Target, options: ListOptions, watch: Watch, form: answers.Form) -> None:
+    def _begin(self, target: RouteTarget, options: ListOptions, watch: Watch, form: answers.Form) -> None:
         """Fix what the watch begins with and register it, in one turn of the event loop."""
         resource = target.resource
         version = options.version

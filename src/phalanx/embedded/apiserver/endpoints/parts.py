@@ -13,7 +13,7 @@ from typing import Any
 from phalanx.embedded.apiserver.admission import chain, pod_security, volcano
 from phalanx.embedded.apiserver.admission.hooks.webhooks import Webhooks
 from phalanx.embedded.apiserver.admission.policies import WHOLE, Beneath, Forms, Policies, RightsOf
-from phalanx.embedded.apiserver.admission.resource_quota import Held
+from phalanx.embedded.apiserver.admission.resource_quota import HeldQuota
 from phalanx.embedded.apiserver.apimachinery.caching import cached
 from phalanx.embedded.apiserver.apimachinery.meta import metadata
 from phalanx.embedded.apiserver.apimachinery.meta.objectmeta import now_text
@@ -53,9 +53,9 @@ class Committed:
     def decided(self, group: str, plural: str, namespace: str = "") -> Iterator[Object]:
         return (one.obj for one in self._store.decided((group, plural), namespace or None))
 
-    def held(self, namespace: str) -> Held:
+    def held(self, namespace: str) -> HeldQuota:
         tally = self._store.tally
-        return Held(objects=tally.objects(namespace), size_bytes=tally.size_bytes(namespace))
+        return HeldQuota(objects=tally.objects(namespace), size_bytes=tally.size_bytes(namespace))
 
 
 class Knowledge:

@@ -20,7 +20,13 @@ from dataclasses import dataclass
 from phalanx.embedded.apiserver.admission.policies import WHOLE, Beneath
 from phalanx.embedded.apiserver.apimachinery.limits import CAUSES
 from phalanx.embedded.apiserver.apimachinery.meta import objectmeta
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource, Strategy, User, converted, stored_form
+from phalanx.embedded.apiserver.apimachinery.meta.resource import (
+    Resource,
+    ResourceStrategy,
+    User,
+    converted,
+    stored_form,
+)
 from phalanx.embedded.apiserver.apimachinery.meta.status import (
     ApiError,
     Cause,
@@ -33,7 +39,7 @@ from phalanx.embedded.apiserver.apimachinery.meta.status import (
 )
 from phalanx.embedded.apiserver.endpoints import parts
 from phalanx.embedded.apiserver.registry.kinds.pods.pod import PodStrategy
-from phalanx.embedded.apiserver.registry.routing import Registry, Target
+from phalanx.embedded.apiserver.registry.routing import Registry, RouteTarget
 from phalanx.embedded.apiserver.storage.store import Object, Store, Stored, decode, encode
 from phalanx.embedded.apiserver.transport import negotiation
 from phalanx.embedded.apiserver.transport.options import not_unsigned
@@ -56,7 +62,7 @@ class Intent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
+class WrittenObject:
     """The result of a write. `created` tells 201 from 200."""
 
     stored: Stored
@@ -68,7 +74,7 @@ class _Overtaken(ApiError):
     """The object was changed while webhooks were asked."""
 
 
-class Writer:
+class ObjectWriter:
     """Creates and updates objects. Deletion is `delete.py`'s, except for its last step."""
 
     def __init__(self, store: Store, registry: Registry, knowledge: parts.Knowledge) -> None:
@@ -76,7 +82,9 @@ class Writer:
 
     # --- create --------------------------------------------------------------------------------------------------
 
-    async def create(self, target: Target, body: object, intent: Intent, *, applied: bool = False) -> Written:
+    async def create(
+        self, target: RouteTarget, body: object, intent: Intent, *, applied: bool = False
+    ) -> WrittenObject:
         """`applied` says that managedFields are made already. Raises `ApiError`."""
         resource, strategy = target.resource, target.resource.strategy
         obj = ordered(resource, body)
@@ -105,9 +113,9 @@ class Writer:
             raise already_exists(resource.group, resource.plural, name)
         warnings += strategy.warnings(obj, None)
         if intent.dry_run:
-            return Written(stored=Stored(0, encode(obj), obj), created=True, warnings=warnings)
+            return WrittenObject(stored=Stored(0, encode(obj), obj), created=True, warnings=warnings)
         stored = await self._store.put(resource.key, target.namespace, name, obj)
-        return Written(stored=stored, created=True, warnings=warnings)
+        return WrittenObject(stored=stored, created=True, warnings=warnings)
 
     def checked(self, resource: Resource, body: object, intent: Intent) -> Object:
         """An object that is not to be stored, in its schema's form. Raises `ApiError`."""
@@ -146,7 +154,7 @@ class Writer:
 
     # --- update --------------------------------------------------------------------------------------------------
 
-    async def update(self, target: Target, body: object, intent: Intent) -> Written:
+    async def update(self, target: RouteTarget, body: object, intent: Intent) -> WrittenObject:
         """PUT. Raises `ApiError`."""
         resource = target.resource
         obj = ordered(resource, body)
@@ -163,7 +171,7 @@ class Writer:
         warnings += objectmeta.without_double_owners(meta)
         return await self.replace(target, obj, old, intent, warnings)
 
-    def _check_url(self, meta: objectmeta.Meta, target: Target) -> None:
+    def _check_url(self, meta: objectmeta.Meta, target: RouteTarget) -> None:
         objectmeta.place(meta, target.resource, target.namespace)
         name = meta.get("name")
         if not name:
@@ -172,7 +180,7 @@ class Writer:
         if name != target.name:
             raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({target.name})")
 
-    def _check_version(self, resource: Resource, meta: objectmeta.Meta, old: Stored, target: Target) -> None:
+    def _check_version(self, resource: Resource, meta: objectmeta.Meta, old: Stored, target: RouteTarget) -> None:
         raw = meta.get("resourceVersion") or ""
         if raw and (why := not_unsigned(raw)):
             raise ApiError(500, "", why)
@@ -195,8 +203,15 @@ class Writer:
             )  # fmt: skip
 
     async def replace(
-        self, target: Target, obj: Object, old: Stored, intent: Intent, warnings: list[str], *, applied: bool = False
-    ) -> Written:
+        self,
+        target: RouteTarget,
+        obj: Object,
+        old: Stored,
+        intent: Intent,
+        warnings: list[str],
+        *,
+        applied: bool = False,
+    ) -> WrittenObject:
         """Store `obj` over `old`, by the rules for the whole object or for the subresource that `target` names."""
         resource, strategy = target.resource, target.resource.strategy
         before = old.obj
@@ -223,7 +238,7 @@ class Writer:
         return await self.finish(target, obj, old, intent, warnings)
 
     async def admitted(
-        self, target: Target, part: Resource, body: Object, intent: Intent, old: Object | None = None
+        self, target: RouteTarget, part: Resource, body: Object, intent: Intent, old: Object | None = None
     ) -> Object:
         """Return what admission makes of something that is written beneath an object and stored nowhere (Binding,
         Scale). Raises `ApiError`."""
@@ -236,7 +251,7 @@ class Writer:
         self._knowledge.approve(target.resource, found, old, intent.user, beneath)
         return found
 
-    def connecting(self, target: Target, user: User, query: Mapping[str, Sequence[str]]) -> None:
+    def connecting(self, target: RouteTarget, user: User, query: Mapping[str, Sequence[str]]) -> None:
         """Admit a connection to a pod (exec, attach, port-forward, proxy), which is asked for by a query. Raises
         `ApiError`."""
         assert target.subresource is not None
@@ -250,7 +265,9 @@ class Writer:
         beneath = Beneath(name=target.sub, part=part)
         self._knowledge.approve(target.resource, obj, None, user, beneath, operation="CONNECT")
 
-    async def _consulted(self, target: Target, obj: Object, old: Stored, intent: Intent, beneath: Beneath) -> list[str]:
+    async def _consulted(
+        self, target: RouteTarget, obj: Object, old: Stored, intent: Intent, beneath: Beneath
+    ) -> list[str]:
         resource = target.resource
         warnings = await self._knowledge.consult(resource, obj, old.obj, intent.user, beneath, dry_run=intent.dry_run)
         if warnings is None:
@@ -266,7 +283,7 @@ class Writer:
         self._prepare(target, obj, old.obj)  # what a user may not change, no webhook changes for him
         return warnings
 
-    def _prepare(self, target: Target, obj: Object, before: Object) -> Callable[[], list[Cause]]:
+    def _prepare(self, target: RouteTarget, obj: Object, before: Object) -> Callable[[], list[Cause]]:
         """Put back what may not change; what is then to be validated, after admission."""
         strategy = target.resource.strategy
         match target.sub, strategy:
@@ -286,32 +303,36 @@ class Writer:
         return lambda: strategy.validate_status_update(obj, before)
 
     async def finish(
-        self, target: Target, obj: Object, old: Stored, intent: Intent, warnings: Sequence[str] = ()
-    ) -> Written:
+        self, target: RouteTarget, obj: Object, old: Stored, intent: Intent, warnings: Sequence[str] = ()
+    ) -> WrittenObject:
         """The last step of every change to an existing object: nothing, a removal, or a new revision."""
         resource = target.resource
         if intent.dry_run:
-            return Written(stored=Stored(old.version, encode(obj), obj), warnings=warnings)
+            return WrittenObject(stored=Stored(old.version, encode(obj), obj), warnings=warnings)
         if obj == old.obj:
-            return Written(stored=old, warnings=warnings)
+            return WrittenObject(stored=old, warnings=warnings)
         if removable(obj):
             last = as_revision(old.obj)
             removed = await self._store.delete(resource.key, target.namespace, target.name, last)
             shown = obj | {"metadata": obj["metadata"] | {"resourceVersion": str(removed.version)}}
-            return Written(stored=Stored(removed.version, encode(shown), shown), warnings=warnings)
+            return WrittenObject(stored=Stored(removed.version, encode(shown), shown), warnings=warnings)
         stored = await self._store.put(resource.key, target.namespace, target.name, obj)
-        return Written(stored=stored, warnings=warnings)
+        return WrittenObject(stored=stored, warnings=warnings)
 
     # --- patch ---------------------------------------------------------------------------------------------------
 
-    async def patch(self, target: Target, media: str, patch: object, intent: Intent, *, force: bool = False) -> Written:
+    async def patch(
+        self, target: RouteTarget, media: str, patch: object, intent: Intent, *, force: bool = False
+    ) -> WrittenObject:
         """PATCH in any of its four languages. Raises `ApiError`."""
         for _ in range(_PATCH_ATTEMPTS - 1):
             with suppress(_Overtaken):
                 return await self._patched(target, media, patch, intent, force=force)
         return await self._patched(target, media, patch, intent, force=force)
 
-    async def _patched(self, target: Target, media: str, patch: object, intent: Intent, *, force: bool) -> Written:
+    async def _patched(
+        self, target: RouteTarget, media: str, patch: object, intent: Intent, *, force: bool
+    ) -> WrittenObject:
         resource = target.resource
         old = self._store.head(resource.key, target.namespace, target.name)
         if media == parts.APPLY_PATCH:
@@ -343,8 +364,8 @@ class Writer:
         return warnings
 
     async def _apply(
-        self, target: Target, patch: object, old: Stored | None, intent: Intent, *, force: bool
-    ) -> Written:
+        self, target: RouteTarget, patch: object, old: Stored | None, intent: Intent, *, force: bool
+    ) -> WrittenObject:
         resource = target.resource
         if old is None and target.subresource is not None:
             raise not_found(resource.group, resource.plural, target.name)
@@ -443,6 +464,6 @@ def _invalid_as(subject: str, resource: Resource, name: str, causes: list[Cause]
     return ApiError(422, "Invalid", f'{subject} "{name}" is invalid: {line}', details=details)
 
 
-def is_graceful(strategy: Strategy) -> bool:
+def is_graceful(strategy: ResourceStrategy) -> bool:
     """Does deletion of this kind have a grace period at all?"""
-    return type(strategy).deletion_grace_s is not Strategy.deletion_grace_s
+    return type(strategy).deletion_grace_s is not ResourceStrategy.deletion_grace_s

@@ -24,7 +24,7 @@ _VERSIONS = discovery.AGGREGATED_VERSIONS
 _encode = msgspec.json.Encoder().encode
 
 
-class Served(Protocol):
+class ServedGroup(Protocol):
     """The resources that are served now; `generation` changes whenever `resources` does."""
 
     generation: int
@@ -34,7 +34,7 @@ class Served(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Document:
+class CatalogueDocument:
     """An answer. `etag` stands in quotes, as in the header."""
 
     body: bytes
@@ -45,12 +45,12 @@ class Document:
 class Catalogue:
     """Answers /api, /apis and /openapi."""
 
-    def __init__(self, served: Served) -> None:
+    def __init__(self, served: ServedGroup) -> None:
         self._served = served
-        self._documents: dict[tuple[str, str], Document] = {}
+        self._documents: dict[tuple[str, str], CatalogueDocument] = {}
         self._generation = -1
 
-    def answer(self, path: str, accept: Iterable[Accept] = (), server_address: str = "") -> Document | None:
+    def answer(self, path: str, accept: Iterable[Accept] = (), server_address: str = "") -> CatalogueDocument | None:
         """The document at `path` (without a trailing slash) in the best form; None where there is none. `accept`: forms
         of JSON and YAML; none where the client wants neither.
 
@@ -115,9 +115,9 @@ def _media(version: str) -> str:
     return f"{JSON};g={discovery.AGGREGATED_GROUP};v={version};as={discovery.AGGREGATED_KIND}"
 
 
-def _document(value: Any, media: str) -> Document:
+def _document(value: Any, media: str) -> CatalogueDocument:
     return _tagged(_encode(value) + b"\n", media)
 
 
-def _tagged(body: bytes, media: str) -> Document:
-    return Document(body=body, media=media, etag=f'"{sha256(body).hexdigest().upper()[:32]}"')
+def _tagged(body: bytes, media: str) -> CatalogueDocument:
+    return CatalogueDocument(body=body, media=media, etag=f'"{sha256(body).hexdigest().upper()[:32]}"')

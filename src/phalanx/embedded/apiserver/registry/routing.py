@@ -75,7 +75,7 @@ class Registry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class RouteTarget:
     """The target that a path names. `namespace` is "" for cluster-wide kinds and for all namespaces of a namespaced
     one."""
 
@@ -90,7 +90,7 @@ class Target:
         return self.subresource.name if self.subresource else ""
 
 
-def locate(registry: Registry, path: str) -> Target | None:
+def locate(registry: Registry, path: str) -> RouteTarget | None:
     """The target of a path, None for a path that is not about a resource (discovery, health, nonsense).
 
     Raises `ApiError` 404 for what looks like a resource of a served group and is none.
@@ -111,7 +111,7 @@ def locate(registry: Registry, path: str) -> Target | None:
     return _target(registry, group, version, rest) if rest else None
 
 
-def _target(registry: Registry, group: str, version: str, rest: list[str]) -> Target:
+def _target(registry: Registry, group: str, version: str, rest: list[str]) -> RouteTarget:
     watch = rest[0] == "watch" and len(rest) > 1
     if watch:
         rest = rest[1:]
@@ -128,7 +128,7 @@ def _target(registry: Registry, group: str, version: str, rest: list[str]) -> Ta
         sub = resource.subresource(rest[2])
         if sub is None:
             raise no_such_path()
-    return Target(resource=resource, namespace=namespace, name=name, subresource=sub, watch=watch)
+    return RouteTarget(resource=resource, namespace=namespace, name=name, subresource=sub, watch=watch)
 
 
 def _own(rest: list[str]) -> bool:
@@ -140,7 +140,7 @@ _NAMED = {"GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "
 _COLLECTION = {"GET": "list", "POST": "create", "DELETE": "deletecollection", "HEAD": "list"}
 
 
-def verb_of(target: Target, method: str, watch: bool) -> str:
+def verb_of(target: RouteTarget, method: str, watch: bool) -> str:
     """The verb of a request, as RBAC and discovery call it. Raises `ApiError` 405."""
     resource, sub = target.resource, target.subresource
     if sub is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from phalanx.embedded.apiserver.apimachinery.expressions.type_check import DYN, Shape, Type
+from phalanx.embedded.apiserver.apimachinery.expressions.type_check import DYN, Type, TypeShape
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource
 from phalanx.embedded.apiserver.apimachinery.schema import schema
 from phalanx.embedded.apiserver.registry.crd import rules
@@ -28,10 +28,10 @@ def type_of_kind(resource: Resource) -> Type:
     if resource.schema_name:
         return _type_of(schema.type_of(resource.schema_name))
     own = rules.type_of(resource.schema or {})
-    return Shape(partial(_custom_field, own)) if isinstance(own, Shape) else DYN
+    return TypeShape(partial(_custom_field, own)) if isinstance(own, TypeShape) else DYN
 
 
-def _custom_field(own: Shape, name: str) -> Type | None:
+def _custom_field(own: TypeShape, name: str) -> Type | None:
     if name in ("apiVersion", "kind"):
         return "string"
     return _type_of(schema.type_of(_OBJECT_META)) if name == "metadata" else own.field(name)
@@ -40,7 +40,7 @@ def _custom_field(own: Shape, name: str) -> Type | None:
 def _type_of(node: schema.Type) -> Type:
     match node.shape:
         case "object":
-            return Shape(partial(_field, node))
+            return TypeShape(partial(_field, node))
         case "list" if node.items is not None:
             return ("list", _type_of(node.items))
         case "map" if node.items is not None:

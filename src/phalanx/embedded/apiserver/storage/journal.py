@@ -55,7 +55,7 @@ CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value INTEGER NOT NULL)
 """
 
 
-class Row(NamedTuple):
+class JournalRow(NamedTuple):
     """A revision, in the order of the table's columns. A tuple, because one is made for every write."""
 
     version: int
@@ -160,14 +160,14 @@ class Journal:
         """Keep a number; durable when this returns."""
         self._db.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, value))
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[JournalRow]:
         """Every kept revision, oldest first. Raises PhalanxError for one that was changed."""
         found = self._db.execute(
             "SELECT version, previous, operation, at, grp, plural, namespace, name, data, checksum "
             "FROM revisions ORDER BY version"
         )
         for *values, checksum in found:
-            row = Row._make(values)
+            row = JournalRow._make(values)
             if checksum is None or checksum == _checksum(row):
                 yield row
             else:
@@ -184,7 +184,7 @@ class Journal:
         (count,) = found.fetchone()
         return int(count)
 
-    def commit(self, rows: Sequence[Row], prune: Prune | None = None) -> None:
+    def commit(self, rows: Sequence[JournalRow], prune: Prune | None = None) -> None:
         """Put the rows on the disk, all or none. Raises sqlite3.Error; then nothing was changed."""
         try:
             self._db.execute("BEGIN IMMEDIATE")
@@ -217,7 +217,7 @@ class Journal:
             (pages,), (page_bytes,) = (self._db.execute(f"PRAGMA {one}").fetchone() for one in _FREE)
             self.spare_bytes = pages * page_bytes
 
-    def _insert(self, rows: Sequence[Row]) -> None:
+    def _insert(self, rows: Sequence[JournalRow]) -> None:
         start = 0
         while start < len(rows):
             count = min(_LARGEST_INSERT, 1 << ((len(rows) - start).bit_length() - 1))
@@ -243,16 +243,16 @@ class Journal:
         self._acknowledged.close()
 
 
-def _checksum(row: Row) -> int:
+def _checksum(row: JournalRow) -> int:
     return zlib.crc32(row.data, row.version & 0xFFFFFFFF)
 
 
-def _named(row: Row) -> str:
+def _named(row: JournalRow) -> str:
     place = f"{row.namespace}/{row.name}" if row.namespace else row.name
     return f"{row.plural} {place}{' (deleted)' if row.operation == DELETE else ''}"
 
 
-def _receipts(rows: Sequence[Row], prune: Prune | None) -> Iterator[Receipt]:
+def _receipts(rows: Sequence[JournalRow], prune: Prune | None) -> Iterator[Receipt]:
     for row in rows:
         yield Receipt(row.version, row.at_s, _named(row))
     # On a full disk deletions leave no row, only the version after which the past begins.

@@ -22,7 +22,7 @@ class Retention:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class StoreSettings:
     """`port` 0 takes any free one. `host` is an address of this machine; the default is reachable from it alone."""
 
     data_dir: Path

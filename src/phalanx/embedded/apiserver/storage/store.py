@@ -36,10 +36,10 @@ import msgspec
 from phalanx.embedded.apiserver.apimachinery.limits import OBJECT_BYTES
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
 from phalanx.embedded.apiserver.storage.acknowledged import SYNC_S
-from phalanx.embedded.apiserver.storage.journal import DELETE, PUT, Journal, Prune, Row
+from phalanx.embedded.apiserver.storage.journal import DELETE, PUT, Journal, JournalRow, Prune
 from phalanx.embedded.apiserver.storage.reserve import FULL, SIZE_BYTES, Reserve, storage_refusal
 from phalanx.embedded.apiserver.storage.settings import Retention
-from phalanx.embedded.apiserver.storage.tally import Tally
+from phalanx.embedded.apiserver.storage.tally import StoreTally
 
 Object = dict[str, Any]
 Key = tuple[str, str]  # (group, plural): one storage for all versions of a kind
@@ -155,7 +155,7 @@ class Store:
         self._idle.set()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="journal")
         self._subscribers: list[Callable[[list[Event]], None]] = []
-        self.tally = Tally()
+        self.tally = StoreTally()
         self.horizon = journal.fact("horizon", 0)
         self.version = self.horizon
         self._load()
@@ -163,7 +163,7 @@ class Store:
         self._leftover: list[int] = []  # rows of a prune whose commit failed
 
     def _load(self) -> None:
-        newest: dict[Place, Row] = {}
+        newest: dict[Place, JournalRow] = {}
         for row in self._journal.rows():
             place = ((row.group, row.plural), row.namespace, row.name)
             if row.version > self.horizon:
@@ -337,7 +337,7 @@ class Store:
 
         self._thread.submit(run)
 
-    def _frugal(self, batch: list[_Pending], now: float) -> tuple[list[Row], Prune]:
+    def _frugal(self, batch: list[_Pending], now: float) -> tuple[list[JournalRow], Prune]:
         """On a full disk no past is kept: a write takes the rows away that it replaces, and a deletion leaves none."""
         old = [one.base.stored.version for one in batch if one.base is not None and not one.base.gone]
         for past in self._past:
@@ -473,15 +473,15 @@ class Store:
         self._journal.close()
 
 
-def _row(one: _Pending, at_s: float) -> Row:
+def _row(one: _Pending, at_s: float) -> JournalRow:
     (group, plural), namespace, name = one.place
     stored, base = one.head.stored, one.base
     previous = base.stored.version if base is not None and not base.gone else 0
     operation = DELETE if one.head.gone else PUT
-    return Row(stored.version, previous, operation, at_s, group, plural, namespace, name, stored.data)
+    return JournalRow(stored.version, previous, operation, at_s, group, plural, namespace, name, stored.data)
 
 
-def _past(row: Row, before: Row | None) -> Past:
+def _past(row: JournalRow, before: JournalRow | None) -> Past:
     live = before is not None and before.operation == PUT
     kind = "DELETED" if row.operation == DELETE else "MODIFIED" if live else "ADDED"
     return Past(

@@ -10,7 +10,7 @@ from collections import Counter
 Key = tuple[str, str]  # (group, plural)
 
 
-class Tally:
+class StoreTally:
     """The count of one store."""
 
     def __init__(self) -> None:

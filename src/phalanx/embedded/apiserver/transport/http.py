@@ -1,14 +1,14 @@
 """The part of HTTP/1.1 that an API server needs.
 
-Each client connection has a `Connection`: httptools parses, a complete request becomes a task that calls the
+Each client connection has a `ServerConnection`: httptools parses, a complete request becomes a task that calls the
 application, and the answer is sent in one write. (A general ASGI server would take a third of the time of a pod's
 creation: docs/decisions/0010.) Requests of one connection are answered in order, one at a time.
 
 A stream is sent in chunks, and waits while the client does not read (`pause_writing`), so a slow client only uses the
 buffer of its own watch. The stream of a disconnected client ends; a write that has been decided is completed.
 
-Connections and memory are limited (`Limits`). Incomplete requests, unread answers and idle connections are closed after
-a time-out (`expire`, which the server calls every few seconds). If all bodies together take too much memory, the
+Connections and memory are limited (`HttpLimits`). Incomplete requests, unread answers and idle connections are closed
+after a time-out (`expire`, which the server calls every few seconds). If all bodies together take too much memory, the
 connection whose body began first is closed.
 """
 
@@ -29,7 +29,7 @@ import httptools
 from phalanx.embedded.apiserver.apimachinery.connections import Connections
 from phalanx.embedded.apiserver.transport import websocket
 from phalanx.embedded.apiserver.transport.request import Response, Stream, Tunnel
-from phalanx.embedded.apiserver.transport.websocket import Broken, Listener
+from phalanx.embedded.apiserver.transport.websocket import Listener, WebSocketBroken
 
 _log = logging.getLogger(__name__)
 _KEPT_HEADERS = frozenset({b"authorization", b"accept", b"content-type", b"user-agent", b"host"}) | {
@@ -71,7 +71,7 @@ Application = Callable[[RawRequest], Awaitable[Response]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class HttpLimits:
     """The limits of one connection. `held_bytes`: the unanswered bodies of all connections together; a connection below
     `small_bytes` is not closed for it. `request_s`: the time from the first byte of a request to its last. `unread_s`:
     the time without progress in reading an answer."""
@@ -84,10 +84,10 @@ class Limits:
     unread_s: float = 60.0
 
 
-class Connection(asyncio.Protocol):
+class ServerConnection(asyncio.Protocol):
     """A client connection."""
 
-    def __init__(self, app: Application, open_connections: Connections[Connection], limits: Limits) -> None:
+    def __init__(self, app: Application, open_connections: Connections[ServerConnection], limits: HttpLimits) -> None:
         self._app, self._open, self._limits = app, open_connections, limits
         self._parser = httptools.HttpRequestParser(self)
         self._transport: asyncio.Transport
@@ -171,7 +171,7 @@ class Connection(asyncio.Protocol):
                     self._transport.close()
                     return
                 self._transport.write(answer)
-        except Broken:
+        except WebSocketBroken:
             self._transport.close()
 
     def pause_writing(self) -> None:

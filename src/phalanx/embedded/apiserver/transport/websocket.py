@@ -23,7 +23,7 @@ _INPUT_MOST_BYTES = 64 * 1024  # a watch needs no input: a client that sends mor
 NORMAL_CLOSURE = 1000
 
 
-class Broken(Exception):
+class WebSocketBroken(Exception):
     """The client does not speak WebSocket, or says too much."""
 
 
@@ -108,11 +108,11 @@ class Listener:
         """The next whole frame, unmasked."""
         data = self._rest
         if len(data) > _INPUT_MOST_BYTES:
-            raise Broken("too much")
+            raise WebSocketBroken("too much")
         if len(data) < 2:
             return None
         if not data[1] & _MASKED:
-            raise Broken("a client masks its frames")  # section 5.1
+            raise WebSocketBroken("a client masks its frames")  # section 5.1
         size, at = data[1] & ~_MASKED, 2
         if size > _SHORT:
             width = 2 if size == _TWO_BYTES else 8
@@ -122,6 +122,6 @@ class Listener:
             return None
         self._rest, opcode = data[end:], data[0] & 0x0F
         if opcode >= _CLOSE and size > _CONTROL_MOST_BYTES:
-            raise Broken("a control frame that is too long")
+            raise WebSocketBroken("a control frame that is too long")
         mask = data[at : at + 4]
         return opcode, bytes(sign ^ mask[place % 4] for place, sign in enumerate(data[at + 4 : end]))

@@ -20,7 +20,7 @@ from phalanx.embedded.controllers.disruption.budget import (
 from phalanx.embedded.controllers.runtime.calls import Calls, Clock
 from phalanx.embedded.controllers.runtime.discovery import discover
 from phalanx.embedded.controllers.runtime.pod_state import controller_of
-from phalanx.embedded.controllers.runtime.recorder import Recorder
+from phalanx.embedded.controllers.runtime.recorder import EventRecorder
 from phalanx.embedded.controllers.runtime.selector import selects
 from phalanx.embedded.controllers.runtime.work_queue import Retry, WorkQueue
 
@@ -35,7 +35,7 @@ class DisruptionController:
     """`start`, then run `queue`."""
 
     def __init__(
-        self, calls: Calls, recorder: Recorder, *, retry: Retry | None = None, clock: Clock = time.time
+        self, calls: Calls, recorder: EventRecorder, *, retry: Retry | None = None, clock: Clock = time.time
     ) -> None:
         self._calls, self._recorder, self._clock = calls, recorder, clock
         self._budgets, self._pods = calls.cache(DISRUPTION_BUDGETS), calls.cache(PODS)

@@ -25,11 +25,11 @@ from phalanx.client.kind import JOBS, PODS
 from phalanx.embedded.controllers.gang.pod_group import Gangs
 from phalanx.embedded.controllers.job.backoff import Pace, Streak
 from phalanx.embedded.controllers.job.decide import JobStep, decide
-from phalanx.embedded.controllers.job.pods import COMPONENT, JobPods, is_unknown
-from phalanx.embedded.controllers.job.track import Done, Note, Track, set_condition, settle, track
-from phalanx.embedded.controllers.job.view import JobView, is_finished, view_of
+from phalanx.embedded.controllers.job.pods import COMPONENT, IndexedPods, is_unknown
+from phalanx.embedded.controllers.job.track import Done, Track, TrackNote, set_condition, settle, track
+from phalanx.embedded.controllers.job.view import JobObservation, is_finished, view_of
 from phalanx.embedded.controllers.runtime.calls import Calls, Clock
-from phalanx.embedded.controllers.runtime.pod_index import CONTROLLER_UID, PodIndex
+from phalanx.embedded.controllers.runtime.pod_index import CONTROLLER_UID, OwnerPodIndex
 from phalanx.embedded.controllers.runtime.pod_state import (
     controller_of,
     is_active,
@@ -40,7 +40,7 @@ from phalanx.embedded.controllers.runtime.pod_state import (
     restarts,
     uid_of,
 )
-from phalanx.embedded.controllers.runtime.recorder import BROKEN, Recorder, broken_message
+from phalanx.embedded.controllers.runtime.recorder import BROKEN, EventRecorder, broken_message
 from phalanx.embedded.controllers.runtime.selector import as_query
 from phalanx.embedded.controllers.runtime.work_queue import Retry, WorkQueue
 
@@ -65,15 +65,15 @@ class JobController:
     def __init__(
         self,
         calls: Calls,
-        index: PodIndex,
-        recorder: Recorder,
+        index: OwnerPodIndex,
+        recorder: EventRecorder,
         settings: JobSettings | None = None,
         clock: Clock = time.time,
     ) -> None:
         self._settings = settings or JobSettings()
         self._calls, self._index, self._recorder, self._clock = calls, index, recorder, clock
         self._jobs, self._pods = calls.cache(JOBS), calls.cache(PODS)
-        self._actions, self._gangs = JobPods(calls, index, recorder), Gangs(calls)
+        self._actions, self._gangs = IndexedPods(calls, index, recorder), Gangs(calls)
         self._streaks: dict[str, Streak] = {}
         self._begun: dict[str, str] = {}  # uid -> the startTime of a Job whose status is not written yet
         self._doubtful: set[str] = set()  # uids of Jobs of which a creation was not answered
@@ -204,7 +204,7 @@ class JobController:
         if again_s is not None:
             self._queue.add_after(key, again_s)
 
-    async def _act(self, view: JobView, step: JobStep) -> tuple[Done, list[ApiError]]:
+    async def _act(self, view: JobObservation, step: JobStep) -> tuple[Done, list[ApiError]]:
         if step.delete:
             deleted, ready, errors = await self._actions.delete(view.job, step.delete, uncounted=step.uncounted)
             return Done(deleted=deleted, deleted_ready=ready), errors
@@ -216,7 +216,7 @@ class JobController:
             return Done(created=created), errors
         return Done(), []
 
-    async def _count(self, key: str, view: JobView, tracked: Track, streak: Streak) -> list[ApiError]:
+    async def _count(self, key: str, view: JobObservation, tracked: Track, streak: Streak) -> list[ApiError]:
         """Steps 1 to 3 of `track`. A Job whose end needs no further step gets its last status in one write: pods of a
         finished Job are never counted again, so their finalizers go afterwards (`_job_changed`)."""
         job = view.job
@@ -258,7 +258,7 @@ class JobController:
         await self._calls.list(PODS, job["metadata"]["namespace"], labelSelector=query)
         self._doubtful.discard(uid_of(job))
 
-    def _tell(self, job: Object, notes: Iterable[Note]) -> None:
+    def _tell(self, job: Object, notes: Iterable[TrackNote]) -> None:
         for note in notes:
             self._recorder.tell(COMPONENT, job, note.type, note.reason, note.message)
 
@@ -280,7 +280,7 @@ def conditions_of(job: Object) -> list[dict[str, Any]]:
     return (job.get("status") or {}).get("conditions") or []
 
 
-def _only_begun(view: JobView, tracked: Track) -> bool:
+def _only_begun(view: JobObservation, tracked: Track) -> bool:
     """Return whether the Job has just got its first pods, and its status has no other news. A Job with a deadline does
     not wait: its deadline counts from the startTime that is written."""
     status = view.status

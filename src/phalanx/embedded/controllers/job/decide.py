@@ -13,7 +13,7 @@ from phalanx.client.connection import Object
 from phalanx.embedded.controllers.job.backoff import Pace, Streak
 from phalanx.embedded.controllers.job.indexes import Indexes
 from phalanx.embedded.controllers.job.policy import has_failed, judge, replaces_only_failed, success_message
-from phalanx.embedded.controllers.job.view import JobView
+from phalanx.embedded.controllers.job.view import JobObservation
 from phalanx.embedded.controllers.runtime.pod_state import (
     completion_index,
     failure_cause,
@@ -54,7 +54,7 @@ COMPLETIONS_REACHED = Ending(
 )
 
 
-def decide(view: JobView, streak: Streak, pace: Pace, now_s: float) -> JobStep:
+def decide(view: JobObservation, streak: Streak, pace: Pace, now_s: float) -> JobStep:
     """The next step of an unfinished Job. `streak` already includes the view's new pods."""
     if (ending := _ending(view, now_s)) is not None:
         return JobStep(ending=ending, delete=view.active)
@@ -72,7 +72,7 @@ def decide(view: JobView, streak: Streak, pace: Pace, now_s: float) -> JobStep:
     )
 
 
-def is_complete(view: JobView, active: int) -> bool:
+def is_complete(view: JobObservation, active: int) -> bool:
     """All successes are there and no pod is left. Without `completions`, one success is enough."""
     if view.completions is None:
         return view.succeeded > 0 and active == 0
@@ -82,7 +82,7 @@ def is_complete(view: JobView, active: int) -> bool:
 # --- the end ------------------------------------------------------------------------------------------------------
 
 
-def _ending(view: JobView, now_s: float) -> Ending | None:
+def _ending(view: JobObservation, now_s: float) -> Ending | None:
     for kind in ("SuccessCriteriaMet", "FailureTarget"):
         if (begun := view.condition(kind)) is not None:
             return Ending(kind=kind, reason=begun.get("reason", ""), message=begun.get("message", ""))
@@ -96,7 +96,7 @@ def _ending(view: JobView, now_s: float) -> Ending | None:
     return _ending_of_indexes(view) if view.indexed else None
 
 
-def _ending_of_indexes(view: JobView) -> Ending | None:
+def _ending_of_indexes(view: JobObservation) -> Ending | None:
     if view.failed_indexes is not None:
         failed, most = len(view.failed_indexes), view.spec.get("maxFailedIndexes")
         if most is not None and failed > most:
@@ -113,13 +113,13 @@ def _failure(reason: str, message: str) -> Ending:
     return Ending(kind="FailureTarget", reason=reason, message=message)
 
 
-def _with_cause(message: str, view: JobView) -> str:
+def _with_cause(message: str, view: JobObservation) -> str:
     """The words of kube-controller-manager, and how the pod ended that failed first of those not counted before."""
     cause = failure_cause(view.new_failed) or failure_cause(view.pods)
     return f"{message}; {cause}" if cause else message
 
 
-def _restarted_too_often(view: JobView) -> bool:
+def _restarted_too_often(view: JobObservation) -> bool:
     """restartPolicy OnFailure: the kubelet retries in place, so restarts are what the limit counts."""
     if view.spec["template"]["spec"].get("restartPolicy") != "OnFailure":
         return False
@@ -127,7 +127,7 @@ def _restarted_too_often(view: JobView) -> bool:
     return total >= max(1, int(view.spec["backoffLimit"]))
 
 
-def _until_deadline(view: JobView, now_s: float) -> float | None:
+def _until_deadline(view: JobObservation, now_s: float) -> float | None:
     """The clock runs from startTime, which resuming sets anew."""
     limit_s, start = view.spec.get("activeDeadlineSeconds"), view.status.get("startTime")
     if limit_s is None or view.suspended:
@@ -138,7 +138,7 @@ def _until_deadline(view: JobView, now_s: float) -> float | None:
 # --- the pods -----------------------------------------------------------------------------------------------------
 
 
-def _manage(view: JobView, streak: Streak, pace: Pace, now_s: float) -> JobStep:
+def _manage(view: JobObservation, streak: Streak, pace: Pace, now_s: float) -> JobStep:
     if view.suspended:
         return JobStep(delete=_surplus(view, len(view.active)))
     wanted, active = _wanted(view), len(view.active)
@@ -154,14 +154,16 @@ def _manage(view: JobView, streak: Streak, pace: Pace, now_s: float) -> JobStep:
     return JobStep(create=create, again_after_s=0.0 if missing > PODS_PER_LOOK else wait)
 
 
-def _wanted(view: JobView) -> int:
+def _wanted(view: JobObservation) -> int:
     parallelism: int = view.spec.get("parallelism", 1)
     if view.completions is None:  # a work queue: after the first success no new pods, and none is stopped
         return len(view.active) if view.succeeded else parallelism
     return max(0, min(parallelism, view.completions - view.succeeded))
 
 
-def _to_create(view: JobView, count: int, pace: Pace, now_s: float) -> tuple[tuple[int | None, ...], float | None]:
+def _to_create(
+    view: JobObservation, count: int, pace: Pace, now_s: float
+) -> tuple[tuple[int | None, ...], float | None]:
     if not view.indexed:
         return (None,) * count, None
     indexes = _free_indexes(view, count)
@@ -171,7 +173,7 @@ def _to_create(view: JobView, count: int, pace: Pace, now_s: float) -> tuple[tup
     return now, min(later, default=None)
 
 
-def _free_indexes(view: JobView, count: int) -> list[int]:
+def _free_indexes(view: JobObservation, count: int) -> list[int]:
     """The lowest indexes that are neither done, failed, active nor (where that matters) still terminating."""
     taken = list(view.active)
     if replaces_only_failed(view.spec):
@@ -181,7 +183,7 @@ def _free_indexes(view: JobView, count: int) -> list[int]:
     return busy.missing(count, view.spec["completions"])
 
 
-def _surplus(view: JobView, at_least: int) -> tuple[Object, ...]:
+def _surplus(view: JobObservation, at_least: int) -> tuple[Object, ...]:
     """Pods without a valid index, all but one of those that share one, then as many as asked, cheapest first."""
     misplaced = _misplaced(view) if view.indexed else []
     if at_least <= len(misplaced):
@@ -191,7 +193,7 @@ def _surplus(view: JobView, at_least: int) -> tuple[Object, ...]:
     return (*misplaced, *rest[: at_least - len(misplaced)])
 
 
-def _misplaced(view: JobView) -> list[Object]:
+def _misplaced(view: JobObservation) -> list[Object]:
     """Active pods of an Indexed Job that have no index of their own; of several the most advanced keeps it."""
     keepers: dict[int, Object] = {}
     wrong: list[Object] = []

@@ -13,9 +13,9 @@ from typing import Any
 from phalanx.client.connection import ApiError, ApiRefusal, ApiUnknown, Object
 from phalanx.client.kind import JOBS, PODS
 from phalanx.embedded.controllers.job.template import PodMaker
-from phalanx.embedded.controllers.job.view import JobView
+from phalanx.embedded.controllers.job.view import JobObservation
 from phalanx.embedded.controllers.runtime.calls import STRATEGIC_PATCH, Calls, gone
-from phalanx.embedded.controllers.runtime.pod_index import PodIndex
+from phalanx.embedded.controllers.runtime.pod_index import OwnerPodIndex
 from phalanx.embedded.controllers.runtime.pod_state import (
     TRACKING,
     is_deleting,
@@ -24,16 +24,16 @@ from phalanx.embedded.controllers.runtime.pod_state import (
     owner_reference,
     uid_of,
 )
-from phalanx.embedded.controllers.runtime.recorder import Recorder
+from phalanx.embedded.controllers.runtime.recorder import EventRecorder
 from phalanx.embedded.controllers.runtime.selector import selects
 
 COMPONENT = "job-controller"
 
 
-class JobPods:
+class IndexedPods:
     """The pods of Jobs, through the API."""
 
-    def __init__(self, calls: Calls, index: PodIndex, recorder: Recorder) -> None:
+    def __init__(self, calls: Calls, index: OwnerPodIndex, recorder: EventRecorder) -> None:
         self._calls, self._index, self._recorder = calls, index, recorder
 
     async def claim(self, job: Object) -> list[Object]:
@@ -51,7 +51,9 @@ class JobPods:
             mine += [await self._adopt(job, pod) for pod in strays]
         return mine
 
-    async def create(self, view: JobView, indexes: Sequence[int | None], group: str = "") -> tuple[int, list[ApiError]]:
+    async def create(
+        self, view: JobObservation, indexes: Sequence[int | None], group: str = ""
+    ) -> tuple[int, list[ApiError]]:
         """Return how many pods were created, and the errors; after a batch with a failure no other is begun. `group`:
         the PodGroup that the pods name. The first pods of a Job make no Event, because its status says the same."""
         counted = view.status.get("succeeded") or view.status.get("failed")

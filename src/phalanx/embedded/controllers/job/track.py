@@ -21,7 +21,7 @@ from phalanx.client.connection import Object
 from phalanx.client.moment import write_moment
 from phalanx.embedded.controllers.job.decide import COMPLETIONS_REACHED, Ending, JobStep, is_complete
 from phalanx.embedded.controllers.job.policy import has_failed, judge
-from phalanx.embedded.controllers.job.view import JobView, valid_index
+from phalanx.embedded.controllers.job.view import JobObservation, valid_index
 from phalanx.embedded.controllers.runtime.pod_state import completion_index, is_tracked, phase, uid_of
 
 MOST_UNCOUNTED = 500  # keeps the lists in the status below about 20 KB
@@ -37,7 +37,7 @@ class Done:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Note:
+class TrackNote:
     """An Event to record."""
 
     type: str
@@ -55,10 +55,10 @@ class Track:
     ending: Ending | None
     truncated: bool
     terminating: int
-    notes: tuple[Note, ...]
+    notes: tuple[TrackNote, ...]
 
 
-def track(view: JobView, step: JobStep, done: Done, now_s: float, begun: str | None = None) -> Track:
+def track(view: JobObservation, step: JobStep, done: Done, now_s: float, begun: str | None = None) -> Track:
     """Return the status after `step` was acted on, and the pods that may lose their finalizer once it is written.
     `begun`: the startTime, if the Job began in an earlier step."""
     status = _copied(view.status)
@@ -67,7 +67,7 @@ def track(view: JobView, step: JobStep, done: Done, now_s: float, begun: str | N
     if "startTime" not in status and not view.suspended:
         status["startTime"] = begun or write_moment(now_s)
     ending = _ending(view, step, done, active)
-    notes: tuple[Note, ...] = ()
+    notes: tuple[TrackNote, ...] = ()
     if step.managed and ending is None:
         notes = _suspend_or_resume(status, view.suspended, now_s)
     _count(status, "active", active)
@@ -84,7 +84,7 @@ def track(view: JobView, step: JobStep, done: Done, now_s: float, begun: str | N
 
 def settle(
     tracked: Track, still_tracked: Collection[str], spec: dict[str, Any], now_s: float
-) -> tuple[Any, list[Note]]:
+) -> tuple[Any, list[TrackNote]]:
     """Return the status after the removal of finalizers, and the Events to emit. `still_tracked`: the uids of pods that
     keep their finalizer."""
     status = _copied(tracked.status)
@@ -96,7 +96,7 @@ def settle(
     kind = "Complete" if ending.kind == "SuccessCriteriaMet" else "Failed"
     set_condition(status, kind, "True", ending.reason, ending.message, now_s)
     if kind == "Failed":
-        return status, [Note(type="Warning", reason=ending.reason, message=ending.message)]
+        return status, [TrackNote(type="Warning", reason=ending.reason, message=ending.message)]
     status["completionTime"] = write_moment(now_s)
     return status, _completion_notes(status, spec)
 
@@ -156,26 +156,28 @@ def _count(status: dict[str, Any], field: str, value: int) -> None:
         status.pop(field, None)
 
 
-def _ending(view: JobView, step: JobStep, done: Done, active: int) -> Ending | None:
+def _ending(view: JobObservation, step: JobStep, done: Done, active: int) -> Ending | None:
     if step.ending is not None:  # not before every pod is on its way out
         return step.ending if done.deleted == len(view.active) else None
     return COMPLETIONS_REACHED if is_complete(view, active) else None
 
 
-def _suspend_or_resume(status: dict[str, Any], suspended: bool, now_s: float) -> tuple[Note, ...]:
+def _suspend_or_resume(status: dict[str, Any], suspended: bool, now_s: float) -> tuple[TrackNote, ...]:
     """Remove startTime when the Job is suspended, and set it again at the resumption, because the deadline counts
     active time. (Before 1.36 it stayed; a client that changes the template of a Job that has run must remove it.)"""
     if suspended:
         if set_condition(status, "Suspended", "True", "JobSuspended", "Job suspended", now_s):
             status.pop("startTime", None)
-            return (Note(type="Normal", reason="Suspended", message="Job suspended"),)
+            return (TrackNote(type="Normal", reason="Suspended", message="Job suspended"),)
     elif set_condition(status, "Suspended", "False", "JobResumed", "Job resumed", now_s):
         status["startTime"] = write_moment(now_s)
-        return (Note(type="Normal", reason="Resumed", message="Job resumed"),)
+        return (TrackNote(type="Normal", reason="Resumed", message="Job resumed"),)
     return ()
 
 
-def _list_finished(view: JobView, status: dict[str, Any], ending: Ending | None) -> tuple[tuple[Object, ...], bool]:
+def _list_finished(
+    view: JobObservation, status: dict[str, Any], ending: Ending | None
+) -> tuple[tuple[Object, ...], bool]:
     """Put finished pods on the lists. The pods whose finalizer may go after that, and whether the lists are full."""
     uncounted, fresh, release = status["uncountedTerminatedPods"], 0, []
     in_order = sorted(view.pods, key=lambda pod: completion_index(pod) or 0) if view.indexed else view.pods
@@ -192,7 +194,7 @@ def _list_finished(view: JobView, status: dict[str, Any], ending: Ending | None)
     return tuple(release), False
 
 
-def _may_release(view: JobView, pod: Object, ending: Ending | None) -> bool:
+def _may_release(view: JobObservation, pod: Object, ending: Ending | None) -> bool:
     if view.deleting or ending is not None or phase(pod) == "Succeeded":
         return True
     if not has_failed(pod, view.spec):
@@ -201,7 +203,7 @@ def _may_release(view: JobView, pod: Object, ending: Ending | None) -> bool:
     return index is None or view.waiting.get(index) is not pod
 
 
-def _list_for(view: JobView, pod: Object, ending: Ending | None) -> str | None:
+def _list_for(view: JobObservation, pod: Object, ending: Ending | None) -> str | None:
     """`succeeded` or `failed` (a list of uids), `index` (completedIndexes is enough), or None: nothing to count."""
     uid, lists = uid_of(pod), view.status.get("uncountedTerminatedPods") or {}
     on_failed = uid in (lists.get("failed") or ())
@@ -219,7 +221,7 @@ def _list_for(view: JobView, pod: Object, ending: Ending | None) -> str | None:
     return "failed"
 
 
-def _write_indexes(view: JobView, status: dict[str, Any]) -> None:
+def _write_indexes(view: JobObservation, status: dict[str, Any]) -> None:
     if not view.indexed:
         return
     _count(status, "succeeded", len(view.done_indexes))
@@ -231,13 +233,13 @@ def _write_indexes(view: JobView, status: dict[str, Any]) -> None:
         status["failedIndexes"] = str(view.failed_indexes)
 
 
-def _completion_notes(status: dict[str, Any], spec: dict[str, Any]) -> list[Note]:
+def _completion_notes(status: dict[str, Any], spec: dict[str, Any]) -> list[TrackNote]:
     """Return the Events of a Job that is complete. A Job without failed pods makes none, because its conditions say the
     same."""
     notes = []
     if spec.get("completions") is not None and status.get("succeeded", 0) > spec["completions"]:
         message = "Too many succeeded pods running after completion count reached"
-        notes.append(Note(type="Warning", reason="TooManySucceededPods", message=message))
+        notes.append(TrackNote(type="Warning", reason="TooManySucceededPods", message=message))
     if notes or status.get("failed"):
-        notes.append(Note(type="Normal", reason="Completed", message="Job completed"))
+        notes.append(TrackNote(type="Normal", reason="Completed", message="Job completed"))
     return notes

@@ -30,7 +30,7 @@ from phalanx.embedded.controllers.runtime.pod_state import (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobView:
+class JobObservation:
     """`succeeded` and `failed` include what is not yet in the status. `waiting` are the failed pods whose finalizer
     stays until their index has its next pod, which inherits the count of failures."""
 
@@ -98,7 +98,7 @@ def valid_index(pod: Object, spec: dict[str, Any]) -> int | None:
     return index if index is not None and index < spec["completions"] else None
 
 
-def view_of(job: Object, pods: Sequence[Object]) -> JobView:
+def view_of(job: Object, pods: Sequence[Object]) -> JobObservation:
     """Read `job` and all pods that it owns."""
     spec, status = job["spec"], job.get("status") or {}
     uncounted = status.get("uncountedTerminatedPods") or {}
@@ -117,7 +117,7 @@ def view_of(job: Object, pods: Sequence[Object]) -> JobView:
         if _per_index(spec):
             failed_indexes = _failed_indexes(job, open_pods)
             waiting = _waiting(spec, open_pods, active, done, failed_indexes)
-    return JobView(
+    return JobObservation(
         job=job,
         pods=tuple(pods),
         active=active,

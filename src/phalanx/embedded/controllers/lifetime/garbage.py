@@ -27,7 +27,7 @@ from phalanx.embedded.controllers.lifetime.ownership import (
     ORPHAN,
     Delete,
     Keep,
-    Node,
+    OwnedObject,
     OwnerGraph,
     OwnerState,
     Reference,
@@ -164,12 +164,12 @@ class GarbageCollector:
         if old is not None and old.owners != node.owners:
             self._wake_waiting(old.owners)
 
-    def _dropped(self, node: Node) -> None:
+    def _dropped(self, node: OwnedObject) -> None:
         self.graph.drop(node.uid)
         self._add_all(self.graph.dependents(node.uid))
         self._wake_waiting(node.owners)
 
-    def _all_known(self, node: Node) -> bool:
+    def _all_known(self, node: OwnedObject) -> bool:
         """Every owner exists and is staying; then there is nothing to look at."""
         owners = [self.graph.nodes.get(owner.uid) for owner in node.owners]
         return all(owner is not None and not owner.waits_for_dependents for owner in owners)
@@ -180,7 +180,7 @@ class GarbageCollector:
             if known is not None and known.waits_for_dependents:
                 self._queue.add(owner.uid)
 
-    def _add_all(self, nodes: Iterable[Node]) -> None:
+    def _add_all(self, nodes: Iterable[OwnedObject]) -> None:
         for node in nodes:
             self._queue.add(node.uid)
 
@@ -197,18 +197,18 @@ class GarbageCollector:
         elif not node.deleting:
             await self._judge(node)
 
-    async def _orphan_dependents(self, node: Node) -> None:
+    async def _orphan_dependents(self, node: OwnedObject) -> None:
         for dependent in self.graph.dependents(node.uid):
             await self._unlink(dependent, {node.uid})
         await self._edit(node, finalizer=ORPHAN)
 
-    async def _release_if_last(self, node: Node) -> None:
+    async def _release_if_last(self, node: OwnedObject) -> None:
         if self.graph.blockers(node.uid):
             self._add_all(one for one in self.graph.dependents(node.uid) if not one.deleting)
         else:
             await self._edit(node, finalizer=FOREGROUND)
 
-    async def _judge(self, node: Node) -> None:
+    async def _judge(self, node: OwnedObject) -> None:
         states = {owner.uid: await self._state(node, owner) for owner in node.owners}
         match judge(node, lambda owner: states[owner.uid], bool(self.graph.dependents(node.uid))):
             case Unlink(owners=owners):
@@ -218,7 +218,7 @@ class GarbageCollector:
             case Keep():
                 pass
 
-    async def _state(self, node: Node, owner: Reference) -> OwnerState:
+    async def _state(self, node: OwnedObject, owner: Reference) -> OwnerState:
         known = self.graph.nodes.get(owner.uid)
         if known is not None and known.name == owner.name and known.namespace in {"", node.namespace}:
             return OwnerState.WAITING if known.waits_for_dependents else OwnerState.SOLID
@@ -226,7 +226,7 @@ class GarbageCollector:
             return OwnerState.ABSENT
         return await self._ask(node, owner)
 
-    async def _ask(self, node: Node, owner: Reference) -> OwnerState:
+    async def _ask(self, node: OwnedObject, owner: Reference) -> OwnerState:
         """Read the owner from the server, where the dependent says it is."""
         kind = self._catalog.named.get((owner.api_version, owner.kind)) if self._catalog else None
         if kind is None:
@@ -249,7 +249,7 @@ class GarbageCollector:
 
     # --- writes ---------------------------------------------------------------------------------------------------
 
-    async def _delete(self, node: Node, policy: str) -> None:
+    async def _delete(self, node: OwnedObject, policy: str) -> None:
         """Exactly the version that was judged: an owner that it gained since must be able to save it."""
         if (obj := self._object(node)) is None:
             return
@@ -262,10 +262,10 @@ class GarbageCollector:
             elif refusal.code != 404:
                 raise
 
-    async def _unlink(self, node: Node, owners: set[str]) -> None:
+    async def _unlink(self, node: OwnedObject, owners: set[str]) -> None:
         await self._edit(node, without=owners)
 
-    async def _edit(self, node: Node, *, without: set[str] | None = None, finalizer: str = "") -> None:
+    async def _edit(self, node: OwnedObject, *, without: set[str] | None = None, finalizer: str = "") -> None:
         """Take references or a finalizer away. A conflict is read and tried again later."""
         if (obj := self._object(node)) is None:
             return
@@ -280,12 +280,12 @@ class GarbageCollector:
             await self._reread(node)
             raise
 
-    def _object(self, node: Node) -> Object | None:
+    def _object(self, node: OwnedObject) -> Object | None:
         cache = self._caches.get(node.kind)
         obj = cache.objects.get(f"{node.namespace}/{node.name}" if node.namespace else node.name) if cache else None
         return obj if obj is not None and obj["metadata"]["uid"] == node.uid else None
 
-    async def _reread(self, node: Node) -> None:
+    async def _reread(self, node: OwnedObject) -> None:
         try:
             await self._calls.get(node.kind, node.name, node.namespace)
         except ApiRefusal as refusal:

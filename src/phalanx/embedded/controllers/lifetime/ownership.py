@@ -31,7 +31,7 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
+class OwnedObject:
     """A node of the graph: the facts that it keeps of an object."""
 
     uid: str
@@ -81,9 +81,9 @@ class Delete:
 Verdict = Keep | Unlink | Delete
 
 
-def node_of(kind: Kind, obj: Object) -> Node:
+def node_of(kind: Kind, obj: Object) -> OwnedObject:
     meta = obj["metadata"]
-    return Node(
+    return OwnedObject(
         uid=meta["uid"],
         kind=kind,
         namespace=meta.get("namespace", ""),
@@ -100,7 +100,7 @@ def same_links(old: Object, new: Object) -> bool:
     return all(before.get(key) == after.get(key) for key in ("ownerReferences", "finalizers", "deletionTimestamp"))
 
 
-def judge(node: Node, state: Callable[[Reference], OwnerState], has_dependents: bool) -> Verdict:
+def judge(node: OwnedObject, state: Callable[[Reference], OwnerState], has_dependents: bool) -> Verdict:
     """Return what becomes of an object that has owners and is not being deleted."""
     if not node.owners or (node.deleting and not node.waits_for_dependents):
         return Keep()
@@ -121,10 +121,10 @@ class OwnerGraph:
     """All objects by uid, and the dependents of each uid, known or not."""
 
     def __init__(self) -> None:
-        self.nodes: dict[str, Node] = {}
+        self.nodes: dict[str, OwnedObject] = {}
         self._dependents: dict[str, dict[str, None]] = {}
 
-    def put(self, node: Node) -> None:
+    def put(self, node: OwnedObject) -> None:
         if (old := self.nodes.get(node.uid)) is not None and old.owners != node.owners:
             self._unlink(old)
         self.nodes[node.uid] = node
@@ -135,16 +135,16 @@ class OwnerGraph:
         if (node := self.nodes.pop(uid, None)) is not None:
             self._unlink(node)
 
-    def dependents(self, uid: str) -> list[Node]:
+    def dependents(self, uid: str) -> list[OwnedObject]:
         return [self.nodes[one] for one in self._dependents.get(uid, ())]
 
-    def blockers(self, uid: str) -> list[Node]:
+    def blockers(self, uid: str) -> list[OwnedObject]:
         """Dependents for which an owner deleted in the foreground has to wait."""
         return [
             node for node in self.dependents(uid) if any(owner.uid == uid and owner.blocks for owner in node.owners)
         ]
 
-    def _unlink(self, node: Node) -> None:
+    def _unlink(self, node: OwnedObject) -> None:
         for owner in node.owners:
             members = self._dependents.get(owner.uid, {})
             members.pop(node.uid, None)

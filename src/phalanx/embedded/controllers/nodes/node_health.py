@@ -19,7 +19,7 @@ from phalanx.client.kind import LEASES, NODES
 from phalanx.client.moment import write_moment
 from phalanx.embedded.controllers.runtime.calls import Calls, Clock
 from phalanx.embedded.controllers.runtime.pod_state import condition
-from phalanx.embedded.controllers.runtime.recorder import Recorder
+from phalanx.embedded.controllers.runtime.recorder import EventRecorder
 from phalanx.embedded.controllers.runtime.work_queue import Retry, WorkQueue
 
 LEASE_NAMESPACE = "kube-node-lease"
@@ -49,7 +49,7 @@ class NodeHealth:
     def __init__(
         self,
         calls: Calls,
-        recorder: Recorder,
+        recorder: EventRecorder,
         *,
         grace_s: float = 40.0,
         period_s: float = 5.0,

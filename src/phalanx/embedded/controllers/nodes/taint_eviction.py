@@ -18,7 +18,7 @@ from phalanx.client.kind import NODES, PODS
 from phalanx.client.moment import write_moment
 from phalanx.embedded.controllers.runtime.calls import Calls, Clock, gone
 from phalanx.embedded.controllers.runtime.pod_state import is_active, is_ready
-from phalanx.embedded.controllers.runtime.recorder import Recorder
+from phalanx.embedded.controllers.runtime.recorder import EventRecorder
 from phalanx.embedded.controllers.runtime.timestamp import seconds
 from phalanx.embedded.controllers.runtime.work_queue import Retry, WorkQueue
 
@@ -29,7 +29,7 @@ class TaintEviction:
     """`start`, then run `queue`."""
 
     def __init__(
-        self, calls: Calls, recorder: Recorder, *, retry: Retry | None = None, clock: Clock = time.time
+        self, calls: Calls, recorder: EventRecorder, *, retry: Retry | None = None, clock: Clock = time.time
     ) -> None:
         self._calls, self._recorder, self._clock = calls, recorder, clock
         self._pods, self._nodes = calls.cache(PODS), calls.cache(NODES)

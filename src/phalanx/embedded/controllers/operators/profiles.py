@@ -15,7 +15,7 @@ from phalanx.client.kind import Kind
 from phalanx.embedded.controllers.runtime.calls import Calls
 from phalanx.embedded.controllers.runtime.pod_state import owner_reference
 from phalanx.embedded.controllers.runtime.reconciler import Reconciler
-from phalanx.embedded.controllers.runtime.recorder import Recorder
+from phalanx.embedded.controllers.runtime.recorder import EventRecorder
 from phalanx.embedded.controllers.runtime.work_queue import Retry
 
 COMPONENT: Final = "pod-profiles"
@@ -39,7 +39,9 @@ class Profiles(Protocol):
 class ProfileController:
     """Run `loop`. `profiles`: what is known of the kind."""
 
-    def __init__(self, calls: Calls, recorder: Recorder, profiles: Profiles, *, retry: Retry | None = None) -> None:
+    def __init__(
+        self, calls: Calls, recorder: EventRecorder, profiles: Profiles, *, retry: Retry | None = None
+    ) -> None:
         self._calls, self._profiles = calls, profiles
         self.loop = Reconciler(
             calls, recorder, profiles.kind, self._look, component=COMPONENT, owns=profiles.made, retry=retry

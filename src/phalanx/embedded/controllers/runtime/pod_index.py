@@ -16,7 +16,7 @@ CONTROLLER_UID = "batch.kubernetes.io/controller-uid"
 _LEGACY_UID = "controller-uid"
 
 
-class PodIndex:
+class OwnerPodIndex:
     """The index is updated by `take`, which must be subscribed to the pods before any reader of the index."""
 
     def __init__(self) -> None:

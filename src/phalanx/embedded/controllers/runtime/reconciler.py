@@ -15,7 +15,7 @@ from phalanx.client.informer import Change, key_of
 from phalanx.client.kind import PODS, Kind
 from phalanx.embedded.controllers.runtime.calls import Calls, gone
 from phalanx.embedded.controllers.runtime.pod_state import controller_of, is_deleting
-from phalanx.embedded.controllers.runtime.recorder import Recorder, marking
+from phalanx.embedded.controllers.runtime.recorder import EventRecorder, marking
 from phalanx.embedded.controllers.runtime.work_queue import Retry, WorkQueue
 
 Reconcile = Callable[[Object], Awaitable[None]]
@@ -31,7 +31,7 @@ class Reconciler:
     def __init__(
         self,
         calls: Calls,
-        recorder: Recorder,
+        recorder: EventRecorder,
         kind: Kind,
         reconcile: Reconcile,
         *,

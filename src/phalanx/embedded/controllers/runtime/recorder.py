@@ -56,7 +56,7 @@ class Written:
     at_s: float
 
 
-class Recorder:
+class EventRecorder:
     """`tell` is immediate and never fails; `run` writes."""
 
     def __init__(
@@ -145,7 +145,7 @@ def event_of(topic: Topic, message: str, count: int, now_s: float) -> Object:
 
 
 def marking(
-    recorder: Recorder, cache: Informer, component: str = "controllermanager"
+    recorder: EventRecorder, cache: Informer, component: str = "controllermanager"
 ) -> Callable[[str, Exception], None]:
     """For `WorkQueue.on_defect`: say at the object, which its key names, that its controller cannot deal with it."""
 

@@ -28,7 +28,7 @@ from phalanx.embedded.controllers.runtime.pod_state import (
     uid_of,
 )
 from phalanx.embedded.controllers.runtime.reconciler import Reconciler
-from phalanx.embedded.controllers.runtime.recorder import Recorder
+from phalanx.embedded.controllers.runtime.recorder import EventRecorder
 from phalanx.embedded.controllers.runtime.timestamp import seconds
 from phalanx.embedded.controllers.runtime.work_queue import Retry
 from phalanx.embedded.controllers.workloads.schedule import Next, schedule
@@ -75,7 +75,7 @@ class CronJobController:
     def __init__(
         self,
         calls: Calls,
-        recorder: Recorder,
+        recorder: EventRecorder,
         kind: CronKind = BATCH,
         *,
         retry: Retry | None = None,

@@ -19,7 +19,7 @@ from phalanx.client.moment import write_moment
 from phalanx.embedded.controllers.runtime.calls import Calls, Clock
 from phalanx.embedded.controllers.runtime.pod_state import controller_of, is_deleting, owner_reference, uid_of
 from phalanx.embedded.controllers.runtime.reconciler import Reconciler
-from phalanx.embedded.controllers.runtime.recorder import Recorder
+from phalanx.embedded.controllers.runtime.recorder import EventRecorder
 from phalanx.embedded.controllers.runtime.work_queue import Retry
 from phalanx.embedded.controllers.workloads.replica_set import FAILURE
 from phalanx.embedded.controllers.workloads.rollout import Size, bounds, step
@@ -34,7 +34,7 @@ class DeploymentController:
     """Run `loop`."""
 
     def __init__(
-        self, calls: Calls, recorder: Recorder, *, retry: Retry | None = None, clock: Clock = time.time
+        self, calls: Calls, recorder: EventRecorder, *, retry: Retry | None = None, clock: Clock = time.time
     ) -> None:
         self._calls, self._clock = calls, clock
         self._sets = calls.cache(REPLICA_SETS)

@@ -16,7 +16,7 @@ from phalanx.client.kind import PODS, REPLICA_SETS
 from phalanx.client.moment import write_moment
 from phalanx.embedded.controllers.job.pods import slow_start
 from phalanx.embedded.controllers.runtime.calls import Calls, Clock
-from phalanx.embedded.controllers.runtime.pod_index import PodIndex
+from phalanx.embedded.controllers.runtime.pod_index import OwnerPodIndex
 from phalanx.embedded.controllers.runtime.pod_state import (
     deletion_cost,
     is_active,
@@ -26,7 +26,7 @@ from phalanx.embedded.controllers.runtime.pod_state import (
     uid_of,
 )
 from phalanx.embedded.controllers.runtime.reconciler import Reconciler
-from phalanx.embedded.controllers.runtime.recorder import Recorder
+from phalanx.embedded.controllers.runtime.recorder import EventRecorder
 from phalanx.embedded.controllers.runtime.work_queue import Retry
 
 COMPONENT = "replicaset-controller"
@@ -39,8 +39,8 @@ class ReplicaSetController:
     def __init__(
         self,
         calls: Calls,
-        index: PodIndex,
-        recorder: Recorder,
+        index: OwnerPodIndex,
+        recorder: EventRecorder,
         *,
         retry: Retry | None = None,
         clock: Clock = time.time,

@@ -15,7 +15,7 @@ from phalanx.client.kind import ENDPOINT_SLICES, ENDPOINTS, PODS, SERVICES, Kind
 from phalanx.embedded.controllers.runtime.calls import Calls
 from phalanx.embedded.controllers.runtime.pod_state import controller_of
 from phalanx.embedded.controllers.runtime.reconciler import Reconciler
-from phalanx.embedded.controllers.runtime.recorder import Recorder
+from phalanx.embedded.controllers.runtime.recorder import EventRecorder
 from phalanx.embedded.controllers.runtime.work_queue import Retry
 from phalanx.embedded.controllers.workloads.endpoints import endpoints, selects, slices
 
@@ -27,7 +27,7 @@ _Table = dict[str, dict[str, Object]]
 class ServiceController:
     """Run `loop`."""
 
-    def __init__(self, calls: Calls, recorder: Recorder, *, retry: Retry | None = None) -> None:
+    def __init__(self, calls: Calls, recorder: EventRecorder, *, retry: Retry | None = None) -> None:
         self._calls = calls
         self._pods: _Table = {}  # namespace -> key -> pod
         self._services: _Table = {}

@@ -19,10 +19,10 @@ from typing import Any
 from phalanx.client.connection import ApiRefusal, Object
 from phalanx.client.kind import PODS, STATEFUL_SETS, VOLUME_CLAIMS
 from phalanx.embedded.controllers.runtime.calls import Calls
-from phalanx.embedded.controllers.runtime.pod_index import PodIndex
+from phalanx.embedded.controllers.runtime.pod_index import OwnerPodIndex
 from phalanx.embedded.controllers.runtime.pod_state import is_deleting, is_ready, is_terminal, owner_reference, uid_of
 from phalanx.embedded.controllers.runtime.reconciler import Reconciler
-from phalanx.embedded.controllers.runtime.recorder import Recorder
+from phalanx.embedded.controllers.runtime.recorder import EventRecorder
 from phalanx.embedded.controllers.runtime.work_queue import Retry
 
 COMPONENT = "statefulset-controller"
@@ -100,7 +100,9 @@ def revision(stateful_set: Object) -> str:
 class StatefulSetController:
     """Run `loop`."""
 
-    def __init__(self, calls: Calls, index: PodIndex, recorder: Recorder, *, retry: Retry | None = None) -> None:
+    def __init__(
+        self, calls: Calls, index: OwnerPodIndex, recorder: EventRecorder, *, retry: Retry | None = None
+    ) -> None:
         self._calls, self._index, self._recorder = calls, index, recorder
         self.loop = Reconciler(calls, recorder, STATEFUL_SETS, self._look, component=COMPONENT, retry=retry)
 

@@ -17,8 +17,8 @@ from phalanx.client.kind import NODES, PODS
 from phalanx.client.quantity import QuantityError, amount
 from phalanx.embedded.node.agent import disk
 from phalanx.embedded.node.agent.cpus import allot_cpus, machine_cpus
-from phalanx.embedded.node.agent.pod import Pod, keep_logs
-from phalanx.embedded.node.container.attempt import Running, attempts
+from phalanx.embedded.node.agent.pod import AgentPod, keep_logs
+from phalanx.embedded.node.container.attempt import RunningAttempt, attempts
 from phalanx.embedded.node.container.cgroup.groups import remove
 from phalanx.embedded.node.machine.surroundings import VOLUMES, Surroundings
 from phalanx.embedded.node.pod.admission import Rejection, admit
@@ -39,7 +39,7 @@ class Agent:
     """`run` takes the pods informer's news until cancelled; processes of pods stay when it ends."""
 
     def __init__(self, around: Surroundings, nodes: Informer) -> None:
-        self.pods: dict[str, Pod] = {}  # uid ->
+        self.pods: dict[str, AgentPod] = {}  # uid ->
         self.around, self._nodes = around, nodes
         self._refused: set[str] = set()  # uids that were turned away
         self._last_address = ""
@@ -60,7 +60,7 @@ class Agent:
             pods.subscribe(self._take)
             await asyncio.Event().wait()
 
-    def find(self, namespace: str, name: str) -> Pod | None:
+    def find(self, namespace: str, name: str) -> AgentPod | None:
         """The newest of that name."""
         found = [one for one in self.pods.values() if (one.record.namespace, one.record.name) == (namespace, name)]
         return found[-1] if found else None
@@ -179,10 +179,10 @@ class Agent:
     def _keep(self, pod: Object, record: PodRecord, *, is_new: bool = False) -> None:
         """`is_new`: the pod is not on record yet."""
         self.around.naming.give(record.uid, record.pod_ip)
-        kept = self.pods[record.uid] = Pod(pod, record, self.around, self._forget)
+        kept = self.pods[record.uid] = AgentPod(pod, record, self.around, self._forget)
         self._spawn(self._record_and_run(kept) if is_new else kept.run())
 
-    async def _record_and_run(self, pod: Pod) -> None:
+    async def _record_and_run(self, pod: AgentPod) -> None:
         """Put the pod on record before anything of it starts, so that the next agent finds it."""
         folder, record = self.around.pod_dir(pod.record.uid), pod.record
         try:
@@ -195,7 +195,7 @@ class Agent:
             return
         await pod.run()
 
-    def _forget(self, pod: Pod) -> None:
+    def _forget(self, pod: AgentPod) -> None:
         self.pods.pop(pod.record.uid, None)
         if self.around.fence is not None:
             self.around.fence.forget(pod.record.uid)
@@ -249,7 +249,7 @@ class Agent:
             await told()
             await asyncio.to_thread(self.around.kept_logs.prune, time.time(), low=low)
             candidates = [
-                disk.Candidate(pod=one.pod, scratch=await self._scratch(one))
+                disk.EvictionCandidate(pod=one.pod, scratch=await self._scratch(one))
                 for one in list(self.pods.values())
                 if one.holds and (low or disk.is_limited(one.pod))
             ]
@@ -263,11 +263,11 @@ class Agent:
     def _reserve_bytes(self) -> int | None:
         return self.around.settings.disk_reserve_bytes
 
-    async def _scratch(self, pod: Pod) -> disk.Scratch:
+    async def _scratch(self, pod: AgentPod) -> disk.Scratch:
         folder = self.around.pod_dir(pod.record.uid)
         return await disk.measure(folder, folder / VOLUMES, pod.pod)
 
-    def _evict(self, candidate: disk.Candidate, why: str, *, disrupted: bool) -> None:
+    def _evict(self, candidate: disk.EvictionCandidate, why: str, *, disrupted: bool) -> None:
         if (pod := self.pods.get(candidate.pod["metadata"]["uid"])) is not None:
             log.info("pod %s/%s evicted: %s", pod.record.namespace, pod.record.name, why)
             pod.evict(why, disrupted=disrupted)
@@ -287,7 +287,7 @@ class Agent:
         folder = self.around.pod_dir(record.uid)
         for container in (path for path in folder.iterdir() if path.is_dir() and path.name != VOLUMES):
             for attempt in attempts(container)[-1:]:
-                if isinstance(attempt.settle(), Running):
+                if isinstance(attempt.settle(), RunningAttempt):
                     log.info("pod %s/%s is gone from the API; its processes end", record.namespace, record.name)
                     attempt.kill()
                     await attempt.ended()

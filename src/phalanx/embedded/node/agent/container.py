@@ -24,26 +24,26 @@ from phalanx.embedded.node.container.attempt import (
     Mount,
     Planned,
     Process,
-    Running,
+    RunningAttempt,
     RunSpec,
     attempts,
 )
 from phalanx.embedded.node.container.cgroup import groups
-from phalanx.embedded.node.container.cgroup.limits import Limits
+from phalanx.embedded.node.container.cgroup.limits import CgroupLimits
 from phalanx.embedded.node.container.exec import run_hook
 from phalanx.embedded.node.container.image import HOST_IMAGE, Image
 from phalanx.embedded.node.container.isolation import ROOT_PREFIX
 from phalanx.embedded.node.container.log.reading import last_lines
 from phalanx.embedded.node.container.probe import Health
-from phalanx.embedded.node.machine.devices.pool import Granted
-from phalanx.embedded.node.machine.owners import Owner
+from phalanx.embedded.node.machine.devices.pool import GrantedDevices
+from phalanx.embedded.node.machine.owners import MachineOwner
 from phalanx.embedded.node.machine.surroundings import VOLUMES, Surroundings
 from phalanx.embedded.node.network.fence import Fenced
 from phalanx.embedded.node.network.names import host_name
 from phalanx.embedded.node.pod import volumes
 from phalanx.embedded.node.pod.allotment import device_variables
 from phalanx.embedded.node.pod.demand import demand, every_container, limits, oom_score, requests
-from phalanx.embedded.node.pod.environment import ConfigError, command_line, environment
+from phalanx.embedded.node.pod.environment import EnvironmentFault, command_line, environment
 from phalanx.embedded.node.pod.lifecycle import Known, Waiting
 from phalanx.embedded.node.pod.record import PodRecord
 from phalanx.errors import PhalanxError
@@ -114,7 +114,7 @@ class Container:
             self._adopt(self._attempt)
         elif isinstance(state, Exited) and not isinstance(self.known.state, Exited):
             self._note_end(state)
-        elif isinstance(state, Running) and self._health is not None:
+        elif isinstance(state, RunningAttempt) and self._health is not None:
             self.known = replace(self.known, ready=self._health.ready, started=self._health.started)
         return self.known
 
@@ -123,7 +123,7 @@ class Container:
         self.known = replace(self.known, number=attempt.number, state=state, waiting=None, ready=False, started=False)
         self.known = replace(self.known, image_id=attempt.spec.image_id)
         self.doomed, self._stopping_since_s, self._told = "", None, False
-        if isinstance(state, Running | Planned) and attempt.spec.confined and self._around.fence is not None:
+        if isinstance(state, RunningAttempt | Planned) and attempt.spec.confined and self._around.fence is not None:
             self._around.fence.note(self._record.uid, self._fenced(attempt.spec.user or 0))
         if isinstance(state, Exited) and state.reason == NEVER_STARTED:
             self.known = replace(self.known, state=None)  # as if nobody had tried; its number stays used
@@ -232,7 +232,11 @@ class Container:
 
     def move(self) -> None:
         """Move the container to the shared CPUs, unless it has exclusive ones."""
-        if self._attempt is None or self._record.cpus.get(self.name) or not isinstance(self.known.state, Running):
+        if (
+            self._attempt is None
+            or self._record.cpus.get(self.name)
+            or not isinstance(self.known.state, RunningAttempt)
+        ):
             return
         if file := self._attempt.spec.cpus_file:
             with suppress(OSError):  # it has just ended
@@ -274,7 +278,7 @@ class Container:
             files = (*((path, path) for path in own), *((one.source, one.target) for one in granted.files))
             root = await asyncio.to_thread(root_of, image, place, around.isolation, spec, pod, files)
         limit = self._limits(owner, around.others_files((*own, *(one.source for one in granted.files))))
-        whole = around.limits_of_pod(pod["spec"]) if self.is_ephemeral else Limits()
+        whole = around.limits_of_pod(pod["spec"]) if self.is_ephemeral else CgroupLimits()
         whole = replace(whole, cpu_request_milli=demand(pod["spec"]).get("cpu", 0))
         group_of = around.cgroups.create(self._record.uid, f"{self.name}-{number}", limit, whole)
         own_processes = root is not None or owner is not None
@@ -312,7 +316,7 @@ class Container:
         address = self._record.pod_ip
         return Fenced(user=user, address="" if address == self._around.settings.address else address)
 
-    def _limits(self, owner: Owner | None, others_files: tuple[str, ...]) -> Limits:
+    def _limits(self, owner: MachineOwner | None, others_files: tuple[str, ...]) -> CgroupLimits:
         """Return the limits that the kernel enforces on the container. An ephemeral container has no memory limit of
         its own: it shares the limit of its pod."""
         around = self._around
@@ -333,12 +337,12 @@ class Container:
             return None
         found = attempts(self.folder.parent / name)
         state = found[-1].settle() if found else None
-        if not isinstance(state, Running):
-            raise ConfigError(f'target container "{name}" does not run')
+        if not isinstance(state, RunningAttempt):
+            raise EnvironmentFault(f'target container "{name}" does not run')
         return Process(pid=state.pid, start=state.pid_start) if found[-1].spec.own_processes else None
 
     def _mounts(
-        self, pod: Object, image: Image, asked: Mapping[str, str], owner: Owner | None, granted: Granted
+        self, pod: Object, image: Image, asked: Mapping[str, str], owner: MachineOwner | None, granted: GrantedDevices
     ) -> tuple[Mount, ...]:
         """Raises ConfigError, OSError."""
         around, root = self._around, self._around.pod_dir(self._record.uid) / VOLUMES
@@ -350,7 +354,7 @@ class Container:
             if not image.layers:
                 mounts = (*volumes.private_folders(root, owner.user, owner.group, mounts), *mounts)
         if mounts and around.isolation.refusal:
-            raise ConfigError(
+            raise EnvironmentFault(
                 f"container {self.name} mounts volumes or paths of its image, and this node cannot mount "
                 f"({around.isolation.refusal}). Start it as root, or do without them and use the machine's paths"
             )
@@ -387,7 +391,7 @@ class Container:
     def stop(self, grace_s: float, told: str, event: str = "") -> float | None:
         """Do what is due; when the next thing is due (Unix time), or None if nothing runs. SIGTERM, then SIGKILL.
         `told`: why it must stop."""
-        if self._attempt is None or not isinstance(self.known.state, Running | Planned):
+        if self._attempt is None or not isinstance(self.known.state, RunningAttempt | Planned):
             return None
         now_s = time.time()
         if self._stopping_since_s is None:
@@ -419,18 +423,18 @@ class Container:
         self._around.tell.tell(self.pod, reason, message, kind=kind, container=self.part)
 
 
-def _user_of(owner: Owner, spec: Object, pod: Object) -> tuple[int, int]:
+def _user_of(owner: MachineOwner, spec: Object, pod: Object) -> tuple[int, int]:
     """Return the uid and gid of the namespace's owner. A pod that requests another user or group is refused. Raises
     ConfigError."""
     context = security_context(spec, pod)
     user, group = context.get("runAsUser"), context.get("runAsGroup")
     if user not in (None, owner.user) or group not in (None, owner.group, *owner.groups):
-        raise ConfigError(
+        raise EnvironmentFault(
             f"runAsUser {user} and runAsGroup {group} are not those of namespace {pod['metadata']['namespace']}: its "
             f"pods run as user {owner.user}, with the groups {', '.join(map(str, owner.groups))}"
         )
     if context.get("privileged"):
-        raise ConfigError("privileged containers are refused on a machine that is shared")
+        raise EnvironmentFault("privileged containers are refused on a machine that is shared")
     return owner.user, owner.group if group is None else group
 
 
@@ -442,10 +446,12 @@ def _user(spec: Object, pod: Object, image: Image) -> tuple[int | None, int | No
         if image.layers:  # the user namespace maps the user inside of it
             return None, None
         if (user not in (None, os.geteuid())) or (group not in (None, os.getegid())):
-            raise ConfigError(f"runAsUser {user} needs a node agent that runs as root; this one is user {os.geteuid()}")
+            raise EnvironmentFault(
+                f"runAsUser {user} needs a node agent that runs as root; this one is user {os.geteuid()}"
+            )
         return None, None
     if context.get("runAsNonRoot") and not (user if user is not None else _is_number_of_user(image.user)):
-        raise ConfigError("container has runAsNonRoot and image will run as root; set runAsUser")
+        raise EnvironmentFault("container has runAsNonRoot and image will run as root; set runAsUser")
     return user, group
 
 

@@ -38,7 +38,7 @@ class Scratch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class EvictionCandidate:
     """A pod that could be evicted, and what it has written."""
 
     pod: Object
@@ -72,13 +72,13 @@ def over_limit(pod: Object, scratch: Scratch) -> str:
     return ""
 
 
-def first_to_go(candidates: Sequence[Candidate]) -> Candidate | None:
+def first_to_go(candidates: Sequence[EvictionCandidate]) -> EvictionCandidate | None:
     """Return the pod to evict first when the disk is low; None if no pod has written enough."""
     worth = [one for one in candidates if one.scratch.total >= _LEAST_BYTES]
     return min(worth, key=lambda one: one.rank, default=None)
 
 
-def low_disk_message(candidate: Candidate, free_bytes: int) -> str:
+def low_disk_message(candidate: EvictionCandidate, free_bytes: int) -> str:
     """Return the message for the evicted pod."""
     return (
         f"The node was low on resource: {STORAGE}. {_shown(free_bytes)} of the disk were free; the pod had written "

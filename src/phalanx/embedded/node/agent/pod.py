@@ -21,12 +21,12 @@ from phalanx.client.kind import PODS
 from phalanx.client.moment import read_moment
 from phalanx.embedded.node.agent.cause import deletion_cause, pod_cause
 from phalanx.embedded.node.agent.container import Container
-from phalanx.embedded.node.container.attempt import LOST, REBOOT, Exited, Planned, Running
+from phalanx.embedded.node.container.attempt import LOST, REBOOT, Exited, Planned, RunningAttempt
 from phalanx.embedded.node.container.log.kept import KeptPod
 from phalanx.embedded.node.machine.surroundings import VOLUMES, Surroundings
 from phalanx.embedded.node.pod import volumes
 from phalanx.embedded.node.pod.demand import every_container
-from phalanx.embedded.node.pod.environment import ConfigError
+from phalanx.embedded.node.pod.environment import EnvironmentFault
 from phalanx.embedded.node.pod.lifecycle import Known, Steps, Waiting, steps
 from phalanx.embedded.node.pod.record import PodRecord
 from phalanx.embedded.node.pod.status import TERMINAL, Place, pod_status
@@ -42,10 +42,10 @@ _PEERS_S, _PEERS_AGAIN_S = 1.0, 0.02  # so long does a pod wait for the addresse
 _DEADLINE = ("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
 
 
-class Pod:
+class AgentPod:
     """`holds`: it still counts against the node's capacity. `ended` is called when nothing of it is left."""
 
-    def __init__(self, pod: Object, record: PodRecord, around: Surroundings, ended: Callable[[Pod], None]) -> None:
+    def __init__(self, pod: Object, record: PodRecord, around: Surroundings, ended: Callable[[AgentPod], None]) -> None:
         self.pod, self.record = pod, record
         self._around, self._ended = around, ended
         self._wake = asyncio.Event()
@@ -59,7 +59,7 @@ class Pod:
         self.containers: dict[str, Container] = {}
         self._take_in_containers()
         # One that ended in an earlier life of the agent only waits for its deletion.
-        up = any(isinstance(one.known.state, Running | Planned) for one in self.containers.values())
+        up = any(isinstance(one.known.state, RunningAttempt | Planned) for one in self.containers.values())
         self.holds = up or (pod.get("status") or {}).get("phase") not in TERMINAL
 
     # --- news ---------------------------------------------------------------------------------------------------------
@@ -128,7 +128,7 @@ class Pod:
             for name in found.start:
                 await self.containers[name].start(self._with_addresses())
             self._wake.set()  # what follows from it is the next turn's
-        if self._tokens and any(isinstance(one.known.state, Running) for one in self.containers.values()):
+        if self._tokens and any(isinstance(one.known.state, RunningAttempt) for one in self.containers.values()):
             dues.append(await self._renew_tokens(now_s))
         if (settled_s := self._settled_s(found)) > now_s:
             dues.append(settled_s)
@@ -149,7 +149,7 @@ class Pod:
         if found.done or found.stop or self.pod["spec"].get("restartPolicy", "Always") == "Always":
             return 0.0
         states = [one.known.state for one in self.containers.values()]
-        return max((state.started_s + _MOMENT_S for state in states if isinstance(state, Running)), default=0.0)
+        return max((state.started_s + _MOMENT_S for state in states if isinstance(state, RunningAttempt)), default=0.0)
 
     def _steps(self, now_s: float) -> Steps:
         stopping = self._is_stopping()
@@ -230,7 +230,7 @@ class Pod:
             await volumes.set_up(self._with_addresses(), root, *parts, confined=owner is not None)
             if owner is not None:
                 volumes.give(root, owner.user, owner.group)
-        except (ConfigError, ApiRefusal) as error:
+        except (EnvironmentFault, ApiRefusal) as error:
             around.tell.tell(self.pod, "FailedMount", str(error), kind="Warning")
             retry_s = time.time() + around.settings.patience.config_retry_s
             for one in self.containers.values():
@@ -245,7 +245,7 @@ class Pod:
         token expires."""
         try:
             return await renew(self._tokens, self.pod, self._around.token, now_s)
-        except (ApiError, ConfigError, OSError) as error:
+        except (ApiError, EnvironmentFault, OSError) as error:
             log.warning("pod %s/%s: its token was not renewed: %s", self.record.namespace, self.record.name, error)
             return now_s + 10 * _RETRY_S
 

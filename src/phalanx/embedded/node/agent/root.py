@@ -22,7 +22,7 @@ from phalanx.embedded.node.container.image import Image
 from phalanx.embedded.node.container.isolation import Isolation
 from phalanx.embedded.node.images.tree import copy_tree
 from phalanx.embedded.node.images.unpack import Allowance
-from phalanx.embedded.node.pod.environment import ConfigError
+from phalanx.embedded.node.pod.environment import EnvironmentFault
 from phalanx.embedded.trees import remove_tree
 from phalanx.errors import PhalanxError
 
@@ -100,7 +100,7 @@ def root_of(
 ) -> Root:
     """Make a root for one run of a container at `place`. Raises ConfigError, OSError."""
     if isolation.root_refusal:
-        raise ConfigError(
+        raise EnvironmentFault(
             f"image {spec['image']} needs a root of its own, which this machine does not allow "
             f"({isolation.root_refusal}); run as root, or use `image: host`"
         )
@@ -123,7 +123,7 @@ def root_of(
         for layer in reversed(image.layers):
             copy_tree(Path(layer), place / "stage", Allowance())
     except PhalanxError as error:
-        raise ConfigError(f"the files of image {spec['image']} were not copied: {error}") from error
+        raise EnvironmentFault(f"the files of image {spec['image']} were not copied: {error}") from error
     return root
 
 
@@ -170,5 +170,5 @@ def _named(names: Any) -> frozenset[str]:
     if "ALL" in found:
         return frozenset(_CAPABILITIES)
     if unknown := sorted(found - set(_CAPABILITIES)):
-        raise ConfigError(f"there is no capability {unknown[0]}")
+        raise EnvironmentFault(f"there is no capability {unknown[0]}")
     return frozenset(found)

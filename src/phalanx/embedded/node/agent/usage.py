@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from phalanx.embedded.node.container.attempt import Running
+from phalanx.embedded.node.container.attempt import RunningAttempt
 
 LOOK_S = 10.0
 _USER_HZ = 100  # of /proc/stat, on every Linux (man 5 proc)
@@ -36,7 +36,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class MeasuredUsage:
     """A running container. `key` names this run of it."""
 
     pod: str
@@ -80,13 +80,13 @@ class Meter:
             pods.append({"podRef": reference, "containers": containers})
         return {"node": {"nodeName": self._node, **_stats(self._before[""], read_machine())}, "pods": pods}
 
-    def _containers(self) -> Iterator[Measured]:
+    def _containers(self) -> Iterator[MeasuredUsage]:
         for uid, pod in self._pods.items():
             for name, container in pod.containers.items():
                 state = container.known.state
-                if isinstance(state, Running) and (now := read_group(container.groups)) is not None:
+                if isinstance(state, RunningAttempt) and (now := read_group(container.groups)) is not None:
                     key = f"{uid}/{name}/{container.known.number}"
-                    yield Measured(pod=uid, name=name, key=key, started_s=state.started_s, now=now)
+                    yield MeasuredUsage(pod=uid, name=name, key=key, started_s=state.started_s, now=now)
 
 
 def _stats(earlier: Reading, now: Reading) -> dict[str, Any]:

@@ -122,7 +122,7 @@ class Planned:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Running:
+class RunningAttempt:
     shim_pid: int
     shim_start: int  # clock ticks since boot, against a reused pid
     pid: int
@@ -148,7 +148,7 @@ class Exited:
     memory_limit_bytes: int = 0
 
 
-State = Planned | Running | Exited
+State = Planned | RunningAttempt | Exited
 
 
 class _Ending(msgspec.Struct, frozen=True):
@@ -203,9 +203,9 @@ class Attempt:
         except FileNotFoundError:
             return ""
 
-    def _record(self) -> Running | None:
+    def _record(self) -> RunningAttempt | None:
         try:
-            return msgspec.json.decode(self.path("run.json").read_bytes(), type=Running)
+            return msgspec.json.decode(self.path("run.json").read_bytes(), type=RunningAttempt)
         except FileNotFoundError:
             return None
 
@@ -230,7 +230,7 @@ class Attempt:
             state = self.state()  # again: the shim may have written it as its last act
             if isinstance(state, Exited):
                 return state
-            if isinstance(state, Running):
+            if isinstance(state, RunningAttempt):
                 _kill_left_over(state)
             write_whole(self.path("exit.json"), msgspec.json.encode(_lost(state)))
             return self.state()
@@ -252,7 +252,7 @@ class Attempt:
     async def ended(self) -> None:
         """Returns when the shim is gone; its exit record is durable then, unless it was killed."""
         state = self.state()
-        if not isinstance(state, Running) or (handle := _open(state)) is None:
+        if not isinstance(state, RunningAttempt) or (handle := _open(state)) is None:
             return
         loop, gone = asyncio.get_running_loop(), asyncio.Event()
         try:
@@ -264,7 +264,7 @@ class Attempt:
 
     def _tell(self, number: int) -> None:
         state = self.state()
-        if isinstance(state, Running) and (handle := _open(state)) is not None:
+        if isinstance(state, RunningAttempt) and (handle := _open(state)) is not None:
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(handle, number)
             os.close(handle)
@@ -280,19 +280,19 @@ class Attempt:
         return handle
 
 
-def _lost(state: Running | Planned) -> dict[str, Any]:
+def _lost(state: RunningAttempt | Planned) -> dict[str, Any]:
     """The end, as far as it is known, of one whose supervisor is gone without a word."""
     match state:
         case Planned():
             code, reason, message = 128, NEVER_STARTED, _NEVER
-        case Running(boot_id=boot) if boot and boot != boot_id():
+        case RunningAttempt(boot_id=boot) if boot and boot != boot_id():
             code, reason, message = 137, REBOOT, _REBOOT
-        case Running():
+        case RunningAttempt():
             code, reason, message = 137, LOST, _LOST
     return {"exit_code": code, "signal": 0, "finished_s": time.time(), "reason": reason, "message": message}
 
 
-def _open(state: Running) -> int | None:
+def _open(state: RunningAttempt) -> int | None:
     """Return a handle on the shim (pidfd_open(2)), or None if it has ended and its process id may be reused."""
     try:
         handle = os.pidfd_open(state.shim_pid)
@@ -311,7 +311,7 @@ def _is(pid: int, start: int) -> bool:
         return False
 
 
-def _kill_left_over(state: Running) -> None:
+def _kill_left_over(state: RunningAttempt) -> None:
     if state.boot_id in ("", boot_id()) and _is(state.pid, state.pid_start):
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(state.pid, signal.SIGKILL)

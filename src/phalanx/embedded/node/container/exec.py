@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 
-from phalanx.embedded.node.container.attempt import Attempt, Running, RunSpec
+from phalanx.embedded.node.container.attempt import Attempt, RunningAttempt, RunSpec
 from phalanx.embedded.node.container.shim.starting import interpreter, shim_command
 
 _OUTPUT_BYTES = 10 * 1024  # of a probe's words that are kept
@@ -27,7 +27,7 @@ _LET_GO_S = 1.0  # what was killed is gone in a moment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entrance:
+class ContainerEntrance:
     """How a process is made that becomes a command beside a container. `executable`: what is run, if not the first of
     `argv`; `handles`: open files that it needs."""
 
@@ -41,7 +41,7 @@ class Entrance:
 async def execute(attempt: Attempt, command: Sequence[str], timeout_s: float | None) -> tuple[int, str]:
     """Exit code and output. 124 after a timeout, as timeout(1); 126 where it cannot be run."""
     state = attempt.state()
-    if not isinstance(state, Running):
+    if not isinstance(state, RunningAttempt):
         return 126, "the container does not run"
     try:
         process = _spawn(attempt.spec, state.pid, command)
@@ -120,7 +120,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 @contextmanager
-def entering(spec: RunSpec, pid: int, command: Sequence[str], env: Mapping[str, str]) -> Iterator[Entrance]:
+def entering(spec: RunSpec, pid: int, command: Sequence[str], env: Mapping[str, str]) -> Iterator[ContainerEntrance]:
     """Enter the container's namespaces by nsenter(1), or by Phalanx's own program if the container belongs to another
     user or has its own root.
 
@@ -128,7 +128,7 @@ def entering(spec: RunSpec, pid: int, command: Sequence[str], env: Mapping[str, 
     program gets the pod's environment as text in an unnamed file, and sets it only for the command."""
     if spec.root is None and not spec.confined:
         nsenter = _nsenter(spec, pid)
-        yield Entrance(argv=(*nsenter, *command), env=env, cwd=None if nsenter else spec.cwd)
+        yield ContainerEntrance(argv=(*nsenter, *command), env=env, cwd=None if nsenter else spec.cwd)
         return
     words = {field: getattr(spec, field) for field in _ENTERED}
     root = None if spec.root is None else asdict(spec.root)
@@ -139,7 +139,7 @@ def entering(spec: RunSpec, pid: int, command: Sequence[str], env: Mapping[str, 
             file.write(text.encode())
         os.lseek(handle, 0, os.SEEK_SET)
         argv = shim_command("--enter", str(handle))
-        yield Entrance(argv=argv, env={}, cwd="/", executable=interpreter(), handles=(handle,))
+        yield ContainerEntrance(argv=argv, env={}, cwd="/", executable=interpreter(), handles=(handle,))
     finally:
         os.close(handle)
 

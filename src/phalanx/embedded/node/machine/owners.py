@@ -12,7 +12,7 @@ import pwd
 from dataclasses import dataclass
 
 from phalanx.client.informer import Informer
-from phalanx.embedded.node.pod.environment import ConfigError
+from phalanx.embedded.node.pod.environment import EnvironmentFault
 
 UID, GID = "phalanx.dev/uid", "phalanx.dev/gid"  # annotations of namespaces
 _NOBODY = 65534
@@ -20,7 +20,7 @@ _MOST = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Owner:
+class MachineOwner:
     """A Unix user, by numbers. `name` and `home` are "" where the machine knows none of that number."""
 
     user: int
@@ -42,23 +42,23 @@ class Owners:
     def __init__(self, namespaces: Informer) -> None:
         self._namespaces = namespaces
 
-    def of(self, namespace: str) -> Owner:
+    def of(self, namespace: str) -> MachineOwner:
         """Return the owner of a namespace. Raises ConfigError: it is not known, or its owner is no number."""
         known = self._namespaces.objects.get(namespace)
         if known is None:
-            raise ConfigError(f"namespace {namespace} is not known to this node yet")
+            raise EnvironmentFault(f"namespace {namespace} is not known to this node yet")
         notes = known["metadata"].get("annotations") or {}
         user = _number(namespace, UID, notes.get(UID, str(_NOBODY)))
         try:
             entry = pwd.getpwuid(user)
         except KeyError:
             group = _number(namespace, GID, notes.get(GID, str(_NOBODY)))
-            return Owner(user=user, group=group, groups=(group,))
+            return MachineOwner(user=user, group=group, groups=(group,))
         groups = tuple(os.getgrouplist(entry.pw_name, entry.pw_gid))
-        return Owner(user=user, group=entry.pw_gid, groups=groups, name=entry.pw_name, home=entry.pw_dir)
+        return MachineOwner(user=user, group=entry.pw_gid, groups=groups, name=entry.pw_name, home=entry.pw_dir)
 
 
 def _number(namespace: str, name: str, text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= len(str(_MOST)) and int(text) <= _MOST):
-        raise ConfigError(f"namespace {namespace}: its annotation {name} is {text!r} and no number of a Unix user")
+        raise EnvironmentFault(f"namespace {namespace}: its annotation {name} is {text!r} and no number of a Unix user")
     return int(text)

@@ -13,7 +13,7 @@ from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.kind import SERVICE_ACCOUNTS, Kind
 from phalanx.client.quantity import amount
 from phalanx.embedded.node.container.cgroup.groups import Cgroups
-from phalanx.embedded.node.container.cgroup.limits import Limits
+from phalanx.embedded.node.container.cgroup.limits import CgroupLimits
 from phalanx.embedded.node.container.image import HOST, HOST_IMAGE, Image
 from phalanx.embedded.node.container.isolation import Isolation
 from phalanx.embedded.node.container.log.kept import KeptLogs
@@ -21,14 +21,14 @@ from phalanx.embedded.node.images.store import ImageStore
 from phalanx.embedded.node.machine.devices.pool import DevicePool
 from phalanx.embedded.node.machine.events import Occurrences
 from phalanx.embedded.node.machine.machine import HUGE_PAGES, SHARED_FILES, Gpu
-from phalanx.embedded.node.machine.owners import Owner, Owners
+from phalanx.embedded.node.machine.owners import MachineOwner, Owners
 from phalanx.embedded.node.machine.rdma import rdma_limits
 from phalanx.embedded.node.machine.settings import NodeSettings
 from phalanx.embedded.node.network.addresses import Networks
-from phalanx.embedded.node.network.fence import Fence
+from phalanx.embedded.node.network.fence import NetworkFence
 from phalanx.embedded.node.network.naming import Naming
 from phalanx.embedded.node.pod.demand import GPU, is_sidecar, limits, requests
-from phalanx.embedded.node.pod.environment import ConfigError
+from phalanx.embedded.node.pod.environment import EnvironmentFault
 from phalanx.embedded.node.pod.lifecycle import BackOff
 
 VOLUMES = ".volumes"  # below a pod's directory, beside its containers; no container can have this name
@@ -49,7 +49,7 @@ class Surroundings:
     cgroups: Cgroups
     home: Networks
     naming: Naming
-    fence: Fence | None  # None: pods reach what they like
+    fence: NetworkFence | None  # None: pods reach what they like
     images: ImageStore
     isolation: Isolation
     owners: Owners | None  # None: the machine is not shared, and pods run as the agent does, or as they say
@@ -68,11 +68,11 @@ class Surroundings:
         files = {gpu.device_file for gpu in self.gpus if gpu.device_file} | self.devices.known_files
         return tuple(sorted(files - set(own)))
 
-    def limits(self, ask: Mapping[str, int], most: Mapping[str, int]) -> Limits:
+    def limits(self, ask: Mapping[str, int], most: Mapping[str, int]) -> CgroupLimits:
         """Return what the kernel holds a container to that asks `ask`, and `most` at most; its cpus, files and number
         of processes aside."""
         default, offered = self.default_memory_bytes, self.settings.rdma
-        return Limits(
+        return CgroupLimits(
             cpu_request_milli=ask.get("cpu", 0),
             cpu_limit_milli=most.get("cpu"),
             memory_limit_bytes=most.get("memory") or (max(default, ask.get("memory", 0)) if default else None),
@@ -84,20 +84,20 @@ class Surroundings:
             rdma=rdma_limits(offered, self.rdma_cards, most),
         )
 
-    def limits_of_pod(self, spec: Object) -> Limits:
+    def limits_of_pod(self, spec: Object) -> CgroupLimits:
         """Return the limits of a whole pod: the largest sum over the containers that run at the same time; None for a
         resource if a container has no limit."""
         init = spec.get("initContainers") or ()
         together = [*spec["containers"], *(one for one in init if is_sidecar(one))]
         amounts = {id(one): self.limits(requests(one), limits(one)) for one in (*together, *init)}
 
-        def most(amount: Callable[[Limits], int | None]) -> int | None:
+        def most(amount: Callable[[CgroupLimits], int | None]) -> int | None:
             each = {one: amount(found) for one, found in amounts.items()}
             if any(value is None for value in each.values()):
                 return None
             return max(sum(each[id(one)] or 0 for one in together), *(each[id(one)] or 0 for one in init), 0)
 
-        return Limits(
+        return CgroupLimits(
             cpu_limit_milli=most(lambda one: one.cpu_limit_milli),
             memory_limit_bytes=most(lambda one: one.memory_limit_bytes),
         )
@@ -124,7 +124,7 @@ class Surroundings:
         tagged = HOST if name.startswith(f"{HOST_IMAGE}:") else None
         return self.settings.images.get(name) or self.images.find(name) or tagged
 
-    def owner(self, namespace: str) -> Owner | None:
+    def owner(self, namespace: str) -> MachineOwner | None:
         """Return the user of the namespace's pods; None if the machine is not shared, or if the namespace belongs to
         root. Raises ConfigError."""
         owner = self.owners.of(namespace) if self.owners is not None else None
@@ -175,5 +175,5 @@ class Surroundings:
         answer = await self.connection.create(SERVICE_ACCOUNTS, body, namespace, "token", account)
         token = (answer.get("status") or {}).get("token")
         if not token:
-            raise ConfigError(f"the API server gave no token for service account {namespace}/{account}")
+            raise EnvironmentFault(f"the API server gave no token for service account {namespace}/{account}")
         return str(token)

@@ -102,7 +102,7 @@ def _named(what: str, sort: str, elements: Iterable[str]) -> str:
     return f"    {what} {{ type {sort};{f' elements = {{ {listed} }};' if listed else ''} }}\n"
 
 
-class Fence:
+class NetworkFence:
     """The rules as they are in force. `refusal`: why there are none. `redirect`: what is asked of services."""
 
     def __init__(self, services: str, claim: Path = _CLAIM) -> None:

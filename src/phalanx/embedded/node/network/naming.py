@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from phalanx.client.informer import Change, Informer
 from phalanx.embedded.node.network import hosts_file
 from phalanx.embedded.node.network.addresses import Networks
-from phalanx.embedded.node.network.fence import Fence
+from phalanx.embedded.node.network.fence import NetworkFence
 from phalanx.embedded.node.network.forward import Forwarder, Targets
 from phalanx.embedded.node.network.names import TERMINAL, Object, Record, endpoints, own_lines, records
 from phalanx.embedded.node.network.redirect import Place
@@ -40,7 +40,7 @@ class Naming:
         pods_dir: Path,
         pods: Informer,
         services: Informer,
-        fence: Fence | None = None,
+        fence: NetworkFence | None = None,
     ) -> None:
         self._node, self._home, self._server, self._pods_dir = node, home, urlsplit(server), pods_dir
         self._services = services

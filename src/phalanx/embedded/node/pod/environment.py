@@ -26,7 +26,7 @@ _SUBSCRIPT = re.compile(r"^metadata\.(labels|annotations)\['(.+)'\]$")
 _NAME = re.compile(r"^[-._a-zA-Z0-9]+$")
 
 
-class ConfigError(PhalanxError):
+class EnvironmentFault(PhalanxError):
     """An error: an object that a container's configuration names is not there."""
 
 
@@ -44,7 +44,7 @@ def command_line(container: Object, known: Mapping[str, str], image: Image = HOS
     """Raises ConfigError: `image: host` has no entry point of its own."""
     argv = tuple(expand(word, known) for word in command_words(image, container))
     if not argv:
-        raise ConfigError(
+        raise EnvironmentFault(
             f"container {container['name']} has no command. `image: host` is this machine's own file system and has "
             'no entry point; write for instance command: ["python3", "train.py"]'
         )
@@ -89,21 +89,21 @@ async def _value(
         else (SECRETS, origin.get("secretKeyRef"))
     )
     if not ref:
-        raise ConfigError(f"valueFrom {', '.join(origin)} is not supported here; use a value or a configMapKeyRef")
+        raise EnvironmentFault(f"valueFrom {', '.join(origin)} is not supported here; use a value or a configMapKeyRef")
     owner = await _owner(kind, ref, pod, look_up)
     if owner is None:
         return None
     value = text_data(kind, owner).get(ref["key"])
     if value is None and not ref.get("optional"):
         space = pod["metadata"]["namespace"]
-        raise ConfigError(f"couldn't find key {ref['key']} in {kind.name} {space}/{ref['name']}")
+        raise EnvironmentFault(f"couldn't find key {ref['key']} in {kind.name} {space}/{ref['name']}")
     return value
 
 
 async def _owner(kind: Kind, ref: Object, pod: Object, look_up: Lookup) -> Object | None:
     owner = await look_up(kind, pod["metadata"]["namespace"], ref.get("name") or "")
     if owner is None and not ref.get("optional"):
-        raise ConfigError(f'{kind.name.lower()} "{ref.get("name")}" not found')
+        raise EnvironmentFault(f'{kind.name.lower()} "{ref.get("name")}" not found')
     return owner
 
 
@@ -146,7 +146,7 @@ def field(path: str, pod: Object) -> str:
         case "status.hostIPs" | "status.podIPs":
             return ",".join(one["ip"] for one in status.get(path.partition(".")[2]) or ())
         case _:
-            raise ConfigError(f"unsupported fieldPath: {path}")
+            raise EnvironmentFault(f"unsupported fieldPath: {path}")
 
 
 def _escape(text: str) -> str:

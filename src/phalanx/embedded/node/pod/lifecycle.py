@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from phalanx.embedded.node.container.attempt import Exited, Planned, Running, State
+from phalanx.embedded.node.container.attempt import Exited, Planned, RunningAttempt, State
 from phalanx.embedded.node.pod.demand import every_container, is_sidecar
 
 Object = Mapping[str, Any]
@@ -76,7 +76,7 @@ def steps(spec: Object, known: Mapping[str, Known], now_s: float, back_off: Back
         name, state = container["name"], known[container["name"]].state
         if is_sidecar(container):
             found.want(name)
-            if not begun and not (isinstance(state, Running) and known[name].started):
+            if not begun and not (isinstance(state, RunningAttempt) and known[name].started):
                 return found.steps()
         elif not begun:
             if isinstance(state, Exited) and state.exit_code == 0:
@@ -113,7 +113,7 @@ def _wind_down(spec: Object, known: Mapping[str, Known]) -> Steps:
 
 
 def _running(names: Iterable[str], known: Mapping[str, Known]) -> tuple[str, ...]:
-    return tuple(name for name in names if isinstance(known[name].state, Running | Planned))
+    return tuple(name for name in names if isinstance(known[name].state, RunningAttempt | Planned))
 
 
 class _Collector:
@@ -127,7 +127,7 @@ class _Collector:
     def want(self, name: str) -> None:
         """Running, whatever it takes."""
         one = self._known[name]
-        if isinstance(one.state, Running | Planned):
+        if isinstance(one.state, RunningAttempt | Planned):
             return
         due_s = start_due_s(one, self._back_off)
         if due_s <= self._now_s:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from phalanx.embedded.node.container.attempt import Exited, Planned, Running
+from phalanx.embedded.node.container.attempt import Exited, Planned, RunningAttempt
 from phalanx.embedded.node.pod.demand import is_sidecar
 from phalanx.embedded.node.pod.lifecycle import BackOff, Known, restarts, start_due_s
 
@@ -98,7 +98,7 @@ def _phase(spec: Object, known: Mapping[str, Known], place: Place, over: bool) -
         return "Succeeded" if clean and place.failure is None else "Failed"
     if not _initialized(spec, known) or any(state is None or isinstance(state, Planned) for state in main):
         return "Pending"
-    if any(isinstance(state, Running) or restarts(state, policy) for state in main):
+    if any(isinstance(state, RunningAttempt) or restarts(state, policy) for state in main):
         return "Running"
     # All main containers ended for good; sidecars still terminate.
     return "Running" if _sidecar_up(spec, known) else "Pending"
@@ -106,7 +106,7 @@ def _phase(spec: Object, known: Mapping[str, Known], place: Place, over: bool) -
 
 def _sidecar_up(spec: Object, known: Mapping[str, Known]) -> bool:
     sidecars = [one for one in spec.get("initContainers") or () if is_sidecar(one)]
-    return any(isinstance(known[one["name"]].state, Running) for one in sidecars)
+    return any(isinstance(known[one["name"]].state, RunningAttempt) for one in sidecars)
 
 
 def _initialized(spec: Object, known: Mapping[str, Known]) -> bool:
@@ -194,7 +194,7 @@ class _Context:
 
     def container(self, container: Object) -> dict[str, Any]:
         one = self.known[container["name"]]
-        up = isinstance(one.state, Running)
+        up = isinstance(one.state, RunningAttempt)
         status: dict[str, Any] = {
             "name": container["name"],
             "image": container["image"],
@@ -229,7 +229,7 @@ class _Context:
 
     def _state(self, container: Object, one: Known) -> dict[str, Any]:
         match one.state:
-            case Running(started_s=started_s):
+            case RunningAttempt(started_s=started_s):
                 return {"running": {"startedAt": at(started_s)}}
             case Exited() as ended if self.over or not self._comes_again(container, ended):
                 return self._ended(container, ended, one.number)

@@ -20,7 +20,15 @@ from phalanx.client.kind import CONFIG_MAPS, SECRETS, VOLUME_CLAIMS, VOLUMES, Ki
 from phalanx.embedded.node.container.attempt import Mount
 from phalanx.embedded.node.container.shim.syscalls import NO_SYMLINKS, make_resolved
 from phalanx.embedded.node.images.inside import folder
-from phalanx.embedded.node.pod.environment import ConfigError, Lookup, Object, byte_data, expand, field, resource_field
+from phalanx.embedded.node.pod.environment import (
+    EnvironmentFault,
+    Lookup,
+    Object,
+    byte_data,
+    expand,
+    field,
+    resource_field,
+)
 from phalanx.embedded.trees import remove_tree
 
 TokenRequest = Callable[[str, str, Mapping[str, Any]], Awaitable[str]]  # namespace, service account, source -> token
@@ -44,8 +52,8 @@ async def set_up(
     for volume in pod["spec"].get("volumes") or ():
         try:
             await _make(volume, root / volume["name"], sources)
-        except (ConfigError, OSError) as error:
-            raise ConfigError(f'MountVolume.SetUp failed for volume "{volume["name"]}" : {error}') from error
+        except (EnvironmentFault, OSError) as error:
+            raise EnvironmentFault(f'MountVolume.SetUp failed for volume "{volume["name"]}" : {error}') from error
 
 
 def give(root: Path, user: int, group: int) -> None:
@@ -95,7 +103,7 @@ def check_paths_of_machine(pod: Object) -> None:
     """Raises ConfigError for hostPath volumes that we would have to make, as root."""
     for volume in pod["spec"].get("volumes") or ():
         if (kind := (volume.get("hostPath") or {}).get("type") or "").endswith("OrCreate"):
-            raise ConfigError(
+            raise EnvironmentFault(
                 f"volume {volume['name']}: hostPath of type {kind} is refused on a machine that is shared"
             )
 
@@ -151,7 +159,7 @@ def _source_of(volume: Object, root: Path) -> tuple[str, bool]:
 
 def _check_sub_path(below: str) -> None:
     if below.startswith("/") or ".." in Path(below).parts:
-        raise ConfigError(f"subPath {below!r} must be a relative path without '..'")
+        raise EnvironmentFault(f"subPath {below!r} must be a relative path without '..'")
 
 
 # --- kinds of volume --------------------------------------------------------------------------------------------------
@@ -179,13 +187,13 @@ class _Sources:
         if owner is None:
             if source.get("optional"):
                 return {}
-            raise ConfigError(f'{kind.name.lower()} "{name}" not found')
+            raise EnvironmentFault(f'{kind.name.lower()} "{name}" not found')
         data = byte_data(kind, owner)
         if source.get("items") is None:
             return {key: (value, mode) for key, value in data.items()}
         missing = [item["key"] for item in source["items"] if item["key"] not in data]
         if missing and not source.get("optional"):
-            raise ConfigError(f"references non-existent {kind.name.lower()} key: {missing[0]}")
+            raise EnvironmentFault(f"references non-existent {kind.name.lower()} key: {missing[0]}")
         chosen = [item for item in source["items"] if item["key"] in data]
         return {item["path"]: (data[item["key"]], item.get("mode") or mode) for item in chosen}
 
@@ -203,16 +211,16 @@ class _Sources:
         """Link to the directory of the volume that the claim is bound to."""
         claim = await self._look_up(VOLUME_CLAIMS, self.pod["metadata"]["namespace"], name)
         if claim is None:
-            raise ConfigError(f'persistentvolumeclaim "{name}" not found')
+            raise EnvironmentFault(f'persistentvolumeclaim "{name}" not found')
         if (claim.get("status") or {}).get("phase") != "Bound":
-            raise ConfigError(f"persistentvolumeclaim {name} is not bound yet")
+            raise EnvironmentFault(f"persistentvolumeclaim {name} is not bound yet")
         volume = await self._look_up(VOLUMES, "", claim["spec"]["volumeName"])
         spec = volume["spec"] if volume is not None else {}
         if (spec.get("claimRef") or {}).get("uid") != claim["metadata"]["uid"]:
-            raise ConfigError(f"the volume of persistentvolumeclaim {name} is not there, or another claim's")
+            raise EnvironmentFault(f"the volume of persistentvolumeclaim {name} is not there, or another claim's")
         source = spec.get("hostPath") or spec.get("local")
         if source is None:
-            raise ConfigError(f"the volume of persistentvolumeclaim {name} is no directory (hostPath, local)")
+            raise EnvironmentFault(f"the volume of persistentvolumeclaim {name} is no directory (hostPath, local)")
         if not self.confined:
             _check_host_path(source)
         elif source.get("type") == "DirectoryOrCreate":
@@ -236,14 +244,14 @@ class _Sources:
                     text = await self._token(self.pod["metadata"]["namespace"], account, inner)
                     found[inner["path"]] = (text.encode(), mode)  # readable by any user of the container
                 case _:
-                    raise ConfigError(f"projected source {', '.join(part)} is not supported here")
+                    raise EnvironmentFault(f"projected source {', '.join(part)} is not supported here")
         return found
 
 
 async def _make(volume: Object, place: Path, sources: _Sources) -> None:
     match volume:
         case {"emptyDir": {"medium": str(medium)}} if medium.startswith("HugePages"):
-            raise ConfigError(
+            raise EnvironmentFault(
                 f"emptyDir of medium {medium} is not supported on this node; programs use huge pages by mmap "
                 "or shmget here, and ask them as hugepages-2Mi or hugepages-1Gi"
             )
@@ -267,7 +275,7 @@ async def _make(volume: Object, place: Path, sources: _Sources) -> None:
         case {"ephemeral": _}:
             await sources.claimed(place, f"{sources.pod['metadata']['name']}-{volume['name']}")
         case {"name": name, **kinds}:
-            raise ConfigError(
+            raise EnvironmentFault(
                 f"{', '.join(kinds)} volumes are not supported on this node (volume {name}); use emptyDir, configMap, "
                 "secret, downwardAPI, projected, hostPath or persistentVolumeClaim"
             )
@@ -296,7 +304,7 @@ def _own_folder(place: Path) -> Path:
         place.mkdir(mode=0o700)
     found = place.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) != 0o700:
-        raise ConfigError(f"{place} was made by somebody else; remove it")
+        raise EnvironmentFault(f"{place} was made by somebody else; remove it")
     return place
 
 
@@ -314,7 +322,7 @@ def _check_host_path(source: Object) -> None:
             path.touch(mode=0o644)
     good = {"Directory": path.is_dir, "File": path.is_file, "Socket": path.is_socket}.get(wanted, path.exists)
     if not good():
-        raise ConfigError(f"hostPath type check failed: {path} is not {'there' if not wanted else f'a {wanted}'}")
+        raise EnvironmentFault(f"hostPath type check failed: {path} is not {'there' if not wanted else f'a {wanted}'}")
 
 
 def _write_files(place: Path, files: Mapping[str, tuple[bytes, int]]) -> None:

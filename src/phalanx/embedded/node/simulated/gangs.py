@@ -29,7 +29,7 @@ class _Gang:
     complete: bool = False
 
 
-class Gangs:
+class SimulatedGangs:
     """`begin` is called for each pod when its job is complete; for one that joins later, at once."""
 
     def __init__(self, begin: Callable[[Object], None]) -> None:

@@ -34,8 +34,8 @@ from phalanx.embedded.node.machine.settings import SimulatedSettings
 from phalanx.embedded.node.pod.admission import Rejection, admit
 from phalanx.embedded.node.pod.demand import GPU, Amounts, demand
 from phalanx.embedded.node.pod.status import TERMINAL, at, rejected
-from phalanx.embedded.node.simulated.gangs import Gangs
-from phalanx.embedded.node.simulated.stages import Ending, ending, is_fake, is_provided
+from phalanx.embedded.node.simulated.gangs import SimulatedGangs
+from phalanx.embedded.node.simulated.stages import StageEnding, ending, is_fake, is_provided
 
 log = logging.getLogger(__name__)
 
@@ -94,10 +94,10 @@ class SimulatedNodes:
         self._allocatable = {name: amount(name, text) for name, text in self._resources.items()}
         self._nodes: dict[str, _Node] = {}
         self._charged: dict[str, tuple[str, Amounts]] = {}  # pod uid -> node, what it asks
-        self._gangs = Gangs(self._run_out)
+        self._gangs = SimulatedGangs(self._run_out)
         self._begun: set[str] = set()  # uids with a write under way or done: one PATCH each
         self._finishing: set[str] = set()
-        self._ending: dict[str, Ending] = {}  # uid -> how it ends, once its time has begun
+        self._ending: dict[str, StageEnding] = {}  # uid -> how it ends, once its time has begun
         self._deleting: set[str] = set()
         self._due: list[tuple[float, str]] = []  # heap: when a pod finishes, its uid
         self._pod_keys: dict[str, str] = {}  # uid -> namespace/name
@@ -410,7 +410,7 @@ def _ended(pod: Object, now_s: float, phase: str, code: int, reason: str, messag
     }
 
 
-def _finished(pod: Object, ends: Ending, now_s: float) -> dict[str, Any]:
+def _finished(pod: Object, ends: StageEnding, now_s: float) -> dict[str, Any]:
     return _ended(pod, now_s, ends.phase, ends.code, ends.reason, ends.message)
 
 

@@ -30,7 +30,7 @@ _DURATION: Final = re.compile(rf"(?:{_PART.pattern}){{1,8}}|0")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
+class StageEnding:
     """`after_s`: from when all of its job are ready, or, `alone`, from when the pod is."""
 
     after_s: float
@@ -52,7 +52,7 @@ def is_provided(node: Object) -> bool:
     return (node["metadata"].get("annotations") or {}).get(PROVIDED_NODE) == "true"
 
 
-def ending(pod: Object, *, fake: bool) -> Ending | None:
+def ending(pod: Object, *, fake: bool) -> StageEnding | None:
     """Return how a pod ends; None: it runs for ever. `fake`: its node is one of KWOK's."""
     meta = pod["metadata"]
     words: Mapping[str, Any] = meta.get("annotations") or {}
@@ -60,16 +60,16 @@ def ending(pod: Object, *, fake: bool) -> Ending | None:
         return _failure(words)
     if RUN_SECONDS in words:
         after_s = _number(words[RUN_SECONDS])
-        return Ending(after_s=after_s) if after_s is not None else None
+        return StageEnding(after_s=after_s) if after_s is not None else None
     of_a_job = any(owner.get("kind") == "Job" for owner in meta.get("ownerReferences") or ())
     if of_a_job and (fake or f"{_COMPLETE}/delay" in words):
-        return Ending(after_s=_delay_s(words, _COMPLETE, 0.0))
+        return StageEnding(after_s=_delay_s(words, _COMPLETE, 0.0))
     return None
 
 
-def _failure(words: Mapping[str, Any]) -> Ending:
+def _failure(words: Mapping[str, Any]) -> StageEnding:
     code = str(words.get(f"{_FAIL}/exit-code", "1"))
-    return Ending(
+    return StageEnding(
         after_s=_delay_s(words, _FAIL, _FAIL_AFTER_S),
         phase="Failed",
         code=int(code) if code.isascii() and code.isdigit() and len(code) < 4 else 1,

@@ -74,7 +74,7 @@ async def _tunnel(request: web.Request, address: str) -> web.StreamResponse:
     await socket.prepare(request)
     async with asyncio.TaskGroup() as group:
         tunnel = _Tunnel(socket, address, group)
-        with suppress(spdy.Broken, ConnectionError):
+        with suppress(spdy.SpdyBroken, ConnectionError):
             async for message in socket:
                 if message.type is not WSMsgType.BINARY:
                     break
@@ -89,7 +89,7 @@ class _Tunnel:
 
     def __init__(self, socket: web.WebSocketResponse, address: str, group: asyncio.TaskGroup) -> None:
         self._socket, self._address, self._group = socket, address, group
-        self._connection = spdy.Connection()
+        self._connection = spdy.SpdyConnection()
         self._errors: dict[str, int] = {}  # requestID -> its error stream, until its data stream is opened
         self._lines: dict[int, Line] = {}  # by the stream of data
         self._tasks: dict[int, asyncio.Task[None]] = {}
@@ -98,7 +98,7 @@ class _Tunnel:
         """Raises spdy.Broken, ConnectionError."""
         for frame in self._connection.hear(data):
             match frame:
-                case spdy.Opened():
+                case spdy.SpdyOpened():
                     await self._open(frame)
                 case spdy.Data() if frame.stream in self._lines:
                     given = self._lines[frame.stream].given
@@ -111,7 +111,7 @@ class _Tunnel:
                 case spdy.Pinged():
                     await self._socket.send_bytes(frame.answer)
 
-    async def _open(self, frame: spdy.Opened) -> None:
+    async def _open(self, frame: spdy.SpdyOpened) -> None:
         headers = frame.headers
         await self._socket.send_bytes(self._connection.accepted(frame.stream))
         request, port = headers.get("requestid", ""), headers.get("port", "")

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from aiohttp import web
 
-from phalanx.embedded.node.container.attempt import Attempt, Exited, Running
+from phalanx.embedded.node.container.attempt import Attempt, Exited, RunningAttempt
 from phalanx.embedded.node.container.log.reading import LogOptions, read, since_text
 from phalanx.embedded.node.streams.channels import CLOSE, ERROR, RESIZE, STDERR, STDIN, STDOUT, Channels
 from phalanx.embedded.node.streams.feed import Feed
@@ -63,7 +63,7 @@ async def execute(request: web.Request, attempt: Attempt) -> web.StreamResponse:
     if not command:
         return web.Response(status=400, text="you must specify at least one command for the container")
     state = attempt.state()
-    if not isinstance(state, Running):
+    if not isinstance(state, RunningAttempt):
         return web.Response(status=400, text="cannot exec in a container that does not run")
     channels = _channels(request)
     socket = await channels.open(request)

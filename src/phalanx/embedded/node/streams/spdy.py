@@ -42,12 +42,12 @@ DICTIONARY = (
 )
 
 
-class Broken(Exception):
+class SpdyBroken(Exception):
     """The client does not speak SPDY/3.1, or says too much."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Opened:
+class SpdyOpened:
     """The client opened a stream."""
 
     stream: int
@@ -78,10 +78,10 @@ class Pinged:
     answer: bytes
 
 
-Frame = Opened | Data | Reset | Pinged
+Frame = SpdyOpened | Data | Reset | Pinged
 
 
-class Connection:
+class SpdyConnection:
     """The server's side of a connection, without its transport."""
 
     def __init__(self) -> None:
@@ -97,7 +97,7 @@ class Connection:
         while len(self._rest) >= 8:
             size = int.from_bytes(self._rest[5:8])
             if size > _FRAME_MOST_BYTES:
-                raise Broken("a frame that is too long")
+                raise SpdyBroken("a frame that is too long")
             if len(self._rest) < 8 + size:
                 return
             head, body = bytes(self._rest[:8]), bytes(self._rest[8 : 8 + size])
@@ -110,12 +110,12 @@ class Connection:
         if not first & 0x80000000:
             return Data(stream=first, data=body, last=bool(flags & FIN))
         if first >> 16 & 0x7FFF != _VERSION:
-            raise Broken("another version than 3")
+            raise SpdyBroken("another version than 3")
         try:
             match first & 0xFFFF:
                 case 1:  # SYN_STREAM
                     stream = int.from_bytes(body[:4]) & 0x7FFFFFFF
-                    return Opened(stream=stream, headers=self._headers(body[10:]), last=bool(flags & FIN))
+                    return SpdyOpened(stream=stream, headers=self._headers(body[10:]), last=bool(flags & FIN))
                 case 3:  # RST_STREAM
                     return Reset(stream=int.from_bytes(body[:4]) & 0x7FFFFFFF)
                 case 6:  # PING
@@ -123,13 +123,13 @@ class Connection:
                 case 8:  # HEADERS: the state of the compression has to follow
                     self._headers(body[4:])
         except (zlib.error, struct.error, UnicodeDecodeError) as error:
-            raise Broken(str(error)) from None
+            raise SpdyBroken(str(error)) from None
         return None
 
     def _headers(self, block: bytes) -> dict[str, str]:
         plain = self._inflate.decompress(block, _HEADERS_MOST_BYTES)
         if self._inflate.unconsumed_tail:
-            raise Broken("headers that are too long")
+            raise SpdyBroken("headers that are too long")
         (count,) = struct.unpack_from("!I", plain)
         found, at = {}, 4
         for _ in range(count):
@@ -164,5 +164,5 @@ def _text(plain: bytes, at: int) -> tuple[str, int]:
     (size,) = struct.unpack_from("!I", plain, at)
     end = at + 4 + size
     if end > len(plain):
-        raise Broken("a header that is cut off")
+        raise SpdyBroken("a header that is cut off")
     return plain[at + 4 : end].decode(), end

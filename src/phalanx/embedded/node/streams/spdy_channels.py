@@ -31,7 +31,7 @@ class SpdyChannels:
 
     def __init__(self, asked: frozenset[int]) -> None:
         self._socket = web.WebSocketResponse(protocols=PROTOCOLS)
-        self._connection = spdy.Connection()
+        self._connection = spdy.SpdyConnection()
         self._asked = asked
         self._streams: dict[int, int] = {}  # by channel
         self._channels: dict[int, int] = {}  # by stream
@@ -79,18 +79,18 @@ class SpdyChannels:
         try:
             for frame in self._connection.hear(message.data):
                 match frame:
-                    case spdy.Opened():
+                    case spdy.SpdyOpened():
                         await self._open(frame)
                     case spdy.Data() if (channel := self._channels.get(frame.stream)) is not None:
                         found += [(channel, frame.data)] if frame.data else []
                         found += [(CLOSE, bytes((channel,)))] if frame.last else []
                     case spdy.Pinged():
                         await self._socket.send_bytes(frame.answer)
-        except (spdy.Broken, ConnectionError):
+        except (spdy.SpdyBroken, ConnectionError):
             return None
         return found
 
-    async def _open(self, frame: spdy.Opened) -> None:
+    async def _open(self, frame: spdy.SpdyOpened) -> None:
         channel = _CHANNELS.get(frame.headers.get("streamtype", ""))
         if channel is None or channel in self._streams:
             await self._socket.send_bytes(spdy.reset(frame.stream))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from phalanx.kube.gang.effects import Answer
+from phalanx.kube.gang.effects import WriteOutcome
 from phalanx.kube.gang.seats.gang_start import GangStart
 from phalanx.kube.read.pod import Pod
 from phalanx.model.event import Opened, Released
@@ -148,26 +148,26 @@ class BindBarrier:
     def _send(self, pod: Pod, node: str, devices: tuple[str, ...]) -> None:
         record = self._start.record if self._start.objects.job_of(pod) is None else None
 
-        def answered(answer: Answer, text: str) -> None:
+        def answered(answer: WriteOutcome, text: str) -> None:
             self._answered(pod, node, answer)
 
         self._effects.pods.bind(self._start.id, pod, node, devices, record, answered)
 
-    def _answered(self, pod: Pod, node: str, answer: Answer) -> None:
+    def _answered(self, pod: Pod, node: str, answer: WriteOutcome) -> None:
         slot = self._seats.slot_of.get(pod.uid)
-        if answer is not Answer.DONE:
+        if answer is not WriteOutcome.DONE:
             self._effects.allocations.release(pod.uid)
         if slot is None or pod.uid not in self._start.objects.pods:
             return
         seat = self._seats[slot]
-        if pod.pinned and answer is Answer.DONE:
+        if pod.pinned and answer is WriteOutcome.DONE:
             return  # its gate was removed: its own scheduler binds it, and the watch reports the binding
         seat.sent = False
         if seat.bound or seat.node != node:
             return
-        if answer is Answer.DONE:
+        if answer is WriteOutcome.DONE:
             self.settle(slot)
-        elif answer in {Answer.REFUSED, Answer.CHANGED}:
+        elif answer in {WriteOutcome.REFUSED, WriteOutcome.CHANGED}:
             seat.refusals += 1
             seat.node = ""
             self._seats.mark(slot, ready=False, bound=False)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from phalanx.kube.gang.effects import Answer
+from phalanx.kube.gang.effects import WriteOutcome
 from phalanx.kube.gang.seats.bind_barrier import BindBarrier
 from phalanx.kube.gang.seats.gang_start import GangStart
 from phalanx.kube.gang.seats.seat_table import RoleSeats
@@ -98,8 +98,12 @@ class ElasticParallelism:
     def _evict(self, pod: Pod, grace_s: float | None, refusals: int = 0) -> None:
         """A budget may refuse it now and allow it soon: those that went before it went for nothing otherwise."""
 
-        def answered(answer: Answer, text: str) -> None:
-            if answer is not Answer.REFUSED or not self._start.going_on or pod.uid not in self._start.objects.pods:
+        def answered(answer: WriteOutcome, text: str) -> None:
+            if (
+                answer is not WriteOutcome.REFUSED
+                or not self._start.going_on
+                or pod.uid not in self._start.objects.pods
+            ):
                 return
             if refusals + 1 >= _GIVE_UP:
                 self._stays(pod)
@@ -196,8 +200,8 @@ class ElasticParallelism:
             self._send(job, granted)
 
     def _send(self, job: BatchJob, parallelism: int) -> None:
-        def answered(answer: Answer, text: str) -> None:
-            if answer is Answer.REFUSED:
+        def answered(answer: WriteOutcome, text: str) -> None:
+            if answer is WriteOutcome.REFUSED:
                 refusals = self._refused[job.uid] = self._refused.get(job.uid, 0) + 1
                 self._effects.retry_later(self._start.id, refusals, lambda: self._resizing.discard(job.uid))
             else:

@@ -62,7 +62,7 @@ def job_owner(meta: Object) -> PodOwner | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class WorkloadChange:
     """A merge patch of the spec of the Job that an adapter shows, and annotations of it."""
 
     adapter: JobAdapter
@@ -85,7 +85,7 @@ def member_uid(uid: str, role: str) -> str:
     return f"{uid}/{role.lower()}"
 
 
-def merge_changes(obj: Object, changes: Iterable[Change]) -> tuple[Object, dict[str, str | None]]:
+def merge_changes(obj: Object, changes: Iterable[WorkloadChange]) -> tuple[Object, dict[str, str | None]]:
     """Return one merge patch of the object's spec, and the annotations, that together make all the changes."""
     spec = dict(obj.get("spec") or {})
     words: dict[str, str | None] = {}

@@ -14,7 +14,7 @@ import msgspec
 from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import Api, Refused, Unreachable
 from phalanx.slurm.cluster.ledger.book import ledger_url
-from phalanx.slurm.commands.accounting.sacct_fields import FIELDS, Line, columns_of, eligible_s, flags
+from phalanx.slurm.commands.accounting.sacct_fields import FIELDS, SacctLine, columns_of, eligible_s, flags
 from phalanx.slurm.jobs.ask import BATCH
 from phalanx.slurm.jobs.chosen import Chosen, Id, NoJob, chosen, read_ids, read_states
 from phalanx.slurm.jobs.ended import recorded, recorded_of
@@ -24,7 +24,7 @@ from phalanx.slurm.jobs.view import Job, jobs
 from phalanx.slurm.notation import times
 from phalanx.slurm.notation.hostlist import expand
 from phalanx.slurm.notation.printed import Printed, show
-from phalanx.slurm.options import Reader, Usage, declare
+from phalanx.slurm.options import OptionReader, Usage, declare
 
 OPTIONS = declare(
     "allusers,a accounts,A= allocations,X allclusters,L associations,x= brief,b batch-script,B completion,c "
@@ -33,7 +33,7 @@ OPTIONS = declare(
     "noconvert noheader,n parsable,p parsable2,P partition,r= qos,q= reason= state,s= starttime,S= timelimit-min,k= "
     "timelimit-max,K= truncate,T units= uid|user,u= use-local-uid usage,U verbose,v version,V wckeys,W= whole-hetjob=? "
 ) + declare("yaml", refused=True)
-_READER = Reader("sacct", OPTIONS, hint=False)
+_READER = OptionReader("sacct", OPTIONS, hint=False)
 _NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")  # what a job's group may be called
 _NAMED = 100  # fetch up to this many running jobs by number; beyond it, fetch all jobs
 _UNITS = "KMGTP"
@@ -143,7 +143,7 @@ def _limit(text: str | None) -> int | None:
     return found
 
 
-def _print_kept(lines: Sequence[Line], said: Mapping[str, str | None]) -> None:
+def _print_kept(lines: Sequence[SacctLine], said: Mapping[str, str | None]) -> None:
     """Show the scripts or environments that the accounting keeps: none, as in Slurm without AccountingStoreFlags."""
     for line in lines:
         if not line.step and os.getuid() in (0, line.job.ask.uid):
@@ -157,7 +157,7 @@ def _print_kept(lines: Sequence[Line], said: Mapping[str, str | None]) -> None:
 # --- which ----------------------------------------------------------------------------------------------------------
 
 
-def _lines(said: dict[str, str | None]) -> list[Line]:
+def _lines(said: dict[str, str | None]) -> list[SacctLine]:
     ids, steps = _named(said)
     for user in filter(None, (said.get("user") or "").split(",")):
         _require_user(user)
@@ -171,18 +171,20 @@ def _lines(said: dict[str, str | None]) -> list[Line]:
     if "allocations" not in said:
         _look_up_steps([job for job in found if job.live and job.start_s is not None])
     units = "" if "noconvert" in said else (said.get("units") or "")
-    lines: list[Line] = []
+    lines: list[SacctLine] = []
     for job in found:
         only = steps.get(job.number)
         if "duplicates" in said:
-            lines += [Line(_run(job, start_s, end_s), "", units) for start_s, end_s in job.past]
+            lines += [SacctLine(_run(job, start_s, end_s), "", units) for start_s, end_s in job.past]
             if job.state == "PENDING" and job.past:
                 continue  # its next run is not one yet
         if only is None:
-            lines.append(Line(job, "", units))
+            lines.append(SacctLine(job, "", units))
         if "allocations" not in said and job.start_s is not None:
             lines += [
-                Line(job, name, units, record) for name, record in _steps(job).items() if only is None or only == name
+                SacctLine(job, name, units, record)
+                for name, record in _steps(job).items()
+                if only is None or only == name
             ]
     return lines
 
@@ -401,7 +403,7 @@ def _require_user(user: str) -> None:
         raise Usage(f"sacct: error: Invalid user id: {user}") from None
 
 
-def _print(columns: Sequence[tuple[str, Printed]], lines: Sequence[Line], said: Mapping[str, str | None]) -> None:
+def _print(columns: Sequence[tuple[str, Printed]], lines: Sequence[SacctLine], said: Mapping[str, str | None]) -> None:
     rows = [[FIELDS[name][1](line) for name, _ in columns] for line in lines]
     delimiter = said.get("delimiter")
     show([column for _, column in columns], rows, said, "|" if delimiter is None else delimiter)

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from phalanx.slurm.commands.accounting.sacct_fields import Line, elapsed_s, eligible_s
+from phalanx.slurm.commands.accounting.sacct_fields import SacctLine, elapsed_s, eligible_s
 from phalanx.slurm.commands.jobs.document import head
 from phalanx.slurm.jobs.steps.records import StepRecord
 from phalanx.slurm.jobs.view import Job
@@ -19,7 +19,7 @@ _NO_TIME = {"seconds": 0, "microseconds": 0}
 _LOWEST: tuple[str, ...] = ("max", "min", "average", "total")
 
 
-def document(cluster: str, lines: Sequence[Line]) -> str:
+def document(cluster: str, lines: Sequence[SacctLine]) -> str:
     """Return the document of these jobs and steps."""
     found: list[dict[str, Any]] = []
     for line in lines:
@@ -31,7 +31,7 @@ def document(cluster: str, lines: Sequence[Line]) -> str:
     return msgspec.json.format(msgspec.json.encode(content), indent=2).decode()
 
 
-def _job(cluster: str, line: Line) -> dict[str, Any]:
+def _job(cluster: str, line: SacctLine) -> dict[str, Any]:
     job, ask = line.job, line.job.ask
     worst = max(job.steps.values(), key=lambda one: one.code, default=StepRecord())
     cancelled = job.state == "CANCELLED"
@@ -69,7 +69,7 @@ def _array(job: Job) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _step(line: Line) -> dict[str, Any]:
+def _step(line: SacctLine) -> dict[str, Any]:
     step, job = line.record, line.job
     mib = (job.ask.memory_mib or 0) * (step.cpus if job.ask.per_cpu else max(1, len(step.nodes)))
     nothing: Mapping[str, list[object]] = {name: [] for name in _LOWEST}
@@ -92,7 +92,7 @@ def _step(line: Line) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _times(line: Line) -> dict[str, Any]:
+def _times(line: SacctLine) -> dict[str, Any]:
     of = line.record if line.step else line.job
     used = _NO_TIME if not line.step or line.record.cpu_s is None else _parts(line.record.cpu_s)
     return {

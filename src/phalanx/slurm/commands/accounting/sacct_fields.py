@@ -30,7 +30,7 @@ LONG = (
 )
 
 
-class Line(msgspec.Struct, frozen=True):
+class SacctLine(msgspec.Struct, frozen=True):
     """A job, or a step of it (`batch`, or its number)."""
 
     job: Job
@@ -39,7 +39,7 @@ class Line(msgspec.Struct, frozen=True):
     record: StepRecord = msgspec.field(default_factory=StepRecord)
 
 
-Show = Callable[[Line], str]
+Show = Callable[[SacctLine], str]
 
 
 def _both(of_job: Callable[[Job], str], of_step: Callable[[StepRecord], str] | None = None) -> Show:
@@ -51,15 +51,15 @@ def _all(of: Callable[[Job], str]) -> Show:
     return lambda line: of(line.job)
 
 
-def _id(line: Line) -> str:
+def _id(line: SacctLine) -> str:
     return f"{line.job.id}.{line.step}" if line.step else line.job.id
 
 
-def _raw(line: Line) -> str:
+def _raw(line: SacctLine) -> str:
     return f"{line.job.number}.{line.step}" if line.step else str(line.job.number)
 
 
-def _state(line: Line) -> str:
+def _state(line: SacctLine) -> str:
     job = line.job
     if line.step:
         by_limit = job.state == "TIMEOUT" and (line.step == "batch" or line.record.state == "CANCELLED")
@@ -69,7 +69,7 @@ def _state(line: Line) -> str:
     return f"CANCELLED by {job.cancelled_by}" if job.cancelled_by else "CANCELLED"
 
 
-def _exit(line: Line) -> str:
+def _exit(line: SacctLine) -> str:
     """Of a cancelled job 0:0 is the allocation's, and the script's is that of its script."""
     if line.step:
         return "0:15" if line.job.state == "TIMEOUT" and line.step == "batch" else line.record.status
@@ -90,7 +90,7 @@ def _memory(mib: int, units: str) -> str:
     return f"{int(value)}{units.upper()}" if value == int(value) else f"{value:.2f}{units.upper()}"
 
 
-def _tres(line: Line, *, asked: bool = False) -> str:
+def _tres(line: SacctLine, *, asked: bool = False) -> str:
     """Return the TRES that the job or step holds, or, if `asked`, requested."""
     ask, step = line.job.ask, line.record
     of_job = ask if asked else line.job
@@ -108,12 +108,12 @@ def _tres(line: Line, *, asked: bool = False) -> str:
     return ",".join(f"{name}={parts[name]}" for name in sorted(parts))
 
 
-def _cpus(line: Line) -> str:
+def _cpus(line: SacctLine) -> str:
     """Return the CPUs that the job or step holds; of a job that has not started, the CPUs that it asks for."""
     return str(line.record.cpus if line.step else line.job.cpus)
 
 
-def elapsed_s(line: Line) -> int:
+def elapsed_s(line: SacctLine) -> int:
     """Return the time between start and end, each a whole second, as the accounting of Slurm has them."""
     of = line.record if line.step else line.job
     if not of.start_s or (not line.step and line.job.state == "PENDING"):
@@ -121,11 +121,11 @@ def elapsed_s(line: Line) -> int:
     return max(0, int(of.end_s if of.end_s is not None else time.time()) - int(of.start_s))
 
 
-def _cpu_time_s(line: Line) -> int:
+def _cpu_time_s(line: SacctLine) -> int:
     return elapsed_s(line) * int(_cpus(line))
 
 
-def _reserved_s(line: Line) -> int:
+def _reserved_s(line: SacctLine) -> int:
     job = line.job
     begun = job.start_s if job.start_s is not None else job.end_s if job.end_s is not None else time.time()
     return 0 if line.step or job.eligible_s is None else max(0, int(begun) - int(job.eligible_s))
@@ -147,7 +147,7 @@ def _moments(of_job: Callable[[Job], float | None], of_step: Callable[[StepRecor
     return lambda line: times.moment(of_step(line.record) if line.step else of_job(line.job), "Unknown")
 
 
-def _total_cpu(line: Line) -> str:
+def _total_cpu(line: SacctLine) -> str:
     """Of a job: of its steps, as far as they were measured."""
     known = [line.record] if line.step else list(line.job.steps.values())
     used = [one.cpu_s for one in known if one.cpu_s is not None]
@@ -161,7 +161,7 @@ def _peak(step: StepRecord) -> str:
     return f"{step.peak_kib}K" if step.peak_kib is not None else ""
 
 
-def _nodelist(line: Line) -> str:
+def _nodelist(line: SacctLine) -> str:
     if line.step:
         return compress(line.record.nodes, ordered=True)
     return nodelist(line.job) or "None assigned"

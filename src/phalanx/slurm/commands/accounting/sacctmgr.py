@@ -16,12 +16,12 @@ from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import Api, Refused
 from phalanx.slurm.commands.accounting.entities import accounts, qos, users, wckeys
 from phalanx.slurm.commands.accounting.entities.words import DENIED, entity, names_of, pairs
-from phalanx.slurm.options import Reader, Usage, declare, interactive
+from phalanx.slurm.options import OptionReader, Usage, declare, interactive
 
 OPTIONS = declare("help,h immediate,i noheader,n parsable,p parsable2,P quiet,Q readonly,r version,V") + declare(
     "associations,s json oneliner,o verbose,v yaml", refused=True
 )
-_READER = Reader("sacctmgr", OPTIONS)
+_READER = OptionReader("sacctmgr", OPTIONS)
 _WCKEY, _EVENT = "WCKey,Cluster,User", "Cluster,NodeName,Start,End,State,Reason,By"
 _NAMES = {"qos": "QOS", "coordinator": "coordinator"}  # in messages, where they have no plural
 _ADD = (

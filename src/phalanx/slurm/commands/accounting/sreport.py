@@ -23,17 +23,17 @@ from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import Api
 from phalanx.slurm.cluster.ledger.book import Book
 from phalanx.slurm.cluster.ledger.fetched import Part
-from phalanx.slurm.commands.accounting.table import Column, chosen_columns, show
+from phalanx.slurm.commands.accounting.table import AccountingColumn, chosen_columns, show
 from phalanx.slurm.control.reservations import reservations
 from phalanx.slurm.jobs.nodes import nodes
 from phalanx.slurm.notation import times
-from phalanx.slurm.options import Reader, Usage, declare, interactive, say
+from phalanx.slurm.options import OptionReader, Usage, declare, interactive, say
 
 OPTIONS = declare(
     "help,h noheader,n parsable,p parsable2,P quiet,Q t,t= tres,T= local usage version,V all_clusters,a federation "
     "cluster,M= verbose,v"
 )
-_READER = Reader("sreport", OPTIONS)
+_READER = OptionReader("sreport", OPTIONS)
 _RULE = "-" * 80
 TRES = ("cpu", "mem", "billing", "gres/gpu")
 # what -t says -> (its heading, seconds of one, with a percentage)
@@ -182,9 +182,10 @@ def _in_units(asked: Asked) -> str:
 # --- columns --------------------------------------------------------------------------------------------------------
 
 _NAMES = {
-    "cluster": Column("Cluster", 9), "account": Column("Account", 15), "login": Column("Login", 9),
-    "proper": Column("Proper Name", 15), "tresname": Column("TRES Name", 14),
-    "wckey": Column("WCKey", 15),
+    "cluster": AccountingColumn("Cluster", 9), "account": AccountingColumn("Account", 15),
+    "login": AccountingColumn("Login", 9),
+    "proper": AccountingColumn("Proper Name", 15), "tresname": AccountingColumn("TRES Name", 14),
+    "wckey": AccountingColumn("WCKey", 15),
 }  # fmt: skip
 _AMOUNTS = {
     "used": "Used", "energy": "Energy", "allocated": "Allocated", "down": "Down", "planneddown": "PLND Down",
@@ -197,9 +198,9 @@ def _print(asked: Asked, default: str, rows: Sequence[Mapping[str, str]]) -> Non
     least = 17 if asked.unit[1] and asked.unit[2] else 8
     known = dict(_NAMES)
     for name, heading in _AMOUNTS.items():  # wider where a number would be cut
-        known[name] = Column(heading, max([least, *(len(row.get(name, "")) for row in rows)]))
+        known[name] = AccountingColumn(heading, max([least, *(len(row.get(name, "")) for row in rows)]))
     if "tree" in asked.flags:
-        known["account"] = Column("Account", -20)
+        known["account"] = AccountingColumn("Account", -20)
     show(chosen_columns(asked.said.get("format") or default, known), rows, asked.options)
 
 
@@ -357,8 +358,9 @@ def _sizes(asked: Asked) -> None:
     single = asked.said.get("grouping", "").lower() == "individual"
     headings = [f"{one} CPUs" for one in limits] if single else _spans(limits)
     known = {
-        "cluster": Column("Cluster", 9), "account": Column("Account", 9),
-        **{f"size{at}": Column(text, 13) for at, text in enumerate(headings)}, "percent": Column("% of cluster", 12),
+        "cluster": AccountingColumn("Cluster", 9), "account": AccountingColumn("Account", 9),
+        **{f"size{at}": AccountingColumn(text, 13) for at, text in enumerate(headings)},
+        "percent": AccountingColumn("% of cluster", 12),
     }  # fmt: skip
     heading, size, _ = asked.unit
     unit = 1 if "printjobcount" in asked.flags else size or 1
@@ -459,8 +461,9 @@ def _reserved(asked: Asked) -> None:
                 "idle": asked.amount(max(0.0, whole - used), whole),
             })  # fmt: skip
     known = {
-        **_NAMES, "name": Column("Name", 9), "start": Column("Start", 19), "end": Column("End", 19),
-        "allocated": Column("Allocated", 20), "idle": Column("Idle", 20),
+        **_NAMES, "name": AccountingColumn("Name", 9),
+        "start": AccountingColumn("Start", 19), "end": AccountingColumn("End", 19),
+        "allocated": AccountingColumn("Allocated", 20), "idle": AccountingColumn("Idle", 20),
     }  # fmt: skip
     default = "cluster,name,start,end,tresname,allocated,idle"
     show(chosen_columns(asked.said.get("format") or default, known), rows, asked.options)

@@ -11,19 +11,19 @@ import pwd
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from phalanx.slurm.accounts.fair_tree import PARENT, Node
+from phalanx.slurm.accounts.fair_tree import PARENT, FairTreeNode
 from phalanx.slurm.accounts.tree import tree, usage
 from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import Api
 from phalanx.slurm.jobs.view import Job, jobs
 from phalanx.slurm.notation.printed import Cell, Printed, chosen, show
-from phalanx.slurm.options import Reader, Usage, declare, require_cluster, say
+from phalanx.slurm.options import OptionReader, Usage, declare, require_cluster, say
 
 OPTIONS = declare(
     "accounts,A= all,a cluster|clusters,M= format,o= help helpformat,e long,l noheader,h noheader,n parsable,p "
     "parsable2,P partition,m users,u= usage Users,U verbose,v version,V"
 )
-_READER = Reader("sshare", OPTIONS)
+_READER = OptionReader("sshare", OPTIONS)
 DEFAULT = "Account,User,RawShares,NormShares,RawUsage,EffectvUsage,FairShare"
 LONG = "Account,User,RawShares,NormShares,RawUsage,NormUsage,EffectvUsage,FairShare,LevelFS,GrpTRESMins,TRESRunMins"
 CLASSIC_LONG = LONG.replace("LevelFS,", "")
@@ -34,11 +34,11 @@ _CALC_MIN = 5  # PriorityCalcPeriod: what running jobs have still to go is count
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ShareLine:
     """A row. `depth`: 0 for the root. `held`: (account, user) -> TRES times minutes that running jobs have still to
     go."""
 
-    node: Node
+    node: FairTreeNode
     account: str
     depth: int
     total: float
@@ -108,7 +108,7 @@ def run_minutes(found: Iterable[Job]) -> dict[tuple[str, str], dict[str, float]]
     return held
 
 
-def _wanted(root: Node, said: Mapping[str, str | None], users: Sequence[str]) -> Iterator[Line]:
+def _wanted(root: FairTreeNode, said: Mapping[str, str | None], users: Sequence[str]) -> Iterator[ShareLine]:
     """Yield all accounts, or those of --accounts, and in them the rows of these users; no users: all."""
     accounts = (said.get("accounts") or "").lower().split(",")
     for line in lines(root):
@@ -121,13 +121,13 @@ def _wanted(root: Node, said: Mapping[str, str | None], users: Sequence[str]) ->
         yield line
 
 
-def lines(root: Node) -> Iterator[Line]:
+def lines(root: FairTreeNode) -> Iterator[ShareLine]:
     """In the order of the tree."""
     yield from _lines(root, "root", 0, root.usage)
 
 
-def _lines(node: Node, account: str, depth: int, total: float) -> Iterator[Line]:
-    yield Line(node, account, depth, total, depth)
+def _lines(node: FairTreeNode, account: str, depth: int, total: float) -> Iterator[ShareLine]:
+    yield ShareLine(node, account, depth, total, depth)
     for each in node.below:
         yield from _lines(each, account if each.user else each.name, depth + 1, total)
 
@@ -151,27 +151,27 @@ def _unknown(word: str) -> Usage:
     return Usage(f'sshare: error: Invalid field requested: "{word}"')
 
 
-def _account(line: Line) -> str:
+def _account(line: ShareLine) -> str:
     return " " * line.indent + line.account
 
 
-def _shares(line: Line) -> str:
+def _shares(line: ShareLine) -> str:
     if line.depth == 0:
         return ""
     return "parent" if line.node.shares == PARENT else str(line.node.shares)
 
 
-def _fair_share(line: Line) -> Cell:
+def _fair_share(line: ShareLine) -> Cell:
     return line.node.fair_share if line.node.user or line.site.classic else ""
 
 
-def _norm_usage(line: Line) -> Cell:
+def _norm_usage(line: ShareLine) -> Cell:
     if line.depth == 0:
         return ""
     return line.node.usage / line.total if line.total else 0.0
 
 
-def _level(line: Line) -> Cell:
+def _level(line: ShareLine) -> Cell:
     if line.node.shares == PARENT:
         return ""
     if line.site.classic:
@@ -179,28 +179,28 @@ def _level(line: Line) -> Cell:
     return line.node.level if line.depth else ""
 
 
-def _tres(line: Line, amounts: Mapping[str, float]) -> str:
+def _tres(line: ShareLine, amounts: Mapping[str, float]) -> str:
     kinds = _TRES if line.site.counts_gpus else _TRES[:-1]
     return ",".join(f"{name}={int(amounts.get(name, 0.0))}" for name in kinds)
 
 
-def _run_minutes(line: Line) -> str:
+def _run_minutes(line: ShareLine) -> str:
     users = [one for one in _lines(line.node, line.account, 0, 0.0) if one.node.user]
     mine = [line.held.get((one.account, one.node.name), {}) for one in users]
     return _tres(line, {name: sum(each.get(name, 0.0) for each in mine) for name in _TRES})
 
 
-def _used(line: Line) -> str:
+def _used(line: ShareLine) -> str:
     """Return what was used, in minutes: the scheduler remembers billed CPUs."""
     minutes = line.node.usage / 60
     return _tres(line, {"cpu": minutes, "billing": minutes})
 
 
-def _norm(line: Line) -> Cell:
+def _norm(line: ShareLine) -> Cell:
     return line.node.norm_shares if line.depth or line.site.classic else _NO_SHARES
 
 
-_FIELDS: dict[str, tuple[int, Callable[[Line], Cell]]] = {
+_FIELDS: dict[str, tuple[int, Callable[[ShareLine], Cell]]] = {
     "Account": (-20, _account),
     "Cluster": (10, lambda line: line.site.cluster),
     "EffectvUsage": (13, lambda line: line.node.effective_usage),

@@ -12,7 +12,7 @@ from phalanx.slurm.options import Usage
 _FIELD = re.compile(r"([A-Za-z0-9_ ]+)(?:%(-?\d+))?")
 
 
-class Column(NamedTuple):
+class AccountingColumn(NamedTuple):
     """`width` negative: left-aligned. `field`: what it shows."""
 
     heading: str
@@ -20,7 +20,7 @@ class Column(NamedTuple):
     field: str = ""
 
 
-def chosen_columns(form: str, known: Mapping[str, Column]) -> list[Column]:
+def chosen_columns(form: str, known: Mapping[str, AccountingColumn]) -> list[AccountingColumn]:
     """The fields of `format=`: a name, or its beginning. Raises Usage."""
     found = []
     for word in form.split(","):
@@ -30,11 +30,13 @@ def chosen_columns(form: str, known: Mapping[str, Column]) -> list[Column]:
         if match is None or not name:
             raise Usage(f" Unknown field '{word}'")
         column = known[name]
-        found.append(Column(column.heading, read_width(match[2]) if match[2] else column.width, name))
+        found.append(AccountingColumn(column.heading, read_width(match[2]) if match[2] else column.width, name))
     return found
 
 
-def show(columns: Sequence[Column], rows: Sequence[Mapping[str, str]], options: Mapping[str, str | None]) -> None:
+def show(
+    columns: Sequence[AccountingColumn], rows: Sequence[Mapping[str, str]], options: Mapping[str, str | None]
+) -> None:
     lines = [[row.get(column.field, "") for column in columns] for row in rows]
     if "parsable" in options or "parsable2" in options:
         after = "|" if "parsable" in options else ""

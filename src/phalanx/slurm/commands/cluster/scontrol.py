@@ -25,13 +25,13 @@ from phalanx.slurm.commands.cluster.verbs.script import write
 from phalanx.slurm.commands.cluster.verbs.show import show
 from phalanx.slurm.commands.cluster.verbs.told import message_of, notify, pid_of, pids_of, wait_for
 from phalanx.slurm.commands.cluster.verbs.update.job import update
-from phalanx.slurm.options import Reader, Usage, declare, interactive, require_cluster, say
+from phalanx.slurm.options import OptionReader, Usage, declare, interactive, require_cluster, say
 
 OPTIONS = declare(
     "all,a details,d federation future,F help,h hide local cluster|clusters,M= oneliner,o quiet,Q sibling uid,u= usage "
     "verbose,v version,V"
 )
-_READER = Reader("scontrol", OPTIONS)
+_READER = OptionReader("scontrol", OPTIONS)
 VERSION = "22.05.8"
 # Keywords that set how an interactive scontrol shows things. They change nothing.
 _SETTINGS = ("all", "cluster", "completing", "details", "hide", "oneliner", "quiet", "verbose")

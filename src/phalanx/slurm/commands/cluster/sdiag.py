@@ -20,12 +20,12 @@ from phalanx.slurm.cluster.ledger.book import Book, ledger_url
 from phalanx.slurm.cluster.ledger.fetched import Part
 from phalanx.slurm.jobs.view import jobs
 from phalanx.slurm.notation import times
-from phalanx.slurm.options import Reader, Usage, declare, say
+from phalanx.slurm.options import OptionReader, Usage, declare, say
 
 OPTIONS = declare("all,a help,h usage sort-by-id,i sort-by-time,t sort-by-time2,T version,V") + declare(
     "reset,r cluster,M= json yaml", refused=True
 )
-_READER = Reader("sdiag", OPTIONS)
+_READER = OptionReader("sdiag", OPTIONS)
 _STARS = "*" * 55
 _SAMPLE = re.compile(r"(\w+)(?:\{(.*)\})? ([-+0-9.eE]+|NaN|\+Inf)")
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')

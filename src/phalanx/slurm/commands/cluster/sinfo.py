@@ -13,12 +13,12 @@ from msgspec.structs import replace
 
 from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import Api
-from phalanx.slurm.commands.cluster.sinfo_fields import FIELDS, NAMES, Row, Seen, name_of, states_of
+from phalanx.slurm.commands.cluster.sinfo_fields import FIELDS, NAMES, Seen, SinfoRow, name_of, states_of
 from phalanx.slurm.jobs.nodes import Node, Used, nodes, used, with_cloud
 from phalanx.slurm.notation import times
 from phalanx.slurm.notation.amounts import read_width
 from phalanx.slurm.notation.hostlist import compress, expand
-from phalanx.slurm.options import Reader, Usage, declare, require_cluster, say
+from phalanx.slurm.options import OptionReader, Usage, declare, require_cluster, say
 
 OPTIONS = declare(
     "all,a cluster|clusters,M= dead,d exact,e federation format,o= Format,O= help hide iterate,i= json local long,l "
@@ -29,7 +29,7 @@ _ENVIRONMENT = {
     "SINFO_ALL": "all", "SINFO_FORMAT": "format", "SINFO_PARTITION": "partition", "SINFO_SORT": "sort",
     "SLURM_CLUSTERS": "clusters",
 }  # fmt: skip
-_READER = Reader("sinfo", OPTIONS)
+_READER = OptionReader("sinfo", OPTIONS)
 DEFAULT = "%#P %.5a %.10l %.6D %.6t %N"
 LONG = "%#P %.5a %.10l %.10s %.4r %.8h %.10g %.6D %.11T %N"
 BY_NODE = "%#N %.6D %#P %6t"
@@ -91,7 +91,7 @@ def _show(api: Api, here: site.Site, said: Mapping[str, str | None], wanted: set
         print(document(here, found))
         return
     columns = _columns(said)
-    rows = _rows(here, found, said, wanted, {field.letter for field in columns if isinstance(field, Column)})
+    rows = _rows(here, found, said, wanted, {field.letter for field in columns if isinstance(field, SinfoColumn)})
     if "list-reasons" in said:
         rows = [row for row in rows if any(one.node.reason for one in row.seen)]
         rows = _reasons(rows)
@@ -168,7 +168,7 @@ def _rows(
     said: Mapping[str, str | None],
     wanted: set[str] | None,
     letters: set[str],
-) -> list[Row]:
+) -> list[SinfoRow]:
     """Return one row for each partition and each group of its nodes that are equal in all columns.
 
     Partitions that are equal in all columns of partitions share their rows.
@@ -181,21 +181,21 @@ def _rows(
         one for one in found
         if (only is None or one.node.name in only) and (wanted is None or wanted & states_of(one))
     ]  # fmt: skip
-    rows: dict[tuple[str, ...], Row] = {}
+    rows: dict[tuple[str, ...], SinfoRow] = {}
     for partition in partitions:
         within = [one for one in seen if not partition.nodes or one.node.name in partition.nodes]
         if "Node" in said:
-            rows |= {(partition.name, one.node.name): Row(partition, (one,), one.state) for one in within}
+            rows |= {(partition.name, one.node.name): SinfoRow(partition, (one,), one.state) for one in within}
             continue
         groups = _groups(partition, within, letters, exact="exact" in said, summed="summarize" in said)
-        of_partition = Row(partition, (), "")
+        of_partition = SinfoRow(partition, (), "")
         shown = tuple(FIELDS[letter][1](of_partition) for letter in sorted(letters & _OF_PARTITION))
         for key, some in groups.items():
             whole = (partition.name,) if "summarize" in said else (*shown, "|", *key)
             known = rows[whole].seen if whole in rows else ()
             every = (*known, *(one for one in some if one not in known))
             state = some[0].state if "summarize" not in said else "any"
-            rows[whole] = Row(rows[whole].partition if known else partition, every, state)
+            rows[whole] = SinfoRow(rows[whole].partition if known else partition, every, state)
         if not within and "list-reasons" not in said:
             rows[(partition.name,)] = of_partition
     listed = list(rows.values())
@@ -209,7 +209,7 @@ def _groups(
     groups: dict[tuple[str, ...], list[Seen]] = {}
     apart = sorted(letters & (_APART | _EXACT if exact else _APART))
     for one in within:
-        key = tuple(FIELDS[letter][1](Row(partition, (one,), one.state)) for letter in apart)
+        key = tuple(FIELDS[letter][1](SinfoRow(partition, (one,), one.state)) for letter in apart)
         groups.setdefault(() if summed else key, []).append(one)
     return dict(sorted(groups.items(), key=lambda group: _ORDER.index(group[1][0].state)))
 
@@ -220,7 +220,7 @@ _EXACT = frozenset("cmdwzXYZ")
 _OF_PARTITION = frozenset("PRalLsrhgpIMSB")
 
 
-def _sorted(rows: list[Row], said: Mapping[str, str | None]) -> list[Row]:
+def _sorted(rows: list[SinfoRow], said: Mapping[str, str | None]) -> list[SinfoRow]:
     """By --sort: letters of columns, each with a minus for descending."""
     for key in reversed((said.get("sort") or "").split(",")):
         letter = key.strip().lstrip("+-")
@@ -229,7 +229,7 @@ def _sorted(rows: list[Row], said: Mapping[str, str | None]) -> list[Row]:
             continue
         names = list(dict.fromkeys(row.partition.name for row in rows)) if as_listed else []
 
-        def value(row: Row, letter: str = letter, names: Sequence[str] = names) -> tuple[int, str]:
+        def value(row: SinfoRow, letter: str = letter, names: Sequence[str] = names) -> tuple[int, str]:
             if letter in ("t", "T"):
                 return _NUMBERS.get(row.state, 99), ""
             if names:
@@ -245,17 +245,19 @@ _NUMBERS = {"down": 1, "idle": 2, "allocated": 3, "mixed": 5, "drained": 8, "dra
 _ORDER = ("down", "drained", "draining", "mixed", "allocated", "idle")
 
 
-def _reasons(rows: Sequence[Row]) -> list[Row]:
+def _reasons(rows: Sequence[SinfoRow]) -> list[SinfoRow]:
     """Return one row for each reason."""
     found: dict[str, dict[str, Seen]] = {}
     for row in rows:
         for one in row.seen:
             if one.node.reason:
                 found.setdefault(one.node.reason, {})[one.node.name] = one
-    return [Row(rows[0].partition, tuple(each.values()), next(iter(each.values())).state) for each in found.values()]
+    return [
+        SinfoRow(rows[0].partition, tuple(each.values()), next(iter(each.values())).state) for each in found.values()
+    ]
 
 
-class Column(Struct, frozen=True):
+class SinfoColumn(Struct, frozen=True):
     """A letter of a format: `sized`: as wide as its widest text."""
 
     letter: str
@@ -264,13 +266,13 @@ class Column(Struct, frozen=True):
     sized: bool = False
 
 
-def _columns(said: Mapping[str, str | None]) -> list[Column | str]:
+def _columns(said: Mapping[str, str | None]) -> list[SinfoColumn | str]:
     """Return the columns of the format and the texts between them."""
     if (names := said.get("Format")) is not None:
         return list(_by_names(names))
     own = said.get("format")
     before, _, rest = (_default(said) if own is None else own).partition("%")
-    found: list[Column | str] = [before]
+    found: list[SinfoColumn | str] = [before]
     for word in filter(None, rest.split("%")):
         if word == "all":
             found += _every_column()
@@ -282,22 +284,25 @@ def _columns(said: Mapping[str, str | None]) -> list[Column | str]:
             say(f"Invalid node format specification: {letter}")
             found.append(f"%{word}")
             continue
-        found += [Column(letter, read_width(match[2].strip("#") or "0"), bool(match[1]), match[2] == "#"), match[4]]
+        found += [
+            SinfoColumn(letter, read_width(match[2].strip("#") or "0"), bool(match[1]), match[2] == "#"),
+            match[4],
+        ]
     return found
 
 
-def _every_column() -> list[Column | str]:
+def _every_column() -> list[SinfoColumn | str]:
     """Return the columns of `all`, with what Slurm puts between them."""
-    found: list[Column | str] = []
+    found: list[SinfoColumn | str] = []
     for letter in _ALL:
-        found += [Column(letter), "|" if letter.islower() else " |" if letter != _ALL[-1] else ""]
+        found += [SinfoColumn(letter), "|" if letter.islower() else " |" if letter != _ALL[-1] else ""]
     return found
 
 
 _ALL = "abcdefghlmnoprstuvwzABCDEFGHILMNOPRSTUVXYZ"
 
 
-def _by_names(text: str) -> Iterator[Column | str]:
+def _by_names(text: str) -> Iterator[SinfoColumn | str]:
     """The columns of -O: `name:.30`, 20 wide if nothing is said."""
     for word in text.split(","):
         name, _, size = word.strip().partition(":")
@@ -310,10 +315,10 @@ def _by_names(text: str) -> Iterator[Column | str]:
             continue
         right = size.startswith(".")
         width = size.lstrip(".")
-        yield Column(letter, read_width(width) if width.isdigit() else 20, right)
+        yield SinfoColumn(letter, read_width(width) if width.isdigit() else 20, right)
 
 
-def _print(columns: Sequence[Column | str], rows: Sequence[Row], said: Mapping[str, str | None]) -> None:
+def _print(columns: Sequence[SinfoColumn | str], rows: Sequence[SinfoRow], said: Mapping[str, str | None]) -> None:
     widths = {"P": _widest("PARTITION", (name_of(row) for row in rows)), "N": 9}
     lines = []
     if "noheader" not in said:
@@ -321,8 +326,8 @@ def _print(columns: Sequence[Column | str], rows: Sequence[Row], said: Mapping[s
             print(time.strftime("%a %b %d %H:%M:%S %Y"))
         # As measured, headings of nodes are not cut where they are aligned to the right.
         heads = [
-            Column(one.letter, max(one.width, len(FIELDS[one.letter][0])), right=True)
-            if isinstance(one, Column) and one.right and one.width and one.letter in "Nno"
+            SinfoColumn(one.letter, max(one.width, len(FIELDS[one.letter][0])), right=True)
+            if isinstance(one, SinfoColumn) and one.right and one.width and one.letter in "Nno"
             else one
             for one in columns
         ]
@@ -333,11 +338,11 @@ def _print(columns: Sequence[Column | str], rows: Sequence[Row], said: Mapping[s
         print("\n".join(lines))
 
 
-def _shown(row: Row, letter: str) -> str:
+def _shown(row: SinfoRow, letter: str) -> str:
     return FIELDS[letter][1](row)
 
 
-def _filled(columns: Sequence[Column | str], text_of: Callable[[str], str], widths: Mapping[str, int]) -> str:
+def _filled(columns: Sequence[SinfoColumn | str], text_of: Callable[[str], str], widths: Mapping[str, int]) -> str:
     return "".join(one if isinstance(one, str) else _fit(one, text_of(one.letter), widths) for one in columns)
 
 
@@ -345,7 +350,7 @@ def _widest(heading: str, names: Iterable[str]) -> int:
     return max(len(heading), *(len(name) for name in names), 9)
 
 
-def _fit(column: Column, text: str, widths: Mapping[str, int]) -> str:
+def _fit(column: SinfoColumn, text: str, widths: Mapping[str, int]) -> str:
     width = widths.get(column.letter, 0) if column.sized else column.width
     if not width:
         return text

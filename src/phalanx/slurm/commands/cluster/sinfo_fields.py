@@ -25,7 +25,7 @@ class Seen(Struct, frozen=True):
     gpus: int = 0
 
 
-class Row(Struct, frozen=True):
+class SinfoRow(Struct, frozen=True):
     partition: site.Partition
     seen: tuple[Seen, ...]
     state: str  # empty: no node
@@ -44,11 +44,11 @@ def power_states(node: Node) -> list[str]:
     return [*(["cloud"] if node.cloud else []), *([POWER_STATES[node.power]] if node.power else [])]
 
 
-def _suffix(row: Row) -> str:
+def _suffix(row: SinfoRow) -> str:
     return row.seen[0].node.power if row.seen else ""
 
 
-def _complete(row: Row) -> str:
+def _complete(row: SinfoRow) -> str:
     return "+".join([row.state, *power_states(row.seen[0].node)]) if row.seen else "n/a"
 
 
@@ -79,30 +79,30 @@ def document(here: site.Site, found: Sequence[Seen]) -> str:
     return msgspec.json.format(msgspec.json.encode({"meta": meta, "errors": [], "nodes": rows}), indent=2).decode()
 
 
-def name_of(row: Row) -> str:
+def name_of(row: SinfoRow) -> str:
     return row.partition.name + ("*" if row.partition.default else "")
 
 
-def _counts(row: Row) -> str:
+def _counts(row: SinfoRow) -> str:
     """Allocated, idle, other and all nodes."""
     used = sum(one.state in ("allocated", "mixed") for one in row.seen)
     idle = sum(one.state == "idle" for one in row.seen)
     return f"{used}/{idle}/{len(row.seen) - used - idle}/{len(row.seen)}"
 
 
-def _cpus(row: Row) -> str:
+def _cpus(row: SinfoRow) -> str:
     used = sum(one.used for one in row.seen)
     every = sum(one.node.cpus for one in row.seen)
     gone = sum(one.node.cpus for one in row.seen if one.state in ("down", "drained"))
     return f"{used}/{every - used - gone}/{gone}/{every}"
 
 
-def _most(row: Row, of: Callable[[Node], int | str]) -> str:
+def _most(row: SinfoRow, of: Callable[[Node], int | str]) -> str:
     values = sorted({of(one.node) for one in row.seen})
     return "" if not values else str(values[0]) if len(values) == 1 else f"{values[0]}+"
 
 
-def _long_user(row: Row) -> str:
+def _long_user(row: SinfoRow) -> str:
     """Return who gave the reason, with the user's number: `root(0)`."""
     name = next((one.node.reason_by for one in row.seen if one.node.reason), "")
     try:
@@ -111,30 +111,30 @@ def _long_user(row: Row) -> str:
         return name
 
 
-def _shape(row: Row, part: int) -> str:
+def _shape(row: SinfoRow, part: int) -> str:
     return _most(row, lambda node: int((node.shape or f"1:{node.cpus}:1").split(":")[part]))
 
 
-def _ai(row: Row) -> str:
+def _ai(row: SinfoRow) -> str:
     """Allocated and idle nodes."""
     return "/".join(_counts(row).split("/")[:2])
 
 
-def _features(row: Row) -> str:
+def _features(row: SinfoRow) -> str:
     return ",".join(sorted({feature for one in row.seen for feature in one.node.features})) or "(null)"
 
 
-def _gres(row: Row) -> str:
+def _gres(row: SinfoRow) -> str:
     gpus = sorted({one.node.gpus for one in row.seen if one.node.gpus})
     return f"gpu:{gpus[0]}" if gpus else "(null)"
 
 
-def _size(row: Row) -> str:
+def _size(row: SinfoRow) -> str:
     most = row.partition.max_nodes
     return f"1-{'infinite' if most is None else most}"
 
 
-FIELDS: dict[str, tuple[str, Callable[[Row], str]]] = {
+FIELDS: dict[str, tuple[str, Callable[[SinfoRow], str]]] = {
     "P": ("PARTITION", name_of),
     "R": ("PARTITION", lambda row: row.partition.name),
     "a": ("AVAIL", lambda row: {"UP": "up", "DOWN": "down", "DRAIN": "drain"}.get(row.partition.state, "inact")),

@@ -24,7 +24,7 @@ from phalanx.slurm.cluster.api import Api
 from phalanx.slurm.jobs.nodes import Node, nodes
 from phalanx.slurm.jobs.view import jobs
 from phalanx.slurm.notation.hostlist import compress, expand
-from phalanx.slurm.options import Reader, Usage, declare, say
+from phalanx.slurm.options import OptionReader, Usage, declare, say
 
 OPTIONS = declare(
     "set get clear down,d up,u drained,D fini,f time,t idle,I node,n=? jobid,j= id,i= user= program,p= offset,o= "
@@ -37,7 +37,7 @@ OPTIONS = declare(
     "reconfig,r resume,R",
     refused=True,
 )
-_READER = Reader("strigger", OPTIONS)
+_READER = OptionReader("strigger", OPTIONS)
 _EVENTS = ("down", "up", "drained", "idle", "fini", "time")
 _OF_JOBS = ("fini", "time")
 _LOOK_S = 2.0

@@ -17,13 +17,13 @@ from phalanx.slurm.jobs.chosen import Chosen, Id, NoJob, chosen, is_user, read_i
 from phalanx.slurm.jobs.fields import shown_together
 from phalanx.slurm.jobs.view import Job, jobs
 from phalanx.slurm.notation.signals import number_of
-from phalanx.slurm.options import Reader, Usage, declare, require_cluster, say
+from phalanx.slurm.options import OptionReader, Usage, declare, require_cluster, say
 
 OPTIONS = declare(
     "account,A= batch,b ctld cluster|clusters,M= full,f help hurry,H interactive,i jobname|name,n= me nodelist,w= "
     "partition,p= qos,q= quiet,Q reservation,R= sibling= signal,s= state,t= usage user,u= verbose,v version,V wckey="
 )
-_READER = Reader("scancel", OPTIONS)
+_READER = OptionReader("scancel", OPTIONS)
 _DENIED = 210  # what Slurm ends with where it may not: its error's number, as far as an exit code holds it
 _ENDING = ("TERM", "SIGTERM", "15", "KILL", "SIGKILL", "9")
 

@@ -17,13 +17,13 @@ from phalanx.slurm.jobs.chosen import NoJob, chosen, is_user
 from phalanx.slurm.jobs.nodes import nodes
 from phalanx.slurm.jobs.view import Job, jobs
 from phalanx.slurm.notation.amounts import read_width
-from phalanx.slurm.options import Reader, Usage, declare, require_cluster, say
+from phalanx.slurm.options import OptionReader, Usage, declare, require_cluster, say
 
 OPTIONS = declare(
     "cluster|clusters,M= federation format,o= help jobs,j=? local long,l noheader,h norm,n partition,p= sort,S= "
     "sib|sibling user,u= usage verbose,v version,V weights,w"
 )
-_READER = Reader("sprio", OPTIONS)
+_READER = OptionReader("sprio", OPTIONS)
 LONG = "%.15i %9r %.8u %.10Y %.10S %.10A %.10B %.10F %.10J %.10P %.10Q %.11N %.20T"
 NORMAL = "%.15i %9r %.8u %10y %10a %10b %10f %10j %10p %10q %20t"
 _LETTER = re.compile(r"%(\.?)(\d*)([a-zA-Z])")
@@ -31,7 +31,7 @@ _PART = re.compile(r"\.?\d*(.?).*", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class PriorityLine:
     job: Job
     factors: Factors
     weights: Weights
@@ -87,7 +87,7 @@ def run(words: Sequence[str]) -> int:
     return 0
 
 
-def _sorted(lines: list[Line], said: Mapping[str, str | None]) -> list[Line]:
+def _sorted(lines: list[PriorityLine], said: Mapping[str, str | None]) -> list[PriorityLine]:
     """Sort by --sort. Raises Usage."""
     for key in reversed((said.get("sort") or "").split(",")):
         word = key.strip().lstrip("+-")
@@ -97,7 +97,7 @@ def _sorted(lines: list[Line], said: Mapping[str, str | None]) -> list[Line]:
             raise Usage(f"sprio: error: Invalid sort specification: {word[0]}")
         show = _FIELDS[word[0]][1]
 
-        def value(line: Line, show: Callable[[Line], str] = show) -> tuple[float, str]:
+        def value(line: PriorityLine, show: Callable[[PriorityLine], str] = show) -> tuple[float, str]:
             text = show(line)
             return (float(text), "") if text.replace(".", "", 1).isdigit() else (0.0, text)
 
@@ -105,7 +105,7 @@ def _sorted(lines: list[Line], said: Mapping[str, str | None]) -> list[Line]:
     return lines
 
 
-def found(api: Api, here: Site, said: Mapping[str, str | None]) -> list[Line]:
+def found(api: Api, here: Site, said: Mapping[str, str | None]) -> list[PriorityLine]:
     """The jobs that wait, by number. Raises Usage."""
     try:
         asked = chosen(said)
@@ -127,7 +127,7 @@ def found(api: Api, here: Site, said: Mapping[str, str | None]) -> list[Line]:
     every = nodes(api)
     now_s = time.time()
     return [
-        Line(
+        PriorityLine(
             job,
             factors_of(job.ask, here, every, shares.get((job.ask.account, job.ask.user), 0.0), _age_s(job, now_s)),
             here.weights,
@@ -191,16 +191,16 @@ def _filled(form: str, text_of: Callable[[str], str]) -> str:
     return _LETTER.sub(one, form)
 
 
-def _adds(name: str) -> Callable[[Line], str]:
+def _adds(name: str) -> Callable[[PriorityLine], str]:
     return lambda line: f"{weighted(line.factors, line.weights)[name]:.0f}"
 
 
-def _is(name: str) -> Callable[[Line], str]:
+def _is(name: str) -> Callable[[PriorityLine], str]:
     """Return how to show a factor: 0 without a weight, as in Slurm."""
     return lambda line: f"{getattr(line.factors, name) if getattr(line.weights, name) else 0.0:.7f}"
 
 
-_FIELDS: dict[str, tuple[str, Callable[[Line], str]]] = {
+_FIELDS: dict[str, tuple[str, Callable[[PriorityLine], str]]] = {
     "i": ("JOBID", lambda line: str(line.job.own)),
     "c": ("CLUSTER", lambda line: "(null)"),
     "r": ("PARTITION", lambda line: line.job.ask.partition),

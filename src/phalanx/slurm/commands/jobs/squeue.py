@@ -15,7 +15,7 @@ from phalanx.slurm.jobs.chosen import Chosen, NoJob, chosen, is_user, read_state
 from phalanx.slurm.jobs.view import LIVE, Job, jobs
 from phalanx.slurm.notation import times
 from phalanx.slurm.notation.hostlist import compress, expand
-from phalanx.slurm.options import Reader, Usage, declare, require_cluster, say
+from phalanx.slurm.options import OptionReader, Usage, declare, require_cluster, say
 
 OPTIONS = declare(
     "accounts,A= all,a array,r array-unique cluster|clusters,M= format,o= federation Format,O= help hide iterate,i= "
@@ -33,7 +33,7 @@ DEFAULT = "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R"
 LONG = "%.18i %.9P %.8j %.8u %.8T %.10M %.9l %.6D %R"
 START = "%.18i %.9P %.8j %.8u %.2t %.19S %.6D %20Y %R"
 _PLAIN = {"accounts": "account", "partitions": "partition", "users": "user"}  # names that other commands have, too
-_READER = Reader("squeue", OPTIONS)
+_READER = OptionReader("squeue", OPTIONS)
 _USAGE = "Usage: squeue [OPTIONS]\n" + " ".join(f"--{one.spelled}" for one in OPTIONS)
 
 

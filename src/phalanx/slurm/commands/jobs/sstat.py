@@ -14,13 +14,13 @@ from phalanx.slurm.jobs.steps.records import StepRecord
 from phalanx.slurm.jobs.view import Job, jobs
 from phalanx.slurm.notation.hostlist import compress
 from phalanx.slurm.notation.printed import Printed, chosen, show
-from phalanx.slurm.options import Reader, Usage, declare, say
+from phalanx.slurm.options import OptionReader, Usage, declare, say
 
 OPTIONS = declare(
     "allsteps,a fields|format,o= helpformat,e help,h jobs,j= noheader,n noconvert pidformat,i parsable,p parsable2,P "
     "usage verbose,v version,V"
 )
-_READER = Reader("sstat", OPTIONS, hint=False)
+_READER = OptionReader("sstat", OPTIONS, hint=False)
 # field -> width; what nobody measures while a step runs is empty
 _WIDTHS = {
     "JobID": -12, "MaxVMSize": 10, "MaxVMSizeNode": 14, "MaxVMSizeTask": 14, "AveVMSize": 10, "MaxRSS": 10,
@@ -46,13 +46,13 @@ _ORDER = (
 )
 
 
-class Line(msgspec.Struct, frozen=True):
+class StatLine(msgspec.Struct, frozen=True):
     job: Job
     step: str
     record: StepRecord
 
 
-_SHOWN: dict[str, Callable[[Line], str]] = {
+_SHOWN: dict[str, Callable[[StatLine], str]] = {
     "JobID": lambda line: f"{line.job.id}.{line.step}",
     "NTasks": lambda line: str(line.record.tasks),
     "Nodelist": lambda line: compress(line.record.nodes, ordered=True),
@@ -86,7 +86,7 @@ def run(words: Sequence[str]) -> int:
     return 0
 
 
-def _lines(api: Api, text: str, *, every: bool) -> list[Line]:
+def _lines(api: Api, text: str, *, every: bool) -> list[StatLine]:
     """The step that is named; else the first that srun started, or all of them and the script."""
     base, _, step = text.partition(".")
     try:
@@ -99,7 +99,7 @@ def _lines(api: Api, text: str, *, every: bool) -> list[Line]:
         what = "No steps running" if waits else "couldn't get steps"
         say(f"sstat: error: {what} for job {base}")
         return []
-    lines: list[Line] = []
+    lines: list[StatLine] = []
     for job in found:
         running = {str(number): record for number, record in job.steps.items() if record.end_s is None}
         if job.ask.kind == BATCH and (every or step == "batch"):
@@ -116,7 +116,7 @@ def _lines(api: Api, text: str, *, every: bool) -> list[Line]:
                 else f"sstat: error: No steps running for job {base}"
             )
             continue
-        lines += [Line(job, name, running[name]) for name in wanted]
+        lines += [StatLine(job, name, running[name]) for name in wanted]
     return lines
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from phalanx.slurm.jobs.ask import ALLOCATION
 from phalanx.slurm.jobs.steps.pods.channel import Broken
-from phalanx.slurm.options import Reader, Usage, declare, say
+from phalanx.slurm.options import OptionReader, Usage, declare, say
 from phalanx.slurm.submission.asked.forms import HINTS
 from phalanx.slurm.submission.environment import allocated
 from phalanx.slurm.submission.het import by_colons
@@ -26,7 +26,7 @@ OPTIONS = declare(
     "oversubscribe,s partition,p= qos,q= quiet,Q reservation= signal= time,t= tmp= uid= usage verbose,v "
     "version,V wait-all-nodes= " + HINTS
 ) + declare("x11=?", refused=True)
-_READER = Reader("salloc", OPTIONS, mixed=False)
+_READER = OptionReader("salloc", OPTIONS, mixed=False)
 _ENVIRONMENT = {
     "SALLOC_ACCOUNT": "account", "SALLOC_PARTITION": "partition", "SALLOC_QOS": "qos", "SALLOC_TIMELIMIT": "time",
     "SALLOC_CONSTRAINT": "constraint", "SALLOC_EXCLUSIVE": "exclusive", "SALLOC_GPUS": "gpus",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import Api
-from phalanx.slurm.options import Reader, Usage, declare, say
+from phalanx.slurm.options import OptionReader, Usage, declare, say
 from phalanx.slurm.submission.asked.forms import HINTS, check_forms, named_cluster, read_files
 from phalanx.slurm.submission.asked.request import request
 from phalanx.slurm.submission.asked.script import find, foreign, lines, read_script, wrapped
@@ -47,7 +47,7 @@ ENVIRONMENT = {
     "SBATCH_THREADS_PER_CORE": "threads-per-core", "SBATCH_USE_MIN_NODES": "use-min-nodes",
     "SBATCH_WAIT_ALL_NODES": "wait-all-nodes",
 }  # fmt: skip
-_READER = Reader("sbatch", OPTIONS, mixed=False)
+_READER = OptionReader("sbatch", OPTIONS, mixed=False)
 _LOOK_S = 0.2
 
 

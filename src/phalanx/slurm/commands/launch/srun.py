@@ -31,7 +31,7 @@ from phalanx.slurm.jobs.steps.tasks import Step
 from phalanx.slurm.jobs.steps.tasks import run as run_tasks
 from phalanx.slurm.notation import amounts
 from phalanx.slurm.notation.hostlist import expand
-from phalanx.slurm.options import Reader, Usage, declare, say
+from phalanx.slurm.options import OptionReader, Usage, declare, say
 from phalanx.slurm.submission.asked.forms import HINTS, check_forms
 
 OPTIONS = declare(
@@ -46,7 +46,7 @@ OPTIONS = declare(
     "resv-ports=? send-libs=? signal= slurmd-debug= task-epilog= task-prolog= test-only threads,T= time,t= tmp= "
     "uid= unbuffered,u usage verbose,v version,V wait,W= whole " + HINTS
 ) + declare("array,a= no-allocate,Z x11=?", refused=True)
-_READER = Reader("srun", OPTIONS, mixed=False)
+_READER = OptionReader("srun", OPTIONS, mixed=False)
 _PATTERN = re.compile(r"%(\d*)([%a-zA-Z])")
 _MPI = ("none", "list")
 Said = Mapping[str, str | None]

@@ -20,7 +20,7 @@ from typing import NoReturn
 import msgspec
 
 from phalanx.slurm.commands.resident.caller import GO, PID, SEPARATOR
-from phalanx.slurm.commands.resident.identity import Declined, Peer, become
+from phalanx.slurm.commands.resident.identity import CallerProcess, Declined, become
 
 MAX_BYTES = 4 << 20  # of a request; execve(2) takes half of it by default
 MAX_HANDLE = 4096  # of any descriptor that the service has
@@ -30,7 +30,7 @@ _NUMBER_BYTES = 4
 Run = Callable[[str], int]  # runs the command of that name with sys.argv, and returns its exit code
 
 
-class Request(msgspec.Struct, frozen=True):
+class CommandRequest(msgspec.Struct, frozen=True):
     """A request of the caller. `identity`: the identity of its installation. `errors`: the error handler of
     its standard output. `parent`: its parent process. `ignored` and `blocked`: numbers of signals."""
 
@@ -46,7 +46,9 @@ class Request(msgspec.Struct, frozen=True):
     environment: tuple[tuple[bytes, bytes], ...]
 
 
-def carry_out(connection: socket.socket, peer: Peer, identity: bytes, names: frozenset[str], run: Run) -> NoReturn:
+def carry_out(
+    connection: socket.socket, peer: CallerProcess, identity: bytes, names: frozenset[str], run: Run
+) -> NoReturn:
     """Run the call of this connection in this process, and end the process. `identity`: the identity of this
     installation. `names`: the commands that the service runs. Raises Declined, OSError; then no command has run."""
     become(peer)
@@ -78,13 +80,13 @@ def _received(connection: socket.socket) -> tuple[bytes, list[int]]:
     return bytes(found[_NUMBER_BYTES:]), handles
 
 
-def _parsed(body: bytes) -> Request:
+def _parsed(body: bytes) -> CommandRequest:
     """Raises Declined."""
     try:
         identity, name, executable, errors, umask, parent, ignored, blocked, count, *rest = body.split(SEPARATOR)
         words, around = rest[: int(count)], rest[int(count) :]
         pairs = [one.partition(b"=") for one in around]
-        return Request(
+        return CommandRequest(
             identity=identity,
             name=name.decode(),
             executable=os.fsdecode(executable),
@@ -100,7 +102,7 @@ def _parsed(body: bytes) -> Request:
         raise Declined(f"the request cannot be read: {error!r}") from None
 
 
-def _take_over(request: Request, handles: list[int]) -> None:
+def _take_over(request: CommandRequest, handles: list[int]) -> None:
     """Take the caller's descriptors, environment and signals."""
     for target, source in enumerate(handles[:3]):
         os.dup2(source, target)

@@ -35,7 +35,7 @@ class Declined(Exception):
     """The service does not run this call; its caller does. The text says why, for the log of the service."""
 
 
-class Peer(msgspec.Struct, frozen=True):
+class CallerProcess(msgspec.Struct, frozen=True):
     """The process at the other end of a connection. `handle`: a handle on the process (pidfd_open(2)), which a
     later process with the same number does not share."""
 
@@ -51,13 +51,13 @@ def user_of(connection: socket.socket) -> int:
     return _credentials(connection)[1]
 
 
-def peer_of(connection: socket.socket) -> Peer:
+def peer_of(connection: socket.socket) -> CallerProcess:
     """Return who connected. Raises Declined, OSError."""
     pid, uid, gid = _credentials(connection)
     found = array.array("I", connection.getsockopt(socket.SOL_SOCKET, _SO_PEERGROUPS, 4 * _MAX_GROUPS))
     if pid <= 0 or _OVERFLOW in (uid, gid, *found):
         raise Declined("the caller is not of this user namespace")
-    return Peer(pid, uid, gid, tuple(found), _handle(connection, pid))
+    return CallerProcess(pid, uid, gid, tuple(found), _handle(connection, pid))
 
 
 def _credentials(connection: socket.socket) -> tuple[int, int, int]:
@@ -75,7 +75,7 @@ def _handle(connection: socket.socket, pid: int) -> int:
     return seen
 
 
-def become(peer: Peer) -> None:
+def become(peer: CallerProcess) -> None:
     """Make this process one of the caller's. Raises Declined, OSError."""
     if os.geteuid() != 0 and os.geteuid() != peer.uid:
         raise Declined(f"user {peer.uid} is another one than the service's")
@@ -107,7 +107,7 @@ def _lower(limit: int, other: int) -> int:
     return min(limit, other)
 
 
-def _require_equal(peer: Peer) -> None:
+def _require_equal(peer: CallerProcess) -> None:
     """Raises Declined where this process and the caller differ in rights or in what they see."""
     for name in _NAMESPACES:
         if not os.path.samestat(os.stat(f"/proc/{peer.pid}/ns/{name}"), os.stat(f"/proc/self/ns/{name}")):

@@ -27,7 +27,7 @@ from typing import NoReturn
 
 import msgspec
 
-from phalanx.client.access.kubeconfig import Cluster, User
+from phalanx.client.access.kubeconfig import KubeconfigCluster, KubeconfigUser
 from phalanx.errors import PhalanxError
 from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import Api
@@ -198,7 +198,7 @@ def _warm_up(modules: Iterable[str]) -> None:
     from phalanx.slurm.jobs.nodes import nodes
     from phalanx.slurm.jobs.view import jobs
 
-    empty = _Empty(Cluster(server="https://localhost"), User())
+    empty = _Empty(KubeconfigCluster(server="https://localhost"), KubeconfigUser())
     empty.endpoint()
     site.parse({})
     read_ask({ASK: "{}"})

@@ -12,7 +12,7 @@ OUT_OF_MEMORY = 125  # in a signal's place, as Slurm shows it: 0:125
 _SIGKILL = 9
 
 
-class Memory:
+class MemoryKills:
     """The kills until now."""
 
     def __init__(self, root: str = "/") -> None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import IO
 
 from phalanx.slurm.jobs.steps.interrupts import HANDLED, interruptible
-from phalanx.slurm.jobs.steps.memory import Memory
+from phalanx.slurm.jobs.steps.memory import MemoryKills
 from phalanx.slurm.jobs.steps.report import Report
 
 _PIECE = 65536
@@ -176,7 +176,7 @@ def _become(
 def _wait(step: Step, started: _Run, report: Report) -> None:
     """Wait until all tasks have ended, and report the failed ones."""
     first_s: float | None = None
-    memory = Memory()
+    memory = MemoryKills()
     while started.pids:
         late = step.kill_s is not None and first_s is not None and time.monotonic() - first_s >= step.kill_s
         if late:

@@ -43,7 +43,7 @@ _VALUE_BYTES = 120_000
 Options = Mapping[str, str | None]
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True):
+class SubmissionRequest(msgspec.Struct, frozen=True, kw_only=True):
     """`array`: None for a single job. `environment`: the variables of the script, without those that each job adds."""
 
     ask: Ask
@@ -52,7 +52,9 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     environment: Mapping[str, str] = {}
 
 
-def request(said: Options, site: Site, hardware: Hardware, script: str | None, args: list[str], line: str) -> Request:
+def request(
+    said: Options, site: Site, hardware: Hardware, script: str | None, args: list[str], line: str
+) -> SubmissionRequest:
     """`hardware`: of the partitions that `partitions` returns. Raises Usage."""
     require_tasks_for_gpus(said)
     named = partitions(said, site)
@@ -106,7 +108,7 @@ def request(said: Options, site: Site, hardware: Hardware, script: str | None, a
             raise fails("Invalid job array specification") from None
     _files(ask, said, array is not None)
     around = {**os.environ, **_of_file(said["export-file"])} if said.get("export-file") else os.environ
-    return Request(ask=ask, array=array, said=said, environment=exported(said.get("export"), around))
+    return SubmissionRequest(ask=ask, array=array, said=said, environment=exported(said.get("export"), around))
 
 
 # --- who and where --------------------------------------------------------------------------------------------------

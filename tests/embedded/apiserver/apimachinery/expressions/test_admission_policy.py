@@ -16,8 +16,8 @@ from phalanx.embedded.apiserver.apimachinery.expressions.admission_policy import
     selected,
     validate,
 )
-from phalanx.embedded.apiserver.apimachinery.expressions.authorizer import Question
-from phalanx.embedded.apiserver.apimachinery.expressions.cel import Scope
+from phalanx.embedded.apiserver.apimachinery.expressions.authorizer import AuthorizationQuestion
+from phalanx.embedded.apiserver.apimachinery.expressions.cel import CelScope
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource, User
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
 from phalanx.embedded.apiserver.apimachinery.patch.json_patch import json_patch
@@ -152,10 +152,10 @@ def test_label_selectors(expression: Object, holds: bool) -> None:
 
 
 def test_conditions_of_several_policies_look_at_a_request_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[Scope] = []
+    made: list[CelScope] = []
 
-    def scope(variables: Any, **more: Any) -> Scope:
-        made.append(Scope(variables, **more))
+    def scope(variables: Any, **more: Any) -> CelScope:
+        made.append(CelScope(variables, **more))
         return made[-1]
 
     monkeypatch.setattr(admission_policy, "Scope", scope)
@@ -188,19 +188,20 @@ def test_conditions_of_several_policies_look_at_a_request_once(monkeypatch: pyte
     ("asked", "question"),
     [
         ('group("").resource("pods").subresource("exec").namespace("a").name("p").check("create")',
-         Question(verb="create", resource="pods/exec", namespace="a", name="p")),
-        ('group("batch").resource("jobs").check("list")', Question(verb="list", group="batch", resource="jobs")),
-        ('path("/healthz").check("get")', Question(verb="get", path="/healthz")),
+         AuthorizationQuestion(verb="create", resource="pods/exec", namespace="a", name="p")),
+        ('group("batch").resource("jobs").check("list")',
+         AuthorizationQuestion(verb="list", group="batch", resource="jobs")),
+        ('path("/healthz").check("get")', AuthorizationQuestion(verb="get", path="/healthz")),
     ],
 )  # fmt: skip
-def test_an_expression_asks_what_else_its_user_may_do(asked: str, question: Question) -> None:
+def test_an_expression_asks_what_else_its_user_may_do(asked: str, question: AuthorizationQuestion) -> None:
     conditions = [{"name": "may", "expression": f"authorizer.{asked}.allowed()"}]
     check = policy(
         "ValidatingAdmissionPolicy", matchConditions=conditions, validations=[{"expression": "false", "message": "no"}]
     )
-    heard: list[Question] = []
+    heard: list[AuthorizationQuestion] = []
 
-    def rights(of: Question) -> bool:
+    def rights(of: AuthorizationQuestion) -> bool:
         heard.append(of)
         return of.verb != "list"
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from phalanx.embedded.apiserver.apimachinery.expressions.cel import (
+    CelScope,
+    CelView,
     ExpressionError,
-    Scope,
-    View,
     compiled,
     paths_of,
     without_structs,
@@ -89,7 +89,7 @@ def test_the_fields_that_an_expression_looks_at(text: str, paths: set[tuple[str,
 
 
 def view(value: object, *texts: str) -> object:
-    return View(texts).of({"object": value})["object"]
+    return CelView(texts).of({"object": value})["object"]
 
 
 def test_a_view_shows_what_is_looked_at_and_nothing_else() -> None:
@@ -102,24 +102,24 @@ def test_a_view_shows_what_is_looked_at_and_nothing_else() -> None:
     assert view(value, '"x" in object.metadata.labels') == {"metadata": {"labels": {}}}
     assert view({"spec": None}, "object.spec.d") == {"spec": None}
     assert view(None, "object.spec.d") is None
-    assert View(["other.spec"]).of({"object": value}) == {}
+    assert CelView(["other.spec"]).of({"object": value}) == {}
 
 
 def test_a_result_for_the_same_variables_is_remembered_with_what_it_cost() -> None:
     text, variables = "object.values.all(value, value != 7)", {"object": {"values": list(range(8))}}
-    first = Scope(variables)
+    first = CelScope(variables)
     assert compiled(text).evaluate(first) is False
-    again = Scope(variables)
+    again = CelScope(variables)
     assert compiled(text).evaluate(again) is False
     assert "context" not in vars(again), "nothing was handed to the library"
     assert again.budget.left == first.budget.left
     with pytest.raises(ExpressionError, match="cost limit exceeded"):
-        compiled(text).evaluate(Scope(variables, Budget(steps=1)))
-    assert compiled(text).evaluate(Scope({"object": {"values": [1]}})) is True
+        compiled(text).evaluate(CelScope(variables, Budget(steps=1)))
+    assert compiled(text).evaluate(CelScope({"object": {"values": [1]}})) is True
 
 
 def test_what_json_cannot_tell_apart_is_not_remembered() -> None:
     for value, expected in ((b"YQ==", False), ("YQ==", True)):
-        scope = Scope({})
+        scope = CelScope({})
         scope.add("variables", {"x": value})
         assert compiled('variables.x == "YQ=="').evaluate(scope) is expected

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from phalanx.embedded.apiserver.apimachinery.expressions.cel import ExpressionError, Scope, compiled
+from phalanx.embedded.apiserver.apimachinery.expressions.cel import CelScope, ExpressionError, compiled
 from phalanx.embedded.apiserver.apimachinery.expressions.metering import (
     EXCEEDED,
     TICK,
@@ -54,7 +54,7 @@ def test_what_costs_too_much_is_ended(text: str) -> None:
 
 
 def test_a_budget_is_of_all_expressions_about_an_object() -> None:
-    scope = Scope({"l": list(range(60))}, Budget(100))
+    scope = CelScope({"l": list(range(60))}, Budget(100))
     assert compiled("l.all(a, a >= 0)").evaluate(scope) is True
     with pytest.raises(ExpressionError, match=EXCEEDED):
         compiled("l.all(a, a >= 0)").evaluate(scope)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.embedded.apiserver.apimachinery.expressions.type_check import DYN, Shape, Type, check
+from phalanx.embedded.apiserver.apimachinery.expressions.type_check import DYN, Type, TypeShape, check
 from phalanx.embedded.apiserver.registry.kinds.policy.admission_policy import PolicyStrategy
 
 SCHEMA: dict[str, Type] = {
@@ -21,7 +21,7 @@ SCHEMA: dict[str, Type] = {
 
 
 def verdict(text: str) -> Any:
-    return check(text, {"self": Shape(SCHEMA.get)})
+    return check(text, {"self": TypeShape(SCHEMA.get)})
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from phalanx.embedded.apiserver.admission import chain
-from phalanx.embedded.apiserver.admission.resource_quota import Held
+from phalanx.embedded.apiserver.admission.resource_quota import HeldQuota
 from phalanx.embedded.apiserver.apimachinery.meta import metadata
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource
 from phalanx.embedded.apiserver.apimachinery.meta.status import Cause
@@ -46,9 +46,11 @@ class Cluster:
     def decided(self, group: str, plural: str, namespace: str = "") -> Iterable[Object]:
         return self.list(group, plural, namespace)
 
-    def held(self, namespace: str) -> Held:
+    def held(self, namespace: str) -> HeldQuota:
         objects = {key: len(found) for key, found in self.objects.items()}
-        return Held(objects=objects, size_bytes=sum(len(encode(one)) for all_ in self.objects.values() for one in all_))
+        return HeldQuota(
+            objects=objects, size_bytes=sum(len(encode(one)) for all_ in self.objects.values() for one in all_)
+        )
 
 
 @dataclass

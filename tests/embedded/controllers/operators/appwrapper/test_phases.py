@@ -7,7 +7,7 @@ from typing import Any
 
 from phalanx.client.connection import Object
 from phalanx.embedded.controllers.operators.appwrapper.phases import Do, PhaseStep, Seen, step
-from phalanx.embedded.controllers.operators.appwrapper.settings import Settings, settings_of
+from phalanx.embedded.controllers.operators.appwrapper.settings import RetrySettings, settings_of
 
 SETTINGS = settings_of({})
 NOTHING = Seen(pods=(), expected=2, missing=["Job j"])
@@ -30,7 +30,7 @@ def running(*, code: int | None = None, **phases: int) -> Seen:
 class Life:
     """One AppWrapper, step by step."""
 
-    def __init__(self, settings: Settings = SETTINGS) -> None:
+    def __init__(self, settings: RetrySettings = SETTINGS) -> None:
         self.status: Object = {}
         self.now_s, self.settings, self.suspended = 1000.0, settings, False
 

@@ -17,13 +17,13 @@ from phalanx.dialects.frame.dialect import Answer, Object, Objects
 from phalanx.dialects.job_kinds import FRAMEWORKS
 from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.answers.conditions import Conditions
-from phalanx.dialects.kueue.tree.configuration import Configuration
+from phalanx.dialects.kueue.tree.configuration import KueueConfiguration
 
 _BY_KUEUE = "DeactivatedDueTo"
 _JOB_KINDS: Mapping[tuple[str, str], Kind] = {(kind.api_version, kind.name): kind for kind in (JOBS, *FRAMEWORKS)}
 
 
-def retained(settings: Configuration, objects: Objects, now: str) -> Iterator[Answer]:
+def retained(settings: KueueConfiguration, objects: Objects, now: str) -> Iterator[Answer]:
     """Yield the deletions that are due, and when the next one is due."""
     if settings.finished_s is None and settings.deactivated_s is None:
         return
@@ -45,7 +45,7 @@ def is_finished(workload: Object) -> bool:
     return Conditions((workload.get("status") or {}).get("conditions") or (), "").is_true("Finished")
 
 
-def _due_s(settings: Configuration, workload: Object) -> float | None:
+def _due_s(settings: KueueConfiguration, workload: Object) -> float | None:
     """Return when the retention of the Workload ends (seconds since the epoch); None: it does not end."""
     said = Conditions((workload.get("status") or {}).get("conditions") or (), "")
     if said.is_true("Finished"):

@@ -25,13 +25,13 @@ from phalanx.dialects.kueue.answers.queues.retention import retained
 from phalanx.dialects.kueue.answers.sizes import grows
 from phalanx.dialects.kueue.answers.workloads import deactivated, incomplete
 from phalanx.dialects.kueue.provisioning.answers import reserved
-from phalanx.dialects.kueue.tree.configuration import Configuration
+from phalanx.dialects.kueue.tree.configuration import KueueConfiguration
 from phalanx.dialects.kueue.tree.definitions import (
     Cell,
     ClusterQueue,
     KueueDefinitions,
     LocalQueue,
-    Node,
+    QuotaNode,
     flavor_of,
     weight_of,
 )
@@ -42,7 +42,7 @@ _ADMITTED = frozenset({Stage.STARTING, Stage.RUNNING, Stage.LEAVING})
 
 
 @dataclass(slots=True)
-class Use:
+class FlavorUse:
     """The usage of one queue. `amounts`: the reservation by (flavor, resource). `admitted`: the part of admitted jobs.
     `pending`, `reserving`, `admitting`: the numbers of pending jobs, of jobs with quota, and of admitted jobs."""
 
@@ -53,24 +53,24 @@ class Use:
     admitting: int = 0
 
 
-def uses(defined: KueueDefinitions, everyone: Iterable[Told]) -> tuple[dict[str, Use], dict[str, Use]]:
+def uses(defined: KueueDefinitions, everyone: Iterable[Told]) -> tuple[dict[str, FlavorUse], dict[str, FlavorUse]]:
     """Return the usage of ClusterQueues by name, and of LocalQueues by `namespace/name`."""
-    queues: dict[str, Use] = {}
-    locals_: dict[str, Use] = {}
+    queues: dict[str, FlavorUse] = {}
+    locals_: dict[str, FlavorUse] = {}
     for told in everyone:
         if incomplete(told) or deactivated(told):
             continue
         name = (told.owners[0]["metadata"].get("labels") or {}).get(kinds.QUEUE_LABEL, "")
-        of = [locals_.setdefault(f"{told.namespace}/{name}", Use())]
+        of = [locals_.setdefault(f"{told.namespace}/{name}", FlavorUse())]
         if queue := kinds.cluster_queue_of(told.queue):
-            of.append(queues.setdefault(queue, Use()))
+            of.append(queues.setdefault(queue, FlavorUse()))
         found = defined.cluster_queues.get(queue)
         for use in of:
             _enter(use, told, found, defined.configuration)
     return queues, locals_
 
 
-def _enter(use: Use, told: Told, found: ClusterQueue | None, settings: Configuration) -> None:
+def _enter(use: FlavorUse, told: Told, found: ClusterQueue | None, settings: KueueConfiguration) -> None:
     use.pending += told.stage is Stage.WAITING or grows(told)
     admitted = told.stage in _ADMITTED
     if not admitted and told.stage is not Stage.RESERVED:
@@ -95,11 +95,11 @@ def statuses(defined: KueueDefinitions, everyone: Iterable[Told], objects: Objec
     there = objects.get(kinds.CLUSTER_QUEUES, {})
     for name, found in defined.cluster_queues.items():
         old = (there.get(name) or {}).get("status") or {}
-        status = _cluster_queue(defined, found, queues.get(name, Use()), old, now)
+        status = _cluster_queue(defined, found, queues.get(name, FlavorUse()), old, now)
         yield Answer(kind=kinds.CLUSTER_QUEUES, key=name, status=status)
     for key, local in defined.local_queues.items():
         old = (objects.get(kinds.LOCAL_QUEUES, {}).get(key) or {}).get("status") or {}
-        use, terms = locals_.get(key, Use()), defined.usage_of(local.cluster_queue)
+        use, terms = locals_.get(key, FlavorUse()), defined.usage_of(local.cluster_queue)
         status = _local_queue(defined, local, use, old, now)
         if terms is None:
             yield Answer(kind=kinds.LOCAL_QUEUES, key=key, status=status)
@@ -111,7 +111,7 @@ def statuses(defined: KueueDefinitions, everyone: Iterable[Told], objects: Objec
     yield from retained(defined.configuration, objects, now)
 
 
-def _by_resource(use: Use) -> dict[str, int]:
+def _by_resource(use: FlavorUse) -> dict[str, int]:
     """Return the reservation by resource, summed over all flavors."""
     found: dict[str, int] = {}
     for (_, resource), amount in use.amounts.items():
@@ -129,7 +129,7 @@ def _own_checks(defined: KueueDefinitions, there: Mapping[str, Object], now: str
         yield Answer(kind=kinds.ADMISSION_CHECKS, key=name, status={"conditions": said.all()})
 
 
-def cohort_shares(defined: KueueDefinitions, queues: Mapping[str, Use]) -> Iterator[tuple[str, int]]:
+def cohort_shares(defined: KueueDefinitions, queues: Mapping[str, FlavorUse]) -> Iterator[tuple[str, int]]:
     """Yield the share of each Cohort: the usage of its subtree above the subtree's quota. Without fair sharing there
     are none."""
     if not defined.configuration.fair:
@@ -153,23 +153,23 @@ def _is_below(defined: KueueDefinitions, cohort: str, above: str) -> bool:
     return cohort == above
 
 
-def _in_use(defined: KueueDefinitions, queues: Mapping[str, Use], objects: Objects) -> Iterator[Answer]:
+def _in_use(defined: KueueDefinitions, queues: Mapping[str, FlavorUse], objects: Objects) -> Iterator[Answer]:
     """Yield the finalizers of flavors and ClusterQueues: as in Kueue, a finalizer delays their deletion while they are
     in use."""
     named = {flavor for each in defined.cluster_queues.values() for flavor, _ in each.node.nominal}
     for name in objects.get(kinds.RESOURCE_FLAVORS, {}):
         yield Answer(kind=kinds.RESOURCE_FLAVORS, key=name, finalizers=(IN_USE,) if name in named else ())
     for name in defined.cluster_queues:
-        held = (IN_USE,) if queues.get(name, Use()).reserving else ()
+        held = (IN_USE,) if queues.get(name, FlavorUse()).reserving else ()
         yield Answer(kind=kinds.CLUSTER_QUEUES, key=name, finalizers=held)
 
 
-def queue_share(defined: KueueDefinitions, node: Node, use: Use) -> int | None:
+def queue_share(defined: KueueDefinitions, node: QuotaNode, use: FlavorUse) -> int | None:
     """Return the fair share of a ClusterQueue; None without fair sharing."""
     return _share(defined, node, node.nominal, use.amounts) if defined.configuration.fair else None
 
 
-def _share(defined: KueueDefinitions, node: Node, own: Mapping[Cell, int], used: Mapping[Cell, int]) -> int:
+def _share(defined: KueueDefinitions, node: QuotaNode, own: Mapping[Cell, int], used: Mapping[Cell, int]) -> int:
     """Return the dominant resource share of the amounts borrowed beyond `own`, in thousandths of its cohort's amounts,
     divided by its weight."""
     lendable: dict[str, int] = {}
@@ -187,7 +187,7 @@ def _share(defined: KueueDefinitions, node: Node, own: Mapping[Cell, int], used:
 
 
 def _cluster_queue(
-    defined: KueueDefinitions, found: ClusterQueue, use: Use, old: Mapping[str, Any], now: str
+    defined: KueueDefinitions, found: ClusterQueue, use: FlavorUse, old: Mapping[str, Any], now: str
 ) -> Object:
     conditions = Conditions(old.get("conditions") or (), now)
     conditions.set("Active", found.active, found.reason, found.message)
@@ -200,7 +200,9 @@ def _cluster_queue(
     return {**_counts(use), "conditions": conditions.all(), **usage, **fair}
 
 
-def _local_queue(defined: KueueDefinitions, local: LocalQueue, use: Use, old: Mapping[str, Any], now: str) -> Object:
+def _local_queue(
+    defined: KueueDefinitions, local: LocalQueue, use: FlavorUse, old: Mapping[str, Any], now: str
+) -> Object:
     found = defined.cluster_queues.get(local.cluster_queue)
     conditions = Conditions(old.get("conditions") or (), now)
     conditions.set("Active", *_active(local, found))
@@ -220,7 +222,7 @@ def _active(local: LocalQueue, found: ClusterQueue | None) -> tuple[bool, str, s
     return True, "Ready", "Can submit new workloads to localQueue"
 
 
-def _counts(use: Use) -> Object:
+def _counts(use: FlavorUse) -> Object:
     return {
         "pendingWorkloads": use.pending,
         "reservingWorkloads": use.reserving,

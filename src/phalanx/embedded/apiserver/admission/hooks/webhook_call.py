@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from phalanx.client.http import Answer, Http
+from phalanx.client.http import Http, HttpAnswer
 from phalanx.embedded.apiserver.apimachinery.expressions.admission_policy import Review, named, selected
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, qualified
@@ -42,7 +42,7 @@ class Mutation:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class WebhookPlace:
     """Where a webhook is reached, and the name that its certificate must have."""
 
     url: str
@@ -53,12 +53,12 @@ class Place:
 Lister = Callable[[str, str], Iterable[Object]]  # plural, namespace -> the objects of the core group
 
 
-class Caller:
+class WebhookCaller:
     """Calls webhooks, over connections that are kept."""
 
     def __init__(self, objects: Lister) -> None:
         self._objects = objects
-        self._clients: dict[Place, Http] = {}
+        self._clients: dict[WebhookPlace, Http] = {}
 
     def forget(self) -> None:
         """Configurations have changed: connect anew. Calls that are under way are answered."""
@@ -86,18 +86,18 @@ class Caller:
             why = f"received invalid webhook response: {error}"
             raise CallFailed(f'failed calling webhook "{name}": {why}') from error
 
-    def _place(self, client: Mapping[str, Any]) -> tuple[Place, str]:
+    def _place(self, client: Mapping[str, Any]) -> tuple[WebhookPlace, str]:
         """And the path there. Raises ConnectionError if nobody is."""
         bundle = base64.b64decode(client.get("caBundle") or "").decode("ascii")
         if url := client.get("url"):
             scheme, _, rest = url.partition("://")
             host, slash, path = rest.partition("/")
-            return Place(f"{scheme}://{host}", "", bundle), f"{slash or '/'}{path}"
+            return WebhookPlace(f"{scheme}://{host}", "", bundle), f"{slash or '/'}{path}"
         service = client["service"]
         name, namespace, path = service["name"], service["namespace"], service.get("path") or "/"
         address, port = self._endpoint(name, namespace, service["port"])
         host = f"[{address}]" if ":" in address else address
-        return Place(f"https://{host}:{port}", f"{name}.{namespace}.svc", bundle), f"/{path.lstrip('/')}"
+        return WebhookPlace(f"https://{host}:{port}", f"{name}.{namespace}.svc", bundle), f"/{path.lstrip('/')}"
 
     def _endpoint(self, name: str, namespace: str, number: int) -> tuple[str, int]:
         found = next((one for one in self._objects("services", namespace) if one["metadata"]["name"] == name), None)
@@ -114,7 +114,7 @@ class Caller:
                 return address, _pod_port(pod, port.get("targetPort", number))
         raise ConnectionError(f'no endpoints available for service "{name}"')
 
-    def _client(self, place: Place) -> Http:
+    def _client(self, place: WebhookPlace) -> Http:
         if place not in self._clients:
             if len(self._clients) >= _PLACES:
                 self.forget()
@@ -161,7 +161,7 @@ def asked(review: Review, form: Resource, uid: str) -> Object:
     return {"kind": "AdmissionReview", "apiVersion": API_VERSION, "request": request}
 
 
-def answered(name: str, review: Review, uid: str, answer: Answer) -> Mutation:
+def answered(name: str, review: Review, uid: str, answer: HttpAnswer) -> Mutation:
     """Raises ValueError and its like for what is no answer, `ApiError` for a refusal."""
     if answer.status != 200:
         raise ValueError(f"status {answer.status}: {answer.body[:300].decode(errors='replace').strip()}")

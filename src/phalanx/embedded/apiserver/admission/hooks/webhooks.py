@@ -20,18 +20,18 @@ import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from phalanx.embedded.apiserver.admission.hooks.webhook_call import Caller, CallFailed
+from phalanx.embedded.apiserver.admission.hooks.webhook_call import CallFailed, WebhookCaller
 from phalanx.embedded.apiserver.admission.policies import DEFINITIONS
 from phalanx.embedded.apiserver.apimachinery.expressions.admission_policy import (
     GROUP,
-    Bound,
+    BoundPolicy,
     Review,
     about,
     applies,
     kind_of,
     matched,
 )
-from phalanx.embedded.apiserver.apimachinery.expressions.cel import View
+from phalanx.embedded.apiserver.apimachinery.expressions.cel import CelView
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
 from phalanx.embedded.apiserver.apimachinery.patch.json_patch import json_patch
@@ -48,7 +48,7 @@ class _Hook:
 
     said: Object
     constraints: Object
-    bound: Bound
+    bound: BoundPolicy
 
     @property
     def name(self) -> str:
@@ -66,7 +66,7 @@ class Webhooks:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._caller = Caller(lambda plural, space: (one.obj for one in store.scan(("", plural), space)))
+        self._caller = WebhookCaller(lambda plural, space: (one.obj for one in store.scan(("", plural), space)))
         self._known: dict[tuple[str, ...], tuple[_Hook, ...]] = {}
         store.subscribe(self._changed)
 
@@ -168,8 +168,8 @@ def _hook(configuration: Object, said: Object) -> _Hook:
         "objectSelector": said["objectSelector"],
         "matchPolicy": said.get("matchPolicy") or "Equivalent",
     }
-    view = View(one["expression"] for one in conditions)
-    return _Hook(said, constraints, Bound(policy, {"metadata": {"name": said["name"]}, "spec": {}}, view))
+    view = CelView(one["expression"] for one in conditions)
+    return _Hook(said, constraints, BoundPolicy(policy, {"metadata": {"name": said["name"]}, "spec": {}}, view))
 
 
 def _identity(obj: object) -> tuple[object, ...]:

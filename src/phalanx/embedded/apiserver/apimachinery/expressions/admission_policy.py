@@ -22,7 +22,7 @@ from typing import Any
 from uuid import uuid4
 
 from phalanx.embedded.apiserver.apimachinery.expressions.authorizer import AUTHORIZER, Rights, asking
-from phalanx.embedded.apiserver.apimachinery.expressions.cel import ExpressionError, Scope, View, compiled
+from phalanx.embedded.apiserver.apimachinery.expressions.cel import CelScope, CelView, ExpressionError, compiled
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource, User, converted, stored_form
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, qualified
 
@@ -69,16 +69,16 @@ def _has_form(form: Resource, obj: Object) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class BoundPolicy:
     """A policy and what binds it; `view`: what its expressions look at. `form`: the version of the kind that its rule
     names; None: not kind and operation alone decide whether it is about a request. `asked`: what the conditions of all
     policies that are asked with it look at; None: its own look at parameters or at variables of its own."""
 
     policy: Object
     binding: Object
-    view: View
+    view: CelView
     form: Resource | None = None
-    asked: View | None = None
+    asked: CelView | None = None
 
 
 class PolicyReader:
@@ -91,12 +91,12 @@ class PolicyReader:
         param: Callable[[str, str, str, str], Object | None],  # apiVersion, kind, namespace, name
     ) -> None:
         self._policies, self.param = policies, param
-        self._known: dict[tuple[str, ...], tuple[Bound, ...]] = {}
+        self._known: dict[tuple[str, ...], tuple[BoundPolicy, ...]] = {}
 
     def forget(self) -> None:
         self._known.clear()
 
-    def bound(self, plural: str, review: Review) -> tuple[Bound, ...]:
+    def bound(self, plural: str, review: Review) -> tuple[BoundPolicy, ...]:
         """Return the policies that may apply to the kind and operation of the request, in the order of evaluation."""
         key = (plural, *kind_of(review))
         known = self._known.get(key)
@@ -104,20 +104,20 @@ class PolicyReader:
             known = self._known[key] = tuple(self._find(plural, review))
         return known
 
-    def _find(self, plural: str, review: Review) -> Iterator[Bound]:
+    def _find(self, plural: str, review: Review) -> Iterator[BoundPolicy]:
         bindings: dict[str, list[Object]] = {}
         for binding in self._policies(plural.removesuffix("policies") + "policybindings"):
             bindings.setdefault(binding["spec"]["policyName"], []).append(binding)
         found = [one for one in self._policies(plural) if about(one["spec"].get("matchConstraints") or {}, review)]
         found.sort(key=lambda one: str(one["metadata"]["name"]))
-        asked = View(text for one in found for text in _conditions(one))
+        asked = CelView(text for one in found for text in _conditions(one))
         for policy in found:
-            view = View(text for _, text in expressions_of(policy["spec"]) if text)
+            view = CelView(text for _, text in expressions_of(policy["spec"]) if text)
             shared = asked if _are_plain(_conditions(policy)) else None
             constraints = policy["spec"]["matchConstraints"]
             form = None if _is_narrowed(constraints) else matched(constraints, review)
             for one in bindings.get(policy["metadata"]["name"], ()):
-                yield Bound(policy, one, view, form, shared)
+                yield BoundPolicy(policy, one, view, form, shared)
 
 
 def kind_of(review: Review) -> tuple[str, ...]:
@@ -168,7 +168,7 @@ class Patches:
     json: Patch
 
 
-def _scope(view: View, review: Review, form: Resource, obj: Object | None, params: Object | None = None) -> Scope:
+def _scope(view: CelView, review: Review, form: Resource, obj: Object | None, params: Object | None = None) -> CelScope:
     variables = {
         "authorizer": AUTHORIZER,
         "object": obj,
@@ -178,7 +178,7 @@ def _scope(view: View, review: Review, form: Resource, obj: Object | None, param
         "request": _request(review, form) if view.looks_at("request") else {},
         "variables": {},
     }
-    return Scope(view.of(variables), functions=asking(review.rights) if view.looks_at("authorizer") else {})
+    return CelScope(view.of(variables), functions=asking(review.rights) if view.looks_at("authorizer") else {})
 
 
 def _request(review: Review, form: Resource) -> dict[str, Any]:
@@ -199,11 +199,11 @@ def _request(review: Review, form: Resource) -> dict[str, Any]:
 class _Case:
     """A policy bound to a request, and the variables its expressions see. `form`: the version that its rule names."""
 
-    bound: Bound
+    bound: BoundPolicy
     review: Review
     form: Resource
     params: Object | None = None
-    _scope: Scope | None = None  # of the object `_seen`
+    _scope: CelScope | None = None  # of the object `_seen`
     _seen: Object | None = None
     _shown: Object | None = None
     _computed: bool = False
@@ -302,7 +302,7 @@ def _cases(plural: str, review: Review, reader: PolicyReader) -> Iterator[_Case]
     """Every (policy, binding) that the request matches, match conditions included."""
     if review.resource.group == GROUP:
         return  # policies do not guard policies: nobody could be locked out of mending one
-    scopes: dict[str, Scope] = {}  # handing an object to the library costs more than evaluating does: once for all
+    scopes: dict[str, CelScope] = {}  # handing an object to the library costs more than evaluating does: once for all
     for bound in reader.bound(plural, review):
         narrowed = bound.binding["spec"].get("matchResources")
         form = bound.form or matched(bound.policy["spec"].get("matchConstraints") or {}, review)
@@ -431,12 +431,12 @@ def _has_params(case: _Case, reader: PolicyReader) -> bool:
     return case.params is not None
 
 
-def applies(bound: Bound, review: Review, form: Resource) -> bool:
+def applies(bound: BoundPolicy, review: Review, form: Resource) -> bool:
     """All match conditions hold. Raises `ApiError` if one cannot be evaluated, and failure means refusal."""
     return _conditions_hold(_Case(bound=bound, review=review, form=form))
 
 
-def _conditions_hold(case: _Case, scope: Scope | None = None) -> bool:
+def _conditions_hold(case: _Case, scope: CelScope | None = None) -> bool:
     """Return True if all match conditions hold. `scope`: shared by the conditions of several policies; None: a new
     one."""
     for condition in case.spec.get("matchConditions") or ():

@@ -16,7 +16,7 @@ Check = dict[str, Any]
 AUTHORIZER: Check = {}
 
 
-class Question(NamedTuple):
+class AuthorizationQuestion(NamedTuple):
     """`resource` with its subresource behind a slash; `path` alone where no resource is meant. `namespace` empty: at
     the cluster scope."""
 
@@ -28,7 +28,7 @@ class Question(NamedTuple):
     path: str = ""
 
 
-Rights = Callable[[Question], bool]
+Rights = Callable[[AuthorizationQuestion], bool]
 
 
 def asking(rights: Rights | None) -> dict[str, Callable[..., Any]]:
@@ -39,7 +39,7 @@ def asking(rights: Rights | None) -> dict[str, Callable[..., Any]]:
     def check(asked: Check, verb: str) -> Check:
         of, beneath = asked.get("resource", ""), asked.get("subresource", "")
         said = {name: asked[name] for name in ("group", "namespace", "name", "path") if name in asked}
-        question = Question(verb=verb, resource=f"{of}/{beneath}" if beneath else of, **said)
+        question = AuthorizationQuestion(verb=verb, resource=f"{of}/{beneath}" if beneath else of, **said)
         return {"allowed": rights(question)}
 
     steps = ("group", "resource", "subresource", "namespace", "name", "path")

@@ -119,9 +119,9 @@ def _library() -> ModuleType:
     return cel
 
 
-class Scope:
+class CelScope:
     """The variables that expressions see. Handing an object to the library costs a hundred times what evaluating does,
-    so a scope is made once for all expressions about one object, has only what they look at (`View`), and hands over
+    so a scope is made once for all expressions about one object, has only what they look at (`CelView`), and hands over
     nothing before one of them must be evaluated."""
 
     def __init__(
@@ -185,9 +185,9 @@ class Expression:
         """Return whether it may make much more than it looks at: then the size of its scope counts."""
         return self._growth > _SMALL_GROWTH
 
-    def evaluate(self, variables: Scope | Mapping[str, Any]) -> Any:
+    def evaluate(self, variables: CelScope | Mapping[str, Any]) -> Any:
         """The value, as plain JSON. Raises `ExpressionError`, for instance when a field is absent."""
-        scope = variables if isinstance(variables, Scope) else Scope(variables)
+        scope = variables if isinstance(variables, CelScope) else CelScope(variables)
         if self.grows and self._growth * (len(self.text) + _size(scope)) > MOST_SIGNS:
             raise ExpressionError(EXCEEDED)
         try:
@@ -202,7 +202,7 @@ class Expression:
         except (TypeError, ValueError, RuntimeError, IndexError) as error:
             raise ExpressionError(EXCEEDED if EXCEEDED in str(error) else str(error)) from None
 
-    def _computed(self, scope: Scope) -> Any:
+    def _computed(self, scope: CelScope) -> Any:
         left = scope.budget.left
         value = self._program.execute(scope.context)
         if scope.content and (data := _as_json(value)):
@@ -212,7 +212,7 @@ class Expression:
         return value
 
 
-def _size(scope: Scope) -> int:
+def _size(scope: CelScope) -> int:
     """How many bytes the variables are, as JSON."""
     return len(msgspec.json.encode(scope.variables))
 
@@ -226,7 +226,7 @@ def compiled(text: str) -> Expression:
 Wanted = dict[str, "Wanted | None"]  # field -> its needed fields; None: all
 
 
-class View:
+class CelView:
     """A view of variables with only the fields that some expressions read. All these expressions must be known in
     advance."""
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from phalanx.embedded.apiserver.apimachinery.expressions.admission_policy import expressions_of
 from phalanx.embedded.apiserver.apimachinery.expressions.metering import undeclared
-from phalanx.embedded.apiserver.apimachinery.expressions.type_check import DYN, Shape, Type, TypeChecked, check
+from phalanx.embedded.apiserver.apimachinery.expressions.type_check import DYN, Type, TypeChecked, TypeShape, check
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Object
 
 
@@ -24,9 +24,9 @@ def _texts(*names: str) -> dict[str, Type]:
 
 _TEXTS: Type = ("list", "string")
 _LABELS: Type = ("map", "string", "string")
-_KIND = Shape(_texts("group", "version", "kind").get)
-_RESOURCE = Shape(_texts("group", "version", "resource").get)
-_USER = Shape({**_texts("username", "uid"), "groups": _TEXTS, "extra": ("map", "string", _TEXTS)}.get)
+_KIND = TypeShape(_texts("group", "version", "kind").get)
+_RESOURCE = TypeShape(_texts("group", "version", "resource").get)
+_USER = TypeShape({**_texts("username", "uid"), "groups": _TEXTS, "extra": ("map", "string", _TEXTS)}.get)
 _REQUEST_FIELDS: dict[str, Type] = {
     **_texts("subResource", "requestSubResource", "name", "namespace", "operation"),
     "kind": _KIND,
@@ -52,13 +52,13 @@ _CONDITION_FIELDS: dict[str, Type] = {
     "lastTransitionTime": "timestamp",
 }
 _SPEC_FIELDS: dict[str, Type] = {"finalizers": _TEXTS}
-_STATUS_FIELDS: dict[str, Type] = {"phase": "string", "conditions": ("list", Shape(_CONDITION_FIELDS.get))}
+_STATUS_FIELDS: dict[str, Type] = {"phase": "string", "conditions": ("list", TypeShape(_CONDITION_FIELDS.get))}
 _NAMESPACE_FIELDS: dict[str, Type] = {
-    "metadata": Shape(_META_FIELDS.get),
-    "spec": Shape(_SPEC_FIELDS.get),
-    "status": Shape(_STATUS_FIELDS.get),
+    "metadata": TypeShape(_META_FIELDS.get),
+    "spec": TypeShape(_SPEC_FIELDS.get),
+    "status": TypeShape(_STATUS_FIELDS.get),
 }
-_REQUEST, _NAMESPACE = Shape(_REQUEST_FIELDS.get), Shape(_NAMESPACE_FIELDS.get)
+_REQUEST, _NAMESPACE = TypeShape(_REQUEST_FIELDS.get), TypeShape(_NAMESPACE_FIELDS.get)
 
 
 def judged(spec: Object, of_object: Type = DYN, of_params: Type | None = DYN) -> Iterator[tuple[str, Any, TypeChecked]]:
@@ -72,7 +72,7 @@ def judged(spec: Object, of_object: Type = DYN, of_params: Type | None = DYN) ->
     names = iter(spec.get("variables") or ())
     for path, text in expressions_of(spec):
         conditions = path.startswith("spec.matchConditions")
-        verdict = _verdict(text or "", declared if conditions else declared | {"variables": Shape(known.get)})
+        verdict = _verdict(text or "", declared if conditions else declared | {"variables": TypeShape(known.get)})
         if path.startswith("spec.variables"):
             known[next(names).get("name") or ""] = verdict.type
         yield path, text, verdict

@@ -21,7 +21,7 @@ DYN = "dyn"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Shape:
+class TypeShape:
     """The type of objects; it is equal to itself alone. `field`: the type of a field by its name, None if there is
     none."""
 
@@ -29,7 +29,7 @@ class Shape:
 
 
 # A type: the name of a scalar one or `dyn`, ("list", of), ("map", keys, values), or the shape of an object.
-Type = str | tuple[Any, ...] | Shape
+Type = str | tuple[Any, ...] | TypeShape
 
 _NUMBERS = frozenset({"int", "uint", "double"})
 _SCALARS = _NUMBERS | {"string", "bool", "bytes", "timestamp", "duration"}
@@ -162,7 +162,7 @@ class _Reader:
         if self.at < len(self.words) and self.words[self.at][1] == "(":
             return self.call(name, found)
         match found:
-            case Shape(field=field_of):
+            case TypeShape(field=field_of):
                 of = field_of(name)
                 if of is None:
                     self.errors.append(located(self.text, dot, f"undefined field '{name}'"))
@@ -301,7 +301,7 @@ def _result(operator: str, one: Type, other: Type) -> Type | None:
     if operator == "in":
         within = other[1] if isinstance(other, tuple) and other[0] in ("list", "map") else DYN
         return None if ({one, within} <= _SCALARS and one != within) or other in _SCALARS else "bool"
-    if DYN in (one, other) or isinstance(one, Shape) or isinstance(other, Shape):
+    if DYN in (one, other) or isinstance(one, TypeShape) or isinstance(other, TypeShape):
         return "bool" if operator in _COMPARE or operator in ("==", "!=") else DYN
     if not (isinstance(one, str) and isinstance(other, str)):
         return _of_lists_and_maps(operator, one, other)
@@ -323,7 +323,7 @@ def _of_lists_and_maps(operator: str, one: Type, other: Type) -> Type | None:
 
 def _alike(one: Type, other: Type) -> bool:
     """Return whether some value could be of both types."""
-    if DYN in (one, other) or isinstance(one, Shape) or isinstance(other, Shape):
+    if DYN in (one, other) or isinstance(one, TypeShape) or isinstance(other, TypeShape):
         return True
     if isinstance(one, str) or isinstance(other, str):
         return one == other
@@ -348,7 +348,7 @@ def _is_float(word: str) -> bool:
 
 
 def _has_object(one: Type) -> bool:
-    return isinstance(one, Shape) or (isinstance(one, tuple) and any(map(_has_object, one[1:])))
+    return isinstance(one, TypeShape) or (isinstance(one, tuple) and any(map(_has_object, one[1:])))
 
 
 def _shown(one: Type) -> str:

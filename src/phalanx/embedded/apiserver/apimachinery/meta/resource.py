@@ -1,6 +1,6 @@
-"""The server's view of a kind: a `Resource` (its names) and a `Strategy` (its rules).
+"""The server's view of a kind: a `Resource` (its names) and a `ResourceStrategy` (its rules).
 
-All kinds share the pipeline of writes (`write.py`); the differences between kinds are in their `Strategy`.
+All kinds share the pipeline of writes (`write.py`); the differences between kinds are in their `ResourceStrategy`.
 k8s.io/apiserver has the same separation (rest.RESTCreateStrategy). So the rules of each kind are in one file, without
 HTTP, storage or watches.
 
@@ -43,7 +43,7 @@ class Subresource:
     verbs: tuple[str, ...] = ("get", "patch", "update")
 
 
-class Strategy:
+class ResourceStrategy:
     """The rules of one kind; the defaults here are those of a kind without any. All methods must be pure."""
 
     # PUT/PATCH to a name that does not exist creates it (Lease does; most kinds answer 404).
@@ -117,7 +117,7 @@ class Resource:
     subresources: tuple[Subresource, ...] = ()
     schema_name: str = ""
     schema: Mapping[str, Any] | None = None
-    strategy: Strategy = field(default_factory=Strategy)
+    strategy: ResourceStrategy = field(default_factory=ResourceStrategy)
     custom: bool = False  # defined by a CustomResourceDefinition
     # For a kind that is another kind's objects in another shape (events.k8s.io/v1 shows core v1 events): where they
     # are stored, and the translations. Strategies get the stored shape.

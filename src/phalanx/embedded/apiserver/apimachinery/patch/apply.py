@@ -20,7 +20,7 @@ from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, bad_re
 from phalanx.embedded.apiserver.apimachinery.patch.managed_fields import (
     BEFORE_FIRST_APPLY,
     STRIPPED,
-    Owner,
+    FieldOwner,
     conflicts,
     empty_object,
     read,
@@ -72,7 +72,7 @@ def apply(
     before = live if live is not None else _new_object(resource)
     owners = read(before["metadata"]) or _before_first_apply(resource, live, now)
     asked = recursive_difference(field_set(config, kind), reset_fields(resource, subresource))
-    mine = Owner(
+    mine = FieldOwner(
         manager=manager,
         operation="Apply",
         api_version=resource.api_version,
@@ -100,7 +100,7 @@ def _new_object(resource: Resource) -> Object:
     return {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": {}, **empty}
 
 
-def _before_first_apply(resource: Resource, live: Object | None, now: str) -> list[Owner]:
+def _before_first_apply(resource: Resource, live: Object | None, now: str) -> list[FieldOwner]:
     """Return the owners of the fields of an object that was not tracked until now."""
     if live is None:
         return []
@@ -164,7 +164,7 @@ def _group_version_kind(version: str, kind: str) -> str:
     return f"{version if '/' in version else '/' + version}, Kind={kind}"
 
 
-def conflict_error(found: Iterable[tuple[Owner, Node]]) -> ApiError:
+def conflict_error(found: Iterable[tuple[FieldOwner, Node]]) -> ApiError:
     """409 with one cause per field, in the words of k8s.io/apimachinery/pkg/util/managedfields/internal/conflict.go."""
     held = sorted(((owner.named(), [path_text(path) for path in paths(fields)]) for owner, fields in found))
     causes = [{"reason": "FieldManagerConflict", "message": f"conflict with {name}", "field": path}

@@ -51,7 +51,7 @@ STRIPPED: Node = {
 _METADATA = "#/$defs/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 
 
-class Owner(msgspec.Struct, frozen=True, kw_only=True):
+class FieldOwner(msgspec.Struct, frozen=True, kw_only=True):
     """An entry. An applier is the same whatever version it applies in; an updater is not. (A Struct, because every
     write makes some: a dataclass costs ten times as much.)"""
 
@@ -77,7 +77,7 @@ class Owner(msgspec.Struct, frozen=True, kw_only=True):
         return f"{text} using {self.api_version}" if self.operation == "Update" else text
 
 
-def read(metadata: Mapping[str, Any]) -> list[Owner]:
+def read(metadata: Mapping[str, Any]) -> list[FieldOwner]:
     """Return the entries; none for `[{}]`, with which a client resets the record, and none for an invalid record."""
     try:
         return [_owner(entry) for entry in metadata.get("managedFields") or () if entry]
@@ -85,7 +85,7 @@ def read(metadata: Mapping[str, Any]) -> list[Owner]:
         return []
 
 
-def _read_sent(sent: Iterable[Mapping[str, Any]]) -> list[Owner]:
+def _read_sent(sent: Iterable[Mapping[str, Any]]) -> list[FieldOwner]:
     """The entries of a record that a client wrote, whose sets are in any order."""
     ordered = [{**entry, "fieldsV1": sorted_set(entry.get("fieldsV1") or {})} for entry in sent if entry]
     return read({"managedFields": ordered})
@@ -118,8 +118,8 @@ def _is_element(key: str) -> bool:
     return form == "f:" or (form == "i:" and rest.isascii() and rest.isdigit())
 
 
-def _owner(entry: Mapping[str, Any]) -> Owner:
-    return Owner(
+def _owner(entry: Mapping[str, Any]) -> FieldOwner:
+    return FieldOwner(
         manager=entry.get("manager", ""),
         operation=entry["operation"],
         api_version=entry.get("apiVersion", ""),
@@ -130,14 +130,14 @@ def _owner(entry: Mapping[str, Any]) -> Owner:
     )
 
 
-def write(owners: Iterable[Owner]) -> list[Object]:
+def write(owners: Iterable[FieldOwner]) -> list[Object]:
     """The entries as they stand in metadata, in the real server's order. Those without fields are gone."""
     kept = [owner for owner in owners if owner.fields]
     kept.sort(key=lambda one: (one.operation, one.time, one.manager, one.api_version, one.subresource))
     return [_entry(owner) for owner in kept]
 
 
-def _entry(owner: Owner) -> Object:
+def _entry(owner: FieldOwner) -> Object:
     source = owner.source
     if source is not None and source.get("fieldsV1") is owner.fields:
         return {**source, "time": owner.time} if owner.time else dict(source)
@@ -150,7 +150,7 @@ def _entry(owner: Owner) -> Object:
     return entry
 
 
-def store(obj: Object, owners: Iterable[Owner]) -> None:
+def store(obj: Object, owners: Iterable[FieldOwner]) -> None:
     """Put the entries into the object's metadata."""
     if entries := write(owners):
         obj["metadata"]["managedFields"] = entries
@@ -257,7 +257,7 @@ def track_update(resource: Resource, obj: Object, old: Object, manager: str, sub
     if not change and as_held:
         obj["metadata"]["managedFields"] = held
         return
-    mine = Owner(
+    mine = FieldOwner(
         manager=manager,
         operation="Update",
         api_version=resource.api_version,
@@ -271,7 +271,7 @@ def track_update(resource: Resource, obj: Object, old: Object, manager: str, sub
         store(obj, entered(taken(owners, change), mine))
 
 
-def _only_later(owners: Iterable[Owner], mine: Owner) -> bool:
+def _only_later(owners: Iterable[FieldOwner], mine: FieldOwner) -> bool:
     """Return True if the manager sets only fields that it alone owned before, as controllers usually do."""
     former, others = _split(owners, mine)
     if not former or difference(mine.fields, former[0].fields):
@@ -279,10 +279,10 @@ def _only_later(owners: Iterable[Owner], mine: Owner) -> bool:
     return not any(intersection(one.fields, mine.fields) for one in others)
 
 
-def _split(owners: Iterable[Owner], mine: Owner) -> tuple[list[Owner], list[Owner]]:
+def _split(owners: Iterable[FieldOwner], mine: FieldOwner) -> tuple[list[FieldOwner], list[FieldOwner]]:
     """The entries of the same manager, and of all others."""
-    former: list[Owner] = []
-    others: list[Owner] = []
+    former: list[FieldOwner] = []
+    others: list[FieldOwner] = []
     key = mine.key
     for one in owners:
         (former if one.key == key else others).append(one)
@@ -295,18 +295,18 @@ def _ownable(obj: Object) -> Object:
     return {**obj, "metadata": metadata}
 
 
-def taken(owners: Iterable[Owner], change: Comparison) -> list[Owner]:
+def taken(owners: Iterable[FieldOwner], change: Comparison) -> list[FieldOwner]:
     """Return the owners after a change: other managers lose the changed fields, and all lose the removed fields."""
     gone = change.touched()
     return [_less(owner, gone) for owner in owners]
 
 
-def _less(owner: Owner, gone: Node) -> Owner:
+def _less(owner: FieldOwner, gone: Node) -> FieldOwner:
     fields = difference(owner.fields, gone) if gone else owner.fields
     return owner if fields is owner.fields else replace(owner, fields=fields)
 
 
-def entered(owners: Iterable[Owner], mine: Owner) -> list[Owner]:
+def entered(owners: Iterable[FieldOwner], mine: FieldOwner) -> list[FieldOwner]:
     """The owners with `mine` added to what its manager had; the oldest updaters are joined if they are too many."""
     former, others = _split(owners, mine)
     if mine.fields:
@@ -317,7 +317,7 @@ def entered(owners: Iterable[Owner], mine: Owner) -> list[Owner]:
     return capped([*others, *former])
 
 
-def capped(owners: list[Owner]) -> list[Owner]:
+def capped(owners: list[FieldOwner]) -> list[FieldOwner]:
     """At most ten updaters: the oldest become one, `ancient-changes`."""
     updaters = sorted((o for o in owners if o.operation == "Update" and o.fields), key=lambda owner: owner.time)
     excess = len(updaters) - MAX_UPDATE_MANAGERS
@@ -331,7 +331,7 @@ def capped(owners: list[Owner]) -> list[Owner]:
     return [*(owner for owner in owners if owner not in oldest), ancient]
 
 
-def conflicts(owners: Iterable[Owner], applier: Owner, change: Comparison) -> list[tuple[Owner, Node]]:
+def conflicts(owners: Iterable[FieldOwner], applier: FieldOwner, change: Comparison) -> list[tuple[FieldOwner, Node]]:
     """Return what an apply would take from others."""
     found = [(owner, intersection(owner.fields, change.written)) for owner in owners if owner.key != applier.key]
     return [(owner, fields) for owner, fields in found if fields]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource, User
 from phalanx.embedded.apiserver.auth.rbac import AccessRequest
-from phalanx.embedded.apiserver.registry.routing import Registry, Target
+from phalanx.embedded.apiserver.registry.routing import Registry, RouteTarget
 from phalanx.embedded.apiserver.storage.store import Store
 from phalanx.embedded.apiserver.transport.request import Request
 
@@ -23,7 +23,7 @@ class Namesakes:
     def __init__(self, store: Store, registry: Registry, may: Callable[[User, AccessRequest, str], bool]) -> None:
         self._store, self._registry, self._may = store, registry, may
 
-    def hints(self, target: Target, request: Request) -> tuple[str, ...]:
+    def hints(self, target: RouteTarget, request: Request) -> tuple[str, ...]:
         """Return a warning for each other kind of the name that has what kubectl looks for, if this one has not."""
         if not request.user_agent.startswith(_ASKING) or self._has(target.resource, target):
             return ()
@@ -41,7 +41,7 @@ class Namesakes:
         served = {one.key: one for one in self._registry.resources if one.group != resource.group}
         return (one for one in served.values() if words & _words(one))
 
-    def _has(self, resource: Resource, target: Target) -> bool:
+    def _has(self, resource: Resource, target: RouteTarget) -> bool:
         namespace = target.namespace if resource.namespaced else ""
         if target.name:
             return self._store.get(resource.key, namespace, target.name) is not None

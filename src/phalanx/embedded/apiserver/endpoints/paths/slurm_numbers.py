@@ -28,8 +28,8 @@ from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resour
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, bad_request, forbidden
 from phalanx.embedded.apiserver.auth.authorization import MASTERS
 from phalanx.embedded.apiserver.endpoints.paths.slurm_view import JOBS, NUMBER
-from phalanx.embedded.apiserver.endpoints.write import Intent, Writer
-from phalanx.embedded.apiserver.registry.routing import Target
+from phalanx.embedded.apiserver.endpoints.write import Intent, ObjectWriter
+from phalanx.embedded.apiserver.registry.routing import RouteTarget
 from phalanx.embedded.apiserver.storage.store import Event, Store
 from phalanx.embedded.apiserver.transport.request import Request, Response, json_response
 
@@ -64,10 +64,10 @@ class SlurmNumbers:
     """Draws numbers, and holds Jobs to the numbers that their users have drawn."""
 
     def __init__(
-        self, store: Store, writer: Writer, config_maps: Resource, clock_s: Callable[[], float] = time.monotonic
+        self, store: Store, writer: ObjectWriter, config_maps: Resource, clock_s: Callable[[], float] = time.monotonic
     ) -> None:
         self._store, self._writer, self._clock_s = store, writer, clock_s
-        self._target = Target(resource=config_maps, namespace=_SYSTEM, name=_NUMBER)
+        self._target = RouteTarget(resource=config_maps, namespace=_SYSTEM, name=_NUMBER)
         self._drawing = asyncio.Lock()
         self._next = self._written = 0  # the next number, and the one that this server has written
         self._draws: dict[int, _Draw] = {}  # by their first number

@@ -26,14 +26,14 @@ from phalanx.embedded.apiserver.registry.crd.crd import (
     resources_of,
     with_condition,
 )
-from phalanx.embedded.apiserver.registry.routing import Registry, Target
+from phalanx.embedded.apiserver.registry.routing import Registry, RouteTarget
 from phalanx.embedded.apiserver.storage.store import Event, Store, decode
 
 _log = logging.getLogger(__name__)
 _NAMES = ("plural", "singular", "kind", "listKind")
 
 
-class Definitions:
+class DefinitionReconciler:
     """Keeps the registry to what is built in and what definitions add. `start` before the first request."""
 
     def __init__(self, store: Store, registry: Registry, deleter: Deleter, builtin: Sequence[Resource]) -> None:
@@ -104,7 +104,7 @@ class Definitions:
         for namespace, one in places:
             stored = self._store.head(_key_of(head.obj), namespace, one)
             if stored is not None and not stored.obj["metadata"].get("deletionTimestamp"):
-                target = Target(resource=kind, namespace=namespace, name=one)
+                target = RouteTarget(resource=kind, namespace=namespace, name=one)
                 await self._deleter.delete(target, DeleteOptions(policy="Background"))
         if next(self._store.walk(_key_of(head.obj)), None) is None:
             await self._release(name)

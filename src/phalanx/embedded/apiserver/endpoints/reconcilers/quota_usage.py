@@ -17,8 +17,8 @@ from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resour
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
 from phalanx.embedded.apiserver.auth.authorization import MASTERS
 from phalanx.embedded.apiserver.endpoints.parts import Committed
-from phalanx.embedded.apiserver.endpoints.write import Intent, Writer
-from phalanx.embedded.apiserver.registry.routing import Registry, Target
+from phalanx.embedded.apiserver.endpoints.write import Intent, ObjectWriter
+from phalanx.embedded.apiserver.registry.routing import Registry, RouteTarget
 from phalanx.embedded.apiserver.storage.store import Event, Store, decode
 
 KEY = ("", "resourcequotas")
@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 class QuotaUsage:
     """Keeps the status of quotas up with their namespaces. `start` before the first request."""
 
-    def __init__(self, store: Store, registry: Registry, writer: Writer) -> None:
+    def __init__(self, store: Store, registry: Registry, writer: ObjectWriter) -> None:
         self._store, self._registry, self._writer = store, registry, writer
         self._due: set[str] = set()  # namespaces
         self._task: asyncio.Task[None] | None = None
@@ -79,7 +79,7 @@ class QuotaUsage:
         status = {"hard": quota["spec"].get("hard") or {}, "used": used}
         if status == quota.get("status"):
             return
-        target = Target(
+        target = RouteTarget(
             resource=resource,
             namespace=meta["namespace"],
             name=meta["name"],

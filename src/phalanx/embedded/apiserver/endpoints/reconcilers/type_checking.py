@@ -21,8 +21,8 @@ from phalanx.embedded.apiserver.apimachinery.expressions.policy_types import jud
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource, User
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
 from phalanx.embedded.apiserver.endpoints.parts import APPLY_PATCH
-from phalanx.embedded.apiserver.endpoints.write import Intent, Writer
-from phalanx.embedded.apiserver.registry.routing import Registry, Target
+from phalanx.embedded.apiserver.endpoints.write import Intent, ObjectWriter
+from phalanx.embedded.apiserver.registry.routing import Registry, RouteTarget
 from phalanx.embedded.apiserver.registry.value_types import type_of_kind
 from phalanx.embedded.apiserver.storage.store import Event, Store
 
@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 class TypeChecking:
     """Keeps the status of policies up with their specs. `start` before the first request."""
 
-    def __init__(self, store: Store, registry: Registry, writer: Writer) -> None:
+    def __init__(self, store: Store, registry: Registry, writer: ObjectWriter) -> None:
         self._store, self._registry, self._writer = store, registry, writer
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -78,7 +78,7 @@ class TypeChecking:
                 "typeChecking": {"expressionWarnings": found} if found else {},
             },
         }
-        target = Target(resource=resource, name=meta["name"], subresource=resource.subresource("status"))
+        target = RouteTarget(resource=resource, name=meta["name"], subresource=resource.subresource("status"))
         try:
             await self._writer.patch(target, APPLY_PATCH, body, _BY, force=True)
         except ApiError as error:

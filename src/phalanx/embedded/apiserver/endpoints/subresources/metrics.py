@@ -22,7 +22,7 @@ from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, not_fo
 from phalanx.embedded.apiserver.endpoints import answers
 from phalanx.embedded.apiserver.endpoints.subresources.node_client import NodeClient
 from phalanx.embedded.apiserver.registry.metrics import GROUP
-from phalanx.embedded.apiserver.registry.routing import Target
+from phalanx.embedded.apiserver.registry.routing import RouteTarget
 from phalanx.embedded.apiserver.storage.store import Store, Stored, encode
 from phalanx.embedded.apiserver.transport.options import list_options
 from phalanx.embedded.apiserver.transport.request import Request, Response
@@ -41,7 +41,7 @@ class Metrics:
     def __init__(self, store: Store, nodes: NodeClient) -> None:
         self._store, self._nodes = store, nodes
 
-    async def show(self, verb: str, target: Target, request: Request) -> Response:
+    async def show(self, verb: str, target: RouteTarget, request: Request) -> Response:
         """Raises `ApiError`."""
         resource = target.resource
         if verb == "get":

@@ -10,7 +10,7 @@ import ssl
 from typing import TYPE_CHECKING
 
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, bad_request
-from phalanx.embedded.apiserver.storage.settings import Settings
+from phalanx.embedded.apiserver.storage.settings import StoreSettings
 from phalanx.embedded.apiserver.storage.store import Object
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ _CONNECT_TIMEOUT_S = 10.0
 class NodeClient:
     """Asks nodes. `close` it."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: StoreSettings) -> None:
         self._settings = settings
         self._session: aiohttp.ClientSession | None = None
 

@@ -14,9 +14,9 @@ from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, bad_request, conflict, not_found
 from phalanx.embedded.apiserver.endpoints import answers
 from phalanx.embedded.apiserver.endpoints.delete import DeleteOptions, Deleter, check_preconditions, delete_options
-from phalanx.embedded.apiserver.endpoints.write import Intent, Writer, as_revision
+from phalanx.embedded.apiserver.endpoints.write import Intent, ObjectWriter, as_revision
 from phalanx.embedded.apiserver.registry.kinds.policy import disruption
-from phalanx.embedded.apiserver.registry.routing import Target
+from phalanx.embedded.apiserver.registry.routing import RouteTarget
 from phalanx.embedded.apiserver.storage.store import Object, Store, Stored
 from phalanx.embedded.apiserver.transport.request import Request, Response
 
@@ -46,10 +46,10 @@ SUCCESS = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Succ
 class PodActions:
     """Answers POST to a pod's subresources, and to the collection of bindings."""
 
-    def __init__(self, store: Store, writer: Writer, deleter: Deleter) -> None:
+    def __init__(self, store: Store, writer: ObjectWriter, deleter: Deleter) -> None:
         self._store, self._writer, self._deleter = store, writer, deleter
 
-    async def act(self, target: Target, body: Any, intent: Intent, request: Request) -> Response:
+    async def act(self, target: RouteTarget, body: Any, intent: Intent, request: Request) -> Response:
         """Raises `ApiError`."""
         match target.sub or target.resource.kind:
             case "binding" | "Binding":
@@ -58,7 +58,7 @@ class PodActions:
                 return await self._evict(target, self._writer.checked(EVICTION, body, intent), intent, request)
         raise ApiError(404, "NotFound", "the server could not find the requested resource", details={})
 
-    async def _bind(self, target: Target, body: Object, intent: Intent, request: Request) -> Response:
+    async def _bind(self, target: RouteTarget, body: Object, intent: Intent, request: Request) -> Response:
         meta = body.get("metadata") or {}
         name = target.name or meta.get("name", "")
         if meta.get("name", name) != name:
@@ -71,7 +71,7 @@ class PodActions:
             await self._store.put(PODS, target.namespace, name, bound(stored, body))
         return answers.value(request, SUCCESS, 201)
 
-    async def _evict(self, target: Target, body: Object, intent: Intent, request: Request) -> Response:
+    async def _evict(self, target: RouteTarget, body: Object, intent: Intent, request: Request) -> Response:
         if not disruption.eviction_name_matches(target.name, body):
             raise bad_request("name in URL does not match name in Eviction object")
         body = await self._writer.admitted(target, EVICTION, body, intent)
@@ -82,10 +82,12 @@ class PodActions:
             if budget is not None:
                 name = budget["metadata"]["name"]
                 await self._store.put(BUDGETS, target.namespace, name, as_revision(budget))
-            await self._leave(Target(resource=target.resource, namespace=target.namespace, name=target.name), options)
+            await self._leave(
+                RouteTarget(resource=target.resource, namespace=target.namespace, name=target.name), options
+            )
         return answers.value(request, SUCCESS, 201)
 
-    async def _leave(self, target: Target, options: DeleteOptions) -> None:
+    async def _leave(self, target: RouteTarget, options: DeleteOptions) -> None:
         """Say at the pod why it goes, and delete it: two changes in one turn of the event loop."""
         stored = self._pod(target.namespace, target.name)
         check_preconditions(target.resource, target.name, stored, options)

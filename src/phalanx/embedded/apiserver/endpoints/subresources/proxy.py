@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, bad_request, not_found
 from phalanx.embedded.apiserver.endpoints.subresources.node_client import NodeClient
 from phalanx.embedded.apiserver.endpoints.subresources.tunnel import Tunnel, answered
-from phalanx.embedded.apiserver.registry.routing import Target, method_not_allowed, no_such_path
+from phalanx.embedded.apiserver.registry.routing import RouteTarget, method_not_allowed, no_such_path
 from phalanx.embedded.apiserver.storage.store import Object, Store
 from phalanx.embedded.apiserver.transport.http import RawRequest
 from phalanx.embedded.apiserver.transport.request import Response
@@ -46,7 +46,7 @@ class Proxy:
     def __init__(self, store: Store, nodes: NodeClient) -> None:
         self._store, self._nodes = store, nodes
 
-    async def open(self, target: Target, raw: RawRequest) -> Response:
+    async def open(self, target: RouteTarget, raw: RawRequest) -> Response:
         """Raises `ApiError`."""
         if target.watch:
             raise no_such_path()
@@ -139,7 +139,7 @@ class Proxy:
         return _answer(answer, prefix, raw)
 
 
-def _parts(target: Target, raw: RawRequest) -> tuple[str, str]:
+def _parts(target: RouteTarget, raw: RawRequest) -> tuple[str, str]:
     """The path up to `/proxy`, and what comes after it: "" or something with a slash in front."""
     words = raw.raw_path.decode("latin-1").split("/")
     at = 8 if target.namespace else 6

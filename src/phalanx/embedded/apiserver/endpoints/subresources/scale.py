@@ -12,8 +12,8 @@ from phalanx.embedded.apiserver.apimachinery.expressions.jsonpath import find
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, bad_request, invalid, invalid_value, not_found
 from phalanx.embedded.apiserver.apimachinery.patch.patch import apply_patch
-from phalanx.embedded.apiserver.endpoints.write import Intent, Writer
-from phalanx.embedded.apiserver.registry.routing import Target
+from phalanx.embedded.apiserver.endpoints.write import Intent, ObjectWriter
+from phalanx.embedded.apiserver.registry.routing import RouteTarget
 from phalanx.embedded.apiserver.storage.store import Store, decode
 
 _SCALE = "io.k8s.api.autoscaling.v1.Scale"
@@ -78,27 +78,27 @@ def _with(obj: Any, keys: list[str], value: Any) -> Any:
 class Scales:
     """Answers `/scale`: an update of it is an update of the object, and admission sees both."""
 
-    def __init__(self, store: Store, writer: Writer) -> None:
+    def __init__(self, store: Store, writer: ObjectWriter) -> None:
         self._store, self._writer = store, writer
 
-    def read(self, target: Target) -> Object:
+    def read(self, target: RouteTarget) -> Object:
         return scale_of(target.resource, self._object(target))
 
-    async def update(self, target: Target, scale: Any, intent: Intent) -> Object:
+    async def update(self, target: RouteTarget, scale: Any, intent: Intent) -> Object:
         scale = self._writer.checked(SCALE, scale, intent)
         resource, obj = target.resource, self._object(target)
         scale = await self._writer.admitted(target, SCALE, scale, intent, scale_of(resource, obj))
         wanted = scaled(resource, obj, scale)
         version = ((scale.get("metadata") or {}).get("resourceVersion")) or obj["metadata"]["resourceVersion"]
         wanted = {**wanted, "metadata": {**wanted["metadata"], "resourceVersion": version}}
-        whole = Target(resource=resource, namespace=target.namespace, name=target.name)
+        whole = RouteTarget(resource=resource, namespace=target.namespace, name=target.name)
         written = await self._writer.update(whole, wanted, intent)
         return scale_of(resource, written.stored.obj)
 
-    async def patch(self, target: Target, media: str, patch: Any, intent: Intent) -> Object:
+    async def patch(self, target: RouteTarget, media: str, patch: Any, intent: Intent) -> Object:
         return await self.update(target, apply_patch(media, self.read(target), patch, _SCALE), intent)
 
-    def _object(self, target: Target) -> Object:
+    def _object(self, target: RouteTarget) -> Object:
         head = self._store.head(target.resource.key, target.namespace, target.name)
         if head is None:
             raise not_found(target.resource.group, target.resource.plural, target.name)

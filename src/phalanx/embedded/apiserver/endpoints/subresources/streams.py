@@ -17,8 +17,8 @@ from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, bad_re
 from phalanx.embedded.apiserver.endpoints.subresources.logs import container_of
 from phalanx.embedded.apiserver.endpoints.subresources.node_client import endpoint_of
 from phalanx.embedded.apiserver.endpoints.subresources.tunnel import Tunnel, answered
-from phalanx.embedded.apiserver.registry.routing import Target
-from phalanx.embedded.apiserver.storage.settings import Settings
+from phalanx.embedded.apiserver.registry.routing import RouteTarget
+from phalanx.embedded.apiserver.storage.settings import StoreSettings
 from phalanx.embedded.apiserver.storage.store import Object, Store
 from phalanx.embedded.apiserver.transport.request import Request, Response
 
@@ -32,10 +32,10 @@ _CONNECT_TIMEOUT_S = 10.0
 class Streams:
     """Joins clients and nodes."""
 
-    def __init__(self, store: Store, settings: Settings) -> None:
+    def __init__(self, store: Store, settings: StoreSettings) -> None:
         self._store, self._settings = store, settings
 
-    async def open(self, target: Target, request: Request) -> Response:
+    async def open(self, target: RouteTarget, request: Request) -> Response:
         """The node's answer to the client's handshake, and what follows it. Raises `ApiError`."""
         namespace, name = target.namespace, target.name
         stored = self._store.get(("", "pods"), namespace, name)

@@ -17,7 +17,7 @@ from functools import cached_property
 from typing import Any
 
 from phalanx.embedded.apiserver.apimachinery.expressions.jsonpath import find
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource, Strategy, Subresource
+from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource, ResourceStrategy, Subresource
 from phalanx.embedded.apiserver.apimachinery.meta.status import NO_FIELD, Cause, bad_request, invalid_value
 from phalanx.embedded.apiserver.apimachinery.schema import schema as builtin_schema
 from phalanx.embedded.apiserver.apimachinery.schema.typed import ABSENT
@@ -40,7 +40,7 @@ _UNCHECKED = invalid_value(
 _FREE: Mapping[str, Any] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
-class DefinitionStrategy(Strategy):
+class DefinitionStrategy(ResourceStrategy):
     """The rules of CustomResourceDefinition itself."""
 
     def default(self, obj: Object) -> None:
@@ -216,7 +216,7 @@ def _deprecation(definition: Object, version: Object) -> str:
 # --- the objects -------------------------------------------------------------------------------------------------
 
 
-class CustomStrategy(Strategy):
+class CustomStrategy(ResourceStrategy):
     """Objects by a structural schema."""
 
     allow_unconditional_update = False

@@ -17,9 +17,9 @@ from functools import partial
 from typing import Any
 
 from phalanx.embedded.apiserver.apimachinery.caching import RULE, cached
-from phalanx.embedded.apiserver.apimachinery.expressions.cel import ExpressionError, Scope, View, compiled
+from phalanx.embedded.apiserver.apimachinery.expressions.cel import CelScope, CelView, ExpressionError, compiled
 from phalanx.embedded.apiserver.apimachinery.expressions.metering import Budget, undeclared
-from phalanx.embedded.apiserver.apimachinery.expressions.type_check import DYN, Shape, Type, check
+from phalanx.embedded.apiserver.apimachinery.expressions.type_check import DYN, Type, TypeShape, check
 from phalanx.embedded.apiserver.apimachinery.meta.status import Cause
 from phalanx.embedded.apiserver.apimachinery.schema.typed import ABSENT
 from phalanx.embedded.apiserver.registry.crd.structural import Schema, correlated
@@ -97,7 +97,7 @@ def _broken_here(schema: Schema, value: Any, old: Any, path: str, budget: Budget
     due = [rule for rule in schema.get(RULES) or () if _is_due(rule, value, old, path)]
     variables = {"self": value, "oldSelf": None if old is ABSENT else old}
     alike = tuple(rule["rule"] for rule in due if _sees_all(rule["rule"]))
-    shared = Scope(_view(alike).of(variables), budget) if len(alike) > 1 else None
+    shared = CelScope(_view(alike).of(variables), budget) if len(alike) > 1 else None
     for rule in due:
         text = rule["rule"]
         seen = variables if is_transition(text) else {"self": value}
@@ -125,13 +125,13 @@ def _sees_all(text: str) -> bool:
 
 
 def _broken(
-    rule: Mapping[str, Any], variables: Mapping[str, Any], scope: Scope | None, path: str, budget: Budget
+    rule: Mapping[str, Any], variables: Mapping[str, Any], scope: CelScope | None, path: str, budget: Budget
 ) -> Cause | None:
     """Return the cause if the rule is violated. `scope`: shared by several rules; None: a new one."""
     text, place = rule["rule"], path + (rule.get("fieldPath") or "")
     try:
         budget.tick()  # a rule of an item of a long list is evaluated as often as the list is long
-        if compiled(text).evaluate(scope or Scope(_view((text,)).of(variables), budget)) is True:
+        if compiled(text).evaluate(scope or CelScope(_view((text,)).of(variables), budget)) is True:
             return None
     except ValueError as error:
         return Cause("FieldValueInvalid", f"Invalid value: rule evaluation error: {error}", path or "<nil>")
@@ -153,9 +153,9 @@ def _message(rule: Mapping[str, Any], variables: Mapping[str, Any]) -> str:
 
 
 @cached(4096, RULE)
-def _view(texts: tuple[str, ...]) -> View:
+def _view(texts: tuple[str, ...]) -> CelView:
     """Return what rules look at: handing over a whole object costs more than evaluating."""
-    return View(texts)
+    return CelView(texts)
 
 
 @cached(4096, RULE)
@@ -226,7 +226,7 @@ def type_of(schema: Any) -> Type:
         case "object" if isinstance(schema.get("additionalProperties"), Mapping):
             return ("map", "string", type_of(schema["additionalProperties"]))
         case "object" if schema.get("properties") or schema.get("x-kubernetes-embedded-resource"):
-            return Shape(partial(_field, schema))
+            return TypeShape(partial(_field, schema))
     return DYN
 
 

@@ -5,10 +5,10 @@ Source: PrepareForCreate and PrepareForUpdate of the strategies in k8s.io/kubern
 
 from __future__ import annotations
 
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Strategy
+from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, ResourceStrategy
 
 
-class SpecAndStatus(Strategy):
+class SpecAndStatus(ResourceStrategy):
     """A kind whose `status` only `/status` writes. `counts`: whether it has generations."""
 
     counts = False
@@ -41,7 +41,7 @@ class SpecAndStatus(Strategy):
             obj["metadata"]["generation"] = old["metadata"]["generation"]
 
 
-class Counted(Strategy):
+class Counted(ResourceStrategy):
     """A kind without status that has generations, as PriorityClass."""
 
     spec_fields: tuple[str, ...] = ("spec",)

@@ -29,13 +29,13 @@ from phalanx.embedded.apiserver.transport.protobuf.messages import (
 
 Object = dict[str, Any]
 Values = Callable[[Any], Any]
-Reader = Callable[[Any, "Budget"], Any]
+Reader = Callable[[Any, "SizeBudget"], Any]
 _encode, _decode = msgspec.json.Encoder().encode, msgspec.json.Decoder().decode
 _ZEROS = ("", 0, False)
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
-class Budget:
+class SizeBudget:
     """How many values a message may still have: two bytes can be one."""
 
     __slots__ = ("left",)
@@ -162,7 +162,7 @@ _TO_MESSAGE: dict[str, Values] = {
 
 
 @cache
-def reader(name: str, around: str = "") -> Callable[[Any, Budget], Object]:
+def reader(name: str, around: str = "") -> Callable[[Any, SizeBudget], Object]:
     """The function that reads a message of a definition, or of a struct embedded in `around`."""
     node = node_of(around or name)
     ways: dict[int, tuple[str, bool, Reader]] = {}
@@ -174,7 +174,7 @@ def reader(name: str, around: str = "") -> Callable[[Any, Budget], Object]:
             scalar = inner.shape in ("string", "boolean", "integer", "number")
             ways[field.number] = (field.name, scalar and not field.zero_counts, _reader(inner))
 
-    def read(message: Any, budget: Budget) -> Object:
+    def read(message: Any, budget: SizeBudget) -> Object:
         found: Object = {}
         fields = message.ListFields()
         budget.spend(len(fields))
@@ -216,21 +216,21 @@ def _reader(node: Type) -> Reader:
     return lambda value, budget: value
 
 
-def _read_object(node: Type, value: Any, budget: Budget) -> Object:
+def _read_object(node: Type, value: Any, budget: SizeBudget) -> Object:
     return reader(node.name)(value, budget)
 
 
-def _read_list(value: Any, one: Reader, budget: Budget) -> list[Any]:
+def _read_list(value: Any, one: Reader, budget: SizeBudget) -> list[Any]:
     budget.spend(len(value))
     return [one(item, budget) for item in value]
 
 
-def _read_map(value: Any, one: Reader, budget: Budget) -> Object:
+def _read_map(value: Any, one: Reader, budget: SizeBudget) -> Object:
     budget.spend(len(value))
     return {key: one(value[key], budget) for key in value}
 
 
-def _read_texts(value: Any, budget: Budget) -> list[str]:
+def _read_texts(value: Any, budget: SizeBudget) -> list[str]:
     budget.spend(len(value.items))
     return list(value.items)
 
@@ -243,22 +243,22 @@ def _time(value: Any, fraction: str) -> str | None:
     return f"{at:%Y-%m-%dT%H:%M:%S}{fraction}Z"
 
 
-def _read_raw(value: Any, budget: Budget) -> Any:
+def _read_raw(value: Any, budget: SizeBudget) -> Any:
     budget.spend(value.raw.count(b",") + value.raw.count(b"[") + value.raw.count(b"{"))
     return _decode(value.raw) if value.raw else None
 
 
-def _read_schema_or_bool(value: Any, budget: Budget) -> Any:
+def _read_schema_or_bool(value: Any, budget: SizeBudget) -> Any:
     return reader(SCHEMA)(value.schema, budget) if value.HasField("schema") else value.allows
 
 
-def _read_schema_or_schemas(value: Any, budget: Budget) -> Any:
+def _read_schema_or_schemas(value: Any, budget: SizeBudget) -> Any:
     if value.HasField("schema"):
         return reader(SCHEMA)(value.schema, budget)
     return _read_list(value.schemas, reader(SCHEMA), budget)
 
 
-def _read_schema_or_texts(value: Any, budget: Budget) -> Any:
+def _read_schema_or_texts(value: Any, budget: SizeBudget) -> Any:
     return reader(SCHEMA)(value.schema, budget) if value.HasField("schema") else list(value.texts)
 
 

@@ -21,7 +21,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 
 from phalanx.embedded.apiserver.apimachinery.schema.schema import Type, definitions, type_of
-from phalanx.embedded.apiserver.transport.protobuf.numbers import Field, numbers
+from phalanx.embedded.apiserver.transport.protobuf.numbers import ProtobufField, numbers
 
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 _CRD = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."
@@ -81,10 +81,10 @@ def node_of(name: str) -> Type:
     return type_of(name)
 
 
-def fields_of(name: str) -> tuple[Field, ...]:
+def fields_of(name: str) -> tuple[ProtobufField, ...]:
     """The fields of a message, or of a struct embedded in one (`embedded_name`)."""
     if name == PARTIAL:
-        return (Field(name="metadata", number=1),)
+        return (ProtobufField(name="metadata", number=1),)
     outer, _, embedded = name.partition("~")
     return numbers().get(f"{outer.rpartition('.')[0]}.{embedded}" if embedded else outer, ())
 
@@ -145,7 +145,7 @@ def _is_empty(name: str) -> bool:
     return node.shape == "object" and not node.fields
 
 
-def _add(made: DescriptorProto, owner: str, field: Field, node: Type) -> None:
+def _add(made: DescriptorProto, owner: str, field: ProtobufField, node: Type) -> None:
     """Add a field of an object of the type `node` to its message."""
     if field.embedded:
         descriptor = made.field.add(name=proto_name(field.name), number=field.number)

@@ -19,7 +19,7 @@ from importlib.resources import files
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Field:
+class ProtobufField:
     """A field of a message. `name` is that in JSON, or the name of an embedded struct."""
 
     name: str
@@ -29,10 +29,10 @@ class Field:
 
 
 @cache
-def numbers() -> Mapping[str, tuple[Field, ...]]:
+def numbers() -> Mapping[str, tuple[ProtobufField, ...]]:
     """The fields of each message, by the name of its definition (`io.k8s.api.core.v1.Pod`)."""
     text = files("phalanx.embedded.apiserver.transport.protobuf").joinpath("field_numbers.txt").read_text()
-    found: dict[str, tuple[Field, ...]] = {}
+    found: dict[str, tuple[ProtobufField, ...]] = {}
     package = ""
     for line in text.replace("\n  ", " ").splitlines():
         if line.startswith("["):
@@ -43,9 +43,9 @@ def numbers() -> Mapping[str, tuple[Field, ...]]:
     return found
 
 
-def _field(word: str) -> Field:
+def _field(word: str) -> ProtobufField:
     name, _, number = word.rpartition("=")
-    return Field(
+    return ProtobufField(
         name=name.removeprefix("~"),
         number=int(number.removesuffix("!")),
         embedded=name.startswith("~"),

@@ -21,7 +21,7 @@ from phalanx.embedded.apiserver.apimachinery.caching import cached
 from phalanx.embedded.apiserver.apimachinery.limits import DEPTH, VALUES, extent
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, bad_request
 from phalanx.embedded.apiserver.apimachinery.schema.schema import definitions
-from phalanx.embedded.apiserver.transport.protobuf.convert import Budget, reader, values
+from phalanx.embedded.apiserver.transport.protobuf.convert import SizeBudget, reader, values
 from phalanx.embedded.apiserver.transport.protobuf.messages import PARTIAL, message
 from phalanx.embedded.apiserver.transport.protobuf.numbers import numbers
 
@@ -55,7 +55,7 @@ def decode(body: bytes) -> dict[str, Any]:
         if not name:
             text = f"this server does not read {kind} of {api_version} as protobuf; send JSON or YAML"
             raise ApiError(415, "UnsupportedMediaType", text)
-        found = reader(name)(message(name).FromString(envelope.raw), Budget())
+        found = reader(name)(message(name).FromString(envelope.raw), SizeBudget())
     except (DecodeError, OverflowError, RecursionError, ValueError, msgspec.DecodeError) as error:
         raise bad_request(f"the protobuf body cannot be read: {error}") from None
     count, levels = extent(found, VALUES)

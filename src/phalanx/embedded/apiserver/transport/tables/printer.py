@@ -13,7 +13,7 @@ Cells = Callable[[Object, float], list[Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
+class PrinterColumn:
     """A column of a Table."""
 
     name: str
@@ -27,19 +27,21 @@ class Column:
 class Printer:
     """`cells(object, now in seconds since the epoch)` has one value per column."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[PrinterColumn, ...]
     cells: Cells
 
 
-def columns(line: str) -> tuple[Column, ...]:
+def columns(line: str) -> tuple[PrinterColumn, ...]:
     """`Name | Value:integer | Node+` -> columns."""
     return tuple(_column(text.strip()) for text in line.split("|"))
 
 
-def _column(text: str) -> Column:
+def _column(text: str) -> PrinterColumn:
     text, wide = text.removesuffix("+"), text.endswith("+")
     name, _, kind = text.partition(":")
-    return Column(name=name, type=kind or "string", format="name" if name == "Name" else "", priority=1 if wide else 0)
+    return PrinterColumn(
+        name=name, type=kind or "string", format="name" if name == "Name" else "", priority=1 if wide else 0
+    )
 
 
 def age(obj: Object, now_s: float) -> str:

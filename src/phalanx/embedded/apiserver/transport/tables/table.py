@@ -18,7 +18,7 @@ from phalanx.embedded.apiserver.apimachinery.meta.status import bad_request
 from phalanx.embedded.apiserver.apimachinery.schema.schema import definitions
 from phalanx.embedded.apiserver.transport.tables.duration import since
 from phalanx.embedded.apiserver.transport.tables.pod_row import pod_conditions
-from phalanx.embedded.apiserver.transport.tables.printer import Column, Printer, columns
+from phalanx.embedded.apiserver.transport.tables.printer import Printer, PrinterColumn, columns
 from phalanx.embedded.apiserver.transport.tables.printers import PRINTERS
 
 _GENERIC = Printer(
@@ -82,7 +82,7 @@ def _row(resource: Resource, printer: Printer, obj: Object, include_object: str,
     return row
 
 
-def _definition(resource: Resource, column: Column) -> Object:
+def _definition(resource: Resource, column: PrinterColumn) -> Object:
     return {
         "name": column.name,
         "type": column.type,
@@ -120,8 +120,8 @@ def _custom_printer(definitions: Iterable[Mapping[str, Any]]) -> Printer:
     return Printer(columns=(*columns("Name"), *map(_custom_column, wanted)), cells=cells)
 
 
-def _custom_column(definition: Mapping[str, Any]) -> Column:
-    return Column(
+def _custom_column(definition: Mapping[str, Any]) -> PrinterColumn:
+    return PrinterColumn(
         name=definition["name"],
         type=definition["type"],
         format=definition.get("format", ""),

@@ -22,7 +22,7 @@ from phalanx.embedded.controllers.runtime.calls import Calls, Clock, gone
 from phalanx.embedded.controllers.runtime.discovery import Catalog, discover
 from phalanx.embedded.controllers.runtime.pod_state import condition, controller_of, owner_reference
 from phalanx.embedded.controllers.runtime.reconciler import Reconciler
-from phalanx.embedded.controllers.runtime.recorder import Recorder
+from phalanx.embedded.controllers.runtime.recorder import EventRecorder
 from phalanx.embedded.controllers.runtime.work_queue import Retry
 from phalanx.errors import PhalanxError
 
@@ -39,7 +39,7 @@ class AppWrapperController:
     def __init__(
         self,
         calls: Calls,
-        recorder: Recorder,
+        recorder: EventRecorder,
         wrapping: Wrapping,
         *,
         retry: Retry | None = None,

@@ -19,7 +19,7 @@ from typing import Any
 
 from phalanx.client.connection import Object
 from phalanx.client.moment import write_moment
-from phalanx.embedded.controllers.operators.appwrapper.settings import Settings
+from phalanx.embedded.controllers.operators.appwrapper.settings import RetrySettings
 from phalanx.embedded.controllers.runtime.pod_state import condition, is_deleting, phase
 from phalanx.embedded.controllers.runtime.timestamp import seconds
 
@@ -97,7 +97,7 @@ class PhaseStep:
         self.events.append(("Unhealthy", f"{reason}: {message}"))
 
 
-def step(status: Object, suspended: bool, seen: Seen, settings: Settings, now_s: float) -> PhaseStep:
+def step(status: Object, suspended: bool, seen: Seen, settings: RetrySettings, now_s: float) -> PhaseStep:
     """Return the next step of an AppWrapper whose status that is."""
     at = PhaseStep(status={**status, "conditions": [dict(one) for one in status.get("conditions") or ()]}, now_s=now_s)
     now = status.get("phase") or ""
@@ -153,7 +153,7 @@ def _resume(at: PhaseStep) -> None:
     at.to("Resuming")
 
 
-def _resuming(at: PhaseStep, seen: Seen, settings: Settings) -> None:
+def _resuming(at: PhaseStep, seen: Seen, settings: RetrySettings) -> None:
     if not seen.missing:
         at.to("Running")
     elif seen.fault and seen.fatal:
@@ -166,7 +166,7 @@ def _resuming(at: PhaseStep, seen: Seen, settings: Settings) -> None:
         at.do = Do.CREATE
 
 
-def _running(at: PhaseStep, seen: Seen, settings: Settings) -> None:
+def _running(at: PhaseStep, seen: Seen, settings: RetrySettings) -> None:
     counts = {one: sum(phase(pod) == one for pod in seen.pods) for one in ("Pending", "Running", "Succeeded", "Failed")}
     if seen.missing:
         at.unhealthy("MissingComponent", f"found that {', '.join(seen.missing)} is gone")
@@ -193,7 +193,7 @@ def _running(at: PhaseStep, seen: Seen, settings: Settings) -> None:
         _ready(at, seen, settings, counts)
 
 
-def _ready(at: PhaseStep, seen: Seen, settings: Settings, counts: dict[str, int]) -> None:
+def _ready(at: PhaseStep, seen: Seen, settings: RetrySettings, counts: dict[str, int]) -> None:
     running = counts["Running"] + counts["Succeeded"]
     text = f"{counts['Running']} pods running; {counts['Succeeded']} pods succeeded; {seen.expected} expected"
     if running >= seen.expected:
@@ -206,7 +206,7 @@ def _ready(at: PhaseStep, seen: Seen, settings: Settings, counts: dict[str, int]
         _reset(at, seen, settings)
 
 
-def _reset(at: PhaseStep, seen: Seen, settings: Settings) -> None:
+def _reset(at: PhaseStep, seen: Seen, settings: RetrySettings) -> None:
     """Again, unless it was tried as often as it may be, or a program ended in a way that is final."""
     tried = int(at.status.get("resettingCount") or 0)
     at.set("PodsReady", False, "Resetting")
@@ -217,7 +217,7 @@ def _reset(at: PhaseStep, seen: Seen, settings: Settings) -> None:
     at.to("Resetting")
 
 
-def _resetting(at: PhaseStep, seen: Seen, settings: Settings) -> None:
+def _resetting(at: PhaseStep, seen: Seen, settings: RetrySettings) -> None:
     if not _removed(at, seen, settings):
         return
     at.set("ResourcesDeployed", False, "Resetting")
@@ -225,7 +225,7 @@ def _resetting(at: PhaseStep, seen: Seen, settings: Settings) -> None:
         _resume(at)
 
 
-def _failed(at: PhaseStep, seen: Seen, settings: Settings) -> None:
+def _failed(at: PhaseStep, seen: Seen, settings: RetrySettings) -> None:
     deployed = at.condition("ResourcesDeployed")
     if deployed is not None and deployed["status"] != "True":
         return
@@ -235,7 +235,7 @@ def _failed(at: PhaseStep, seen: Seen, settings: Settings) -> None:
         at.set("ResourcesDeployed", False, "Failed")
 
 
-def _succeeded(at: PhaseStep, seen: Seen, settings: Settings) -> None:
+def _succeeded(at: PhaseStep, seen: Seen, settings: RetrySettings) -> None:
     deployed = at.condition("ResourcesDeployed")
     if deployed is None or deployed["status"] != "True":
         return
@@ -243,7 +243,7 @@ def _succeeded(at: PhaseStep, seen: Seen, settings: Settings) -> None:
         at.set("ResourcesDeployed", False, "Succeeded", "Time to live after success expired")
 
 
-def _removed(at: PhaseStep, seen: Seen, settings: Settings) -> bool:
+def _removed(at: PhaseStep, seen: Seen, settings: RetrySettings) -> bool:
     """Return whether nothing is left; else it is to go, and after a while its pods without grace."""
     if not seen.there and not seen.pods:
         if at.condition("DeletingResources") is not None:

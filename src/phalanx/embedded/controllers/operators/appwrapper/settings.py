@@ -29,7 +29,7 @@ _DEFAULTS_S: Final[Mapping[str, float]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class RetrySettings:
     """Times are in seconds. `terminal`, `retryable`: exit codes; with some retryable every other is terminal."""
 
     admission_s: float
@@ -48,13 +48,13 @@ class Settings:
         return code != 0 and (code in self.terminal or (bool(self.retryable) and code not in self.retryable))
 
 
-def settings_of(meta: Mapping[str, Any]) -> Settings:
+def settings_of(meta: Mapping[str, Any]) -> RetrySettings:
     """Return what the metadata of an AppWrapper says."""
     notes = meta.get("annotations") or {}
     times = {name: _seconds(notes.get(_PREFIX + name), name) for name in _DEFAULTS_S}
     admission, warmup, failure, pause, forceful, on_failure, success = times.values()
     limit = str(notes.get(f"{_PREFIX}retryLimit", ""))
-    return Settings(
+    return RetrySettings(
         admission_s=admission,
         warmup_s=max(admission, warmup),
         failure_s=failure,

@@ -20,9 +20,9 @@ from phalanx.embedded.controllers.operators.job_set.jobs import (
 )
 from phalanx.embedded.controllers.operators.job_set.judge import JobSetActions, judge
 from phalanx.embedded.controllers.runtime.calls import Calls, Clock, create_owned
-from phalanx.embedded.controllers.runtime.pod_index import PodIndex
+from phalanx.embedded.controllers.runtime.pod_index import OwnerPodIndex
 from phalanx.embedded.controllers.runtime.reconciler import Reconciler
-from phalanx.embedded.controllers.runtime.recorder import Recorder
+from phalanx.embedded.controllers.runtime.recorder import EventRecorder
 from phalanx.embedded.controllers.runtime.work_queue import Retry
 
 
@@ -30,7 +30,13 @@ class JobSetController:
     """Run `loop`. `jobs`: finds the Jobs of a JobSet."""
 
     def __init__(
-        self, calls: Calls, jobs: PodIndex, recorder: Recorder, *, retry: Retry | None = None, clock: Clock = time.time
+        self,
+        calls: Calls,
+        jobs: OwnerPodIndex,
+        recorder: EventRecorder,
+        *,
+        retry: Retry | None = None,
+        clock: Clock = time.time,
     ) -> None:
         self._calls, self._index, self._recorder, self._clock = calls, jobs, recorder, clock
         self.loop = Reconciler(calls, recorder, JOB_SETS, self._look, component=COMPONENT, owns=(JOBS,), retry=retry)

@@ -31,10 +31,10 @@ from phalanx.embedded.controllers.operators.mpi_job.objects import (
 )
 from phalanx.embedded.controllers.operators.mpi_job.status import finished, judge
 from phalanx.embedded.controllers.runtime.calls import Calls, Clock, create_owned
-from phalanx.embedded.controllers.runtime.pod_index import PodIndex
+from phalanx.embedded.controllers.runtime.pod_index import OwnerPodIndex
 from phalanx.embedded.controllers.runtime.pod_state import controller_of, is_controlled_by, is_deleting, is_ready, phase
 from phalanx.embedded.controllers.runtime.reconciler import Reconciler
-from phalanx.embedded.controllers.runtime.recorder import Recorder
+from phalanx.embedded.controllers.runtime.recorder import EventRecorder
 from phalanx.embedded.controllers.runtime.timestamp import seconds
 from phalanx.embedded.controllers.runtime.work_queue import Retry
 
@@ -45,7 +45,13 @@ class MPIJobController:
     """Run `loop`. `index` finds pods by who controls them."""
 
     def __init__(
-        self, calls: Calls, index: PodIndex, recorder: Recorder, *, retry: Retry | None = None, clock: Clock = time.time
+        self,
+        calls: Calls,
+        index: OwnerPodIndex,
+        recorder: EventRecorder,
+        *,
+        retry: Retry | None = None,
+        clock: Clock = time.time,
     ) -> None:
         self._calls, self._index, self._recorder, self._clock = calls, index, recorder, clock
         self._jobs = calls.cache(JOBS)

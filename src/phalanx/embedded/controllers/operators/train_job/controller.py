@@ -18,7 +18,7 @@ from phalanx.embedded.controllers.operators.train_job.mpi import companions
 from phalanx.embedded.controllers.runtime.calls import Calls, Clock, create_owned
 from phalanx.embedded.controllers.runtime.pod_state import controller_of
 from phalanx.embedded.controllers.runtime.reconciler import Reconciler
-from phalanx.embedded.controllers.runtime.recorder import Recorder
+from phalanx.embedded.controllers.runtime.recorder import EventRecorder
 from phalanx.embedded.controllers.runtime.timestamp import seconds
 from phalanx.embedded.controllers.runtime.work_queue import Retry
 
@@ -43,7 +43,7 @@ class TrainJobController:
     """Run `loop`."""
 
     def __init__(
-        self, calls: Calls, recorder: Recorder, *, retry: Retry | None = None, clock: Clock = time.time
+        self, calls: Calls, recorder: EventRecorder, *, retry: Retry | None = None, clock: Clock = time.time
     ) -> None:
         self._calls, self._recorder, self._clock = calls, recorder, clock
         self._job_sets = calls.cache(JOB_SETS)

@@ -18,9 +18,9 @@ from phalanx.embedded.controllers.operators.training.definition import PYTORCH_J
 from phalanx.embedded.controllers.operators.training.pods import OPERATOR, make_pod, make_service, replicas
 from phalanx.embedded.controllers.operators.training.status import TrainingActions, broken_status, finished, judge
 from phalanx.embedded.controllers.runtime.calls import Calls, Clock, create_owned
-from phalanx.embedded.controllers.runtime.pod_index import PodIndex
+from phalanx.embedded.controllers.runtime.pod_index import OwnerPodIndex
 from phalanx.embedded.controllers.runtime.reconciler import Reconciler
-from phalanx.embedded.controllers.runtime.recorder import BROKEN, Recorder, broken_message
+from phalanx.embedded.controllers.runtime.recorder import BROKEN, EventRecorder, broken_message
 from phalanx.embedded.controllers.runtime.work_queue import Retry
 
 log = logging.getLogger(__name__)
@@ -34,8 +34,8 @@ class TrainingController:
     def __init__(
         self,
         calls: Calls,
-        index: PodIndex,
-        recorder: Recorder,
+        index: OwnerPodIndex,
+        recorder: EventRecorder,
         *,
         retry: Retry | None = None,
         clock: Clock = time.time,

@@ -23,7 +23,7 @@ TYPES = ("Master", "Worker")  # in the order of their ranks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Replica:
+class TrainingReplica:
     """A pod that the job wants. `rank` counts pods."""
 
     type: str
@@ -50,16 +50,16 @@ def restart_policy(spec: Mapping[str, Any]) -> str:
     return str(spec.get("restartPolicy") or "OnFailure")
 
 
-def replicas(job: Object) -> Iterator[Replica]:
+def replicas(job: Object) -> Iterator[TrainingReplica]:
     rank = 0
     for kind, spec in replica_specs(job).items():
         for index in range(count(spec)):
             name = f"{job['metadata']['name']}-{kind.lower()}-{index}"
-            yield Replica(type=kind, index=index, rank=rank, name=name)
+            yield TrainingReplica(type=kind, index=index, rank=rank, name=name)
             rank += 1
 
 
-def labels(job: Object, replica: Replica) -> dict[str, str]:
+def labels(job: Object, replica: TrainingReplica) -> dict[str, str]:
     own = {f"{_GROUP}/operator-name": OPERATOR, JOB: job["metadata"]["name"]}
     own |= {TYPE: replica.type.lower(), INDEX: str(replica.index)}
     return own | ({f"{_GROUP}/job-role": "master"} if replica.rank == 0 else {})
@@ -71,7 +71,7 @@ def selector(job: Object, kind: str) -> str:
     return ",".join(f"{key}={own[key]}" for key in sorted(own))
 
 
-def make_pod(job: Object, replica: Replica) -> Object:
+def make_pod(job: Object, replica: TrainingReplica) -> Object:
     spec = replica_specs(job)[replica.type]
     template = copy.deepcopy(spec.get("template") or {})
     meta, body = template.get("metadata") or {}, template.get("spec") or {}
@@ -88,7 +88,7 @@ def make_pod(job: Object, replica: Replica) -> Object:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": body}
 
 
-def make_service(job: Object, replica: Replica) -> Object:
+def make_service(job: Object, replica: TrainingReplica) -> Object:
     wanted = labels(job, replica)
     meta = {"name": replica.name, "labels": wanted, "ownerReferences": [owner_reference(job)]}
     spec = {
@@ -112,7 +112,7 @@ def port(job: Object, kind: str) -> int:
     return next((int(one["containerPort"]) for one in named if one.get("name") == _PORT_NAME), _PORT)
 
 
-def _environment(job: Object, replica: Replica) -> list[dict[str, str]]:
+def _environment(job: Object, replica: TrainingReplica) -> list[dict[str, str]]:
     first = next(replicas(job))
     nodes = sum(count(spec) for spec in replica_specs(job).values())
     processes = str(job["spec"].get("nprocPerNode") or "auto")

@@ -15,7 +15,7 @@ from phalanx.client.connection import Object
 from phalanx.client.moment import write_moment
 from phalanx.embedded.controllers.operators.training.pods import (
     TYPE,
-    Replica,
+    TrainingReplica,
     count,
     replica_specs,
     replicas,
@@ -45,7 +45,7 @@ class TrainingActions:
     then (seconds since the epoch), 0: no need."""
 
     status: dict[str, Any]
-    create: tuple[Replica, ...] = ()
+    create: tuple[TrainingReplica, ...] = ()
     delete: tuple[Object, ...] = ()
     look_s: float = 0.0
 

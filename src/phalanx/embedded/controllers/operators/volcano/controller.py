@@ -20,7 +20,7 @@ from phalanx.client.informer import Change, key_of
 from phalanx.client.kind import CONFIG_MAPS, PODS, PRIORITY_CLASSES, SECRETS, VOLUME_CLAIMS, Kind
 from phalanx.embedded.controllers.job.pods import slow_start
 from phalanx.embedded.controllers.operators.volcano.decide import FINISHED, Scene, VolcanoActions, decide
-from phalanx.embedded.controllers.operators.volcano.job_spec import JobFault, JobSpec, Task, read_job
+from phalanx.embedded.controllers.operators.volcano.job_spec import JobFault, JobSpec, VolcanoTask, read_job
 from phalanx.embedded.controllers.operators.volcano.kinds import COMPONENT, JOBS, POD_GROUPS
 from phalanx.embedded.controllers.operators.volcano.plugins.keys import key_pair, key_secret, secret_name
 from phalanx.embedded.controllers.operators.volcano.plugins.registry import PLUGINS, plugin_objects
@@ -28,10 +28,10 @@ from phalanx.embedded.controllers.operators.volcano.plugins.services import host
 from phalanx.embedded.controllers.operators.volcano.pods import group_name, make_group, make_pod
 from phalanx.embedded.controllers.operators.volcano.policies import happenings
 from phalanx.embedded.controllers.runtime.calls import Calls, Clock, create_owned
-from phalanx.embedded.controllers.runtime.pod_index import PodIndex
+from phalanx.embedded.controllers.runtime.pod_index import OwnerPodIndex
 from phalanx.embedded.controllers.runtime.pod_state import controller_of, is_deleting, owner_reference, uid_of
 from phalanx.embedded.controllers.runtime.reconciler import Reconciler
-from phalanx.embedded.controllers.runtime.recorder import Recorder
+from phalanx.embedded.controllers.runtime.recorder import EventRecorder
 from phalanx.embedded.controllers.runtime.timestamp import seconds
 from phalanx.embedded.controllers.runtime.work_queue import Retry
 
@@ -45,8 +45,8 @@ class VolcanoJobController:
     def __init__(
         self,
         calls: Calls,
-        index: PodIndex,
-        recorder: Recorder,
+        index: OwnerPodIndex,
+        recorder: EventRecorder,
         *,
         retry: Retry | None = None,
         clock: Clock = time.time,
@@ -142,7 +142,9 @@ class VolcanoJobController:
         self._taking.add(uid_of(pod))
         await self._calls.remove(PODS, pod, policy=None)
 
-    async def _create_pod(self, owner: Object, job: JobSpec, task: Task, index: int, claims: Sequence[str]) -> None:
+    async def _create_pod(
+        self, owner: Object, job: JobSpec, task: VolcanoTask, index: int, claims: Sequence[str]
+    ) -> None:
         await self._ensure(owner, PODS, make_pod(owner, job, task, index, claims))
 
     async def _expire(self, owner: Object, job: JobSpec, status: Mapping[str, Any], now_s: float) -> None:

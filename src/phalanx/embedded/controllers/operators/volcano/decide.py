@@ -14,7 +14,7 @@ from typing import Any
 from phalanx.client.connection import Object
 from phalanx.client.moment import write_moment
 from phalanx.embedded.controllers.operators.volcano import kinds
-from phalanx.embedded.controllers.operators.volcano.job_spec import JobSpec, Task
+from phalanx.embedded.controllers.operators.volcano.job_spec import JobSpec, VolcanoTask
 from phalanx.embedded.controllers.operators.volcano.plugins.hosts import pod_name
 from phalanx.embedded.controllers.operators.volcano.policies import (
     Due,
@@ -44,7 +44,7 @@ class VolcanoActions:
     kill: tuple[Object, ...] = ()
     clear: bool = False
     run: bool = False
-    create: tuple[tuple[Task, int], ...] = ()
+    create: tuple[tuple[VolcanoTask, int], ...] = ()
     look_s: float = 0.0
     told: tuple[tuple[str, str], ...] = ()
 
@@ -209,7 +209,7 @@ def _outcome(scene: Scene, succeeded: int) -> str:
     return "Completed" if succeeded >= job.minimum else "Failed"
 
 
-def _missing(scene: Scene) -> Iterator[tuple[Task, int]]:
+def _missing(scene: Scene) -> Iterator[tuple[VolcanoTask, int]]:
     """Pods that should exist, and whose names are free."""
     taken = {pod["metadata"]["name"] for pod in scene.pods}
     for task in scene.job.tasks:
@@ -220,7 +220,7 @@ def _missing(scene: Scene) -> Iterator[tuple[Task, int]]:
                 yield task, index
 
 
-def _may_begin(scene: Scene, task: Task) -> bool:
+def _may_begin(scene: Scene, task: VolcanoTask) -> bool:
     """The tasks that it depends on are far enough."""
     if not task.depends_on:
         return True
@@ -264,7 +264,12 @@ def _counts(scene: Scene) -> dict[str, int]:
 
 
 def _status(
-    scene: Scene, after: str, *, killed: bool = False, ended: bool = False, creating: Iterable[tuple[Task, int]] = ()
+    scene: Scene,
+    after: str,
+    *,
+    killed: bool = False,
+    ended: bool = False,
+    creating: Iterable[tuple[VolcanoTask, int]] = (),
 ) -> dict[str, Any]:
     """Return the status in the phase `after`. `killed`: the whole job is taken away. `ended`: it has just finished.
     Both raise the version. `creating`: pods that are about to be made."""
@@ -292,7 +297,7 @@ def _status(
     return status
 
 
-def _task_counts(scene: Scene, making: Iterable[tuple[Task, int]]) -> dict[str, Any]:
+def _task_counts(scene: Scene, making: Iterable[tuple[VolcanoTask, int]]) -> dict[str, Any]:
     found: dict[str, dict[str, int]] = {}
     for task, _ in making:
         phases = found.setdefault(task.name, {})

@@ -46,7 +46,7 @@ class JobFault(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
+class VolcanoTask:
     """`minimum`: how many of its `replicas` pods must start together. `most_restarts`: the restarts of its containers
     before the event TaskFailed; negative: unlimited. `partition`: the number of pods in a partition; 0: no
     partitions."""
@@ -72,7 +72,7 @@ class JobSpec:
     namespace: str
     uid: str
     minimum: int
-    tasks: tuple[Task, ...]
+    tasks: tuple[VolcanoTask, ...]
     plugins: Mapping[str, Sequence[str]]
     policies: Sequence[Mapping[str, Any]] = ()
     queue: str = "default"
@@ -88,7 +88,7 @@ class JobSpec:
     def replicas(self) -> int:
         return sum(task.replicas for task in self.tasks)
 
-    def task(self, name: str) -> Task | None:
+    def task(self, name: str) -> VolcanoTask | None:
         """Return the task of that name; None: there is none."""
         return next((task for task in self.tasks if task.name == name), None)
 
@@ -121,7 +121,7 @@ def read_job(job: Object) -> JobSpec:
     )
 
 
-def _task(at: int, said: Mapping[str, Any]) -> Task:
+def _task(at: int, said: Mapping[str, Any]) -> VolcanoTask:
     name, replicas = said.get("name") or f"default{at}", int(said.get("replicas") or 0)
     partitions = said.get("partitionPolicy") or {}
     depends = said.get("dependsOn") or {}
@@ -130,7 +130,7 @@ def _task(at: int, said: Mapping[str, Any]) -> Task:
         fewest = int(partitions.get("minPartitions") or 0) * int(partitions.get("partitionSize") or 0)
         minimum = fewest or replicas
     retries = said.get("maxRetry")
-    return Task(
+    return VolcanoTask(
         name=name,
         replicas=replicas,
         minimum=int(minimum),

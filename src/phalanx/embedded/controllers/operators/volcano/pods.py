@@ -14,7 +14,7 @@ from typing import Any
 from phalanx.client.connection import Object
 from phalanx.client.quantity import QuantityError, parse
 from phalanx.embedded.controllers.operators.volcano import kinds
-from phalanx.embedded.controllers.operators.volcano.job_spec import JobSpec, Task
+from phalanx.embedded.controllers.operators.volcano.job_spec import JobSpec, VolcanoTask
 from phalanx.embedded.controllers.operators.volcano.plugins.hosts import pod_name
 from phalanx.embedded.controllers.operators.volcano.plugins.registry import apply_plugins
 from phalanx.embedded.controllers.runtime.pod_state import owner_reference
@@ -29,7 +29,7 @@ def group_name(job: JobSpec) -> str:
     return f"{job.name}-{job.uid}"
 
 
-def make_pod(owner: Object, job: JobSpec, task: Task, index: int, claims: Sequence[str] = ()) -> Object:
+def make_pod(owner: Object, job: JobSpec, task: VolcanoTask, index: int, claims: Sequence[str] = ()) -> Object:
     """Return the pod. `claims`: the name of the volume claim of each of the job's volumes. Raises JobFault."""
     template = copy.deepcopy(dict(task.template))
     meta, spec = template.get("metadata") or {}, template.get("spec") or {}
@@ -130,7 +130,7 @@ def make_group(owner: Object, job: JobSpec, priorities: Mapping[str, int]) -> Ob
     return {**kind, "metadata": {**named, **kept, **owners}, "spec": spec}
 
 
-def _subgroups(task: Task) -> Object:
+def _subgroups(task: VolcanoTask) -> Object:
     said = task.partition_policy or {}
     found: dict[str, Any] = {
         "name": task.name,
@@ -145,7 +145,7 @@ def _subgroups(task: Task) -> Object:
 def least_resources(job: JobSpec, priorities: Mapping[str, int]) -> dict[str, str]:
     """Return what the pods that start together ask for: first those of tasks with a higher priority class."""
 
-    def rank(task: Task) -> int:
+    def rank(task: VolcanoTask) -> int:
         return -priorities.get((task.template.get("spec") or {}).get("priorityClassName") or job.priority_class, 0)
 
     total: dict[str, Any] = {}
@@ -161,7 +161,7 @@ def least_of(spec: Mapping[str, Any], pods: int) -> dict[str, str]:
     return {resource: _quantity(resource, amount * pods) for resource, amount in sorted(found.items())}
 
 
-def _least_pods(job: JobSpec, tasks: Sequence[Task]) -> Iterator[tuple[Task, int]]:
+def _least_pods(job: JobSpec, tasks: Sequence[VolcanoTask]) -> Iterator[tuple[VolcanoTask, int]]:
     left = job.minimum
     if left < sum(task.minimum for task in tasks):
         for task in tasks:

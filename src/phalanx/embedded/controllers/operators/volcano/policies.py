@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from phalanx.client.connection import Object
 from phalanx.embedded.controllers.operators.volcano import kinds
-from phalanx.embedded.controllers.operators.volcano.job_spec import JobSpec, Task
+from phalanx.embedded.controllers.operators.volcano.job_spec import JobSpec, VolcanoTask
 from phalanx.embedded.controllers.runtime.pod_state import finished_at, is_deleting, phase, restarts
 from phalanx.embedded.controllers.runtime.timestamp import seconds
 
@@ -113,7 +113,7 @@ def _of_pod(pod: Object) -> Iterator[Happened]:
             pass
 
 
-def _of_task(task: Task, pods: Sequence[Object]) -> Iterator[Happened]:
+def _of_task(task: VolcanoTask, pods: Sequence[Object]) -> Iterator[Happened]:
     done = [pod for pod in pods if phase(pod) == "Succeeded"]
     if task.replicas and len(done) >= task.replicas:
         yield Happened(event="TaskCompleted", since_s=max(map(finished_at, done)), task=task.name)

@@ -21,7 +21,7 @@ from phalanx.client.informer import Change, key_of
 from phalanx.client.kind import STORAGE_CLASSES, VOLUME_CLAIMS, VOLUMES
 from phalanx.embedded.controllers.runtime.calls import Calls, gone
 from phalanx.embedded.controllers.runtime.pod_state import is_deleting
-from phalanx.embedded.controllers.runtime.recorder import Recorder, marking
+from phalanx.embedded.controllers.runtime.recorder import EventRecorder, marking
 from phalanx.embedded.controllers.runtime.work_queue import Retry, WorkQueue
 from phalanx.embedded.controllers.workloads.volumes.matching import (
     PROVISIONED_BY,
@@ -46,7 +46,9 @@ _OWN_NAME = re.compile(r"pvc-[0-9a-f-]{36}")
 class VolumeBinding:
     """`start`, then `run`. `folder`: below which directories are made; None: none are, and claims are only bound."""
 
-    def __init__(self, calls: Calls, recorder: Recorder, folder: Path | None, *, retry: Retry | None = None) -> None:
+    def __init__(
+        self, calls: Calls, recorder: EventRecorder, folder: Path | None, *, retry: Retry | None = None
+    ) -> None:
         self._calls, self._recorder, self._folder = calls, recorder, folder
         self._caches = [calls.cache(kind) for kind in (VOLUME_CLAIMS, VOLUMES, STORAGE_CLASSES)]
         self._claims, self._volumes, self._classes = self._caches

@@ -24,7 +24,7 @@ _LOAD_WORD, _AND, _JUMP_UNLESS_EQUAL, _SET, _EXIT = 0x61, 0x57, 0x55, 0xB7, 0x95
 _ANSWER, _CONTEXT, _KIND, _MAJOR, _MINOR = 0, 1, 2, 3, 4  # registers
 
 
-class Device(NamedTuple):
+class DeviceNumber(NamedTuple):
     """A device by what the kernel knows it by. `kind`: `_BLOCK` or `_CHARACTER`."""
 
     kind: int
@@ -50,16 +50,16 @@ def try_program(place: Path) -> None:
     _attach(place, _program(()))
 
 
-def _device(path: str) -> Device | None:
+def _device(path: str) -> DeviceNumber | None:
     try:
         status = os.stat(path)
     except OSError:
         return None
     kind = {stat.S_IFCHR: _CHARACTER, stat.S_IFBLK: _BLOCK}.get(stat.S_IFMT(status.st_mode))
-    return None if kind is None else Device(kind, os.major(status.st_rdev), os.minor(status.st_rdev))
+    return None if kind is None else DeviceNumber(kind, os.major(status.st_rdev), os.minor(status.st_rdev))
 
 
-def _program(devices: Iterable[Device]) -> bytes:
+def _program(devices: Iterable[DeviceNumber]) -> bytes:
     """Return the instructions: 0 (no) for these devices, 1 for all others. The context has three words: kind in its
     lower half and the access asked in its upper one, major, minor."""
     code = [

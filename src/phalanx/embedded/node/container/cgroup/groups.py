@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from phalanx.embedded.node.container.cgroup.device_filter import try_program, withhold
-from phalanx.embedded.node.container.cgroup.limits import CONTROLLERS, Hierarchy, Limits, hierarchies, settings
+from phalanx.embedded.node.container.cgroup.limits import CONTROLLERS, CgroupLimits, Hierarchy, hierarchies, settings
 
 _ALWAYS = ("devices", "cpuacct")  # used with version 1; `cpuacct` only measures
 _TOGETHER = "memory.oom.group"  # an out-of-memory kill ends the whole container, not its pod
@@ -25,7 +25,7 @@ _LEAF = "phalanx-agent"  # where the agent itself goes: a v2 group with children
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class ControlGroup:
     """A container's groups: the directories, the files to write a process id to, and the files with the out-of-memory
     kills and the peak memory."""
 
@@ -42,7 +42,7 @@ class Cgroups:
 
     def __init__(self, found: list[Hierarchy], name: str, cpu_milli: int = 1000) -> None:
         """`cpu_milli`: what the node offers."""
-        self._name, self._whole = name, Limits(cpu_request_milli=cpu_milli)
+        self._name, self._whole = name, CgroupLimits(cpu_request_milli=cpu_milli)
         self.usable: list[Hierarchy] = []
         self.problems: list[str] = []
         for hierarchy in found:
@@ -71,9 +71,11 @@ class Cgroups:
             texts = "", ""
         return cls(hierarchies(*texts, besides=(*_ALWAYS, *besides)), name, cpu_milli)
 
-    def create(self, pod: str, container: str, limits: Limits, of_pod: Limits | None = None) -> Group:
+    def create(
+        self, pod: str, container: str, limits: CgroupLimits, of_pod: CgroupLimits | None = None
+    ) -> ControlGroup:
         """Create the group of a container. `of_pod`: the requests and limits of the whole pod. Raises OSError."""
-        whole = of_pod or Limits()
+        whole = of_pod or CgroupLimits()
         whole = replace(whole, cpu_request_milli=max(whole.cpu_request_milli, limits.cpu_request_milli))
         dirs, procs, oom_files, peak_files, cpus_file = [], [], [], [], ""
         for hierarchy in self.usable:
@@ -96,7 +98,7 @@ class Cgroups:
                 two = hierarchy.version == 2
                 oom_files.append(str(place / ("memory.events" if two else "memory.oom_control")))
                 peak_files.append(str(place / ("memory.peak" if two else "memory.max_usage_in_bytes")))
-        return Group(
+        return ControlGroup(
             dirs=tuple(dirs),
             procs=tuple(procs),
             oom_files=tuple(oom_files),
@@ -151,7 +153,7 @@ class Cgroups:
             _delegate(place, hierarchy.controllers)
         probe = place / "probe"
         probe.mkdir(exist_ok=True)
-        _write(probe, settings(hierarchy, Limits(cpu_request_milli=1000)))
+        _write(probe, settings(hierarchy, CgroupLimits(cpu_request_milli=1000)))
         probe.rmdir()
         _write(place, settings(hierarchy, self._whole))
 

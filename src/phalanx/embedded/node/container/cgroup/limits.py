@@ -13,7 +13,7 @@ _CPU_PERIOD_US = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class CgroupLimits:
     """None: no limit. `cpu_request_milli` is a share among neighbours, the others are ceilings.
 
     `cpus`: on which it runs; empty: on all. `others_files`: device files that it may not open. `huge_pages_bytes`: by
@@ -76,7 +76,7 @@ def _offered(place: Path, besides: tuple[str, ...]) -> tuple[str, ...]:
     return ()
 
 
-def settings(hierarchy: Hierarchy, limits: Limits) -> Mapping[str, str]:
+def settings(hierarchy: Hierarchy, limits: CgroupLimits) -> Mapping[str, str]:
     """Return file -> content. Shares and quota as the kubelet computes them (pkg/kubelet/cm/helpers_linux.go)."""
     shares = max(2, min(limits.cpu_request_milli * 1024 // 1000, 262144))
     quota = limits.cpu_limit_milli and max(limits.cpu_limit_milli * _CPU_PERIOD_US // 1000, 1000)

@@ -31,7 +31,7 @@ from phalanx.embedded.node.container.shim.syscalls import (
     NO_MAGICLINKS,
     NO_SYMLINKS,
     PR_SET_PDEATHSIG,
-    Refused,
+    SyscallRefused,
     attach,
     call,
     copied_tree,
@@ -78,7 +78,7 @@ def join_processes(pid: int, start: int, *, user_namespace: bool) -> None:
     names = ("user", "pid") if user_namespace else ("pid",)
     handles = [step("entering the target container", partial(_namespace, pid, name)) for name in names]
     if step("entering the target container", partial(start_ticks, pid)) != start:
-        raise Refused("the target container has ended")  # the process id was reused
+        raise SyscallRefused("the target container has ended")  # the process id was reused
     for handle in handles:
         call("entering the target container", libc.setns(handle, 0))
         os.close(handle)
@@ -207,7 +207,7 @@ def _opened_source(one: dict[str, Any], spec: dict[str, Any]) -> int:
     except OSError as error:
         if error.errno == errno.ELOOP:
             text = "a symbolic link in it leads elsewhere, or it is one of a process (/proc/PID)"
-            raise Refused(f"opening {one['source']}: {text}") from None
+            raise SyscallRefused(f"opening {one['source']}: {text}") from None
         raise
 
 
@@ -215,7 +215,7 @@ def _require_kind(handle: int, one: dict[str, Any]) -> None:
     """The types of a hostPath volume. Raises Refused."""
     kind, mode = one.get("kind", ""), os.fstat(handle).st_mode
     if kind in _KINDS and not _KINDS[kind](mode):
-        raise Refused(f"hostPath type check failed: {one['source']} is not a {kind}")
+        raise SyscallRefused(f"hostPath type check failed: {one['source']} is not a {kind}")
 
 
 def _below(folder: int, path: str, source: str) -> int:
@@ -224,7 +224,7 @@ def _below(folder: int, path: str, source: str) -> int:
         return make_resolved(folder, path, BENEATH | NO_MAGICLINKS)
     except OSError as error:
         why = "a link leads out of the volume" if error.errno == errno.EXDEV else error.strerror
-        raise Refused(f"opening {path} in {source}: {why}") from None
+        raise SyscallRefused(f"opening {path} in {source}: {why}") from None
     finally:
         os.close(folder)
 

@@ -16,7 +16,7 @@ from phalanx.embedded.node.container.shim.syscalls import (
     PR_CAPBSET_DROP,
     PR_SET_DUMPABLE,
     PR_SET_NO_NEW_PRIVS,
-    Refused,
+    SyscallRefused,
     call,
     libc,
     limit_capabilities,
@@ -82,7 +82,7 @@ def _number(name: str, path: str, fields: int) -> int:
         return int(name)
     row = next((row for row in _accounts(path, fields) if row[0] == name), None)
     if row is None:
-        raise Refused(f"the image names {name!r}, who is not in its {path}")
+        raise SyscallRefused(f"the image names {name!r}, who is not in its {path}")
     return int(row[2])
 
 
@@ -114,7 +114,7 @@ def rights_of_user(spec: dict[str, Any]) -> Iterator[None]:
     libc.setfsuid(spec["user"])
     try:
         if (libc.setfsuid(_ASKED), libc.setfsgid(_ASKED)) != (spec["user"], spec["group"]):
-            raise Refused(f"the rights of user {spec['user']} cannot be taken on")
+            raise SyscallRefused(f"the rights of user {spec['user']} cannot be taken on")
         with without_capabilities():
             yield
     finally:

@@ -22,7 +22,7 @@ from phalanx.embedded.node.container.shim.privileges import (
 from phalanx.embedded.node.container.shim.root import make_working_directory
 from phalanx.embedded.node.container.shim.syscalls import (
     PR_SET_PDEATHSIG,
-    Refused,
+    SyscallRefused,
     call,
     libc,
     step,
@@ -90,7 +90,7 @@ def _execute(spec: dict[str, Any], argv: list[str]) -> NoReturn:
     except OSError as error:
         known = "/" in argv[0] or any(os.path.isfile(f"{place}/{argv[0]}") for place in os.get_exec_path(env))
         why = error.strerror if known else "executable file not found in $PATH"
-        raise Refused(f'exec: "{argv[0]}": {why}') from None
+        raise SyscallRefused(f'exec: "{argv[0]}": {why}') from None
 
 
 def enter(spec: dict[str, Any]) -> NoReturn:

@@ -35,7 +35,7 @@ from phalanx.embedded.node.container.shim.syscalls import (
     MS_SLAVE,
     NO_MAGICLINKS,
     NO_XDEV,
-    Refused,
+    SyscallRefused,
     attach,
     call,
     copied_tree,
@@ -125,7 +125,7 @@ def _folder(path: str) -> int:
     with suppress(FileExistsError):
         os.mkdir(path, 0o755)
     if not stat.S_ISDIR(os.lstat(path).st_mode):
-        raise Refused(f"the image's {path} is no directory")
+        raise SyscallRefused(f"the image's {path} is no directory")
     return os.open(path, os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW)
 
 

@@ -53,7 +53,7 @@ class Log:
         os.close(before)
 
 
-class Stream:
+class ShimStream:
     """An output of the program, written as lines `TIME NAME F|P TEXT`. `prompt`: True for a terminal, where incomplete
     lines are passed on at once."""
 

@@ -50,11 +50,11 @@ from phalanx.embedded.node.container.shim.namespaces import (
 )
 from phalanx.embedded.node.container.shim.program import become, enter
 from phalanx.embedded.node.container.shim.record import boot_id, start_ticks, write_whole
-from phalanx.embedded.node.container.shim.streams import Input, Log, Stream
+from phalanx.embedded.node.container.shim.streams import Input, Log, ShimStream
 from phalanx.embedded.node.container.shim.syscalls import (
     CLONE_NEWPID,
     PR_SET_CHILD_SUBREAPER,
-    Refused,
+    SyscallRefused,
     call,
     libc,
 )
@@ -90,7 +90,7 @@ class Shim:
         self._tend(streams, wake_read)
         write_whole(self.stem + ".exit.json", self._ending(problem))
 
-    def _start(self) -> tuple[list[Stream], str]:
+    def _start(self) -> tuple[list[ShimStream], str]:
         go, failed, ended = os.pipe(), os.pipe(), os.pipe()
         its, streams = self._standard_streams()
         shim = os.getpid()
@@ -119,22 +119,22 @@ class Shim:
             problem = file.read().decode(errors="replace")  # ends at exec, which closes the other end
         return streams, problem
 
-    def _standard_streams(self) -> tuple[tuple[int, int, int], list[Stream]]:
+    def _standard_streams(self) -> tuple[tuple[int, int, int], list[ShimStream]]:
         """Return the program's ends of its input and outputs, and what becomes of the outputs."""
         if self.spec.get("tty"):
             ours, its = os.openpty()
             if self.spec.get("stdin"):
                 self.input = Input(self.stem + ".stdin", os.dup(ours), tty=True)
-            return (its, its, its), [Stream("stdout", ours, self.log, prompt=True)]
+            return (its, its, its), [ShimStream("stdout", ours, self.log, prompt=True)]
         out, err = os.pipe(), os.pipe()
-        streams = [Stream("stdout", out[0], self.log), Stream("stderr", err[0], self.log)]
+        streams = [ShimStream("stdout", out[0], self.log), ShimStream("stderr", err[0], self.log)]
         if not self.spec.get("stdin"):
             return (os.open(os.devnull, os.O_RDONLY), out[1], err[1]), streams
         source, target = os.pipe()
         self.input = Input(self.stem + ".stdin", target, tty=False)
         return (source, out[1], err[1]), streams
 
-    def _tend(self, streams: list[Stream], wake: int) -> None:
+    def _tend(self, streams: list[ShimStream], wake: int) -> None:
         poll = select.poll()
         poll.register(wake, select.POLLIN)
         open_streams = {stream.source: stream for stream in streams}
@@ -252,7 +252,7 @@ def probe(source: str, target: str, user_namespace: bool) -> str:
     mounted = {"source": source, "target": target, "read_only": False}
     try:
         isolate({"mounts": [mounted], "host_name": "probe", "user_namespace": user_namespace})
-    except (Refused, OSError) as error:
+    except (SyscallRefused, OSError) as error:
         return str(error)
     return ""
 
@@ -262,7 +262,7 @@ def probe_confined(folder: str) -> str:
     spec = {"mounts": [{"source": folder, "target": "/", "read_only": True}], "confined": True}
     try:
         isolate({**spec, "user": _NOBODY, "group": _NOBODY, "groups": [_NOBODY]})
-    except (Refused, OSError) as error:
+    except (SyscallRefused, OSError) as error:
         return str(error)
     return ""
 
@@ -282,7 +282,7 @@ def probe_root(root: dict[str, Any], user_namespace: bool) -> str:
         os.close(tell)
         with os.fdopen(told) as file:
             return file.read()
-    except (Refused, OSError) as error:
+    except (SyscallRefused, OSError) as error:
         return str(error)
 
 

@@ -34,14 +34,14 @@ _HANDLE = os.O_PATH | os.O_CLOEXEC
 libc = ctypes.CDLL(None, use_errno=True)
 
 
-class Refused(Exception):
+class SyscallRefused(Exception):
     """The program cannot be started; the text says why."""
 
 
 def call(what: str, result: int) -> int:
     """Return the call's answer. Raises Refused."""
     if result < 0:
-        raise Refused(f"{what}: {os.strerror(ctypes.get_errno())}")
+        raise SyscallRefused(f"{what}: {os.strerror(ctypes.get_errno())}")
     return result
 
 
@@ -50,7 +50,7 @@ def step(what: str, do: Any) -> Any:
     try:
         return do()
     except OSError as error:
-        raise Refused(f"{what}: {error.strerror}") from None
+        raise SyscallRefused(f"{what}: {error.strerror}") from None
 
 
 def mount(what: str, source: str, target: str, kind: str | None, flags: int, options: str | None = None) -> None:
@@ -148,7 +148,7 @@ def pivot_root_to_here() -> None:
     """The current directory, a mount, becomes the root; nothing of the old one stays. Raises Refused."""
     number = {"x86_64": 155, "aarch64": 41, "riscv64": 41, "ppc64le": 203, "s390x": 217}.get(os.uname().machine)
     if number is None:
-        raise Refused(f"pivot_root: not known for the architecture {os.uname().machine}")
+        raise SyscallRefused(f"pivot_root: not known for the architecture {os.uname().machine}")
     call("pivot_root", libc.syscall(number, b".", b"."))
     call("leaving the machine's own files", libc.umount2(b".", MNT_DETACH))
     os.chdir("/")

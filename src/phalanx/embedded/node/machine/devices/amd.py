@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from phalanx.embedded.node.machine.devices.pool import DeviceFile, Granted, Ids
+from phalanx.embedded.node.machine.devices.pool import DeviceFile, GrantedDevices, Ids
 from phalanx.errors import PhalanxError
 
 RESOURCE = "amd.com/gpu"
@@ -76,10 +76,10 @@ class AmdGpus:
         """Return the device files that only containers with a GPU may open."""
         return frozenset({_SHARED_FILE, *(one.render_file for one in self._gpus.values())})
 
-    async def allocate(self, ids: Ids) -> Granted:
+    async def allocate(self, ids: Ids) -> GrantedDevices:
         """Return what a container with these GPUs is given. Raises PhalanxError."""
         if unknown := [one for one in ids if one not in self._gpus]:
             raise PhalanxError(f"this machine has no GPU {', '.join(unknown)} any more")
         paths = (_SHARED_FILE, *(self._gpus[one].render_file for one in ids))
         files = tuple(DeviceFile(source=path, target=path) for path in paths)
-        return Granted(env={"ROCR_VISIBLE_DEVICES": ",".join(ids)}, files=files)
+        return GrantedDevices(env={"ROCR_VISIBLE_DEVICES": ",".join(ids)}, files=files)

@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 import yaml
 
-from phalanx.embedded.node.machine.devices.pool import DeviceFile, DevicePool, Granted, Ids
+from phalanx.embedded.node.machine.devices.pool import DeviceFile, DevicePool, GrantedDevices, Ids
 from phalanx.errors import PhalanxError
 
 log = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ class ListedDevices:
         """Return the device files of all of them."""
         return frozenset(path for one in self._devices.values() for path in one.devices)
 
-    async def allocate(self, ids: Ids) -> Granted:
+    async def allocate(self, ids: Ids) -> GrantedDevices:
         """Return the files and the environment of these devices. If several set the same variable, their values are
         joined by commas."""
         env: dict[str, str] = {}
@@ -60,7 +60,7 @@ class ListedDevices:
             for name, value in one.env.items():
                 env[name] = f"{env[name]},{value}" if name in env else value
         files = tuple(DeviceFile(source=path, target=path) for one in mine for path in one.devices)
-        return Granted(env=env, files=files)
+        return GrantedDevices(env=env, files=files)
 
 
 def read_devices(path: Path) -> dict[str, ListedDevices]:

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from phalanx.embedded.node.machine.devices.pool import DeviceFile, Granted, Ids
+from phalanx.embedded.node.machine.devices.pool import DeviceFile, GrantedDevices, Ids
 from phalanx.errors import PhalanxError
 
 _NVIDIA_SMI_S = 20.0
@@ -77,10 +77,10 @@ class MigInstances:
     def ids(self) -> Ids:
         return tuple(sorted(self._instances))
 
-    async def allocate(self, ids: Ids) -> Granted:
+    async def allocate(self, ids: Ids) -> GrantedDevices:
         """Return what a container with these instances is given. Raises PhalanxError."""
         if unknown := [one for one in ids if one not in self._instances]:
             raise PhalanxError(f"this machine has no MIG instance {', '.join(unknown)} any more")
         paths = dict.fromkeys(path for one in ids for path in self._files.get(self._instances[one].gpu, ()))
         env = {"CUDA_VISIBLE_DEVICES": ",".join(ids), "NVIDIA_VISIBLE_DEVICES": ",".join(ids)}
-        return Granted(env=env, files=tuple(DeviceFile(source=path, target=path) for path in paths))
+        return GrantedDevices(env=env, files=tuple(DeviceFile(source=path, target=path) for path in paths))

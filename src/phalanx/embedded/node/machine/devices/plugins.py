@@ -25,7 +25,7 @@ import grpc
 import grpc.aio
 
 from phalanx.embedded.node.container.attempt import Mount
-from phalanx.embedded.node.machine.devices.pool import DeviceFile, DevicePool, Granted, Ids
+from phalanx.embedded.node.machine.devices.pool import DeviceFile, DevicePool, GrantedDevices, Ids
 from phalanx.embedded.node.machine.devices.protocol import VERSION, message, service
 from phalanx.errors import PhalanxError
 
@@ -57,7 +57,7 @@ class DevicePlugin:
                 await self._pool.withdraw(self._resource, self)
                 log.warning("the device plugin of %s has gone, and its devices with it", self._resource)
 
-    async def allocate(self, ids: Ids) -> Granted:
+    async def allocate(self, ids: Ids) -> GrantedDevices:
         """Return the mounts, files and variables of a container with these devices. Raises PhalanxError."""
         asked = message("AllocateRequest")()
         asked.container_requests.add().devices_ids.extend(ids)
@@ -82,7 +82,7 @@ class DevicePlugin:
         return call(message(request)() if value is None else value, timeout=None if stream else _CALL_S)
 
 
-def _granted(resource: str, said: Any) -> Granted:
+def _granted(resource: str, said: Any) -> GrantedDevices:
     if said.cdi_devices:
         raise PhalanxError(
             f"the device plugin of {resource} names CDI devices ({said.cdi_devices[0].name}), which this node does not "
@@ -91,7 +91,7 @@ def _granted(resource: str, said: Any) -> Granted:
     paths = [one.host_path for one in (*said.mounts, *said.devices)]
     if wrong := [one for one in paths if not one.startswith("/") or ".." in Path(one).parts]:
         raise PhalanxError(f"the device plugin of {resource} names the path {wrong[0]!r}, which is not absolute")
-    return Granted(
+    return GrantedDevices(
         env={one.key: one.value for one in said.envs},
         mounts=tuple(
             Mount(source=one.host_path, target=one.container_path, read_only=one.read_only) for one in said.mounts

@@ -27,21 +27,23 @@ class DeviceFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Granted:
+class GrantedDevices:
     """The grant of devices to a container."""
 
     env: Mapping[str, str] = field(default_factory=dict)
     mounts: tuple[Mount, ...] = ()
     files: tuple[DeviceFile, ...] = ()
 
-    def __add__(self, other: Granted) -> Granted:
-        return Granted(env={**self.env, **other.env}, mounts=self.mounts + other.mounts, files=self.files + other.files)
+    def __add__(self, other: GrantedDevices) -> GrantedDevices:
+        return GrantedDevices(
+            env={**self.env, **other.env}, mounts=self.mounts + other.mounts, files=self.files + other.files
+        )
 
 
 class DeviceSource(Protocol):
     """A source that offers devices of a resource."""
 
-    async def allocate(self, ids: Ids) -> Granted:
+    async def allocate(self, ids: Ids) -> GrantedDevices:
         """Return what the container is given. Raises PhalanxError."""
 
 
@@ -91,9 +93,9 @@ class DevicePool:
         used = set(taken)
         return tuple(one for one in self._healthy.get(resource, ()) if one not in used)
 
-    async def grant(self, devices: Mapping[str, Ids]) -> Granted:
+    async def grant(self, devices: Mapping[str, Ids]) -> GrantedDevices:
         """Return the mounts, files and variables of a container with all its devices. Raises PhalanxError."""
-        found = Granted()
+        found = GrantedDevices()
         for resource, ids in sorted(devices.items()):
             source = self._sources.get(resource)
             if source is None:

@@ -30,7 +30,7 @@ from contextlib import suppress
 from typing import Any
 
 from phalanx.slurm.jobs.steps.layout import gpus_of_task
-from phalanx.slurm.jobs.steps.memory import Memory
+from phalanx.slurm.jobs.steps.memory import MemoryKills
 from phalanx.slurm.jobs.steps.pods import channel
 from phalanx.slurm.jobs.steps.pods.channel import Broken, Channel
 
@@ -223,7 +223,7 @@ class _Step:
     """The tasks of one step in this pod."""
 
     def __init__(self, link: Channel, asked: dict[str, Any]) -> None:
-        self._link, self._asked, self._memory = link, asked, Memory()
+        self._link, self._asked, self._memory = link, asked, MemoryKills()
         self._tasks: dict[int, subprocess.Popen[bytes]] = {}
         self._readers: list[threading.Thread] = []
         self._terminal: int | None = None

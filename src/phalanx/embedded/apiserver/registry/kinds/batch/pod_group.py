@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Strategy
+from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, ResourceStrategy
 from phalanx.embedded.apiserver.apimachinery.meta.status import (
     Cause,
     duplicate,
@@ -62,7 +62,7 @@ class PodGroupStrategy(SpecAndStatus):
         return _fixed(obj["spec"], old["spec"], FIXED)
 
 
-class PodGroupTemplatesStrategy(Strategy):
+class PodGroupTemplatesStrategy(ResourceStrategy):
     """`workloads.scheduling.k8s.io`."""
 
     def validate(self, obj: Object) -> list[Cause]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Strategy
+from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, ResourceStrategy
 from phalanx.embedded.apiserver.apimachinery.meta.status import Cause, invalid_value
 from phalanx.embedded.apiserver.apimachinery.schema.formats import qualified_name
 from phalanx.embedded.apiserver.registry.kinds.checks import NEGATIVE, Found, formatted
 
 
-class LeaseStrategy(Strategy):
+class LeaseStrategy(ResourceStrategy):
     """`leases.coordination.k8s.io`: PUT creates, and needs the resourceVersion of what it replaces."""
 
     allow_create_on_update = True

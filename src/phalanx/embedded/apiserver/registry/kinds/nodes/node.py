@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Strategy
+from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, ResourceStrategy
 from phalanx.embedded.apiserver.apimachinery.meta.status import (
     Cause,
     duplicate,
@@ -27,7 +27,7 @@ ONLY_THESE = (
 CHANGEABLE = frozenset({"taints", "unschedulable", "externalID", "podCIDR", "podCIDRs", "providerID"})
 
 
-class NodeStrategy(Strategy):
+class NodeStrategy(ResourceStrategy):
     """`nodes`. A node may be created with its status, as kubelets do."""
 
     def default(self, obj: Object) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Strategy
+from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, ResourceStrategy
 from phalanx.embedded.apiserver.apimachinery.meta.status import Cause, forbidden_field, invalid_value
 from phalanx.embedded.apiserver.apimachinery.schema import formats
 from phalanx.embedded.apiserver.registry.kinds import checks
@@ -21,7 +21,7 @@ def _not_system(name: str) -> str:
     return f"{name} is not a known system priority class"
 
 
-class PriorityClassStrategy(Strategy):
+class PriorityClassStrategy(ResourceStrategy):
     """`priorityclasses.scheduling.k8s.io`."""
 
     def default(self, obj: Object) -> None:
@@ -56,7 +56,7 @@ class PriorityClassStrategy(Strategy):
         return found
 
 
-class RuntimeClassStrategy(Strategy):
+class RuntimeClassStrategy(ResourceStrategy):
     """`runtimeclasses.node.k8s.io`."""
 
     def validate(self, obj: Object) -> list[Cause]:

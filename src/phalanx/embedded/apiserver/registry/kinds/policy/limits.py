@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Strategy
+from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, ResourceStrategy
 from phalanx.embedded.apiserver.apimachinery.meta.status import (
     Cause,
     duplicate,
@@ -32,7 +32,7 @@ AT_MOST_DEFAULT = "default request value {} is greater than default limit value 
 QUOTA_NAMES = checks.STANDARD_RESOURCES - {"storage"}
 
 
-class LimitRangeStrategy(Strategy):
+class LimitRangeStrategy(ResourceStrategy):
     """`limitranges`."""
 
     def default(self, obj: Object) -> None:

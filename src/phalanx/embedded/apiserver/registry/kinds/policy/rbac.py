@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Strategy
+from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, ResourceStrategy
 from phalanx.embedded.apiserver.apimachinery.meta.status import Cause, invalid_value, not_supported, required
 from phalanx.embedded.apiserver.apimachinery.schema import formats
 from phalanx.embedded.apiserver.registry.kinds.checks import Found, formatted
@@ -13,7 +13,7 @@ from phalanx.embedded.apiserver.registry.kinds.checks import Found, formatted
 GROUP = "rbac.authorization.k8s.io"
 
 
-class RoleStrategy(Strategy):
+class RoleStrategy(ResourceStrategy):
     """`roles` and `clusterroles`."""
 
     def validate(self, obj: Object) -> list[Cause]:
@@ -41,7 +41,7 @@ def _rule(found: Found, rule: Mapping[str, Any], path: str, *, namespaced: bool)
         found.append(required(f"{path}.resources", "resource rules must supply at least one resource"))
 
 
-class RoleBindingStrategy(Strategy):
+class RoleBindingStrategy(ResourceStrategy):
     """`rolebindings` and `clusterrolebindings`."""
 
     def default(self, obj: Object) -> None:

@@ -9,7 +9,7 @@ import base64
 import json
 from collections.abc import Iterable, Mapping
 
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Strategy
+from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, ResourceStrategy
 from phalanx.embedded.apiserver.apimachinery.meta.status import (
     Cause,
     forbidden_field,
@@ -35,7 +35,7 @@ DOCKER_KEYS = {
 }
 
 
-class ConfigMapStrategy(Strategy):
+class ConfigMapStrategy(ResourceStrategy):
     """`configmaps`."""
 
     def validate(self, obj: Object) -> list[Cause]:
@@ -56,7 +56,7 @@ class ConfigMapStrategy(Strategy):
         return _frozen(obj, old, ("data", "binaryData"))
 
 
-class SecretStrategy(Strategy):
+class SecretStrategy(ResourceStrategy):
     """`secrets`."""
 
     def default(self, obj: Object) -> None:
@@ -88,7 +88,7 @@ class SecretStrategy(Strategy):
         return {"type": obj.get("type", "")}
 
 
-class ServiceAccountStrategy(Strategy):
+class ServiceAccountStrategy(ResourceStrategy):
     """`serviceaccounts`."""
 
     delete_returns_object = True

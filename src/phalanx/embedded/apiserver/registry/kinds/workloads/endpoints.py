@@ -5,7 +5,7 @@ Source: pkg/apis/core/validation, pkg/apis/discovery (v1 defaults, validation), 
 
 from __future__ import annotations
 
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Strategy
+from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, ResourceStrategy
 from phalanx.embedded.apiserver.apimachinery.meta.status import Cause, required, too_many
 from phalanx.embedded.apiserver.apimachinery.schema import formats
 from phalanx.embedded.apiserver.registry.kinds.checks import Found, chosen, complain, formatted, unchanged
@@ -15,7 +15,7 @@ _ADDRESS_TYPES = ("FQDN", "IPv4", "IPv6")
 _MOST_ENDPOINTS, _MOST_ADDRESSES, _MOST_PORTS = 1000, 100, 20000
 
 
-class EndpointsStrategy(Strategy):
+class EndpointsStrategy(ResourceStrategy):
     """`endpoints`."""
 
     def default(self, obj: Object) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Strategy
+from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, ResourceStrategy
 from phalanx.embedded.apiserver.apimachinery.meta.status import Cause, invalid_value, required
 from phalanx.embedded.apiserver.apimachinery.schema import formats
 from phalanx.embedded.apiserver.registry.kinds.checks import Found, formatted, unchanged
@@ -59,7 +59,7 @@ def from_core(core: Object) -> Object:
     return event
 
 
-class CoreEventStrategy(Strategy):
+class CoreEventStrategy(ResourceStrategy):
     """`events` of core v1, whose clients write what they like."""
 
     def validate(self, obj: Object) -> list[Cause]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Strategy
+from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, ResourceStrategy
 from phalanx.embedded.apiserver.apimachinery.meta.status import (
     Cause,
     forbidden_field,
@@ -139,7 +139,7 @@ class VolumeStrategy(SpecAndStatus):
         return found
 
 
-class ClassStrategy(Strategy):
+class ClassStrategy(ResourceStrategy):
     """`storageclasses.storage.k8s.io`."""
 
     def default(self, obj: Object) -> None:

@@ -17,7 +17,7 @@ from phalanx.client.kind import Kind
 from phalanx.embedded.controllers.operators.volcano.kinds import COMMANDS, COMPONENT, JOBS, POD_GROUPS, QUEUES
 from phalanx.embedded.controllers.runtime.calls import Calls
 from phalanx.embedded.controllers.runtime.reconciler import Reconciler
-from phalanx.embedded.controllers.runtime.recorder import Recorder
+from phalanx.embedded.controllers.runtime.recorder import EventRecorder
 from phalanx.embedded.controllers.runtime.work_queue import Retry
 
 log = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ class CommandController:
     """Run `loop`. `to_job`: hands an action to the job of that key."""
 
     def __init__(
-        self, calls: Calls, recorder: Recorder, to_job: Callable[[str, str], None], *, retry: Retry | None = None
+        self, calls: Calls, recorder: EventRecorder, to_job: Callable[[str, str], None], *, retry: Retry | None = None
     ) -> None:
         self._calls, self._recorder, self._to_job = calls, recorder, to_job
         self._queues, self._groups = calls.cache(QUEUES), calls.cache(POD_GROUPS)
@@ -126,7 +126,7 @@ class CommandController:
 class QueueController:
     """Makes Closed of Closing when the last PodGroup has left a queue. Run `loop`."""
 
-    def __init__(self, calls: Calls, recorder: Recorder, *, retry: Retry | None = None) -> None:
+    def __init__(self, calls: Calls, recorder: EventRecorder, *, retry: Retry | None = None) -> None:
         self._calls, self._groups = calls, calls.cache(POD_GROUPS)
         self.loop = Reconciler(
             calls, recorder, QUEUES, self._look, component=COMPONENT, owns=(), reads=(POD_GROUPS,), retry=retry

@@ -27,7 +27,7 @@ from phalanx.embedded.controllers.operators.volcano.kinds import (
 from phalanx.embedded.controllers.runtime.calls import Calls
 from phalanx.embedded.controllers.runtime.pod_state import controller_of, is_deleting, owner_reference, uid_of
 from phalanx.embedded.controllers.runtime.reconciler import Reconciler
-from phalanx.embedded.controllers.runtime.recorder import Recorder
+from phalanx.embedded.controllers.runtime.recorder import EventRecorder
 from phalanx.embedded.controllers.runtime.work_queue import Retry
 from phalanx.embedded.controllers.workloads.cron_job import CronKind
 
@@ -67,7 +67,7 @@ CRONS = CronKind(
 class JobFlowController:
     """Run `loop`."""
 
-    def __init__(self, calls: Calls, recorder: Recorder, *, retry: Retry | None = None) -> None:
+    def __init__(self, calls: Calls, recorder: EventRecorder, *, retry: Retry | None = None) -> None:
         self._calls, self._recorder = calls, recorder
         self._jobs, self._templates = calls.cache(JOBS), calls.cache(JOB_TEMPLATES)
         self.loop = Reconciler(calls, recorder, JOB_FLOWS, self._look, component=COMPONENT, owns=(JOBS,), retry=retry)

@@ -20,7 +20,7 @@ from phalanx.embedded.controllers.operators.volcano.pods import least_of
 from phalanx.embedded.controllers.runtime.calls import Calls, gone
 from phalanx.embedded.controllers.runtime.pod_state import controller_of, is_terminal, owner_reference
 from phalanx.embedded.controllers.runtime.reconciler import Reconciler
-from phalanx.embedded.controllers.runtime.recorder import Recorder
+from phalanx.embedded.controllers.runtime.recorder import EventRecorder
 from phalanx.embedded.controllers.runtime.work_queue import Retry
 
 _OF_PODS: Final = "podgroup-"  # the beginning of the names that the API server gives
@@ -37,7 +37,7 @@ _OWNERS: Final = {
 class PodGroupController:
     """Run `loop`."""
 
-    def __init__(self, calls: Calls, recorder: Recorder, *, retry: Retry | None = None) -> None:
+    def __init__(self, calls: Calls, recorder: EventRecorder, *, retry: Retry | None = None) -> None:
         self._calls, self._recorder, self._groups = calls, recorder, calls.cache(kinds.POD_GROUPS)
         self.loop = Reconciler(
             calls,

@@ -12,7 +12,7 @@ from typing import Any
 
 from phalanx.client.connection import Object
 from phalanx.client.kind import SERVICES, Kind
-from phalanx.embedded.controllers.operators.volcano.job_spec import JobFault, JobSpec, Task
+from phalanx.embedded.controllers.operators.volcano.job_spec import JobFault, JobSpec, VolcanoTask
 from phalanx.embedded.controllers.operators.volcano.kinds import JOB_NAME, JOB_NAMESPACE, TASK_SPEC
 from phalanx.embedded.controllers.operators.volcano.plugins.flags import read_flags
 from phalanx.embedded.controllers.operators.volcano.plugins.hosts import host, hosts
@@ -40,7 +40,7 @@ _RAY: Flags = {
 }
 
 
-def tensorflow(job: JobSpec, task: Task, index: int, pod: Object, arguments: Sequence[str]) -> None:
+def tensorflow(job: JobSpec, task: VolcanoTask, index: int, pod: Object, arguments: Sequence[str]) -> None:
     """TF_CONFIG: the cluster, and which of it this is."""
     if len(job.tasks) == 1 and job.tasks[0].replicas == 1:
         return
@@ -54,7 +54,7 @@ def tensorflow(job: JobSpec, task: Task, index: int, pod: Object, arguments: Seq
     _set(pod["spec"]["containers"], {"TF_CONFIG": json.dumps(told, separators=(",", ":"))})
 
 
-def pytorch(job: JobSpec, task: Task, index: int, pod: Object, arguments: Sequence[str]) -> None:
+def pytorch(job: JobSpec, task: VolcanoTask, index: int, pod: Object, arguments: Sequence[str]) -> None:
     """MASTER_ADDR, MASTER_PORT, WORLD_SIZE and RANK."""
     said = read_flags(arguments, _PYTORCH)
     master, worker = job.task(str(said["master"])), job.task(str(said["worker"]))
@@ -82,7 +82,7 @@ def _waiter(said: Flags, address: str, port: int) -> Object:
     return {"name": "wait-for-master", "image": said["wait-master-image"], "command": ["sh", "-c", script]}
 
 
-def mpi(job: JobSpec, task: Task, index: int, pod: Object, arguments: Sequence[str]) -> None:
+def mpi(job: JobSpec, task: VolcanoTask, index: int, pod: Object, arguments: Sequence[str]) -> None:
     """MPI_HOST for the master: the workers."""
     said = read_flags(arguments, _MPI)
     _open(pod["spec"]["containers"], "mpijob-port", int(said["port"]))
@@ -91,7 +91,7 @@ def mpi(job: JobSpec, task: Task, index: int, pod: Object, arguments: Sequence[s
         _set(every, {"MPI_HOST": ",".join(hosts(job, worker))})
 
 
-def hcclrank(job: JobSpec, task: Task, index: int, pod: Object, arguments: Sequence[str]) -> None:
+def hcclrank(job: JobSpec, task: VolcanoTask, index: int, pod: Object, arguments: Sequence[str]) -> None:
     """The annotation hccl/rankIndex: RANK, if the container has it, else the number in master, then worker."""
     said = read_flags(arguments, _HCCL)
     master = job.task(str(said["master"]))
@@ -105,7 +105,7 @@ def hcclrank(job: JobSpec, task: Task, index: int, pod: Object, arguments: Seque
         pod["metadata"]["annotations"]["hccl/rankIndex"] = rank
 
 
-def ray(job: JobSpec, task: Task, index: int, pod: Object, arguments: Sequence[str]) -> None:
+def ray(job: JobSpec, task: VolcanoTask, index: int, pod: Object, arguments: Sequence[str]) -> None:
     """The commands of head and workers. Raises JobFault: there is no head task."""
     said = read_flags(arguments, _RAY)
     head = job.task(str(said["head"]))
@@ -141,7 +141,7 @@ def ray_objects(job: JobSpec, arguments: Sequence[str]) -> Iterator[tuple[Kind, 
     yield SERVICES, {"metadata": {"name": f"{job.name}-head-svc"}, "spec": {"selector": chosen, "ports": ports}}
 
 
-def environment(job: JobSpec, task: Task, index: int, pod: Object, arguments: Sequence[str]) -> None:
+def environment(job: JobSpec, task: VolcanoTask, index: int, pod: Object, arguments: Sequence[str]) -> None:
     """env: VK_TASK_INDEX and VC_TASK_INDEX in all containers."""
     every = [*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"]]
     _set(every, {"VK_TASK_INDEX": str(index), "VC_TASK_INDEX": str(index)})

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from phalanx.embedded.controllers.operators.volcano.job_spec import JobSpec, Task
+from phalanx.embedded.controllers.operators.volcano.job_spec import JobSpec, VolcanoTask
 
 
 def pod_name(job: str, task: str, index: int) -> str:
@@ -17,13 +17,13 @@ def pod_name(job: str, task: str, index: int) -> str:
     return f"{job}-{task}-{index}"
 
 
-def host(job: JobSpec, task: Task, index: int) -> str:
+def host(job: JobSpec, task: VolcanoTask, index: int) -> str:
     """Return the name under which others reach that pod."""
     spec: Mapping[str, Any] = task.template.get("spec") or {}
     return f"{spec.get('hostname') or pod_name(job.name, task.name, index)}.{spec.get('subdomain') or job.name}"
 
 
-def hosts(job: JobSpec, task: Task) -> list[str]:
+def hosts(job: JobSpec, task: VolcanoTask) -> list[str]:
     """Return the names of all pods of the task, by index."""
     if (task.template.get("spec") or {}).get("hostname"):
         return [host(job, task, 0)] if task.replicas else []

@@ -7,19 +7,19 @@ from typing import Final
 
 from phalanx.client.connection import Object
 from phalanx.client.kind import Kind
-from phalanx.embedded.controllers.operators.volcano.job_spec import JobFault, JobSpec, Task
+from phalanx.embedded.controllers.operators.volcano.job_spec import JobFault, JobSpec, VolcanoTask
 from phalanx.embedded.controllers.operators.volcano.plugins import frameworks
 from phalanx.embedded.controllers.operators.volcano.plugins.keys import join_keys
 from phalanx.embedded.controllers.operators.volcano.plugins.services import join_service, service_objects
 
-OnPod = Callable[[JobSpec, Task, int, Object, Sequence[str]], None]
+OnPod = Callable[[JobSpec, VolcanoTask, int, Object, Sequence[str]], None]
 
 
-def _service(job: JobSpec, task: Task, index: int, pod: Object, arguments: Sequence[str]) -> None:
+def _service(job: JobSpec, task: VolcanoTask, index: int, pod: Object, arguments: Sequence[str]) -> None:
     join_service(job, pod)
 
 
-def _keys(job: JobSpec, task: Task, index: int, pod: Object, arguments: Sequence[str]) -> None:
+def _keys(job: JobSpec, task: VolcanoTask, index: int, pod: Object, arguments: Sequence[str]) -> None:
     join_keys(job, pod, arguments)
 
 
@@ -35,7 +35,7 @@ PLUGINS: Final[dict[str, OnPod]] = {
 }
 
 
-def apply_plugins(job: JobSpec, task: Task, index: int, pod: Object) -> None:
+def apply_plugins(job: JobSpec, task: VolcanoTask, index: int, pod: Object) -> None:
     """Do to the pod what the job's plugins do. Raises JobFault."""
     for name, arguments in job.plugins.items():
         if name not in PLUGINS:
