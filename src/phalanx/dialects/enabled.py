@@ -71,7 +71,7 @@ RECORDED: Final[Mapping[str, tuple[Kind, ...]]] = {KUEUE: (WORKLOADS, PROVISIONI
 # dialect -> a function that returns the events of a write
 EVENTS: Final = Imported[Occurrences]({KUEUE: "kueue.events:occurrences", YUNIKORN: "yunikorn.journal:occurrences"})
 # dialect -> a function that makes its journal from the unique id of this process
-JOURNALS: Final = Imported[Callable[[str], Journal]]({YUNIKORN: "yunikorn.journal:Journal"})
+JOURNALS: Final = Imported[Callable[[str], Journal]]({YUNIKORN: "yunikorn.journal:ApplicationJournal"})
 # API group, or the first part of a path outside API groups -> the dialect that answers there
 ANSWERED: Final[Mapping[str, str]] = {KUEUE_VISIBILITY: KUEUE, YUNIKORN_REST: YUNIKORN}
 # dialect -> its view

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -33,12 +33,6 @@ from phalanx.state.cluster import Cluster, nominated_placements
 
 _FORMAT = 1
 _PAST_S = 2 * 86_400.0  # so far back goes a state file; the page shows a day
-
-
-class StudyWorld(Protocol):
-    """The protocol of the loop's world, as far as a step uses it."""
-
-    def apply(self, plan: Plan) -> None: ...
 
 
 class StateFile(msgspec.Struct, frozen=True, kw_only=True):
