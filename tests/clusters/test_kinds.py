@@ -15,7 +15,7 @@ from tests.clusters.plays import OF_KIND, PLAYS, Play
 from tests.clusters.several import Manager
 from tests.clusters.test_dispatch import Once, faults, through
 from tests.kube.double import Object
-from tests.kube.test_barrier import play
+from tests.kube.test_bind_barrier import play
 
 KEY = "default/one"
 every_kind = pytest.mark.parametrize("play_of", PLAYS, ids=[each.kind.name for each in PLAYS])

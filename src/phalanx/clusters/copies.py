@@ -17,7 +17,7 @@ from phalanx.dialects.frame.dialect import CLUSTER
 from phalanx.dialects.frameworks.form import difference, nested, patched
 from phalanx.kube.read import labels
 from phalanx.kube.read.records import StartRecord
-from phalanx.kube.read.workload.adapter import Change, merge_changes
+from phalanx.kube.read.workload.adapter import WorkloadChange, merge_changes
 from phalanx.kube.read.workload.batch_job import BatchJob, original_template
 
 Object = Mapping[str, Any]
@@ -73,7 +73,7 @@ def _is_copied(annotation: str) -> bool:
 
 def _spec(sendable: Sendable, obj: Object, roles: Sequence[BatchJob], renamed: bool) -> dict[str, Any]:
     spec = copy.deepcopy(dict(obj["spec"]))
-    changes = [Change(job.adapter, _of_user(job, job.adapter.read(dict(obj)), renamed), {}) for job in roles]
+    changes = [WorkloadChange(job.adapter, _of_user(job, job.adapter.read(dict(obj)), renamed), {}) for job in roles]
     patch, _ = merge_changes({**obj, "spec": spec}, changes)
     spec = patched(spec, patch)
     for path in (sendable.managed, *sendable.own):
