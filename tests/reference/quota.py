@@ -96,8 +96,8 @@ def _allows_at(facts: Facts, after: Usage, before: Usage, work: Work, queue: str
             return False
     if borrows(facts.queues[queue], work):
         return True
-    counting = tree.counting[facts.queues[queue].parent]
-    return all(not work.asks[at] or amounts[at] <= (tree.guaranteed[queue][at] or 0) for at in counting)
+    bounds = zip(work.asks, amounts, tree.guaranteed[queue], strict=True)
+    return all(not asks or most is None or amount <= most for asks, amount, most in bounds)
 
 
 def borrows(queue: Queue, work: Work) -> bool:

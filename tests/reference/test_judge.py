@@ -141,6 +141,13 @@ adopted x#1 running queue=other cpu=1 started=1 worker/0@a
 job j queue=other cpu=2
 cycle at=10
 """
+BORROWS_NOT = """
+node a cpu=4
+queue right guaranteed:cpu=1
+queue q borrow=none
+job j queue=q cpu=2
+cycle at=10
+"""
 NEVER = """
 node a cpu=4
 queue q limit:cpu=2
@@ -162,6 +169,9 @@ JUDGED = [
     ("R7", FAIR, "start x2 0@a"),
     ("", FAIR, "start y1 0@a"),
     ("R9", KEEPS, "start j 0@a"),
+    ("R1", BORROWS_NOT.replace("=none", "=none guaranteed:cpu=1"), "start j 0@a"),
+    ("", BORROWS_NOT.replace("=none", "=none guaranteed:cpu=2"), "start j 0@a"),
+    ("", BORROWS_NOT, "start j 0@a"),
     ("R10", ELASTIC, "start e 0@a 1@a 2@a 3@a"),
     ("", ELASTIC, "start e 0@a 1@a; start f 0@a 1@a"),
     ("R10", ELASTIC, "start e 0@a; start f 0@a 1@a"),
