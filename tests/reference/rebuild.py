@@ -26,6 +26,8 @@ def rebuilt(cluster: Cluster, policy: Policy, now_s: float, random: Random) -> C
     random.shuffle(queues)
     random.shuffle(jobs)
     fold(anew, [PolicySeen(policy), Ticked(now_s), *nodes, *queues, *jobs])
+    for name, record in cluster.jobs.items():
+        anew.jobs[name].size = record.size  # so that each slot of a job with a fixed size may open again
     open_slots = [(opened, name, slot) for name, record in cluster.jobs.items() for slot, opened in record.open.items()]
     for (anew.latest_s, _), name, slot in sorted(open_slots, key=lambda each: each[0][1]):
         fold(anew, [Opened(name, (slot,))])

@@ -12,7 +12,7 @@ from phalanx.core.fold.fold import fold
 from phalanx.loop import step
 from phalanx.model.event import PolicySeen, Ticked
 from phalanx.model.job import Phase
-from phalanx.model.plan import Plan, Preempt, Shrink
+from phalanx.model.plan import Nominate, Plan, Preempt, Shrink
 from phalanx.model.reason import NEVER, Reason, ReasonCode
 from phalanx.state.cluster import Cluster
 from tests.forgetful import decisions
@@ -46,21 +46,23 @@ def impurity(seed: int) -> str:
         for record in other.jobs.values():
             record.reason = None
         anew = plain(step(other, (), world.policy, turn.now_s, Unmoved()))
-        plan = plain(step(cluster, (), world.policy, turn.now_s, world))
-        if plan != anew:
+        decided = step(cluster, (), world.policy, turn.now_s, world)
+        if (plan := plain(decided)) != anew:
             return f"cycle {number} decides {plan}, and rebuilt {anew}"
-        for name, said in reasons(cluster).items():
-            both = {said, said_anew := reasons(other)[name]}
+        for name, said in reasons(cluster, decided).items():
+            both = {said, said_anew := reasons(other, decided)[name]}
             if len(both) > 1 and not (QUOTA & both and not NEVER & both):
                 return f"cycle {number} says of {name} {said}, and rebuilt {said_anew}"
         turn = world.turn(cluster)
     return ""
 
 
-def reasons(cluster: Cluster) -> dict[str, ReasonCode | None]:
-    """Return why each queued job waits (R25), but for those that are nominated: they are told in the next cycle."""
-    queued = (name for name, each in cluster.jobs.items() if each.phase is Phase.QUEUED and not each.nominated)
-    return {name: reason.code if (reason := cluster.reason(name)) else None for name in queued}
+def reasons(cluster: Cluster, plan: Plan) -> dict[str, ReasonCode | None]:
+    """Return why each queued job waits (R25), but for those that the plan nominates, or whose nomination it withdraws:
+    they are told in the next cycle."""
+    told_later = {each.job for each in plan.actions if isinstance(each, Nominate)}
+    queued = {name for name, each in cluster.jobs.items() if each.phase is Phase.QUEUED and not each.nominated}
+    return {name: reason.code if (reason := cluster.reason(name)) else None for name in queued - told_later}
 
 
 def plain(plan: Plan) -> list[str]:

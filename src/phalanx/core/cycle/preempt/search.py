@@ -201,7 +201,7 @@ class CyclePreemption:
         """Return whether a search of the request class has failed and another one may be made. `across`: only if its
         requests may preempt jobs of other queues."""
         request_class = self.pending.columns.request_classes[number]
-        if request_class is None or self.is_spent():
+        if request_class is None or self.is_spent() or self.state.first_waiting(request_class) is None:
             return False
         search = self.searched.get(request_class.key) or self.pending.searched.get(request_class.key)
         if search is None or search.changes == DELAYED:
