@@ -59,7 +59,8 @@ class AppWrapper:
             return
         spec = obj.get("spec") or {}
         yield from unused(spec, MCAD if is_mcad(spec) else APP_WRAPPER)
-        for key in (obj.get("metadata") or {}).get("annotations") or {}:
+        meta = obj.get("metadata") or {}
+        for key in (*(meta.get("annotations") or {}), *({kinds.INSTANCES} & (meta.get("labels") or {}).keys())):
             match WORDS.get(key):
                 case Ignored(why):
                     yield f"{key} has no effect: {why}"

@@ -25,6 +25,7 @@ PREFIX: Final = f"{GROUP}.appwrapper/"
 LABEL: Final = f"{GROUP}/appwrapper"  # label on wrapped objects and their pods: the AppWrapper's name
 MCAD_LABELS: Final = ("appwrapper.mcad.ibm.com", "resourceName")  # the same label in the first generation
 USER, USER_ID = f"{GROUP}/user", f"{GROUP}/userid"  # labels on the AppWrapper
+INSTANCES: Final = "orderedinstance"  # a label: machine types for InstaScale
 CREATOR: Final = "phalanx.dev/user"  # annotation on it: the user who created it, written by the admission policy
 CREATOR_GROUPS: Final = "phalanx.dev/user-groups"  # annotation on it: the groups of that user, joined by commas
 UID: Final = f"{PREFIX}uid"  # annotation on its pods: the uid; a later AppWrapper may have the same name

@@ -51,6 +51,10 @@ WORDS: Final[Mapping[str, Use]] = {
     f"{kinds.PREFIX}tas-sub-group-count": Ignored("for Kueue's topologies"),
     kinds.USER: Answered("the user who created it, where the name can be a label"),
     kinds.USER_ID: Ignored("phalanx.dev/user and phalanx.dev/user-groups say who created it"),
+    kinds.INSTANCES: Ignored(
+        "a label of InstaScale; node groups add machines for what the pods ask for, and a pod names its machine type by "
+        "nodeSelector node.kubernetes.io/instance-type; remove an affinity to the label that InstaScale puts on nodes"
+    ),
 }
 _NOT_NAMED: Final = "of an unfinished API, which no program reads"
 _ITEM: Final = "spec.resources.GenericItems[]"
