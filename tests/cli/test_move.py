@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,8 @@ from phalanx.cli.cluster.target import Target
 from phalanx.cli.commands.administer.move import Way, move
 from phalanx.client.connection import APPLY_PATCH, Connection
 from phalanx.client.kind import CONFIG_MAPS, JOBS, NAMESPACES, PODS, SECRETS, Kind
+from phalanx.embedded.controllers.run import run_controllers
+from phalanx.embedded.controllers.runtime.calls import SharedInformers
 from phalanx.kube.install.definitions import QUEUES
 from phalanx.kube.install.record_key import obtain_record_key
 from phalanx.kube.read.labels import MOVED_FROM, MOVING, SUBMITTED
@@ -26,6 +28,8 @@ from phalanx.ledger.entry import JobEntry, State, url_of
 from phalanx.ledger.store import Ledger
 from tests.cli.upstart import PHALANX, Up, started
 from tests.embedded.apiserver.process import ServerProcess
+from tests.ledger.postgresql import postgresql
+from tests.providers.test_autoscaler import add_node
 
 Object = dict[str, Any]
 NAMESPACE = "user-ada"
@@ -265,6 +269,62 @@ async def test_what_differs_at_the_target_is_reported_and_running_jobs_are_moved
         copies = await listed(there, JOBS)
         assert {"runs", "needs-running"} <= set(copies)
         assert "phalanx.dev/admitted" not in copies["runs"]["metadata"]["annotations"]
+
+
+async def reached(condition: Callable[[], Awaitable[bool]]) -> None:
+    async with asyncio.timeout(120):
+        while not await condition():  # noqa: ASYNC110 (another process decides)
+            await asyncio.sleep(0.1)
+
+
+@pytest.mark.slow
+async def test_a_scheduler_at_the_target_starts_what_was_moved_and_its_ledger_is_postgresql(
+    lab: Lab, tmp_path: Path
+) -> None:
+    """In order: a dependency holds at the target too, and a held job stays held."""
+    with postgresql() as ledger, (tmp_path / "log").open("w") as log:
+        assert await moved_once(lab, 1000, Way(replace=True, image="any", ledger=ledger))
+        with Ledger.open(ledger, read_only=True) as book:
+            assert {one.uid for one in book.jobs()} >= {"a", "b"}
+        words = ("scheduler", "--kubeconfig", str(lab.at[1]), "--ledger", ledger)
+        async with await Connection.open(lab.at[1]) as there, SharedInformers(there) as informers:
+            controllers = asyncio.create_task(run_controllers(there, informers))
+            process = await asyncio.create_subprocess_exec(*PHALANX, *words, stderr=log)
+
+            async def bound() -> set[str]:
+                pods = (await listed(there, PODS)).values()
+                return {
+                    (one["metadata"].get("labels") or {}).get("job-name", one["metadata"]["name"])
+                    for one in pods
+                    if one["spec"].get("nodeName")
+                }
+
+            async def has_started(*names: str) -> None:
+                async def are_bound() -> bool:
+                    return {*names} <= await bound()
+
+                await reached(are_bound)
+
+            try:
+                await add_node(there, "n1", {}, cpu=64)
+                await has_started(*MOVES - {"second", "held"}, "lone")
+                assert not {"second", "held"} & await bound()
+                for name, pod in (await listed(there, PODS)).items():
+                    if (pod["metadata"].get("labels") or {}).get("job-name") == "first":
+                        await there.patch(PODS, name, {"status": {"phase": "Succeeded"}}, NAMESPACE, "status")
+                await has_started("second")
+                assert "held" not in await bound()
+
+                def has_ended() -> bool:
+                    with Ledger.open(ledger, read_only=True) as book:
+                        return f"{NAMESPACE}/first" in {one.job for one in book.jobs()}
+
+                await reached(lambda: asyncio.to_thread(has_ended))
+            finally:
+                process.terminate()
+                await process.wait()
+                controllers.cancel()
+                await asyncio.gather(controllers, return_exceptions=True)
 
 
 @pytest.mark.slow

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import sqlite3
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +17,7 @@ from phalanx.ledger.entry import JobEntry, ReasonEntry, StartEntry, State, url_o
 from phalanx.ledger.schema import MIGRATIONS, upgrade
 from phalanx.ledger.selection import Selection
 from phalanx.ledger.store import Ledger, LedgerError
+from tests.ledger.postgresql import postgresql
 
 JOB = JobEntry(
     uid="u1",
@@ -47,27 +45,8 @@ ENDED = replace(
 
 @pytest.fixture(scope="module")
 def postgres() -> Iterator[str]:
-    """The URL of an empty PostgreSQL that listens on a socket in a directory of its own. It does not run as root."""
-    if shutil.which("initdb") is None or shutil.which("pg_ctl") is None:
-        pytest.skip("PostgreSQL is not installed")
-    user = "nobody" if os.geteuid() == 0 else None
-    with tempfile.TemporaryDirectory(prefix="pg-") as data:
-        if user is not None:
-            shutil.chown(data, user)
-
-        def call(*words: str) -> None:
-            done = subprocess.run(words, user=user, cwd="/", capture_output=True, text=True, check=False)
-            assert done.returncode == 0, done.stdout + done.stderr
-
-        call("initdb", "-D", f"{data}/d", "-A", "trust", "-N", "-E", "UTF8", "--no-locale", "-U", "ledger")
-        options = f"-k {data} -c listen_addresses= -c fsync=off"
-        with open(f"{data}/log", "w") as log:
-            words = ["pg_ctl", "-D", f"{data}/d", "-w", "-o", options, "start"]
-            subprocess.run(words, user=user, cwd="/", check=True, stdout=log, stderr=log)
-        try:
-            yield f"postgresql://ledger@/postgres?host={data}"
-        finally:
-            call("pg_ctl", "-D", f"{data}/d", "-m", "immediate", "-w", "stop")
+    with postgresql() as url:
+        yield url
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])

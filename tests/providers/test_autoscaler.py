@@ -108,10 +108,14 @@ def code(cluster: Cluster, name: str) -> ReasonCode | None:
 
 
 async def add_node(
-    user: Connection, name: str, labels: Mapping[str, str] = MappingProxyType(FULL), provider_id: str = ""
+    user: Connection,
+    name: str,
+    labels: Mapping[str, str] = MappingProxyType(FULL),
+    provider_id: str = "",
+    cpu: int = 4,
 ) -> None:
     """As an autoscaler does: the node is there, and then it is ready."""
-    body = node(name, 4)
+    body = node(name, cpu)
     body["metadata"]["labels"] = dict(labels)
     spec = {"spec": {"providerID": provider_id}} if provider_id else {}
     await user.create(NODES, {"apiVersion": "v1", "kind": "Node", **spec, **body})
