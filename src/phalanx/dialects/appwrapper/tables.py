@@ -52,7 +52,7 @@ WORDS: Final[Mapping[str, Use]] = {
     kinds.USER: Answered("the user who created it, where the name can be a label"),
     kinds.USER_ID: Ignored("phalanx.dev/user and phalanx.dev/user-groups say who created it"),
     kinds.INSTANCES: Ignored(
-        "a label of InstaScale; node groups add machines for what the pods ask for, and a pod names its machine type by "
+        "a label of InstaScale; node groups add machines for what pods ask for, and a pod names its machine type by "
         "nodeSelector node.kubernetes.io/instance-type; remove an affinity to the label that InstaScale puts on nodes"
     ),
 }
