@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from phalanx.client.kind import JOB_SETS, JOBS, Kind
+from phalanx.client.kind import JOB_SETS, JOBS, PODS, Kind
 from phalanx.dialects.appwrapper.job_form import APP_WRAPPER
 from phalanx.dialects.frameworks.ray import RAY_CLUSTER, RAY_JOB, RAY_SERVICE
 from phalanx.dialects.frameworks.replica_types import MPI_JOB, TRAINING
@@ -33,19 +33,28 @@ class Play:
     suspend: tuple[str, ...] = ("suspend",)
     managed: tuple[str, ...] | None = None  # the path of `managedBy`, if that is not beside the suspension
 
-    def obj(self, name: str = "one") -> Object:
+    def obj(self, name: str = "one", *, managed: bool = True) -> Object:
+        if self.kind is PODS:
+            meta = {"name": name, "namespace": "default", "labels": {kinds.QUEUE_LABEL: "l"}, "annotations": {}}
+            return {"metadata": meta, "spec": pod_spec(cpu="2"), "status": {"phase": "Pending"}}
         meta = {"name": name, "namespace": "default", "labels": {kinds.QUEUE_LABEL: "l"}}
+        if not managed:
+            return {"metadata": meta, "spec": self.spec}
         spec = with_fields(self.spec, self.suspend, True)
         spec = with_fields(spec, self.managed or (*self.suspend[:-1], "managedBy"), MANAGER)
         return {"metadata": meta, "spec": spec}
 
     def begun(self, obj: Object) -> Object:
+        if self.kind is PODS:
+            return {**obj, "spec": {**obj["spec"], "nodeName": "n"}, "status": self.runs}
         return {**obj, "spec": with_fields(obj["spec"], self.suspend, False), "status": self.runs}
 
     def ended(self, obj: Object) -> Object:
         return {**obj, "status": {**self.runs, **self.ends}}
 
     def waits(self, obj: Object) -> bool:
+        if self.kind is PODS:
+            return "nodeName" not in obj["spec"]
         found: Any = obj["spec"]
         for name in self.suspend:
             found = found[name]
@@ -91,7 +100,7 @@ PLAYS = (
         kind=JOBS,
         spec={key: value for key, value in job("one", 2)["spec"].items() if key != "suspend"},
         runs={"startTime": SINCE, "active": 2},
-        ends={**true("Complete"), "succeeded": 2, "active": 0},
+        ends={**true("SuccessCriteriaMet", "Complete"), "succeeded": 2, "active": 0, "completionTime": SINCE},
     ),
     Play(
         kind=JOB_SETS,
@@ -124,5 +133,36 @@ PLAYS = (
         runs={"phase": "Running"},
         ends={"phase": "Succeeded"},
     ),
+    Play(
+        kind=PODS,
+        spec={},
+        runs={"phase": "Running", **true("Ready", "PodScheduled"), "startTime": SINCE},
+        ends={"phase": "Succeeded"},
+    ),
 )
 OF_KIND = {each.kind: each for each in PLAYS}
+
+
+def complete(value: Any) -> Any:
+    """Add what a real server asks of pods."""
+    if isinstance(value, list):
+        return [complete(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    found = {key: complete(one) for key, one in value.items() if key != "schedulerName"}
+    if "containers" in found:
+        found["containers"] = [{**one, "image": "x"} for one in found["containers"]]
+        found |= {"restartPolicy": "Never"}
+    return found
+
+
+def open_definition(kind: Kind) -> Object:
+    """The definition of a kind, as open as can be."""
+    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    schema = {"type": "object", "properties": {"spec": anything, "status": anything}}
+    version = {"name": kind.version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    names = {"plural": kind.plural, "singular": kind.name.lower(), "kind": kind.name, "listKind": f"{kind.name}List"}
+    versions = [{**version, "subresources": {"status": {}}}]
+    spec = {"group": kind.group, "scope": "Namespaced", "names": names, "versions": versions}
+    approved = {"api-approved.kubernetes.io": "unapproved, of a test"}  # a group of k8s.io asks for it
+    return {"metadata": {"name": f"{kind.plural}.{kind.group}", "annotations": approved}, "spec": spec}

@@ -176,7 +176,7 @@ class Once:
         self.number, self.mode, self.seen = number, mode, 0
 
     def __call__(self, write: str) -> str | None:
-        about = "Job" in write or "jobs/" in write
+        about = any(word in write for word in ("Job", "jobs/", "Pod", "pods/"))
         self.seen += about
         return self.mode if about and self.seen == self.number + 1 else None
 

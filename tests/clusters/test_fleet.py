@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from phalanx.client.connection import Connection
-from phalanx.client.kind import NODES, SECRETS, Kind
+from phalanx.client.kind import CRDS, JOB_SETS, JOBS, NODES, SECRETS, Kind
 from phalanx.clusters import worker as worker_
 from phalanx.clusters.fleet import Fleet
 from phalanx.clusters.mirror import mirrored
@@ -27,6 +27,7 @@ from phalanx.kube.gang.spec.elsewhere import cluster_of
 from phalanx.kube.install.definitions import served
 from phalanx.kube.install.dialects import install_dialect
 from phalanx.model.event import NodeSeen
+from tests.clusters.plays import open_definition
 from tests.embedded.apiserver.process import ServerProcess
 from tests.kube.double import node
 
@@ -94,7 +95,7 @@ async def fleet(manager: ServerProcess) -> AsyncIterator[tuple[Connection, Fleet
         await Connection.open(manager.kubeconfig) as connection,
         SharedInformers(connection) as informers,
     ):
-        found = Fleet(connection, informers, lambda: 1_000.0)
+        found = Fleet(connection, informers, lambda: 1_000.0, kinds=lambda: (JOBS, JOB_SETS))
         running = asyncio.ensure_future(found.run())
         news = asyncio.Event()
         informers(MULTI_CLUSTERS).subscribe(lambda change: news.set())
@@ -132,6 +133,8 @@ async def test_each_fault_is_said_with_how_to_mend_it_and_a_mended_one_connects(
     manager, worker = servers
     monkeypatch.setattr(worker_, "FIRST_PAUSE_S", 0.05)
     monkeypatch.setattr(worker_, "LONGEST_PAUSE_S", 0.05)
+    monkeypatch.setattr(worker_, "LOOK_S", 0.2)
+    monkeypatch.setattr(worker_, "SOURCE_S", 0.2)
     async with fleet(manager) as (connection, found, until):
         await connection.create(MULTI_CLUSTERS, cluster("w1"))
         one = await until("w1", says("there is no Secret kueue-system/w1"))
@@ -167,7 +170,13 @@ async def test_each_fault_is_said_with_how_to_mend_it_and_a_mended_one_connects(
             await ready(there)
             await there.create(NODES, {"apiVersion": "v1", "kind": "Node", **node("n1", 4)})
         one = await until("w1", lambda one, obj: one.get("status") == "True" and bool(read_figures(obj).nodes))
-        assert (one["reason"], one["message"]) == ("Active", "Connected")
+        assert one["reason"] == "Active"
+        assert one["message"].endswith("so none are sent to it: JobSet")
+        assert one["figures"].lacks == ("JobSet",)
+        async with await Connection.open(worker.kubeconfig) as there:
+            definition = {"apiVersion": CRDS.api_version, "kind": CRDS.name, **open_definition(JOB_SETS)}
+            await there.create(CRDS, definition)
+        await until("w1", lambda one, obj: one.get("message") == "Connected")
         assert one["figures"].scheduler == "Kueue"
         [seen] = found.events()
         assert isinstance(seen, NodeSeen)

@@ -15,7 +15,7 @@ import pytest
 from phalanx import loop
 from phalanx.client.connection import Connection
 from phalanx.client.informer import Informer
-from phalanx.client.kind import JOBS, NODES, SECRETS
+from phalanx.client.kind import CRDS, JOB_SETS, JOBS, NODES, SECRETS, Kind
 from phalanx.clusters import copies, dispatch
 from phalanx.clusters import worker as worker_
 from phalanx.clusters.dispatch import Dispatcher
@@ -28,13 +28,14 @@ from phalanx.kube.routing.settings import KubeSettings
 from phalanx.kube.world import open_world
 from phalanx.model.policy import Policy
 from phalanx.state.cluster import Cluster
+from tests.clusters.plays import OF_KIND, complete, open_definition
 from tests.clusters.several import CHECK
 from tests.clusters.test_fleet import cluster, inline, ready, secret
 from tests.embedded.apiserver.process import ServerProcess
-from tests.kube.double import job, node
+from tests.kube.double import node
 from tests.kube.test_kueue import ON
 
-JOBS_SENT = 6
+JOBS_SENT, KINDS = 6, (JOBS, JOB_SETS)
 Object = dict[str, Any]
 
 
@@ -88,40 +89,36 @@ async def define(user: Connection, kubeconfig: str) -> None:
     await user.create(kinds.LOCAL_QUEUES, named(kinds.LOCAL_QUEUES, "l", "default", clusterQueue="q"), "default")
 
 
-async def submit(user: Connection, name: str) -> None:
-    body = job(name, 2)
-    body["metadata"]["labels"] = {kinds.QUEUE_LABEL: "l"}
-    body["spec"] |= {"managedBy": "kueue.x-k8s.io/multikueue"}
-    body["spec"]["template"]["spec"] |= {"restartPolicy": "Never"}
-    body["spec"]["template"]["spec"]["containers"][0] |= {"image": "x"}
-    body.pop("status")
-    await user.create(JOBS, {"apiVersion": "batch/v1", "kind": "Job", **body}, "default")
+async def define_job_sets(there: Connection) -> None:
+    await there.create(CRDS, {"apiVersion": CRDS.api_version, "kind": CRDS.name, **open_definition(JOB_SETS)})
+
+
+async def submit(user: Connection, name: str, kind: Kind) -> None:
+    body = complete(OF_KIND[kind].obj(name))
+    await user.create(kind, {"apiVersion": kind.api_version, "kind": kind.name, **body}, "default")
 
 
 async def play_worker(there: Connection, made: set[str]) -> None:
     """Start and finish each copy, as a worker does. `made`: the uids of all copies that ever existed."""
-    informer = Informer(there, JOBS)
-    watching = asyncio.ensure_future(informer.run())
-    pending: asyncio.Queue[Object] = asyncio.Queue()
-    informer.subscribe(lambda change: pending.put_nowait(change.new) if change.new is not None else None)
+    pending: asyncio.Queue[tuple[Kind, Object]] = asyncio.Queue()
+    informers = [Informer(there, kind) for kind in KINDS]
+    for informer in informers:
+        informer.subscribe(lambda change: pending.put_nowait((change.kind, change.new)) if change.new else None)
+    watching = [asyncio.ensure_future(informer.run()) for informer in informers]
     try:
         while True:
-            copied = await pending.get()
+            kind, copied = await pending.get()
             meta = copied["metadata"]
             made.add(meta["uid"])
             if copied["spec"]["suspend"]:
-                await there.patch(JOBS, meta["name"], {"spec": {"suspend": False}}, "default")
-            elif not SENDABLE[JOBS].is_over(copied):
-                now = "2026-01-01T00:00:00Z"
-                conditions = [
-                    {"type": kind, "status": "True", "lastTransitionTime": now}
-                    for kind in ("SuccessCriteriaMet", "Complete")
-                ]
-                status = {"startTime": now, "completionTime": now, "succeeded": 2, "conditions": conditions}
-                await there.patch(JOBS, meta["name"], {"status": status}, "default", "status")
+                await there.patch(kind, meta["name"], {"spec": {"suspend": False}}, "default")
+            elif not SENDABLE[kind].is_over(copied):
+                status = {**OF_KIND[kind].runs, **OF_KIND[kind].ends}
+                await there.patch(kind, meta["name"], {"status": status}, "default", "status")
     finally:
-        watching.cancel()
-        await asyncio.gather(watching, return_exceptions=True)
+        for task in watching:
+            task.cancel()
+        await asyncio.gather(*watching, return_exceptions=True)
 
 
 @pytest.mark.slow
@@ -139,6 +136,7 @@ def test_each_job_runs_once_over_a_link_that_delays_and_cuts(tmp_path: Path, mon
             bad_link(int(worker.url.rpartition(":")[2])) as port,
         ):
             await asyncio.gather(ready(user, "kueue-system"), ready(there))
+            await asyncio.gather(define_job_sets(user), define_job_sets(there))
             await there.create(NODES, {"apiVersion": "v1", "kind": "Node", **node("n1", 100)})
             taint = {"spec": {"taints": None}}
             await there.patch(NODES, "n1", taint)
@@ -150,7 +148,7 @@ def test_each_job_runs_once_over_a_link_that_delays_and_cuts(tmp_path: Path, mon
             async with open_world(user, informers, KubeSettings(dialects=ON), clusters=clusters) as world:
                 deciding = asyncio.ensure_future(loop.run(world, Cluster(), Policy(), time.time))
                 for number in range(JOBS_SENT):
-                    await submit(user, f"j{number}")
+                    await submit(user, f"j{number}", KINDS[number % 2])
                 await until_over(informers, playing, deciding)
                 deciding.cancel()
             playing.cancel()
@@ -165,10 +163,11 @@ def test_each_job_runs_once_over_a_link_that_delays_and_cuts(tmp_path: Path, mon
 async def until_over(informers: SharedInformers, *tasks: asyncio.Task[None]) -> None:
     """Wait until the manager has the end of every Job."""
     news = asyncio.Event()
-    informers(JOBS).subscribe(lambda change: news.set())
+    for kind in KINDS:
+        informers(kind).subscribe(lambda change: news.set())
     while True:
-        jobs = informers(JOBS).objects.values()
-        if len(jobs) == JOBS_SENT and all(map(SENDABLE[JOBS].is_over, jobs)):
+        jobs = [(kind, obj) for kind in KINDS for obj in informers(kind).objects.values()]
+        if len(jobs) == JOBS_SENT and all(SENDABLE[kind].is_over(obj) for kind, obj in jobs):
             return
         assert not any(task.done() for task in tasks), [task for task in tasks if task.done()]
         news.clear()

@@ -27,6 +27,7 @@ START = "phalanx.dev/origin-start"  # the time of its start
 MANAGER = "phalanx.dev/origin-manager"  # the uid of the manager's namespace kube-system
 _NOT_COPIED = frozenset({*labels.WRITTEN, labels.USER, "kubectl.kubernetes.io/last-applied-configuration"})
 _BY_ROLE = (f"{labels.PARALLELISM}.", f"{labels.TEMPLATE}.")
+_TOKENS = "kube-api-access-"  # the volumes that admission of the manager has added
 _OF_PODS = ("controller-uid", "job-name", "batch.kubernetes.io/controller-uid", labels.JOB_NAME)
 
 
@@ -45,8 +46,8 @@ def body(
     *,
     renamed: bool = False,
 ) -> dict[str, Any]:
-    """Return the copy of an object. `roles`: the same object as it was read. `renamed`: True if Phalanx does not run in
-    the worker, so that no pod may name it as its scheduler."""
+    """Return the copy of an object. `roles`: the same object as it was read; none of a bare pod. `renamed`: True if
+    Phalanx does not run in the worker, so that no pod may name it as its scheduler."""
     kind, meta = sendable.kind, obj["metadata"]
     return {
         "apiVersion": kind.api_version,
@@ -63,12 +64,26 @@ def body(
             },
             "annotations": {k: v for k, v in (meta.get("annotations") or {}).items() if _is_copied(k)},
         },
-        "spec": _spec(sendable, obj, roles, renamed),
+        "spec": _spec(sendable, obj, roles, renamed) if roles else _pod_spec(obj, renamed),
     }
 
 
 def _is_copied(annotation: str) -> bool:
     return annotation not in _NOT_COPIED and not annotation.startswith(_BY_ROLE)
+
+
+def _pod_spec(obj: Object, renamed: bool) -> dict[str, Any]:
+    """Return the spec of the copy of a bare pod, which admission in the worker completes again."""
+    spec = copy.deepcopy(dict(obj["spec"]))
+    for name in ("nodeName", "priority", "preemptionPolicy", "serviceAccount"):
+        spec.pop(name, None)
+    if renamed and spec.get("schedulerName") == labels.SCHEDULER_NAME:
+        del spec["schedulerName"]
+    tokens = [one["name"] for one in spec.get("volumes") or () if one["name"].startswith(_TOKENS)]
+    spec["volumes"] = [one for one in spec.get("volumes") or () if one["name"] not in tokens]
+    for each in (*spec["containers"], *(spec.get("initContainers") or ())):
+        each["volumeMounts"] = [one for one in each.get("volumeMounts") or () if one["name"] not in tokens]
+    return spec
 
 
 def _spec(sendable: Sendable, obj: Object, roles: Sequence[BatchJob], renamed: bool) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from phalanx.client.connection import ApiError, ApiRefusal, Connection
 from phalanx.client.informer import Change, Informer, key_of
-from phalanx.client.kind import JOBS, NAMESPACES, Kind
+from phalanx.client.kind import JOBS, NAMESPACES, PODS, Kind
 from phalanx.client.moment import write_moment
 from phalanx.clusters import copies, defaulting
 from phalanx.clusters.fleet import Fleet
@@ -22,6 +22,7 @@ from phalanx.clusters.keys import Keys
 from phalanx.clusters.sendable import SENDABLE, Key, Sendable
 from phalanx.clusters.worker import Worker
 from phalanx.dialects.kueue.tree.configuration import CONFIGURATIONS, MultiKueue, configuration
+from phalanx.kube.gang.effects import Member
 from phalanx.kube.gang.lifecycle import GangLifecycle
 from phalanx.kube.read.labels import FIELD_MANAGER, REASON
 from phalanx.kube.read.records import StartRecord
@@ -41,19 +42,22 @@ Object = dict[str, Any]
 
 
 class Sent(NamedTuple):
-    """A job that another cluster is to run. `gang`: its gang. `roles`: the job as it was read."""
+    """A job that another cluster is to run. `gang`: its gang. `members`: the job as it was read, namely the roles of an
+    object, or one bare pod."""
 
     gang: str
-    roles: tuple[BatchJob, ...]
+    kind: Kind
+    uid: str
+    members: tuple[Member, ...]
     record: StartRecord
 
     @property
     def sendable(self) -> Sendable:
-        return SENDABLE[self.roles[0].adapter.kind]
+        return SENDABLE[self.kind]
 
     @property
-    def uid(self) -> str:
-        return self.roles[0].object_uid
+    def roles(self) -> tuple[BatchJob, ...]:
+        return tuple(one for one in self.members if isinstance(one, BatchJob))
 
     @property
     def cluster(self) -> str:
@@ -85,7 +89,7 @@ class Dispatcher:
     ) -> None:
         self.wake: Callable[[], None] = lambda: None
         self.give_back: Callable[[str, int, Reason, float], None] = lambda *about: None
-        self.report: Callable[[BatchJob, str, str], None] = lambda *about: None
+        self.report: Callable[[Member, str, str], None] = lambda *about: None
         self.kinds: Callable[[], Iterable[Kind]] = lambda: (JOBS,)
         self.keys = Keys()
         self.fleet = Fleet(api, informers, now_s, fence, self._on_worker, self.keys.put, self._asked, self._sent_kinds)
@@ -141,7 +145,7 @@ class Dispatcher:
 
     def _sent_kinds(self) -> list[Kind]:
         """Return the kinds of this cluster that can be sent."""
-        return [kind for kind in self.kinds() if kind in SENDABLE]
+        return [*(kind for kind in self.kinds() if kind in SENDABLE), PODS]
 
     def _follow_kinds(self) -> None:
         for kind in self._sent_kinds():
@@ -163,7 +167,10 @@ class Dispatcher:
 
     def _asked(self) -> frozenset[str]:
         """Return the resources that jobs for other clusters request."""
-        found = (job.requirements.shape.requests for sent in self._sent.values() for job in sent.roles)
+        members = [one for sent in self._sent.values() for one in sent.members]
+        found = (
+            one.requirements.shape.requests if isinstance(one, BatchJob) else one.shape.requests for one in members
+        )
         return frozenset(resource for requests in found for resource, _ in requests)
 
     def settings(self) -> MultiKueue:
@@ -285,6 +292,8 @@ class Dispatcher:
         if kind not in worker.sent:
             self._refuse(sent, f"it does not define {kind.plural} of {kind.api_version}, or does not show them")
             return
+        if kind is PODS:  # the cache has a part of its fields
+            job = await self._api.get(kind, name, space)
         body = copies.body(
             sent.sendable,
             job,
@@ -318,7 +327,7 @@ class Dispatcher:
             if worker is not None and not self._is_lost(worker):
                 raise _NotYet
             self.report(
-                sent.roles[0],
+                sent.members[0],
                 "MayRunTwice",
                 f"cluster {name} does not answer, so a copy of this job that it may still run could not be stopped: "
                 f"until {name} is back, the job may run there and in {sent.cluster}",
@@ -407,9 +416,14 @@ def _is_kept(key: Key, worker: Worker, copied: Object, job: Object | None, sent:
 
 
 def _sent_of(gang: GangLifecycle, record: StartRecord) -> Iterator[tuple[Key, Sent]]:
-    """Yield the objects of a gang that another cluster is to run."""
+    """Yield the objects of a gang that another cluster is to run. A bare pod must have the record of this start."""
     found: dict[Key, list[BatchJob]] = {}
     for job in gang.jobs.values():
         if job.sent and not job.finished and job.adapter.kind in SENDABLE:
             found.setdefault(Key(job.adapter.kind, job.key), []).append(job)
-    yield from ((key, Sent(gang.id, tuple(roles), record)) for key, roles in found.items())
+    for key, roles in found.items():
+        yield key, Sent(gang.id, key.kind, roles[0].object_uid, tuple(roles), record)
+    for pod in gang.pods.values():
+        known = pod.record
+        if known is not None and copies.start_of(known) == copies.start_of(record) and gang.objects.job_of(pod) is None:
+            yield Key(PODS, pod.key), Sent(gang.id, PODS, pod.uid, (pod,), record)

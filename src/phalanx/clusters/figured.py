@@ -10,8 +10,8 @@ from phalanx.client.kind import Kind
 from phalanx.clusters.mirror import whole_cluster
 from phalanx.clusters.state import read_figures
 from phalanx.dialects.kueue.tree.multi import is_active
+from phalanx.kube.gang.effects import Member
 from phalanx.kube.gang.lifecycle import GangLifecycle
-from phalanx.kube.read.workload.batch_job import BatchJob
 from phalanx.model.event import Event, NodeSeen
 from phalanx.model.reason import Reason
 
@@ -23,7 +23,7 @@ class FiguredClusters:
     def __init__(self, clusters: Callable[[], Mapping[str, dict[str, Any]]]) -> None:
         self.wake: Callable[[], None] = lambda: None
         self.give_back: Callable[[str, int, Reason, float], None] = lambda *about: None
-        self.report: Callable[[BatchJob, str, str], None] = lambda *about: None
+        self.report: Callable[[Member, str, str], None] = lambda *about: None
         self.kinds: Callable[[], Iterable[Kind]] = tuple
         self._clusters = clusters
         self._ours: dict[str, dict[str, int]] = {}  # cluster -> the requests of jobs that were sent there

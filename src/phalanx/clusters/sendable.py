@@ -14,11 +14,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from phalanx.client.kind import JOB_SETS, JOBS, Kind
+from phalanx.client.kind import JOB_SETS, JOBS, PODS, Kind
 from phalanx.dialects.appwrapper.job_form import APP_WRAPPER
 from phalanx.dialects.frameworks.form import at
 from phalanx.dialects.frameworks.ray import RAY_CLUSTER, RAY_JOB, RAY_SERVICE
 from phalanx.dialects.frameworks.replica_types import MPI_JOB, TRAINING
+from phalanx.kube.read import labels
 from phalanx.kube.read.workload.adapter import adapters
 
 Object: TypeAlias = Mapping[str, Any]
@@ -70,6 +71,18 @@ class Sendable:
         return found[0].read(dict(obj)) if found else {}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendablePods(Sendable):
+    """Bare pods, alone or of a group. A pod has no field for its manager: it is sent if its queue sends its jobs. The
+    pod on the manager gets the record of its start, and no node."""
+
+    def is_over(self, obj: Object) -> bool:
+        return (obj.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+
+    def is_suspended(self, obj: Object) -> bool:
+        return not (obj["spec"].get("nodeName") or labels.ADMITTED in (obj["metadata"].get("annotations") or {}))
+
+
 def _has(*path: str) -> Callable[[Object], bool]:
     return lambda status: bool(at(dict(status), path))
 
@@ -94,6 +107,9 @@ _JOB_STATUS: Final = (
     *("startTime", "completionTime", "active", "ready", "terminating", "succeeded", "failed", "conditions"),
     *("completedIndexes", "failedIndexes"),
 )
+_POD_STATUS: Final = (
+    *("phase", "conditions", "containerStatuses", "initContainerStatuses", "startTime", "reason", "message"),
+)
 _ALL: Final = (
     Sendable(
         kind=JOBS,
@@ -115,6 +131,7 @@ _ALL: Final = (
     Sendable(kind=RAY_CLUSTER.kind, runs=_is(("state",), "ready"), own=()),
     Sendable(kind=RAY_SERVICE.kind, runs=_true("Ready"), own=()),
     Sendable(kind=APP_WRAPPER.kind, runs=_is(("phase",), "Running"), own=()),
+    SendablePods(kind=PODS, runs=_is(("phase",), "Running"), own=(), copied=_POD_STATUS),
 )
 SENDABLE: Final[Mapping[Kind, Sendable]] = {each.kind: each for each in _ALL}
 

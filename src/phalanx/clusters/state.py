@@ -41,7 +41,9 @@ class State(NamedTuple):
 
     @property
     def message(self) -> str:
-        return "Connected" if self.active else f"{self.text}. {self.mend}" if self.mend else self.text
+        if self.active:
+            return f"Connected; {self.text}" if self.text else "Connected"
+        return f"{self.text}. {self.mend}" if self.mend else self.text
 
     def same(self, other: State | None) -> bool:
         """Return whether only the time differs."""

@@ -35,6 +35,7 @@ CALL_S = 10.0  # the longest time of such a call
 SOURCE_S = 60.0  # its kubeconfig is read again this often
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0
 OLDEST = (1, 29)  # Kubernetes; older ones are not tested, and know no managedBy
+_HIDDEN = "its nodes and pods are hidden: jobs are sent by quota alone"
 _QUEUES = {"kueue.x-k8s.io": ("Kueue", ("v1beta1", "v1beta2")), "phalanx.dev": ("Phalanx", ())}
 
 
@@ -126,7 +127,7 @@ class Worker:
                 async with asyncio.timeout(6 * CALL_S):
                     await asyncio.gather(*(cache.synced.wait() for cache in (*caches.values(), *sent.values())))
                 self.caches, self.sent, self.link = caches, sent, connection
-                self._become(Why.ACTIVE)
+                self._become(Why.ACTIVE, self._lack())
                 self._follow()
                 await self._stay(connection, (cluster, user))
             finally:
@@ -154,7 +155,7 @@ class Worker:
                 async with asyncio.timeout(CALL_S):
                     await connection.request("GET", "/version")
                 failures = 0
-                self._become(Why.ACTIVE)
+                self._become(Why.ACTIVE, self._lack())
             except ApiRefusal:
                 raise
             except (ApiError, TimeoutError) as error:
@@ -177,6 +178,11 @@ class Worker:
 
     def _on_job(self, change: Change) -> None:
         self._job_changed(Key(change.kind, key_of(change.new or change.old or {})))
+
+    def _lack(self) -> str:
+        """Return the kinds of jobs that are not sent to it, as a part of a sentence; empty if all are."""
+        text = "it does not define or does not show these kinds of jobs, so none are sent to it"
+        return f"{text}: {', '.join(self.lacks)}" if self.lacks else ""
 
     def _become(self, why: Why, text: str = "", mend: str = "") -> None:
         state = State(why, text, mend, self._now_s())
@@ -213,7 +219,7 @@ class Worker:
             jobs=sum(not is_over(key, job) for key, job in self.jobs()),
             version=self.version,
             scheduler=self.scheduler,
-            note="" if NODES in self.caches else "its nodes and pods are hidden: jobs are sent by quota alone",
+            note="; ".join(filter(None, (_HIDDEN if NODES not in self.caches else "", self._lack()))),
             lacks=self.lacks,
         )
 

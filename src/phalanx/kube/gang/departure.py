@@ -147,6 +147,9 @@ class Departure:
             if runs and job.queued and not job.finished:
                 self._suspending[job.uid] = 0
                 self._suspend(job)
+        for pod in self._start.objects.pods.values():
+            if self._start.elsewhere and self._start.is_recorded(pod) and pod.phase == "Pending":
+                self._effects.pods.send(self._start.id, pod, None, lambda answer, text: None)
         self.evict_bare()
 
     def report(self) -> None:
@@ -180,7 +183,7 @@ class Departure:
 
     def _stays(self, pod: Pod) -> bool:
         """The pod is on a node, or will end with its Job."""
-        if pod.node or self._start.on_its_way(pod):
+        if pod.node or self._start.on_its_way(pod) or pod.uid in self._evicted:
             return True
         job = self._start.objects.job_of(pod)
         if job is None or not job.queued or job.uid in self._stuck:

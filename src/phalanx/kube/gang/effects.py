@@ -82,6 +82,10 @@ class PodEffects(Protocol):
 
     def mark(self, gang: str, pod: Pod, mark: PreemptionMark, answered: Answered) -> None: ...
 
+    def send(self, gang: str, pod: Pod, record: StartRecord | None, answered: Answered) -> None:
+        """Write on the pod that another cluster runs it from now on. `record`: the record of the start; None: no
+        cluster runs it any more."""
+
     def evict(
         self,
         gang: str,

@@ -297,10 +297,15 @@ class GangLifecycle:
         if self._lost_a_member(parts):
             return
         for pod in parts.seating.fresh():
+            if parts.start.elsewhere:  # it gets no seat in this cluster
+                continue
             parts.seating.look_at(pod)
             if pod.ready and isinstance(self.state, Running) and self.state.unready:
                 self._ready(self.state, pod)
         parts.seating.fit(parts.elastic.seats_of)
+        if isinstance(self.state, Running):
+            for pod in parts.start.unsent_pods():  # it joins later
+                parts.send_pod(pod, lambda answer, text: None)
         if parts.elastic.leaving:
             parts.elastic.end_shrinking()
         parts.barrier.advance()
@@ -351,7 +356,8 @@ class GangLifecycle:
         parts.start.phase, self.history.failures = Phase.RUNNING, 0
         self.effects.emit_event(Started(self.id, parts.start.record.attempt))
         self._tell_started(parts)
-        if defaults.start_timeout_s(self.queue) is not None and parts.start.record.gang:
+        timed = defaults.start_timeout_s(self.queue) is not None and parts.start.record.gang
+        if timed and not parts.start.elsewhere:
             running.unready = {uid: None for uid, pod in self.pods.items() if not pod.ready}
 
     def _tell_started(self, parts: StartedParts) -> None:
@@ -472,7 +478,8 @@ class GangLifecycle:
             return
         if avoid_s:
             self.history.left_out[record.cluster] = self.effects.now_s() + avoid_s
-        self.take_back_start(self.state.parts, why)
+        parts = self.state.parts
+        self.take_back_start(parts, why, evicts=bool(parts.start.bare_pods()))
 
     def take_back_start(self, parts: StartedParts, why: Reason, hold: str = "", *, evicts: bool = False) -> None:
         """Take the start back whole: suspend what was resumed, then wait until no pod of it is left. Bare pods that are

@@ -99,7 +99,7 @@ def _to_be_replaced(gang: GangLifecycle, pods: Sequence[Pod], record: StartRecor
 def _record(jobs: Iterable[BatchJob], bare: Iterable[Pod], key: RecordKey | None) -> StartRecord | None:
     """The record of the last start that is ours."""
     started: list[BatchJob | Pod] = [job for job in jobs if not job.suspended]
-    started += [pod for pod in bare if pod.node]
+    started += [pod for pod in bare if pod.node or (pod.record is not None and pod.record.cluster)]
     records = [each.record for each in started if each.record is not None and _is_ours(each.record, each, key)]
     return max(records, key=lambda record: record.attempt, default=None)
 
@@ -207,7 +207,7 @@ def _was_left_out(job: BatchJob | None) -> bool:
 
 def _seat_pods(parts: StartedParts) -> None:
     start = parts.start
-    pods = start.objects.pods.values()
+    pods = () if start.elsewhere else start.objects.pods.values()
     for pod in sorted(pods, key=lambda pod: (not pod.node, not pod.pin, pod.created_s, pod.name)):
         number = start.seats.role_of(pod_source(pod, start.objects.jobs))
         if number is None or (pod.going and not pod.node):

@@ -24,6 +24,7 @@ from phalanx.kube.gang.seats.seating import Seating
 from phalanx.kube.gang.seats.staleness import Staleness
 from phalanx.kube.gang.spec.elsewhere import outside
 from phalanx.kube.gang.spec.gang_spec import GangSpec
+from phalanx.kube.read.pod import Pod
 from phalanx.kube.read.workload.batch_job import BatchJob
 from phalanx.model.pod import NodePreference, Operator, Requirement
 
@@ -71,6 +72,18 @@ class StartedParts:
                 together.setdefault(job.object_uid, []).append(job)
         for jobs in together.values():
             self._resume(jobs, resumed)
+        for pod in start.unsent_pods():
+            self.send_pod(pod, resumed)
+
+    def send_pod(self, pod: Pod, sent: Callable[[WriteOutcome, str], None]) -> None:
+        """Write the record of a start in another cluster on a bare pod."""
+
+        def answered(answer: WriteOutcome, text: str) -> None:
+            self.start.resuming.discard(pod.uid)
+            sent(answer, text)
+
+        self.start.resuming.add(pod.uid)
+        self.start.effects.pods.send(self.start.id, pod, self.start.record, answered)
 
     def _resume(self, jobs: Sequence[BatchJob], resumed: Callable[[WriteOutcome, str], None]) -> None:
         def answered(answer: WriteOutcome, text: str) -> None:

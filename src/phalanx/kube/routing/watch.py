@@ -13,10 +13,10 @@ from typing import Protocol
 from phalanx.client.connection import Object
 from phalanx.client.informer import Change
 from phalanx.client.kind import JOBS, NODES, PODS, RESOURCE_QUOTAS, Kind
+from phalanx.kube.gang.effects import Member
 from phalanx.kube.gang.lifecycle import GangLifecycle
 from phalanx.kube.gang.spec.gang_spec import GangDefaults, SubmissionTime
 from phalanx.kube.install.definitions import FLAVORS, QUEUES, RESERVATIONS
-from phalanx.kube.read.workload.batch_job import BatchJob
 from phalanx.kube.routing.caches import STORAGE, ObjectCaches
 from phalanx.kube.routing.capacity_watch import CapacityWatch
 from phalanx.kube.routing.fence import Fence, Take
@@ -35,7 +35,7 @@ class OtherClusters(Protocol):
 
     wake: Callable[[], None]
     give_back: Callable[[str, int, Reason, float], None]
-    report: Callable[[BatchJob, str, str], None]
+    report: Callable[[Member, str, str], None]
     kinds: Callable[[], Iterable[Kind]]
 
     def events(self) -> Sequence[Event]:

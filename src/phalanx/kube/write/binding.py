@@ -24,7 +24,7 @@ from phalanx.client.kind import PODS
 from phalanx.dialects.frame.dialect import StandIn
 from phalanx.kube.read import labels
 from phalanx.kube.read.pod import Pod
-from phalanx.kube.read.records import StartRecord
+from phalanx.kube.read.records import StartRecord, read_start_record
 from phalanx.kube.write.writer import Verdict, Write
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -78,6 +78,40 @@ class BindPod(Write):
         if node:
             return Verdict.ACHIEVED if node == self.node else Verdict.LOST
         return Verdict.AGAIN
+
+
+class SendPod(Write):
+    """The record of a start in another cluster, written on a pod of this one, which is not bound. `record`: None: the
+    start was taken back. `obj`: the newest known state of the pod."""
+
+    def __init__(self, pod: Pod, record: StartRecord | None, obj: Object) -> None:
+        self.key = f"pods/{pod.key}"
+        self.pod, self.record, self.obj = pod, record, obj
+
+    async def send(self, api: Connection) -> Object:
+        said: dict[str, str | None] = {labels.ADMITTED: None}
+        if self.record is not None:
+            before = _annotations(self.obj).get(labels.SENT_TO, "").split()
+            said = {
+                labels.ADMITTED: self.record.text(),
+                labels.SENT_TO: " ".join(dict.fromkeys((*before, self.record.cluster))),
+            }
+        body = {"metadata": {"uid": self.pod.uid, "annotations": said}}
+        return await api.patch(PODS, self.pod.name, body, self.pod.namespace, fieldManager=labels.FIELD_MANAGER)
+
+    async def read(self, api: Connection) -> Object:
+        return await api.get(PODS, self.pod.name, self.pod.namespace)
+
+    def judge(self, obj: Object) -> Verdict:
+        if obj["metadata"]["uid"] != self.pod.uid or "deletionTimestamp" in obj["metadata"]:
+            return Verdict.GONE
+        self.obj = obj
+        return Verdict.ACHIEVED if read_start_record(_annotations(obj)) == self.record else Verdict.AGAIN
+
+
+def _annotations(obj: Object) -> dict[str, str]:
+    found: dict[str, str] = (obj.get("metadata") or {}).get("annotations") or {}
+    return found
 
 
 class PinPod(Write):

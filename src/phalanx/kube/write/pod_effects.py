@@ -15,7 +15,7 @@ from phalanx.kube.gang.effects import Answered, WriteOutcome
 from phalanx.kube.read.labels import PREEMPTED
 from phalanx.kube.read.pod import Pod
 from phalanx.kube.read.records import PreemptionMark, RecordKey, StartRecord
-from phalanx.kube.write.binding import BindPod, PinPod, PlaceStandIn
+from phalanx.kube.write.binding import BindPod, PinPod, PlaceStandIn, SendPod
 from phalanx.kube.write.eviction import AnnotatePod, EvictPod, ReadDisruptionBudgets
 from phalanx.kube.write.volume_claim import SelectNode
 from phalanx.kube.write.writer import Writer
@@ -88,6 +88,12 @@ class PodWrites:
 
     def mark(self, gang: str, pod: Pod, mark: PreemptionMark, answered: Answered) -> None:
         self._writer.put(AnnotatePod(pod, PREEMPTED, mark.text()), self._done(gang, answered))
+
+    def send(self, gang: str, pod: Pod, record: StartRecord | None, answered: Answered) -> None:
+        if record is not None and self._key is not None:
+            record = self._key.sign(record, pod.uid)
+        known = self._informers(PODS).objects.get(pod.key, {})
+        self._writer.put(SendPod(pod, record, known), self._done(gang, answered))
 
     def annotate(self, pod: Pod, word: str, text: str) -> None:
         """Write the text under a word of ours."""

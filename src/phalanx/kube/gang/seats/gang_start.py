@@ -22,8 +22,8 @@ from phalanx.model.reason import Reason
 class GangStart:
     """A start of a gang. `spec`: as it was planned. `phase`: as the core has it. `since_s`: when it began, or its
     last seat lost its node. `guarded_s`: a PodDisruptionBudget protects it until then (0: none does). `resuming`: Jobs
-    whose resume is not answered yet. `leaving`: seats that were told to be given up, and why. `updates`: what its Jobs'
-    templates are given besides a flavor, by pod set."""
+    whose resume is not answered yet, and bare pods that are being sent away. `leaving`: seats that were told to be
+    given up, and why. `updates`: what its Jobs' templates are given besides a flavor, by pod set."""
 
     def __init__(
         self, effects: Effects, objects: GangObjects, spec: GangSpec, record: StartRecord, seats: GangSeats
@@ -83,7 +83,22 @@ class GangStart:
         """Return its pods on nodes, or on their way to one, that no Job would take back."""
         queued = {job.uid for job in self.objects.jobs.values() if job.queued}
         bare = (pod for pod in self.objects.pods.values() if pod.owner is None or pod.owner[1] not in queued)
-        return [pod for pod in bare if pod.node or self.on_its_way(pod)]
+        return [pod for pod in bare if pod.node or self.on_its_way(pod) or self._runs_elsewhere(pod)]
+
+    def _runs_elsewhere(self, pod: Pod) -> bool:
+        """Return whether another cluster has started the pod."""
+        return bool(self.elsewhere) and pod.phase != "Pending"
+
+    def unsent_pods(self) -> list[Pod]:
+        """Return the bare pods that another cluster is to run, and that do not have the record of this start yet."""
+        pods = self.objects.pods.values() if self.elsewhere else ()
+        bare = (pod for pod in pods if self.objects.job_of(pod) is None and not pod.node and not pod.going)
+        return [pod for pod in bare if not self.is_recorded(pod) and pod.uid not in self.resuming]
+
+    def is_recorded(self, pod: Pod) -> bool:
+        """Return whether the pod has the record of this start."""
+        known = pod.record
+        return known is not None and (known.attempt, known.at_s) == (self.record.attempt, self.record.at_s)
 
     def on_its_way(self, pod: Pod) -> bool:
         """Return whether its binding was sent, and perhaps answered; the watch has not shown it yet."""

@@ -172,7 +172,7 @@ RoleSource: TypeAlias = tuple[Role, PodSource]
 
 def gang_spec(members: GangMembers, defaults: GangDefaults) -> GangSpec:
     """Return the job of these members, which are at least one. Never raises: what is wrong is in `job.blocked`."""
-    blocked, rows, queue, said = None, [], defaults.default_queue, dict[str, Any]()
+    blocked, rows, queue, said, sent = None, [], defaults.default_queue, dict[str, Any](), False
     theirs: Claim | None = None
     grace_s: float | None = None
     try:
@@ -184,7 +184,7 @@ def gang_spec(members: GangMembers, defaults: GangDefaults) -> GangSpec:
         said = _said(members)
         grace_s = _staleness_grace_s(members, theirs)
         rows = _rows(members, defaults.gang(queue), defaults.largest)
-        if _is_sent(members, theirs):
+        if sent := _is_sent(members, theirs):
             clusters = theirs.clusters if theirs is not None else None
             rows = [(confined(role, clusters), source) for role, source in rows]
             said |= {"closeness": ONE_CLUSTER, "groups": ()}
@@ -197,7 +197,7 @@ def gang_spec(members: GangMembers, defaults: GangDefaults) -> GangSpec:
         _check_jobs(members.jobs)
         blocked = _obstacle(members) or (None if theirs is None else theirs.blocked)
         if blocked is None and defaults.gang(queue):
-            here = () if any(job.sent for job in members.jobs) else _needs(members, rows)
+            here = () if sent else _needs(members, rows)
             blocked = _incomplete(members) or defaults.headroom(here)
     except GangSpecError as error:
         blocked = Reason(code=ReasonCode.INVALID, text=str(error))
@@ -211,7 +211,6 @@ def gang_spec(members: GangMembers, defaults: GangDefaults) -> GangSpec:
         account=theirs.account if theirs is not None else "",
         **said,
     )
-    sent = any(job.sent for job in members.jobs)
     led = members.group is not None and bool(members.group.whole)
     spec = GangSpec(job=job, sources=tuple(source for _, source in rows), led=led, sent=sent, staleness_grace_s=grace_s)
     if theirs is None:
@@ -227,11 +226,14 @@ def gang_spec(members: GangMembers, defaults: GangDefaults) -> GangSpec:
 
 
 def _is_sent(members: GangMembers, theirs: Claim | None) -> bool:
-    """Return whether the gang runs in another cluster. Raises GangSpecError if not all of it may, or if its queue only
-    sends jobs away."""
+    """Return whether the gang runs in another cluster. Bare pods have no `managedBy`: a queue that sends its jobs away
+    sends all of them. Raises GangSpecError if some members must stay, or if all must and the queue keeps no jobs."""
+    sends = theirs is not None and theirs.clusters is not None
+    if sends and not members.jobs:
+        return True
     kept = [job.name for job in members.jobs if not job.sent] + [pod.name for pod in members.pods]
     if len(kept) == len(members.everyone):
-        if theirs is not None and theirs.clusters is not None:
+        if sends:
             raise GangSpecError(
                 f"its queue sends jobs to other clusters, and {kept[0]} stays in this one: create it with "
                 f"spec.managedBy {ELSEWHERE}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from phalanx.client.kind import JOB_SETS, JOBS
+from phalanx.client.kind import JOB_SETS, JOBS, PODS
 from phalanx.clusters import copies
 from phalanx.clusters.sendable import SENDABLE
 from phalanx.dialects.frameworks.form import at
@@ -36,7 +36,7 @@ def test_a_job_of_each_kind_is_sent_whole_and_its_status_comes_back_in_three_wri
         async with here.process():
             await here.until(lambda: bool(here.where(KEY, kind)))
             assert here.where(KEY, kind) == ["w2"], "w1 has room for one pod, and a job is sent whole"
-            assert not play_of.waits(here.api.objects[kind][KEY])
+            assert kind is PODS or not play_of.waits(here.api.objects[kind][KEY])
             copied = here.apis["w2"].objects[kind][KEY]
             assert play_of.waits(copied), "the worker starts it"
             assert at(copied["spec"], sendable.managed) is None, "its own controller runs it there"
@@ -63,6 +63,8 @@ def test_a_job_of_each_kind_is_sent_whole_and_its_status_comes_back_in_three_wri
 
 def templates(play_of: Play, copied: Object) -> list[Object]:
     """The pod templates of a copy."""
+    if play_of.kind is PODS:
+        return [copied]
     if play_of.kind is JOBS:
         return [copied["spec"]["template"]]
     framework = FRAMEWORKS[play_of.kind]
@@ -111,6 +113,78 @@ def test_a_job_that_its_worker_evicts_is_tried_elsewhere_and_the_user_reads_why(
             assert here.most == 1
             status = here.api.objects[each.kind][KEY]["status"]
             assert not any(status.get(name) for name in ("startTime", "conditions")), status
+
+    play(scene())
+
+
+GROUP = {"kueue.x-k8s.io/pod-group-name": "g"}
+
+
+def submit_group(here: Manager, pods: int = 2) -> None:
+    for number in range(pods):
+        obj = OF_KIND[PODS].obj(f"g-{number}")
+        obj["metadata"]["labels"] |= GROUP
+        obj["metadata"]["annotations"] |= {"kueue.x-k8s.io/pod-group-total-count": str(pods)}
+        here.api.put(PODS, obj)
+
+
+@pytest.mark.parametrize(("number", "mode"), faults(7))
+def test_a_group_of_pods_is_sent_whole_also_if_its_manager_is_killed_at_any_write(number: int, mode: str) -> None:
+    async def scene() -> None:
+        here = Manager(w1=3, w2=4)
+        here.fault = Once(number, mode)
+        submit_group(here)
+        names = ("g-0", "g-1")
+
+        def work() -> None:
+            for name in names:
+                here.begin(name)
+                assert here.where(f"default/{name}", PODS) in ([], ["w2"]), "w1 has room for one of them"
+                if all(here.where(f"default/{one}", PODS) for one in names):
+                    here.finish(name)
+
+        def over() -> bool:
+            return all(SENDABLE[PODS].is_over(here.api.objects[PODS][f"default/{name}"]) for name in names)
+
+        await through(here, over, work)
+        created = [write for api in here.apis.values() for write in api.writes if write == "create Pod"]
+        assert len(created) == 2
+        assert here.most == 1
+        assert not here.api.bound(), "no pod is bound on the manager"
+
+    play(scene())
+
+
+def test_a_pod_that_its_worker_evicts_is_evicted_on_the_manager() -> None:
+    """A pod that has run is not started again, in one cluster or in several: its owner creates another one."""
+
+    async def scene() -> None:
+        here = Manager(w1=4)
+        here.put(OF_KIND[PODS])
+        async with here.process():
+            await here.until(lambda: bool(here.where(KEY, PODS)))
+            here.begin()
+            await here.until(lambda: here.api.objects[PODS][KEY]["status"]["phase"] == "Running")
+            here.apis["w1"].drop(PODS, KEY)
+            await here.until(lambda: "deletionTimestamp" in here.api.objects[PODS][KEY]["metadata"])
+            here.stage.controller.bury()
+            await here.until(lambda: not here.where(KEY, PODS))
+
+    play(scene())
+
+
+def test_a_pod_that_does_not_start_is_tried_elsewhere_and_stays() -> None:
+    async def scene() -> None:
+        here = Manager(w1=4, w2=4)
+        here.put(OF_KIND[PODS])
+        async with here.process():
+            await here.until(lambda: bool(here.where(KEY, PODS)))
+            [first] = here.where(KEY, PODS)
+            here.stage.now_s += 310
+            await here.until(lambda: ADMITTED not in here.api.objects[PODS][KEY]["metadata"]["annotations"])
+            here.stage.now_s += 60
+            await here.until(lambda: here.where(KEY, PODS) not in ([], [first]))
+            assert here.most == 1
 
     play(scene())
 
