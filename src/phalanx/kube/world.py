@@ -256,7 +256,7 @@ class KubeWorld:
                     self.nodes.apply(action)
                 continue
             gang = self.gangs.get(action.job)
-            if gang is None:  # it went while it was decided; the next events say so
+            if gang is None:  # it was deleted during the decision; the next events report that
                 continue
             match action:
                 case Start():
@@ -378,7 +378,7 @@ class KubeWorld:
         self._news.set()
 
     def _tell(self, event: Event) -> None:
-        """Without a wake-up: who concludes is heard at once."""
+        """Queue the event for the core, without waking the loop: it reads the queue right after the caller."""
         self._out.append(event)
 
     def _tell_invalid(self, *about: Any) -> None:

@@ -147,7 +147,7 @@ class DialectWatch:
             if defined.fault and self._is_kept(before, defined):
                 continue
             self.defined[name] = defined
-            if defined == before:  # a namespace came that says nothing: no gang has to be looked at again
+            if defined == before:  # a new namespace without settings: no gang has to be reconciled
                 continue
             yield from self._queues.on_definitions(name, defined, self._clock())
             yield from _group_events(before.node_groups, defined.node_groups)
@@ -167,7 +167,7 @@ class DialectWatch:
         return frozenset(group.on_demand.queue for group in groups if group.on_demand is not None)
 
     def _is_kept(self, before: Definitions, invalid: Definitions) -> bool:
-        """Tell that the definitions are invalid as a whole. Return whether valid ones stay in force."""
+        """Report that the definitions are invalid as a whole. Return whether the valid ones of before stay in force."""
         kept = before is not _NONE and not before.fault
         if invalid.fault_at is not None:
             kind, key = invalid.fault_at
@@ -196,8 +196,8 @@ class DialectWatch:
         return defined
 
     def _readable(self, dialect: Dialect[Any], kind: Kind, found: Objects) -> Iterator[tuple[str, Object]]:
-        """Yield the objects of the kind, of those that cannot be read, were they alone, as they were before. These are
-        told."""
+        """Yield the objects of the kind. An object that cannot be read even alone is reported, and yielded in its last
+        readable version."""
         nothing: Objects = {each: {} for each in found}
         before = self._last.get(dialect.name, nothing).get(kind, {})
         for key, obj in found[kind].items():
@@ -321,7 +321,7 @@ class DialectWatch:
         return replace(node, labels=said, zones=zones, devices=devices, allocatable=amounts(has))
 
     def forget(self, gang: str) -> None:
-        """The gang is no more."""
+        """Forget a gang that was deleted."""
         self.claimed.pop(gang, None)
         self.silent.discard(gang)
         self._note_about(gang, None)

@@ -1,4 +1,5 @@
-"""The life of one gang: what its members declare, who sits where, when it may start and how it goes back. No I/O.
+"""The life of one gang: the declarations of its members, the slot of each pod, when the gang starts, and how a start is
+taken back. No I/O.
 
 Parts, lowest first:
 

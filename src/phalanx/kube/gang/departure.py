@@ -33,7 +33,7 @@ _GIVE_UP = 3  # refusals in a row, each after several attempts: what was asked f
 
 @dataclass(slots=True, kw_only=True)
 class PreemptionRequest:
-    """A preemption whose marks are not all written. `unmarked`: bare pods whose mark is being written."""
+    """A preemption of which some marks are not yet written. `unmarked`: the bare pods whose mark is being written."""
 
     mark: PreemptionMark
     why: Reason
@@ -153,7 +153,7 @@ class Departure:
         self.evict_bare()
 
     def report(self) -> None:
-        """Tell people that it was preempted, or why else its bare pods go."""
+        """Report by Events that the gang was preempted, or the other reason for which its bare pods are evicted."""
         jobs: list[Member] = [job for job in self._start.objects.jobs.values() if not job.finished]
         objects = self._start.objects
         for about in jobs + [pod for pod in objects.pods.values() if objects.job_of(pod) is None]:

@@ -67,14 +67,14 @@ class JobEffects(Protocol):
 
 
 class PodEffects(Protocol):
-    """Writes to pods. `gang`: the id of who asks."""
+    """Writes to pods. `gang`: the id of the gang that requests the write."""
 
     def bind(
         self, gang: str, pod: Pod, node: str, devices: tuple[str, ...], record: StartRecord | None, answered: Answered
     ) -> None: ...
 
     def select_node(self, pod: Pod, node: str) -> None:
-        """Tell the claims of the pod for which node their volumes are to be made."""
+        """Write the node for which volumes are needed on the claims of the pod."""
 
     def read_budgets(self, gang: str, by: str, pods: Sequence[Pod], answered: Callable[[str], None]) -> None:
         """Ask the budgets. `answered`: with what a PodDisruptionBudget says against the eviction of these pods and of
@@ -113,13 +113,13 @@ class Effects(Protocol):
         """Seconds since the epoch."""
 
     def emit_event(self, event: Event) -> None:
-        """Tell the core."""
+        """Pass the event to the core."""
 
     def report(self, about: Member, reason: str, text: str, *, warning: bool = False) -> None:
-        """Tell people, by an Event."""
+        """Report to users by a Kubernetes Event."""
 
     def drop_wait_reason(self, gang: str) -> None:
-        """Forget what was to be written of why it waits."""
+        """Forget the reason for waiting that is not yet written."""
 
     def retry_later(self, gang: str, refusals: int, call: Callable[[], None]) -> None:
         """Call in a while, which is longer the more `refusals` there were in a row: what was refused is tried again.

@@ -94,7 +94,7 @@ class GangLifecycle:
 
     @property
     def spec(self) -> GangSpec | None:
-        """As the core was told; None: it was told nothing."""
+        """Return the spec that the core knows; None if the core does not know the gang."""
         return self.state.spec if isinstance(self.state, Waiting) else self.state.parts.start.spec
 
     @property
@@ -143,8 +143,8 @@ class GangLifecycle:
             self.state.unready.pop(pod.uid, None)
 
     def _rejected(self, pod: Pod) -> None:
-        """Note that a kubelet would not have the pod: its Job says so, also if it fails by that (backoffLimit 0). For a
-        while the gang's pods rather go to other nodes."""
+        """Note that a kubelet refused the pod. The Job's reason says so, even if the refusal makes the Job fail
+        (backoffLimit 0). For `avoid_s` seconds, the gang's pods prefer other nodes."""
         now_s, avoid_s = self.effects.now_s(), self.effects.timeouts.avoid_s
         if pod.node:
             self.history.avoided[pod.node] = max(now_s + avoid_s, self.history.avoided.get(pod.node, 0.0))
@@ -317,7 +317,8 @@ class GangLifecycle:
         self._wake(*wake_s)
 
     def _drained(self, parts: StartedParts, defaults: GangDefaults) -> Reason | None:
-        """Why a dialect does not let it run any more; bare pods only where it has a word for that."""
+        """Return the reason for which a dialect stops the running gang. Bare pods are stopped only if the dialect has a
+        condition for it."""
         if not defaults.dialects or "/" not in self.queue:
             return None  # it is in a queue of ours
         members = self.objects.waiting() if parts.start.spec.evicted_as is None else self.objects.unfinished()
@@ -333,7 +334,8 @@ class GangLifecycle:
         self.state, self.history = Waiting(), StartHistory()
 
     def _lost_a_member(self, parts: StartedParts) -> bool:
-        """Before all is bound, a member went that it needs: it is taken back. Not where bare pods are bound already."""
+        """Take the start back if a needed member was deleted before all pods are bound. A start with bound bare pods
+        goes on."""
         starting = isinstance(self.state, Starting) and parts.start.record.gang
         gone = parts.start.short_member() if starting else ""
         if not gone:
@@ -393,7 +395,8 @@ class GangLifecycle:
         self._wake(deadline_s, start.guarded_s, *parts.barrier.resting.values())
 
     def _deadline_s(self, parts: StartedParts) -> float:
-        """When it is taken back unless its pods are bound by then; 0: never."""
+        """Return the time at which the start is taken back unless its pods are bound (seconds since the epoch); 0:
+        never."""
         start, timeouts = parts.start, self.effects.timeouts
         if not start.record.gang or start.elsewhere:
             return 0.0
@@ -436,7 +439,8 @@ class GangLifecycle:
         return True
 
     def _time_out(self, running: Running, now_s: float) -> None:
-        """Not all became ready in time: elsewhere perhaps, and not for ever."""
+        """Handle pods that did not become ready in time: avoid their nodes at the next attempt, and hold the gang after
+        `start_attempts`."""
         late, running.unready = [self.pods[uid] for uid in running.unready], {}
         history, hold = self.history, ""
         history.avoided |= {pod.node: inf for pod in late if pod.node}

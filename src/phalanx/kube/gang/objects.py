@@ -61,7 +61,8 @@ class GangObjects:
 
     @property
     def outcome(self) -> Outcome:
-        """How it ended: failed if any part of it did, deleted if nothing of it is known to have ended by itself."""
+        """Return the outcome of the gang: failed if any part failed; deleted if no part is known to have ended by
+        itself."""
         former = self._former()
         known = [end for uid, end in self._outcomes.items() if uid not in former]
         return next((end for end in (Outcome.FAILED, Outcome.SUCCEEDED) if end in known), Outcome.DELETED)

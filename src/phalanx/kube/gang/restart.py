@@ -83,7 +83,7 @@ def past_run(gang: GangLifecycle, defaults: GangDefaults) -> RunTold | None:
 
 
 def adoption_order(gang: GangLifecycle, begun: UnfinishedStart) -> tuple[bool, float, str]:
-    """Return the sort key of started gangs: who holds room first, then by the time of the start."""
+    """Return the sort key of started gangs: first the gangs with a pod on a node, then by the time of the start."""
     return not any(pod.node for pod in gang.pods.values()), begun.record.at_s, gang.id
 
 
@@ -158,7 +158,7 @@ def _without_holds(spec: GangSpec) -> GangSpec:
 
 
 def adopt(gang: GangLifecycle, begun: UnfinishedStart) -> None:
-    """Take up a start of before: its pods take their seats again, and the core is told."""
+    """Continue a start of an earlier process: its pods take their seats again, and the core gets the started job."""
     seats = GangSeats(begun.spec.job.roles, begun.spec.sources)
     parts = gang.new_parts(begun.spec, begun.record, seats)
     for number, row in enumerate(seats.rows):
@@ -222,9 +222,9 @@ def _seat_pods(parts: StartedParts) -> None:
 
 
 def _recall_seats(parts: StartedParts) -> None:
-    """Add the seats of pods that do not exist now: as many as the role has, of an elastic Job as it was given. Not more
-    than were placed at the start, or have a pod on a node: what its user asked for since is asked of the core, as
-    ever."""
+    """Add the seats of pods that do not exist now: as many as the role has, of an elastic Job as it was given. The
+    number is limited to the seats that were placed at the start or have a pod on a node. Pods that the user requested
+    since then are requested from the core as usual."""
     rows, counts = parts.start.seats.rows, list[int]()
     for number, row in enumerate(rows):
         job = parts.start.job_of_role(number)

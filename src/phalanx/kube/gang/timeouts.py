@@ -44,7 +44,8 @@ class GangTimeouts:
 
 
 def start_timeout_reason(late: Sequence[Pod], waited_s: float) -> Reason:
-    """Why it is taken back although all were bound: these pods did not become ready. With what their kubelet says."""
+    """Return the reason of a start that is taken back because pods did not become ready, with the first pod's message
+    from its kubelet."""
     first = late[0]
     said = f" ({first.message})" if first.message else ""
     text = (
@@ -55,8 +56,8 @@ def start_timeout_reason(late: Sequence[Pod], waited_s: float) -> Reason:
 
 
 def staleness_reason(*, bound: int, needed: int, waited_s: float) -> Reason:
-    """Why a gang of bare pods is taken back that ran: `bound` of the `needed` pods were left for longer than its grace
-    period."""
+    """Return the reason of a running gang of bare pods that is taken back, because only `bound` of the `needed` pods
+    were left for longer than its grace period."""
     text = f"it was taken back: only {bound} of the {needed} pods that it needs ran, for {waited_s:.0f} s"
     return Reason(code=ReasonCode.STALE, text=text, numbers={"bound": bound, "needed": needed})
 
@@ -69,7 +70,8 @@ def barrier_timeout_reason(*, ready: int, needed: int, exist: int, waited_s: flo
 
 
 def binding_timeout_reason(*, schedulers: str, bound: int, needed: int, exist: int, waited_s: float) -> Reason:
-    """Why it is taken back though the barrier was reached: other `schedulers` were let bind, and did not bind all."""
+    """Return the reason of a start that is taken back because other `schedulers` had to bind its pods, and did not bind
+    all of them."""
     text = f"its start was taken back: {schedulers} bound {bound} of {needed} pods in {waited_s:.0f} s"
     return Reason(code=ReasonCode.BACKOFF, text=text, numbers={"ready": bound, "needed": needed, "exist": exist})
 

@@ -87,7 +87,7 @@ _SIGNATURE = (
     f'Object{{metadata: Object.metadata{{annotations: {{"{USER}": request.operation == "UPDATE" && '
     f"({_signed('oldObject')}) ? {_OLD} : request.userInfo.username}}}}}}"
 )
-# Signed before, too: who takes label and signature away in one write leaves the signature.
+# The old object counts too, so that a write that removes both the label and the signature leaves the signature.
 _OURS_OR_SIGNED = f'({_OURS}) || ({_signed("object")}) || (request.operation == "UPDATE" && {_signed("oldObject")})'
 # On an update, only what would change the signature, or gives a Job our label that had none.
 _SIGN = (
@@ -145,7 +145,7 @@ USERS_BINDING: Object = _binding(_USERS)
 INSTALLED = ((POLICIES, POLICY), (BINDINGS, BINDING), (POLICIES, USERS_POLICY), (BINDINGS, USERS_BINDING))
 
 
-# What the scheduler writes, nobody else does. A record may be removed: that puts a Job back to the queue.
+# Only the scheduler may write the scheduler's annotations. A record may be removed: that puts a Job back to the queue.
 ACCOUNT = "system:serviceaccount:phalanx-system:phalanx"
 
 

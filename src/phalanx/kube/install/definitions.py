@@ -177,7 +177,7 @@ async def find(api: Connection, kind: Kind, name: str) -> Object | None:
 
 
 async def served(api: Connection, kind: Kind) -> None:
-    """Until the kind is served: a definition is established a moment after it is created."""
+    """Wait until the kind is served: the API server establishes a definition shortly after its creation."""
     for pause_s in (*(0.05,) * 20, *(0.5,) * 20, 0.0):
         try:
             await api.list(kind, limit="1")

@@ -100,7 +100,8 @@ def numbers(text: str, most: int, least: int = 0) -> Schema:
 
 
 def _compared(small: str, large: str, absent: str) -> str:
-    """For every resource that `small` names: it is not larger than what `large` says (or `absent`, if nothing)."""
+    """Return a CEL rule: no amount in the field `small` exceeds the amount of that resource in `large`. `absent`: the
+    result for a resource that `large` does not name."""
     return (
         f"!has(self.{small}) || self.{small}.all(name, has(self.{large}) && name in self.{large} ? "
         f"!quantity(string(self.{large}[name])).isLessThan(quantity(string(self.{small}[name]))) : {absent})"

@@ -18,7 +18,7 @@ OURS = frozenset({SCHEDULER_NAME})
 DEFAULT_SCHEDULER = "default-scheduler"  # of pods that name none
 FIELD_MANAGER = "phalanx"  # our name in managedFields
 
-# Said by users.
+# Set by users.
 QUEUE = "phalanx.dev/queue"  # label: the queue
 JOB = "phalanx.dev/job"  # label: the gang's name within its namespace
 ROLE = "phalanx.dev/role"  # label: the role of a bare pod in its gang

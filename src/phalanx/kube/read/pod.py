@@ -172,7 +172,7 @@ def read_pod(
 
 def read_changed_pod(pod: Pod, old: Object, new: Object) -> Pod | None:
     """Return the pod that was read from `old`, as `new` has it, if nothing but its node and its status was changed: all
-    else that was read stays. None: it must be read anew."""
+    else that was read stays. None: the pod must be read in full."""
     before, after = old["metadata"], new["metadata"]
     if pod.claims or pod.part or old is new or pod.resource_version != before["resourceVersion"]:
         return None

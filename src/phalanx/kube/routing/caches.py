@@ -105,7 +105,7 @@ class ObjectCaches:
         return tuple(more)
 
     async def list_again(self) -> None:
-        """List the kinds that every decision is made on once more; what the caches had otherwise is told as changes.
+        """List again the kinds on which every decision depends. Differences from the caches are reported as changes.
         Raises ApiError."""
         for kind in REQUIRED:
             await self._informers(kind).list_again()

@@ -45,16 +45,19 @@ class QuotaHeadroom:
         self.quotas.lose_pod(meta["namespace"], meta["uid"])
 
     def obstacle(self, needs: PodsToCreate) -> Reason | None:
-        """Return why the quotas of their namespace would not let these pods come to exist now, or None."""
+        """Return the reason for which the ResourceQuotas of the namespace would refuse to create these pods now, or
+        None."""
         namespace = needs[0][0].namespace if needs else ""
         return self.quotas.obstacle(namespace, self._demand(needs)) if self.quotas.limited(namespace) else None
 
     def refusal(self, gang: GangLifecycle) -> Reason | None:
-        """As `obstacle`, for a gang that is about to be resumed: others may have been promised the room since."""
+        """As `obstacle`, for a gang that is about to be resumed: since then, another gang may have reserved the
+        quota."""
         return self.obstacle(_needed(gang))
 
     def settle(self, gang: GangLifecycle) -> None:
-        """Take down what the gang was promised, or what it waits for. Called whenever it may have changed."""
+        """Update the quota that is reserved for the gang, or the quota that it waits for. Called whenever either may
+        have changed."""
         namespace = gang.id.partition("/")[0]
         if not self.quotas.limited(namespace):
             return
@@ -76,13 +79,13 @@ class QuotaHeadroom:
 
 
 def _not_created(gang: GangLifecycle, seats: GangSeats) -> PodsToCreate:
-    """For each Job of a gang that starts, how many pods of its minimum do not exist yet."""
+    """Return (Job, the number of pods of its minimum that do not exist yet) for each Job of a starting gang."""
     rows = ((row.source, row.least - row.taken) for row in seats.rows)
     return [(gang.jobs[s.uid], count) for s, count in rows if isinstance(s, JobPods) and s.uid in gang.jobs]
 
 
 def _needed(gang: GangLifecycle) -> PodsToCreate:
-    """For each Job of a gang that waits, its minimum; pods of Jobs that run all the same are taken to exist."""
+    """Return (Job, its minimum) for each Job of a waiting gang. The pods of its running Jobs are assumed to exist."""
     if gang.spec is None:
         return []
     rows = ((source, role.minimum) for role, source in zip(gang.spec.job.roles, gang.spec.sources, strict=True))

@@ -14,7 +14,7 @@ class GangTimers:
         self._due_s: dict[str, float] = {}  # gang -> the one of its entries that counts
 
     def set(self, gang: str, at_s: float) -> None:
-        """Set its timer; 0 leaves it as it is."""
+        """Set the gang's timer to `at_s` (seconds since the epoch); 0 leaves the timer unchanged."""
         if at_s and self._due_s.get(gang) != at_s:
             self._due_s[gang] = at_s
             heappush(self._heap, (at_s, gang))

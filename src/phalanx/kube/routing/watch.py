@@ -138,7 +138,7 @@ class ClusterWatch:
         yield from self._workloads.read_again(self._take_job, self._take_pod)
 
     def gang_of_pod(self, uid: str) -> str | None:
-        """Return the gang that a pod belongs to, over or not; None: it is gone, or belongs to none."""
+        """Return the gang of a pod, finished or not; None if the pod was deleted or belongs to no gang."""
         return self._workloads.gang_of_pod(uid)
 
     def foreign_pods(self) -> Iterator[Event]:

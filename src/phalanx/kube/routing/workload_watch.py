@@ -125,7 +125,7 @@ class WorkloadWatch:
     # --- pods -----------------------------------------------------------------------------------------------------
 
     def gang_of_pod(self, uid: str) -> str | None:
-        """Return the gang that a pod belongs to, over or not; None: it is gone, or belongs to none."""
+        """Return the gang of a pod, finished or not; None if the pod was deleted or belongs to no gang."""
         gang = self._pod_gang.get(uid)
         return gang.id if gang is not None else None
 

@@ -80,7 +80,7 @@ class DependencyOutcomes:
     # --- inside ---------------------------------------------------------------------------------------------------
 
     def _describe(self, job: Job) -> Job:
-        """Return the job as the core is told it: without dependencies on starts that were seen."""
+        """Return the job for the core, without dependencies on starts that have already happened."""
         self._forget(job.id)
         needs = self._needs[job.id] = {each.job: each.after for each in job.after}
         for need in needs:

@@ -235,8 +235,8 @@ class DialectAnswers:
         return {kind: self._cache(kind) for kind in kinds if self._served(kind)}
 
     def _later(self, about: str, at_s: float) -> None:
-        """Look at the gang, or at the definitions of the dialect, again then; where that is said already, once is
-        enough."""
+        """Reconcile the gang, or the definitions of the dialect, at `at_s` again. An earlier timer replaces a later
+        one."""
         if self._timers.get(about, at_s + 1.0) > at_s:
             self._timers[about] = at_s
             asyncio.get_running_loop().call_later(max(0.0, at_s - self._now_s()) + 0.05, self._due, about)
@@ -264,7 +264,8 @@ class DialectAnswers:
             try:
                 await self._put(about, answer, known)
             except ApiRefusal as error:
-                # A conflict, or that it is gone, says that more happened than is known here, nothing about the answer.
+                # A conflict or a deleted object means that newer changes are not yet known here. The answer itself is
+                # not at fault.
                 if error.code == _CONFLICT:
                     self._later(about, self._now_s() + _AGAIN_S)
                 elif error.code != _NOT_FOUND:

@@ -54,7 +54,7 @@ async def keep_queue_statuses(
 
 
 def _look(sight: StatusSource) -> tuple[list[QueueStatus], float]:
-    """How queues stand, and how long it took to see (seconds)."""
+    """Return the status of all queues, and the time to compute it (seconds)."""
     began_s = time.perf_counter()
     found = list(sight.standings())
     return found, time.perf_counter() - began_s
@@ -63,7 +63,7 @@ def _look(sight: StatusSource) -> tuple[list[QueueStatus], float]:
 async def write_statuses(
     api: Connection, sight: StatusSource, standings: Iterable[QueueStatus], now_s: float, written: dict[str, Object]
 ) -> None:
-    """Once; `written` is what each queue was last told, and is kept up."""
+    """Write the status of all queues once. `written`: the last status written to each queue; it is updated."""
     ours, wrong = sight.objects(), sight.wrong()
     for standing in standings:
         name = standing.queue

@@ -35,8 +35,8 @@ Caches = Callable[[Kind], Mapping[str, Object]]
 def tell(
     gang: GangLifecycle, objects: Caches, pods: Sequence[Object], reason: Reason | None, evicted: Eviction | None
 ) -> Told | None:
-    """Return the gang as it is; None: nothing of it is known any more. `pods`: its bare pods, those that are over too.
-    `reason`: why it waits."""
+    """Return the present view of the gang; None if no object of the gang is left. `pods`: its bare pods, those that are
+    over too. `reason`: why it waits."""
     jobs = sorted(gang.jobs.values(), key=lambda job: (job.created_s, job.name))
     owners = list(pods) if not jobs else [obj for job in jobs if (obj := _object(job, objects)) is not None]
     if not owners or (jobs and len(owners) != len(jobs)):
@@ -177,7 +177,8 @@ def _places(gang: GangLifecycle, source: PodSource, objects: Caches) -> tuple[tu
 
 
 def _reclaimable(job: BatchJob) -> int:
-    """How many pods a Job that runs can use no more: completions that are left are fewer than its parallelism."""
+    """Return the number of pods that a running Job no longer needs, because fewer completions are left than its
+    parallelism."""
     total = job.parallelism if job.completions is None else job.completions
     most = min(job.parallelism, total)
     if most <= 1 or not job.succeeded or job.finished:

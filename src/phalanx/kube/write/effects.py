@@ -74,11 +74,11 @@ class ApiEffects:
             self.jobs.annotate(about, word, text)
 
     def tell_invalid(self, kind: Kind, obj: Object, why: str) -> None:
-        """Tell people that the object cannot be read."""
+        """Report to users, by an Event, that the object cannot be read."""
         self.reporter.object_event(kind, obj["metadata"], "Invalid", why, warning=True)
 
     def tell_unused(self, kind: Kind, obj: Object, what: str) -> None:
-        """To people: something that the object says has no effect here; once, as long as it says so."""
+        """Report to users, once, that a setting of the object has no effect here."""
         told = self._unused.setdefault(obj["metadata"]["uid"], set())
         if what not in told:
             told.add(what)

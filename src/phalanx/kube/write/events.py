@@ -183,7 +183,8 @@ class EventReporter:
             "message": text,
             "lastTransitionTime": write_moment(self._clock()),
         }
-        # With the version it was seen at: a pod that was bound since must not be called unscheduled.
+        # The patch names the pod's last seen version, so that a pod that was bound since is not reported as
+        # unscheduled.
         body = {"metadata": meta, "status": {"conditions": [condition]}}
         await self._api.patch(PODS, about.name, body, about.namespace, "status", STRATEGIC_PATCH)
 
@@ -198,7 +199,7 @@ class EventReporter:
 
 
 def _uid(about: BatchJob | Pod) -> str:
-    """Of its object: several roles may stand on one."""
+    """Return the uid of the object itself: several roles may share one object."""
     return about.object_uid if isinstance(about, BatchJob) else about.uid
 
 

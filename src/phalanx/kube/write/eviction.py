@@ -87,7 +87,7 @@ def _holds(one: Mapping[str, Any], said: Mapping[str, str]) -> bool:
 
 
 class AnnotatePod(Write):
-    """Something that is said on a bare pod, such as the mark of a preemption before it is told to go."""
+    """An annotation of a bare pod, such as the mark of a preemption before the eviction."""
 
     def __init__(self, pod: Pod, word: str, text: str) -> None:
         self.key = f"pods/{pod.key}"

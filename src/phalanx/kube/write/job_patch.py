@@ -176,7 +176,7 @@ def _flavored(own: Object, now: Object, flavor: Flavor | None, update: PodUpdate
 
 
 def _worded(own: Object, now: Object, update: PodUpdate) -> Object:
-    """The same of the template's labels and annotations."""
+    """Return the changes of the template's labels and annotations, as `update` adds them."""
     found: Object = {}
     for field, given in (("labels", update.labels), ("annotations", update.annotations)):
         before, there = ((each.get("metadata") or {}).get(field) or {} for each in (own, now))

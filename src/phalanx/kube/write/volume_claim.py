@@ -11,7 +11,8 @@ SELECTED_NODE = "volume.kubernetes.io/selected-node"
 
 
 class SelectNode(Write):
-    """Where the pod that waits for the claim is going to run: its provisioner makes the volume for that node then."""
+    """Write the node of the pod that waits for the claim, so that the claim's provisioner creates the volume for that
+    node."""
 
     def __init__(self, claim: Object, node: str) -> None:
         meta = claim["metadata"]

@@ -134,7 +134,7 @@ class Writer:
 
     @property
     def resting(self) -> int:
-        """Of those, objects whose write did not come through, and rests before it is tried again."""
+        """Return the number of waiting objects whose write failed and waits for its next attempt."""
         return self._resting
 
     async def run(self) -> None:
@@ -171,7 +171,7 @@ class Writer:
         asyncio.get_running_loop().call_later(_rest_s(turn), again)
 
     async def _fence_off(self, turn: _Turn) -> _Ended | None:
-        """A write that cannot be made from the object as it is concerns that object alone."""
+        """Attempt the write. If the object's state makes the write impossible, only this object is affected."""
         try:
             return await self._attempt(turn)
         except LeaseLost:

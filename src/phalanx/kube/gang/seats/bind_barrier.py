@@ -15,7 +15,7 @@ from phalanx.kube.read.pod import Pod
 from phalanx.model.event import Opened, Released
 from phalanx.model.job import Slot
 
-_SELECT_S = 10.0  # a claim is told again after so long
+_SELECT_S = 10.0  # seconds after which a claim gets its node again
 _MOST_REST_S = 30.0
 
 
@@ -92,8 +92,8 @@ class BindBarrier:
         return self.gate_open
 
     def _select_nodes(self) -> bool:
-        """Return whether volumes of pods that could be bound are still to be made; their claims are told where, once in
-        a while (who makes them may have given that node up)."""
+        """Return whether pods that could be bound wait for volumes. Their claims get the node again every `_SELECT_S`
+        seconds, because a provisioner may have given that node up."""
         now_s, waits = self._effects.now_s(), False
         for slot in self.pending:
             seat = self._seats[slot]
@@ -109,7 +109,8 @@ class BindBarrier:
         return waits
 
     def _reserve(self) -> bool:
-        """A last look at the nodes before the first binding: whole, or what lost its room is planned again."""
+        """Check the nodes once more before the first binding. Either all pods are charged, or those without capacity
+        are planned again."""
         allocations = self._effects.allocations
         taken, lost = [], []
         for slot in self.pending:

@@ -47,7 +47,7 @@ class ElasticParallelism:
                 self.granted[row.source.uid] = max(count, row.least)
 
     def see_job(self, known: BatchJob, job: BatchJob) -> Reason | None:
-        """Return why the start is to end for a change of the Job's size; None: it goes on."""
+        """Return the reason for which a change of the Job's size ends the start; None if the start goes on."""
         if job.requested_parallelism < known.requested_parallelism and job.uid in self.granted:
             self.granted[job.uid] = min(job.requested_parallelism, self.granted[job.uid])
         return _resizing_reason(known, job)
@@ -120,7 +120,8 @@ class ElasticParallelism:
             self._start.forbid_preemption()
 
     def end_shrinking(self) -> None:
-        """As many seats have gone as were to go: if others than those named, the core hears which are left."""
+        """End the shrinking once enough seats are gone. If other seats are gone than those that were named, the core
+        gets the remaining ones."""
         left = [slot for slot in self.leaving if slot in self._seats]
         if any(self._too_many(number) for number in {slot.role for slot in left}):
             return
@@ -138,7 +139,8 @@ class ElasticParallelism:
     # --- more -----------------------------------------------------------------------------------------------------
 
     def offer(self) -> float:
-        """An elastic gang says where it would take more. Returns when it will say so, if not now (0: never)."""
+        """Offer the core the slots that an elastic gang would take beyond those it has. Return the time of the next
+        offer, if none is made now (0: never)."""
         wanted = self._start.phase is Phase.RUNNING and self._start.spec.job.size.grows
         if not wanted or self.leaving:
             return 0.0
@@ -215,7 +217,7 @@ class ElasticParallelism:
 
 
 def _resizing_reason(known: BatchJob, job: BatchJob) -> Reason | None:
-    """Return why a running Job that was changed is queued anew; None: it is not, since its size is the same or may
+    """Return the reason for which a change of a running Job queues it again; None if its size is the same or may
     change."""
     before, now = known.asked_pods, job.asked_pods
     if before == now or job.options.get(labels.RESIZING) != labels.REQUEUE:

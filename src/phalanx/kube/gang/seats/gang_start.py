@@ -106,7 +106,7 @@ class GangStart:
         return slot is not None and (self.seats[slot].sent or self.seats[slot].bound)
 
     def prefer_nodes(self, preference: NodePreference | None) -> None:
-        """From now on pods of it that need a node rather go where this says."""
+        """Set the nodes that pods of the gang without a node prefer from now on."""
         for row in self.seats.rows:
             own = tuple(one for one in row.role.shape.preferences if one != self._preference)
             beside = (preference,) if preference is not None else ()
@@ -121,7 +121,7 @@ class GangStart:
         self.emit_full_state()
 
     def emit_full_state(self, phase: Phase | None = None) -> None:
-        """Tell the core the whole truth about this started job. `phase`: as which, if not as its own."""
+        """Pass the full state of this started job to the core. `phase`: the phase to report; None: its own."""
         phase = phase or self.phase
         job = replace(self.spec.job, roles=self.seats.roles, blocked=None)
         if self.effects.now_s() < self.guarded_s:

@@ -173,7 +173,7 @@ class GangSeats:
 
     def hand_over(self, slot: Slot) -> str:
         """Give a vacant seat that has a node to a pod of its role that has none, and return the pod; empty: none waits.
-        What is made anew of the pod that left takes the seat without a node."""
+        The replacement of the pod that left takes the seat without a node."""
         row, seat = self.rows[slot.role], self[slot]
         waits = (ordinal for ordinal, other in row.seats.items() if other.pod and not other.node)
         if not seat.node or (ordinal := next(waits, None)) is None:

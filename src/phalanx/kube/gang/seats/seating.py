@@ -172,7 +172,8 @@ class Seating:
         return objects.size(job) != sum(not one.going for one in objects.pods.values() if objects.job_of(one) is job)
 
     def _relabel(self, slot: Slot, pod: Pod) -> None:
-        """Label the pod anew: others select pods by more words than when this role was planned."""
+        """Update the labels of the role's shape from the pod, because other pods now select by more labels than when
+        the role was planned."""
         row = self._seats.rows[slot.role]
         if len(pod.shape.labels) > len(row.role.shape.labels):
             shape = replace(row.role.shape, labels=pod.shape.labels, namespace=pod.shape.namespace)
@@ -180,9 +181,10 @@ class Seating:
             self._start.emit_full_state()
 
     def _role_for(self, pod: Pod, source: PodSource) -> int:
-        """A pod that no role expects makes one; room held for pods to come is cut to its shape."""
+        """Add a role for a pod that no role expects. The capacity that is held for later pods is cut to the pod's
+        shape."""
         number, held = len(self._seats.rows), self._seats.role_of(FuturePods())
-        # What comes after the start, or from a driver, holds nothing up.
+        # Pods that are created after the start, or by a driver, block nothing.
         minimum = 0 if self._start.phase is Phase.RUNNING or held is not None else 1
         name = pod.options.get(labels.ROLE) or f"pods-{number}"
         shape = charged(pod.shape, self._start.spec.charging)
@@ -199,7 +201,8 @@ class Seating:
         self._start.emit_full_state()
 
     def _cut(self, held: int, pod: Pod) -> list[str]:
-        """The held pieces become room for pods of this shape: the nodes, each as often as it takes one."""
+        """Turn the held pieces into seats for pods of this shape. Return the nodes, each as often as it takes such a
+        pod."""
         row = self._seats.rows[held]
         by_node: dict[str, int] = {}
         for seat in row.seats.values():

@@ -18,15 +18,16 @@ from phalanx.model.reason import ReasonCode, format_time
 
 
 class Staleness:
-    """Since when too few of a start's bare pods run. `since_s`: seconds since the epoch; 0: enough do."""
+    """The time since which too few of a start's bare pods run. `since_s`: seconds since the epoch; 0: enough pods
+    run."""
 
     def __init__(self, start: GangStart) -> None:
         self.since_s = 0.0
         self._start = start
 
     def ends_s(self, grace_s: float) -> float:
-        """Return when the gang is to be taken back, in seconds since the epoch; 0: not as things stand. `grace_s`: how
-        long too few of its pods may run; 0: for ever."""
+        """Return the time at which the gang is taken back, in seconds since the epoch; 0: not in its present state.
+        `grace_s`: the time for which too few of its pods may run; 0: without limit."""
         if not grace_s or not self._is_stale():
             self.since_s = 0.0
             return 0.0
@@ -36,7 +37,7 @@ class Staleness:
         return self.since_s + grace_s
 
     def _is_stale(self) -> bool:
-        """Some of its bare pods are on nodes, and its minimum is not."""
+        """Return whether some bare pods of the gang are on nodes, but fewer than its minimum."""
         start, lacks = self._start, Counter[str]()
         for row in start.seats.rows:
             if isinstance(row.source, BarePods):

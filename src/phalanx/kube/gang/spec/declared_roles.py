@@ -1,9 +1,9 @@
 """Roles of bare pods that a dialect's definitions declare: how many of each start together, and the tree of groups that
 they form (KAI's PodGroup with sub-groups).
 
-A group of which no pod exists is no part of the gang yet. Pods of a role that has fewer than its minimum, and pods of
-no declared role, are no part of it either: they start with it where there is room (`SURPLUS`), and it waits for none of
-them. Whether the pods that exist are enough is asked of the whole tree, with the roles that have none.
+A group of which no pod exists is no part of the gang yet. Nor are the pods of a role with fewer pods than its minimum,
+and pods of no declared role. Such pods start with the gang if there is capacity (`SURPLUS`), and the gang does not wait
+for them. The whole tree decides whether the existing pods are enough, including the roles without pods.
 """
 
 from __future__ import annotations

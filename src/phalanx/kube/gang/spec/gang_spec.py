@@ -142,10 +142,10 @@ def _kind_of(member: BatchJob | Pod) -> str:
     return member.adapter.kind.name if isinstance(member, BatchJob) else PODS.name
 
 
-PodsToCreate: TypeAlias = Sequence[tuple[BatchJob, int]]  # Jobs, and how many pods of each must come to exist
+PodsToCreate: TypeAlias = Sequence[tuple[BatchJob, int]]  # Jobs, and the number of pods that each has yet to create
 
 
-# What an object says of its submission in another cluster, its uid, and when it was created -> when it was submitted.
+# (The object's record of its submission in another cluster, its uid, its creation time) -> the time of submission.
 SubmissionTime: TypeAlias = Callable[[str | None, str, float], float]
 
 
@@ -316,7 +316,8 @@ def _priority(members: GangMembers) -> int:
 
 
 def _needs(members: GangMembers, rows: Sequence[RoleSource]) -> PodsToCreate:
-    """Of Jobs that run already, pods exist and were admitted."""
+    """Return the pods that suspended Jobs will create. Running Jobs are left out, because their pods exist and were
+    admitted."""
     jobs = {job.uid: job for job in members.jobs if job.suspended}
     found = ((source.uid, role.minimum) for role, source in rows if isinstance(source, JobPods))
     return [(jobs[uid], count) for uid, count in found if uid in jobs]
@@ -376,7 +377,7 @@ def _declared_rows(members: GangMembers) -> list[RoleSource]:
 
 
 def _by_role(pods: Sequence[Pod]) -> Mapping[str, int]:
-    """How many there are of each role label."""
+    """Return the number of pods by role label."""
     return Counter(pod.options.get(labels.ROLE, "") for pod in pods)
 
 
@@ -408,7 +409,7 @@ def bare_pod_roles(pods: Sequence[Pod], minimum: int, of_role: Mapping[str, int]
 
 
 def _bare_role(number: int, first: Pod, count: int, minimum: int) -> Role:
-    """Return the role of bare pods; where it is to be, its oldest pod says."""
+    """Return the role of bare pods. Its topology request is that of its oldest pod."""
     return Role(
         name=first.options.get(labels.ROLE) or f"pods-{number}",
         count=count,

@@ -72,7 +72,7 @@ def _blocks(rest: Mapping[str, int], largest: Mapping[str, int]) -> int:
 
 
 def pods_in_pieces(held: Iterable[Amounts], real: Shape) -> int:
-    """Return how many pods of the shape `real` the pieces held on one node give room for together."""
+    """Return the number of pods of the shape `real` that fit into the pieces held on one node together."""
     room: dict[str, int] = {}
     for piece in held:
         for name, value in piece:

@@ -62,7 +62,8 @@ def job_options(members: OptionSource, namespace: str) -> dict[str, Any]:
 def closeness(
     members: OptionSource, required: str, preferred: str, sliced: str, balanced: str = ""
 ) -> TopologyRequest | None:
-    """From the words for a level that must, or should, be shared, for slices, and for an even spread."""
+    """Return the topology request of the options for a required level, a preferred level, slices, and an even
+    spread."""
     must, should = single_value(members, required), single_value(members, preferred)
     if must and should:
         raise GangSpecError(f"{members.id} says {required} {must} and {preferred} {should}: say one of both")

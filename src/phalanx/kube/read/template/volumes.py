@@ -109,7 +109,8 @@ class VolumeClaims:
     # --- nodes ----------------------------------------------------------------------------------------------------
 
     def with_places(self, node: Node) -> Node:
-        """The node with the places that CSI drivers have there. Where a driver says no number there is no limit."""
+        """Return the node with the number of volumes that each CSI driver can attach to it. A driver that states no
+        number has no limit."""
         drivers = self.limited()
         if not drivers:
             return node
