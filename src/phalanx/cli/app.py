@@ -110,7 +110,7 @@ def _no_command(word: str) -> str:
 
 
 def _write_no_more() -> None:
-    """Discard further output. What is left to be written would fail once more at the very end."""
+    """Discard further output. Drop the unwritten output, because writing it would fail again at the exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

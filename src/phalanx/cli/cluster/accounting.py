@@ -38,8 +38,8 @@ _SIGNALS = range(129, 193)  # a shell's exit codes of programs that a signal end
 
 @dataclass(slots=True, kw_only=True)
 class _Seen:
-    """The objects of one job: uid -> (created, what it is, how it ended). `ends`: pod uid -> (exit code, signal, end).
-    `causes`: uid -> why it ended, in words."""
+    """The objects of one job: uid -> (the time of creation, the kind, the outcome). `ends`: pod uid -> (exit code,
+    signal, end). `causes`: uid -> why it ended, in words."""
 
     members: dict[str, tuple[str, str, tuple[Outcome, float | None, bool] | None]] = field(default_factory=dict)
     ends: dict[str, tuple[int, int, float | None]] = field(default_factory=dict)
@@ -179,7 +179,8 @@ def _together(outcomes: list[Outcome]) -> Outcome:
 
 
 def _ending(obj: Object) -> tuple[Outcome, float | None, bool] | None:
-    """Of a Job, or a training job: how it ended, when, and whether its time was over."""
+    """Return (the outcome, the time of the end, whether it reached its time limit) of a Job or a training job; None if
+    it has not ended."""
     status = obj.get("status") or {}
     for condition in status.get("conditions") or ():
         if condition.get("status") == "True" and condition["type"] in ("Complete", "Failed", "Succeeded"):
@@ -201,8 +202,7 @@ def _pod_outcome(obj: Object, end: tuple[int, int, float | None] | None) -> tupl
 
 
 def _counts(obj: Object) -> bool:
-    """Return whether the pod's exit code is the program's own, and not that of a pod which was told to go to make
-    room."""
+    """Return whether the pod's exit code is the program's own, and not a result of its deletion."""
     return "deletionTimestamp" not in obj["metadata"] or (obj.get("status") or {}).get("phase") == "Succeeded"
 
 

@@ -287,7 +287,7 @@ async def _may_see(connection: Connection, namespace: str) -> bool:
 
 
 async def settings_of_leader(connection: Connection) -> Policies:
-    """How the scheduler that leads decides: it says so on its Lease."""
+    """Return the policies of the leading scheduler, which writes them on its Lease."""
     try:
         lease = await connection.get(LEASES, NAME, NAMESPACE)
     except ApiRefusal:

@@ -1,4 +1,5 @@
-"""What monitoring sees of our processes, schedulers first: metrics, whether one is healthy, whether it is ready.
+"""The HTTP endpoints for the monitoring of Phalanx's processes, in the first place schedulers: metrics, health and
+readiness.
 
 *Ready*, leading or standing by: the API server has answered it in the last seconds (both renew or read the lease every
 two). *Healthy*: its event loop answers, and it does not believe that it leads when its lease has run out: such a

@@ -60,7 +60,7 @@ class Scope:
 
     @property
     def one(self) -> str:
-        """The one namespace, or the empty name for all."""
+        """Return the namespace; "" for all namespaces."""
         return "" if self.all_namespaces else self.namespace
 
 
@@ -95,7 +95,7 @@ def find_ledger_of(target: Target | None, environment: Mapping[str, str]) -> str
 
 
 def current_namespace(environment: Mapping[str, str]) -> str:
-    """Return the namespace that the current context names, of the kubeconfig that is taken if none is said."""
+    """Return the namespace of the current context in the default kubeconfig."""
     try:
         chosen = find_kubeconfig(Target(), environment)
         files = environment.get("KUBECONFIG", "").split(":") if chosen is None else [str(chosen)]

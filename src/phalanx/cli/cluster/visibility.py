@@ -27,7 +27,7 @@ _MOST_BYTES = 2 * 2**20  # the most bytes of a request body; the API server forw
 # (API group or first part of the path, path below it, query) -> a function that computes the answer; None: no such view
 Ask = Callable[[], Object | list[Object]]
 Views = Callable[[str, tuple[str, ...], Mapping[str, str]], Ask | None]
-# The same arguments -> a stream of objects in batches; None: a view answers this path
+# (The arguments of a view) -> a stream of objects in batches; None if a view answers this path
 Streams = Callable[[str, tuple[str, ...], Mapping[str, str]], AsyncIterator[Sequence[Object]] | None]
 
 

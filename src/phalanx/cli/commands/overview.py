@@ -26,7 +26,8 @@ _EXAMPLES = """For example:
 `phalanx COMMAND --help` says more.
 """
 
-# name -> (folder of `commands`, what it does in a line). Each is the function of that name in the module of that name.
+# name -> (folder of `commands`, a description of one line). Each is the function of that name in the module of that
+# name.
 COMMANDS = {
     "up": ("one_machine", "Start a Kubernetes on this machine. Ctrl-C stops it."),
     "down": ("one_machine", "Stop the cluster of this machine."),

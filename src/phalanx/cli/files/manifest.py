@@ -76,8 +76,8 @@ def _manifests(file: Path) -> list[Path]:
 
 
 def queued(document: Document, queue: str | None, words: Mapping[str, str] = NO_WORDS, priority: str = "") -> Object:
-    """The object as it is sent: a Job is made ready to be queued, anything else stays as it is. `words`: annotations,
-    and `priority`: a PriorityClass, that count instead of what the Job says.
+    """Return the object to send: a Job gets the fields that queue it, any other object is unchanged. `words`:
+    annotations, and `priority`: a PriorityClass, that count instead of what the Job says.
 
     Raises PhalanxError if the Job says something that contradicts being queued by us."""
     obj = document.obj
@@ -108,7 +108,8 @@ def is_job(obj: Object) -> bool:
 
 
 def _say(document: Document, words: Mapping[str, str]) -> None:
-    """As annotations, for labels may hold few letters; a label of that name would win, so it goes."""
+    """Write the options as annotations, because the values of labels are restricted. A label of the same name is
+    removed, because it would take precedence."""
     meta = document.obj["metadata"]
     if meta.get("annotations") is None:
         meta["annotations"] = {}
@@ -241,7 +242,7 @@ def environment(pairs: Sequence[str]) -> tuple[tuple[str, str], ...]:
 
 
 def literal(text: str) -> str:
-    """`text` so that it arrives as it is: Kubernetes replaces `$(NAME)` and `$$` in commands and in the environment."""
+    """Escape `text`, because Kubernetes replaces `$(NAME)` and `$$` in commands and in the environment."""
     return re.sub(r"\$(?=[$(])", "$$", text)
 
 

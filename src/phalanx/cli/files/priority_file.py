@@ -72,8 +72,8 @@ class _Checked:
 
 
 class Tolerant:
-    """The same for a scheduler, which must go on: a job whose priority cannot be computed comes last, and the log says
-    why, at most once a minute."""
+    """Priorities for a scheduler, which must go on: a job whose priority cannot be computed comes last, and the log has
+    the reason, at most once a minute."""
 
     __slots__ = ("_function", "_said_s")
 

@@ -74,7 +74,7 @@ class Recorder:
         self._world, self._policy, self._clock, self._complain = world, policy, clock, complain
         self._told: Sequence[Event] = ()
         self._now_s: float | None = None
-        self._wake_s: float | None = None  # when the last plan wants to be looked at again
+        self._wake_s: float | None = None  # the time at which the last plan asks for the next cycle
         self._begins = True
         self._path = file
         self._file: int | None = open_private(file)
@@ -150,7 +150,7 @@ def require_recordable(file: Path, policy: Policy) -> None:
 
 
 def whole(descriptor: int) -> int:
-    """Where the last whole line ends (bytes)."""
+    """Return the offset of the end of the last complete line, in bytes."""
     end = os.fstat(descriptor).st_size
     while end:
         begin = max(0, end - CHUNK)
@@ -164,7 +164,7 @@ def whole(descriptor: int) -> int:
 def step_of(
     now_s: float, policy: Policy | None, events: Sequence[Event], actions: Sequence[Action] | None, *, begins: bool
 ) -> dict[str, Any]:
-    """As it is written. `policy` None: that of the step before."""
+    """Return the step as a record of the file. `policy` None: that of the step before."""
     step: dict[str, Any] = {"now_s": now_s, "begins": begins}
     if policy is not None:
         step["policy"] = msgspec.to_builtins(policy)

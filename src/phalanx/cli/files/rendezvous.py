@@ -1,4 +1,5 @@
-"""How the pods of one job find each other: names, and the variables that torchrun and `torch.distributed` read.
+"""Let the pods of one job find each other: set host names, and the variables that torchrun and `torch.distributed`
+read.
 
 Pod 3 of the Job `train` is `train-3.train`: an Indexed Job gives its pods the host name NAME-INDEX, and a headless
 service of the Job's name is their domain. The service belongs to the Job, so it is deleted with it.

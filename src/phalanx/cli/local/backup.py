@@ -31,7 +31,7 @@ OBJECTS, LEDGER = "apiserver.sqlite3", "ledger.sqlite3"
 _DATABASES = (LEDGER, OBJECTS)
 _SECRETS = ("tokens.csv", "kubelet.token", "pki/ca.crt", "pki/ca.key", "pki/sa.key", "pki/server.crt", "pki/server.key")
 _NAMES = (*_SECRETS, *_DATABASES)  # in the order in which they are put back
-_COUNTED = "apiserver.acknowledged"  # made anew for the database of a backup
+_COUNTED = "apiserver.acknowledged"  # created again for the database of a backup
 _PUT = (*_NAMES[:-1], _COUNTED, OBJECTS)
 _LEVEL = 1  # of gzip: objects are JSON, and the time counts
 

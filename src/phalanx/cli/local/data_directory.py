@@ -34,7 +34,7 @@ class DataDirectory:
 
     @property
     def control_plane_kubeconfig(self) -> Path:
-        """The same for the control plane, which is a user of its own."""
+        """Return the kubeconfig of the control plane, which is a user of its own."""
         return self.path / "control-plane.kubeconfig"
 
     @property

@@ -28,7 +28,7 @@ _JOB = re.compile(rf"{_NAME.pattern}/(pod:)?{_NAME.pattern}")
 @Parameter(name="*", group="When it runs")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WishOptions:
-    """When it may run, and what it waits for."""
+    """Options on the time of the start, and on dependencies."""
 
     time_limit: Annotated[str, Parameter(alias="-t")] = ""
     """It is ended when it has run so long: 90s, 30m, 1d12h, 2:30:00, 1-12:00:00. Lets it go ahead of others that wait

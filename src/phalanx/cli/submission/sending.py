@@ -66,8 +66,8 @@ async def create_service(connection: Connection, job: Object) -> None:
 
 
 async def require_queues(connection: Connection, named: Iterable[tuple[str, str]]) -> list[str]:
-    """`named`: (queue, who says so). A warning for each queue that starts nothing new now. Raises PhalanxError for one
-    that does not exist."""
+    """`named`: (queue, the document or option that names it). A warning for each queue that starts nothing new now.
+    Raises PhalanxError for one that does not exist."""
     wanted = list(named)
     if not wanted:
         return []
@@ -140,7 +140,8 @@ async def _serves(connection: Connection, kind: Kind, name: str, namespace: str)
 
 
 def shut(queue: str, specs: Mapping[str, Object]) -> str:
-    """Why a job submitted now does not start in that queue, if it or one above it is not open; or nothing."""
+    """Return the reason for which a job that is submitted now does not start in the queue, because it or a queue above
+    it is not open; "" if all are open."""
     above, seen = queue, set[str]()
     while above in specs and above not in seen:
         if (state := specs[above].get("state") or "open") != "open":
@@ -214,7 +215,7 @@ def queue_of(obj: Object) -> str | None:
 
 
 async def _path(connection: Connection, obj: Object, namespace: str) -> str:
-    """Where the server serves the object's kind: asked from discovery, as kubectl does."""
+    """Return the path at which the server serves the object's kind, from its discovery, as kubectl does."""
     version, kind = obj["apiVersion"], obj["kind"]
     if (version, kind) == (JOBS.api_version, JOBS.name):  # every server has them
         return JOBS.path(namespace)

@@ -1,7 +1,7 @@
 """A table in the width of a terminal: nothing is cut without a mark.
 
-Where the columns do not fit, the last one, a text, gets lines of its own below the row. If that is not enough, columns
-are left out, the least important first.
+If the columns do not fit, the text of the last one is printed on lines of its own below the row. If that is not enough,
+columns are left out, the least important first.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What commands print: tables for people, JSON for programs. One style for all."""
+"""The output of commands: tables for people, JSON for programs. One style for all."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _STYLES = {
     "not ready": "red",
 }
 _GAP = 3
-_PIPE_WIDTH = 10_000  # a table that nobody looks at is not folded
+_PIPE_WIDTH = 10_000  # a table that does not go to a terminal is not folded
 
 
 def console() -> Console:

@@ -44,7 +44,8 @@ def row(entry: JobEntry, now_s: float) -> list[str]:
 
 
 def _cause(entry: JobEntry) -> str:
-    """Why it ended; of one that waits again, why its last start was taken back."""
+    """Return the reason for which the job ended; if it waits again, the reason for which its last start was taken
+    back."""
     return entry.cause or (entry.starts[-1].reason if entry.live and entry.starts else "")
 
 
@@ -106,7 +107,8 @@ def _start(start: StartEntry) -> dict[str, Any]:
 
 
 def flat(record: Mapping[str, Any]) -> dict[str, Any]:
-    """As a line of CSV: of the starts their number, lists and mappings in one cell."""
+    """Return the record as a row of CSV: the number of starts instead of the starts, and each list or mapping in one
+    cell."""
     found: dict[str, Any] = {}
     for name, value in record.items():
         match value:

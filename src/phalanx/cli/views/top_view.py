@@ -179,7 +179,8 @@ def text_screen(text: str, width: int, height: int, *, from_end: bool = False) -
 
 
 def _rooms(rows: Sequence[int], room: int) -> list[int]:
-    """Return how many rows of nodes, queues and jobs are shown. Jobs have half of the room, if they need it."""
+    """Return how many rows of nodes, queues and jobs are shown. Divide the lines of the screen: jobs get half of them
+    if they need it."""
     nodes, queues, jobs = rows
     beside = max(2, room - min(jobs, max(_LEAST_JOBS, room // 2)))
     queues_shown = min(queues, max(beside // 2, beside - nodes))

@@ -54,7 +54,7 @@ from phalanx.embedded.apiserver.transport.request import Request, Response, pars
 
 _log = logging.getLogger(__name__)
 _ACCOUNT = "system:serviceaccount:"
-# In plain text, by which clients know that the server has not looked at the request.
+# Plain text, from which clients know that the server has not processed the request.
 _BUSY = replace(text_response("Too many requests, please try again later.\n", 429), headers=((b"retry-after", b"1"),))
 
 

@@ -34,7 +34,7 @@ _TIMED_OUT = 124  # as timeout(1) says it
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attendance:
-    """How it ended. `state`: complete, failed or deleted."""
+    """The result of an attended job. `state`: complete, failed or deleted."""
 
     state: str
     exit_code: int

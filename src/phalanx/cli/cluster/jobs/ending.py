@@ -1,5 +1,5 @@
-"""Why a job ended as it did, or cannot go on, in words, from its objects: what its controller and the nodes of its pods
-wrote on them.
+"""Explain why a job ended or cannot go on. The text comes from its objects, as its controller and its pods' nodes wrote
+them.
 
 The API server and the node of `phalanx up` say much (`phalanx.embedded.node.agent.cause`); on another cluster a pod has
 its containers' exit codes and reasons, and who deleted an object is not known.
@@ -89,7 +89,7 @@ def with_events(pod: Object, events: Iterable[Object]) -> Object:
     """Return the pod with the cause for which it does not start, if the last of its events names one.
 
     A kubelet leaves a container in `ContainerCreating` while a volume is missing, and reports the cause in an event of
-    the pod only. If a later event shows that the pod goes on (`Pulling`), the pod is returned as it is."""
+    the pod only. If a later event shows that the pod goes on (`Pulling`), the pod is returned unchanged."""
     last = max(events, key=_event_time, default=None)
     if last is None or last.get("reason") not in _SETUP_FAILURES:
         return pod

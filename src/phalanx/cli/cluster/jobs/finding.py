@@ -1,4 +1,4 @@
-"""From a name that a user types to the objects of that job.
+"""Find the objects of a job by the name that a user types.
 
 Every command that takes a JOB reads it in these forms:
 

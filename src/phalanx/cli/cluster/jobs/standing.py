@@ -1,4 +1,5 @@
-"""How far a job is, from its objects alone: whatever operator runs it, and without the scheduler's state."""
+"""Derive the progress of a job from its objects alone. It works for every operator, and without the scheduler's
+state."""
 
 from __future__ import annotations
 

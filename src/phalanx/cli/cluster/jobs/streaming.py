@@ -1,8 +1,8 @@
 """Commands and connections inside pods, over a WebSocket to the API server (`v4.channel.k8s.io`).
 
-Every message begins with the number of its channel: input, output, errors, the end, and the size of the terminal. Of a
-port there are two channels, data and errors, whose first message is the number of the port.
-Source: k8s.io/apimachinery/pkg/util/remotecommand, and pkg/kubelet/portforward.
+Every message begins with the number of its channel: input, output, errors, the end, and the size of the terminal. A
+port has two channels, for data and for errors. The first message of each is the number of the port. Source:
+k8s.io/apimachinery/pkg/util/remotecommand, and pkg/kubelet/portforward.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from phalanx.errors import PhalanxError
 if TYPE_CHECKING:
     import aiohttp
 
-_V5 = "v5.channel.k8s.io"  # it also says that there is no more input
+_V5 = "v5.channel.k8s.io"  # it also has a message for the end of the input
 _V4 = "v4.channel.k8s.io"
 _DATA, _ERROR = range(2)  # of a port
 _PIECE_BYTES = 1 << 16
@@ -52,7 +52,7 @@ class StreamSession:
                 await self._socket.send_bytes(bytes((StreamChannel.STDIN,)) + data[at : at + _PIECE_BYTES])
 
     async def end(self) -> None:
-        """Say that there is no more input, to a server that knows a word for it."""
+        """Send the end of the input, if the server's protocol has a message for it."""
         if self._socket.protocol == _V5:
             with suppress(ConnectionError):
                 await self._socket.send_bytes(bytes((StreamChannel.CLOSE, StreamChannel.STDIN)))

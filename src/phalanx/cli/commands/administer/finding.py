@@ -9,7 +9,7 @@ OK, WARNING, PROBLEM = "ok", "warning", "problem"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """A finding. `about`: what was looked at. `mend`: what to do; empty if nothing is wrong."""
+    """A finding. `about`: the subject of the check. `mend`: what to do; empty if nothing is wrong."""
 
     about: str
     state: str

@@ -1,4 +1,4 @@
-"""What `phalanx doctor --node-groups FILE` finds about node groups.
+"""The findings of `phalanx doctor --node-groups FILE` about node groups.
 
 It asks each provider for its nodes, and looks for those that have not joined the cluster."""
 

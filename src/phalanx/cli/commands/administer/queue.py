@@ -353,7 +353,7 @@ async def _faults(connection: Connection, change: _Change) -> list[str]:
     for obj in objects.values():
         try:
             events.append(QueueSeen(read_queue(obj or {})))
-        except Misread:  # another queue: its own status says so
+        except Misread:  # another queue reports the fault in its own status
             continue
     cluster = Cluster()
     fold(cluster, events)

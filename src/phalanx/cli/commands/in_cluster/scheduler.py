@@ -148,6 +148,6 @@ async def _serve(
 
 
 def _say(admission: AdmissionMode) -> None:
-    """Where it is neither, the log says so (`install_policy`)."""
+    """Print which admission queues Jobs. If there is none, the log has the reason (`install_policy`)."""
     if admission is not AdmissionMode.NEITHER:
         note(admission.value)

@@ -161,8 +161,8 @@ def visibility(
       waits, without the names of other jobs. deploy/components/numbers installs it.
 
     Only API servers may connect, with the front proxy's certificate (the ConfigMap
-    kube-system/extension-apiserver-authentication names its authority). Whether the user may read the answer, the API
-    server says. The process makes and renews its own certificate, as the webhook does.
+    kube-system/extension-apiserver-authentication names its authority). The API server decides whether the user may
+    read the answer. The process makes and renews its own certificate, as the webhook does.
 
     For example:
 

@@ -224,7 +224,7 @@ def _companions(
 
 
 async def _say_ready(informers: Informers, machines: LocalMachines) -> None:
-    """Tell `phalanx up`, by a line on standard output, once the nodes are there."""
+    """Print a line on standard output for `phalanx up` once the nodes exist."""
     expected, changed = machines.simulate_nodes + machines.local_node, asyncio.Event()
     cache = informers(NODES)
     cache.subscribe(lambda change: changed.set())

@@ -15,9 +15,9 @@ from phalanx.errors import PhalanxError
 
 _NAME = "phalanx.service"
 # A port that is taken, or a disk that is full, for a while must not end the service for good (StartLimitIntervalSec).
-# Pods are no part of the service: they go on when it is started anew (KillMode), with limits by their own control
-# groups (Delegate). Where memory is short, pods go before the service does (OOMScoreAdjust; they have scores of their
-# own).
+# Pods are no part of the service: they go on when the service restarts (KillMode), and their own control groups limit
+# them (Delegate). If memory is short, the kernel kills pods before the service (OOMScoreAdjust; pods have their own
+# scores).
 _UNIT = """[Unit]
 Description=Phalanx: jobs of this machine's users
 After=network.target

@@ -1,7 +1,7 @@
 """`phalanx up`: a Kubernetes on this machine, until Ctrl-C.
 
-This process starts others and keeps them alive. What few starts ask for (a policy, a recording, metrics, pods to end)
-is imported where it is asked for: it is most of the scheduler, and would double the time until the first line.
+This process starts others and keeps them alive. Code for rare options (a policy, a recording, metrics, pods to end) is
+imported only with the option. It is most of the scheduler, and would double the time until the first line.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class PageOptions:
     """The port of that page; 0 takes any free one."""
 
     def required_port(self) -> int | None:
-        """Return the port; None: no page is wanted. Raises PhalanxError if its libraries cannot be had: that is said
-        before anything starts."""
+        """Return the port; None: no page is wanted. Raises PhalanxError before anything starts, if the page's libraries
+        cannot be installed."""
         if not self.dashboard:
             return None
         from phalanx.dashboard.libraries import require
@@ -159,7 +159,7 @@ def _detach(directory: DataDirectory) -> None:
 
 
 def _check(policy: Path | None, record: Path | None) -> None:
-    """Raises PhalanxError for a file that the control plane would stop at: it is said before anything starts."""
+    """Raises PhalanxError before anything starts, for a file that the control plane would refuse."""
     if policy is None and record is None:
         return
     from phalanx.cli.files.policy_file import settings_of
@@ -180,7 +180,7 @@ def _chosen(metrics_address: str) -> tuple[str, int]:
 
 
 def _options(policy: Path | None, record: Path | None, metrics: tuple[str, int] | None) -> list[str]:
-    """As the control plane's command line says them."""
+    """Return the options as arguments of the control plane's command line."""
     said = {
         "--policy": policy and str(policy.resolve()),
         "--record": record and str(record.resolve()),
@@ -273,7 +273,7 @@ def _metrics_line(metrics: tuple[str, int]) -> str:
 
 
 async def _farewell(cluster: LocalCluster, stop_pods: bool) -> str:
-    """Count the pods that go on, or end them; the sentence that says so."""
+    """End the pods, or count those that go on. Return the sentence that reports it."""
     try:
         async with await Connection.open(cluster.directory.kubeconfig) as connection:
             pods = await running_pods(connection)

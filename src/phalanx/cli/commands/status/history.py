@@ -130,7 +130,7 @@ def _named(book: Ledger, text: str) -> list[JobEntry]:
 
 
 def find_ledger(environment: Mapping[str, str]) -> str:
-    """The URL of the ledger that is meant if none is said. Raises PhalanxError."""
+    """Return the URL of the default ledger. Raises PhalanxError."""
     if url := environment.get("PHALANX_LEDGER", ""):
         return url
     beside = Path(environment.get("KUBECONFIG", "").partition(":")[0] or "/").parent / FILE

@@ -187,7 +187,7 @@ async def _watch(
 def print_changes(
     found: list[JobRow], known: dict[str, JobRow], now_s: float, scope: Scope, json: bool
 ) -> dict[str, JobRow]:
-    """Print what changed among the jobs. Jobs that went are told once, as gone."""
+    """Print what changed among the jobs. A deleted job is printed once more, as gone."""
     now = {row.id: row for row in found}
     changed = [row for job, row in now.items() if job not in known or _told(known[job]) != _told(row)]
     for row in [*changed, *(_gone(row) for job, row in known.items() if job not in now)]:

@@ -201,7 +201,7 @@ async def _attend(shown: Shown, look_again: _Look, terminal: Console, every_s: f
 
 
 async def refresh(shown: Shown, look_again: _Look, keys: asyncio.Queue[str], every_s: float) -> None:
-    """Look again and again. A look that fails leaves the last picture, with a line that says so."""
+    """Read the cluster every `every_s` seconds. A failed read keeps the last picture, with a line about the failure."""
     while True:
         await asyncio.sleep(every_s)
         try:

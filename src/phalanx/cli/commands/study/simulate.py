@@ -134,7 +134,7 @@ def _unused(cells: Sequence[Cell]) -> list[str]:
 
 
 def _each(named: Sequence[Name]) -> tuple[Name, ...]:
-    """Nothing is played twice."""
+    """Return the names without repetitions, so that nothing is simulated twice."""
     return tuple(dict.fromkeys(named))
 
 

@@ -186,7 +186,8 @@ def altered(
 
 
 def expected_starts(book: Cluster, now_s: float) -> Mapping[str, StartForecast]:
-    """By how long jobs ran, not by limits; none where that is not known, or too much waits to play it all again."""
+    """Return the expected starts, computed with the run times of past jobs and not with time limits; empty if these run
+    times are unknown, or if too many jobs wait for a simulation."""
     waiting = [job for job, record in book.jobs.items() if record.phase is Phase.QUEUED]
     if not book.ends.run_times or len(waiting) > MANY_JOBS:
         return {}

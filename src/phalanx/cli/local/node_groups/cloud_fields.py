@@ -1,4 +1,4 @@
-"""What a cloud provider states about a group, where the file states nothing: bounds, a template of nodes, a price."""
+"""Read the fields of a group that the file leaves out from the cloud provider: bounds, a template of nodes, a price."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def _completed(group: GroupInFile, of: str, service: CloudService) -> Grou
 
 
 async def _template(group: GroupInFile, of: str, service: CloudService) -> Node:
-    """Return the template of a node. What the file states counts."""
+    """Return the template of a node. Values in the file take precedence."""
     own = group.group.template
     try:
         content = (await service.call("NodeGroupTemplateNodeInfo", id=of)).nodeBytes

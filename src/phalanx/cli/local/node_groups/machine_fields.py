@@ -1,4 +1,4 @@
-"""What the annotations of a MachineDeployment or MachineSet state about its nodes, where the file states nothing.
+"""Read the fields of a group that the file leaves out from the annotations of its MachineDeployment or MachineSet.
 
 The annotations are those by which the Cluster Autoscaler scales from zero: bounds, capacity, labels and taints."""
 

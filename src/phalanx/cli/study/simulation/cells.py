@@ -56,7 +56,7 @@ LOOK_S = 0.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceSource:
-    """Where the workload comes from, and what is changed about it."""
+    """The source of the workload, and the changes of it."""
 
     trace: Path
     cluster: str = ""
@@ -211,7 +211,7 @@ def cluster_of(named: str, on_error: OnError) -> WorkloadSite:
 
 
 class Lost(PhalanxError):
-    """A process was killed, and what it played is lost."""
+    """A process was killed, and its simulation is lost."""
 
 
 def run(
@@ -264,12 +264,13 @@ def _longest_queue(schedule: Schedule, alike: Callable[..., Schedule], stopped: 
 
 
 def _filling(schedule: Schedule) -> dict[str, float]:
-    """How much of the cluster is allocated when all that has come asks for the whole of it, and at the end."""
+    """Return the allocated share of the cluster at the moment when the submitted jobs together request all of it, and
+    at the end."""
     return {"allocated_at_full_demand": allocated(schedule, 1.0), "allocated_at_end": allocated(schedule, inf)}
 
 
 _done: Synchronized[int] | None = None  # of this process's cells: how many jobs are over
-_stop: c_bool | None = None  # whether they are to be stopped; asked before every pass, so it has no lock
+_stop: c_bool | None = None  # True if the simulations must stop; read before every pass, so it has no lock
 
 
 def _share(parent: int, done: Synchronized[int], stop: c_bool) -> None:

@@ -114,7 +114,7 @@ class Chance:
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Results:
-    """Where results go besides the screen, and measures that are dear."""
+    """Further outputs of the results, and measures that cost much time."""
 
     report: Path | None = None
     """Write a page (HTML) that draws what each policy made of it, for the first seed of each."""

@@ -25,7 +25,7 @@ from phalanx.simulator.schedule.schedule import Fate, Schedule
 from phalanx.simulator.schedule.statistic import half_width_95, mean
 from phalanx.simulator.schedule.sweep import capacity, sizes
 
-# What the table shows: (heading, measure, format).
+# The columns of the table: (heading, measure, format).
 COLUMNS = (
     ("JOBS", "jobs", "{:,.0f}"),
     ("WAIT", "mean_wait_s", "{:,.0f} s"),
@@ -73,7 +73,8 @@ def rows_of(outcomes: Sequence[CellOutcome]) -> list[Row]:
 
 
 def distinct(outcomes: Sequence[CellOutcome]) -> list[Row]:
-    """The measures of each; traces, and policies, in several folders under one name are told apart by their paths."""
+    """Return the measures of each outcome. Traces or policies of one name in several folders are shown with their
+    paths."""
     said = [{"trace": str(each.cell.source.trace), "policy": each.cell.policy} for each in outcomes]
     paths: dict[tuple[str, str], set[str]] = defaultdict(set)
     for outcome, names in zip(outcomes, said, strict=True):
@@ -237,7 +238,8 @@ def _write_table(schedule: Schedule, out: TextIO) -> None:
 
 
 def _write_swf(schedule: Schedule, out: TextIO) -> None:
-    """Write the schedule in SWF. A job, user or queue whose name is no number gets one, which the header tells."""
+    """Write the schedule in SWF. A job, user or queue whose name is no number gets a number, which is listed in the
+    header."""
     workload, tasks = schedule.workload, [fate.task for fate in schedule.fates]
     jobs = _numbered(task.job.id for task in tasks)
     users, groups = _numbered(task.job.user for task in tasks), _numbered(task.job.group for task in tasks)

@@ -86,7 +86,7 @@ class TuningPlan:
 
     @property
     def journal(self) -> Path:
-        """Where the trials are kept."""
+        """Return the path of the file with the trials."""
         return self.file.with_name(f".{self.file.name}.trials")
 
     @property

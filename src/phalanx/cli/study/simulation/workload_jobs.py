@@ -106,7 +106,8 @@ def _worth(said: Fields) -> Worth:
 
 
 def _array(said: Fields) -> tuple[int | None, int | None]:
-    """How many jobs it is, and how many of them run at a time; None: it is no array, or as many as fit."""
+    """Return (the number of tasks, None without an array; the number of tasks that may run at a time, None without a
+    limit)."""
     value = said.value("array")
     if value is None:
         return None, None

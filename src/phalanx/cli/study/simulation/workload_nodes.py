@@ -118,7 +118,7 @@ def _zone(said: Fields) -> Zone:
 
 
 def _reservation(said: Fields, members: Mapping[str, list[str]]) -> Reservation:
-    """Of a file that describes no nodes, the nodes that are named are another file's."""
+    """If the file describes no nodes, the reservation names nodes of another file."""
     name = said.name("name")
     spec = {key: value for key, value in said.values.items() if key != "name"}
     try:

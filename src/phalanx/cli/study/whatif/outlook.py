@@ -42,7 +42,7 @@ class Prospect:
 
     @property
     def difference_s(self) -> float | None:
-        """How much longer it waits; None: one of both is not known."""
+        """Return by how many seconds the job waits longer; None if one of both starts is unknown."""
         waits = [each.wait_s if each is not None else None for each in (self.before, self.after)]
         return None if waits[0] is None or waits[1] is None else waits[1] - waits[0]
 

@@ -101,7 +101,7 @@ def _of_dialects(objects: Objects) -> list[Kind]:
 
 
 def unknown_classes(documents: Iterable[Document], objects: Objects) -> list[str]:
-    """A line for each Job whose PriorityClass is nowhere to be seen."""
+    """Return a line for each Job whose PriorityClass exists neither in the documents nor among the objects."""
     lines = []
     for document in documents:
         if document.obj["kind"] == JOBS.name:

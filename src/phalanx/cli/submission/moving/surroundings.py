@@ -1,8 +1,9 @@
-"""What jobs need, copied before them: namespaces, priorities, queues, accounts, rights, ConfigMaps and Secrets.
+"""Copy the objects that jobs need before the jobs: namespaces, priorities, queues, accounts, rights, ConfigMaps and
+Secrets.
 
-Each object is copied by itself, any number of times. An object of the same name and another content at the target is
-left as it is, unless the user asks to replace it. Objects that Phalanx or Kubernetes bring themselves are not copied,
-and neither is what is of one machine: nodes, volumes, tokens.
+Each object is copied by itself, any number of times. An object of the same name but other content at the target is left
+unchanged, unless the user asks to replace it. Objects that Phalanx or Kubernetes bring themselves are not copied, and
+neither is what is of one machine: nodes, volumes, tokens.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a move found, moved and left, kind by kind."""
+"""Count the objects that a move found, moved and left, by kind."""
 
 from __future__ import annotations
 

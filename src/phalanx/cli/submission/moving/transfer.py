@@ -160,7 +160,7 @@ class Transfer:
         return None
 
     async def _original(self, member: Member) -> Member | None:
-        """Return the original as it is now; None: it is gone."""
+        """Read the original again; return None if it was deleted."""
         meta = member.obj["metadata"]
         now = await find(self._ends.source, member.kind, member.name, meta["namespace"])
         return replace(member, obj=now) if now is not None and now["metadata"]["uid"] == meta["uid"] else None

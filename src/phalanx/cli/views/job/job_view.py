@@ -103,7 +103,7 @@ class JobView:
         return f"{self.namespace}/{self.name}"
 
     def where(self) -> str:
-        """Why it waits; else where it is."""
+        """The reason for which the job waits; otherwise its nodes."""
         if self.reason is not None:
             return self.reason.text
         if self.ending:
@@ -240,7 +240,7 @@ def _places(nodes: dict[str, int]) -> str:
 
 
 def _age(view: JobView, now_s: float) -> str:
-    """How long it is in its state; and when it came, where that differs."""
+    """Return the time in its present state, and the time since its submission if that differs."""
     again = view.state in _WAITS and view.since_s - view.submitted_s >= _AGAIN_S
     return duration(now_s - view.since_s) + (f", submitted {duration(now_s - view.submitted_s)} ago" if again else "")
 
@@ -440,7 +440,8 @@ def _whole(job: BatchJob) -> int:
 
 
 def _since(snapshot: Snapshot, record: JobRecord) -> float:
-    """When its start was decided; submitted; of one that waits again, when its Jobs were suspended the last time."""
+    """Return the time at which the job entered its state: the decision to start it, its submission, or, if it waits
+    again, the last suspension of its Jobs."""
     gang, submitted_s = snapshot.gangs.get(record.job.id), record.job.submitted_s
     if gang is None:
         return submitted_s
@@ -482,7 +483,7 @@ def _finished(snapshot: Snapshot) -> list[JobView]:
 
 
 def _ended_pods(snapshot: Snapshot) -> Iterator[JobView]:
-    """Pods that no Job made, by gang: a gang of whose pods one goes on is not over."""
+    """Yield the finished gangs of bare pods. A gang with a pod that still runs is not finished."""
     gangs = defaultdict[str, list[Object]](list)
     for pod in snapshot.pods.values():
         meta = pod["metadata"]

@@ -37,17 +37,18 @@ class Reader(Protocol):
         """All of a kind; of one namespace if it is given."""
 
     def decided(self, group: str, plural: str, namespace: str = "") -> Iterable[Object]:
-        """The same with the writes that are under way: dearer, for what must not be given out twice."""
+        """Yield the stored objects and those of unfinished writes. This costs more, and is for values that must not be
+        granted twice."""
 
     def held(self, namespace: str) -> quota.HeldQuota:
-        """How much a namespace holds, with the writes that are under way."""
+        """Return the number of objects of a namespace, including those of unfinished writes."""
 
 
 Plugin = Callable[[Resource, Object, Object | None, Reader], None]
 
 
 def namespace_lifecycle(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
-    """Nothing is created in a namespace that does not exist or is going."""
+    """Refuse to create an object in a namespace that does not exist or is being deleted."""
     namespace = obj["metadata"].get("namespace")
     if not namespace or old is not None:
         return
@@ -235,7 +236,7 @@ def pod_group_workload(resource: Resource, obj: Object, old: Object | None, read
 
 
 def one_default_priority_class(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
-    """Of priority classes at most one is the global default."""
+    """Refuse a second PriorityClass that is the global default."""
     if not obj.get("globalDefault"):
         return
     other = default_priority_class(reader)
@@ -349,8 +350,8 @@ def limit_ranges(resource: Resource, obj: Object, old: Object | None, reader: Re
 
 
 def resource_quota(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
-    """Nothing beyond the quotas of its namespace. Claims and services may grow (pods: see `resized`), and any object
-    in bytes (`grown`)."""
+    """Refuse an object that exceeds a ResourceQuota of its namespace. Claims and services may grow (pods: see
+    `resized`), and any object in bytes (`grown`)."""
     namespace = obj["metadata"].get("namespace")
     if namespace and (old is None or resource.key in (CLAIMS, SERVICES)):
         _hold(resource, obj, old, namespace, reader)
@@ -370,7 +371,7 @@ def grown(resource: Resource, obj: Object, old: Object, reader: Reader) -> None:
 
 
 def resized(resource: Resource, obj: Object, old: Object, reader: Reader) -> None:
-    """Hold a pod whose containers are given other amounts to what a new one is held to. Raises `ApiError` 403."""
+    """Check a pod whose containers are resized by the rules for a new pod. Raises `ApiError` 403."""
     meta = obj["metadata"]
     namespace = meta.get("namespace", "")
     if ranges := list(reader.list("", "limitranges", namespace)):

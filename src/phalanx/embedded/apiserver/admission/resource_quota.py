@@ -179,7 +179,7 @@ def _pod_usage(spec: Object) -> dict[str, int]:
 
 
 def _must_specify(resource: Resource, obj: Object, quota: Object, asked: Amounts) -> None:
-    """Where a quota limits cpu or memory, every pod must say how much it wants."""
+    """Refuse a pod that states no amount of cpu or memory if a quota limits it."""
     if resource.key != _PODS:
         return
     named = {f"{which}.{name}" for which in ("requests", "limits") for name in PLAIN[:2]} | set(PLAIN[:2])

@@ -1,4 +1,4 @@
-"""Addresses and node ports of services: the free ones, or a refusal of one that is taken.
+"""Give services free addresses and node ports, and refuse those that another service has.
 
 The ranges are those of a default cluster. Source: k8s.io/kubernetes/pkg/registry/core/service.
 """

@@ -165,7 +165,7 @@ def _new_job(job: Object, reader: QueueReader) -> Iterator[str]:
 
 
 def _missing_master(arguments: Sequence[str] | None, tasks: Sequence[Object]) -> str:
-    """Return the name of the task that is to be the master, if there is none of that name."""
+    """Return the name of the master task that the plugin's arguments require, if the Job has no such task."""
     said = [str(one).lstrip("-") for one in arguments or ()]
     name = next((one.partition("=")[2] for one in said if one.startswith("master=")), "master")
     return "" if any(task["name"] == name for task in tasks) else name

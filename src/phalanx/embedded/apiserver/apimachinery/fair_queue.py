@@ -3,7 +3,7 @@
 The server works on one part of a request at a time, so a user with many expensive requests could delay all other users.
 The time of the loop that a request takes is measured in microseconds and added to its user's recent usage (which decays
 with `_FADES_S`). Requests of a user with little usage start at once. Requests of a user with more usage wait in that
-user's queue. Of all queues one request starts at a time, of the user with the least usage. Between two of them the loop
+user's queue. One request starts at a time: the first one of the user with the least usage. Between two of them the loop
 runs a few iterations, in which requests of users with little usage are answered. So these wait for at most one
 expensive request, and the loop is never idle while requests wait.
 

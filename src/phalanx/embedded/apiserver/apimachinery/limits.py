@@ -1,7 +1,7 @@
-"""How deep and how large what one user sends may be, so that no request takes a second.
+"""Limits on the depth and the size of a request's object, so that no request takes a second.
 
-Everything that handles objects walks them by recursion, so how deep they may be is decided before anything looks at
-them. The real server takes 10,000 levels of JSON; no kind of Kubernetes has 50.
+Objects are handled by recursion, so their depth is checked first. The real server takes 10,000 levels of JSON; no kind
+of Kubernetes has 50.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ class Tokens:
     def user(self, authorization: bytes) -> User:
         """The user of an `Authorization` header. Raises `ApiError` 401.
 
-        Only bearer tokens are looked at: who comes with another scheme, or with an empty token, is anonymous."""
+        Only bearer tokens count. A request with another scheme, or with an empty token, is anonymous."""
         now_s = time.monotonic()
         if now_s - self._checked_s > _CHECK_FILE_EVERY_S:
             self._checked_s = now_s

@@ -15,9 +15,9 @@ from phalanx.embedded.apiserver.auth.rbac import AccessRequest, Grants, RbacObje
 
 MASTERS, AUTHENTICATED = "system:masters", "system:authenticated"
 _PUBLIC_PATHS = frozenset({"/healthz", "/livez", "/readyz", "/version", "/version/"})
-# What every authenticated user may read besides: discovery (the role system:discovery).
+# Paths that every authenticated user may read: discovery (the role system:discovery).
 _DISCOVERY = ("/api", "/apis", "/openapi")
-# What every user may ask about himself (the role system:basic-user).
+# The reviews by which every user may ask about their own rights (the role system:basic-user).
 _OF_SELF = frozenset({"selfsubjectreviews", "selfsubjectaccessreviews", "selfsubjectrulesreviews"})
 
 

@@ -1,7 +1,7 @@
 """The server's own certificate authority, its certificate, and the kubeconfig that trusts them.
 
-Made on the first start and kept; the server's certificate is made anew when it is about to end or does not name the
-address that the server now listens on.
+The certificates are created at the first start and kept. The server's certificate is created again when it is about to
+expire, or does not name the address on which the server now listens.
 """
 
 from __future__ import annotations

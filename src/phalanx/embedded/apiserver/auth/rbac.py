@@ -144,7 +144,7 @@ def _as_rule(asked: AccessRequest) -> Rule:
 
 
 def shown(rule: Rule) -> str:
-    """As the real server prints one: `{APIGroups:[""], Resources:["secrets"], Verbs:["get"]}`."""
+    """Return a rule as the real server prints it: `{APIGroups:[""], Resources:["secrets"], Verbs:["get"]}`."""
     names = (
         ("APIGroups", "apiGroups"),
         ("Resources", "resources"),

@@ -1,4 +1,4 @@
-"""Questions that are asked by creating an object: who am I, may I, whose token is this.
+"""Reviews: objects whose creation asks the server about the user, the user's rights, or the user of a token.
 
 Nothing is stored: the answer is the object with its `status` filled in (authentication.k8s.io, authorization.k8s.io).
 """

@@ -1,4 +1,5 @@
-"""How objects look in an answer: as JSON, YAML or protobuf, in another version of their kind, as a Table, as metadata.
+"""The forms of objects in a response: JSON, YAML or protobuf, another version of their kind, a Table, or metadata
+alone.
 
 A `Form` is chosen once per request from its Accept header. JSON in the stored version needs no work: the stored bytes
 are joined. Every object of a list in protobuf is encoded, so a long list lets other requests pass. `look` names a form,

@@ -84,7 +84,8 @@ def _of(resources: Iterable[Resource], path: str) -> list[Resource]:
 
 
 def _entry(path: str, resources: Sequence[Resource]) -> Json:
-    """Where the document is. The hash is of what the document is made from, so the index builds none."""
+    """Return the index entry with the URL of the document. The hash is of what the document is made from, so the index
+    builds none."""
     made_from = [
         (one.plural, one.verbs, one.namespaced, [(sub.name, sub.verbs) for sub in one.subresources], one.schema)
         for one in resources

@@ -174,7 +174,7 @@ class Journal:
                 self._refuse(f"version {row.version} of {_named(row)} is damaged")
 
     def live(self) -> int:
-        """How many objects there are."""
+        """Return the number of objects."""
         # A bare column beside max() is of the row that has the maximum (sqlite.org/lang_select.html#bareagg).
         found = self._db.execute(
             "SELECT count(*) FROM (SELECT operation, max(version) FROM revisions "

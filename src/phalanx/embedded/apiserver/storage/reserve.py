@@ -1,9 +1,9 @@
-"""Room set aside on the disk, so that what frees room can be written when there is none left.
+"""A reserve on the disk, so that deletions can be written when the disk is full.
 
-A deletion is a write, too: on a full disk it would be refused with all others, and nobody could ever make room. So a
-file of zeros lies beside the database. When the disk is full it is given up, and the database's log takes its part of
-that room at once (`Journal.hold_room`). Then only writes that let go are taken (`store`), until there is room for the
-file again, and as much besides.
+A deletion is a write, too. On a full disk it would be refused like all other writes, and no user could free space. So a
+file of zeros lies beside the database. When the disk is full, the reserve is deleted, and the database's log takes its
+part of the space at once (`Journal.hold_room`). Then only writes that free space are accepted (`store`), until the disk
+has space for twice the reserve.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Reserve:
         self.regain()
 
     def spend(self) -> bool:
-        """Give the room to others; False if there was none."""
+        """Delete the reserve. Return False if it did not exist."""
         if not self.held:
             return False
         with contextlib.suppress(OSError):
@@ -50,7 +50,7 @@ class Reserve:
         return self.held
 
     def _take(self) -> bool:
-        """Raises OSError when there is no room after all."""
+        """Raises OSError if the disk has no space after all."""
         there = self.path.stat().st_blocks * 512 if self.path.exists() else 0
         disk = os.statvfs(self.path.parent)
         if disk.f_bavail * disk.f_frsize + there < 2 * self.size_bytes:

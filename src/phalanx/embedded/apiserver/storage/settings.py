@@ -14,7 +14,8 @@ from phalanx.embedded.apiserver.apimachinery.limits import OBJECT_BYTES
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """How much history a watch can resume from; the oldest events go when any one bound is exceeded."""
+    """The history from which a watch can resume. The oldest events are dropped when any one of the bounds is
+    exceeded."""
 
     events: int = 40_000
     size_bytes: int = 160 * 2**20

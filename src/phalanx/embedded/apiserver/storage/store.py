@@ -142,7 +142,7 @@ class Store:
     def __init__(self, journal: Journal, retention: Retention) -> None:
         self._journal, self._retention = journal, retention
         self._reserve = Reserve(journal.path.with_suffix(".reserve"))
-        # Why only what lets go is taken: the disk is full.
+        # The reason for which only writes that free space are accepted: the disk is full.
         self._short = None if self._reserve.held else storage_refusal(sqlite3.OperationalError(_NEARLY_FULL))
         self._tables: dict[Key, dict[str, dict[str, Stored]]] = {}
         self._order: dict[tuple[Key, str], list[str]] = {}

@@ -1,4 +1,5 @@
-"""How much each namespace holds: objects by kind, and bytes. Kept as objects come and go, so that asking costs nothing.
+"""Count the objects of each namespace by kind, and their bytes. Every write updates the counts, so that reading them
+costs nothing.
 
 Counted is what the last decided writes leave, on the disk or not yet: what a quota has to be decided on.
 """

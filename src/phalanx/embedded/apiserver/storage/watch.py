@@ -22,9 +22,9 @@ from phalanx.embedded.apiserver.storage.store import Event, Key, Store, Stored, 
 
 Object = dict[str, Any]
 
-# How an object looks in one representation, and a name that watchers with the same look share.
+# A function that renders an object in one representation, and a name that watchers with the same representation share.
 Render = Callable[[Stored], bytes]
-# How a type of event and an object become a piece of a stream.
+# A function that encodes an event type and an object as a piece of a stream.
 Frame = Callable[[str, bytes], bytes]
 _PIECE_BYTES = 256 * 1024
 

@@ -239,7 +239,7 @@ class ServerConnection(asyncio.Protocol):
             self._make_room()
 
     def _make_room(self) -> None:
-        """Where all hold too much, the one goes whose request has been coming for the longest time."""
+        """Close the connection whose request began first, if all connections together hold too much."""
         holding = [one for one in self._open if one.held_bytes > self._limits.small_bytes]
         if sum(one.held_bytes for one in holding) <= self._limits.held_bytes:
             return

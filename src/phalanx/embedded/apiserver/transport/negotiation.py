@@ -1,8 +1,8 @@
 """Which form an answer has (Accept) and which form a body is in (Content-Type).
 
 JSON, YAML and protobuf are spoken; protobuf of built-in kinds alone. An `Accept` may ask for another *kind* as well:
-`application/json;as=Table;v=v1;g=meta.k8s.io`. What cannot be had falls through to the next alternative; when none is
-left the answer is 406.
+`application/json;as=Table;v=v1;g=meta.k8s.io`. A form that the server does not have falls through to the next
+alternative. If none is left, the response is 406.
 """
 
 from __future__ import annotations

@@ -126,7 +126,7 @@ def _with_version(options: ListOptions, raw: str) -> ListOptions:
 
 
 def not_unsigned(text: str) -> str:
-    """Why a text is no unsigned integer of 64 bits, in Go's words; "" for one that is."""
+    """Return the reason for which a text is no unsigned 64-bit integer, in Go's words; "" if it is one."""
     if not text.isascii() or not text.isdigit():
         return f"strconv.ParseUint: parsing {shown(text)}: invalid syntax"
     if len(text) > _INTEGER_SIGNS or int(text) >= 2**64:

@@ -1,4 +1,4 @@
-"""What a PodDisruptionBudget allows now. Pure.
+"""Compute the disruptions that a PodDisruptionBudget allows now. Pure.
 
 `disruptionsAllowed` is what the eviction API counts down; evicted pods stay in `disruptedPods` until they are seen to
 go, at most two minutes (k8s.io/kubernetes/pkg/controller/disruption).
@@ -20,7 +20,7 @@ DISRUPTED_FOR_S = 120.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """How many pods there should be, and how many of them healthy."""
+    """The expected number of pods, and the required number of healthy ones."""
 
     pods: int
     healthy: int

@@ -93,7 +93,7 @@ class DisruptionController:
         ]
 
     async def _scale(self, pods: list[Object]) -> int:
-        """How many pods the controllers of these pods want, by their scale subresource."""
+        """Return the number of replicas of these pods' controllers, read from their scale subresource."""
         owners = {
             (owner["apiVersion"], owner["kind"], owner["name"]): pod["metadata"]["namespace"]
             for pod in pods

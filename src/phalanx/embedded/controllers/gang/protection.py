@@ -1,4 +1,4 @@
-"""A PodGroup that is to be deleted stays while a pod that has not ended names it; then its finalizer is taken away.
+"""Keep a deleted PodGroup while a pod that has not ended names it. Then remove the group's finalizer.
 
 Source: pkg/controller/scheduling/podgroupprotection of Kubernetes 1.36.
 """

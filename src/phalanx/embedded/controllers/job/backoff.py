@@ -1,4 +1,4 @@
-"""How long a Job waits before it replaces failed pods: 10 s, 20 s, 40 s … from the end of the last failure.
+"""The back-off of a Job before it replaces failed pods: 10 s, 20 s, 40 s … from the end of the last failure.
 
 The count starts anew with each success (KEP-3850 for one index; k8s.io/kubernetes/pkg/controller/job for the Job). It
 lives in memory only, as in kube-controller-manager: a restart forgets the delay, never a failure.

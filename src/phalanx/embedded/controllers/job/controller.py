@@ -1,12 +1,12 @@
 """The Job controller: it watches Jobs and their pods and makes one step at a time for each Job.
 
 One look at a Job is: claim its pods, `view_of` them, `decide`, act, `track`, write the status, take finalizers away,
-`settle`, write the status again if it changed. Everything between two writes can be lost: the next look starts from
-what the API says. A change of a Job's spec is looked at immediately; what its pods do is gathered for a moment (a
-second, as in kube-controller-manager), so that ten pods that start together cost one write of the status. The first
-pods of a Job are gathered in the same way, so a Job that is over within that second has its status written once. A new
-Job that is suspended is left alone for a quarter of a second. Where there is capacity, its scheduler resumes the Job
-meanwhile and finds the version that it has decided on; the status then never says that the Job was suspended.
+`settle`, write the status again if it changed. All work between two writes can be lost: the next reconciliation starts
+from the objects in the API. A change of a Job's spec is looked at immediately; what its pods do is gathered for a
+moment (a second, as in kube-controller-manager), so that ten pods that start together cost one write of the status. The
+first pods of a Job are gathered in the same way, so a Job that is over within that second has its status written once.
+A new Job that is suspended is left alone for a quarter of a second. Where there is capacity, its scheduler resumes the
+Job meanwhile and finds the version that it has decided on; the status then never says that the Job was suspended.
 
 A creation whose answer did not come may have happened: before the next decision the pods are listed past the cache.
 """
@@ -253,7 +253,7 @@ class JobController:
         return None
 
     async def _read_pods(self, job: Object) -> None:
-        """List past the cache; the answer is told to the cache."""
+        """List the Job's pods from the API server, and update the cache with the response."""
         query = as_query(job["spec"]["selector"])
         await self._calls.list(PODS, job["metadata"]["namespace"], labelSelector=query)
         self._doubtful.discard(uid_of(job))

@@ -1,4 +1,4 @@
-"""What a Job needs now: pods to create, pods to delete, the end. Pure.
+"""Decide the next actions for a Job: pods to create, pods to delete, or the end of the Job. Pure.
 
 The order of the questions is that of kube-controller-manager's syncJob, because it decides which reason is reported:
 an end already begun, the pod failure policy, the backoff limit, the deadline, failed indexes, the success policy;
@@ -29,7 +29,8 @@ PODS_PER_LOOK = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """Why a Job ends: `kind` is SuccessCriteriaMet or FailureTarget, the condition that comes before the last one."""
+    """The reason for which a Job ends. `kind`: SuccessCriteriaMet or FailureTarget, the condition before the final
+    one."""
 
     kind: str
     reason: str
@@ -128,7 +129,7 @@ def _restarted_too_often(view: JobObservation) -> bool:
 
 
 def _until_deadline(view: JobObservation, now_s: float) -> float | None:
-    """The clock runs from startTime, which resuming sets anew."""
+    """The deadline counts from startTime, which a resume sets again."""
     limit_s, start = view.spec.get("activeDeadlineSeconds"), view.status.get("startTime")
     if limit_s is None or view.suspended:
         return None

@@ -45,7 +45,7 @@ class Indexes:
         return ",".join(_shown(first, last) for first, last in self.runs)
 
     def common(self, other: Indexes) -> int:
-        """How many members both have."""
+        """Return the number of indexes in both sets."""
         return sum(
             max(0, min(last, end) - max(first, start) + 1) for first, last in self.runs for start, end in other.runs
         )

@@ -1,4 +1,4 @@
-"""What the Job controller does to pods: create in growing batches, delete, adopt, let go, take the finalizer away.
+"""The Job controller's writes to pods: create in growing batches, delete, adopt, release, remove the finalizer.
 
 Slow start: batches of 1, 2, 4, 8 … and none after a batch in which a creation failed, so that a quota or a webhook that
 refuses everything is asked once and not a thousand times (k8s.io/kubernetes/pkg/controller, SlowStartInitialBatchSize).

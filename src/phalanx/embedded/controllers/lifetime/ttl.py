@@ -47,7 +47,8 @@ class TtlController:
 
 
 def expiry(job: Object) -> float | None:
-    """When the Job is to be deleted, in seconds since the epoch; None: never, or not yet known."""
+    """Return the time at which the finished Job is deleted, in seconds since the epoch; None: never, or not yet
+    known."""
     ttl_s = job["spec"].get("ttlSecondsAfterFinished")
     if ttl_s is None or is_deleting(job):
         return None

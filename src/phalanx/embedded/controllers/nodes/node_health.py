@@ -1,9 +1,9 @@
-"""Nodes that stopped reporting: Ready becomes Unknown, and taints say so. Also the taints of all other conditions.
+"""Mark nodes that stopped reporting: set their Ready condition to Unknown, and add taints. Also the taints of all other
+conditions.
 
 A node renews its Lease in kube-node-lease. When the Lease was not seen to change for a while (by our own clock:
 clocks of nodes may differ), the node is lost (k8s.io/kubernetes/pkg/controller/nodelifecycle). A node without a Lease
-is nobody's promise and is left as it is. New nodes get not-ready:NoSchedule from admission; it goes when the node is
-Ready.
+is left unchanged. New nodes get not-ready:NoSchedule from admission; it goes when the node is Ready.
 """
 
 from __future__ import annotations

@@ -97,8 +97,8 @@ class TaintEviction:
 
 
 def stay_s(tolerations: Sequence[Mapping[str, Any]], taints: Sequence[Taint], now_s: float) -> float | None:
-    """How long a pod may stay: None for ever, 0 not at all. The shortest of the tolerations in use decides, counted
-    from the oldest taint that it is for."""
+    """Return the seconds for which a pod may stay on the tainted node: None without limit, 0 not at all. The shortest
+    of the tolerations in use decides, counted from the oldest taint that it is for."""
     ends: list[float] = []
     for taint in taints:
         matching = [one for one in tolerations if _tolerates(one, taint)]

@@ -23,6 +23,6 @@ def with_condition(
 
 
 def is_true(obj: Object, kind: str) -> bool:
-    """Return whether the object's status says so."""
+    """Return whether the condition `kind` of the object is True."""
     conditions = (obj.get("status") or {}).get("conditions") or ()
     return any(one["type"] == kind and one["status"] == "True" for one in conditions)

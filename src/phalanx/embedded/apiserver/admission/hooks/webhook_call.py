@@ -43,7 +43,7 @@ class Mutation:
 
 @dataclass(frozen=True, slots=True)
 class WebhookPlace:
-    """Where a webhook is reached, and the name that its certificate must have."""
+    """The address of a webhook, and the name that its certificate must have."""
 
     url: str
     server_name: str
@@ -61,7 +61,7 @@ class WebhookCaller:
         self._clients: dict[WebhookPlace, Http] = {}
 
     def forget(self) -> None:
-        """Configurations have changed: connect anew. Calls that are under way are answered."""
+        """Close the connections, because the configurations have changed. Calls that are under way are answered."""
         for client in self._clients.values():
             client.drop_idle()
         self._clients.clear()

@@ -134,7 +134,7 @@ class Webhooks:
         return warnings
 
     async def _called(self, hook: _Hook, form: Resource, review: Review, warnings: list[str]) -> Object:
-        """Return what it makes of the object, in the shape of the request."""
+        """Return the object as the webhook changes it, in the version of the request."""
         was: Object = review.obj or {}
         try:
             mutation = await self._caller.call(hook.said, review, form)

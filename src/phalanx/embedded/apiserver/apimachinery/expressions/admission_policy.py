@@ -6,8 +6,8 @@ merged into the object by the merge keys of its kind, a JSONPatch is applied as 
 every validation must hold; the binding decides whether a violation denies or warns.
 
 A kind may be served in several versions, and a rule names some of them. With `matchPolicy: Equivalent`, the default, it
-is about requests in any version: expressions see the object in the version that the rule names. What is written
-beneath an object (`pods/status`, `pods/binding`) is matched by the name of that alone.
+is about requests in any version: expressions see the object in the version that the rule names. A write to a
+subresource (`pods/status`, `pods/binding`) matches only rules that name this subresource.
 
 An expression that cannot be evaluated is a failure of the policy: `failurePolicy` Fail refuses the request, Ignore
 passes it. Source: KEP-3488, KEP-3962 and k8s.io/apiserver/pkg/admission/plugin/policy. Not served: `paramRef.selector`
@@ -162,7 +162,7 @@ Patch = Callable[[Resource, Object, Any], Object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patches:
-    """How a mutation changes an object; both return a new one."""
+    """The two ways in which a mutation changes an object. Both return a new object."""
 
     merge: Patch
     json: Patch
@@ -340,7 +340,8 @@ def matched(constraints: Mapping[str, Any], review: Review, *, rules_required: b
 
 
 def _home(review: Review) -> Object | None:
-    """Return what a namespace selector looks at: the object's namespace, or itself."""
+    """Return the object whose labels a namespace selector matches: the namespace of the object, or the object if it is
+    a namespace."""
     if review.resource.key == ("", "namespaces"):
         return review.old or review.obj
     return review.namespace

@@ -213,7 +213,7 @@ class Expression:
 
 
 def _size(scope: CelScope) -> int:
-    """How many bytes the variables are, as JSON."""
+    """Return the size of the variables as JSON, in bytes."""
     return len(msgspec.json.encode(scope.variables))
 
 

@@ -65,8 +65,8 @@ _TYPES = frozenset(
 
 
 class Budget:
-    """How many steps of comprehensions may still be taken, and until when, by this thread's processor time. It begins
-    with the first step."""
+    """The remaining steps of comprehensions, and the processor time of this thread at which the evaluation must end. It
+    begins with the first step."""
 
     __slots__ = ("_end_s", "left")
 

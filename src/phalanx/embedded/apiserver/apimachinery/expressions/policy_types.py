@@ -1,4 +1,4 @@
-"""What the expressions of an admission policy speak of, and of which types it is.
+"""The variables of an admission policy's expressions, and their types.
 
 When a policy is written, `object`, `oldObject` and `params` may be of any type, for the kinds that it is about may come
 later; what `status.typeChecking` says is found with the types of those kinds. `request` and `namespaceObject` always

@@ -3,8 +3,8 @@ when an expression is written, in cel-go's words, and not when it is evaluated.
 
 One pass over the words of an expression, by precedence, gives each part a type. What is not known (a function of which
 only the result matters, a value of no schema, a struct) is `dyn` and fits everywhere, so nothing is refused that cel-go
-would take; an expression that cannot be read to its end has no verdict. A field that objects of a type do not have is
-told, too. Source: cel-go `checker/checker.go` and `checker/standard.go`, with the comparisons of numbers of different
+would take; an expression that cannot be read to its end has no verdict. A field that a type does not have is reported
+as well. Source: cel-go `checker/checker.go` and `checker/standard.go`, with the comparisons of numbers of different
 types that k8s.io/apiserver allows.
 """
 
@@ -191,7 +191,7 @@ class _Reader:
         return _RESULTS.get(name, DYN)
 
     def each(self, name: str, on: Type) -> Type:
-        """A comprehension: its variable has the type of what it goes through."""
+        """Return the type of a comprehension. Its variable has the type of the elements of `on`."""
         kind, variable, _ = self.words[self.at]
         self.at += 1
         if kind != "name" or not self.takes(","):
@@ -268,7 +268,7 @@ class _Reader:
             raise _Unread
 
     def wrong(self, place: int, name: str, applied: str, *types: Type) -> Type:
-        """Tell it, where all the types can be named."""
+        """Report a wrong operator or call, if all its types have a name."""
         if not any(_has_object(one) for one in types):
             what = f"found no matching overload for '{name}' applied to '{applied}'"
             self.errors.append(located(self.text, place, what))

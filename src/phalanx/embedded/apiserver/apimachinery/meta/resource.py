@@ -101,7 +101,7 @@ class ResourceStrategy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:
-    """How a kind is called and served. `schema_name` is its key in the OpenAPI definitions
+    """The names of a kind, and how it is served. `schema_name` is its key in the OpenAPI definitions
     (`io.k8s.api.core.v1.Pod`); a custom resource has its own structural `schema` instead."""
 
     group: str

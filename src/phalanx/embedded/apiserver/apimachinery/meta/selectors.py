@@ -198,7 +198,7 @@ def predicate(resource: Resource, label_text: str, field_text: str) -> Predicate
 
 
 def named(field_text: str) -> str | None:
-    """The one name that a field selector asks for, if it does: such a query is about one object."""
+    """Return the object name that a field selector requires (the query is then about one object), or None."""
     if "metadata.name" not in field_text:
         return None
     return next((value for label, value, equal in fields(field_text) if label == "metadata.name" and equal), None)

@@ -27,7 +27,7 @@ class Cause:
     field: str
 
     def line(self) -> str:
-        """As it stands in the message of the Status: `spec.x: Required value`."""
+        """Return the cause as the message of the Status has it: `spec.x: Required value`."""
         return f"{self.field}: {self.message}"
 
 
@@ -107,8 +107,8 @@ def bad_request(why: str) -> ApiError:
 
 
 def invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> ApiError:
-    """422: one cause stands bare in the message, several in brackets, as `field.ErrorList.ToAggregate` does. Of a great
-    many only the first are told."""
+    """422: one cause stands bare in the message, several in brackets, as `field.ErrorList.ToAggregate` does. Of very
+    many causes, only the first ones are listed."""
     told, more = causes[:CAUSES], len(causes) - CAUSES
     lines = list(dict.fromkeys(cause.line() for cause in told))
     if more > 0:

@@ -1,8 +1,9 @@
-"""Server-side apply: a manager says what it wants of an object, and the server keeps the record of who wants what.
+"""Server-side apply: a manager sends the fields that it wants of an object, and the server records the manager of each
+field.
 
-The configuration is merged into the live object. A field that somebody else has set to another value is a conflict,
-unless the apply is forced and takes it over. A field that this manager applied before and leaves out now goes, unless
-another manager has it too. Applying to a name that does not exist creates the object.
+The configuration is merged into the live object. A field that another manager has set to another value is a conflict,
+unless the apply is forced and takes the field over. A field that this manager applied before and leaves out now goes,
+unless another manager has it too. Applying to a name that does not exist creates the object.
 
 Everything here is a pure function of the live object and the configuration; nothing given is changed and the result
 shares what it can. Sources: structured-merge-diff/v6/merge/update.go, KEP-555.

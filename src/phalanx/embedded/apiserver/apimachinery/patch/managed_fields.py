@@ -61,7 +61,7 @@ class FieldOwner(msgspec.Struct, frozen=True, kw_only=True):
     subresource: str = ""
     time: str = ""
     fields: Node
-    # The entry that it was read from, which is written again as it is if nothing has changed.
+    # The stored entry. It is written again unchanged if the fields have not changed.
     source: Mapping[str, Any] | None = None
 
     @property
@@ -70,7 +70,7 @@ class FieldOwner(msgspec.Struct, frozen=True, kw_only=True):
         return self.manager, self.operation, version, self.subresource
 
     def named(self) -> str:
-        """As conflicts name it: `"one"`, `"two" with subresource "status" using v1`."""
+        """Return the manager as conflicts name it: `"one"`, `"two" with subresource "status" using v1`."""
         text = f'"{self.manager}"'
         if self.subresource:
             text += f' with subresource "{self.subresource}"'
@@ -131,7 +131,7 @@ def _owner(entry: Mapping[str, Any]) -> FieldOwner:
 
 
 def write(owners: Iterable[FieldOwner]) -> list[Object]:
-    """The entries as they stand in metadata, in the real server's order. Those without fields are gone."""
+    """The entries as they stand in metadata, in the real server's order. Entries without fields are left out."""
     kept = [owner for owner in owners if owner.fields]
     kept.sort(key=lambda one: (one.operation, one.time, one.manager, one.api_version, one.subresource))
     return [_entry(owner) for owner in kept]

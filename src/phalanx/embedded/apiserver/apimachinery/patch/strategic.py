@@ -1,4 +1,4 @@
-"""Strategic merge patch: a merge patch in which lists know how their items are told apart.
+"""Strategic merge patch: a merge patch that merges lists by the key that identifies their items.
 
 A list whose schema says `patchStrategy: merge` is merged item by item: scalars as a set, objects by their
 `patchMergeKey`. Directives inside the patch say what a value cannot: `$patch: replace|delete` on an object or an item,
@@ -8,8 +8,8 @@ The order of a merged list is that of `$setElementOrder` where it is given, else
 only the server has keep their places relative to each other and come after the patch's items unless the old list
 had them before. That is why a finalizer added by a patch stands first.
 
-Nothing given is changed; what a patch does not touch is shared with the result. Source of the rules:
-k8s.io/apimachinery/pkg/util/strategicpatch/patch.go and the design document strategic-merge-patch.md.
+The arguments are not changed. The result shares with them all parts that the patch does not change. Source of the
+rules: k8s.io/apimachinery/pkg/util/strategicpatch/patch.go and the design document strategic-merge-patch.md.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ def _ordered(merged: list[Any], old: list[Any], order: list[Any], key: Callable[
 
 
 def _places(items: list[Any], key: Callable[[Any], Any]) -> dict[Any, int]:
-    """Where each is found first."""
+    """Return key -> the index of the first item with it."""
     places: dict[Any, int] = {}
     for place, item in enumerate(items):
         places.setdefault(key(item), place)

@@ -5,9 +5,9 @@ node is a mapping from path elements to nodes; `.` in it says that the path to t
 does an empty node. Elements are `f:NAME` (field or map key), `k:JSON` (list item by its keys), `v:JSON` (item of a
 set), `i:INDEX`. Keeping the wire form means that reading and writing managedFields costs nothing.
 
-Sets are never changed: every operation returns a set that shares what it could keep. The elements of a node are in the
-order in which the real server writes them, and every operation keeps that order; `sorted_set` makes it.
-Source: sigs.k8s.io/structured-merge-diff/v6/fieldpath; the encoding is in serialize-pe.go there.
+Sets are immutable: every operation returns a new set, which shares the unchanged parts. The elements of a node are in
+the order in which the real server writes them, and every operation keeps that order; `sorted_set` makes it. Source:
+sigs.k8s.io/structured-merge-diff/v6/fieldpath; the encoding is in serialize-pe.go there.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def paths(root: Node, prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]
 
 
 def path_text(path: tuple[str, ...]) -> str:
-    """As conflicts name a path: `.spec.containers[name="c"].image`."""
+    """Return the path as conflicts name it: `.spec.containers[name="c"].image`."""
     return "".join(map(_element_text, path))
 
 
@@ -141,7 +141,7 @@ def _element_text(element: str) -> str:
 
 
 def in_order(node: Node) -> Node:
-    """The same node with its elements in order."""
+    """Return the node with its elements in order."""
     return {element: node[element] for element in sorted(node)} if len(node) > 1 else node
 
 

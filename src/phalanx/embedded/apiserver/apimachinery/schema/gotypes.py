@@ -1,4 +1,4 @@
-"""What the Go types of the Kubernetes API know and the published OpenAPI definitions do not.
+"""Facts of the Kubernetes API's Go types that the published OpenAPI definitions lack.
 
 The real server decodes every request into a Go struct and prints that struct again. What it prints therefore depends
 on three properties of each struct field which the definitions leave out: whether the field is a pointer (then `0`,

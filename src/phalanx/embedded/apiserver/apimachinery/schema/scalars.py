@@ -27,7 +27,7 @@ class DecodeError(ValueError):
         self.template, self.owner, self.path, self.typed = template, owner, "", typed
 
     def inside(self, field: str, owner: str) -> DecodeError:
-        """The same error seen from the object that holds it."""
+        """Return this error with its path extended by `field`, as seen from the object `owner`."""
         self.path = f"{field}.{self.path}" if self.path else field
         self.owner = self.owner or owner
         return self

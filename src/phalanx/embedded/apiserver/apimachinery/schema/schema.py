@@ -140,7 +140,8 @@ class Type:
 
     @cached_property
     def owned(self) -> Owned:
-        """How server-side apply has its values owned. Asked of every field of every new object, so it is found once."""
+        """How server-side apply assigns the ownership of the type's values. Computed once, because every field of every
+        new object needs it."""
         match self.shape:
             case "any" if self.preserves_unknown:
                 return "free"

@@ -34,7 +34,7 @@ _encode = msgspec.json.encode
 
 
 def form_of(value: Any, kind: Kind) -> Form:
-    """How a value is owned."""
+    """Return the form in which a value is owned."""
     owned = kind.owned if kind is not None else "free"
     if owned == "free":
         return "map" if isinstance(value, dict) else "leaf"

@@ -1,4 +1,4 @@
-"""What keeps a configuration from being one of its kind, in the words of structured-merge-diff.
+"""Find the errors of an applied configuration against its kind's schema, in the words of structured-merge-diff.
 
 An apply is refused for a field that the schema does not have, where every other write drops the field: what cannot
 be owned must not look applied.
@@ -69,7 +69,7 @@ def _list_problems(value: Any, kind: Type, path: tuple[str, ...]) -> Iterator[st
 
 
 def _item_problem(item: Any, kind: Type) -> str:
-    """Why a list item cannot be told apart from the others; "" if it can."""
+    """Return the reason for which a list item has no valid key; "" if it has one."""
     if kind.list_type != "map":
         return ""
     if not isinstance(item, dict):

@@ -36,7 +36,7 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 class SizeBudget:
-    """How many values a message may still have: two bytes can be one."""
+    """The number of values that a message may still have: a value can take only two bytes."""
 
     __slots__ = ("left",)
 

@@ -90,7 +90,7 @@ def fields_of(name: str) -> tuple[ProtobufField, ...]:
 
 
 def embedded_name(name: str, struct: str) -> str:
-    """How the struct is called that is embedded in the message `name`, or in a struct embedded there."""
+    """Return the name of a Go struct that is embedded in the message `name`, or in a struct embedded in it."""
     return f"{name.partition('~')[0]}~{struct}"
 
 

@@ -112,7 +112,7 @@ def _sum_containers(summary: _Summary, status: Object, sidecars: set[str], *, re
 
 
 def _ended(state: Object) -> str:
-    """Why a container ended: its reason, its signal or its exit code."""
+    """Return the text for a container that ended: its reason, its signal or its exit code."""
     if state.get("reason"):
         return str(state["reason"])
     return f"Signal:{state['signal']}" if state.get("signal") else f"ExitCode:{state.get('exitCode', 0)}"

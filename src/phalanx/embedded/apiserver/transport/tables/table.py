@@ -62,7 +62,7 @@ def as_partial_metadata(obj: Object) -> Object:
 
 
 def printer_of(resource: Resource) -> Printer:
-    """How a kind is shown."""
+    """Return the printer of a kind."""
     if resource.custom:
         return _custom_printer(resource.printer_columns or (_AGE,))
     return PRINTERS.get((resource.group, resource.kind), _GENERIC)

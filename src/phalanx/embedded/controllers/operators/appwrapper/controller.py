@@ -134,7 +134,7 @@ class AppWrapperController:
         return [pod for pod, notes in said if notes.get(self._wrapping.uid, meta["uid"]) == meta["uid"]]
 
     def _leaves(self, pod: Object) -> bool:
-        """Autopilot says that its node's devices are to be left, and it has some."""
+        """Return whether the pod has devices on a node that Autopilot has marked for eviction."""
         node = self._calls.cache(NODES).objects.get((pod.get("spec") or {}).get("nodeName") or "")
         labels = (node or {}).get("metadata", {}).get("labels") or {}
         return bool(labels) and self._wrapping.must_leave(pod["spec"], labels)
@@ -167,7 +167,7 @@ class AppWrapperController:
             return None
 
     async def _kind(self, template: Object) -> Kind | None:
-        """As the server serves it now; None: it does not."""
+        """Return the kind of the template, as the server serves it now; None if it does not."""
         key = str(template.get("apiVersion")), str(template.get("kind"))
         if self._catalog is None or (key not in self._catalog.named and self._clock() >= self._asked_s + _ASK_S):
             self._asked_s = self._clock()

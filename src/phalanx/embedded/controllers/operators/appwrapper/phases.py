@@ -87,7 +87,7 @@ class PhaseStep:
         return condition({"status": self.status}, kind)
 
     def wait(self, until_s: float) -> bool:
-        """Return whether that is over; else it is looked at again then."""
+        """Return whether the time `until_s` has passed. If not, the AppWrapper is reconciled again at that time."""
         if until_s > self.now_s:
             self.look_s = min(self.look_s, until_s) if self.look_s else until_s
         return until_s <= self.now_s
@@ -207,7 +207,7 @@ def _ready(at: PhaseStep, seen: Seen, settings: RetrySettings, counts: dict[str,
 
 
 def _reset(at: PhaseStep, seen: Seen, settings: RetrySettings) -> None:
-    """Again, unless it was tried as often as it may be, or a program ended in a way that is final."""
+    """Start again, unless all attempts are used, or a program ended with an exit code that is final."""
     tried = int(at.status.get("resettingCount") or 0)
     at.set("PodsReady", False, "Resetting")
     if tried >= settings.retries or any(settings.ends(code) for pod in seen.pods for code in _codes(pod)):

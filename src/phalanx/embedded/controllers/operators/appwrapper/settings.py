@@ -1,4 +1,4 @@
-"""What the annotations of an AppWrapper say of retries and grace periods.
+"""Read the retries and grace periods from the annotations of an AppWrapper.
 
 A duration that cannot be read is the default; more than a day is cut to a day, and a success TTL to its default.
 

@@ -36,7 +36,7 @@ class Wrapping(Protocol):
         second."""
 
     def expected(self, app_wrapper: Object) -> int:
-        """Return how many pods there are to be. Raises PhalanxError for what cannot be created, ever."""
+        """Return the expected number of pods. Raises PhalanxError for what cannot be created, ever."""
 
     def pod_sets(self, at: int, component: Mapping[str, Any]) -> Sequence[Object]:
         """Return the `podSets` of a component, as its status shows them."""

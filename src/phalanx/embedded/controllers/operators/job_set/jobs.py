@@ -162,7 +162,7 @@ def _group(job_set: Object, replica: Replica) -> dict[str, str]:
 
 
 def _coordinator(job_set: Object) -> dict[str, str]:
-    """Where the pod is that leads the others, as a host name."""
+    """Return the coordinator pod of the JobSet, as a host name under `coordinator`; empty without a coordinator."""
     said = job_set["spec"].get("coordinator")
     if not said:
         return {}

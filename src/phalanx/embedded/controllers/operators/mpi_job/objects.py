@@ -91,7 +91,7 @@ def config_name(job: Object) -> str:
 
 
 def make_secret(job: Object) -> Object:
-    """Return the Secret with a key pair of the job's own, and a token where it is told to do without sshd."""
+    """Return the Secret with the job's own key pair, and with a token if the job is configured to run without sshd."""
     return _object(job, "Secret", secret_name(job), type="kubernetes.io/ssh-auth", data=secret_data())
 
 

@@ -138,7 +138,7 @@ class PodStrategy(SpecAndStatus):
 
 
 def gated_condition(now: str | None) -> Object:
-    """Why the scheduler passes a gated pod by."""
+    """Return the condition of a pod that the scheduler skips because of its scheduling gates."""
     return {
         "type": "PodScheduled",
         "status": "False",

@@ -1,4 +1,4 @@
-"""What may change about a pod: by an update, in its status, by a resize, by adding ephemeral containers.
+"""The permitted changes of a pod: by an update, in its status, by a resize, and by adding ephemeral containers.
 
 Source: ValidatePodUpdate, ValidatePodStatusUpdate, ValidatePodResize and ValidatePodEphemeralContainersUpdate of
 pkg/apis/core/validation. The real messages end with a Go diff of the two specs, which no client can rely on; ours

@@ -109,7 +109,7 @@ def _daemon_set(spec: Object) -> None:
 
 
 def _replica_set(spec: Object) -> None:
-    """Nothing but replicas."""
+    """A ReplicaSet has no default besides the number of replicas."""
 
 
 _DEFAULTS = {
