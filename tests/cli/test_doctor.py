@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from phalanx.cli.commands.administer.doctor import (
     _of_admission,
     _of_clusters,
@@ -18,9 +20,9 @@ from phalanx.cli.commands.administer.node_group_findings import of_node_groups
 from phalanx.cli.local.node_groups.file import read_node_groups
 from phalanx.client.connection import ApiRefusal, Connection
 from phalanx.client.kind import DEPLOYMENTS, LEASES, NODES, Kind
-from phalanx.dialects.kueue.kinds import ADMISSION_CHECKS, MULTI_CLUSTERS
+from phalanx.dialects.kueue.kinds import ADMISSION_CHECKS, MULTI_CLUSTERS, RESOURCE_FLAVORS
 from phalanx.kube.install.admission_policy import INSTALLED
-from phalanx.kube.install.definitions import QUEUES
+from phalanx.kube.install.definitions import FLAVORS, QUEUES
 
 NOW_S = 1_767_225_600.0  # 2026-01-01T00:00:00Z
 
@@ -133,6 +135,22 @@ nodeGroups:
     assert second.state == PROBLEM
     assert "ended with status 1: no login; try it by hand: echo" in second.text
     assert (third.state, third.text) == ("ok", "an autoscaler adds its nodes, of which the cluster has 0")
+
+
+@pytest.mark.parametrize(("kind", "field"), [(FLAVORS, "labels"), (RESOURCE_FLAVORS, "nodeLabels")])
+async def test_a_node_group_whose_nodes_are_of_no_flavor_is_named(tmp_path: Path, kind: Kind, field: str) -> None:
+    file = tmp_path / "groups.yaml"
+    file.write_text("""
+nodeGroups:
+- {name: a, provider: {autoscaler: {}}, allocatable: {cpu: 1}, labels: {pool: a100}}
+- {name: b, provider: {autoscaler: {}}, allocatable: {cpu: 1}, labels: {pool: h100}}
+""")
+    groups = read_node_groups(file)
+    assert {each.state for each in await of_node_groups(Cluster(), groups)} == {"ok"}, "without flavors all fit"
+    flavor = {"metadata": {"name": "big"}, "spec": {field: {"pool": "a100"}}}
+    *_, last = await of_node_groups(Cluster((kind, "big", flavor)), groups)
+    assert (last.about, last.state) == ("node group b", WARNING)
+    assert last.text == "its nodes are of none of 1 flavors; those of big also have pool=a100"
 
 
 async def test_a_cluster_that_gets_no_jobs_and_a_check_without_clusters_are_named() -> None:

@@ -18,7 +18,7 @@ import yaml
 
 from phalanx.aggregation.front_proxy import CONFIG_MAP
 from phalanx.cli.commands.in_cluster.visibility import APIS, READ
-from phalanx.cli.local.node_groups.provider_fields import NAMESPACE as NODE_REQUESTS
+from phalanx.cli.local.node_groups.provider_fields import NODE_REQUESTS
 from phalanx.client.kind import JOBS, Kind
 from phalanx.clusters.sendable import SENDABLE
 from phalanx.clusters.source import NAMESPACE as KUBECONFIGS

@@ -5,7 +5,7 @@ It asks each provider for its nodes, and looks for those that have not joined th
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from phalanx.cli.commands.administer.finding import OK, PROBLEM, WARNING, Finding
 from phalanx.cli.local.node_groups.file import GroupInFile
@@ -20,7 +20,10 @@ from phalanx.cli.local.node_groups.provider_fields import (
 from phalanx.cli.local.node_groups.providers import cloud, documents, machine_set
 from phalanx.client.connection import ApiError, Connection, Object
 from phalanx.client.kind import NODES
+from phalanx.dialects.kueue.kinds import RESOURCE_FLAVORS
 from phalanx.errors import PhalanxError
+from phalanx.kube.install.definitions import FLAVORS
+from phalanx.model.node import Flavor
 from phalanx.providers.counted.calls import RUNNING, NodeState, described
 from phalanx.providers.counted.machines import Machines
 
@@ -36,7 +39,36 @@ async def of_node_groups(connection: Connection, groups: Sequence[GroupInFile]) 
     except ApiError:
         nodes = []
     parts = await asyncio.gather(*(_of_group(connection, each, nodes) for each in groups))
-    return [finding for part in parts for finding in part]
+    flavors = await _flavors(connection)
+    return [*(finding for part in parts for finding in part), *_without_flavor(groups, flavors)]
+
+
+async def _flavors(connection: Connection) -> list[Flavor]:
+    """Return the flavors of Phalanx and of Kueue; none where the cluster does not show them."""
+    found: list[Flavor] = []
+    for kind, field in ((FLAVORS, "labels"), (RESOURCE_FLAVORS, "nodeLabels")):
+        try:
+            items = (await connection.list(kind))["items"]
+        except ApiError:
+            continue
+        for each in items:
+            labels = (each.get("spec") or {}).get(field) or {}
+            found.append(Flavor(name=each["metadata"]["name"], labels=tuple(labels.items())))
+    return found
+
+
+def _without_flavor(groups: Iterable[GroupInFile], flavors: Sequence[Flavor]) -> Iterator[Finding]:
+    """Yield a finding for each group whose nodes are of no flavor, except groups whose providers know their labels."""
+    for each in groups:
+        labels = set(each.group.template.labels)
+        known = not isinstance(each.provider, MachineProvider | CloudProvider)
+        if not known or not flavors or any(labels.issuperset(flavor.labels) for flavor in flavors):
+            continue
+        flavor = flavors[0]
+        missing = ", ".join(f"{key}={value}" for key, value in flavor.labels if (key, value) not in labels)
+        mend = "Add a flavor's labels to `labels` of the group, or make a flavor: queues with flavors get no such node."
+        text = f"its nodes are of none of {len(flavors)} flavors; those of {flavor.name} also have {missing}"
+        yield Finding(about=f"node group {each.group.name}", state=WARNING, text=text, mend=mend)
 
 
 async def _of_group(connection: Connection, group: GroupInFile, nodes: Sequence[Object]) -> list[Finding]:

@@ -1,6 +1,7 @@
 """Node groups, as users write them.
 
 option           in an option of a command: simulated groups
+names            labels, taints and resources that a Node may have
 provider_fields  the providers that a file may name
 file             in a file for `phalanx scheduler`
 machine_fields   what MachineDeployments state about their nodes

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from phalanx.cli.files.placed_file import read_placed
+from phalanx.cli.local.node_groups.names import wrong_key, wrong_value
 from phalanx.cli.local.node_groups.provider_fields import (
     Autoscaler,
     CloudProvider,
@@ -71,7 +72,7 @@ def _group(said: Fields) -> GroupInFile:
     template = Node(
         name=name,
         allocatable=_allocatable(said, must=not isinstance(provider, MachineProvider | CloudProvider)),
-        labels=tuple(sorted({**dict(said.pairs("labels")), label[0]: label[1]}.items())),
+        labels=tuple(sorted({**_labels(said, label), label[0]: label[1]}.items())),
         taints=tuple(_taint(each) for each in said.each("taints")),
     )
     least, idle_s = _kept(said, provider)
@@ -108,7 +109,21 @@ def _label(said: Fields, name: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not (key and equals and value):
         raise Misread((*said.path, "nodeLabel"), f"{text!r} is not KEY=VALUE; for example karpenter.sh/nodepool={name}")
+    if why := wrong_key(key) or wrong_value(value):
+        raise Misread((*said.path, "nodeLabel"), why)
     return key, value
+
+
+def _labels(said: Fields, own: tuple[str, str]) -> dict[str, str]:
+    """Return the further labels. `own`: the label of the group."""
+    found = dict(said.pairs("labels"))
+    for key, value in found.items():
+        path = (*said.path, "labels", key)
+        if why := wrong_key(key) or wrong_value(value):
+            raise Misread(path, why)
+        if key == own[0] and value != own[1]:
+            raise Misread(path, f"nodeLabel says {'='.join(own)}; a node has one value")
+    return found
 
 
 def _allocatable(said: Fields, *, must: bool) -> Amounts:
@@ -120,11 +135,20 @@ def _allocatable(said: Fields, *, must: bool) -> Amounts:
         raise Misread(
             (*said.path, "allocatable"), "it does not say what a node has, for instance {cpu: 92, memory: 700Gi}"
         )
-    return amounts({PODS: PODS_OF_A_NODE, **found})
+    for resource in found:
+        if why := wrong_key(resource):
+            raise Misread((*said.path, "allocatable", resource), why)
+    found = {PODS: PODS_OF_A_NODE, **found}
+    if not found[PODS] or not any(amount for resource, amount in found.items() if resource != PODS):
+        raise Misread((*said.path, "allocatable"), "a node that has nothing, or takes no pods, helps no job")
+    return amounts(found)
 
 
 def _taint(said: Fields) -> Taint:
     found = Taint(said.name("key"), said.text("value"), said.text("effect", EFFECTS[0]))
+    for name, why in (("key", wrong_key(found.key)), ("value", wrong_value(found.value))):
+        if why:
+            raise Misread((*said.path, name), why)
     if found.effect not in EFFECTS:
         raise Misread((*said.path, "effect"), f"{found.effect!r} is none of {', '.join(EFFECTS)}")
     said.done()

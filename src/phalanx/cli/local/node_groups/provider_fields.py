@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
+from phalanx.cli.local.node_groups.names import NAMESPACE, OBJECT
 from phalanx.client.kind import Kind
 from phalanx.dialects.schema.fields import Fields, Misread
 from phalanx.errors import PhalanxError
@@ -20,8 +21,7 @@ from phalanx.providers.counted.suspend import PowerSettings
 from phalanx.providers.counted.webhook import read_token, trust, wrong_url
 from phalanx.slurm.notation.hostlist import expand
 
-NAMESPACE, IMAGE = "phalanx-node-requests", "registry.k8s.io/pause:3.10"
-OBJECT = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+NODE_REQUESTS, IMAGE = "phalanx-node-requests", "registry.k8s.io/pause:3.10"
 VERSION = re.compile(r"v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?")
 CALL_S = 30.0  # of a program or a web server
 MOST_CALL_S = 55.0  # below the time after which the scheduler gives a call up
@@ -99,7 +99,12 @@ def read_provider(said: Fields) -> ProviderFields:
 
 
 def _autoscaler(said: Fields) -> Autoscaler:
-    return Autoscaler(namespace=said.text("namespace", NAMESPACE), image=said.text("image", IMAGE))
+    namespace, image = said.text("namespace", NODE_REQUESTS), said.text("image", IMAGE)
+    if not NAMESPACE.fullmatch(namespace):
+        raise Misread((*said.path, "namespace"), f"{namespace!r} is no name of a namespace")
+    if not image or any(each.isspace() for each in image):
+        raise Misread((*said.path, "image"), f"{image!r} is no image")
+    return Autoscaler(namespace=namespace, image=image)
 
 
 def _exec(said: Fields) -> ExecProvider:

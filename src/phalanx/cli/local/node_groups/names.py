@@ -1,0 +1,23 @@
+"""Names that a Node object may have in it: labels, taints, resources. A node of another kind would never arrive."""
+
+from __future__ import annotations
+
+import re
+
+OBJECT = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_HINT = "at most 63 letters, digits, `-`, `_` and `.`, beginning and ending with a letter or digit"
+
+
+def wrong_key(key: str) -> str:
+    """Return why the text is no key of a label or taint, and no resource; empty if it is one."""
+    prefix, slash, name = key.rpartition("/")
+    if not _NAME.fullmatch(name):
+        return f"{key!r} is no key: a key has {_HINT}"
+    return "" if not slash or OBJECT.fullmatch(prefix) else f"{key!r} is no key: {prefix!r} is no domain"
+
+
+def wrong_value(value: str) -> str:
+    """Return why the text is no value of a label or taint; empty if it is one."""
+    return "" if not value or _NAME.fullmatch(value) else f"{value!r} is no value: a value has {_HINT}"
