@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from phalanx.slurm.accounts import tables
 from phalanx.slurm.commands.accounting import sacct
 from phalanx.slurm.commands.cluster.verbs.reservations import entity_of
 from phalanx.slurm.commands.cluster.verbs.update import asked
@@ -65,16 +64,9 @@ def test_values_of_scontrol_update(capsys: pytest.CaptureFixture[str]) -> None:
     ]  # fmt: skip
 
 
-def test_columns_of_sacctmgr_by_the_beginning_of_their_names(capsys: pytest.CaptureFixture[str]) -> None:
-    tables.show([{"user": "u1", "def acct": "physics"}], "us,defaulta%3", {"parsable2": None})
-    assert capsys.readouterr().out.splitlines() == ["User|Def Acct", "u1|physics"]
-    with pytest.raises(Usage, match="Unknown field 'nothing'"):
-        tables.show([], "user,nothing", {})
-
-
 def test_a_sweep_is_the_same_for_its_seed_and_begins_with_the_jobs_that_it_looks_at() -> None:
     for command in COMMANDS:
         made = list(sweep(command, 3, 50))
         assert made == list(sweep(command, 3, 50)) != list(sweep(command, 4, 50))
         assert sum(len(scene.steps) - begun(scene) for scene in made) == 50
-        assert all(step.line.startswith(command) for scene in made for step in scene.steps[begun(scene) :])
+        assert all(command in step.line for scene in made for step in scene.steps[begun(scene) :])

@@ -22,6 +22,7 @@ from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import Api, Refused
 from phalanx.slurm.cluster.conf import read_conf
 from phalanx.slurm.commands.accounting import sacctmgr
+from phalanx.slurm.commands.accounting.entities.users import UNAFFECTED
 from phalanx.slurm.commands.accounting.entities.words import DENIED as UNPRIVILEGED
 from phalanx.slurm.options import Usage
 from phalanx.slurm.submission import numbers
@@ -220,6 +221,12 @@ def test_a_service_account_of_another_users_namespace_is_held_to_accounts_too(ma
         robot.create(JOBS, plain)
 
 
+def test_a_users_change_of_his_own_association_has_no_effect(machine: Machine) -> None:
+    before = Kept.of(machine.clients["root"])
+    assert machine.fails("yan", "-i modify user yan set fairshare=99") == UNAFFECTED
+    assert Kept.of(machine.clients["root"]) == before
+
+
 @pytest.mark.parametrize(
     ("user", "line", "words"),
     [
@@ -241,7 +248,6 @@ def test_a_service_account_of_another_users_namespace_is_held_to_accounts_too(ma
         ("head", "modify qos normal set priority=9", UNPRIVILEGED),
         ("yan", "add user yan account=lab", ADDING.format("users")),
         ("yan", "add account mine parent=chem", ADDING.format("accounts")),
-        ("yan", "modify user yan set fairshare=99", UNPRIVILEGED),
         ("yan", "add coordinator account=chem names=yan", ADDING.format("coordinator")),
         ("yan", "delete coordinator account=lab names=head", UNPRIVILEGED),
         ("yan", "modify user oper set adminlevel=none", UNPRIVILEGED),

@@ -15,7 +15,7 @@ import pytest
 from phalanx.ledger.entry import JobEntry, StartEntry, State, url_of
 from phalanx.ledger.store import Ledger
 from phalanx.slurm.cluster.site import Site
-from phalanx.slurm.commands.accounting import sreport
+from phalanx.slurm.commands.accounting import sreport, sreport_asked
 from phalanx.slurm.control.reservations import Reservation
 from phalanx.slurm.jobs.nodes import Node
 from phalanx.slurm.options import Usage
@@ -71,7 +71,7 @@ def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("PHALANX_LEDGER", url_of(tmp_path / "ledger.sqlite3"))
     monkeypatch.setenv("TZ", "UTC")
     time.tzset()
-    monkeypatch.setattr(sreport.time, "time", lambda: at(NOW))
+    monkeypatch.setattr(sreport_asked.time, "time", lambda: at(NOW))
     monkeypatch.setattr(sreport.Api, "open", lambda: None)
     monkeypatch.setattr(sreport.site, "load", lambda api: Site(cluster="oracle"))
     monkeypatch.setattr(sreport, "nodes", lambda api: nodes)
@@ -99,13 +99,42 @@ def test_it_says_what_slurm_says(
 
 
 @pytest.mark.parametrize(
-    "line", ["-t foo cluster utilization", "cluster utilization blah=1",
-             "reservation users", "job SizesByWCKey", "job SizesByAccount grouping=x",
-             "user top topcount=x", "cluster utilization format=foo"]
-)  # fmt: skip
+    "line", ["reservation users", "job SizesByAccount grouping=x", "-T foo cluster util", "c util"]
+)
 def test_what_it_does_not_understand_it_refuses(line: str, recorded: None) -> None:
     with pytest.raises(Usage):
         sreport.run(line.split())
+
+
+@pytest.mark.parametrize(
+    ("line", "status", "told"),
+    [
+        ("-t foo cluster ut", 0, "unknown time format foo"),
+        ("cluster util blah=1", 1, " Unknown condition: blah=1\nUse keyword set to modify value\n"),
+        ("cluster util account=x", 1, " Unknown condition: account=x\nUse keyword set to modify value\n"),
+        ("user top topcount=x", 1, "sreport: error: Invalid value for TopCount (x)\n"),
+        ("cluster util format=foo", 1, " Unknown field 'foo'\n"),
+        ("job SizesByWCKey", 0, ""),
+    ],
+)
+def test_what_it_passes_over_it_tells_and_reports_all_the_same(
+    line: str,
+    status: int,
+    told: str,
+    recorded: None,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(sreport, "is_administrator", lambda here: True)
+    assert sreport.run(line.split()) == status
+    shown = capsys.readouterr()
+    assert (shown.err, shown.out.count("-" * 80)) == (told, 2)
+
+
+def test_only_operators_see_reports_by_wckey(recorded: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sreport, "is_administrator", lambda here: False)
+    with pytest.raises(Usage, match="Problem with get query"):
+        sreport.run(["cluster", "wckeyutilizationbyuser"])
 
 
 def test_a_time_that_is_none_is_yesterday_and_a_period_is_an_hour_at_least(

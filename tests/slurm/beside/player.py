@@ -30,6 +30,7 @@ _RULES: tuple[tuple[str, str], ...] = (
     (r"Sid=\S+?:\d+", "Sid={PID}"),
     (r"\b(\w*(?:TASK_PID|_PORT|_IPADDR|COMM_HOST|_CONF|WORKING_CLUSTER|_JWT))=\S+", r"\1={OWN}"),
     (r"\b(CPULoad|FreeMem|NodeAddr|NodeHostName|Port|BootTime|SlurmdStartTime|LastBusyTime)=\S+", r"\1={OWN}"),
+    (r"(?<=127\.0\.0\.1)(\s*[ |]\s*)\d{4,5}\b", r"\1{OWN}"),  # the port of a controller
     (r"\bOS=Linux .*", "OS=Linux {OWN}"),
     (r"\bScheduler=\S+", "Scheduler={CHANCE}"),
     (r"\b20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?", "{TIME}"),
@@ -128,7 +129,7 @@ def play(side: Side, scene: Scene) -> list[str]:
     plain = Plain(place, labels)
     found = []
     for at, step in enumerate(scene.steps, 1):
-        if "sacct" in step.line:
+        if re.search(r"\bsacct\b", step.line):
             _settle(side, place, jobs)
         status, said, wrong = side.run(step.line, step.user, place, jobs)
         if step.line.startswith("sshare"):  # what was used differs between any two runs
@@ -191,7 +192,9 @@ class Plain:
 
 def _line(line: str) -> str:
     return (
-        re.sub(r"[ \t]+", " ", line).strip() if re.search(r"\{(J|N\d|TIME|SHORT|PID|DIR|USED)", line) else line.rstrip()
+        re.sub(r"[ \t]+", " ", line).strip()
+        if re.search(r"\{(J|N\d|TIME|SHORT|PID|DIR|USED|OWN)", line)
+        else line.rstrip()
     )
 
 

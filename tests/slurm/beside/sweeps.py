@@ -9,7 +9,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tests.slurm.beside.generator import SUBMIT, VALUES
+from tests.slurm.beside.generator import VALUES
 from tests.slurm.beside.player import Scene, Step
 
 # Kinds of values beside those of generator.VALUES.
@@ -29,6 +29,11 @@ _KINDS: dict[str, tuple[str, ...]] = {
     "number": ("0", "1", "-1", "x", "", "5"),
     "units": ("K", "M", "G", "KM", "x"),
     "cluster": ("beside", "all", "nowhere"),
+    "spread": ("block", "cyclic", "block:cyclic", "plane=2", "x", "", "2:8:1", "1"),
+    "signal": ("USR1", "USR1@60", "B:USR1@10", "10@x", "x", "R:USR1", ""),
+    "mail": ("END", "ALL", "NONE", "x", "BEGIN,FAIL"),
+    "place": ("/tmp", "/nosuch", ""),
+    "stream": ("none", "all", "out.%j", "0", "out.%t"),
     "form": (),
     "Form": (),
 }  # fmt: skip
@@ -75,7 +80,34 @@ _SSTAT = """
 AveCPU AveCPUFreq AveDiskRead AvePages AveRSS AveVMSize ConsumedEnergy ConsumedEnergyRaw JobID MaxRSS MaxRSSNode
 MaxVMSize MinCPU Nodelist NTasks Pids ReqCPUFreq ReqCPUFreqMin TRESUsageInAve TRESUsageOutTot
 """
+# What sbatch, salloc and srun read alike.
+_ASKS = """
+--account,A:account --begin,b:moment --comment:word --constraint,C:features --contiguous:none --cores-per-socket:count
+--core-spec,S:count --cpu-freq:word --cpus-per-gpu:count --cpus-per-task,c:count --deadline:moment --delay-boot:count
+--dependency,d:dependency --distribution,m:spread --exclude,x:host --exclusive:none --extra-node-info,B:spread
+--gpus,G:gpus --gpus-per-node:gpus --gpus-per-socket:gpus --gpus-per-task:gpus --gres:gres --gres-flags:word
+--hint:word --hold,H:none --job-name,J:word --licenses,L:word --mem:memory --mem-per-cpu:memory --mem-per-gpu:memory
+--mem-bind:word --mincpus:count --nice:count --no-kill,k:none --nodelist,w:host --nodes,N:nodes --ntasks,n:count
+--ntasks-per-core:count --ntasks-per-gpu:count --ntasks-per-node:count --ntasks-per-socket:count --overcommit,O:none
+--oversubscribe,s:none --partition,p:partition --prefer:features --priority:count --profile:word --qos,q:qos
+--reservation:word --signal:signal --sockets-per-node:count --switches:count --thread-spec:count
+--threads-per-core:count --time,t:time --time-min:time --tmp:memory --use-min-nodes:none --wckey:word --power:word
+"""
 COMMANDS: dict[str, _Command] = {
+    "sbatch": _Command(
+        f"{_ASKS} --array,a:array --batch:features --bb:word --clusters,M:cluster --export:word --export-file:word "
+        "--get-user-env:none --ignore-pbs:none --kill-on-invalid-dep:word --mail-type:mail --mail-user:name "
+        "--no-requeue:none --open-mode:word --propagate:word --quiet,Q:none --reboot:none --requeue:none "
+        "--spread-job:none --test-only:none --uid:user --gid:user --wait-all-nodes:number --nosuch:none"
+    ),
+    "srun": _Command(
+        f"{_ASKS} --chdir,D:place --cpu-bind:word --disable-status,X:none --epilog:word --exact:none --export:word "
+        "--input,i:stream --interactive:none --jobid:job --kill-on-bad-exit,K:none --label,l:none --mpi:word "
+        "--multi-prog:none --open-mode:word --output,o:stream --error,e:stream --overlap:none "
+        "--preserve-env,E:none --prolog:word --quiet,Q:none --quit-on-interrupt:none --relative,r:number "
+        "--resv-ports:none --slurmd-debug:word --task-epilog:word --task-prolog:word --threads,T:number "
+        "--unbuffered,u:none --wait,W:number --whole:none --nosuch:none "
+    ),
     "squeue": _Command(
         "--account,A:account --all,a:none --array,r:none --array-unique:none --clusters,M:cluster --federation:none "
         "--format,o:Form --Format,O:form --hide:none --jobs,j:job --licenses,L:name --local:none --long,l:none "
@@ -211,6 +243,8 @@ _FIRST = (
     Step("sbatch -J runs -o /dev/null -t 30 -c2 --gres=gpu:1 --wrap 'srun sleep 1000'", wait="J4 running"),
     Step("sbatch -J ended -o /dev/null --wrap 'srun -n1 true; exit 3'", wait="J5 done"),
 )
+_ASKED = "%j %T %C %D %m %l %P %q %a %r %b %f %n %x %k %v %W %h %H %Y"
+_SAID = "echo $SLURM_PROCID $SLURM_NTASKS $SLURM_CPUS_PER_TASK $SLURM_NNODES $SLURM_CPUS_ON_NODE $SLURM_JOB_PARTITION"
 _LENGTH = 40  # lines in a scene
 
 
@@ -235,26 +269,22 @@ def _harmless(line: str) -> bool:
 
 
 def _line(command: str, chance: random.Random) -> str:
-    if command in ("sbatch", "salloc"):
-        return _submission(command, chance)
     of = COMMANDS[command]
-    words = [command]
+    # A real sacctmgr repeats its question for ever at the end of its input.
+    words = ["yes n |", command] if command == "sacctmgr" else [command]
     options = of.options.split()
     for _ in range(chance.choice((0, 0, 0, 1)) if of.lines else chance.choice((1, 1, 2, 2, 3))):
         words.append(_option(of, chance.choice(options), chance))
     if of.lines:
         words.append(_filled(chance.choice(of.lines), chance))
+    if command == "sbatch":
+        return f"J=$({' '.join(words)} -H -o /dev/null --parsable --wrap true) && squeue -h -j $J -o '{_ASKED}'"
+    if command == "srun":
+        # No terminal, and no waiting for what comes later.
+        return f"timeout 20 {' '.join(words)} sh -c '{_SAID}' | sort"
     if command == "scancel":
         words.append(chance.choice(("$J1", "${J2}_2", "$J3", "99999999", "x", "", "$J2", "$J4.0", "$J4.9")))
     return " ".join(words)
-
-
-def _submission(command: str, chance: random.Random) -> str:
-    options = []
-    for _ in range(chance.choice((1, 1, 2))):
-        name = chance.choice(sorted(SUBMIT))
-        options.append(f"{name} '{chance.choice(VALUES[SUBMIT[name]])}'")
-    return f"{command} -H -o /dev/null {' '.join(options)} --wrap 'sleep 1'"
 
 
 def _option(of: _Command, word: str, chance: random.Random) -> str:

@@ -23,6 +23,10 @@ NAMES = {
     "maxwall": ("perJob", "wall"),
     "grpwall": ("", "wall"),  # looked at when a job comes (`enforced`)
 }
+SPELLED = {
+    "grpjobs": "GrpJobs", "grpsubmitjobs": "GrpSubmitJobs", "grptres": "GrpTRES", "maxjobs": "MaxJobs",
+    "maxsubmitjobs": "MaxSubmitJobs", "maxtres": "MaxTRES", "maxwall": "MaxWall", "grpwall": "GrpWall",
+}  # fmt: skip
 # Of a QOS, and of a user's association: what is looked at when a job comes (`enforced`).
 OF_QOS = {
     "maxjobsperuser": "count", "maxsubmitjobsperuser": "count", "maxtresperuser": "tres", "maxtres": "tres",

@@ -26,7 +26,7 @@ def change_qos(here: Site, qos: Qos, change: Mapping[str, str]) -> None:
             except limits.LimitError:
                 raise limits.unknown(key, value) from None
         elif name == "priority":
-            qos.priority = int(_number("Priority", value, whole=True))
+            qos.priority = int(_number("Priority", value, whole=True)) if value not in ("", limits.NONE) else 0
         elif name == "description":
             qos.description = value
         elif name in ("flags", "flags+"):

@@ -40,7 +40,7 @@ def variables(number: int, ask: Ask, site: Site, said: Options, script: str, arr
         "PHALANX_STDOUT": file_name(ask.stdout, ask, number, running=True),
         "PHALANX_STDERR": file_name(ask.stderr, ask, number, running=True) if ask.stderr else "",
         "PHALANX_STDIN": file_name(ask.stdin, ask, number, running=True),
-        "PHALANX_MODE": "append" if (said.get("open-mode") or "").startswith("a") else "truncate",
+        "PHALANX_MODE": "append" if (said.get("open-mode") or "").lower().startswith("a") else "truncate",
         "PHALANX_LIMIT_S": "" if ask.limit_min is None else str(ask.limit_min * 60),
         "PHALANX_WARNING": ask.warning,
         "PHALANX_UMASK": f"{own_umask():04o}",

@@ -57,7 +57,7 @@ def grant(name: str, kind: str, parts: Sequence[Mapping[str, str | None]], job_n
     here = site.load(api)
     asked = []
     try:
-        for one in parts:
+        for one in parts if name != "srun" else ():  # srun has read them
             check_forms(name, one)
         for one in together([], [{"job-name": job_name, **parts[0]}, *map(dict, parts[1:])], {}):
             read_files(name, one)

@@ -13,16 +13,18 @@ otherwise; times and words are those of sreport(1) 22.05, whose outputs are in t
 from __future__ import annotations
 
 import pwd
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from phalanx.slurm.accounts.used import Held, Period, held, waited_cpu_s
+from phalanx.slurm.accounts.tree import is_administrator
+from phalanx.slurm.accounts.used import Held, held, waited_cpu_s
 from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import Api
 from phalanx.slurm.cluster.ledger.book import Book
 from phalanx.slurm.cluster.ledger.fetched import Part
+from phalanx.slurm.commands.accounting.entities.words import typed
+from phalanx.slurm.commands.accounting.sreport_asked import TRES, Asked, asked, tres_of
 from phalanx.slurm.commands.accounting.table import AccountingColumn, chosen_columns, show
 from phalanx.slurm.control.reservations import reservations
 from phalanx.slurm.jobs.nodes import nodes
@@ -35,48 +37,15 @@ OPTIONS = declare(
 )
 _READER = OptionReader("sreport", OPTIONS)
 _RULE = "-" * 80
-TRES = ("cpu", "mem", "billing", "gres/gpu")
-# what -t says -> (its heading, seconds of one, with a percentage)
-_TIMES = {
-    "second": ("Seconds", 1, False), "minute": ("Minutes", 60, False), "hour": ("Hours", 3600, False),
-    "percent": ("Percentage of Total", 0, True), "secper": ("Seconds/Percentage of Total", 1, True),
-    "minper": ("Minutes/Percentage of Total", 60, True), "hourper": ("Hours/Percentage of Total", 3600, True),
-}  # fmt: skip
 _SIZES = (50, 250, 500, 1000)
 _HELP = "sreport [OPTION] cluster|job|user REPORT [NAME=VALUE ...]\n  cluster - {}\n  job - {}\n  user - TopUsage"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """`said`: conditions by name, in lower case. `flags`: words without a value. `unit`: a row of `_TIMES`."""
-
-    period: Period
-    cluster: str
-    said: Mapping[str, str]
-    flags: frozenset[str]
-    options: Mapping[str, str | None]
-    unit: tuple[str, int, bool]
-    tres: tuple[str, ...] = ("cpu",)
-    many: bool = False  # -T: a row for each TRES, with its name
-
-    def names(self, *keys: str) -> frozenset[str]:
-        return frozenset(one.lower() for key in keys for one in self.said.get(key, "").split(",") if one)
-
-    def amount(self, seconds: float, total: float) -> str:
-        """TRES seconds in the unit that was asked for. `total`: what is 100 %."""
-        _, size, share = self.unit
-        percent = f"{100 * seconds / total if total else 0.0:.2f}%"
-        if not size:
-            return percent
-        whole = f"{seconds / size:.0f}"
-        return f"{whole}({percent})" if share else whole
-
-
 def run(words: Sequence[str]) -> int:
-    typed, arguments = _READER.read(words)
-    options = dict(typed)
+    named, arguments = _READER.read(words)
+    options = dict(named)
     if "help" in options or "usage" in options:
-        print(_HELP.format(", ".join(_OF["cluster"][1]), ", ".join(_OF["job"][1])))
+        print(_HELP.format(_OF["cluster"][1], _OF["job"][1]))
         return 0
     if not arguments:
         return interactive("sreport", run)
@@ -89,79 +58,19 @@ def run(words: Sequence[str]) -> int:
         case "help":
             print("sreport [<OPTION>] [<COMMAND>]")
             return 0
-    kind = next((name for name in _OF if name.startswith(arguments[0].lower())), "")
+    tres_of(options)
+    kind = typed(arguments[0].lower(), "cl[uster] j[ob] re[servation] u[ser]")
     if not kind:
         raise Usage(f"invalid keyword: {arguments[0]}")
     if len(arguments) < 2:
         raise Usage(f"too few arguments for keyword:{arguments[0]}")
     reports, valid = _OF[kind]
-    name = arguments[1].lower()
-    if name in _REFUSED:
-        raise Usage(f"sreport: error: {kind} {arguments[1]} is not supported by Phalanx (docs/guide/slurm.md)")
-    report = next((reports[one] for one in reports if one.lower().startswith(name)), None)
-    if report is None:
-        listed = ", ".join(f'"{one}"' for one in valid) if kind != "job" else f'"{", ".join(valid)}"'
-        raise Usage(f"Not valid report {arguments[1]}\nValid {kind} reports are, {listed}")
-    report(_asked(arguments[2:], options))
-    return 0
-
-
-# --- what is asked --------------------------------------------------------------------------------------------------
-
-_CONDITIONS = {
-    "start", "end", "format", "accounts", "account", "users", "user", "cluster", "clusters", "topcount", "grouping",
-}  # fmt: skip
-_FLAGS = {"tree", "group", "flatview", "acctasparent", "printjobcount"}
-
-
-def _asked(words: Sequence[str], options: Mapping[str, str | None]) -> Asked:
-    said: dict[str, str] = {}
-    flags = set()
-    for word in words:
-        name, equals, value = word.partition("=")
-        if equals and name.lower() in _CONDITIONS:
-            said[name.lower()] = value
-        elif not equals and name.lower() in _FLAGS:
-            flags.add(name.lower())
-        else:
-            raise Usage(f" Unknown condition: {word}\nUse keyword set to modify value")
-    unit = (options.get("t") or "minute").lower()
-    known = next((row for name, row in _TIMES.items() if unit.removesuffix("s") == name or name == unit), None)
-    if known is None:
-        raise Usage(f"unknown time format {options['t']}")
-    wanted = (options.get("tres") or "").lower()
-    tres = TRES if wanted == "all" else tuple(one for one in TRES if one in wanted.split(","))
-    if wanted and not tres:
-        raise Usage("sreport: fatal: No valid TRES given")
-    return Asked(
-        period=_period(said), cluster=site.load(Api.open()).cluster, said=said, flags=frozenset(flags),
-        options=options, unit=known, tres=tres or ("cpu",), many=bool(wanted),
-    )  # fmt: skip
-
-
-def _period(said: Mapping[str, str]) -> Period:
-    """Return the period in full hours; by default yesterday. Future hours are left out. As in Slurm, a time that cannot
-    be read is the default, and a period that ends before it begins is an hour."""
-    now_s = time.time()
-    today_s = times.read_moment("today", now_s)
-    since_s = _moment(said.get("start"), now_s, today_s - 86400)
-    until_s = _moment(said.get("end"), now_s, today_s)
-    next_s = -(-int(now_s) // 3600) * 3600.0
-    since_s, until_s = _hour(since_s), next_s if until_s >= int(now_s) else _hour(until_s)
-    return Period(since_s=since_s, until_s=until_s if until_s > since_s else since_s + 3600, now_s=now_s)
-
-
-def _moment(text: str | None, now_s: float, default_s: float) -> float:
-    try:
-        return default_s if text is None else times.read_moment(text, now_s, past=True)
-    except times.TimeError as error:
-        say(f"Invalid time specification (pos={error.at}): {text}")
-        return default_s
-
-
-def _hour(at_s: float) -> float:
-    """The nearest full one."""
-    return (int(at_s) + 1800) // 3600 * 3600.0
+    name = typed(arguments[1].lower(), " ".join(reports))
+    if not name:
+        raise Usage(f"Not valid report {arguments[1]}\nValid {kind} reports are, {valid}")
+    conditions, report = next(one for spelled, one in reports.items() if spelled.replace("[", "").rstrip("]") == name)
+    what = asked(conditions, arguments[2:], options)
+    return int(report(what) or what.wrong)
 
 
 def _title(asked: Asked, name: str, what: str, *, length: bool = True) -> None:
@@ -201,7 +110,25 @@ def _print(asked: Asked, default: str, rows: Sequence[Mapping[str, str]]) -> Non
         known[name] = AccountingColumn(heading, max([least, *(len(row.get(name, "")) for row in rows)]))
     if "tree" in asked.flags:
         known["account"] = AccountingColumn("Account", -20)
-    show(chosen_columns(asked.said.get("format") or default, known), rows, asked.options)
+    _shown(asked, asked.said.get("format"), default, known, rows)
+
+
+def _shown(
+    asked: Asked,
+    form: str | None,
+    default: str,
+    known: Mapping[str, AccountingColumn],
+    rows: Sequence[Mapping[str, str]],
+) -> None:
+    """Print the table. A field that does not exist is told, and is no column."""
+    columns = []
+    for word in (default if form is None else form).split(","):
+        try:
+            columns += chosen_columns(word, known)
+        except Usage as error:
+            say(error.text)
+            asked.wrong = True
+    show(columns, rows, asked.options)
 
 
 # --- cluster --------------------------------------------------------------------------------------------------------
@@ -260,7 +187,7 @@ def _by_account(asked: Asked) -> None:
         for depth in range(1, len(path) + 1):
             accounts.setdefault("/".join(path[:depth]), _Sum()).add(run)
         users.setdefault(("/".join(path), run.user), _Sum()).add(run)
-    wanted, of_users, rows = asked.names("accounts", "account"), asked.names("users", "user"), []
+    wanted, of_users, rows = asked.names("accounts"), asked.names("users"), []
     for account in sorted(accounts, key=lambda path: path.split("/")):
         path = account.split("/")
         if wanted and not wanted & {*path}:
@@ -285,7 +212,7 @@ def _by_user(asked: Asked) -> None:
 
 def _by_user_and_account(asked: Asked) -> dict[tuple[str, str], _Sum]:
     found: dict[tuple[str, str], _Sum] = {}
-    wanted = asked.names("accounts", "account")
+    wanted = asked.names("accounts")
     for run in _held(asked):
         account = _path(run.account)[-1]
         if not wanted or account in wanted:
@@ -300,7 +227,7 @@ def _most(sums: Mapping[tuple[str, str], _Sum]) -> list[tuple[tuple[str, str], _
 
 def _held(asked: Asked) -> list[Held]:
     with Book.open(Part(since_s=asked.period.since_s)) as book:
-        return held(book, asked.period, asked.names("users", "user"))
+        return held(book, asked.period, asked.names("users"))
 
 
 def _path(account: str) -> list[str]:
@@ -343,7 +270,7 @@ def _capacity(asked: Asked, tres: str) -> float:
 
 def _sizes(asked: Asked) -> None:
     runs = [run for run in _held(asked) if run.cpus]
-    wanted = asked.names("accounts", "account")
+    wanted = asked.names("accounts")
     limits = _grouping(asked, runs)
     by: dict[str, dict[int, float]] = {}
     for run in runs:
@@ -400,7 +327,7 @@ def _spans(limits: Sequence[int]) -> list[str]:
 def _by_word(asked: Asked, word: str) -> dict[tuple[str, str], _Sum]:
     """Return the usage for each pair of the field's value and user. Jobs without this field do not count."""
     with Book.open(Part(since_s=asked.period.since_s)) as book:
-        runs = held(book, asked.period, asked.names("users", "user"), word)
+        runs = held(book, asked.period, asked.names("users"), word)
     found: dict[tuple[str, str], _Sum] = {}
     for run in runs:
         if run.account:
@@ -411,6 +338,7 @@ def _by_word(asked: Asked, word: str) -> dict[tuple[str, str], _Sum]:
 
 
 def _wckey_by_user(asked: Asked) -> None:
+    _require_operator("wckey_by_user")
     _title(asked, "Cluster/WCKey/User Utilization", _in_units(asked))
     sums = _by_word(asked, "wckey")
     rows = []
@@ -427,6 +355,7 @@ def _wckey_by_user(asked: Asked) -> None:
 
 
 def _user_by_wckey(asked: Asked) -> None:
+    _require_operator("user_by_wckey")
     _title(asked, "Cluster/User/WCKey Utilization", _in_units(asked))
     sums = _by_word(asked, "wckey")
     rows = [
@@ -466,13 +395,14 @@ def _reserved(asked: Asked) -> None:
         "allocated": AccountingColumn("Allocated", 20), "idle": AccountingColumn("Idle", 20),
     }  # fmt: skip
     default = "cluster,name,start,end,tresname,allocated,idle"
-    show(chosen_columns(asked.said.get("format") or default, known), rows, asked.options)
+    _shown(asked, asked.said.get("format"), default, known, rows)
 
 
 def _top(asked: Asked) -> None:
     text = asked.said.get("topcount", "10")
     if not text.isdigit():
-        raise Usage(f" Unknown condition: topcount={text}")
+        say(f"sreport: error: Invalid value for TopCount ({text})")
+        text, asked.wrong = "10", True
     sums = _by_user_and_account(asked)
     if "group" in asked.flags:
         together: dict[str, _Sum] = {}
@@ -489,21 +419,62 @@ def _top(asked: Asked) -> None:
     _print(asked, f"cluster,login,proper,account,{_last(asked)}", rows)
 
 
-Report = Callable[[Asked], None]
-_REFUSED = {"sizesbyaccountandwckey", "sizesbywckey"}
-# kind -> its reports, and what Slurm lists as valid
-_OF: dict[str, tuple[dict[str, Report], tuple[str, ...]]] = {
+def _of_keys(asked: Asked) -> None:
+    """Print the sizes of jobs by WCKey. Only operators see them."""
+    _sizes_by_key(asked, AccountingColumn("Wckey", 9), "Job Sizes by Wckey")
+
+
+def _of_accounts_and_keys(asked: Asked) -> None:
+    _sizes_by_key(asked, AccountingColumn("Account", -20), "Job Sizes")
+
+
+def _sizes_by_key(asked: Asked, column: AccountingColumn, title: str) -> None:
+    """Not carried out here: the table is empty. Raises Usage if there are keys to report."""
+    here = site.load(Api.open())
+    if here.wckeys:
+        raise Usage(f"sreport: error: {title} by WCKey is not supported by Phalanx (docs/guide/slurm.md)")
+    known = {
+        "cluster": AccountingColumn("Cluster", 9), "key": column,
+        **{f"size{at}": AccountingColumn(text, 13) for at, text in enumerate(_spans(_grouping(asked, [])))},
+        "percent": AccountingColumn("% of cluster", 12),
+    }  # fmt: skip
+    if not is_administrator(here):
+        say(_UNPRIVILEGED)
+    _title(asked, title, f"Time reported in {asked.unit[0]}")
+    show(chosen_columns(",".join(known), known), [], asked.options)
+
+
+_UNPRIVILEGED = "sreport: error: Your user doesn't have privilege to perform this action"
+
+
+def _require_operator(report: str) -> None:
+    """Check that the caller may see reports by WCKey. Raises Usage."""
+    if not is_administrator(site.load(Api.open())):
+        raise Usage(f"{_UNPRIVILEGED}\nslurmdb_report_cluster_{report}: Problem with get query.")
+
+
+Report = Callable[[Asked], int | None]
+# kind -> its reports, as they may be typed in part, with the name of their conditions; and what Slurm lists as valid
+_OF: dict[str, tuple[dict[str, tuple[str, Report]], str]] = {
     "cluster": (
         {
-            "AccountUtilizationByUser": _by_account,
-            "UserUtilizationByAccount": _by_user,
-            "Utilization": _utilization,
-            "UserUtilizationByWCKey": _user_by_wckey,
-            "WCKeyUtilizationByUser": _wckey_by_user,
+            "a[ccountutilizationbyuser]": ("users", _by_account),
+            "userutilizationbya[ccount]": ("users", _by_user),
+            "userutilizationbyw[ckey]": ("wckeys", _user_by_wckey),
+            "ut[ilization]": ("cluster", _utilization),
+            "w[ckeyutilizationbyuser]": ("wckeys", _wckey_by_user),
         },
-        ("AccountUtilizationByUser", "UserUtilizationByAccount", "Utilization"),
+        '"AccountUtilizationByUser", "UserUtilizationByAccount", "UserUtilizationByWckey", "Utilization", and '
+        '"WCKeyUtilizationByUser"',
     ),
-    "job": ({"SizesByAccount": _sizes}, ("SizesByAccount",)),
-    "user": ({"TopUsage": _top}, ("TopUsage",)),
-    "reservation": ({"Utilization": _reserved}, ("Utilization",)),
+    "job": (
+        {
+            "sizesbyaccounta[ndwckey]": ("job", _of_accounts_and_keys),
+            "sizesbyw[ckey]": ("job", _of_keys),
+            "s[izesbyaccount]": ("job", _sizes),
+        },
+        '"SizesByAccount, SizesByAccountAndWcKey, and  SizesByWckey"',
+    ),
+    "user": ({"t[opusage]": ("user", _top)}, '"Top"'),
+    "reservation": ({"u[tilization]": ("reservation", _reserved)}, '"Utilization"'),
 }

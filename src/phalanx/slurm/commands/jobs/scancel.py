@@ -6,7 +6,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from phalanx.errors import PhalanxError
 from phalanx.slurm.cluster import site
@@ -39,11 +39,12 @@ def run(words: Sequence[str]) -> int:
     number = number_of(signal)
     if number is None:
         raise Usage(f"Unknown job signal: {named}")
+    states = _states(said.get("state"))
+    steps = [word for word in arguments if _STEP.fullmatch(word)]
+    asked = _asked(said, [word for word in arguments if word not in steps], states)
     for user in (value or "" for name, value in typed if name == "user"):
         if not is_user(user):
             raise Usage(f"scancel: error: Invalid user name: {user}")
-    steps = [word for word in arguments if _STEP.fullmatch(word)]
-    asked = _asked(said, [word for word in arguments if word not in steps])
     filtered = any(name in said for name in ("reservation", "wckey"))
     if asked == Chosen() and not steps and not filtered:
         raise Usage("scancel: error: No job identification provided")
@@ -55,12 +56,14 @@ def run(words: Sequence[str]) -> int:
     found = [job for job in jobs(api, asked.numbers, live=True) if job.live and asked.has(job) and _is_of(job, said)]
     if "interactive" in said:
         found = [job for job in found if _confirmed(job)]
-    if "verbose" in said:
+    if "sibling" in said and found:
+        return _refused_siblings(found)
+    filters = [name for name in _FILTERS if name in said]  # with filters, Slurm looks whether the job is there
+    if "verbose" in said and (found or not filters):
         for one in asked.ids or [Id(number=job.number) for job in found]:
             say(f"scancel: Terminating job {one.number}")
     status = _refused_ids(asked, found, jobs(api, asked.numbers, places=False)) if asked.ids else 0
     # Slurm reports nothing when what is to end is not there.
-    filters = [name for name in _FILTERS if name in said]  # with filters, Slurm looks whether the job is there
     there = jobs(api, asked.numbers, places=False) if asked.ids else []
     told = signal not in _ENDING or bool({"verbose", "batch"} & said.keys())
     gone = _unmatched(asked, there) if filters else [str(one) for one in _missing(asked, there)] if told else []
@@ -69,13 +72,15 @@ def run(words: Sequence[str]) -> int:
             say(f"scancel: error: Kill job error on job id {one_gone}: Invalid job id specified")
         status = max(status, int(signal not in _ENDING or "batch" in said or bool(filters)))
     if filters and not found and "verbose" in said:
-        words = " ".join(f"{name}={said[name]}" for name in filters if said[name] is not None)
-        say(f"scancel: error: No active jobs match ALL job filters, including: {words}")
-    for job in found if signal not in _ENDING or "batch" in said else ():
-        status = max(status, _signal(api, job, number, said))
+        say(f"scancel: error: No active jobs match ALL job filters, including: {_told(said, states)}")
+    # A job that waits has no script that could be signalled: with --batch, too, it is cancelled.
+    ends = [job for job in found if signal in _ENDING and ("batch" not in said or job.state == "PENDING")]
+    for job in found:
+        if job not in ends:
+            status = max(status, _signal(api, job, number, said))
     alone = any(one.offset for one in asked.ids)
-    if signal in _ENDING and "batch" not in said:
-        status = max(status, _cancel(api, found, now=signal.endswith("KILL") or signal == "9", alone=alone))
+    if ends:
+        status = max(status, _cancel(api, ends, now=signal.endswith("KILL") or signal == "9", alone=alone))
     return status
 
 
@@ -93,7 +98,24 @@ def _unmatched(asked: Chosen, there: Sequence[Job]) -> list[str]:
     ]
 
 
-_NOT_HET = 58
+def _told(said: Mapping[str, str | None], states: Iterable[str]) -> str:
+    """Return the filters in Slurm's words and order."""
+    words = {_SHOWN.get(name, name): said[name] or "" for name in _FILTERS if name in said}
+    if "me" in said:
+        words["user_name"] = str(os.getuid())
+    if "state" in said:
+        words["state"] = next(iter(states))
+    return "".join(f"{name}={words[name]} " for name in sorted(words))
+
+
+_SHOWN = {"name": "job_name", "user": "user_name", "me": "user_name"}
+_NOT_HET, _NOT_FEDERATED = 58, 191
+
+
+def _refused_siblings(found: Sequence[Job]) -> int:
+    for job in shown_together(sorted(found, key=lambda job: (job.base, job.ask.task or 0))):
+        say(f"scancel: error: Kill job error on job id {job.id}: Not a valid federated job")
+    return _NOT_FEDERATED
 
 
 def _is_of(job: Job, said: Mapping[str, str | None]) -> bool:
@@ -124,7 +146,8 @@ def _step(api: Api, word: str, number: int, asked: Chosen, said: Mapping[str, st
         else:
             running.send(api, job, number, running.SCRIPT if name == "batch" else running.STEPS)
             return 0
-    say(f"scancel: error: Kill job error on job step id {word}: {why}")
+    if found or "quiet" not in said:
+        say(f"scancel: error: Kill job error on job step id {word}: {why}")
     return 1
 
 
@@ -167,24 +190,29 @@ def _signal(api: Api, job: Job, number: int, said: Mapping[str, str | None]) -> 
     return 0
 
 
-def _asked(said: Mapping[str, str | None], arguments: Sequence[str]) -> Chosen:
+def _states(text: str | None) -> frozenset[str]:
+    """Return the state that is named; as in Slurm, no list of states. Raises Usage."""
+    if text is None:
+        return frozenset()
+    try:
+        states = frozenset[str]() if "," in text or text.lower() == "all" else read_states(text) or frozenset()
+    except KeyError:
+        states = frozenset()
+    if not states:
+        valid = "Valid job states are PENDING, RUNNING, and SUSPENDED"
+        raise Usage(f"Invalid job state specified: {text}\n{valid}")
+    return states
+
+
+def _asked(said: Mapping[str, str | None], arguments: Sequence[str], states: frozenset[str]) -> Chosen:
     ids = []
     for argument in arguments:
         try:
             ids += read_ids(argument)
         except NoJob:
             raise Usage(f"scancel: error: Invalid job id {argument}") from None
-    states = frozenset[str]()
     if any(one.number == 0 for one in ids):
         raise Usage("scancel: error: Invalid job id 0")
-    if (text := said.get("state")) is not None:
-        try:
-            states = read_states(text) or frozenset()
-            if not states:
-                raise KeyError(text)
-        except KeyError:
-            valid = "Valid job states are PENDING, RUNNING, and SUSPENDED"
-            raise Usage(f"Invalid job state specified: {text}\n{valid}") from None
     # As in Slurm, these options take one name, which may have commas.
     whole = {name: said[name] for name in ("account", "partition", "qos", "name") if name in said}
     one = {name: frozenset({(text or "").lower() if name == "account" else text or ""}) for name, text in whole.items()}

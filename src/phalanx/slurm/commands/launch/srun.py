@@ -22,7 +22,7 @@ from phalanx.slurm.jobs.steps.booking import Busy, Steps
 from phalanx.slurm.jobs.steps.memory import OUT_OF_MEMORY
 from phalanx.slurm.jobs.steps.multi_prog import commands
 from phalanx.slurm.jobs.steps.pods.channel import Broken
-from phalanx.slurm.jobs.steps.pods.place import Allocation, Gone, allocation
+from phalanx.slurm.jobs.steps.pods.place import Allocation, Gone, Waits, allocation
 from phalanx.slurm.jobs.steps.pods.remote import ALL, RemoteStep
 from phalanx.slurm.jobs.steps.pods.remote import run as run_remote
 from phalanx.slurm.jobs.steps.records import StepRecord
@@ -127,7 +127,11 @@ def _parts(words: Sequence[str]) -> list[tuple[dict[str, str | None], list[str]]
     rest = list(words)
     while True:
         end = rest.index(":") if ":" in rest else len(rest)
-        typed, command = _READER.read(rest[:end])
+        try:
+            typed, command = _READER.read(rest[:end])
+        except Usage as error:
+            check_forms("srun", dict(error.read))  # Slurm reads the values as it goes
+            raise
         found.append((dict(typed), command))
         if end == len(rest):
             break
@@ -256,11 +260,11 @@ def _within(said: Said, command: Sequence[str], job: str) -> int:
         raise Usage(f"srun: error: Unable to confirm allocation for job {job}: Invalid job id specified")
     try:
         place = allocation(Api.open(), int(job))
-    except Gone:
+    except Gone as error:
+        why = "Job is pending execution" if isinstance(error, Waits) else "Invalid job id specified"
         raise Usage(
-            f"srun: error: Unable to confirm allocation for job {job}: Invalid job id specified\n"
-            "srun: Check SLURM_JOB_ID environment variable. Expired or invalid job "
-            f"{job}"
+            f"srun: error: Unable to confirm allocation for job {job}: {why}\n"
+            f"srun: Check SLURM_JOB_ID environment variable. Expired or invalid job {job}"
         ) from None
     if place.ask.het is not None:
         return _on(_of_groups([({**said, "het-group": "0"}, list(command))], os.environ, job), job)

@@ -119,10 +119,20 @@ def _profile(command: str, option: str, text: str) -> None:
         raise Usage(f"{command}: error: invalid --profile={text} option", 255)
 
 
+def _cpu_bind(command: str, option: str, text: str) -> None:
+    if _CPU_BIND.fullmatch(text) is None:
+        raise Usage(
+            f"{command}: cluster configuration lacks support for cpu binding\n"
+            f'{command}: error: unrecognized --cpu-bind argument "{text}"\n'
+            f"{command}: fatal: Failed to parse --cpu-bind= values."
+        )
+
+
 def _reserved(command: str, option: str, text: str) -> None:
-    _number(0)(command, option, text)
+    _number(0 if option == "core-spec" else 1)(command, option, text)
     shown = "-S" if option == "core-spec" else "--thread-spec"
-    say(f"{command}: error: Ignoring {shown} {_RESERVED}")
+    if int(text):
+        say(f"{command}: error: Ignoring {shown} {_RESERVED}")
 
 
 def _distribution(command: str, option: str, text: str) -> None:
@@ -152,7 +162,7 @@ def _burst_buffer_file(command: str, option: str, text: str) -> None:
 
 def _power(command: str, option: str, text: str) -> None:
     if text.lower() != "level":
-        for _ in range(2):  # Slurm reads it twice
+        for _ in range(1 if command == "srun" else 2):  # sbatch and salloc read it twice
             say(f"{command}: error: Ignoring unrecognized power option ({text})")
 
 
@@ -204,7 +214,7 @@ FORMS: dict[str, Form] = {
     "acctg-freq": _matches(_ACCOUNTING, "Invalid --acctg-freq specification: {text}"),
     "bbf": _burst_buffer_file,
     "core-spec": _reserved,
-    "cpu-bind": _matches(_CPU_BIND, 'unrecognized --cpu-bind argument "{text}"'),
+    "cpu-bind": _cpu_bind,
     "cpu-freq": _matches(_FREQUENCY, 'unrecognized --cpu-freq argument "{text}"\nInvalid --cpu-freq argument'),
     "delay-boot": _minutes,
     "distribution": _distribution,
@@ -213,6 +223,7 @@ FORMS: dict[str, Form] = {
     "gpu-freq": _matches(_GPU_FREQUENCY, "Invalid --gpu-freq argument: gpu:{text}"),
     "gres-flags": _one_of(_GRES_FLAGS),
     "hint": _hint,
+    "jobid": _number(1),
     "kill-on-invalid-dep": _yes_or_no,
     "mem": _memory,
     "mem-bind": _matches(_MEMORY_BIND, 'unrecognized --mem-bind argument "{text}"'),
@@ -222,6 +233,7 @@ FORMS: dict[str, Form] = {
     "nodes": _nodes,
     "priority": _priority,
     "no-kill": _matches(re.compile(r"off|set"), "Invalid --{option} specification"),
+    "open-mode": _matches(re.compile(r"[at].*", re.I), "Invalid --open-mode specification"),
     "power": _power,
     "profile": _profile,
     "propagate": _propagate,
@@ -231,6 +243,7 @@ FORMS: dict[str, Form] = {
     "time": _minutes,
     "time-min": _minutes,
     "tmp": _memory,
+    "wait": _number(0),
     "wait-all-nodes": _wait_all_nodes,
 }  # fmt: skip
 

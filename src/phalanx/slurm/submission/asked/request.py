@@ -263,8 +263,6 @@ def _files(ask: Ask, said: Options, array: bool) -> None:
     ask.stdout = said.get("output") or ("slurm-%A_%a.out" if array else "slurm-%j.out")
     ask.stderr = said.get("error") or ""
     ask.stdin = said.get("input") or "/dev/null"
-    if said.get("open-mode") not in (None, "append", "truncate", "a", "t"):
-        raise Usage("sbatch: error: Invalid --open-mode specification", 255)
 
 
 def exported(said: str | None, environment: Mapping[str, str]) -> dict[str, str]:

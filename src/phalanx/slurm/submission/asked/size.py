@@ -170,9 +170,10 @@ def _spread_gpus(ask: Ask, said: Options) -> None:
         ask.gpus_per_node = -(-ask.gpus // ask.node_count)
     if text := said.get("mem-per-gpu"):
         mib = amounts.read_mib(text)
-        if not ask.gpus_per_node:
+        if mib and not ask.gpus_per_node:
             raise Usage(f"sbatch: error: Requested mem_per_tres=gres:gpu:{mib} but did not request any GPU.\n{NO_GRES}")
-        ask.memory_mib, ask.per_cpu, ask.shown["MemPerTres"] = mib * ask.gpus_per_node, False, f"gres:gpu:{mib}"
+        if mib:
+            ask.memory_mib, ask.per_cpu, ask.shown["MemPerTres"] = mib * ask.gpus_per_node, False, f"gres:gpu:{mib}"
     if text := said.get("cpus-per-gpu"):
         ask.shown["CpusPerTres"] = f"gres:gpu:{text}"
         ask.min_cpus = max(ask.min_cpus, int(text) * ask.gpus_per_node)

@@ -6,4 +6,7 @@ associations  users in accounts
 wckeys        keys that users may name with --wckey
 users         users and the coordinators of accounts
 qos           QOS
+columns       the columns of all lists
+files         dump and load
+listed        which rows and columns a list has
 """

@@ -5,23 +5,25 @@ from __future__ import annotations
 from phalanx.slurm.accounts import limits
 from phalanx.slurm.accounts.tree import carry
 from phalanx.slurm.cluster import site
-from phalanx.slurm.cluster.api import Api
 from phalanx.slurm.cluster.site import Account, Site
 from phalanx.slurm.commands.accounting.entities.words import (
     FAIR,
     NOTHING,
     NOTHING_DELETED,
+    SiteChange,
     may,
     names_of,
     refuse_unknown,
     require,
+    require_any,
     require_known,
     shares_of,
 )
 from phalanx.slurm.options import Usage
 
 
-def add(api: Api, here: Site, said: dict[str, str], bare: list[str]) -> int:
+def add(asked: SiteChange, said: dict[str, str], bare: list[str]) -> int:
+    api, here = asked.api, asked.here
     names = [one.lower() for one in names_of(said, bare, "name", "names", "account", "accounts")]
     if not names:
         raise Usage(" Need name of account to add.")
@@ -35,36 +37,53 @@ def add(api: Api, here: Site, said: dict[str, str], bare: list[str]) -> int:
     if not fresh:
         print(" Nothing new added.")
         return 1
-    refuse_unknown(said, {"name", "names", "account", "accounts", "parent", "description", "organization", *FAIR})
+    known = {"name", "names", "account", "accounts", "parent", "description", "organization", *FAIR, *limits.NAMES}
+    refuse_unknown(said, known)
     shares = next((said[key] for key in FAIR if key in said), None)
+    own = {key: text for key in limits.NAMES.keys() & said.keys() if (text := _limit(key, said[key]))}
     lines = [" Adding Account(s)", *(f"  {name}" for name in fresh), " Settings"]
     lines.append(f"  Description     = {said.get('description') or 'Account Name'}")
     lines.append(f"  Organization    = {said.get('organization') or 'Parent/Account Name'}")
     lines += [" Associations", *(f"  A = {name:<10} C = {here.cluster:<10}" for name in fresh)]
-    settings = [f"  Fairshare     = {shares}"] if shares is not None else []
-    settings += [f"  Parent        = {parent}"] if shares is not None or parent != "root" else []
-    lines += [" Settings", *settings] if settings else []
+    settings = {"Fairshare": shares or "", **{limits.SPELLED[key]: text for key, text in own.items()}}
+    shown = [f"  {name:<13} = {text}" for name, text in sorted(settings.items()) if text]
+    if shown or parent != "root":
+        lines += [" Settings", *shown, f"  Parent        = {parent}"]
     print("\n".join(lines), flush=True)
     if not may(here, *([parent] if parent != "root" else [])):
         raise Usage(" Problem adding accounts: Access/permission denied")
+    if not asked.agreed():
+        return 0
     for name in fresh:
         here.accounts[name] = Account(
             description=said.get("description") or name,
             organization=said.get("organization") or (parent if parent != "root" else name),
             parent="" if parent == "root" else parent,
             shares=shares_of(shares) if shares is not None else 1,
+            limits=dict(own),
         )
         carry(api, here, name)
     site.store(api, here)
     return 0
 
 
-def modify(api: Api, here: Site, change: dict[str, str], names: list[str]) -> int:
+def _limit(key: str, value: str) -> str:
+    """Return the limit as it is kept; "": none. Raises Usage."""
+    try:
+        return limits.written(key, value) if value else ""
+    except limits.LimitError:
+        raise limits.unknown(key, value) from None
+
+
+def modify(asked: SiteChange, change: dict[str, str], names: list[str]) -> int:
+    api, here = asked.api, asked.here
     require_known(change, {*FAIR, "description", "organization", "parent", *limits.NAMES})
     known = [one for one in names if one in here.accounts]
     for key in FAIR:
         if key in change:
             shares_of(change[key])
+    fresh = {key: _limit(key, change[key]) for key in limits.NAMES.keys() & change.keys()}
+    require_any(here)
     if not known:
         print(NOTHING)
         return 1
@@ -78,19 +97,24 @@ def modify(api: Api, here: Site, change: dict[str, str], names: list[str]) -> in
             account.parent = "" if change["parent"] == "root" else change["parent"].lower()
         if shares := next((change[key] for key in FAIR if key in change), ""):
             account.shares = shares_of(shares)
-        for key in limits.NAMES.keys() & change.keys():
-            try:
-                account.limits[key] = limits.written(key, change[key])
-            except limits.LimitError:
-                raise limits.unknown(key, change[key]) from None
-        account.limits = {key: text for key, text in account.limits.items() if text}
-        lines.append(f"  C = {here.cluster:<10} A = {name} of {account.parent or 'root'}")
+        account.limits = {key: text for key, text in {**account.limits, **fresh}.items() if text}
+        if change.keys() - {"description", "organization"}:
+            lines.append(f"  C = {here.cluster:<10} A = {name} of {account.parent or 'root'}")
         if {key for key in change.keys() & limits.NAMES.keys() if not key.startswith("grp")}:  # those pass to the users
             lines += [f"  C = {here.cluster:<10} A = {one:<20} U = {user:<9}" for one, user in _within(here, name)]
+    print("\n".join([*_described(change, known), *([" Modified account associations...", *lines] if lines else [])]))
+    if not asked.agreed():
+        return 0
+    for name in known:
         carry(api, here, name)
     site.store(api, here)
-    print("\n".join([" Modified account associations...", *lines]))
     return 0
+
+
+def _described(change: dict[str, str], names: list[str]) -> list[str]:
+    """Return the lines about accounts of which the description or the organization changes."""
+    changed = {"description", "organization"} & change.keys()
+    return [" Modified accounts...", *(f"  {name}" for name in names)] if changed else []
 
 
 def _require_above(here: Site, names: list[str], change: dict[str, str]) -> None:
@@ -112,18 +136,21 @@ def _within(here: Site, name: str) -> list[tuple[str, str]]:
     return [*found, *(pair for one in below for pair in _within(here, one))]
 
 
-def delete(api: Api, here: Site, names: list[str]) -> int:
+def delete(asked: SiteChange, names: list[str]) -> int:
     """The users of an account lose what they have in it. Coordinators delete none, as in Slurm."""
+    api, here = asked.api, asked.here
     known = [name for name in names if name in here.accounts]
     if not known:
         print(NOTHING_DELETED)
         return 1
     require(here)
+    print("\n".join([" Deleting accounts...", *(f"  {name}" for name in known)]))
+    if not asked.agreed():
+        return 0
     for name in known:
         del here.accounts[name]
         for user in list(here.users):
             here.users[user] = [one for one in here.users[user] if one.account != name]
         carry(api, here, name)
     site.store(api, here)
-    print("\n".join([" Deleting accounts...", *(f"  {name}" for name in known)]))
     return 0

@@ -6,13 +6,20 @@ import msgspec
 
 from phalanx.slurm.accounts.qos import change_qos, qos_settings
 from phalanx.slurm.cluster import site
-from phalanx.slurm.cluster.api import Api
-from phalanx.slurm.cluster.site import Qos, Site
-from phalanx.slurm.commands.accounting.entities.words import NOTHING, NOTHING_DELETED, may, names_of, require
+from phalanx.slurm.cluster.site import Qos
+from phalanx.slurm.commands.accounting.entities.words import (
+    NOTHING,
+    NOTHING_DELETED,
+    SiteChange,
+    may,
+    names_of,
+    require,
+)
 from phalanx.slurm.options import Usage
 
 
-def add(api: Api, here: Site, said: dict[str, str], bare: list[str]) -> int:
+def add(asked: SiteChange, said: dict[str, str], bare: list[str]) -> int:
+    api, here = asked.api, asked.here
     if not (names := names_of(said, bare, "name", "names")):
         raise Usage(" Need name of qos to add.")
     fresh = [one for one in names if one not in here.qos]
@@ -23,37 +30,44 @@ def add(api: Api, here: Site, said: dict[str, str], bare: list[str]) -> int:
     change_qos(here, made, {key: text for key, text in said.items() if key not in ("name", "names")})
     lines = [" Adding QOS(s)", *(f"  {name}" for name in fresh), " Settings"]
     lines += [f"  Description    = {said.get('description') or name}" for name in fresh[:1]]
-    print("\n".join([*lines, *qos_settings(made, said)]))
+    print("\n".join([*lines, *qos_settings(made, said)]), flush=True)
     if not may(here):
         raise Usage(" Problem adding QOS: Access/permission denied")
+    if not asked.agreed():
+        return 0
     for name in fresh:
         here.qos[name] = msgspec.structs.replace(made, description=said.get("description") or name)
     site.store(api, here)
     return 0
 
 
-def modify(api: Api, here: Site, change: dict[str, str], names: list[str]) -> int:
+def modify(asked: SiteChange, change: dict[str, str], names: list[str]) -> int:
+    api, here = asked.api, asked.here
     known = [one for one in names if one in here.qos]
+    for one in [here.qos[name] for name in known] or [Qos()]:  # a wrong value is wrong for any
+        change_qos(here, one, change)
+    require(here)
     if not known:
         print(NOTHING)
         return 1
-    require(here)
-    for name in known:
-        change_qos(here, here.qos[name], change)
-    site.store(api, here)
     print("\n".join([" Modified qos...", *(f"  {name}" for name in known)]))
+    if asked.agreed():
+        site.store(api, here)
     return 0
 
 
-def delete(api: Api, here: Site, names: list[str]) -> int:
+def delete(asked: SiteChange, names: list[str]) -> int:
     """All but `normal`, which every job has that names none."""
+    api, here = asked.api, asked.here
     known = [name for name in names if name in here.qos and name != "normal"]
     if not known:
         print(NOTHING_DELETED)
         return 1
     require(here)
+    print("\n".join([" Deleting QOS(s)...", *(f"  {name}" for name in known)]))
+    if not asked.agreed():
+        return 0
     for name in known:
         del here.qos[name]
     site.store(api, here)
-    print("\n".join([" Deleting QOS(s)...", *(f"  {name}" for name in known)]))
     return 0

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import pwd
-import sys
 
 from phalanx.slurm.accounts import limits
 from phalanx.slurm.accounts.tree import carry, is_administrator
 from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.admission import give_level
-from phalanx.slurm.cluster.api import Api
 from phalanx.slurm.cluster.site import Association, Site
 from phalanx.slurm.commands.accounting.entities import wckeys
 from phalanx.slurm.commands.accounting.entities.associations import change_association, make_default
@@ -19,33 +17,49 @@ from phalanx.slurm.commands.accounting.entities.words import (
     FAIR,
     NOTHING,
     NOTHING_DELETED,
+    SURE,
+    SiteChange,
     may,
     names_of,
     require,
+    require_any,
     require_known,
     shares_of,
 )
-from phalanx.slurm.options import Usage
+from phalanx.slurm.options import Usage, say
 
+_NOTHING_NEW = " Nothing new added."
+UNAFFECTED = (
+    "sacctmgr: accounting_storage/slurmdbd: acct_storage_p_modify_assocs: Request didn't affect anything or your user "
+    "doesn't have privilege to perform this action"
+)
+_OF_USER = ("defaultaccount", "adminlevel", "admin", "qos", "qos+", "qos-", "defaultqos")
 _LEVELS = {"none": "None", "operator": "Operator", "admin": "Administrator", "administrator": "Administrator"}
 
 
-def add(api: Api, here: Site, said: dict[str, str], bare: list[str]) -> int:
+def add(asked: SiteChange, said: dict[str, str], bare: list[str]) -> int:
+    api, here = asked.api, asked.here
     names = names_of(said, bare, "name", "names", "user", "users")
+    if "" in names:
+        say(" No blank names are allowed when adding.")
+        names = [one for one in names if one]
+        if not names:
+            print(_NOTHING_NEW)
+            return 1
     if not names:
         raise Usage(" Need name of user to add.")
     accounts = [one.lower() for one in names_of(said, [], "account", "accounts")]
     keys = names_of(said, [], "wckey", "wckeys")
     if keys and not accounts:
-        return wckeys.add(api, here, names, keys)
+        return wckeys.add(asked, names, keys)
     if not accounts:
         raise Usage(" Need name of account to add user to.")
-    for account in accounts:
-        if account != "root" and account not in here.accounts:
-            raise Usage(
-                f" This account '{account}' doesn't exist.\n        Contact your admin to add this account.\n"
-                " No associations or wckeys created."
-            )
+    unknown = [user for user in names if user not in here.users]
+    if not all(
+        _is_of_the_system(user) or asked.agreed(f"There is no uid for user '{user}'\n{SURE}") for user in unknown
+    ):
+        return 1
+    accounts = _known(here, accounts, needed=bool(unknown))
     shares = next((said[key] for key in FAIR if key in said), None)
     default = said.get("defaultaccount", "").lower()
     if default and not is_administrator(here):
@@ -60,9 +74,8 @@ def add(api: Api, here: Site, said: dict[str, str], bare: list[str]) -> int:
         if account not in {one.account for one in here.users.get(user, ())}
     ]
     if not fresh:
-        print(" Nothing new added.")
+        print(_NOTHING_NEW)
         return 1
-    unknown = [user for user in names if user not in here.users]
     lines = [" Adding User(s)", *(f"  {name}" for name in unknown)] if unknown else []
     lines += [" Settings =", f"  Default Account = {default}"] if default else []
     lines.append(" Associations =")
@@ -72,6 +85,8 @@ def add(api: Api, here: Site, said: dict[str, str], bare: list[str]) -> int:
     print("\n".join(lines), flush=True)
     if not may(here, *(account for _, account in fresh)):
         raise Usage(" Problem adding users: Access/permission denied")
+    if not asked.agreed():
+        return 0
     for user, account in fresh:
         made = Association(account=account, shares=shares_of(shares) if shares is not None else 1)
         made.qos = [one for one in said.get("qos", "").split(",") if one]
@@ -84,33 +99,49 @@ def add(api: Api, here: Site, said: dict[str, str], bare: list[str]) -> int:
     return 0
 
 
-def modify(api: Api, here: Site, change: dict[str, str], which: dict[str, str], names: list[str]) -> int:
-    require_known(
-        change,
-        {
-            *FAIR,
-            "defaultaccount",
-            "adminlevel",
-            "admin",
-            "qos",
-            "qos+",
-            "qos-",
-            "defaultqos",
-            *limits.OF_USER,
-            *limits.ALSO,
-        },
-    )
+def _known(here: Site, accounts: list[str], *, needed: bool) -> list[str]:
+    """Return the accounts that exist, and tell the others. Raises Usage if all are `needed`."""
+    gone = [one for one in accounts if one != "root" and one not in here.accounts]
+    for account in gone:
+        say(f" This account '{account}' doesn't exist.\n        Contact your admin to add this account.")
+    if gone and needed:
+        raise Usage(" No associations or wckeys created.")
+    return [one for one in accounts if one not in gone]
+
+
+def _is_of_the_system(user: str) -> bool:
+    try:
+        return bool(pwd.getpwnam(user))
+    except KeyError:
+        return False
+
+
+def modify(asked: SiteChange, change: dict[str, str], which: dict[str, str], names: list[str]) -> int:
+    api, here = asked.api, asked.here
+    require_known(change, {*FAIR, *_OF_USER, *limits.OF_USER, *limits.ALSO})
     level = change.get("adminlevel", change.get("admin"))
     if level is not None and level.lower() not in _LEVELS:
         raise limits.unknown("adminlevel", level)
+    for key in FAIR:
+        if key in change:
+            shares_of(change[key])
     wanted = [one for name in names for one in here.users.get(name, ())]
-    if not wanted:
+    accounts, own = names_of(which, [], "account", "accounts"), {one.account for one in wanted}
+    if level is not None and (wanted or not is_administrator(here)):
+        _require_administrator(here, names)
+    mine = names == [pwd.getpwuid(os.getuid()).pw_name]
+    if mine and not {"defaultaccount", "adminlevel", "admin"} & change.keys() and not may(here, *(accounts or own)):
+        # As in Slurm, a user's change of his own association is no error.
+        print(NOTHING, flush=True)
+        raise Usage(UNAFFECTED)
+    if not mine:
+        require_any(here)
+    if account := change.get("defaultaccount", "").lower():
+        _require_within(here, names, account)
+    if not any(not accounts or one.account in accounts for one in wanted):
         print(NOTHING)
         return 1
-    accounts = names_of(which, [], "account", "accounts")
-    if level is not None:
-        _require_administrator(here, names)
-    require(here, *(accounts or {one.account for one in wanted} if "defaultaccount" not in change else ()))
+    require(here, *(accounts or own if "defaultaccount" not in change else ()))
     touched: list[str] = []
     changed: set[str] = set()
     for name in names:
@@ -122,15 +153,28 @@ def modify(api: Api, here: Site, change: dict[str, str], which: dict[str, str], 
                 changed.add(one.account)
         if account := change.get("defaultaccount", "").lower():
             make_default(here.users.get(name, []), account)
-        if level is not None:
-            here.admins[name] = _LEVELS[level.lower()]
-            give_level(api, name, here.admins[name])
+    print("\n".join([" Modified user associations...", *touched] if touched else
+                    [" Modified users...", *(f"  {name}" for name in names)]))  # fmt: skip
+    if not asked.agreed():
+        return 0
+    for name in names if level is not None else ():
+        here.admins[name] = _LEVELS[(level or "").lower()]
+        give_level(api, name, here.admins[name])
     site.store(api, here)
     for account in changed:
         carry(api, here, account)
-    print("\n".join([" Modified user associations...", *touched] if touched else
-                    [" Modified users...", *(f"  {name}" for name in names)]))  # fmt: skip
     return 0
+
+
+def _require_within(here: Site, names: list[str], account: str) -> None:
+    """Check that the users are in the account that becomes their default. Raises Usage."""
+    others = [
+        name for name in names if here.users.get(name) and account not in {one.account for one in here.users[name]}
+    ]
+    if others:
+        print(f" Can't modify because these users aren't associated with new default account '{account}'...")
+        print("\n".join(f"  U = {name} C = {here.cluster}" for name in others), flush=True)
+        raise Usage("")
 
 
 def _require_administrator(here: Site, names: list[str]) -> None:
@@ -148,7 +192,8 @@ def _require_administrator(here: Site, names: list[str]) -> None:
     raise Usage(f"sacctmgr: error: {why}\n Error with request: Access/permission denied")
 
 
-def delete(api: Api, here: Site, names: list[str], accounts: list[str]) -> int:
+def delete(asked: SiteChange, names: list[str], accounts: list[str]) -> int:
+    api, here = asked.api, asked.here
     gone = [
         (user, one.account)
         for user in names
@@ -161,6 +206,13 @@ def delete(api: Api, here: Site, names: list[str], accounts: list[str]) -> int:
         print(NOTHING_DELETED)
         return 1
     require(here, *{account for _, account in gone})
+    if accounts:
+        lines = [f"  C = {here.cluster:<10} A = {account:<10} U = {user:<9}" for user, account in gone]
+        print("\n".join([" Deleting user associations...", *lines]))
+    else:
+        print("\n".join([" Deleting users...", *(f"  {user}" for user in known)]))
+    if not asked.agreed():
+        return 0
     for user in known:
         left = [one for one in here.users.pop(user, ()) if (user, one.account) not in gone]
         if accounts:
@@ -170,21 +222,16 @@ def delete(api: Api, here: Site, names: list[str], accounts: list[str]) -> int:
     site.store(api, here)
     for account in {account for _, account in gone} & here.accounts.keys():
         carry(api, here, account)
-    if accounts:
-        lines = [f"  C = {here.cluster:<10} A = {account:<10} U = {user:<9}" for user, account in gone]
-        print("\n".join([" Deleting user associations...", *lines]))
-    else:
-        print("\n".join([" Deleting users...", *(f"  {user}" for user in known)]))
-    sys.stdout.flush()
     return 0
 
 
-def coordinate(api: Api, here: Site, said: dict[str, str], *, remove: bool) -> int:
+def coordinate(asked: SiteChange, said: dict[str, str], *, remove: bool) -> int:
     """Users become, or are no more, coordinators of accounts."""
+    api, here = asked.api, asked.here
     names, accounts = names_of(said, [], "name", "names", "user", "users"), names_of(said, [], "account", "accounts")
     known = [one for one in accounts if one in here.accounts]
     if not names or not known:
-        print(" Nothing new added." if not remove else NOTHING_DELETED)
+        print(_NOTHING_NEW if not remove else NOTHING_DELETED)
         return 1
     title, word = (" Removing Coordinators with user name", "From") if remove else (" Adding Coordinator User(s)", "To")
     lines = [title, *(f"  {name}" for name in names)]
@@ -192,11 +239,13 @@ def coordinate(api: Api, here: Site, said: dict[str, str], *, remove: bool) -> i
     print("\n".join(lines), flush=True)
     if not may(here, *known):
         raise Usage(DENIED if remove else " Problem adding coordinator: Access/permission denied")
+    if remove:
+        print(" Removed Coordinators (sub accounts not listed)...")
+        print("\n".join(f"  U = {name:<9} A = {account:<10}" for name in names for account in known))
+    if not asked.agreed():
+        return 0
     for account in known:
         before = here.accounts[account].coordinators
         here.accounts[account].coordinators = [one for one in before if one not in names] + ([] if remove else names)
     site.store(api, here)
-    if remove:
-        print(" Removed Coordinators (sub accounts not listed)...")
-        print("\n".join(f"  U = {name:<9} A = {account:<10}" for name in names for account in known))
     return 0

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 import pwd
+import select
 from collections.abc import Mapping, Sequence
+
+import msgspec
 
 from phalanx.slurm.accounts import limits
 from phalanx.slurm.accounts.tree import coordinators, is_administrator
+from phalanx.slurm.cluster.api import Api
 from phalanx.slurm.cluster.site import Site
 from phalanx.slurm.options import Usage
 
@@ -17,15 +21,60 @@ DENIED = (
 )
 NOTHING, NOTHING_DELETED = " Nothing modified", " Nothing deleted"
 FAIR = ("fairshare", "share", "shares")
-_ENTITIES = ("account", "association", "cluster", "coordinator", "event", "qos", "tres", "user", "wckey")
+COMMIT = "Would you like to commit changes?"
+SURE = "Are you sure you want to continue?"
+_ASK_S, _INPUT = 30, 0
+# verb -> its entities, as they may be typed in part
+_ENTITIES = {
+    "list": "ac[counts] as[sociations] cl[usters] co[nfiguration] e[vents] f[ederation] p[roblems] q[os] "
+    "rese[rvations] reso[urce] ru[nawayjobs] s[tats] tre[s] t[ransactions] tx[n] u[sers] w[ckeys]",
+    "add": "a[ccount] cl[uster] co[ordinator] f[ederation] q[os] r[esource] u[ser]",
+    "modify": "a[ccounts] cl[usters] f[ederation] j[ob] q[os] r[esource] u[sers]",
+    "delete": "a[ccounts] cl[usters] co[ordinators] f[ederations] q[os] r[esource] u[sers]",
+}
 _LIMITS = "grpwall grptresmins maxtresmins grptresrunmins maxtrespernode priority maxjobsaccrue grpjobsaccrue"
 
 
-def entity(word: str) -> str:
-    """The entity that a word begins to say; empty: none."""
-    bare = word.lower()
-    bare = bare.removesuffix("s") if bare not in ("qos", "tres") else bare
-    return next((name for name in _ENTITIES if len(bare) >= 2 and name.startswith(bare)), "")
+class SiteChange(msgspec.Struct, frozen=True):
+    """A change of the site that is asked for. `immediate`: it is committed without a question."""
+
+    api: Api
+    here: Site
+    immediate: bool
+
+    def agreed(self, question: str = COMMIT) -> bool:
+        """Ask as Slurm does, and say that nothing is changed if the answer is no, none in 30 seconds, or the end of
+        the input (where Slurm repeats the question for ever)."""
+        if self.immediate or _is_yes(question):
+            return True
+        print("Aborted" if question != COMMIT else " Changes Discarded")
+        return False
+
+
+def _is_yes(question: str) -> bool:
+    print(f"{question} (You have {_ASK_S} seconds to decide)\n(N/y): ", end="", flush=True)
+    while select.select([_INPUT], [], [], _ASK_S)[0] and (answer := os.read(_INPUT, 1)):
+        if answer in b"yYnN\n":
+            print()
+            return answer in b"yY"
+        print("\nY or N please\n(N/y): ", end="", flush=True)
+    print()
+    return False
+
+
+def typed(word: str, names: str) -> str:
+    """Return the first of the names like `ac[counts]` that the word is, whole or in part; "" if none."""
+    for name in names.split():
+        least, _, rest = name.rstrip("]").partition("[")
+        if word.startswith(least) and (least + rest).startswith(word):
+            return least + rest
+    return ""
+
+
+def entity(verb: str, word: str) -> str:
+    """Return the entity, without the s of several, that the word means to the verb; "" if none."""
+    name = typed(word.lower(), _ENTITIES[verb])
+    return name if name in ("qos", "tres", "stats") else "transaction" if name == "txn" else name.removesuffix("s")
 
 
 def pairs(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
@@ -37,13 +86,17 @@ def pairs(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
         if equals:
             found[name.lower()] = value
         elif word.lower() not in ("where", "set"):
-            bare += word.split(",")
-    return found, [one for one in bare if one]
+            bare += _listed(word)
+    return found, bare
+
+
+def _listed(text: str) -> list[str]:
+    """Return the names between commas. An empty text names something that is not there."""
+    return [one for one in text.split(",") if one] or [""]
 
 
 def names_of(said: Mapping[str, str], bare: Sequence[str], *keys: str) -> list[str]:
-    listed = [one for key in keys for one in said.get(key, "").split(",") if one]
-    return [*listed, *bare]
+    return [*(one for key in keys if key in said for one in _listed(said[key])), *bare]
 
 
 def may(here: Site, *accounts: str) -> bool:
@@ -79,6 +132,13 @@ def require_known(change: Mapping[str, str], known: set[str]) -> None:
             )
         if name not in known:
             raise limits.unknown(name, value)
+
+
+def require_any(here: Site) -> None:
+    """Raises Usage unless the caller may change something: others are refused before anything is looked up."""
+    me = pwd.getpwuid(os.getuid()).pw_name
+    if not is_administrator(here) and not any(me in one.coordinators for one in here.accounts.values()):
+        raise Usage(DENIED)
 
 
 def require(here: Site, *accounts: str) -> None:

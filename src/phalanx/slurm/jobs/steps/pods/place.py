@@ -65,6 +65,10 @@ class Gone(PhalanxError):
     """The job does not exist, or has ended."""
 
 
+class Waits(Gone):
+    """The job has not been started."""
+
+
 def allocation(api: Api, number: int, wait_s: float = _START_S) -> Allocation:
     """Once all its pods have addresses. Raises Gone, PhalanxError."""
     until_s = time.monotonic() + wait_s
@@ -82,6 +86,8 @@ def allocation(api: Api, number: int, wait_s: float = _START_S) -> Allocation:
                 number=number, ask=ask, pods=tuple(order), head=order.index(placed[0]), key=key,
                 through=api if brought else None,
             )  # fmt: skip
+        if not api.of_job and job["spec"].get("suspend"):
+            raise Waits(f"Job {number} is pending execution")
         if time.monotonic() > until_s:
             raise PhalanxError(f"the pods of job {number} did not start within {wait_s:g} s")
         time.sleep(_AGAIN_S)

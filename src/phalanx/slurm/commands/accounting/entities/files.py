@@ -27,8 +27,10 @@ def dump(words: Sequence[str]) -> int:
     """`dump CLUSTER file=NAME`: by default CLUSTER.cfg."""
     here = site.load(Api.open())
     cluster, file = _file(words)
-    if cluster and cluster != here.cluster:
-        raise Usage(f"sacctmgr: error: there is no cluster {cluster}: this one is {here.cluster}")
+    if not cluster:
+        raise Usage(" We need a cluster to dump.")
+    if cluster != here.cluster:
+        raise Usage(f" Cluster {cluster} doesn't exist.")
     text = dumped(here)
     try:
         Path(file or f"{here.cluster}.cfg").write_text(text)
@@ -45,12 +47,16 @@ def load(words: Sequence[str]) -> int:
     bare, file = _file(words)
     api = Api.open()
     here = site.load(api)
-    if not is_administrator(here):
-        raise Usage(" Problem loading a file: Access/permission denied")
+    if not (file or bare):
+        raise Usage(" No filename given, specify one with file=''")
     try:
         text = Path(file or bare).read_text()
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise Usage(f' Unable to read "{file or bare}": {error.strerror}') from None
+    except UnicodeDecodeError as error:
         raise Usage(f"sacctmgr: error: {file or bare} cannot be read: {error}") from None
+    if not is_administrator(here):
+        raise Usage(" Problem loading a file: Access/permission denied")
     before = set(here.accounts)
     told = read_dump(text, here, Path(file or bare).name)
     for name in here.accounts:  # parents stand before their children

@@ -1,0 +1,130 @@
+"""What sreport is asked: the conditions of a report, its period and its units.
+
+A condition that a report does not have is told and passed over, as in Slurm: the report is printed, and the exit code
+is 1.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from phalanx.slurm.accounts.used import Period
+from phalanx.slurm.cluster import site
+from phalanx.slurm.cluster.api import Api
+from phalanx.slurm.commands.accounting.entities.words import typed
+from phalanx.slurm.notation import times
+from phalanx.slurm.options import Usage, say
+
+TRES = ("cpu", "mem", "billing", "gres/gpu")
+# what -t says -> (its heading, seconds of one, with a percentage)
+_TIMES = {
+    "second": ("Seconds", 1, False), "minute": ("Minutes", 60, False), "hour": ("Hours", 3600, False),
+    "percent": ("Percentage of Total", 0, True), "secper": ("Seconds/Percentage of Total", 1, True),
+    "minper": ("Minutes/Percentage of Total", 60, True), "hourper": ("Hours/Percentage of Total", 3600, True),
+}  # fmt: skip
+# kind of report -> its conditions and flags, as they may be typed in part
+_CONDITIONS = {
+    "cluster": "al[l_clusters] c[lusters] e[nd] fo[rmat] n[ames] s[tart] t[ree]",
+    "users": "ac[counts] al[l_clusters] c[lusters] e[nd] fo[rmat] s[tart] t[ree] u[sers]",
+    "wckeys": "al[l_clusters] c[lusters] e[nd] fo[rmat] s[tart] t[ree] u[sers] w[ckeys]",
+    "job": "ac[counts] acct[asparent] al[l_clusters] c[lusters] e[nd] f[latview] fo[rmat] gi[d] g[rouping] j[obs] "
+    "n[odes] part[itions] p[rintjobcount] s[tart] u[sers] w[ckeys]",
+    "user": "ac[counts] al[l_clusters] c[lusters] e[nd] fo[rmat] g[roup] s[tart] to[pcount] u[sers]",
+    "reservation": "al[l_clusters] c[lusters] e[nd] fo[rmat] i[ds] n[ames] no[des] s[tart]",
+}
+_FLAGS = {"tree", "group", "flatview", "acctasparent", "printjobcount"}
+
+
+@dataclass(slots=True, kw_only=True)
+class Asked:
+    """`said`: conditions by name, in lower case. `flags`: words without a value. `unit`: a row of `_TIMES`."""
+
+    period: Period
+    cluster: str
+    said: Mapping[str, str]
+    flags: frozenset[str]
+    options: Mapping[str, str | None]
+    unit: tuple[str, int, bool]
+    tres: tuple[str, ...] = ("cpu",)
+    many: bool = False  # -T: a row for each TRES, with its name
+    wrong: bool = False  # a condition is unknown
+
+    def names(self, *keys: str) -> frozenset[str]:
+        return frozenset(one.lower() for key in keys for one in self.said.get(key, "").split(",") if one)
+
+    def amount(self, seconds: float, total: float) -> str:
+        """TRES seconds in the unit that was asked for. `total`: what is 100 %."""
+        _, size, share = self.unit
+        percent = f"{100 * seconds / total if total else 0.0:.2f}%"
+        if not size:
+            return percent
+        whole = f"{seconds / size:.0f}"
+        return f"{whole}({percent})" if share else whole
+
+
+def asked(kind: str, words: Sequence[str], options: Mapping[str, str | None]) -> Asked:
+    """Raises Usage."""
+    said: dict[str, str] = {}
+    flags, wrong = set(), False
+    tres = tres_of(options)
+    for word in words:
+        name, equals, value = word.partition("=")
+        whole = typed(name.lower(), _CONDITIONS[kind])
+        if not whole and equals:
+            say(f" Unknown condition: {word}\nUse keyword set to modify value")
+            wrong = True
+        elif equals and whole not in _FLAGS:
+            said[whole] = value
+        elif whole in _FLAGS:
+            flags.add(whole)
+    return Asked(
+        period=_period(said), cluster=site.load(Api.open()).cluster, said=said, flags=frozenset(flags),
+        options=options, unit=_unit(options.get("t")), tres=tres or ("cpu",), many="tres" in options, wrong=wrong,
+    )  # fmt: skip
+
+
+def tres_of(options: Mapping[str, str | None]) -> tuple[str, ...]:
+    """Return the resources of `-T`; none without it. Raises Usage if there is none of them."""
+    wanted = (options.get("tres") or "").lower()
+    found = TRES if wanted == "all" else tuple(one for one in TRES if one in wanted.split(","))
+    if "tres" in options and not found:
+        raise Usage("sreport: fatal: No valid TRES given")
+    return found
+
+
+def _unit(text: str | None) -> tuple[str, int, bool]:
+    """Return the row of `_TIMES`; that of minutes, with a word, if there is no such one."""
+    word = (text or "minute").lower()
+    known = word.removesuffix("s") if word in ("seconds", "minutes", "hours") else word
+    found = next((row for name, row in _TIMES.items() if known and name.startswith(known)), None)
+    if found is None:
+        sys.stderr.write(f"unknown time format {text}")
+    return found or _TIMES["minute"]
+
+
+def _period(said: Mapping[str, str]) -> Period:
+    """Return the period in full hours; by default yesterday. Future hours are left out. As in Slurm, a time that cannot
+    be read is the default, and a period that ends before it begins is an hour."""
+    now_s = time.time()
+    today_s = times.read_moment("today", now_s)
+    since_s = _moment(said.get("start"), now_s, today_s - 86400)
+    until_s = _moment(said.get("end"), now_s, today_s)
+    next_s = -(-int(now_s) // 3600) * 3600.0
+    since_s, until_s = _hour(since_s), next_s if until_s >= int(now_s) else _hour(until_s)
+    return Period(since_s=since_s, until_s=until_s if until_s > since_s else since_s + 3600, now_s=now_s)
+
+
+def _moment(text: str | None, now_s: float, default_s: float) -> float:
+    try:
+        return default_s if text is None else times.read_moment(text, now_s, past=True)
+    except times.TimeError as error:
+        say(f"Invalid time specification (pos={error.at}): {text}")
+        return default_s
+
+
+def _hour(at_s: float) -> float:
+    """The nearest full one."""
+    return (int(at_s) + 1800) // 3600 * 3600.0
