@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from phalanx.client.access.kubeconfig import Cluster, User
+from phalanx.client.access.kubeconfig import KubeconfigCluster, KubeconfigUser
 from phalanx.slurm.accounts import tables
 from phalanx.slurm.cluster.api import Api
 from phalanx.slurm.cluster.site import Account, Association, Site
@@ -100,7 +100,7 @@ def test_a_change_is_committed_when_its_user_agrees(
     os.write(asked, typed.encode())
     os.close(asked)
     monkeypatch.setattr("phalanx.slurm.commands.accounting.entities.words._INPUT", answers)
-    change = SiteChange(Api(Cluster(server="http://api"), User()), SITE, immediate=False)
+    change = SiteChange(Api(KubeconfigCluster(server="http://api"), KubeconfigUser()), SITE, immediate=False)
     assert change.agreed(question) == yes
     os.close(answers)
     assert capsys.readouterr().out == f"{question} (You have 30 seconds to decide)\n(N/y): \n{said}"
