@@ -81,7 +81,7 @@ class Association(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Each account is a queue of the same name. `parent`: "" for the root. `limits`: limits in sacctmgr's names and
-    notation. `coordinators`: users who may change the account, its users and the accounts below it."""
+    notation. `coordinators`: the users that may change the account."""
 
     description: str = ""
     organization: str = ""

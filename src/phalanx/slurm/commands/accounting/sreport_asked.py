@@ -1,4 +1,4 @@
-"""What sreport is asked: the conditions of a report, its period and its units.
+"""Read the conditions, the period and the units of a report of sreport.
 
 A condition that a report does not have is told and passed over, as in Slurm: the report is printed, and the exit code
 is 1.
@@ -96,7 +96,7 @@ def tres_of(options: Mapping[str, str | None]) -> tuple[str, ...]:
 
 
 def _unit(text: str | None) -> tuple[str, int, bool]:
-    """Return the row of `_TIMES`; that of minutes, with a word, if there is no such one."""
+    """Return the row of `_TIMES`; for an unknown name, report it and return the row of minutes."""
     word = (text or "minute").lower()
     known = word.removesuffix("s") if word in ("seconds", "minutes", "hours") else word
     found = next((row for name, row in _TIMES.items() if known and name.startswith(known)), None)
