@@ -108,7 +108,7 @@ _PATCHES = Patches(
 
 
 def read(body: bytes) -> ReviewRequest:
-    """Decode the body of a request. Raises Unreadable."""
+    """Decode the body of a request. Raises UnreadableReview."""
     try:
         asked = _ASKED.decode(body)
     except (msgspec.MsgspecError, RecursionError) as error:
@@ -121,7 +121,8 @@ def read(body: bytes) -> ReviewRequest:
 
 
 def judge(request: ReviewRequest) -> Reviewed:
-    """Return the verdict of the policies on the request's object. Raises Unreadable if the object has no metadata."""
+    """Return the verdict of the policies on the request's object. Raises UnreadableReview for an object without
+    metadata."""
     try:
         changes = _changes(request)
     except ApiError as error:  # a policy refused the object or failed; failurePolicy Fail refuses in both cases

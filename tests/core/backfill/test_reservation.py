@@ -218,7 +218,7 @@ def test_on_one_node_who_is_held_back_is_told_anew_only_when_the_first_is_expect
 
 @pytest.mark.slow
 def test_easy_a_start_that_was_foreseen_before_is_the_one_found_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    """This holds as long as the cluster state does not change, although time passes."""
+    """The answer holds as long as the cluster state does not change, although time passes."""
     shadow, find_start = BackfillForecast.shadow, BackfillForecast.find_start
     found: list[EarliestStart | None] = []
     remembered = 0

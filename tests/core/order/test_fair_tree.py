@@ -204,7 +204,7 @@ def test_parts_do_not_depend_on_usage() -> None:
 
 
 def test_with_depth_oblivious_shares_slurm_differs_only_below_the_first_level() -> None:
-    """This formula of Slurm is not offered; its common part with the classic formula is the same here."""
+    """One formula of Slurm is not offered. Its common part with the classic formula is the same here."""
     found = classic_fair_share(CAPTURES["classic_2_nested"])
     differ = []
     for row in rows(SLURM / "sshare_depthoblivious_2_nested_cols.txt"):

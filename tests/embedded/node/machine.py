@@ -1,4 +1,5 @@
-"""This machine as a node of a real API server, for the length of a test; nothing of it is left running afterwards."""
+"""Run the machine as a node of a real API server, for the length of a test. Nothing of it is left running
+afterwards."""
 
 from __future__ import annotations
 

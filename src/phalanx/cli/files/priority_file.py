@@ -87,7 +87,7 @@ class Tolerant:
         except PhalanxError as error:
             if time.monotonic() >= self._said_s + _SAY_AGAIN_S:
                 self._said_s = time.monotonic()
-                logging.getLogger(__name__).error("%s; the job comes after all others", error)
+                logging.getLogger(__name__).error("%s; the job comes after all others", error)  # noqa: TRY400 - the text is all that the administrator needs
             return _LAST
 
 

@@ -45,7 +45,7 @@ def read_credentials(kubeconfig: str | Path | None, context: str | None) -> tupl
 
 def _in_cluster(account: Path) -> tuple[KubeconfigCluster, KubeconfigUser]:
     """Return the server and credentials of a pod's service account, as k8s.io/client-go/rest.InClusterConfig. Raises
-    ConfigError."""
+    KubeconfigError."""
     host, port = (os.environ.get(f"KUBERNETES_SERVICE_{part}", "") for part in ("HOST", "PORT"))
     if not host or not port or not (account / "token").exists():
         raise KubeconfigError(f"there is no {_DEFAULT}, and this is no pod with a service account")

@@ -90,19 +90,19 @@ class KubeconfigUser(_Untold, frozen=True, kw_only=True):
 
 
 def read_kubeconfig(paths: Iterable[Path], context: str | None) -> tuple[KubeconfigCluster, KubeconfigUser]:
-    """Return the cluster and the user of `context`, or of the current context if it is None. Raises ConfigError,
+    """Return the cluster and the user of `context`, or of the current context if it is None. Raises KubeconfigError,
     OSError."""
     return _merged(paths).chosen(context)
 
 
 def context_namespace(paths: Iterable[Path]) -> str:
-    """Return the namespace of the current context; `default` if it names none. Raises ConfigError, OSError."""
+    """Return the namespace of the current context; `default` if it names none. Raises KubeconfigError, OSError."""
     return _merged(paths).namespace()
 
 
 def current_context(paths: Iterable[Path]) -> tuple[KubeconfigCluster, KubeconfigUser, str]:
     """Return the cluster, the user and the namespace of the current context; each file is read once. Raises
-    ConfigError, OSError."""
+    KubeconfigError, OSError."""
     merged = _merged(paths)
     return *merged.chosen(None), merged.namespace()
 
@@ -110,7 +110,7 @@ def current_context(paths: Iterable[Path]) -> tuple[KubeconfigCluster, Kubeconfi
 def read_embedded(text: str, named: str) -> tuple[KubeconfigCluster, KubeconfigUser]:
     """Return the cluster and the user of a kubeconfig that another object contains, such as a Secret. `named`: its name
     for messages. It may name no file and no program, because who may write the object would choose files and programs
-    of this machine. Raises ConfigError."""
+    of this machine. Raises KubeconfigError."""
     merged, where = _Merged(), Path(named)
     merged.add(where, _parsed(text, where))
     cluster, user = merged.chosen(None)
@@ -183,7 +183,7 @@ class _Merged:
 
 
 def _content(path: Path) -> Any:
-    """Return the content of a file. Raises ConfigError, OSError."""
+    """Return the content of a file. Raises KubeconfigError, OSError."""
     try:
         return _parsed(path.read_text(), path)
     except UnicodeDecodeError as error:
@@ -192,7 +192,7 @@ def _content(path: Path) -> Any:
 
 def _parsed(text: str, path: Path) -> Any:
     """Return the content of a YAML or JSON text. The kubeconfigs of `phalanx up` are JSON. PyYAML is imported only when
-    it is needed, because the import takes as long as Python's own start. Raises ConfigError."""
+    it is needed, because the import takes as long as Python's own start. Raises KubeconfigError."""
     with suppress(msgspec.DecodeError, RecursionError):
         return msgspec.json.decode(text)
     import yaml

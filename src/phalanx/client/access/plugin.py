@@ -37,7 +37,7 @@ class Credential:
 
 
 async def ask(plugin: Plugin, cluster: KubeconfigCluster) -> Credential:
-    """Start the plug-in once. Raises ConfigError if it gives no credential."""
+    """Start the plug-in once. Raises KubeconfigError if it gives no credential."""
     interactive = plugin.mode != "Never" and sys.stdin is not None and sys.stdin.isatty()
     if plugin.mode == "Always" and not interactive:
         raise KubeconfigError(f"the plug-in {plugin.command} has to ask its user, and there is no terminal to ask at")

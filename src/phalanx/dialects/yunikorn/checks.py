@@ -53,7 +53,8 @@ CountBounds: TypeAlias = Mapping[str, int]
 
 
 def read(text: str) -> YuniKornConfiguration:
-    """Return the configuration, each partition with its root and its limits on the root. Raises ConfigurationError."""
+    """Return the configuration; each partition has a root, and its limits are on it. Raises
+    YuniKornConfigurationError."""
     found, lines = parse(text)
     return Checks(lines).configuration(found)
 
@@ -80,7 +81,7 @@ class Checks:
         self._lines, self._queues = lines, 0
 
     def configuration(self, found: YuniKornConfiguration) -> YuniKornConfiguration:
-        """Return the configuration in normal form, as YuniKorn applies it. Raises ConfigurationError."""
+        """Return the configuration in normal form, as YuniKorn applies it. Raises YuniKornConfigurationError."""
         names: set[str] = set()
         partitions = []
         for at, partition in enumerate(found.partitions):

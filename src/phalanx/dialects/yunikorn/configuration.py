@@ -143,7 +143,7 @@ class YuniKornConfiguration(_Fields, frozen=True):
 
 
 def parse(text: str) -> tuple[YuniKornConfiguration, Lines]:
-    """Return the fields of the file, and the lines of its values. Raises ConfigurationError."""
+    """Return the fields of the file, and the lines of its values. Raises YuniKornConfigurationError."""
     if len(text.encode()) > MOST_BYTES:
         raise YuniKornConfigurationError(1, f"the file has more than {MOST_BYTES} bytes")
     try:

@@ -244,7 +244,7 @@ def submit(defined: YuniKornDefinitions, namespace: str, queue: str, options: Ma
 
 def configuration_text(config_maps: Mapping[str, Object]) -> str | None:
     """Return the text of the queue configuration in these ConfigMaps (by `namespace/name`); None: no ConfigMap holds
-    one. Raises ConfigurationError."""
+    one. Raises YuniKornConfigurationError."""
     found = None
     for name in _MAPS:
         config_map = config_maps.get(f"{NAMESPACE}/{name}") or {}
@@ -320,7 +320,7 @@ def _failed(pods: Iterable[Object], reason: str, message: str) -> Iterator[Answe
 
 @lru_cache(maxsize=4)  # namespaces come and go, the configuration stays
 def _definitions(text: str) -> YuniKornDefinitions:
-    """Raises ConfigurationError."""
+    """Raises YuniKornConfigurationError."""
     found = msgspec.structs.replace(read(text), checksum=sha256(text.encode()).hexdigest().upper())
     translation = translate(found)
     queues, named = tuple(_queues(translation)), {full: QUEUE_PREFIX + full for full in translation.names}

@@ -93,7 +93,7 @@ def _find_hardware() -> _Hardware:
 
 
 async def run_node(connection: Connection, informers: Informers, settings: NodeSettings) -> None:
-    """This machine as a node, until cancelled; the processes of its pods then stay, and the next run finds them.
+    """Run this machine as a node, until cancelled. The processes of its pods then stay, and the next run finds them.
 
     Raises PhalanxError: the log endpoint's port is taken, or another agent has the directory. OSError: the directory
     cannot be written."""

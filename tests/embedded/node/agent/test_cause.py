@@ -1,4 +1,4 @@
-""" "Who killed my task?": the cause in the pod's status, with real processes and real signals."""
+"""The cause of a killed task in the pod's status, with real processes and real signals."""
 
 from __future__ import annotations
 

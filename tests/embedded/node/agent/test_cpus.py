@@ -117,7 +117,7 @@ def test_without_cpuset_the_node_says_so(api_server: ServerProcess, monkeypatch:
 
 class _Without(Cgroups):
     @classmethod
-    def of_this_process(cls, name: str, cpu_milli: int = 1000, besides: tuple[str, ...] = ()) -> Cgroups:
+    def of_this_process(cls, name: str, cpu_milli: int = 1000, besides: tuple[str, ...] = ()) -> Cgroups:  # noqa: ARG003 - as the replaced method
         return Cgroups.of_this_process(name, cpu_milli)
 
 

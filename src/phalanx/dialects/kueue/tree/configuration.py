@@ -139,7 +139,7 @@ def text_of(config_map: Object) -> str | None:
 
 
 def decoded(text: str) -> Any:
-    """Return the content of the file. Raises ConfigurationError if it is not YAML."""
+    """Return the content of the file. Raises KueueConfigurationError if it is not YAML."""
     try:
         require_shallow(text)
         return msgspec.yaml.decode(text)
@@ -221,7 +221,7 @@ class _Said(msgspec.Struct, rename="camel"):
 
 
 def read_configuration(document: Any) -> KueueConfiguration:
-    """Return the settings of a Configuration. Raises ConfigurationError if a field has the wrong type."""
+    """Return the settings of a Configuration. Raises KueueConfigurationError if a field has the wrong type."""
     try:
         said = msgspec.convert(document, _Said)
         timeout = (said.wait_for_pods_ready or _Wait()).timeout

@@ -101,7 +101,7 @@ def text_of(config_map: Object) -> str | None:
 
 
 def read_configuration(text: str) -> VolcanoConfiguration:
-    """Return the configuration in the text of the file. Raises ConfigurationError."""
+    """Return the configuration in the text of the file. Raises VolcanoConfigurationError."""
     try:
         found = yaml.safe_load(text) if len(text) <= _MOST_CHARS else None
     except (yaml.YAMLError, RecursionError) as error:

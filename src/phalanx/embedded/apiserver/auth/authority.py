@@ -41,7 +41,7 @@ def read_pair(certificate_pem: bytes, key_pem: bytes) -> Pair:
     certificate = x509.load_pem_x509_certificate(certificate_pem)
     key = serialization.load_pem_private_key(key_pem, None)
     if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise ValueError("the key is not an elliptic-curve key")
+        raise ValueError("the key is not an elliptic-curve key")  # noqa: TRY004 - the file is wrong, not a type
     if certificate.public_key() != key.public_key():
         raise ValueError("the key is not that of the certificate")
     return Pair(certificate, key)

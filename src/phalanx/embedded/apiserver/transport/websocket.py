@@ -94,7 +94,7 @@ class Listener:
         self._rest = b""
 
     def hear(self, data: bytes) -> Iterator[bytes | None]:
-        """Raises Broken."""
+        """Raises WebSocketBroken."""
         self._rest += data
         while (frame := self._next()) is not None:
             opcode, payload = frame

@@ -254,7 +254,7 @@ class Container:
         self.known = replace(self.known, waiting=Waiting(reason=reason, message=message, retry_s=time.time() + pause_s))
 
     async def _run_spec(self, pod: Object, number: int, image: Image) -> RunSpec:
-        """Raises ConfigError, ApiError, OSError."""
+        """Raises EnvironmentFault, ApiError, OSError."""
         around, spec = self._around, self.spec
         asked = await environment(spec, pod, around.allocatable, around.look_up)
         gpus = self._record.devices.get(self.name, ())
@@ -331,7 +331,7 @@ class Container:
 
     def _target(self) -> Process | None:
         """Return the process whose namespace of processes it shares: that of the container it was added to look at.
-        Raises ConfigError."""
+        Raises EnvironmentFault."""
         name = self.spec.get("targetContainerName")
         if not name:
             return None
@@ -344,7 +344,7 @@ class Container:
     def _mounts(
         self, pod: Object, image: Image, asked: Mapping[str, str], owner: MachineOwner | None, granted: GrantedDevices
     ) -> tuple[Mount, ...]:
-        """Raises ConfigError, OSError."""
+        """Raises EnvironmentFault, OSError."""
         around, root = self._around, self._around.pod_dir(self._record.uid) / VOLUMES
         files = () if image.layers else granted.files  # into a root of its own they come with the others of /dev
         moved = tuple(Mount(source=one.source, target=one.target) for one in files if one.source != one.target)
@@ -425,7 +425,7 @@ class Container:
 
 def _user_of(owner: MachineOwner, spec: Object, pod: Object) -> tuple[int, int]:
     """Return the uid and gid of the namespace's owner. A pod that requests another user or group is refused. Raises
-    ConfigError."""
+    EnvironmentFault."""
     context = security_context(spec, pod)
     user, group = context.get("runAsUser"), context.get("runAsGroup")
     if user not in (None, owner.user) or group not in (None, owner.group, *owner.groups):
@@ -439,7 +439,7 @@ def _user_of(owner: MachineOwner, spec: Object, pod: Object) -> tuple[int, int]:
 
 
 def _user(spec: Object, pod: Object, image: Image) -> tuple[int | None, int | None]:
-    """runAsUser and runAsGroup; the container's before the pod's. Raises ConfigError where we may not."""
+    """runAsUser and runAsGroup; the container's before the pod's. Raises EnvironmentFault where we may not."""
     context = security_context(spec, pod)
     user, group = context.get("runAsUser"), context.get("runAsGroup")
     if os.geteuid() != 0:

@@ -98,7 +98,7 @@ _RESOLVER = "/etc/resolv.conf"
 def root_of(
     image: Image, place: Path, isolation: Isolation, spec: Object, pod: Object, devices: tuple[tuple[str, str], ...]
 ) -> Root:
-    """Make a root for one run of a container at `place`. Raises ConfigError, OSError."""
+    """Make a root for one run of a container at `place`. Raises EnvironmentFault, OSError."""
     if isolation.root_refusal:
         raise EnvironmentFault(
             f"image {spec['image']} needs a root of its own, which this machine does not allow "
@@ -151,7 +151,7 @@ def resolver(mounts: tuple[Mount, ...]) -> tuple[Mount, ...]:
 
 
 def capabilities(spec: Object, pod: Object) -> tuple[int, ...]:
-    """Return the numbers of those that a container with a root of its own may have. Raises ConfigError."""
+    """Return the numbers of those that a container with a root of its own may have. Raises EnvironmentFault."""
     context = security_context(spec, pod)
     if context.get("privileged"):
         return tuple(_CAPABILITIES.values())

@@ -126,7 +126,7 @@ class Surroundings:
 
     def owner(self, namespace: str) -> MachineOwner | None:
         """Return the user of the namespace's pods; None if the machine is not shared, or if the namespace belongs to
-        root. Raises ConfigError."""
+        root. Raises EnvironmentFault."""
         owner = self.owners.of(namespace) if self.owners is not None else None
         return owner if owner is not None and owner.user != 0 else None
 
@@ -167,7 +167,7 @@ class Surroundings:
             raise
 
     async def token(self, namespace: str, account: str, source: Mapping[str, Any]) -> str:
-        """A service account's token by the TokenRequest API. Raises ApiError, ConfigError."""
+        """A service account's token by the TokenRequest API. Raises ApiError, EnvironmentFault."""
         spec: dict[str, Any] = {"expirationSeconds": source.get("expirationSeconds") or _TOKEN_S}
         if source.get("audience"):
             spec["audiences"] = [source["audience"]]

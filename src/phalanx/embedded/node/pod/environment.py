@@ -41,7 +41,7 @@ def expand(text: str, known: Mapping[str, str]) -> str:
 
 
 def command_line(container: Object, known: Mapping[str, str], image: Image = HOST) -> tuple[str, ...]:
-    """Raises ConfigError: `image: host` has no entry point of its own."""
+    """Raises EnvironmentFault: `image: host` has no entry point of its own."""
     argv = tuple(expand(word, known) for word in command_words(image, container))
     if not argv:
         raise EnvironmentFault(
@@ -56,7 +56,7 @@ async def environment(
 ) -> dict[str, str]:
     """The variables that the pod's author asked for, in order. `pod` has its status (podIP) filled in.
 
-    Raises ConfigError, ApiError."""
+    Raises EnvironmentFault, ApiError."""
     found: dict[str, str] = {}
     for source in container.get("envFrom") or ():
         found |= await _all_of(source, pod, look_up)
@@ -129,7 +129,7 @@ def byte_data(kind: Kind, owner: Object) -> dict[str, bytes]:
 
 
 def field(path: str, pod: Object) -> str:
-    """The value of a fieldRef. Raises ConfigError for a path that the downward API does not have."""
+    """The value of a fieldRef. Raises EnvironmentFault for a path that the downward API does not have."""
     meta, spec, status = pod["metadata"], pod["spec"], pod.get("status") or {}
     if match := _SUBSCRIPT.match(path):
         return str((meta.get(match.group(1)) or {}).get(match.group(2), ""))

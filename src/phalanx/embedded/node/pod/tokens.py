@@ -60,7 +60,7 @@ def token_files(pod: Object, root: Path) -> tuple[TokenFile, ...]:
 
 async def renew(files: tuple[TokenFile, ...], pod: Object, request: TokenRequest, now_s: float) -> float | None:
     """Renew the tokens that are due. Return the time of the next renewal (Unix time); None if there are no tokens.
-    Raises ApiError, ConfigError, OSError."""
+    Raises ApiError, EnvironmentFault, OSError."""
     account = pod["spec"].get("serviceAccountName") or "default"
     for file in files:
         if file.due_s() <= now_s:

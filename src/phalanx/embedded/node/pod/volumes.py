@@ -46,7 +46,7 @@ async def set_up(
     confined: bool = False,
 ) -> None:
     """Make every volume of the pod below `root`. `confined`: the pod is another user's, with whose rights its paths of
-    the machine are judged as they are mounted. Raises ConfigError, ApiError, OSError."""
+    the machine are judged as they are mounted. Raises EnvironmentFault, ApiError, OSError."""
     os.makedirs(root, mode=0o700, exist_ok=True)
     sources = _Sources(pod, allocatable, look_up, token, confined=confined)
     for volume in pod["spec"].get("volumes") or ():
@@ -100,7 +100,7 @@ def private_folders(root: Path, user: int, group: int, mounts: Iterable[Mount]) 
 
 
 def check_paths_of_machine(pod: Object) -> None:
-    """Raises ConfigError for hostPath volumes that we would have to make, as root."""
+    """Raises EnvironmentFault for hostPath volumes that we would have to make, as root."""
     for volume in pod["spec"].get("volumes") or ():
         if (kind := (volume.get("hostPath") or {}).get("type") or "").endswith("OrCreate"):
             raise EnvironmentFault(
@@ -120,7 +120,7 @@ def remove(root: Path) -> None:
 
 
 def mounts(container: Object, pod: Object, root: Path, env: Mapping[str, str]) -> tuple[Mount, ...]:
-    """Return what the container mounts, outer paths first. Raises ConfigError."""
+    """Return what the container mounts, outer paths first. Raises EnvironmentFault."""
     volumes = {volume["name"]: volume for volume in pod["spec"].get("volumes") or ()}
     found = []
     for mount in container.get("volumeMounts") or ():
@@ -298,8 +298,8 @@ def _make_empty(place: Path, in_memory: bool, uid: str) -> None:
 
 
 def _own_folder(place: Path) -> Path:
-    """Create a directory that only the agent may enter. Raises ConfigError if another user created it first, which is
-    possible because the uid of a pod is known before its start."""
+    """Create a directory that only the agent may enter. Raises EnvironmentFault if another user created it first, which
+    is possible because the uid of a pod is known before its start."""
     with suppress(FileExistsError):
         place.mkdir(mode=0o700)
     found = place.lstat()

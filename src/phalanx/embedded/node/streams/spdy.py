@@ -92,7 +92,7 @@ class SpdyConnection:
     # --- what comes -----------------------------------------------------------------------------------------------
 
     def hear(self, data: bytes) -> Iterator[Frame]:
-        """The frames that are whole now. Raises Broken."""
+        """The frames that are whole now. Raises SpdyBroken."""
         self._rest += data
         while len(self._rest) >= 8:
             size = int.from_bytes(self._rest[5:8])

@@ -1,6 +1,6 @@
-"""The JSONPath of Kubernetes: where a column, a scale field or a selectable field of a custom resource lies.
+r"""The JSONPath of Kubernetes: where a column, a scale field or a selectable field of a custom resource lies.
 
-`.spec.replicas`, `.metadata.labels.app\\.kubernetes\\.io/name`, `.status.conditions[?(@.type=="Ready")].status`,
+`.spec.replicas`, `.metadata.labels.app\.kubernetes\.io/name`, `.status.conditions[?(@.type=="Ready")].status`,
 `.spec.items[0]`, `.status.conditions[-1:].type`, `.spec.items[*].name`, `.metadata.labels['app']`. What kubectl's
 templates can do beyond that (ranges, unions, functions) has no place in a CustomResourceDefinition.
 """

@@ -1,6 +1,6 @@
-"""Sets of fields, kept as they stand in `managedFields`: the FieldsV1 trie is the data structure.
+r"""Sets of fields, kept as they stand in `managedFields`: the FieldsV1 trie is the data structure.
 
-`{"f:spec": {"f:replicas": {}, "f:ports": {"k:{\\"port\\":80}": {".": {}, "f:port": {}}}}}` is a set of three paths. A
+`{"f:spec": {"f:replicas": {}, "f:ports": {"k:{\"port\":80}": {".": {}, "f:port": {}}}}}` is a set of three paths. A
 node is a mapping from path elements to nodes; `.` in it says that the path to the node is itself in the set, and so
 does an empty node. Elements are `f:NAME` (field or map key), `k:JSON` (list item by its keys), `v:JSON` (item of a
 set), `i:INDEX`. Keeping the wire form means that reading and writing managedFields costs nothing.

@@ -1,6 +1,6 @@
-"""Bodies in Kubernetes' Protobuf, `application/vnd.kubernetes.protobuf`, of built-in kinds.
+r"""Bodies in Kubernetes' Protobuf, `application/vnd.kubernetes.protobuf`, of built-in kinds.
 
-A body is the bytes `k8s\\0` and then an `Unknown`: what kind it is of, and the message of that kind. A stream of events
+A body is the bytes `k8s\0` and then an `Unknown`: what kind it is of, and the message of that kind. A stream of events
 is frames: four bytes of length (big-endian), then a `WatchEvent`, which has no magic of its own, though the object in
 it has. Fields that 1.36 does not know are skipped, as the real server skips them.
 

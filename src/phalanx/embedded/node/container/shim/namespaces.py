@@ -65,7 +65,7 @@ def has_own_processes(spec: dict[str, Any]) -> bool:
 
 def enter_user_namespace(user: int, group: int) -> None:
     """Enter a user namespace, in which a user who is not root becomes root over what is its own (user_namespaces(7)),
-    under the number `user`. Raises Refused."""
+    under the number `user`. Raises SyscallRefused."""
     before = os.geteuid(), os.getegid()
     call("unshare", libc.unshare(CLONE_NEWUSER))
     step("giving up groups", partial(write_text, "/proc/self/setgroups", "deny"))
@@ -74,7 +74,7 @@ def enter_user_namespace(user: int, group: int) -> None:
 
 
 def join_processes(pid: int, start: int, *, user_namespace: bool) -> None:
-    """Let future children join the PID namespace of the process `pid`, which started at `start`. Raises Refused."""
+    """Let future children join the PID namespace of process `pid`, which started at `start`. Raises SyscallRefused."""
     names = ("user", "pid") if user_namespace else ("pid",)
     handles = [step("entering the target container", partial(_namespace, pid, name)) for name in names]
     if step("entering the target container", partial(start_ticks, pid)) != start:
@@ -90,7 +90,7 @@ def _namespace(pid: int, name: str) -> int:
 
 def isolate(spec: dict[str, Any]) -> None:
     """Enter new namespaces for mounts and the host name. Without root this needs a user namespace, which keeps the
-    user's identity. For a program with its own root the supervisor has already entered one. Raises Refused."""
+    user's identity. For a program with its own root the supervisor has already entered one. Raises SyscallRefused."""
     name, mounts, root = spec.get("host_name", "").encode(), spec["mounts"], spec.get("root")
     flags = (CLONE_NEWNS if mounts or root else 0) | (CLONE_NEWUTS if name else 0)
     flags |= CLONE_NEWIPC if has_own_processes(spec) else 0
@@ -158,7 +158,7 @@ def _is_at(handle: int, path: str) -> bool:
 
 
 def _account_point() -> int:
-    """Return a handle on the mount point of the service account. Raises Refused."""
+    """Return a handle on the mount point of the service account. Raises SyscallRefused."""
     if not os.path.isdir(_ACCOUNT):
         _make_account_point()
     return int(step(f"opening {_ACCOUNT}", partial(os.open, _ACCOUNT, os.O_PATH | os.O_CLOEXEC)))
@@ -185,7 +185,7 @@ def _make_account_point() -> None:
 
 def _opened(one: dict[str, Any], spec: dict[str, Any]) -> int:
     """A handle on what is to be mounted. What its user named, a path of the machine or one below a volume, he must be
-    able to reach, and what is missing below a volume is made as he. Raises Refused."""
+    able to reach, and what is missing below a volume is made as he. Raises SyscallRefused."""
     source, below = one["source"], one.get("below", "")
     with rights_of_user(spec if one.get("by_user") else {}):
         handle = step(f"opening {source}", partial(_opened_source, one, spec))
@@ -212,14 +212,14 @@ def _opened_source(one: dict[str, Any], spec: dict[str, Any]) -> int:
 
 
 def _require_kind(handle: int, one: dict[str, Any]) -> None:
-    """The types of a hostPath volume. Raises Refused."""
+    """The types of a hostPath volume. Raises SyscallRefused."""
     kind, mode = one.get("kind", ""), os.fstat(handle).st_mode
     if kind in _KINDS and not _KINDS[kind](mode):
         raise SyscallRefused(f"hostPath type check failed: {one['source']} is not a {kind}")
 
 
 def _below(folder: int, path: str, source: str) -> int:
-    """Raises Refused."""
+    """Raises SyscallRefused."""
     try:
         return make_resolved(folder, path, BENEATH | NO_MAGICLINKS)
     except OSError as error:

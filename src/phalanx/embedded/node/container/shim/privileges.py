@@ -31,7 +31,7 @@ _ASKED = -1  # no number of a user: setfsuid(2) changes nothing, and says who it
 
 
 def become_user(spec: dict[str, Any]) -> None:
-    """Raises Refused. The root is the program's own by now, so names of users are those of its image."""
+    """Raises SyscallRefused. The root is the program's own by now, so names of users are those of its image."""
     user, group, groups = spec.get("user"), spec.get("group"), spec.get("groups")
     named = not spec.get("confined") and not spec.get("user_namespace")
     if (root := spec.get("root")) is not None and named:
@@ -47,13 +47,13 @@ def become_user(spec: dict[str, Any]) -> None:
 
 def hide_from_program(kept: Iterable[int]) -> None:
     """Reduce this process to the `kept` capabilities until its exec, and hide its memory from unprivileged tracers
-    (PR_SET_DUMPABLE). Raises Refused."""
+    (PR_SET_DUMPABLE). Raises SyscallRefused."""
     limit_capabilities(kept)
     call("hiding from the container", libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0))
 
 
 def give_up_new_rights() -> None:
-    """Raises Refused."""
+    """Raises SyscallRefused."""
     call("giving up new rights", libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 
 
@@ -104,7 +104,7 @@ def rights_of_user(spec: dict[str, Any]) -> Iterator[None]:
     """Files are opened and made with the rights of a confined program's user (setfsuid(2)); no other program's.
 
     Root's capabilities are put aside, too: with the one to trace, a path below /proc/PID would lead into any process.
-    Raises Refused."""
+    Raises SyscallRefused."""
     if not spec.get("confined"):
         yield
         return

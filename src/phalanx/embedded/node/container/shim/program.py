@@ -34,7 +34,7 @@ _CANNOT_RUN, _NOT_FOUND = 126, 127  # exit codes, as a shell's
 
 
 def become(spec: dict[str, Any], shim: int, streams: tuple[int, int, int], ended: int) -> NoReturn:
-    """Become the program of the container. `streams`: its input and outputs. Raises Refused."""
+    """Become the program of the container. `streams`: its input and outputs. Raises SyscallRefused."""
     # The agent may ignore signals, for example SIGHUP under nohup(1). A shell cannot trap a signal that it inherits so.
     for number in (signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ, *PASSED_ON):
         signal.signal(number, signal.SIG_DFL)
@@ -67,7 +67,7 @@ def _take_oom_score(spec: dict[str, Any]) -> None:
 
 
 def _take_terminal(spec: dict[str, Any]) -> None:
-    """The terminal is the program's, and its user's. Raises Refused."""
+    """The terminal is the program's, and its user's. Raises SyscallRefused."""
     step("taking the terminal", partial(fcntl.ioctl, 0, termios.TIOCSCTTY, 0))
     if spec.get("user") is not None:
         with suppress(OSError):  # not ours to give, in a user namespace
@@ -79,7 +79,7 @@ def _enter_working_directory(spec: dict[str, Any]) -> None:
 
 
 def _execute(spec: dict[str, Any], argv: list[str]) -> NoReturn:
-    """Raises Refused."""
+    """Raises SyscallRefused."""
     if spec.get("confined") or spec.get("no_new_rights"):
         give_up_new_rights()
     env = dict(spec["env"])

@@ -58,7 +58,7 @@ _READ_ONLY = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-tr
 
 
 def make_root(spec: dict[str, Any], volumes: list[tuple[int, dict[str, Any]]]) -> None:
-    """`volumes`: handles on what the container mounts, and where. Raises Refused."""
+    """`volumes`: handles on what the container mounts, and where. Raises SyscallRefused."""
     root, user_namespace = spec["root"], bool(spec.get("user_namespace"))
     mount("separating mounts", "none", "/", None, MS_REC | MS_SLAVE)
     copies = [(_copied(handle, one), one["target"]) for handle, one in volumes]
@@ -140,7 +140,7 @@ def mount_point(
 ) -> int:
     """Return a handle on a directory (or file) of the container, created if missing: by root in the container's own
     tree, and with the user's rights elsewhere. `own`: the directories of that tree, with their handles and the flags
-    for following links. Raises Refused."""
+    for following links. Raises SyscallRefused."""
     what = f"making the mount point {target}"
     target = f"/{target.lstrip('/')}"
     for place, folder, resolve in own:
@@ -172,7 +172,7 @@ def _own_point(folder: int, path: str, resolve: int, *, file: bool) -> int:
 
 
 def make_working_directory(spec: dict[str, Any]) -> None:
-    """Make it in the container's tree, where it is missing. Raises Refused."""
+    """Make it in the container's tree, where it is missing. Raises SyscallRefused."""
     os.close(mount_point(spec["cwd"], spec, own=(("/", _folder("/"), IN_ROOT),)))
 
 

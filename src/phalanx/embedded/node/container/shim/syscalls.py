@@ -39,14 +39,14 @@ class SyscallRefused(Exception):
 
 
 def call(what: str, result: int) -> int:
-    """Return the call's answer. Raises Refused."""
+    """Return the call's answer. Raises SyscallRefused."""
     if result < 0:
         raise SyscallRefused(f"{what}: {os.strerror(ctypes.get_errno())}")
     return result
 
 
 def step(what: str, do: Any) -> Any:
-    """Return what `do` does. Raises Refused in place of OSError."""
+    """Return what `do` does. Raises SyscallRefused in place of OSError."""
     try:
         return do()
     except OSError as error:
@@ -54,7 +54,7 @@ def step(what: str, do: Any) -> Any:
 
 
 def mount(what: str, source: str, target: str, kind: str | None, flags: int, options: str | None = None) -> None:
-    """mount(2). Raises Refused."""
+    """Mount the file system `source` at the directory `target`. Raises SyscallRefused."""
     coded = [None if text is None else os.fsencode(text) for text in (source, target, kind)]
     call(what, libc.mount(*coded, ctypes.c_ulong(flags), None if options is None else os.fsencode(options)))
 
@@ -94,26 +94,26 @@ def make_resolved(folder: int, path: str, resolve: int, *, file: bool = False) -
 
 
 def copied_tree(what: str, handle: int) -> int:
-    """Return a handle on a copy of what is mounted at `handle` and below. Raises Refused."""
+    """Return a handle on a copy of what is mounted at `handle` and below. Raises SyscallRefused."""
     flags = _OPEN_TREE_CLONE | _OPEN_TREE_CLOEXEC | _AT_EMPTY_PATH | _AT_RECURSIVE
     return call(what, libc.syscall(_OPEN_TREE, handle, b"", flags))
 
 
 def attach(what: str, tree: int, point: int) -> None:
-    """Put such a copy where the handle `point` is. Raises Refused."""
+    """Put such a copy where the handle `point` is. Raises SyscallRefused."""
     flags = _MOVE_MOUNT_F_EMPTY_PATH | _MOVE_MOUNT_T_EMPTY_PATH
     call(what, libc.syscall(_MOVE_MOUNT, tree, b"", point, b"", flags))
 
 
 def make_read_only(what: str, tree: int) -> None:
-    """With all that is mounted below. Raises Refused: before Linux 5.12."""
+    """With all that is mounted below. Raises SyscallRefused: before Linux 5.12."""
     asked = (ctypes.c_uint64 * 4)(_MOUNT_ATTR_RDONLY, 0, 0, 0)  # struct mount_attr: set, clear, propagation, userns
     flags = _AT_EMPTY_PATH | _AT_RECURSIVE
     call(what, libc.syscall(_MOUNT_SETATTR, tree, b"", flags, ctypes.byref(asked), ctypes.sizeof(asked)))
 
 
 def _capabilities() -> tuple[Any, Any]:
-    """Return the arguments of capset(2) that change nothing. Raises Refused."""
+    """Return the arguments of capset(2) that change nothing. Raises SyscallRefused."""
     head = (ctypes.c_uint32 * 2)(_CAPABILITIES_VERSION_3, 0)
     sets = (ctypes.c_uint32 * 6)()  # effective, permitted, inheritable: of numbers 0 to 31, and of 32 to 63
     call("reading capabilities", libc.capget(head, sets))
@@ -122,7 +122,7 @@ def _capabilities() -> tuple[Any, Any]:
 
 @contextmanager
 def without_capabilities() -> Iterator[None]:
-    """Put all capabilities of this process aside. Raises Refused."""
+    """Put all capabilities of this process aside. Raises SyscallRefused."""
     head, sets = _capabilities()
     before = tuple(sets)
     sets[0] = sets[3] = 0
@@ -135,7 +135,7 @@ def without_capabilities() -> Iterator[None]:
 
 
 def limit_capabilities(kept: Iterable[int]) -> None:
-    """Drop all capabilities of this process except `kept` (capset(2)). Raises Refused."""
+    """Drop all capabilities of this process except `kept` (capset(2)). Raises SyscallRefused."""
     head, sets = _capabilities()
     mask = sum(1 << number for number in kept)
     for place, word in enumerate((mask & 0xFFFFFFFF, mask >> 32)):
@@ -145,7 +145,7 @@ def limit_capabilities(kept: Iterable[int]) -> None:
 
 
 def pivot_root_to_here() -> None:
-    """The current directory, a mount, becomes the root; nothing of the old one stays. Raises Refused."""
+    """The current directory, a mount, becomes the root; nothing of the old one stays. Raises SyscallRefused."""
     number = {"x86_64": 155, "aarch64": 41, "riscv64": 41, "ppc64le": 203, "s390x": 217}.get(os.uname().machine)
     if number is None:
         raise SyscallRefused(f"pivot_root: not known for the architecture {os.uname().machine}")
