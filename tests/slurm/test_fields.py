@@ -39,6 +39,12 @@ def test_formats_with_widths_and_unknown_letters() -> None:
     )
 
 
+def test_a_null_that_does_not_fit_is_empty() -> None:
+    waiting = Job(number=1, ask=ask("").ask, state="PENDING")
+    shown = fields.line(fields.by_letters("%5E|%E|%6k|%.10f")[0], waiting)
+    assert shown == "     |(null)|(null)|    (null)"  # measured, 22.05
+
+
 def test_what_is_left_of_an_array_is_one_line_and_one_page() -> None:
     waiting = Ask(name="a", user="u", uid=1, gid=1, group="g", account="lab", partition="p", array=7, throttle=2,
                   stdout="o-%a")  # fmt: skip

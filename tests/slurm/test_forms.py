@@ -34,6 +34,9 @@ from tests.slurm.test_command_lines import ask
         ("--wait-all-nodes=2", 255, "Invalid --wait-all-nodes specification"),
         ("--nice=99999999999", 255, "Invalid --nice value, out of range (+/- 2147483645)"),
         ("--no-kill=x", 255, "Invalid --no-kill specification"),
+        ("--open-mode= --hint=x", 255, "Invalid --open-mode specification"),
+        ("--mail-type=END,x --gres-flags=x", 255, "Invalid --mail-type specification"),
+        ("--thread-spec=0", 1, 'Invalid numeric value "0" for --thread-spec.'),
     ],
 )
 def test_values_that_cannot_be_read_are_refused_in_slurms_words(line: str, status: int, text: str) -> None:
@@ -41,6 +44,23 @@ def test_values_that_cannot_be_read_are_refused_in_slurms_words(line: str, statu
     with pytest.raises(Usage) as error:
         check_forms("sbatch", dict(said))
     assert (error.value.status, error.value.text) == (status, f"sbatch: error: {text}")
+
+
+def test_what_only_root_may_say_is_refused_before_the_values_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.getuid", lambda: 1000)
+    for name in ("uid", "gid"):
+        with pytest.raises(Usage, match=f"--{name} only permitted by root user"):
+            check_forms("sbatch", {name: "u2", "hint": "x"})
+
+
+def test_notices_come_after_all_values_are_read(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(Usage):
+        check_forms("sbatch", {"thread-spec": "2", "ntasks": "x"})
+    check_forms("sbatch", {"core-spec": "0", "power": "", "wait-all-nodes": "", "open-mode": "Two"})
+    assert not capsys.readouterr().err
+    with pytest.raises(Usage) as error:
+        check_forms("srun", {"cpu-bind": "two"})
+    assert error.value.text.endswith("srun: fatal: Failed to parse --cpu-bind= values.")
 
 
 def test_hints_change_nothing_but_what_scontrol_shows(capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from phalanx.slurm.commands.jobs import squeue
+from phalanx.slurm.jobs.view import Job
 from phalanx.slurm.options import OptionReader, Usage
+from tests.slurm.test_command_lines import ask
 
 
 def test_an_option_with_two_spellings_is_not_ambiguous() -> None:
@@ -16,3 +18,11 @@ def test_an_option_with_two_spellings_is_not_ambiguous() -> None:
     listed = "'--noconvert' '--node' '--nodes' '--nodelist' '--noheader'"  # in Slurm's order
     assert f"possibilities: {listed}" in error.value.text
     assert error.value.read == [("noheader", None)]
+
+
+def test_what_squeue_chooses() -> None:
+    job = Job(number=12, ask=ask("-J Held").ask, state="PENDING")
+    assert squeue._asked({"name": "HELD,x"}).has(job)
+    assert not squeue._asked({"name": "hel"}).has(job)
+    assert squeue._asked({"jobs": "12;beside"}).has(job)
+    assert squeue._asked({"steps": "", "states": "CD"}).has(job)  # steps run, whatever states are named

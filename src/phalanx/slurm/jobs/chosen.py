@@ -61,6 +61,10 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
     names: frozenset[str] = frozenset()
     states: frozenset[str] = frozenset()
     nodes: frozenset[str] = frozenset()
+    any_case: bool = False  # names of jobs are compared without regard to case, as squeue does
+
+    def _is_named(self, name: str) -> bool:
+        return name.lower() in {one.lower() for one in self.names}
 
     def has(self, job: Job) -> bool:
         ask = job.ask
@@ -70,7 +74,7 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
             and (not self.accounts or ask.account in self.accounts)
             and (not self.partitions or ask.partition in self.partitions)
             and (not self.qos or ask.qos in self.qos)
-            and (not self.names or ask.name in self.names)
+            and (not self.names or ask.name in self.names or (self.any_case and self._is_named(ask.name)))
             and (not self.nodes or not self.nodes.isdisjoint(job.nodes))
             and (not self.ids or any(_is(each, job) for each in self.ids))
         )

@@ -345,6 +345,8 @@ _UNCUT = [LETTERS[letter] for letter in "NY"]  # lists of nodes that are aligned
 def _fit(column: Column, text: str) -> str:
     if not column.width:
         return text
+    if text == "(null)" and not column.right and column.width < len(text):
+        return " " * column.width  # printf(3) writes nothing of a null that does not fit
     if column.right and column.field in _UNCUT:
         return text.rjust(column.width)
     cut = text[: column.width]

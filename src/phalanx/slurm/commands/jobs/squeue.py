@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import Api
 from phalanx.slurm.jobs import fields, pages
@@ -100,6 +102,8 @@ def _show(api: Api, said: Mapping[str, str | None]) -> int:
         return 0
     if "array" not in said:
         found = fields.shown_together(found)
+    if "start" in said:  # has columns of its own, which only -o replaces
+        said = {name: text for name, text in said.items() if name != "Format"}
     columns, wrong = fields.columns(said, START if "start" in said else LONG if "long" in said else DEFAULT)
     for letter in wrong:
         say(f"squeue: error: Invalid job format specification: {letter}")
@@ -183,9 +187,12 @@ def _asked(said: Mapping[str, str | None]) -> Chosen:
         states = read_states(text) if text else frozenset(LIVE)
         if text == "":
             states = frozenset({""})
-        if said.get("jobs"):  # a step stands for its job
-            said = {**said, "jobs": re.sub(r"\.\w+", "", said["jobs"] or "")}
-        return chosen(said, states if states is not None else frozenset())
+        if said.get("jobs"):  # a step stands for its job; `12;CLUSTER` is what sbatch --parsable -M prints
+            said = {**said, "jobs": re.sub(r"[.;]\w+", "", said["jobs"] or "")}
+        if "steps" in said:
+            states = None  # steps run, whatever states are named
+        found = chosen(said, states if states is not None else frozenset())
+        return msgspec.structs.replace(found, any_case=True)
     except NoJob as error:
         raise Usage(f"squeue: error: Invalid job id: {error}") from None
     except KeyError as error:

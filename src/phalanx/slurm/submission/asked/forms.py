@@ -39,6 +39,9 @@ _GPU_BIND = re.compile(
 _PROFILES = {"none", "all", "energy", "task", "lustre", "network"}
 _LIMITS = {"ALL", "NONE", "AS", "CORE", "CPU", "DATA", "FSIZE", "MEMLOCK", "NOFILE", "NPROC", "RSS", "STACK"}
 _GRES_FLAGS = {"disable-binding", "enforce-binding"}
+# --mail-type -> as scontrol shows it (measured, 22.05)
+MAIL_OF_ALL = ("INVALID_DEPEND", "BEGIN", "END", "FAIL", "REQUEUE", "STAGE_OUT")
+MAIL_TYPES = (*MAIL_OF_ALL, "ARRAY_TASKS", "TIME_LIMIT", "TIME_LIMIT_90", "TIME_LIMIT_80", "TIME_LIMIT_50")
 _RESERVED = "since it's not allowed by configuration (AllowSpecResourcesUsage = No)"
 
 
@@ -47,6 +50,9 @@ def check_forms(command: str, said: Said) -> None:
     for option, text in sorted(said.items(), key=lambda one: one[0] == "propagate"):  # Slurm reads that one last
         if (form := FORMS.get(option)) is not None and text is not None:
             form(command, option, text)
+    for option, spelled in (("core-spec", "-S"), ("thread-spec", "--thread-spec")):
+        if int(said.get(option) or 0):
+            say(f"{command}: error: Ignoring {spelled} {_RESERVED}")
 
 
 def _invalid(command: str, option: str) -> Usage:
@@ -119,6 +125,16 @@ def _profile(command: str, option: str, text: str) -> None:
         raise Usage(f"{command}: error: invalid --profile={text} option", 255)
 
 
+def _of_root(command: str, option: str, text: str) -> None:
+    if os.getuid() != 0:
+        raise Usage(f"{command}: error: --{option} only permitted by root user", 255)
+
+
+def _mail_type(command: str, option: str, text: str) -> None:
+    if any(one not in (*MAIL_TYPES, "ALL", "NONE") for one in text.upper().split(",") if one):
+        raise _invalid(command, option)
+
+
 def _cpu_bind(command: str, option: str, text: str) -> None:
     if _CPU_BIND.fullmatch(text) is None:
         raise Usage(
@@ -126,13 +142,6 @@ def _cpu_bind(command: str, option: str, text: str) -> None:
             f'{command}: error: unrecognized --cpu-bind argument "{text}"\n'
             f"{command}: fatal: Failed to parse --cpu-bind= values."
         )
-
-
-def _reserved(command: str, option: str, text: str) -> None:
-    _number(0 if option == "core-spec" else 1)(command, option, text)
-    shown = "-S" if option == "core-spec" else "--thread-spec"
-    if int(text):
-        say(f"{command}: error: Ignoring {shown} {_RESERVED}")
 
 
 def _distribution(command: str, option: str, text: str) -> None:
@@ -143,8 +152,8 @@ def _distribution(command: str, option: str, text: str) -> None:
 
 
 def _wait_all_nodes(command: str, option: str, text: str) -> None:
-    _number(0)(command, option, text)
-    if int(text) > 1:
+    _number(0)(command, option, text or "0")
+    if int(text or 0) > 1:
         raise _invalid(command, option)
 
 
@@ -161,7 +170,7 @@ def _burst_buffer_file(command: str, option: str, text: str) -> None:
 
 
 def _power(command: str, option: str, text: str) -> None:
-    if text.lower() != "level":
+    if text.lower() not in ("", "level"):
         for _ in range(1 if command == "srun" else 2):  # sbatch and salloc read it twice
             say(f"{command}: error: Ignoring unrecognized power option ({text})")
 
@@ -213,18 +222,20 @@ FORMS: dict[str, Form] = {
     ),
     "acctg-freq": _matches(_ACCOUNTING, "Invalid --acctg-freq specification: {text}"),
     "bbf": _burst_buffer_file,
-    "core-spec": _reserved,
+    "core-spec": _number(0),
     "cpu-bind": _cpu_bind,
     "cpu-freq": _matches(_FREQUENCY, 'unrecognized --cpu-freq argument "{text}"\nInvalid --cpu-freq argument'),
     "delay-boot": _minutes,
     "distribution": _distribution,
     "extra-node-info": _geometry,
+    "gid": _of_root,
     "gpu-bind": _matches(_GPU_BIND, "Invalid --gpu-bind argument: gpu:{text}"),
     "gpu-freq": _matches(_GPU_FREQUENCY, "Invalid --gpu-freq argument: gpu:{text}"),
     "gres-flags": _one_of(_GRES_FLAGS),
     "hint": _hint,
     "jobid": _number(1),
     "kill-on-invalid-dep": _yes_or_no,
+    "mail-type": _mail_type,
     "mem": _memory,
     "mem-bind": _matches(_MEMORY_BIND, 'unrecognized --mem-bind argument "{text}"'),
     "mem-per-cpu": _memory,
@@ -239,10 +250,11 @@ FORMS: dict[str, Form] = {
     "propagate": _propagate,
     "signal": _signal,
     "switches": _switches,
-    "thread-spec": _reserved,
+    "thread-spec": _number(1),
     "time": _minutes,
     "time-min": _minutes,
     "tmp": _memory,
+    "uid": _of_root,
     "wait": _number(0),
     "wait-all-nodes": _wait_all_nodes,
 }  # fmt: skip
@@ -278,7 +290,7 @@ def read_files(command: str, said: dict[str, str | None]) -> None:
                 f"{command}: error: Invalid --nodefile node file",
                 255,
             ) from None
-    if file := said.get("export-file"):
+    if (file := said.get("export-file")) is not None:
         try:
             Path(file).read_bytes()
         except OSError:

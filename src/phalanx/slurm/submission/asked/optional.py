@@ -13,11 +13,9 @@ from phalanx.slurm.cluster.site import Site
 from phalanx.slurm.jobs.ask import Ask
 from phalanx.slurm.notation import amounts, times
 from phalanx.slurm.options import Usage, say
+from phalanx.slurm.submission.asked.forms import MAIL_OF_ALL, MAIL_TYPES
 from phalanx.slurm.submission.asked.hardware import FAILED, choices, fails
 
-# --mail-type -> as scontrol shows it (measured, 22.05)
-_ALL = ("INVALID_DEPEND", "BEGIN", "END", "FAIL", "REQUEUE", "STAGE_OUT")
-_MAIL = (*_ALL, "ARRAY_TASKS", "TIME_LIMIT", "TIME_LIMIT_90", "TIME_LIMIT_80", "TIME_LIMIT_50")
 _MEASURED_S = 2
 _MOUNT = re.compile(r"(/[^:,]*):(/[^:,]*)(?::(ro|rw))?")
 Options = Mapping[str, str | None]
@@ -65,7 +63,7 @@ def _frequency_s(text: str) -> bool:
 def _mail(said: Options, site: Site, user: str) -> tuple[str, str]:
     """Return the mail events in scontrol's notation, and the recipient."""
     words = [one for one in (said.get("mail-type") or "").upper().split(",") if one]
-    if any(one not in (*_MAIL, "ALL", "NONE") for one in words):
+    if any(one not in (*MAIL_TYPES, "ALL", "NONE") for one in words):  # a line of #SBATCH
         raise Usage("sbatch: error: Invalid --mail-type specification", 255)
     if not words or "NONE" in words:
         return "", ""
@@ -77,9 +75,9 @@ def _mail(said: Options, site: Site, user: str) -> tuple[str, str]:
 
 def mail_types(words: Sequence[str]) -> list[str]:
     """Return these events in scontrol's notation and order; none: a word is no event."""
-    if any(one not in (*_MAIL, "ALL") for one in words):
+    if any(one not in (*MAIL_TYPES, "ALL") for one in words):
         return []
-    return [one for one in _MAIL if one in words or ("ALL" in words and one in _ALL)]
+    return [one for one in MAIL_TYPES if one in words or ("ALL" in words and one in MAIL_OF_ALL)]
 
 
 def _tmp(said: Options) -> int:
