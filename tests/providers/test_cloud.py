@@ -25,7 +25,7 @@ from phalanx.model.reason import ReasonCode
 from phalanx.providers.counted.calls import CountedProvider
 from phalanx.providers.counted.cloud import Instances
 from phalanx.providers.counted.cloud_address import CloudAddress, wrong_address
-from phalanx.providers.counted.cloud_messages import RUNNING
+from phalanx.providers.counted.cloud_messages import RUNNING, message
 from phalanx.providers.counted.cloud_service import open_cloud
 from phalanx.providers.provider import ProviderError, Status
 from phalanx.providers.removal import EmptyNodes
@@ -161,6 +161,43 @@ def test_an_instance_that_others_delete_is_not_bought_again(tmp_path: Path) -> N
         cloud.groups["g"].target = 1
         await provider.scale("g", ["g-3"], ())
         assert cloud.bought == [("g", 2), ("g", 1)]
+
+    served(tmp_path, cloud, scene)
+
+
+@pytest.mark.parametrize(
+    ("target", "ids", "error"),
+    [
+        (2**31 - 1, (), "says 0 instances, and a target size of 2147483647 of group g; at most"),
+        (-1, (), "a target size of -1"),
+        (1, ("",), "without id, or twice"),
+        (1, ("+0",), "without id, or twice"),
+    ],
+)
+def test_a_provider_that_says_nonsense_is_not_believed(
+    tmp_path: Path, target: int, ids: tuple[str, ...], error: str
+) -> None:
+    instances = {each: message("InstanceStatus")() for each in ids}
+    cloud = Cloud({"g": CloudGroup(target=target, instances=instances)})
+
+    async def scene(at: CloudAddress) -> None:
+        with pytest.raises(ProviderError, match=error):
+            await provided(at, Api()).status("g")
+
+    served(tmp_path, cloud, scene)
+
+
+@pytest.mark.parametrize(("content", "price"), [(b"\xff\xff", 1.0), (None, float("nan")), (None, -1.0)])
+def test_a_template_or_price_that_is_none_is_an_error(tmp_path: Path, content: bytes | None, price: float) -> None:
+    class Garbled:
+        def SerializeToString(self) -> bytes:  # noqa: N802 (as of a message)
+            return content or b""
+
+    cloud = Cloud({"g": CloudGroup(price=price, node=Garbled())})
+
+    async def scene(at: CloudAddress) -> None:
+        with pytest.raises(PhalanxError, match="node group gpu: what its provider states cannot be used"):
+            await completed(in_file(tmp_path, "allocatable: {cpu: 6}", "labels: {pool: g}"))
 
     served(tmp_path, cloud, scene)
 

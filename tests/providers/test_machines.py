@@ -105,6 +105,11 @@ def test_each_machine_and_each_missing_one_is_a_node() -> None:
     assert next(each.message for each in found if each.name == "m3") == "Machine m3 failed: no quota"
 
 
+def test_a_number_of_machines_that_nobody_means_is_an_error() -> None:
+    with pytest.raises(ProviderError, match=r"has spec\.replicas 2000000000; at most"):
+        asyncio.run(backend(there(2_000_000_000)).nodes("g"))
+
+
 def test_surplus_machines_are_leaving_marked_ones_first_and_young_ones_without_node_next() -> None:
     of = there(2, machine("m1", 1, "n1"), machine("m2", 2), machine("m3", 3), machine("m4", 4, "n4"))
     of.machines["m1"]["metadata"]["annotations"][MARK] = "true"

@@ -49,8 +49,12 @@ class Instances:
             await service.call("Refresh")
             target = await self._target(service)
             found = (await service.call("NodeGroupNodes", id=self._group)).instances
-        if len(found) > MOST_NODES:
-            raise ProviderError(f"{service.name} lists {len(found)} instances, and at most {MOST_NODES} are read")
+        if len(found) > MOST_NODES or not 0 <= target <= MOST_NODES:
+            many = f"{len(found)} instances, and a target size of {target}"
+            raise ProviderError(f"{service.name} says {many} of group {self._group}; at most {MOST_NODES} can be used")
+        ids = {each.id for each in found}
+        if len(ids) < len(found) or any(not each or each.startswith(PENDING) for each in ids):
+            raise ProviderError(f"{service.name} lists instances of group {self._group} without id, or twice")
         self._look(each.id for each in found)
         there = by_provider_id(self._nodes())
         states = [await self._state(each, there.get(each.id)) for each in found]

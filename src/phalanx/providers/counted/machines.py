@@ -13,7 +13,7 @@ from typing import NamedTuple
 from phalanx.client.connection import ApiError, ApiRefusal, Connection, Object
 from phalanx.client.kind import NODES, Kind
 from phalanx.client.moment import read_moment
-from phalanx.providers.counted.calls import FAILED, REMOVING, RUNNING, STARTING, NodeState, Scale
+from phalanx.providers.counted.calls import FAILED, MOST_NODES, REMOVING, RUNNING, STARTING, NodeState, Scale
 from phalanx.providers.provider import ProviderError
 
 CLUSTER_API, OPENSHIFT = "cluster.x-k8s.io", "machine.openshift.io"
@@ -70,6 +70,8 @@ class Machines:
         except ApiError as error:
             raise ProviderError(f"the Machines of {self._of} cannot be read: {error}") from error
         wanted = int((owner.get("spec") or {}).get("replicas") or 0)
+        if wanted > MOST_NODES:
+            raise ProviderError(f"{self._of} has spec.replicas {wanted}; at most {MOST_NODES} can be used")
         alive = [each for each in found["items"] if not each["metadata"].get("deletionTimestamp")]
         leaving = {machine_name(each) for each in sorted(alive, key=self._leaves_first)[: max(0, len(alive) - wanted)]}
         leaving |= {machine_name(each) for each in found["items"] if each not in alive}
