@@ -37,6 +37,7 @@ class Worker:
         self.state, self.scheduler = State(Why.ACTIVE), "Kueue, Phalanx"
         self.link: Client | None = Client(api, lambda write: fault(f"{name}: {write}"))
         self._caches = Caches(api, 0, self.link)
+        self.caches: dict[Kind, Informer] = {}
         self.sent: dict[Kind, Informer] = {kind: self._caches(kind) for kind in SENDABLE if kind in api.objects}
         for cache in self.sent.values():
             cache.subscribe(lambda change: changed(Key(change.kind, key_of(change.new or change.old or {}))))
@@ -84,6 +85,7 @@ class Manager:
         self.away_since_s = 0.0
         self.told: list[str] = []
         self.most = 0
+        self.tasks = 2
 
     def submit(self, name: str, pods: int = 2) -> None:
         found = job(name, pods)
@@ -130,7 +132,7 @@ class Manager:
         async with self.stage.scheduler():
             await self.dispatcher.begin()
             self.dispatcher.look_again()
-            working = [asyncio.ensure_future(self.dispatcher.work()) for _ in range(2)]
+            working = [asyncio.ensure_future(self.dispatcher.work()) for _ in range(self.tasks)]
             try:
                 yield
             finally:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
 import pytest
 
 from phalanx.client.kind import JOBS
-from phalanx.clusters import copies
+from phalanx.clusters import calls, copies, dispatch
+from phalanx.clusters.choice.offer import PRICE
 from phalanx.dialects.kueue import kinds
+from phalanx.kube.install.definitions import FLAVORS, QUEUES
 from phalanx.kube.read.labels import ADMITTED
-from tests.clusters.several import Manager
-from tests.kube.double import job
+from tests.clusters.several import ACTIVE, Manager
+from tests.dialects.kueue.written import named
+from tests.kube.double import Client, Object, job
 from tests.kube.test_bind_barrier import play
 from tests.kube.test_kueue import conditions, workload
 
@@ -238,5 +242,64 @@ def test_killed_at_every_write_on_the_way_to_another_cluster(number: int, mode: 
         await through(here, here.over, work)
         assert here.most == 1
         assert here.where("default/one") != first[:1]
+
+    play(scene())
+
+
+def test_a_cluster_that_answers_slowly_holds_up_no_job_of_another() -> None:
+    async def scene() -> None:
+        here = Manager(100, w1=24, w2=100)
+        here.tasks = dispatch.AT_ONCE
+        here.api.put(kinds.MULTI_CLUSTERS, named("w2", status=ACTIVE) | priced("w2", "cpu=1"))
+        for number in range(12):
+            here.submit(f"slow{number}")
+
+        async def hang(*about: object) -> None:
+            await asyncio.Event().wait()
+
+        async with here.process():
+            here.workers["w1"].link.create = hang
+            await here.until(lambda: here.dispatcher.calls.open["w1"] == calls.AT_ONE)
+            here.submit("other", 3)
+            await here.until(lambda: here.where("default/other") == ["w2"])
+            assert here.dispatcher.calls.open["w1"] <= calls.AT_ONE
+            here.workers["w1"].link = Client(here.apis["w1"])
+            await here.until(lambda: len(here.apis["w1"].objects[JOBS]) == 12)
+
+    def priced(name: str, price: str) -> Object:
+        return {"metadata": {"name": name, "annotations": {PRICE: price}}}
+
+    play(scene())
+
+
+def test_a_cluster_is_a_flavor_of_a_queue_of_phalanx_with_a_quota_of_its_own() -> None:
+    """Without an AdmissionCheck: the flavors of the queue are tried in their order, each up to its quota."""
+
+    async def scene() -> None:
+        here = Manager(w1=8, w2=8)
+        quotas = []
+        for name, cpus in (("w2", 2), ("w1", 4)):
+            labels = {"phalanx.dev/cluster": name}
+            here.api.put(FLAVORS, {"metadata": {"name": f"on-{name}"}, "spec": {"labels": labels}})
+            quotas.append({"flavor": f"on-{name}", "limit": {"cpu": str(cpus)}})
+        here.api.put(QUEUES, {"metadata": {"name": "default"}, "spec": {"gang": True, "quotas": quotas}})
+        for name in ("one", "two", "three", "four"):
+            body = job(name, 2)
+            body["spec"]["managedBy"] = "kueue.x-k8s.io/multikueue"
+            here.api.put(JOBS, body)
+            here.stage.controller.skips.add(name)
+        async with here.process():
+            await here.until(lambda: len(placed(here)) == 3)
+            await here.until(lambda: "QueueLimit" in here.reason("four"))
+            assert placed(here) == {"one": ["w2"], "two": ["w1"], "three": ["w1"]}
+            assert not here.api.objects[kinds.WORKLOADS], "nothing of Kueue's is written"
+            assert len([write for write in jobs_written(here) if "jobs/one" in write]) == 1
+            here.begin("one")
+            here.finish("one")
+            await here.until(lambda: here.where("default/four") == ["w2"])
+
+    def placed(here: Manager) -> dict[str, list[str]]:
+        names = ("one", "two", "three", "four")
+        return {name: where for name in names if (where := here.where(f"default/{name}"))}
 
     play(scene())

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from phalanx.client.connection import Connection
-from phalanx.client.kind import CRDS, JOB_SETS, JOBS, NODES, SECRETS, Kind
+from phalanx.client.kind import CRDS, JOB_SETS, JOBS, NAMESPACES, NODES, SECRETS, Kind
 from phalanx.clusters import worker as worker_
 from phalanx.clusters.fleet import Fleet
 from phalanx.clusters.mirror import mirrored
@@ -96,6 +96,7 @@ async def fleet(manager: ServerProcess) -> AsyncIterator[tuple[Connection, Fleet
         SharedInformers(connection) as informers,
     ):
         found = Fleet(connection, informers, lambda: 1_000.0, kinds=lambda: (JOBS, JOB_SETS))
+        found.own_uid = (await connection.get(NAMESPACES, "kube-system"))["metadata"]["uid"]
         running = asyncio.ensure_future(found.run())
         news = asyncio.Event()
         informers(MULTI_CLUSTERS).subscribe(lambda change: news.set())
@@ -164,6 +165,8 @@ async def test_each_fault_is_said_with_how_to_mend_it_and_a_mended_one_connects(
         assert one["reason"] == "ClientConnectionFailed"
         await write(inline(worker).replace(worker.url, "https://127.0.0.1:1"))
         await until("w1", says("it cannot be reached"))
+        await write(inline(manager))
+        await until("w1", says("it is this cluster itself"))
         await write(inline(worker))
         await until("w1", says("it serves no queues"))
         async with await Connection.open(worker.kubeconfig) as there:
@@ -228,6 +231,22 @@ def test_queues_of_an_unknown_version_are_refused() -> None:
     assert worker_._schedulers(groups("v1beta1", "v1beta2")) == "Kueue"
     with pytest.raises(PhalanxError, match="serves only Kueue v1alpha1"):
         worker_._schedulers(groups("v1alpha1"))
+
+
+def test_the_manager_itself_and_a_second_name_of_a_cluster_get_no_jobs() -> None:
+    found = Fleet(None, lambda kind: None, lambda: 0.0)  # type: ignore[arg-type]  # nothing is called
+    found.own_uid = "own"
+
+    class Known:
+        def __init__(self, name: str, uid: str, *, active: bool = True) -> None:
+            self.name, self.uid, self.active = name, uid, active
+
+    found.workers = {name: Known(name, uid) for name, uid in (("a", "1"), ("b", "1"), ("c", "2"))}  # type: ignore[misc]  # a double
+    assert "this cluster itself" in found.same_as("x", "own")
+    assert "the same cluster as a" in found.same_as("b", "1")
+    assert found.same_as("a", "1") == found.same_as("c", "2") == found.same_as("b", "") == ""
+    found.workers["a"].active = False  # type: ignore[misc]  # a double
+    assert found.same_as("b", "1") == ""
 
 
 def test_a_worker_shows_what_its_own_pods_leave_and_takes_only_jobs_that_may_be_sent() -> None:

@@ -120,9 +120,14 @@ class Client:
 
     async def list(self, kind: Kind, namespace: str = "", **selectors: str) -> Object:
         self._alive()
-        _, selects_node, on = selectors.get("fieldSelector", "").partition("spec.nodeName=")
+        selector = selectors.get("fieldSelector", "")
+        _, selects_node, on = selector.partition("spec.nodeName=")
+        _, selects_about, uid = selector.partition("involvedObject.uid=")
         found = (
-            each for each in self.api.objects[kind].values() if not selects_node or each["spec"].get("nodeName") == on
+            each
+            for each in self.api.objects[kind].values()
+            if (not selects_node or each["spec"].get("nodeName") == on)
+            and (not selects_about or each["involvedObject"]["uid"] == uid)
         )
         return {"items": sent(list(found))}
 

@@ -9,9 +9,12 @@ Parts, lowest first:
     mirror      the nodes of a worker as nodes of the manager
     worker      one worker: its connection, its caches, its state
     fleet       all workers, as the objects of the manager name them
+    choice      which worker gets a job
     figured     workers in a snapshot, from the figures of the scheduler
     reach       connect to the worker that has a job
     keys        jobs that are to be looked at
+    calls       calls to workers, few at a time to each
+    echo        warnings of a worker as Events of the manager
     defaulting  the list of LocalQueues that send their jobs away
     dispatch    send jobs, follow their copies, delete copies
 """

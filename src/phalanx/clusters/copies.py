@@ -25,7 +25,9 @@ Object = Mapping[str, Any]
 JOB = "phalanx.dev/origin-uid"  # the uid of the job
 START = "phalanx.dev/origin-start"  # the time of its start
 MANAGER = "phalanx.dev/origin-manager"  # the uid of the manager's namespace kube-system
-_NOT_COPIED = frozenset({*labels.WRITTEN, labels.USER, "kubectl.kubernetes.io/last-applied-configuration"})
+_NOT_COPIED = frozenset(
+    {*labels.WRITTEN, labels.USER, labels.CLUSTER_CHOICE, "kubectl.kubernetes.io/last-applied-configuration"}
+)
 _BY_ROLE = (f"{labels.PARALLELISM}.", f"{labels.TEMPLATE}.")
 _TOKENS = "kube-api-access-"  # the volumes that admission of the manager has added
 _OF_PODS = ("controller-uid", "job-name", "batch.kubernetes.io/controller-uid", labels.JOB_NAME)

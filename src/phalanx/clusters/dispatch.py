@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from phalanx.client.connection import ApiError, ApiRefusal, Connection
@@ -17,13 +17,19 @@ from phalanx.client.informer import Change, Informer, key_of
 from phalanx.client.kind import JOBS, NAMESPACES, PODS, Kind
 from phalanx.client.moment import write_moment
 from phalanx.clusters import copies, defaulting
+from phalanx.clusters.calls import WorkerBusy, WorkerCalls
+from phalanx.clusters.choice.choices import Choices
+from phalanx.clusters.choice.offer import offer_of
+from phalanx.clusters.echo import CopyLook, Echo
 from phalanx.clusters.fleet import Fleet
 from phalanx.clusters.keys import Keys
 from phalanx.clusters.sendable import SENDABLE, Key, Sendable
 from phalanx.clusters.worker import Worker
+from phalanx.dialects.kueue.kinds import MULTI_CLUSTERS
 from phalanx.dialects.kueue.tree.configuration import CONFIGURATIONS, MultiKueue, configuration
 from phalanx.kube.gang.effects import Member
 from phalanx.kube.gang.lifecycle import GangLifecycle
+from phalanx.kube.gang.spec.elsewhere import Choose
 from phalanx.kube.read.labels import FIELD_MANAGER, REASON
 from phalanx.kube.read.records import StartRecord
 from phalanx.kube.read.workload.batch_job import BatchJob
@@ -32,7 +38,7 @@ from phalanx.model.reason import Reason, ReasonCode
 
 log = logging.getLogger(__name__)
 
-AT_ONCE = 16  # jobs that are looked at side by side
+AT_ONCE = 32  # jobs that are looked at side by side
 RETRY_S = 2.0  # after an unknown outcome, and while a copy is being deleted
 AVOID_S = 600.0  # a cluster that could not run a job does not get it for this time, if other clusters are ready
 START_S = 300.0  # a copy that has not started within this time is tried in other clusters, if any is ready
@@ -91,9 +97,13 @@ class Dispatcher:
         self.give_back: Callable[[str, int, Reason, float], None] = lambda *about: None
         self.report: Callable[[Member, str, str], None] = lambda *about: None
         self.kinds: Callable[[], Iterable[Kind]] = lambda: (JOBS,)
+        self.mark: Callable[[str], None] = lambda gang: None
         self.keys = Keys()
         self.fleet = Fleet(api, informers, now_s, fence, self._on_worker, self.keys.put, self._asked, self._sent_kinds)
         self._api, self._informers, self._now_s = api, informers, now_s
+        self.choices = Choices(self.fleet.workers, self._clusters, now_s, self._choose_again)
+        self.choose: Choose = self.choices.choose
+        self.calls, self.echo = WorkerCalls(), Echo(now_s)
         self._manager = ""
         self._sent: dict[Key, Sent] = {}  # the jobs that other clusters run, with their present starts
         self._of_gang: dict[str, frozenset[Key]] = {}  # gang -> its jobs
@@ -107,6 +117,8 @@ class Dispatcher:
 
     def saw(self, gang: GangLifecycle) -> None:
         """Take up the present start of a gang."""
+        if not gang.waits or gang.done:
+            self.choices.forget(gang.id)
         now = {} if (record := gang.elsewhere) is None else dict(_sent_of(gang, record))
         before = self._of_gang.pop(gang.id, frozenset())
         if now:
@@ -127,6 +139,7 @@ class Dispatcher:
             group.create_task(self.fleet.run())
             group.create_task(self._look_again())
             group.create_task(self._keep_list())
+            group.create_task(self.choices.run())
             for _ in range(AT_ONCE):
                 group.create_task(self.work())
 
@@ -140,8 +153,9 @@ class Dispatcher:
         there = asyncio.Event()  # an API server creates it when it starts
         spaces.subscribe(lambda _: there.set() if _OWN in spaces.objects else None)
         await there.wait()
-        self._manager = str(spaces.objects[_OWN]["metadata"]["uid"])
+        self._manager = self.fleet.own_uid = str(spaces.objects[_OWN]["metadata"]["uid"])
         self._follow_kinds()
+        self._informers(MULTI_CLUSTERS).subscribe(self._on_cluster)
 
     def _sent_kinds(self) -> list[Kind]:
         """Return the kinds of this cluster that can be sent."""
@@ -159,6 +173,18 @@ class Dispatcher:
         key = Key(change.kind, key_of(change.new or change.old or {}))
         if key in self._sent or any(worker.job(key) is not None for worker in self.fleet.workers.values()):
             self.keys.put(key)
+
+    def _clusters(self) -> Mapping[str, Object]:
+        return self._informers(MULTI_CLUSTERS).objects
+
+    def _choose_again(self, gang: str) -> None:
+        self.mark(gang)
+
+    def _on_cluster(self, change: Change) -> None:
+        """Choose again if what a cluster offers has changed."""
+        before, after = (None if one is None else offer_of(one) for one in (change.old, change.new))
+        if before != after:
+            self.choices.renew()
 
     def _on_worker(self, worker: Worker) -> None:
         """Look at all jobs of a worker whose state has changed."""
@@ -212,7 +238,7 @@ class Dispatcher:
             key = await self.keys.take()
             try:
                 await self._reconcile(key)
-            except _NotYet:
+            except (_NotYet, WorkerBusy):
                 self.keys.later(key, RETRY_S)
             except ApiError as error:
                 log.info("%s is looked at again: %s", key, error)
@@ -260,6 +286,7 @@ class Dispatcher:
             self._refuse(sent, f"it has a {key.kind.name} of that name that this cluster did not send: {key.name}")
         elif copies.is_of_start(copied, sent.uid, sent.start):
             await self._follow(key, job, copied, sent)
+            await self._echo(worker, copied, sent)
         else:
             raise _NotYet  # a copy of an earlier start is being deleted
 
@@ -270,6 +297,14 @@ class Dispatcher:
             await self._write_status(key, job, status)
         elif sent.sendable.is_suspended(copied) and not sent.sendable.is_over(copied):
             self._give_back_if_stopped(job, copied, sent)
+
+    async def _echo(self, worker: Worker, copied: Object, sent: Sent) -> None:
+        """Report the worker's warnings about the copy."""
+        pods = worker.caches[PODS].objects.values() if PODS in worker.caches else ()
+        suspended = sent.sendable.is_suspended(copied)
+        look = CopyLook((sent.uid, sent.start), sent.record.at_s, copied, suspended)
+        for reason, message in await self.echo.warnings(look, pods, lambda: self.calls.to(worker)):
+            self.report(sent.members[0], reason, f"cluster {worker.name}: {message}")
 
     async def _write_status(self, key: Key, job: Object, status: Object) -> None:
         meta = job["metadata"]
@@ -304,12 +339,14 @@ class Dispatcher:
             renamed="Phalanx" not in worker.scheduler,
         )
         try:
-            made = await worker.link.create(kind, body, space)
+            async with self.calls.to(worker) as link:
+                made = await link.create(kind, body, space)
         except ApiRefusal as error:
             if error.reason != "AlreadyExists":
                 self._refuse(sent, f"it refuses the job: {error.message}")
                 return
-            made = await worker.link.get(kind, name, space)
+            async with self.calls.to(worker) as link:
+                made = await link.get(kind, name, space)
             if not copies.is_of(made, self._manager):
                 self._refuse(sent, f"it has a {kind.name} of that name that this cluster did not send: {key.name}")
                 return
@@ -335,7 +372,8 @@ class Dispatcher:
             return
         space, _, of = key.name.partition("/")
         try:
-            copied = await worker.link.get(key.kind, of, space)
+            async with self.calls.to(worker) as link:
+                copied = await link.get(key.kind, of, space)
         except ApiRefusal as error:
             if error.code == 403:
                 self._back(sent, f"cluster {name} may have a copy of it, and refuses to show it: {error.message}")
@@ -363,7 +401,8 @@ class Dispatcher:
                     raise _NotYet  # the cache does not have it yet
         options = {"propagationPolicy": "Foreground", "preconditions": {"uid": meta["uid"]}}
         try:
-            await worker.link.delete(key.kind, meta["name"], meta["namespace"], options)
+            async with self.calls.to(worker) as link:
+                await link.delete(key.kind, meta["name"], meta["namespace"], options)
         except ApiRefusal as error:
             if error.code not in (404, 409):
                 raise

@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from phalanx.client.kind import Kind
+from phalanx.clusters.choice.choices import Choices
 from phalanx.clusters.mirror import whole_cluster
 from phalanx.clusters.state import read_figures
 from phalanx.dialects.kueue.tree.multi import is_active
 from phalanx.kube.gang.effects import Member
 from phalanx.kube.gang.lifecycle import GangLifecycle
+from phalanx.kube.gang.spec.elsewhere import Choose
 from phalanx.model.event import Event, NodeSeen
 from phalanx.model.reason import Reason
 
@@ -25,7 +27,9 @@ class FiguredClusters:
         self.give_back: Callable[[str, int, Reason, float], None] = lambda *about: None
         self.report: Callable[[Member, str, str], None] = lambda *about: None
         self.kinds: Callable[[], Iterable[Kind]] = tuple
+        self.mark: Callable[[str], None] = lambda gang: None
         self._clusters = clusters
+        self.choose: Choose = Choices({}, clusters, lambda: 0.0, lambda gang: None).choose
         self._ours: dict[str, dict[str, int]] = {}  # cluster -> the requests of jobs that were sent there
 
     def saw(self, gang: GangLifecycle) -> None:

@@ -49,6 +49,7 @@ class Fleet:
     ) -> None:
         self.workers: dict[str, Worker] = {}
         self.wake: Callable[[], None] = lambda: None
+        self.own_uid = ""  # of the manager's cluster, once it is known
         self._api, self._informers, self._now_s, self._fence = api, informers, now_s, fence
         self._state_changed, self._job_changed = state_changed, job_changed
         self._asked, self._kinds = asked, kinds
@@ -144,7 +145,18 @@ class Fleet:
             self._fence,
             self._asked,
             self._kinds,
+            self.same_as,
         )
+
+    def same_as(self, name: str, uid: str) -> str:
+        """Return why no job is sent by this name to the cluster with this uid; empty: one may be. Of several names for
+        one cluster the first in the alphabet counts, so the choice is the same after each restart."""
+        if uid and uid == self.own_uid:
+            return "it is this cluster itself, so jobs would be sent in a circle"
+        twins = (each.name for each in self.workers.values() if uid and each.uid == uid and each.name < name)
+        if (twin := min(twins, default="")) and self.workers[twin].active:
+            return f"it is the same cluster as {twin}, whose nodes would count twice"
+        return ""
 
     def _on_worker(self, worker: Worker) -> None:
         self._touch(worker.name)

@@ -16,7 +16,7 @@ from typing import Any
 from phalanx.client.access.kubeconfig import KubeconfigCluster, KubeconfigUser
 from phalanx.client.connection import ApiError, ApiRefusal, Connection
 from phalanx.client.informer import Change, Informer, key_of
-from phalanx.client.kind import JOBS, NODES, PODS, Kind
+from phalanx.client.kind import JOBS, NAMESPACES, NODES, PODS, Kind
 from phalanx.clusters.copies import uid_of
 from phalanx.clusters.mirror import mirrored, takes_pods, unbounded, used_by_node
 from phalanx.clusters.sendable import Key, is_over
@@ -49,7 +49,8 @@ class Worker:
     `api`: the API of the manager. `changed`: called with this worker when its state or its capacity may have changed.
     `job_changed`: called with a job that the worker received and that has changed. `fence`: as `Connection.fence`.
     `asked`: returns the resources that jobs request, for workers that show no nodes. `kinds`: returns the kinds of jobs
-    that the manager has."""
+    that the manager has. `same_as`: returns, for its name and the uid of its cluster, why no job is sent to that
+    cluster by that name; empty: one may be."""
 
     def __init__(
         self,
@@ -62,11 +63,13 @@ class Worker:
         fence: Callable[[], float] | None = None,
         asked: Callable[[], frozenset[str]] = frozenset,
         kinds: Callable[[], Iterable[Kind]] = lambda: (JOBS,),
+        same_as: Callable[[str, str], str] = lambda name, uid: "",
     ) -> None:
         self.name, self.source = name, source
         self.state: State | None = None  # None: the first attempt has not ended
         self.link: Connection | None = None
-        self.version = self.scheduler = ""
+        self.version = self.scheduler = self.uid = ""
+        self._same_as = same_as
         self.caches: dict[Kind, Informer] = {}  # caches of nodes and pods, if the worker shows them
         self.sent: dict[Kind, Informer] = {}  # caches of copies
         self._kinds = kinds
@@ -143,6 +146,8 @@ class Worker:
         _require_version(self.version)
         groups = (await connection.request("GET", "/apis")).get("groups") or ()
         self.scheduler = _schedulers(groups)
+        self.uid = await _uid(connection)
+        self._require_other()
         await connection.request("GET", JOBS.path(), params={"limit": "1"})
 
     async def _stay(self, connection: Connection, first: tuple[KubeconfigCluster, KubeconfigUser]) -> None:
@@ -155,6 +160,7 @@ class Worker:
                 async with asyncio.timeout(CALL_S):
                     await connection.request("GET", "/version")
                 failures = 0
+                self._require_other()
                 self._become(Why.ACTIVE, self._lack())
             except ApiRefusal:
                 raise
@@ -169,6 +175,11 @@ class Worker:
                         raise _NewSource
                 if not failures and await _shown(connection, set(self._kinds()) - self.sent.keys()):
                     raise _NewSource  # it defines more kinds now
+
+    def _require_other(self) -> None:
+        """Raises PhalanxError if it is the manager itself, or a cluster that another name stands for."""
+        if text := self._same_as(self.name, self.uid):
+            raise _Unfit(text, "Write the kubeconfig of another cluster, or delete this MultiKueueCluster.")
 
     def _follow(self) -> None:
         for cache in self.sent.values():
@@ -235,6 +246,13 @@ async def _shown(connection: Connection, kinds: Iterable[Kind]) -> list[Kind]:
             await connection.request("GET", kind.path(), params={"limit": "1"})
             found.append(kind)
     return found
+
+
+async def _uid(connection: Connection) -> str:
+    """Return the uid of a cluster, which is that of its namespace kube-system; empty if it may not be read."""
+    with suppress(ApiRefusal):
+        return str((await connection.get(NAMESPACES, "kube-system"))["metadata"]["uid"])
+    return ""
 
 
 def _sum(many: Any) -> dict[str, int]:

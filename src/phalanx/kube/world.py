@@ -176,11 +176,16 @@ class KubeWorld:
         """Let these clusters run the jobs that are placed on their nodes."""
         self.clusters, clusters.wake, clusters.give_back = clusters, self._wake, self._give_back
         clusters.kinds = lambda: self.caches.job_kinds
+        clusters.mark, self.watch.choose = self._mark_known, clusters.choose
         clusters.report = lambda job, reason, text: self.effects.report(job, reason, text, warning=True)
 
     def _give_back(self, gang: str, *about: Any) -> None:
         if (found := self.gangs.get(gang)) is not None:
             found.give_back(*about)
+            self._mark(gang)
+
+    def _mark_known(self, gang: str) -> None:
+        if gang in self.gangs:
             self._mark(gang)
 
     async def sync(self) -> None:

@@ -140,12 +140,14 @@ class TopologyRequest:
     `level`: a label key of some topology; all pods are placed in one domain of this level.
     `required`: if False and no domain fits all pods, the next coarser level is tried, and at last any nodes.
     `balanced`: the pods are spread evenly over the domains below `level`; otherwise they use as few as possible.
-    `slices`: the layers of slices, the largest first; a slice consists of whole slices of the next layer."""
+    `slices`: the layers of slices, the largest first; a slice consists of whole slices of the next layer.
+    `ranks`: domains of `level` (by their label values) with a lower rank are tried first; those without one last."""
 
     level: str = ""
     required: bool = True
     balanced: bool = False
     slices: tuple[SliceLayer, ...] = ()
+    ranks: tuple[tuple[str, int], ...] = ()
 
 
 HARD = frozenset({"NoSchedule", "NoExecute"})  # effects of taints that keep pods off

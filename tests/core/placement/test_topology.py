@@ -224,3 +224,20 @@ def test_pods_that_want_more_than_room_are_parted_the_same_way(near: TopologyReq
     assert outcome is not None
     assert sorted(Counter(each.node[0] for each in outcome).values()) == ([3, 3] if near.balanced else [2, 4])
     assert [each.node for each in outcome if each.node[0] == "1"][:2] == ["11", "11"]
+
+
+def test_domains_of_a_lower_rank_come_first_and_unranked_ones_last() -> None:
+    nodes = [node(f"n{block}", labels={"block": block}, cpu=cpu) for block, cpu in (("x", 2), ("y", 3), ("z", 9))]
+    alone = (role("main", 2, cpu=1),)
+
+    def block(*ranks: tuple[str, int]) -> str:
+        found = placed(nodes, alone, TopologyRequest(level="block", ranks=ranks))
+        assert found is not None
+        return str({each.node for each in found})
+
+    assert block() == "{'nx'}", "the tightest"
+    assert block(("z", 0), ("x", 1)) == "{'nz'}"
+    assert block(("z", 5), ("x", 5), ("y", 7)) == "{'nx'}"
+    assert block(("y", 3)) == "{'ny'}"
+    five = placed(nodes, (role("main", 5, cpu=1),), TopologyRequest(level="block", ranks=(("x", 0), ("y", 1))))
+    assert {each.node for each in five or ()} == {"nz"}, "the others are too small"

@@ -29,9 +29,11 @@ from phalanx.core.fold.fold import fold, fold_plan
 from phalanx.dialects.kueue.kinds import MULTI_CLUSTERS
 from phalanx.errors import PhalanxError
 from phalanx.kube.gang.lifecycle import GangLifecycle
+from phalanx.kube.gang.spec.gang_spec import GangDefaults
 from phalanx.kube.install.definitions import QUEUES
 from phalanx.kube.leader.lease import NAME, NAMESPACE
 from phalanx.kube.read.labels import POLICY, REASON
+from phalanx.kube.read.template.admission import AdmissionDefaults
 from phalanx.kube.read.wire import epoch_s
 from phalanx.kube.routing.settings import KubeSettings
 from phalanx.kube.world import KubeWorld
@@ -59,7 +61,7 @@ class Snapshot:
     seconds since the epoch. `partial`: True if the user may read one namespace only; then reasons are the ones that the
     scheduler wrote, and no decision is computed. `numbers`: job -> the numbers that the cluster publishes for the job's
     owner, if the snapshot is partial. `starts`: the expected starts that are known; None: they are computed when they
-    are requested."""
+    are requested. `reading`: how a Job is read in this cluster."""
 
     cluster: Cluster
     events: tuple[Event, ...]
@@ -71,6 +73,7 @@ class Snapshot:
     partial: bool = False
     numbers: Mapping[str, Object] = field(default_factory=dict)
     starts: Mapping[str, StartForecast] | None = None
+    reading: tuple[AdmissionDefaults, GangDefaults] | None = None
 
     @property
     def jobs(self) -> Mapping[str, Object]:
@@ -327,6 +330,7 @@ def think(
         wrong=dict(world.queues.wrong),
         now_s=now_s,
         partial=partial or not decides,
+        reading=(world.caches.admission, world.watch.defaults()),
     )
 
 

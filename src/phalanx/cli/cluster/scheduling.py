@@ -119,7 +119,7 @@ async def _lead(
         )
         try:
             answer = None if rows is None else rows(cluster, world, informers, clock, glance.starts)
-            async with _visible(views, world, glance, answer, ledger):
+            async with _visible(views, world, glance, clock, answer, ledger):
                 with accounted(_measured(world, glance, metrics), world, informers, ledger) as whole:
                     await _run(whole, cluster, policy, record, clock)
         finally:
@@ -129,19 +129,36 @@ async def _lead(
 
 
 def _visible(
-    folder: Path | None, world: KubeWorld, glance: Glance, rows: AnswerOf | None, ledger: str | None
+    folder: Path | None,
+    world: KubeWorld,
+    glance: Glance,
+    clock: Callable[[], float],
+    rows: AnswerOf | None,
+    ledger: str | None,
 ) -> AbstractAsyncContextManager[None]:
     """Serve the views of the dialects and, of our own group, rows of jobs and the numbers for every user; None:
     nowhere."""
     if folder is None:
         return nullcontext()
+    from phalanx.cli.cluster.numbers.starting import Present, StartAnswers
     from phalanx.cli.cluster.visibility import visible
+
+    starts = StartAnswers(
+        lambda: Present(
+            cluster=glance.cluster,
+            admission=world.caches.admission,
+            defaults=world.watch.defaults(),
+            now_s=clock(),
+        )
+    )
 
     def view(group: str, path: tuple[str, ...], query: Mapping[str, str]) -> Ask | None:
         if group != GROUP:
             return world.answers.view(group, path, query)
         if rows is not None and (ask := rows(path, query)) is not None:
             return ask
+        if (start := starts.answer(path, query)) is not None:
+            return start
         found = answering.answer(glance.numbers(), path)  # now, while nothing changes the state
         return lambda: found
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from phalanx.cli.terminal.output import duration
 from phalanx.client.connection import Object
 from phalanx.client.moment import MomentError, read_moment
+from phalanx.clusters.choice.offer import ClusterOffer, offer_of
 from phalanx.clusters.state import Figures, read_figures
 from phalanx.model.pod import CPU, MEMORY, PODS, format_amount
 
-COLUMNS = ("CLUSTER", "STATE", "SINCE", "NODES", "CPU", "MEMORY", "OTHERS", "JOBS", "VERSION", "WHY")
-GIVES_WAY = ("VERSION", "OTHERS", "MEMORY", "SINCE", "NODES")
+COLUMNS = ("CLUSTER", "STATE", "SINCE", "NODES", "CPU", "MEMORY", "OTHERS", "JOBS", "VERSION", "OFFERS", "WHY")
+GIVES_WAY = ("VERSION", "OFFERS", "OTHERS", "MEMORY", "SINCE", "NODES")
 _SHOWN = {CPU, MEMORY, PODS, "ephemeral-storage"}
 UNSEEN = (
     "no scheduler has looked at it; one with Kueue's kinds does: `phalanx up` or `phalanx scheduler --dialect kueue`"
@@ -30,11 +32,13 @@ class ClusterView:
     mend: str = ""
     since_s: float | None = None
     figures: Figures = field(default_factory=Figures)
+    offer: ClusterOffer = field(default_factory=ClusterOffer)
 
     def record(self) -> dict[str, Any]:
         """Return the row for JSON: cpu in millicores, everything else in whole units."""
         said = asdict(self)
-        del said["figures"]
+        del said["figures"], said["offer"]
+        said |= {"prices": dict(self.offer.prices), "data": sorted(self.offer.data), "wrong": self.offer.wrong}
         figures = {name: getattr(self.figures, name) for name in self.figures.__struct_fields__}
         return {"cluster": said.pop("name"), **said, **figures}
 
@@ -45,14 +49,15 @@ def view_of(cluster: Object) -> ClusterView:
     one = next((each for each in conditions if each.get("type") == "Active"), None)
     name = cluster["metadata"]["name"]
     if one is None:
-        return ClusterView(name=name, active=False, why=UNSEEN)
+        return ClusterView(name=name, active=False, why=UNSEEN, offer=offer_of(cluster))
     active, message = one.get("status") == "True", str(one.get("message") or "")
     why, _, mend = ("", "", "") if active else message.partition(". ")
     try:
         since_s: float | None = read_moment(one.get("lastTransitionTime"))
     except MomentError:
         since_s = None
-    return ClusterView(name=name, active=active, why=why, mend=mend, since_s=since_s, figures=read_figures(cluster))
+    figures, offer = read_figures(cluster), offer_of(cluster)
+    return ClusterView(name=name, active=active, why=why, mend=mend, since_s=since_s, figures=figures, offer=offer)
 
 
 def row(view: ClusterView, now_s: float) -> tuple[str, ...]:
@@ -69,8 +74,33 @@ def row(view: ClusterView, now_s: float) -> tuple[str, ...]:
         ", ".join(others),
         str(view.figures.jobs),
         view.figures.version,
-        " ".join(filter(None, (view.why and f"{view.why}.", view.mend))) or view.figures.note,
+        _offered(view.offer),
+        _why(view),
     )
+
+
+def table_of(views: Sequence[ClusterView], now_s: float) -> tuple[Sequence[str], list[tuple[str, ...]], Sequence[str]]:
+    """Return the columns, the cells, and the columns that give way. OFFERS is there if a cluster offers anything."""
+    lines, at = [row(view, now_s) for view in views], COLUMNS.index("OFFERS")
+    if any(line[at] for line in lines):
+        return COLUMNS, lines, GIVES_WAY
+    return without(COLUMNS, at), [without(line, at) for line in lines], GIVES_WAY
+
+
+def without(cells: tuple[str, ...], at: int) -> tuple[str, ...]:
+    """Return the cells without one."""
+    return (*cells[:at], *cells[at + 1 :])
+
+
+def _offered(offer: ClusterOffer) -> str:
+    prices = ", ".join(f"{resource}={price:g}/h" for resource, price in sorted(offer.prices.items()))
+    return "; ".join(filter(None, (f"data {', '.join(sorted(offer.data))}" if offer.data else "", prices)))
+
+
+def _why(view: ClusterView) -> str:
+    """Return why it gets no jobs; else what is wrong with its figures or its offer."""
+    said = " ".join(filter(None, (view.why and f"{view.why}.", view.mend)))
+    return said or "; ".join(filter(None, (view.figures.note, view.offer.wrong)))
 
 
 def _of(view: ClusterView, resource: str) -> str:

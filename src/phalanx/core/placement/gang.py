@@ -118,8 +118,9 @@ class PlacementAttempt:
         return not (unit.requires_topology() or unit.optional()) and self.packed(unit, within, None)
 
     def domains(self, unit: GangTree, within: Rows | None, style: TopologyConstraint) -> Iterator[Rows | None]:
-        """Yield, by position, the nodes of each domain that by counting holds the subtree, the best first: domains that
-        hold it with all pods above its minimum, the tightest first; then the emptiest domains."""
+        """Yield, by position, the nodes of each domain that by counting holds the subtree, the best first: those of the
+        lowest rank; of these, domains that hold it with all pods above its minimum, the tightest first; then the
+        emptiest domains."""
         if style.depth < 0:
             yield within
             return
@@ -129,7 +130,8 @@ class PlacementAttempt:
         whole: Rows = np.logical_and.reduce([held[role] >= count for role, count in counts.items()])
         order = (times >= 1).nonzero()[0]
         order = order[order > 0]  # 0: nodes in no domain of this level
-        order = order[np.lexsort((order, np.where(whole, times, -times)[order], ~whole[order]))]
+        ranks = topology.ranks(self.draft, style, unit.closeness)
+        order = order[np.lexsort((order, np.where(whole, times, -times)[order], ~whole[order], ranks[order]))]
         if len(order) > DOMAINS:
             order = np.concatenate((order[: DOMAINS // 2], order[-DOMAINS // 2 :]))
         codes = topology.codes(self.draft, style, style.depth)

@@ -293,6 +293,16 @@ def codes(draft: Draft, style: TopologyConstraint, depth: int) -> Indices:
     return domains_of_positions(draft, style, depth).codes[draft.rows]
 
 
+def ranks(draft: Draft, style: TopologyConstraint, near: TopologyRequest | None) -> Indices:
+    """Return, per domain of the level, its rank by the request; the request ranks only domains of its own level."""
+    known = domains_of_positions(draft, style, style.depth)
+    if near is None or not near.ranks or near.level != style.levels[style.depth]:
+        return np.zeros(len(known), np.intp)
+    said = dict(near.ranks)
+    last = max(said.values()) + 1
+    return np.array([said.get(known.values[code], last) for code in known.own.tolist()], np.intp)
+
+
 def when_empty(draft: Draft, style: TopologyConstraint, demand: Demand, depth: int) -> Counts:
     """Return, per domain of the level, how many pods it would hold if no pod ran."""
     columns = draft.columns

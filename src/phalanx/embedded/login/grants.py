@@ -93,7 +93,7 @@ _RULES: dict[str, list[dict[str, Any]]] = {
             "resources": ["localqueues/pendingworkloads"],
             "verbs": ["get"],
         },
-        {"apiGroups": [_NUMBERS], "resources": ["jobs/reason"], "verbs": ["get"]},
+        {"apiGroups": [_NUMBERS], "resources": ["jobs/reason", "jobs/start"], "verbs": ["get"]},
         {"apiGroups": ["metrics.k8s.io"], "resources": ["pods"], "verbs": _READ},
         {"apiGroups": [""], "resources": ["pods/exec", "pods/attach", "pods/portforward"], "verbs": ["get", "create"]},
         {"apiGroups": [""], "resources": ["pods/ephemeralcontainers"], "verbs": ["get", "update", "patch"]},

@@ -40,12 +40,13 @@ Answered: TypeAlias = Callable[[WriteOutcome, str], None]  # with the text of a 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoleStart:
     """A Job of a start: how many pods it may run, the name of the flavor that they get (empty: none), and what else
-    its template is given for this start."""
+    its template is given for this start. `why_there`: why another cluster was chosen for it; empty: none was."""
 
     job: BatchJob
     parallelism: int
     flavor: str = ""
     update: PodUpdate = NO_UPDATE
+    why_there: str = ""
 
 
 class JobEffects(Protocol):

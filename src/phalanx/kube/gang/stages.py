@@ -96,6 +96,7 @@ class StartedParts:
                 parallelism=self.elastic.parallelism(job),
                 flavor=self.start.flavor_of(job),
                 update=self.start.update_of(job),
+                why_there=self.start.why_there,
             )
             for job in jobs
         ]

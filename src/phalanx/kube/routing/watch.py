@@ -15,7 +15,7 @@ from phalanx.client.informer import Change
 from phalanx.client.kind import JOBS, NODES, PODS, RESOURCE_QUOTAS, Kind
 from phalanx.kube.gang.effects import Member
 from phalanx.kube.gang.lifecycle import GangLifecycle
-from phalanx.kube.gang.spec.gang_spec import GangDefaults, SubmissionTime
+from phalanx.kube.gang.spec.gang_spec import Choose, GangDefaults, SubmissionTime, any_cluster
 from phalanx.kube.install.definitions import FLAVORS, QUEUES, RESERVATIONS
 from phalanx.kube.routing.caches import STORAGE, ObjectCaches
 from phalanx.kube.routing.capacity_watch import CapacityWatch
@@ -31,12 +31,15 @@ class OtherClusters(Protocol):
     """The clusters to which jobs are sent, as `clusters.dispatch` has them. `wake`: called when there are events.
     `give_back`: called with a gang, the number of its start, the reason why it is taken back, and how long that
     cluster does not get it. `report`: writes an Event about a job: its reason and text. `kinds`: returns the kinds of
-    jobs that are read."""
+    jobs that are read. `mark`: called with a gang whose choice of a cluster has changed. `choose`: returns the clusters
+    that a gang may be sent to."""
 
     wake: Callable[[], None]
     give_back: Callable[[str, int, Reason, float], None]
     report: Callable[[Member, str, str], None]
     kinds: Callable[[], Iterable[Kind]]
+    mark: Callable[[str], None]
+    choose: Choose
 
     def events(self) -> Sequence[Event]:
         """Return the events about nodes of these clusters since the last call."""
@@ -70,6 +73,7 @@ class ClusterWatch:
     ) -> None:
         self._caches, self._gangs, self._new_gang = caches, gangs, new_gang
         self._tell, self._mark, self._wake, self._submitted_s = tell, mark, wake, submitted_s
+        self.choose: Choose = any_cluster
         self.headroom = QuotaHeadroom(caches)
         self._fence = Fence(invalid)
         around = self._fence.around
@@ -162,6 +166,7 @@ class ClusterWatch:
             claim=self.capacity.dialects.claim,
             dialects=bool(self.capacity.dialects.dialects),
             submitted_s=self._submitted_s,
+            choose=self.choose,
         )
 
     # --- changes --------------------------------------------------------------------------------------------------

@@ -43,7 +43,14 @@ class JobWrites:
             own = record if self._key is None else self._key.sign(record, role.job.object_uid)
             beside.append(
                 ResumeJob(
-                    role.job, own, obj, parallelism=role.parallelism, flavor=flavor, update=role.update, beside=with_all
+                    role.job,
+                    own,
+                    obj,
+                    parallelism=role.parallelism,
+                    flavor=flavor,
+                    update=role.update,
+                    beside=with_all,
+                    why_there=role.why_there,
                 )
             )
         self._writer.put(beside[-1], self._done(gang, roles[0].job, answered))

@@ -72,7 +72,8 @@ class ResumeJob(JobPatch):
     `status.startTime` is removed (resuming sets it again). A server of 1.36 may need to observe the suspension first,
     so a 422 is retried.
 
-    `beside`: the resumes of the other roles of the same object, which this write includes."""
+    `beside`: the resumes of the other roles of the same object, which this write includes. `why_there`: why another
+    cluster was chosen, for people."""
 
     begins = True
 
@@ -86,9 +87,11 @@ class ResumeJob(JobPatch):
         flavor: Flavor | None = None,
         update: PodUpdate = NO_UPDATE,
         beside: Sequence[ResumeJob] = (),
+        why_there: str = "",
     ) -> None:
         super().__init__(job, obj)
         self.record, self.flavor, self.update, self.beside = record, flavor, update, beside
+        self.why_there = why_there
         self.parallelism = job.requested_parallelism if parallelism is None else parallelism
 
     async def send(self, api: Connection) -> Object:
@@ -114,6 +117,8 @@ class ResumeJob(JobPatch):
         if self.record.cluster:
             before = self._words.get(labels.SENT_TO, "").split()
             words[labels.SENT_TO] = " ".join(dict.fromkeys((*before, self.record.cluster)))
+        if self.why_there:
+            words[labels.CLUSTER_CHOICE] = self.why_there
         if self.parallelism != self.job.parallelism or labels.PARALLELISM in self._words:
             spec |= _counts(self.job, self.parallelism)
             words[labels.PARALLELISM] = parallelism_annotation(self.parallelism, self.job.requested_parallelism)

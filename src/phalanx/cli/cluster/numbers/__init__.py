@@ -2,4 +2,5 @@
 
 fetching   the client
 answering  the answers for every user, without names of others
+starting   when a job would start, if it were submitted now
 """

@@ -6,7 +6,7 @@ import time
 
 from phalanx.cli.cluster.target import Target, connected
 from phalanx.cli.terminal.output import note, print_json, print_table
-from phalanx.cli.views.cluster_view import COLUMNS, GIVES_WAY, row, view_of
+from phalanx.cli.views.cluster_view import table_of, view_of
 from phalanx.client.connection import ApiRefusal
 from phalanx.dialects.kueue.kinds import MULTI_CLUSTERS
 
@@ -15,8 +15,8 @@ async def clusters(*, target: Target | None = None, json: bool = False) -> None:
     """Show the other clusters to which this one sends jobs (MultiKueueClusters), what each has, and how much of it is
     used. For a cluster that gets no jobs the last column says why, and how to mend that.
 
-    Amounts are used/allocatable on nodes that take pods. JOBS counts the jobs sent there that have not ended. The
-    scheduler brings these numbers up to date every 30 seconds.
+    Amounts are used/allocatable on nodes that take pods. JOBS counts the jobs sent there that have not ended. OFFERS
+    has the cluster's data and prices, if it has any. The scheduler brings these numbers up to date every 30 seconds.
 
     For example:
 
@@ -39,6 +39,6 @@ async def clusters(*, target: Target | None = None, json: bool = False) -> None:
     if json:
         print_json([view.record() for view in views])
     elif views:
-        print_table(COLUMNS, [row(view, time.time()) for view in views], GIVES_WAY)
+        print_table(*table_of(views, time.time()))
     else:
         note("there are no other clusters; docs/guide/several-clusters.md says how to add one")

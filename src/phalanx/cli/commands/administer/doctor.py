@@ -19,6 +19,7 @@ from phalanx.cli.views.cluster_view import view_of
 from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.kind import JOBS, LEASES, NODES, PODS, Kind
 from phalanx.client.moment import MomentError, read_moment
+from phalanx.clusters.choice.offer import PRICE
 from phalanx.dialects.kueue.kinds import ADMISSION_CHECKS, MULTI_CLUSTERS
 from phalanx.dialects.kueue.tree.multi import CONTROLLER
 from phalanx.kube.install.admission_policy import BINDINGS, INSTALLED, POLICIES, WEBHOOK, WEBHOOKS
@@ -223,6 +224,16 @@ async def _of_clusters(connection: Connection) -> list[Finding]:
         Finding(about=f"cluster {view.name}", state=WARNING, text=f"gets no jobs: {view.why}", mend=view.mend)
         for view in views
         if not view.active
+    ]
+    found += [
+        Finding(
+            about=f"cluster {view.name}",
+            state=WARNING,
+            text=view.offer.wrong.partition(": write,")[0],
+            mend=f"Write RESOURCE=PRICE pairs into the annotation {PRICE} of the MultiKueueCluster.",
+        )
+        for view in views
+        if view.offer.wrong
     ]
     found += [
         Finding(

@@ -77,10 +77,12 @@ class VisibilityCluster:
     """All objects that decide when jobs start, for the numbers of every user."""
 
     def __init__(self, api: Connection) -> None:
+        from phalanx.cli.cluster.numbers.starting import StartAnswers
         from phalanx.cli.views.page.following import Following  # the scheduler's code, for this group alone
         from phalanx.dashboard.rows import Facts
 
         self._following = Following(api, Facts())
+        self._starts = StartAnswers(self._following.present)
 
     def unread(self) -> str:
         return "pods, jobs, nodes and queues" if self._following.numbers() is None else ""
@@ -90,6 +92,8 @@ class VisibilityCluster:
 
     def view(self, path: tuple[str, ...], query: Mapping[str, str]) -> Object | None:
         source = self._following.numbers()
+        if source is not None and (start := self._starts.answer(path, query)) is not None:
+            return start()
         return None if source is None else answer(source, path)
 
 
@@ -119,7 +123,7 @@ class ServedApi:
 
 def _numbers_only(resource: Resource) -> Resource:
     """Return the resource without rows and pages, which have names. Only the scheduler of one machine serves them."""
-    kept = tuple(one for one in resource.subresources if one.name in {"summary", "reason"})
+    kept = tuple(one for one in resource.subresources if one.name in {"summary", "reason", "start"})
     return replace(resource, subresources=kept)
 
 

@@ -21,13 +21,17 @@ from phalanx.cli.views.entry_view import changes, last_entry, record
 from phalanx.cli.views.entry_view import page as page_of
 from phalanx.cli.views.job import told_numbers
 from phalanx.cli.views.job.job_row import MANY_JOBS, JobRow
-from phalanx.client.connection import Connection
+from phalanx.client.connection import ApiRefusal, Connection, Object
+from phalanx.client.kind import EVENTS
 from phalanx.client.moment import write_moment
+from phalanx.clusters.reach import cluster_of
 from phalanx.dialects.frame.peer_reasons import Peer, word
 from phalanx.errors import PhalanxError
 from phalanx.kube.read.labels import JOB, QUEUE, option
 from phalanx.ledger.entry import JobEntry
 from phalanx.model.reason import ReasonCode
+
+_WARNINGS = 5  # of a job in another cluster
 
 
 async def explain(
@@ -68,6 +72,7 @@ async def explain(
         try:
             found = await Finder(connection, namespace, ledger).one(job)
             told = await explained(connection, found, ledger)
+            warned = await _warnings(connection, found)
         except PhalanxError:  # the user may not list the jobs there, and perhaps may read numbers
             if await _explain_by_numbers(connection, namespace, job, json=json):
                 return
@@ -75,21 +80,42 @@ async def explain(
     if told is None:
         _print_ended(found.entry or _recorded(found, ledger), json)
         return
-    before = told.before
     if json:
-        reasons = [{"at": write_moment(change.at_s), "code": change.code} for change in before.reasons]
-        print_json({**told.record, "reasons_before": reasons})
+        reasons = [{"at": write_moment(change.at_s), "code": change.code} for change in told.before.reasons]
+        print_json({**told.record, "reasons_before": reasons, "warnings": warned})
         return
+    _print_page(found, told, warned, peer)
+
+
+def _print_page(found: FoundJob, told: Explained, warned: Sequence[str], peer: Peer | None) -> None:
     if told.states and len(found.members) > 1:
         states = ", ".join(f"{count} {state}" for state, count in told.states.items())
         print(f"{found.kind} {found.id}, {counted(told.states.total(), 'task')}: {states}\n")
     print(told.text)
-    if lines := changes(before):
+    if warned:
+        print("warnings\n  " + "\n  ".join(warned))
+    if lines := changes(told.before):
         print("before\n  " + "\n  ".join(lines))
     if told.unused:
         print("without effect\n  " + "\n  ".join(told.unused))
     if peer is not None and (reason := told.record["reason"]) is not None:
         print(as_said_by(peer, ReasonCode(reason["code"]), reason["numbers"]))
+
+
+async def _warnings(connection: Connection, found: FoundJob) -> list[str]:
+    """Return the last warnings about a job that was sent to another cluster; also what that cluster says about its
+    pods is among them. None if the user may not list Events."""
+    objects = [member.obj for member in found.members]
+    if not cluster_of(objects):
+        return []
+    meta, listed = objects[0]["metadata"], list[Object]()
+    with suppress(ApiRefusal):
+        selector = f"involvedObject.uid={meta['uid']}"
+        listed = (await connection.list(EVENTS, meta["namespace"], fieldSelector=selector))["items"]
+    events = sorted(
+        (one for one in listed if one.get("type") == "Warning"), key=lambda one: str(one.get("lastTimestamp"))
+    )
+    return [f"{one.get('reason')}: {one.get('message')}" for one in events[-_WARNINGS:]]
 
 
 async def _explain_by_numbers(connection: Connection, namespace: str, job: str, *, json: bool) -> bool:

@@ -16,17 +16,7 @@ from phalanx.cli.cluster.target import Scope, Target, connected, find_ledger_of,
 from phalanx.cli.terminal.moments import past_moment
 from phalanx.cli.terminal.output import console, note, print_json, print_json_line, print_table, table
 from phalanx.cli.terminal.stopping import until_stopped
-from phalanx.cli.views.job.job_row import (
-    COLUMNS,
-    GIVES_WAY,
-    WIDE,
-    WIDE_GIVES_WAY,
-    JobRow,
-    StateName,
-    short_row,
-    tasks_together,
-    wide_row,
-)
+from phalanx.cli.views.job.job_row import JobRow, StateName, short_row, table_of, tasks_together
 from phalanx.cli.views.job.looking import look_at_rows
 from phalanx.client.connection import Connection
 from phalanx.errors import PhalanxError
@@ -147,20 +137,21 @@ async def jobs(
         found = shown.of(known, names)
         if scope.one and not found:
             await require_namespace(connection, scope.one)
-    columns, gives_way = (WIDE, WIDE_GIVES_WAY) if shown.wide else (COLUMNS, GIVES_WAY)
     if json:
         print_json([row.record for row in found])
     elif found:
-        print_table(columns, cells(tasks_together(found), now_s, scope, wide=shown.wide), gives_way)
+        print_table(*laid_out(tasks_together(found), now_s, scope, shown))
     else:
         where = f"namespace {scope.one} (-A shows every one)" if scope.one else "any namespace"
         over = "nor is there one that is over" if finished else "--finished shows those that are over"
         note(f"no job runs or waits in {where}; {over}")
 
 
-def cells(found: Iterable[JobRow], now_s: float, scope: Scope, *, wide: bool = False) -> list[list[str]]:
-    """Return the cells of the table."""
-    return [(wide_row if wide else short_row)(row, now_s, with_namespace=scope.all_namespaces) for row in found]
+def laid_out(
+    found: Sequence[JobRow], now_s: float, scope: Scope, shown: Shown
+) -> tuple[Sequence[str], list[list[str]], Sequence[str]]:
+    """Return the columns of the table, its cells, and the columns that give way."""
+    return table_of(found, now_s, with_namespace=scope.all_namespaces, wide=shown.wide)
 
 
 async def _watch(
@@ -176,8 +167,7 @@ async def _watch(
             now_s, seen = await look_at_rows(connection, scope.one, finished=finished, recorded=json, foreseen=False)
             found = shown.sorted(replace(row, expected="") for row in seen if shown.holds(row, names))
             if live is not None:
-                lines = cells(tasks_together(found), now_s, scope, wide=shown.wide)
-                columns, gives_way = (WIDE, WIDE_GIVES_WAY) if shown.wide else (COLUMNS, GIVES_WAY)
+                columns, lines, gives_way = laid_out(tasks_together(found), now_s, scope, shown)
                 live.update(table(columns, lines, screen.width, gives_way), refresh=True)
             else:
                 known = print_changes(found, known, now_s, scope, json)

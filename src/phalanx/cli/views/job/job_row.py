@@ -28,6 +28,7 @@ class JobRow:
     `placed`: the pods that have a node, of `wanted`. `each`: the request of each pod.
     `where`: the nodes, or why the job waits. `expected`: the expected start, as text.
     `task`: the number of a task within its `array`, of which `cap` run at a time (0: all).
+    `cluster`: the other cluster that runs it.
     `record`: all that `--json` prints, if it was asked for.
     Times are in seconds since the epoch."""
 
@@ -50,6 +51,7 @@ class JobRow:
     array: str = ""
     task: int | None = None
     cap: int = 0
+    cluster: str = ""
     record: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -79,6 +81,19 @@ def wide_row(row: JobRow, now_s: float, *, with_namespace: bool) -> list[str]:
     name, queue, state, pods, since, _ = short_row(row, now_s, with_namespace=with_namespace)
     start, left = row.expected.removeprefix("expected "), _left(row, now_s)
     return [name, row.user, queue, state, pods, str(row.gpus or ""), row.each, since, left, start, row.where]
+
+
+def table_of(
+    rows: Sequence[JobRow], now_s: float, *, with_namespace: bool, wide: bool = False
+) -> tuple[Sequence[str], list[list[str]], Sequence[str]]:
+    """Return the columns of a table of jobs, its cells, and the columns that give way. The column CLUSTER is there if
+    another cluster runs one of the jobs."""
+    columns, gives_way = (WIDE, WIDE_GIVES_WAY) if wide else (COLUMNS, GIVES_WAY)
+    lines = [(wide_row if wide else short_row)(row, now_s, with_namespace=with_namespace) for row in rows]
+    if not any(row.cluster for row in rows):
+        return columns, lines, gives_way
+    with_cluster = [[*line[:-1], row.cluster, line[-1]] for row, line in zip(rows, lines, strict=True)]
+    return (*columns[:-1], "CLUSTER", columns[-1]), with_cluster, gives_way
 
 
 def tasks_together(found: Sequence[JobRow]) -> list[JobRow]:

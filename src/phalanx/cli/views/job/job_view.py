@@ -19,8 +19,11 @@ from phalanx.cli.views.job.job_row import MANY_JOBS, RUNS, JobRow
 from phalanx.client.connection import Object
 from phalanx.client.kind import JOBS, PODS, Kind
 from phalanx.client.moment import write_moment
+from phalanx.clusters.reach import cluster_of
 from phalanx.dialects.frame.peer_reasons import words
-from phalanx.kube.read.labels import ARRAY, JOB, OURS, QUEUE, USER, option
+from phalanx.kube.gang.lifecycle import GangLifecycle
+from phalanx.kube.gang.spec.elsewhere import EXPLAINED
+from phalanx.kube.read.labels import ARRAY, CLUSTER_CHOICE, JOB, OURS, QUEUE, USER, option
 from phalanx.kube.read.pod import Pod
 from phalanx.kube.read.wire import epoch_s
 from phalanx.kube.read.workload.adapter import TRAINING_KINDS, adapters
@@ -51,7 +54,8 @@ class JobView:
     the job runs or will run, and its end is not reported yet. `fixed`: it starts with as many pods as fit, and does not
     grow. `kind`: the kind of the object that the user created. `made`: the name of that object, if the scheduler knows
     the job by another object. `user`: the submitter. `array`: the name of the array that the task belongs to. `cap`:
-    how many tasks of the array may run at a time; 0: all."""
+    how many tasks of the array may run at a time; 0: all. `cluster`: the other cluster that runs it; `clusters`: what
+    is known of each cluster for it, or why that one was chosen."""
 
     id: str
     queue: str
@@ -76,6 +80,8 @@ class JobView:
     user: str = ""
     array: str = ""
     cap: int = 0
+    cluster: str = ""
+    clusters: tuple[str, ...] = ()
 
     @property
     def namespace(self) -> str:
@@ -137,6 +143,7 @@ class JobView:
             array=self.array,
             task=self.task,
             cap=self.cap,
+            cluster=self.cluster,
             record=record,
         )
 
@@ -158,6 +165,8 @@ class JobView:
             "priority": self.priority,
             "time_limit_s": self.limit_s,
             "nodes": self.nodes,
+            "cluster": self.cluster,
+            "clusters": list(self.clusters),
             "reason": reason
             and {
                 "code": reason.code,
@@ -215,6 +224,7 @@ def page(view: JobView, snapshot: Snapshot) -> str:
         *_role_lines(view.roles),
         *_limit_lines(view, snapshot.now_s),
         *_pod_lines(view, snapshot),
+        *_cluster_lines(view),
         *_preempted_lines(view),
         *_line_lines(view, snapshot),
         *_holder_lines(view),
@@ -290,6 +300,12 @@ def _pod_lines(view: JobView, snapshot: Snapshot) -> Iterator[str]:
         yield f"  {pod.name}: {_pod_state(pod)}"
         if (obj := snapshot.pods.get(pod.key)) is not None:
             yield from (f"    {text}" for text in obstacles(obj))
+
+
+def _cluster_lines(view: JobView) -> Iterator[str]:
+    if view.cluster or view.clusters:
+        yield f"cluster {view.cluster}" if view.cluster else "clusters"
+        yield from (f"  {line}" for line in view.clusters)
 
 
 def _pod_state(pod: Pod) -> str:
@@ -399,7 +415,20 @@ def _live(snapshot: Snapshot, record: JobRecord, reason: Reason | None, soon: bo
         array=job.array,
         cap=job.array_cap or 0,
         fixed=job.size is GangSize.FIXED_AT_START,
+        cluster=gang.record.cluster if gang is not None and gang.record is not None else "",
+        clusters=_clusters(gang),
     )
+
+
+def _clusters(gang: GangLifecycle | None) -> tuple[str, ...]:
+    """Return what is known of each other cluster for a gang that waits; why one was chosen for a gang that runs."""
+    if gang is None or gang.spec is None or not gang.jobs:
+        return ()
+    if gang.waits:
+        facts = gang.spec.choice.facts if gang.spec.choice is not None else {}
+        return tuple(f"{name}: {fact}" for name, fact in list(facts.items())[:EXPLAINED])
+    said = next(iter(gang.jobs.values())).options.get(CLUSTER_CHOICE, "")
+    return tuple(filter(None, said.split("; ")))
 
 
 def _why_stuck(snapshot: Snapshot, record: JobRecord) -> str:
@@ -558,5 +587,6 @@ def _over(kind: Kind, shown: Sequence[Object], pods: Sequence[Object]) -> JobVie
                 kind=kind_text(kind),
                 user=(meta.get("annotations") or {}).get(USER, ""),
                 array=option(meta, ARRAY) or "",
+                cluster=cluster_of(shown),
             )
     return None

@@ -25,6 +25,7 @@ from phalanx.cli.cluster import live_state
 from phalanx.cli.cluster.informers import Informers
 from phalanx.cli.cluster.live_state import Snapshot
 from phalanx.cli.cluster.numbers.answering import NumbersSource, job_numbers
+from phalanx.cli.cluster.numbers.starting import Present
 from phalanx.cli.files.policy_file import PolicySettings as Policies
 from phalanx.cli.views.entry_view import last_entry
 from phalanx.cli.views.page import past, sooner
@@ -142,6 +143,14 @@ class Following:
                 starts={job: one.start_s for job, one in (future.starts if future is not None else {}).items()},
             )
         return self._numbers
+
+    def present(self) -> Present | None:
+        """Return the newest state, for questions about starts; None before the first state."""
+        snapshot = self._snapshot
+        if snapshot is None or snapshot.reading is None:
+            return None
+        admission, defaults = snapshot.reading
+        return Present(cluster=snapshot.cluster, admission=admission, defaults=defaults, now_s=snapshot.now_s)
 
     # --- inside -----------------------------------------------------------------------------------------------------
 

@@ -47,6 +47,12 @@ class GangStart:
         return self.record.cluster
 
     @property
+    def why_there(self) -> str:
+        """Return why that cluster was chosen; empty if none was."""
+        choice = self.spec.choice
+        return choice.why(self.elsewhere) if choice is not None and self.elsewhere else ""
+
+    @property
     def going_on(self) -> bool:
         """Return whether it is not on its way back."""
         return self.phase is not Phase.STOPPING

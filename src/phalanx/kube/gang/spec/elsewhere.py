@@ -6,16 +6,73 @@ rules about other pods and about racks are left to it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 from phalanx.dialects.frame.dialect import CLUSTER
 from phalanx.model.job import Placement, Role
 from phalanx.model.node import TopologyRequest
 from phalanx.model.pod import Operator, Requirement, Shape, Toleration
+from phalanx.model.reason import Reason
 
 ONE_CLUSTER = TopologyRequest(level=CLUSTER)
+EXPLAINED = 8  # clusters, at most, in an explanation of a choice
 ANY_NODE = "*"  # in place of a node's name: every node of the cluster
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sought:
+    """A gang for which a cluster is chosen. `roles`: without the rules of the choice. `options`: the labels and
+    annotations of its members. `clusters`: the possible clusters; None: any."""
+
+    gang: str
+    options: Mapping[str, str]
+    roles: tuple[Role, ...]
+    priority: int
+    limit_s: float | None
+    clusters: tuple[str, ...] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterChoice:
+    """The clusters that a gang may be sent to. `clusters`: None: any. `ranks`: a cluster with a lower rank is
+    preferred; those of the same rank are equal. `blocked`: why it is sent to none. `facts`: cluster -> what is known of
+    it for this gang, the best first."""
+
+    clusters: tuple[str, ...] | None = None
+    ranks: tuple[tuple[str, int], ...] = ()
+    blocked: Reason | None = None
+    facts: Mapping[str, str] = field(default_factory=dict, compare=False)
+
+    @property
+    def closeness(self) -> TopologyRequest:
+        return replace(ONE_CLUSTER, ranks=self.ranks)
+
+    def why(self, chosen: str) -> str:
+        """Return why this cluster is chosen and the others are not, for people; empty if nothing is known."""
+        names = [chosen, *(name for name in self.facts if name != chosen)]
+        said = [f"{name}: {self._why_not(name, chosen)}{self.facts[name]}" for name in names if name in self.facts]
+        more = [f"{len(said) - EXPLAINED} more"] if len(said) > EXPLAINED else []
+        return "; ".join([*said[:EXPLAINED], *more])
+
+    def _why_not(self, name: str, chosen: str) -> str:
+        if name == chosen:
+            return ""
+        if self.clusters is not None and name not in self.clusters:
+            return "not possible, "
+        ranks = dict(self.ranks)
+        if ranks.get(name, 0) > ranks.get(chosen, 0):
+            return "after it in the order, "
+        return "no room, " if ranks.get(name, 0) < ranks.get(chosen, 0) else "no room, or no tighter fit, "
+
+
+Choose: TypeAlias = Callable[[Sought], ClusterChoice]
+
+
+def any_cluster(sought: Sought) -> ClusterChoice:
+    """Return the choice without a preference."""
+    return ClusterChoice(clusters=sought.clusters)
 
 
 def node_name(cluster: str, node: str) -> str:

@@ -28,7 +28,7 @@ from phalanx.dialects.frame.dialect import Charging, Claim, GroupClaim, Owner, P
 from phalanx.dialects.frameworks.form import LATER
 from phalanx.dialects.schema.fields import duration_s
 from phalanx.kube.gang.spec.declared_roles import ANY_ONE, grouped_role, groups_in_use, missing_of_declared
-from phalanx.kube.gang.spec.elsewhere import ONE_CLUSTER, cluster_of_all, confined
+from phalanx.kube.gang.spec.elsewhere import Choose, ClusterChoice, Sought, any_cluster, cluster_of_all, confined
 from phalanx.kube.gang.spec.held_resources import GangSpecError, equal_pieces, read_resources, remaining_resources
 from phalanx.kube.gang.spec.job_options import closeness, job_options, options_of, read_option, single_value
 from phalanx.kube.read import labels
@@ -38,6 +38,26 @@ from phalanx.model.job import Group, Job, Placement, Role
 from phalanx.model.node import TopologyRequest
 from phalanx.model.pod import Amounts, Shape
 from phalanx.model.reason import Reason, ReasonCode
+
+__all__ = [
+    "NO_ROLES",
+    "BarePods",
+    "Choose",
+    "FuturePods",
+    "GangDefaults",
+    "GangMembers",
+    "GangSpec",
+    "JobPods",
+    "PodSource",
+    "PodsToCreate",
+    "RoleSource",
+    "SubmissionTime",
+    "any_cluster",
+    "bare_pod_roles",
+    "charged",
+    "claim_on",
+    "gang_spec",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,15 +90,16 @@ NO_ROLES: Mapping[str, int] = {}
 class GangSpec:
     """`sources`: for each of `job.roles`, the source of its pods. `gated`: True if the dialect must allow each start
     after another check. `updates`: the known changes of a start to its Jobs' templates, by pod set. `led`: True if one
-    pod creates the others and replaces lost ones. `sent`: True if another cluster runs it. `staleness_grace_s`: how
-    long the gang may run with fewer bare pods than its minimum (0: without limit); None: the queue's setting.
-    `evicted_as`, `charging`, `note`: these fields of its `Claim`."""
+    pod creates the others and replaces lost ones. `sent`: True if another cluster runs it; `choice`: which may.
+    `staleness_grace_s`: how long the gang may run with fewer bare pods than its minimum (0: without limit); None: the
+    queue's setting. `evicted_as`, `charging`, `note`: these fields of its `Claim`."""
 
     job: Job
     sources: tuple[PodSource, ...]
     gated: bool = False
     led: bool = False
     sent: bool = False
+    choice: ClusterChoice | None = None
     updates: Mapping[str, PodUpdate] = field(default_factory=dict)
     staleness_grace_s: float | None = None
     evicted_as: tuple[str, str] | None = None
@@ -154,7 +175,8 @@ class GangDefaults:
     """The defaults of all gangs: the queue of jobs that name none; whether a queue starts its jobs as gangs; the
     largest amount of each resource on any node; the reason why a namespace's quotas would refuse pods of these Jobs;
     how long a gang of a queue may run with a part of its bare pods; and the dialects' claims on a gang (`dialects`:
-    True if any dialect is enabled). `submitted_s`: when an object was submitted."""
+    True if any dialect is enabled). `submitted_s`: when an object was submitted. `choose`: the clusters to which a gang
+    may be sent."""
 
     default_queue: str = "default"
     gang: Callable[[str], bool] = lambda queue: True
@@ -165,6 +187,7 @@ class GangDefaults:
     claim: Callable[[Said], Claim | None] = lambda said: None
     dialects: bool = False
     submitted_s: SubmissionTime = lambda text, uid, created_s: created_s
+    choose: Choose = any_cluster
 
 
 RoleSource: TypeAlias = tuple[Role, PodSource]
@@ -174,6 +197,7 @@ def gang_spec(members: GangMembers, defaults: GangDefaults) -> GangSpec:
     """Return the job of these members, which are at least one. Never raises: what is wrong is in `job.blocked`."""
     blocked, rows, queue, said, sent = None, [], defaults.default_queue, dict[str, Any](), False
     theirs: Claim | None = None
+    chosen: ClusterChoice | None = None
     grace_s: float | None = None
     try:
         queue = single_value(members, labels.QUEUE, defaults.default_queue)
@@ -185,9 +209,9 @@ def gang_spec(members: GangMembers, defaults: GangDefaults) -> GangSpec:
         grace_s = _staleness_grace_s(members, theirs)
         rows = _rows(members, defaults.gang(queue), defaults.largest)
         if sent := _is_sent(members, theirs):
-            clusters = theirs.clusters if theirs is not None else None
-            rows = [(confined(role, clusters), source) for role, source in rows]
-            said |= {"closeness": ONE_CLUSTER, "groups": ()}
+            chosen = defaults.choose(_sought(members, theirs, rows, said))
+            rows = [(confined(role, chosen.clusters), source) for role, source in rows]
+            said |= {"closeness": chosen.closeness, "groups": ()}
         if theirs is not None and theirs.charging is not None:
             rows = [(replace(role, shape=charged(role.shape, theirs.charging)), source) for role, source in rows]
         if members.declared:
@@ -199,6 +223,7 @@ def gang_spec(members: GangMembers, defaults: GangDefaults) -> GangSpec:
         if blocked is None and defaults.gang(queue):
             here = () if sent else _needs(members, rows)
             blocked = _incomplete(members) or defaults.headroom(here)
+        blocked = blocked or (chosen.blocked if chosen is not None else None)
     except GangSpecError as error:
         blocked = Reason(code=ReasonCode.INVALID, text=str(error))
     job = Job(
@@ -212,7 +237,8 @@ def gang_spec(members: GangMembers, defaults: GangDefaults) -> GangSpec:
         **said,
     )
     led = members.group is not None and bool(members.group.whole)
-    spec = GangSpec(job=job, sources=tuple(source for _, source in rows), led=led, sent=sent, staleness_grace_s=grace_s)
+    sources = tuple(source for _, source in rows)
+    spec = GangSpec(job=job, sources=sources, led=led, sent=sent, choice=chosen, staleness_grace_s=grace_s)
     if theirs is None:
         return spec
     return replace(
@@ -244,6 +270,17 @@ def _is_sent(members: GangMembers, theirs: Claim | None) -> bool:
             f"{kept[0]} stays in this cluster, and other members of {members.id} do not: give all the same managedBy"
         )
     return True
+
+
+def _sought(members: GangMembers, theirs: Claim | None, rows: Sequence[RoleSource], said: Mapping[str, Any]) -> Sought:
+    return Sought(
+        gang=members.id,
+        options={key: value for member in reversed(members.everyone) for key, value in member.options.items()},
+        roles=tuple(role for role, _ in rows),
+        priority=_priority(members) if theirs is None or theirs.priority is None else theirs.priority,
+        limit_s=said.get("limit_s"),
+        clusters=theirs.clusters if theirs is not None else None,
+    )
 
 
 def _submitted_s(members: GangMembers, theirs: Claim | None, submitted_s: SubmissionTime) -> float:

@@ -70,7 +70,10 @@ OF_NUMBERS: tuple[Resource, ...] = tuple(
         verbs=(),
         subresources=tuple(Subresource(name=name, kind=f"{kind}{name.title()}", verbs=("get",)) for name in names),
     )
-    for kind, namespaced, names in (("Queue", False, ("summary", "row")), ("Job", True, ("reason", "row", "page")))
+    for kind, namespaced, names in (
+        ("Queue", False, ("summary", "row")),
+        ("Job", True, ("reason", "start", "row", "page")),
+    )
 )
 
 

@@ -1,0 +1,177 @@
+"""When would a job start here, if it were submitted now? The answer to the manager of several clusters, and to scripts.
+
+    /apis/visibility.phalanx.dev/v1/namespaces/NAMESPACE/jobs/-/start?job=QUESTION
+
+The question (`clusters.choice.question`) is read as Jobs, by the code that reads Jobs. The gang is submitted to a copy
+of the state, and one play of the forecast says when it starts: with learned run times, or with time limits. With more
+than `FORESEEN` live jobs only the first cycle is played, which says whether it would start now. The right is `get` of
+`jobs/start`. The reason names no other job.
+
+Answers take at most one part in `SPARE` of the time. A question that comes too early is answered by 503.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import inf
+from typing import Any, Final
+
+import msgspec
+
+from phalanx.cli.cluster.numbers.fetching import GROUP, VERSION
+from phalanx.client.connection import Object
+from phalanx.clusters.choice.question import StartQuestion, answer_of, read_question
+from phalanx.core.fold.fold import fold
+from phalanx.dashboard.redaction import unnamed
+from phalanx.kube.gang.spec.gang_spec import GangDefaults, GangMembers, gang_spec
+from phalanx.kube.read.template.admission import AdmissionDefaults
+from phalanx.kube.read.workload.batch_job import read_job
+from phalanx.model.event import Event, Submitted
+from phalanx.model.job import Job, Phase
+from phalanx.model.plan import Plan
+from phalanx.model.reason import Reason
+from phalanx.report.forecast import ForecastRun, drawn_run_times, up_to_limits
+from phalanx.state.cluster import Cluster
+
+FORESEEN = 200  # with more live jobs only the first cycle is played
+SPARE = 20
+_NAME: Final = "-start"  # no object can have this name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Present:
+    """The state of a moment. `admission`, `defaults`: how a Job is read in it."""
+
+    cluster: Cluster
+    admission: AdmissionDefaults
+    defaults: GangDefaults
+    now_s: float
+
+
+class StartAnswers:
+    """The answers of one process. `present`: returns the state of this moment; None while it is not read."""
+
+    def __init__(self, present: Callable[[], Present | None]) -> None:
+        self._present = present
+        self._until_s = 0.0  # on the monotonic clock: no answer is made before
+
+    def answer(self, path: Sequence[str], query: Mapping[str, str]) -> Callable[[], Object] | None:
+        """Return how the answer to a path below the group is made, perhaps in another thread; None for other paths."""
+        match tuple(path):
+            case (version, "namespaces", namespace, "jobs", "-", "start") if version == VERSION:
+                return self._asked(namespace, query.get("job", ""))
+            case _:
+                return None
+
+    def _asked(self, namespace: str, text: str) -> Callable[[], Object]:
+        began_s = time.monotonic()
+        present = self._present()
+        if present is None or began_s < self._until_s:
+            return lambda: _status(503, "ServiceUnavailable", "too many questions about starts. Ask again later.")
+        try:
+            job = asked_job(read_question(text), namespace, present)
+        except (msgspec.MsgspecError, ValueError) as error:
+            said = f"the parameter job is no question about a start: {error}"
+            return lambda: _status(400, "BadRequest", said)
+        book = present.cluster.copy()
+        self._until_s = inf  # one at a time
+
+        def play() -> Object:
+            try:
+                return {"apiVersion": f"{GROUP}/{VERSION}", "kind": "JobStart", **start_of(book, job, present.now_s)}
+            finally:
+                now_s = time.monotonic()
+                self._until_s = now_s + (SPARE - 1) * (now_s - began_s)
+
+        return play
+
+
+def asked_job(asked: StartQuestion, namespace: str, present: Present) -> Job:
+    """Return the job of a question, as if it were submitted now."""
+    jobs = [read_job(_manifest(asked, namespace, number), present.admission) for number in range(len(asked.pods))]
+    spec = gang_spec(GangMembers(id=f"{namespace}/{_NAME}", jobs=jobs, pods=()), present.defaults)
+    return replace(spec.job, submitted_s=present.now_s)
+
+
+def _manifest(asked: StartQuestion, namespace: str, number: int) -> dict[str, Any]:
+    pods = asked.pods[number]
+    pod = {
+        "schedulerName": "phalanx",
+        "restartPolicy": "Never",
+        "priority": asked.priority,
+        "nodeSelector": pods.selector,
+        "tolerations": pods.tolerations,
+        "containers": [{"name": "main", "resources": {"requests": pods.requests}}],
+    }
+    limit = {"activeDeadlineSeconds": max(1, round(asked.limit_s))} if asked.limit_s else {}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": f"{_NAME}{number}",
+            "namespace": namespace,
+            "uid": f"{namespace}/{_NAME}{number}",
+            "resourceVersion": "0",
+            "labels": asked.options,
+        },
+        "spec": {
+            "suspend": True,
+            "parallelism": pods.count,
+            "completions": pods.count,
+            "template": {"metadata": {}, "spec": pod},
+            **limit,
+        },
+    }
+
+
+class StartPlay(ForecastRun):
+    """A play about one job. `reason`: why it does not start in the first cycle; None if it does."""
+
+    reason: Reason | None = None
+    _cycles = 0
+
+    def step(self, events: list[Event]) -> Plan:
+        plan, self._cycles = super().step(events), self._cycles + 1
+        if self._cycles == 1:
+            [job] = self.asked
+            record = self.book.jobs[job]
+            waits = record.phase is Phase.QUEUED
+            self.reason = (record.job.blocked or self.book.reason(job)) if waits else None
+        return plan
+
+    def go_on(self, plan: Plan) -> bool:
+        """As in any play; with many jobs the time stands still."""
+        return len(self.book.jobs) <= FORESEEN and super().go_on(plan)
+
+
+def start_of(book: Cluster, job: Job, now_s: float) -> Object:
+    """Return when the job would start, and why not at once. `book`: a copy of the state, which is changed."""
+    fold(book, (Submitted(job),))
+    [run_time] = drawn_run_times(book, 1) if book.ends.run_times else [up_to_limits(book)]
+    run = StartPlay(book, book.policy, now_s, [job.id], run_time)
+    found = run.run()
+    if job.id in found and found[job.id][0] <= now_s:
+        return answer_of(0.0, "", "")
+    start_s = found[job.id][0] if job.id in found else inf
+    code, text = _unnamed(run.reason)
+    return answer_of(start_s - now_s, code, text)
+
+
+def _unnamed(reason: Reason | None) -> tuple[str, str]:
+    if reason is None:
+        return "Unknown", "it would wait"
+    return str(reason.code), unnamed(str(reason.code), reason.text, reason.numbers)[0]
+
+
+def _status(code: int, reason: str, message: str) -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "Status",
+        "metadata": {},
+        "status": "Failure",
+        "message": message,
+        "reason": reason,
+        "code": code,
+    }
