@@ -152,7 +152,7 @@ class _Maker:
         covered = ["cpu", "memory"] if self.memory else ["cpu"]
         flavors = []
         for flavor in self.flavors:
-            resources = [self._quota("cpu", self.rng.randint(1, 6), limits=limits)]
+            resources = [self._quota("cpu", self.rng.randint(2, 8), limits=limits)]
             if self.memory:
                 resources.append(self._quota("memory", self.rng.randint(2, 8), limits=False, unit="Gi"))
             flavors.append({"name": flavor, "resources": resources})
@@ -205,7 +205,7 @@ class _Maker:
     def _job(self) -> Object:
         name = self._name(f"j{len(self.jobs)}")
         self.jobs.append(name)
-        size = self.sizes[name] = self.rng.randint(1, 4)
+        size = self.sizes[name] = self.rng.choice([1, 1, 2, 2, 3, 4])
         labels = {"kueue.x-k8s.io/queue-name": self.rng.choice(self.queues)}
         if self._chance(0.6):
             labels["kueue.x-k8s.io/priority-class"] = self._name(self.rng.choice(list(_CLASSES)))

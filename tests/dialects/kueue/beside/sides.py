@@ -31,7 +31,8 @@ _WEBHOOKS = Kind(
     name="MutatingWebhookConfiguration",
     namespaced=False,
 )
-_FRAMEWORKS = ["batch/job", "pod"]
+_TRIES = 3_000  # of 0.2 s: a busy machine takes minutes to start a control plane
+_FRAMEWORKS = ["batch/job"]
 _GATES = {"ElasticJobsViaWorkloadSlices": True, "PartialAdmission": True}
 
 
@@ -142,7 +143,7 @@ async def _end(process: Process) -> None:
 
 async def _reach(stack: AsyncExitStack, kubeconfig: Path) -> Connection:
     """Return a connection as soon as the server answers and has its default namespace."""
-    for _ in range(600):
+    for _ in range(_TRIES):
         if await asyncio.to_thread(kubeconfig.exists):
             connection = await Connection.open(kubeconfig)
             try:
@@ -158,7 +159,7 @@ async def _reach(stack: AsyncExitStack, kubeconfig: Path) -> Connection:
 async def _serves(connection: Connection, kinds: Iterable[Kind]) -> None:
     """Wait until objects of these kinds can be listed: definitions are served a moment after they are created."""
     for kind in kinds:
-        for _ in range(600):
+        for _ in range(_TRIES):
             try:
                 await connection.request("GET", kind.path())
             except ApiRefusal:
@@ -170,7 +171,7 @@ async def _serves(connection: Connection, kinds: Iterable[Kind]) -> None:
 
 
 async def _listens(port: int) -> None:
-    for _ in range(600):
+    for _ in range(_TRIES):
         try:
             _, writer = await asyncio.open_connection("127.0.0.1", port)
         except OSError:
