@@ -13,8 +13,9 @@ from random import Random
 from unittest.mock import patch
 
 from phalanx import loop
-from phalanx.core.cycle import candidates, messages
+from phalanx.core.cycle import candidates
 from phalanx.core.cycle.intake.eligible import not_eligible
+from phalanx.core.cycle.messages import known, report
 from phalanx.core.fold import fold as folding
 from phalanx.core.order import request_class
 from phalanx.core.placement import capacity, gang, node_order
@@ -104,7 +105,8 @@ def simulate(seed: int, weather: Weather = Weather()) -> str:
 def narrow():
     """Small blocks and chunks, and hardly a reason renewed: what only large clusters meet is met by small ones too."""
     with (
-        patch.object(messages, "EXPLAINED", 0),
+        patch.object(known, "EXPLAINED", 0),
+        patch.object(report, "EXPLAINED", 0),
         patch.object(node_order, "CHUNK", 2),
         patch.object(capacity, "PAIRS", 4),
         patch.object(capacity, "FEW", 0),
@@ -423,9 +425,8 @@ class Run:
 
     def fits(self, draft: Draft, ledger: QuotaLedger, record: JobRecord, request: Request) -> bool:
         """Whether its queue's quota allows it, and the nodes have room for it."""
-        queue = self.cluster.queues.get(self.cluster.queue_of(record.job))
         slots = None if request.slot is None else replacement_gang(self.cluster, (TOPOLOGY,), record, request.slot)
-        key, _ = request_class.request_class_of(self.cluster, record, request, slots, whole=queue is None or queue.gang)
+        key, _ = request_class.request_class_of(self.cluster, record, request, slots)
         if key.kind == Kind.REPLACEMENT:
             return not isinstance(gang.place(draft, key.gang), gang.PlacementShortfall)
         offers = flavor_assignment.flavor_assignments(self.cluster, ledger, key, record.job)

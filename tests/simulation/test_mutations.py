@@ -16,8 +16,9 @@ from dataclasses import replace
 import pytest
 
 from phalanx.core.backfill.reservation import BackfillForecast
-from phalanx.core.cycle import blocked, messages, plan, steps
+from phalanx.core.cycle import blocked, plan, steps
 from phalanx.core.cycle.intake.receive import Intake
+from phalanx.core.cycle.messages import known, report
 from phalanx.core.cycle.preempt import evict
 from phalanx.core.fold import fold, job_dependencies, lifecycle
 from phalanx.core.fold.lifecycle import LATE
@@ -235,8 +236,8 @@ def held_room_is_given_away(patch: pytest.MonkeyPatch) -> None:
 
 def never_holds_up_all_the_same(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(steps, "ALONE", {ReasonCode.USER_LIMIT})
-    patch.setattr(messages, "ALONE", {ReasonCode.USER_LIMIT})
-    patch.setattr(messages.ReasonReporter, "never_starts", lambda self, found: False)
+    patch.setattr(report, "ALONE", {ReasonCode.USER_LIMIT})
+    patch.setattr(known.KnownReasons, "never_starts", lambda self, found: False)
 
 
 def queues_stand_by_whoever_waits(patch: pytest.MonkeyPatch) -> None:

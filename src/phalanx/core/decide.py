@@ -49,7 +49,7 @@ def decide(cluster: Cluster, policy: Policy, now_s: float) -> Decision:
     # 2. Try requests in order. A request class takes part if it may start by counting and by its limits.
     for candidate in cycle.candidates():
         # 3. List the offers of the queue tree: flavors and charges, each allowed or short of quota.
-        offers, lacks = cycle.state.offers(candidate.request_class.key, candidate.entry.request), []
+        offers, lacks = cycle.state.offers(candidate), []
         for offer in offers:
             # 4. Place the whole gang on the draft, or nothing.
             outcome = None if offer.short is not None else cycle.place(candidate, offer)

@@ -22,7 +22,7 @@ from phalanx.model.policy import Policy
 from phalanx.model.queue import QueueOrder, WithinQueue
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster, JobRecord, minimum_gang
-from phalanx.state.pending.request_class import Kind
+from phalanx.state.pending.request_class import Candidate, Kind
 
 TRIED = 64  # jobs that are tried on present nodes in one cycle
 
@@ -108,14 +108,14 @@ def outranked(cluster: Cluster, state: CycleState) -> list[JobRecord]:
         ]
         if not lower or queue.preemption.within is WithinQueue.NEVER:
             continue
-        request, mark, found = request_class.first.request, state.ledger.mark(), list[JobRecord]()
-        if any(offer.short is None for offer in state.offers(key, request)):
+        candidate, mark, found = Candidate(request_class, request_class.first), state.ledger.mark(), list[JobRecord]()
+        if any(offer.short is None for offer in state.offers(candidate)):
             continue
         for record in sorted(lower, key=lambda record: (record.job.priority, -record.job.submitted_s)):
             found.append(record)
             if record.charge is not None:
                 state.ledger.charge(record.charge, -1)
-            offers = (offer for offer in state.offers(key, request) if offer.short is None)
+            offers = (offer for offer in state.offers(candidate) if offer.short is None)
             if any(group_for(cluster, key.queue, offer) is not None for offer in offers):
                 return found
         state.ledger.rewind(mark)

@@ -19,7 +19,7 @@ from phalanx.model.queue import QueueOrder
 from phalanx.model.reason import NEVER, ReasonCode
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster, minimum_gang
-from phalanx.state.pending.request_class import Blocker, Kind, Request, RequestClass
+from phalanx.state.pending.request_class import Blocker, Candidate, Kind, Request, RequestClass
 
 CLASSES = 64  # request classes for which nodes are planned in one cycle
 JOBS = 256  # requests of one class
@@ -97,7 +97,7 @@ class Waiting:
     def rank(self, request_class: RequestClass) -> tuple[bool, bool, int, float, int, str]:
         """Return the key of the order of classes."""
         first = request_class.first
-        offers = self.state.offers(request_class.key, first.request)
+        offers = self.state.offers(Candidate(request_class, first))
         urgent = request_class.key.kind == Kind.REPLACEMENT
         tie = (first.tie, "") if isinstance(first.tie, int) else (0, first.tie)
         fifo = (
@@ -116,7 +116,7 @@ class Waiting:
             if self.now_s < after_s:
                 self.later_s.append(after_s)
                 continue
-            offers = self.state.offers(request_class.key, entry.request)
+            offers = self.state.offers(Candidate(request_class, entry))
             admitted = [offer for offer in offers if offer.short is None]
             if not admitted:
                 return

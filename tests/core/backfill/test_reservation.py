@@ -338,4 +338,4 @@ def test_a_start_is_looked_for_at_a_bounded_number_of_times(
     fold(cluster, [Submitted(wide), Submitted(Job(id="next", queue="", roles=(large,), submitted_s=4.0))])
     memory = decide(cluster, Policy(backfill=Backfill.EASY), 5.0).memory
     assert memory is not None
-    assert memory.first == (Request(first[0]), first[1])
+    assert memory.first == (first[0], None, first[1])

@@ -65,6 +65,7 @@ class WouldDelayReservation(NamedTuple):
 
 Placer: TypeAlias = Callable[[Draft, Gang, NDArray[np.bool_] | None, Sequence[Release]], gangs.GangPlacement]
 PlacementOutcome: TypeAlias = list[Placement] | PlacementShortfall | WouldDelayReservation
+Lack: TypeAlias = PlacementShortfall | WouldDelayReservation | Reason  # why an offer was not placed
 
 
 class CapacityChange(NamedTuple):

@@ -6,7 +6,7 @@ Parts, lowest first:
     state       the state that the parts of a cycle share
     reserve     which requests get a backfill reservation
     candidates  the request classes that take part in the job order
-    messages    the reasons why requests wait
+    messages/   the reasons why requests wait, and who reports them
     preempt/    searches for victims, within a budget
     intake/     requests that are in no request class yet
     steps       the methods that `decide` calls

@@ -52,6 +52,7 @@ class Blocked:
         self.open = fits(self.pending)
         self._opened = bytes(self.open)
         self.had_room = bytearray(self._opened)
+        self.open_mask: Mask = np.frombuffer(self.open, np.bool_)  # follows later changes
         for each in self.pending.failed:
             self.had_room[each.number] = 0
         self._dead = 0  # columns of `_live` that are closed
@@ -59,10 +60,6 @@ class Blocked:
         self._live: Live | None = None
         self._wheres: dict[NodeConstraints, int] = {}
         self._parents = [each for each in self.pending.composite if each.flavor_classes]
-
-    def columns(self) -> tuple[Mask, Mask]:
-        """Return two arrays by class: is it open, and did it have capacity? The arrays follow later changes."""
-        return np.frombuffer(self.open, np.bool_), np.frombuffer(self.had_room, np.bool_)
 
     def closed(self, *, all_of_them: bool) -> Iterator[PlacementClass]:
         """Yield the classes that were closed in this cycle. `all_of_them`: yield every class that is closed now."""
@@ -121,7 +118,7 @@ class Blocked:
             dominated &= live.wheres == where
         closing = live.numbers[dominated]
         if len(closing):
-            self.columns()[0][closing] = False
+            self.open_mask[closing] = False
             live.needs[dominated] = NO_MORE
             self._dead += len(closing)
             if 2 * self._dead > len(live.needs):

@@ -22,7 +22,7 @@ from phalanx.core.cycle.reserve import Reserving
 from phalanx.core.cycle.state import CycleState
 from phalanx.core.order.account_usage import AccountUsage
 from phalanx.core.order.multifactor import MultifactorPriority
-from phalanx.core.order.next_job import FACTORS, FIFO, WEIGHED, Arena, Draws, SortKey, Tournament
+from phalanx.core.order.next_job import Arena, Draws, SortKey, Tournament
 from phalanx.core.placement import capacity
 from phalanx.lazy import lazy
 from phalanx.model.queue import QueueOrder
@@ -108,12 +108,12 @@ class Candidates:
         state, placement_class = self.state, self.columns.placement_class[numbers]
         found = np.ones(len(numbers), np.bool_) if within is None else within
         if not self.reserving.may_reserve:
-            found = found & state.blocked.columns()[0][placement_class]
+            found = found & state.blocked.open_mask[placement_class]
         elif self.reserving.unforeseen:
             unforeseen = np.isin(placement_class, list(self.reserving.unforeseen))
-            found = found & (state.blocked.columns()[0][placement_class] | ~unforeseen)
+            found = found & (state.blocked.open_mask[placement_class] | ~unforeseen)
         if state.cluster.tree.stricts:
-            found |= state.is_strict[self.columns.row[numbers]]
+            found |= self.columns.strict[numbers]
         if not self.several_arenas:
             found |= self.columns.reported_blocker[numbers] == Blocker.NONE_REPORTED
         if state.search_classes:
@@ -151,7 +151,7 @@ class Candidates:
 
     def of_columns(self, numbers: Numbers) -> Iterator[ArenaDraws]:
         """Yield the request classes by arena, in the order of their columns."""
-        urgent = self.replacements(numbers)
+        urgent = self.columns.replaces[numbers]
         if urgent.any():
             some = numbers[urgent]
             yield None, self.in_order(some, -self.columns.priority[some])
@@ -189,24 +189,13 @@ class Candidates:
         whose = (Arena(self.branches[row.queue].arena.name, row.account) for row in self.pending.headroom.rows)
         return np.array([numbers[arena] for arena in whose], np.intp)
 
-    def replacements(self, numbers: Numbers) -> Mask:
-        """Return which of the request classes replace lost pods."""
-        if not self.pending.replacements:
-            return np.zeros(len(numbers), np.bool_)
-        request_classes = self.columns.request_classes
-        kinds = [
-            request_class.key.kind == Kind.REPLACEMENT if (request_class := request_classes[number]) else False
-            for number in numbers.tolist()
-        ]
-        return np.array(kinds, np.bool_)
-
     def scores(self, numbers: Numbers, arenas: Numbers) -> Floats:
         """Return the main sort key of each request class in the order of its arena; lower comes first."""
         found = -self.columns.priority[numbers]
-        orders = np.array([WEIGHED.get(order, 0) for _, order in self.arenas])[arenas]
-        found[orders == FIFO] = 0.0
-        by_factors = orders == FACTORS
-        if by_factors.any():
+        fifo = np.array([order is QueueOrder.FIFO for _, order in self.arenas], np.bool_)
+        factors = np.array([order is QueueOrder.MULTIFACTOR for _, order in self.arenas], np.bool_)
+        found[fifo[arenas]] = 0.0
+        if (by_factors := factors[arenas]).any():
             found[by_factors] = -self.priorities.of_request_classes(numbers[by_factors])
         return found
 

@@ -15,7 +15,7 @@ from phalanx.core.cycle.steps import Cycle
 from phalanx.core.fold import job_dependencies
 from phalanx.core.fold.memory import Decision, Memory
 from phalanx.model.job import DependencyType, Phase
-from phalanx.model.plan import Action, FirstReservation, Place, Plan, Start, Wait
+from phalanx.model.plan import Action, Place, Plan, Start, Wait
 from phalanx.model.reason import NEVER, Reason, ReasonCode
 from phalanx.state.cluster import Cluster
 from phalanx.state.nodes.pod_index import arrival_may_help
@@ -42,8 +42,8 @@ def decision(cycle: Cycle) -> Decision:
         waiting_for_event=tuple(waiting_for_event),
         waiting_until=tuple(cycle.state.waiting_until),
         reports=tuple([(request_class.key, report) for request_class, report in reporter.reports.items()]),
-        explained=tuple(reporter.explained.items()),
-        disproved=tuple(reporter.disproved),
+        explained=tuple(cycle.known.explained.items()),
+        disproved=tuple(cycle.known.disproved),
         stale=tuple(reporter.stale.items()),
         renewed=reporter.renewed,
         failed=tuple([found.key for found in state.failed]),
@@ -53,12 +53,12 @@ def decision(cycle: Cycle) -> Decision:
         exceeding=tuple(state.exceeding.items()),
     )
     wake_s = min(wake_times_s(cycle, memory), default=None)
-    return Decision(Plan(tuple(actions), wake_s, first_reservation(memory.first)), memory)
+    return Decision(Plan(tuple(actions), wake_s, memory.first), memory)
 
 
 def withdrawals(cycle: Cycle) -> Decision:
     """Return the plan that only withdraws nominations; the next cycle follows at once."""
-    found = Plan(tuple(cycle.preempting.actions), cycle.now_s, first_reservation(cycle.pending.reserved))
+    found = Plan(tuple(cycle.preempting.actions), cycle.now_s, cycle.pending.reserved)
     cycle.close()
     return Decision(found)
 
@@ -66,11 +66,7 @@ def withdrawals(cycle: Cycle) -> Decision:
 def idle(cluster: Cluster, now_s: float) -> Decision:
     """Return the decision of a cycle with nothing to decide."""
     wake_s = min(next_change_times_s(cluster, now_s, (), ()), default=None)
-    return Decision(Plan((), wake_s, first_reservation(cluster.pending.reserved)))
-
-
-def first_reservation(first: tuple[Request, float] | None) -> FirstReservation | None:
-    return None if first is None else FirstReservation(*first[0], first[1])
+    return Decision(Plan((), wake_s, cluster.pending.reserved))
 
 
 def wake_times_s(cycle: Cycle, memory: Memory) -> Iterator[float]:

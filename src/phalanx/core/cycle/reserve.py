@@ -25,6 +25,7 @@ from phalanx.core.backfill.shadow_time import has_room
 from phalanx.core.cycle.state import CycleState
 from phalanx.lazy import lazy
 from phalanx.model.job import Placement
+from phalanx.model.plan import FirstReservation
 from phalanx.model.policy import Backfill, BackfillOrder
 from phalanx.state.classes import Gang
 from phalanx.state.pending.request_class import Candidate, Kind, QueuedRequest, Request, RequestClass
@@ -75,12 +76,12 @@ class Reserving:
         self.may_reserve = self.forecast.open if known else self.could_reserve()
         return self.may_reserve and (not could_before or were_unforeseen)
 
-    def first(self) -> tuple[Request, float] | None:
-        """Return the request with the first reservation, and the start of the reservation."""
+    def first(self) -> FirstReservation | None:
+        """Return the first reservation; None without any."""
         if not self.reserved or not self.forecast.reservations:
             return None
         hold = self.forecast.reservations[0]
-        return hold.request, hold.run.start_s
+        return FirstReservation(*hold.request, hold.run.start_s)
 
     def mark(self) -> tuple[object, ...] | None:
         """Return a value that differs whenever the reservations that limit preemption differ; None without
@@ -172,7 +173,7 @@ class Reserving:
         key = candidate.request_class.key
         if key.kind == Kind.REPLACEMENT or self.cluster.tree.branches[key.queue].unbounded:
             return True
-        return any(offer.short is None for offer in self.state.offers(key, candidate.entry.request))
+        return any(offer.short is None for offer in self.state.offers(candidate))
 
     def next_of(self, request_class: RequestClass) -> QueuedRequest | None:
         """Return the next request of a class of which one has a reservation: it may get one of its own, or is now the

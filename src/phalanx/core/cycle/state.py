@@ -16,14 +16,16 @@ from numpy.typing import NDArray
 from phalanx.core.cycle.blocked import Blocked
 from phalanx.core.placement import replacement
 from phalanx.core.placement.draft import Draft
-from phalanx.core.preemption.nomination import LeavingPods, cycle_draft
+from phalanx.core.placement.node_order import ordered_nodes
+from phalanx.core.placement.scoring.typical_pods import expected_pods
+from phalanx.core.preemption.nomination import LeavingPods, with_overcommitted
 from phalanx.core.quota import flavor_assignment
 from phalanx.core.quota.flavor_assignment import FlavorAssignment
 from phalanx.core.quota.ledger import QuotaLedger
 from phalanx.lazy import lazy
 from phalanx.model.job import Job, Placement
 from phalanx.model.plan import Start
-from phalanx.model.policy import Policy
+from phalanx.model.policy import Policy, ScoringStrategy
 from phalanx.state.cluster import Cluster, JobRecord, is_incomplete
 from phalanx.state.pending.request_class import (
     Candidate,
@@ -33,7 +35,6 @@ from phalanx.state.pending.request_class import (
     QueuedRequest,
     Request,
     RequestClass,
-    RequestClassKey,
 )
 from phalanx.state.queue_tree import Charge, Cost
 
@@ -72,7 +73,6 @@ class CycleState:
         self.pending = cluster.pending
         self.ledger = QuotaLedger(cluster.tree)
         self.without_returns = self.ledger
-        self.leaving = LeavingPods(cluster)
         self.places: dict[str, list[Placement]] = {}
         self.granted: set[Request] = set()
         self.grants = 0
@@ -104,14 +104,19 @@ class CycleState:
     @lazy
     def draft(self) -> Draft:
         # Made when first needed: most cycles have nothing to place.
-        self._drafts.append(cycle_draft(self.cluster, self.policy, self.leaving))
-        return self._drafts[0]
+        cluster, policy, columns = self.cluster, self.policy, self.cluster.columns
+        order = ordered_nodes(columns, packed=policy.score is ScoringStrategy.PACK)
+        draft = Draft(columns, cluster.topologies(policy), policy.score, expected_pods(cluster, policy), order)
+        if cluster.nominated and cluster.leaving:
+            wider = with_overcommitted(cluster, draft, self.leaving)
+            if wider is not None:
+                columns.node_order, draft = order, wider  # the order is unused, so the next cycle can update it
+        self._drafts.append(draft)
+        return draft
 
     @lazy
-    def is_strict(self) -> NDArray[np.bool_]:
-        """Return, by headroom row, whether a queue on its path is strict."""
-        branches = self.cluster.tree.branches
-        return np.array([branches[row.queue].strict is not None for row in self.pending.headroom.rows], np.bool_)
+    def leaving(self) -> LeavingPods:
+        return LeavingPods(self.cluster)
 
     def charge(self, charge: Charge, job: Job | None) -> None:
         """Charge a grant of this cycle to its queue, and count the grant. `job`: its usage grows, too."""
@@ -142,13 +147,11 @@ class CycleState:
             self.pending.headroom.charged(charge, self.without_returns.account)
         self.cluster.tree.note_charged(charge)
 
-    def ledger_for(self, key: RequestClassKey, record: JobRecord) -> QuotaLedger:
+    def ledger_for(self, request_class: RequestClass, record: JobRecord) -> QuotaLedger:
         """Return the accounts that limit this request. Charges that victims return count at once for requests that may
         preempt, and for other requests in the next cycle (rule R21)."""
-        request_class = self.pending.request_classes.get(key)
-        may_preempt = (
-            request_class is not None and request_class.number in self.search_classes and key.kind != Kind.GROWTH
-        )
+        key = request_class.key
+        may_preempt = request_class.number in self.search_classes and key.kind != Kind.GROWTH
         delay_s = self.cluster.queues[key.queue].preemption.delay_s if may_preempt else 0.0
         if delay_s > 0:
             since_s = record.short_since_s
@@ -173,9 +176,10 @@ class CycleState:
 
     # Their offers
 
-    def offers(self, key: RequestClassKey, request: Request) -> list[FlavorAssignment]:
+    def offers(self, candidate: Candidate) -> list[FlavorAssignment]:
         """Return the ways in which the request may start, best first. Replacements are within the quota of their queue
         already."""
+        key, request = candidate.request_class.key, candidate.entry.request
         if key.kind == Kind.REPLACEMENT:
             return [FlavorAssignment((), key.gang, NO_CHARGE)]
         record = self.cluster.jobs[request.job]
@@ -184,7 +188,8 @@ class CycleState:
             given = tuple(
                 record.flavors[role] for role in replacement.roles_together(self.cluster, record, request.slot)
             )
-        return flavor_assignment.flavor_assignments(self.cluster, self.ledger_for(key, record), key, record.job, given)
+        ledger = self.ledger_for(candidate.request_class, record)
+        return flavor_assignment.flavor_assignments(self.cluster, ledger, key, record.job, given)
 
     def placement_class_of_offer(self, request_class: RequestClass, offer: FlavorAssignment) -> PlacementClass | None:
         """Return the placement class of the offer's gang; None if no request class refers to it."""

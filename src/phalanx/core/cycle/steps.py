@@ -26,11 +26,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
 
-from phalanx.core.backfill.reservation import PlacementOutcome, WouldDelayReservation
+from phalanx.core.backfill.reservation import Lack, PlacementOutcome, WouldDelayReservation
 from phalanx.core.cycle.candidates import Candidates
 from phalanx.core.cycle.intake.receive import Intake
 from phalanx.core.cycle.intake.surplus import Surplus, first_pass_gang
-from phalanx.core.cycle.messages import Lack, ReasonReporter
+from phalanx.core.cycle.messages.report import ReasonReporter
 from phalanx.core.cycle.preempt.search import CyclePreemption
 from phalanx.core.cycle.reserve import Reserving
 from phalanx.core.cycle.state import CycleState
@@ -57,16 +57,17 @@ class Cycle:
         self.field = Candidates(self.state, self.reserving)
         self.tournament = Tournament(cluster.tree, self.ledger, self.field)
         self.reporter = ReasonReporter(self.state, self.tournament)
+        self.known = self.reporter.known
         self.preempting = CyclePreemption(self.state)
         self.intake = Intake(self.state, self.reporter, self.preempting)
-        self.surplus = Surplus(self.state, self.tournament.closed, self.reporter)
+        self.surplus = Surplus(self.state, self.tournament.closed, self.known)
         self.weeded: tuple[int, bool] | None = None  # decisions at the last check of queue heads, and `may_reserve`
 
     def close(self) -> None:
         """End the cycle."""
         self.state.close()
-        if self.reporter.grants is not None:
-            self.reporter.grants.forget()
+        if self.known.grants is not None:
+            self.known.grants.forget()
 
     # Contending
 
@@ -88,7 +89,7 @@ class Cycle:
                     continue
                 if head is None:
                     break
-                if self.takes_its_turn(head):
+                if self.must_try(head):
                     yield head
                 if self.reserving.all_reserved:
                     self.reserving.all_reserved = False
@@ -112,38 +113,28 @@ class Cycle:
         for cursor in cursors:
             while cursor.request_classes and not self.gets_something(Candidate(*cursor.request_classes[0][1:])):
                 head, denied = self.tournament.head_of(cursor), True
-                if self.takes_its_turn(head):
+                if self.must_try(head):
                     yield head
         if denied:
             self.tournament.renew()
 
-    def takes_its_turn(self, head: Candidate) -> bool:
-        """Return whether the head of a queue is to be tried. If not, the next request of the queue takes part."""
-        if self.state.wants_nothing(head):
-            self.advance(head)
-        elif not self.field.may_be_tried(head.request_class):
-            self.lose(head, holds_up=False)
-        else:
-            return self.must_try(head)
-        return False
-
     def gets_something(self, head: Candidate) -> bool:
         """Return whether the request can start, finds victims, or would get the reservation."""
         request_class = head.request_class
-        found = request_class.placement_class
+        found, state = request_class.placement_class, self.state
         if request_class.strict and request_class.key.kind != Kind.GROWTH:
-            return not self.reporter.never_starts(found) and not self.never_within_quota(head)
+            return not self.known.never_starts(found) and not self.never_within_quota(head)
         if self.reserving.by_estimate or request_class in self.reserving.further_requests:
             return True
-        if self.state.wants_nothing(head) or not self.field.may_be_tried(request_class):
+        if state.wants_nothing(head) or not self.field.may_be_tried(request_class):
             return False
         if not (self.weeded and self.weeded[0]):
-            has_room = bool(self.state.blocked.open[found.number])  # as counted when the cycle began
+            has_room = bool(state.blocked.open[found.number])  # as counted when the cycle began
         else:
-            has_room = self.state.blocked.counted(self.state.draft, found, self.state.grants)
+            has_room = state.blocked.counted(state.draft, found, state.grants)
         if has_room and self.is_sure_to_start(request_class):
             return True
-        offers = self.state.offers(request_class.key, head.entry.request)
+        offers = state.offers(head)
         allowed = [offer for offer in offers if offer.short is None]
         if allowed and has_room and any(self.could_be_placed(head, offer) for offer in allowed):
             return True
@@ -156,10 +147,10 @@ class Cycle:
         request_class = head.request_class
         if self.state.is_within_limits(request_class) and request_class.key.terms.preemptible:
             return False  # whether a job may borrow can depend on that, and the headroom leaves it out
-        offers = self.state.offers(request_class.key, head.entry.request)
+        offers = self.state.offers(head)
         if any(offer.short is None for offer in offers):
             return False
-        return self.reporter.why_not(request_class, offers, ()).code in NEVER
+        return self.known.why_not(request_class, offers, ()).code in NEVER
 
     def is_sure_to_start(self, request_class: RequestClass) -> bool:
         """Return whether a class that fits by counting is certain to be placed, and its queue has quota."""
@@ -177,22 +168,26 @@ class Cycle:
 
     def finds_victims(self, head: Candidate, offers: Sequence[FlavorAssignment]) -> bool:
         """Return whether the request may preempt now, and finds victims."""
-        key, request = head.request_class.key, head.entry.request
-        if not self.may_search(head.request_class) or self.preempting.is_delayed(key, request):
+        if not self.may_search(head.request_class) or self.preempting.is_delayed(head):
             return False
         forecast = None if self.reserving.greedy else self.reserving.forecast
-        found = self.preempting.search(key, request, offers, forecast)
-        return found is not None or self.preempting.is_behind_growth(request, offers)
+        found = self.preempting.search(head, offers, forecast)
+        return found is not None or self.preempting.is_behind_growth(head, offers)
 
     def may_search(self, request_class: RequestClass) -> bool:
         """Return whether a search for victims may find some for the request class."""
-        return request_class.number in self.state.search_classes and self.preempting.may_search(
-            request_class.key, self.reserving.mark()
-        )
+        is_able = request_class.number in self.state.search_classes
+        return is_able and self.preempting.may_search(request_class, self.reserving.mark())
 
     def must_try(self, head: Candidate) -> bool:
-        """Return True if the cycle must try the request. Otherwise remove its class from the cycle."""
+        """Return True if the cycle must try the request. Otherwise the next request of its queue takes part."""
         request_class = head.request_class
+        if self.state.wants_nothing(head):
+            self.advance(head)
+            return False
+        if not self.field.may_be_tried(request_class):
+            self.lose(head, holds_up=False)
+            return False
         if request_class in self.reserving.further_requests:  # it was denied, and reserves for its next request
             self.reserve_or_block(head)
             return False
@@ -206,14 +201,14 @@ class Cycle:
             return False
         if self.state.blocked.counted(self.state.draft, found, self.state.grants):
             return True
-        if may_search or self.reporter.explains(found):
+        if may_search or self.known.explains(found):
             return True
-        never = request_class.strict and self.reporter.never_starts(found)
+        never = request_class.strict and self.known.never_starts(found)
         anew = not found.flavor_classes or self.reserving.may_reserve or self.reporter.has_no_report(request_class)
-        if anew and self.reporter.reason_of_placement_class(found) is None:
+        if anew and self.known.reason_of_placement_class(found) is None:
             return True
         self.reporter.report_no_capacity(head)
-        if never or self.reporter.is_hopeless(found):
+        if never or self.known.is_hopeless(found):
             self.lose(head, holds_up=False)
         else:
             self.reserve_or_block(head)
@@ -245,7 +240,7 @@ class Cycle:
         request_class, request = candidate.request_class, candidate.entry.request
         if not request_class.placement_class.key.whole:
             return []
-        known = self.reporter.known_reason(request_class, self.state.placement_class_of_offer(request_class, offer))
+        known = self.known.known_reason(request_class, self.state.placement_class_of_offer(request_class, offer))
         if known is not None:
             return known
         outcome = self.reserving.forecast.place(request, first_pass_gang(self.state, request, offer))
@@ -261,7 +256,7 @@ class Cycle:
         backfilled = self.reserving.granted(request, offer.gang, placements)
         self.preempting.searched.pop(key, None)  # its failed search was for another flavor
         self.state.granted.add(request)
-        self.reporter.note_granted(key.gang, request.job, placements)
+        self.known.placed.append((key.gang, request.job, placements))
         if request.slot is None:
             self.reporter.waits.pop(request.job, None)
             self.intake.start(self.cluster.jobs[request.job], placements, offer.flavors)
@@ -313,12 +308,12 @@ class Cycle:
     def make_room(self, candidate: Candidate, offers: Sequence[FlavorAssignment]) -> bool:
         """Preempt other jobs, if the request may do that and it frees enough, without delaying reservations. Return
         whether that was done."""
-        key, request = candidate.request_class.key, candidate.entry.request
+        request = candidate.entry.request
         if not self.may_search(candidate.request_class):
             return False
         forecast = None if self.reserving.greedy else self.reserving.forecast
         self.preempting.reserved = self.reserving.mark()
-        if not self.preempting.make_room(key, request, offers, forecast):
+        if not self.preempting.make_room(candidate, offers, forecast):
             return False
         self.surplus.note(self.preempting.actions, -1)
         self.state.granted.add(request)
@@ -353,9 +348,9 @@ class Cycle:
         """Deny the request. `lacks`: for each offer that quota allows, how far its placement came, or that the capacity
         is reserved."""
         key = candidate.request_class.key
-        found = [self.reporter.lacking(offer, lack) for offer, lack in lacks]
+        found = [self.known.lacking(offer, lack) for offer, lack in lacks]
         held = any(isinstance(lack, WouldDelayReservation) for _, lack in lacks)
-        reason = self.reporter.why_not(candidate.request_class, offers, found)
+        reason = self.known.why_not(candidate.request_class, offers, found)
         if key in self.preempting.searched and reason.code not in SHORT and not held:  # no eviction can help
             self.preempting.await_change(key)
         self.reporter.report_denied(

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from phalanx.core.fold import job_dependencies
 from phalanx.model.job import Phase
-from phalanx.model.plan import Action, Plan
+from phalanx.model.plan import Action, FirstReservation, Plan
 from phalanx.model.reason import Reason
 from phalanx.state.cluster import Cluster, JobRecord
 from phalanx.state.pending.pending import Search
@@ -38,7 +38,7 @@ class Memory(NamedTuple):
         classes are up to date.
     `failed`: placement classes whose trial failed
         although counting found capacity.
-    `first`: the request with the first reservation, and since when it has it (seconds since the epoch).
+    `first`: the first reservation.
     `searched`: failed searches for victims. `has_postponed`: some searches have yet to be made.
     `exceeding`: queues whose usage is above their limit and may be evicted, and since when (seconds since the
         epoch)."""
@@ -53,7 +53,7 @@ class Memory(NamedTuple):
     stale: tuple[tuple[PlacementClassKey, int], ...] = ()
     renewed: bool = False
     failed: tuple[PlacementClassKey, ...] = ()
-    first: tuple[Request, float] | None = None
+    first: FirstReservation | None = None
     searched: tuple[tuple[RequestClassKey, Search], ...] = ()
     has_postponed: bool = False
     exceeding: tuple[tuple[str, float], ...] = ()

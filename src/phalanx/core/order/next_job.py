@@ -53,8 +53,6 @@ class Arena(NamedTuple):
     account: str = ""
 
 
-FIFO, FACTORS = 1, 2
-WEIGHED = {QueueOrder.FIFO: FIFO, QueueOrder.MULTIFACTOR: FACTORS}  # orders whose main key is not the priority alone
 MOST_LEFT = 8  # request classes behind a head that are remembered
 NOBODY: Draws = iter(())
 
@@ -320,10 +318,11 @@ class Tournament:
     def rank(self, branch: Branch, key: RequestClassKey, entry: QueuedRequest) -> SortKey:
         """Return the rank of a request class's request among those of all request classes: lower is sooner.
         Replacements go by priority in any order (rule R5)."""
-        if key.kind == Kind.REPLACEMENT or branch.order not in WEIGHED:
-            first = -float(key.priority)
-        else:
-            first = 0.0 if branch.order is QueueOrder.FIFO else -self.field.priority_of(entry)
+        first = -float(key.priority)
+        if branch.order is QueueOrder.FIFO and key.kind != Kind.REPLACEMENT:
+            first = 0.0
+        elif branch.order is QueueOrder.MULTIFACTOR and key.kind != Kind.REPLACEMENT:
+            first = -self.field.priority_of(entry)
         ranked = (first, entry.arrival_s, key.kind, entry.tie)
         return (estimate(key), *ranked) if self.by_estimate else ranked
 

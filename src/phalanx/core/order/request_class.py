@@ -27,15 +27,15 @@ PLAIN_DETAILS = DETAILS(PLAIN)
 
 
 def request_class_of(
-    cluster: Cluster, record: JobRecord, request: Request, slots: Gang | None, *, whole: bool
+    cluster: Cluster, record: JobRecord, request: Request, slots: Gang | None
 ) -> tuple[RequestClassKey, QueuedRequest]:
     """Return the key of the request class, and the entry of the request in it.
 
-    `slots`: the gang of the open slots that are placed together; None for a queued job.
-    `whole`: the queue starts jobs as gangs."""
+    `slots`: the gang of the open slots that are placed together; None for a queued job."""
     job, slot = record.job, request.slot
     queue = cluster.queue_of(job)
     branch = cluster.tree.branches[queue]
+    whole = branch.queue is None or branch.queue.gang
     if slot is not None and slots is not None and whole and not is_growth(record, slot):
         limit_s = queue_tree.queue_time_limit_s(job, branch)
         terms = PLAIN if limit_s is None else Terms(limit_s=limit_s, job=job.id)  # its pods end with their own job

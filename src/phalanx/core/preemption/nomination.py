@@ -31,11 +31,8 @@ import numpy as np
 from phalanx.core.backfill import advance
 from phalanx.core.placement import gang
 from phalanx.core.placement.draft import Draft
-from phalanx.core.placement.node_order import ordered_nodes
-from phalanx.core.placement.scoring.typical_pods import expected_pods
 from phalanx.model.job import Phase, Placement, Slot, pods_by_role
 from phalanx.model.plan import Action, Nominate
-from phalanx.model.policy import Policy, ScoringStrategy
 from phalanx.state.classes import AffinityClass, Demand
 from phalanx.state.cluster import Cluster, JobRecord, is_incomplete, is_overcommitted, nominated_in
 from phalanx.state.nodes.devices import DeviceUse, device_use
@@ -264,18 +261,6 @@ def leavers(record: JobRecord, others: LeavingPods) -> Sequence[str]:
     return sorted({job for node in set(record.nominated.values()) for job in others.jobs_on.get(node, ())})
 
 
-def cycle_draft(cluster: Cluster, policy: Policy, others: LeavingPods) -> Draft:
-    """Return the draft of a cycle that begins. `others`: the terminating pods."""
-    columns = cluster.columns
-    order = ordered_nodes(columns, packed=policy.score is ScoringStrategy.PACK)
-    draft = Draft(columns, cluster.topologies(policy), policy.score, expected_pods(cluster, policy), order)
-    wider = with_overcommitted(cluster, draft, others)
-    if wider is None:
-        return draft
-    columns.node_order = order  # unused, so the next cycle can update it
-    return wider
-
-
 def with_overcommitted(cluster: Cluster, draft: Draft, others: LeavingPods) -> Draft | None:
     """Return a draft with the nodes that are overcommitted only until the terminating pods (`others`) have left; None
     if no node is.
@@ -283,8 +268,6 @@ def with_overcommitted(cluster: Cluster, draft: Draft, others: LeavingPods) -> D
     These nodes stay closed until a search for victims counts the pods as gone (rule R17). So on a cluster of one node a
     second preemptor need not wait until the first has started."""
     columns = draft.columns
-    if not (cluster.nominated and cluster.leaving):
-        return None
     leaving = [row for row in others.released if columns.attributes.ready[row] and columns.least_free(row) < 0]
     rows = [row for row in leaving if not is_short(columns, row, others.released[row])]
     if not rows:

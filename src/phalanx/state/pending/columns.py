@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from phalanx.state.pending.request_class import Blocker, QueuedRequest, RequestClass
+from phalanx.state.pending.request_class import Blocker, Kind, QueuedRequest, RequestClass
 
 FIRST_LENGTH = 64  # initial length of a column; it doubles
 
@@ -23,14 +23,15 @@ class RequestClassColumns:
         `core.order.multifactor` computes it).
     `limit_s`: the time limit; infinite without one.
     `reported_blocker`: the kind of the last reported reason (`Blocker`).
-    `preempts`: whether its requests may preempt."""
+    `preempts`: whether its requests may preempt; `replaces`: whether they replace lost pods; `strict`: as in
+        `RequestClass`."""
 
     def __init__(self) -> None:
         self.request_classes: list[RequestClass | None] = []
         self.placement_class: NDArray[np.int32] = np.full(FIRST_LENGTH, -1, np.int32)
         self.row: NDArray[np.int32] = np.zeros(FIRST_LENGTH, np.int32)
         self.reported_blocker: NDArray[np.int8] = np.zeros(FIRST_LENGTH, np.int8)
-        self.preempts: NDArray[np.bool_] = np.zeros(FIRST_LENGTH, np.bool_)
+        self.preempts, self.replaces, self.strict = np.zeros((3, FIRST_LENGTH), np.bool_)
         self.qos: NDArray[np.int32] = np.zeros(FIRST_LENGTH, np.int32)
         self.priority, self.arrival_s, self.limit_s, self.eligible_s, self.nice = np.zeros((5, FIRST_LENGTH))
         self.qos_numbers: dict[str, int] = {}
@@ -55,6 +56,7 @@ class RequestClassColumns:
         self.priority[number], self.nice[number] = key.priority, terms.nice
         self.limit_s[number] = np.inf if terms.limit_s is None else terms.limit_s
         self.qos[number] = self.qos_numbers.setdefault(terms.qos, len(self.qos_numbers))
+        self.replaces[number] = key.kind == Kind.REPLACEMENT
         self.reported_blocker[number] = Blocker.NONE_REPORTED
         self.set_first(number, request_class.first)
 

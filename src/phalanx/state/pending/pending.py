@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from phalanx.model.plan import FirstReservation
 from phalanx.model.reason import NEVER, Reason
 from phalanx.state.classes import AffinityClass as PodKind
 from phalanx.state.nodes.pod_index import change_may_help
@@ -71,7 +72,7 @@ class Pending:
     `changes`: the number of changes that could let a search for victims succeed.
     `searched`: request class -> its failed search, the oldest first.
     `grown`: rows that gained free amounts since placement classes were last examined.
-    `reserved`: the request with the first reservation, and its time.
+    `reserved`: the first reservation.
     `hopeless`: requests of array jobs that can never start.
     `placement_classes`: the placement classes by number; `placement_class_of`: by key."""
 
@@ -93,13 +94,12 @@ class Pending:
         self.costs: NDArray[np.float64] = np.zeros((0, 1))  # [key, class]; the last class stands for a vacant number
         self.grown: dict[int, None] = {}
         self.searched: dict[RequestClassKey, Search] = {}
-        self.reserved: tuple[Request, float] | None = None
+        self.reserved: FirstReservation | None = None
         self.hopeless: dict[Request, None] = {}
         self.placement_class_of: dict[PlacementClassKey, PlacementClass] = {}
         self.request_class_of: dict[Request, RequestClass] = {}
         self._vacant: list[int] = []
         self.renews = False  # whether the reasons of all classes are to be computed again
-        self.replacements = 0  # request classes of replacements
         self._concerned: dict[tuple[object, PodKind], bool] = {}
         self._costly: dict[int, None] = {}  # classes whose cost is not computed yet
 
@@ -132,7 +132,7 @@ class Pending:
             self.unreported.pop(request, None)
         if self.hopeless:
             self.hopeless.pop(request, None)
-        if self.reserved is not None and self.reserved[0] == request:
+        if self.reserved is not None and self.reserved[:2] == request:
             self.allow_new_searches()  # other jobs may use the reserved capacity
             self.changed = True
         if len(request_class) == 1:
@@ -184,20 +184,18 @@ class Pending:
         request_class = self.request_classes[key] = RequestClass(key, self._join(placement_key), row, first)
         self.columns.add(request_class)
         self._place_in_tree(request_class, branch)
-        self.replacements += key.kind == Kind.REPLACEMENT
         return request_class
 
     def _place_in_tree(self, request_class: RequestClass, branch: Branch) -> None:
         """Set the fields of the request class that depend on the place of its queue in the tree."""
         key = request_class.key
-        request_class.strict = branch.strict is not None
+        request_class.strict = self.columns.strict[request_class.number] = branch.strict is not None
         self.columns.preempts[request_class.number] = key.terms.preempts and (
             (branch.preempts and key.kind == Kind.JOB) or (branch.reclaims and key.kind == Kind.GROWTH)
         )
 
     def _close(self, request_class: RequestClass) -> None:
         number = request_class.number
-        self.replacements -= request_class.key.kind == Kind.REPLACEMENT
         self._part(request_class.placement_class)
         self.columns.vacate(number)
         del self.request_classes[request_class.key]

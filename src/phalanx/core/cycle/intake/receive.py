@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from phalanx.core.cycle.intake.eligible import not_eligible
-from phalanx.core.cycle.messages import ReasonReporter
+from phalanx.core.cycle.messages.report import ReasonReporter
 from phalanx.core.cycle.preempt.search import CyclePreemption
 from phalanx.core.cycle.state import CycleState
 from phalanx.core.fold import job_dependencies
@@ -39,7 +39,7 @@ class Intake:
         only that."""
         found = [*self.preempting.nominations()]
         for record, state in found:
-            if state is NominationState.BROKEN or self.hindered(record):
+            if state is NominationState.BROKEN or self.is_hindered(record):
                 self.preempting.withdraw(record)
             elif state is NominationState.KEPT and self.now_s >= record.nominated_until_s:
                 self.preempting.move(record)
@@ -54,12 +54,12 @@ class Intake:
                     self.start(record, placements, record.flavors)
                 else:
                     self.state.places[request.job] = list(placements)
-                self.reporter.note_granted(record.gang, request.job, placements)
+                self.reporter.known.placed.append((record.gang, request.job, placements))
             else:
                 leavers = nomination.leavers(record, self.state.leaving)
                 self.reporter.report_job(record, preempted.nominated_reason(self.cluster, record, leavers, self.now_s))
 
-    def hindered(self, record: JobRecord) -> bool:
+    def is_hindered(self, record: JobRecord) -> bool:
         """Return whether the nominated job is queued and no longer eligible."""
         waits = record.phase is Phase.QUEUED
         return waits and not_eligible(self.cluster, record, self.now_s, self.cleared) is not None
@@ -75,12 +75,11 @@ class Intake:
     def receive(self, request: Request) -> None:
         """Report why the request cannot be a candidate, or add it to its request class."""
         record = self.cluster.jobs[request.job]
-        queue = self.cluster.queues.get(self.cluster.queue_of(record.job))
-        whole = queue is None or queue.gang
+        branch = self.cluster.tree.branches[self.cluster.queue_of(record.job)]
         if record.nominated and (request.slot is None or request.slot in record.nominated):
             return  # `start_nominated` has handled it
         if request.slot is not None:
-            self.enter(record, request, whole=whole)
+            self.enter(record, request)
         elif found := not_eligible(self.cluster, record, self.now_s, self.cleared):
             if found.again_s is None:
                 self.state.waiting_for_event[request] = None
@@ -90,13 +89,13 @@ class Intake:
         elif record.not_before_s > self.now_s:
             self.state.waiting_until.append((request, record.not_before_s))
             self.reporter.report_job(record, explain.backoff(record, self.now_s))
-        elif not whole and self.cluster.tree.branches[self.cluster.queue_of(record.job)].unbounded:
+        elif branch.unbounded and branch.queue is not None and not branch.queue.gang:
             # The job starts without pods: each pod is placed when its slot opens.
             self.start(record)
         else:
-            self.enter(record, request, whole=whole)
+            self.enter(record, request)
 
-    def enter(self, record: JobRecord, request: Request, *, whole: bool) -> None:
+    def enter(self, record: JobRecord, request: Request) -> None:
         if (
             request.slot is not None
             and request.slot != replacement.slots_together(self.cluster, record, request.slot)[0]
@@ -107,7 +106,7 @@ class Intake:
         if request.slot is not None:
             topologies = self.cluster.topologies(self.state.policy)
             slots = replacement.replacement_gang(self.cluster, topologies, record, request.slot)
-        key, entry = request_class_of(self.cluster, record, request, slots, whole=whole)
+        key, entry = request_class_of(self.cluster, record, request, slots)
         self.pending.enter(key, entry, self.cluster.tree)
         self.state.received.append(request)
 

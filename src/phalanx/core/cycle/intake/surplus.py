@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from phalanx.core.backfill.reservation import BackfillForecast
-from phalanx.core.cycle.messages import ReasonReporter
+from phalanx.core.cycle.messages.known import KnownReasons
 from phalanx.core.cycle.state import CycleState
 from phalanx.core.order.next_job import Tournament
 from phalanx.core.quota import flavor_assignment, shares
@@ -75,8 +75,8 @@ def takes_all_at_once(record: JobRecord) -> bool:
 class Surplus:
     """The surplus of the jobs that start in one cycle. `closed`: strict queue -> its head, which waits."""
 
-    def __init__(self, state: CycleState, closed: Mapping[str, Candidate], reporter: ReasonReporter) -> None:
-        self.state, self.closed, self.reporter = state, closed, reporter
+    def __init__(self, state: CycleState, closed: Mapping[str, Candidate], known: KnownReasons) -> None:
+        self.state, self.closed, self.known = state, closed, known
         self.growing: dict[str, Growing] = {}
 
     def note(self, actions: Actions, at: int) -> None:
@@ -237,7 +237,7 @@ class Surplus:
         growing.actions[growing.at] = start._replace(placements=(*start.placements, *more))
         charge = self.charge(growing, role, len(more))
         self.state.charge(charge, job)
-        self.reporter.note_granted(growing.record.gang, job.id, more)
+        self.known.placed.append((growing.record.gang, job.id, more))
         return True
 
 

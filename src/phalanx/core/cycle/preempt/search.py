@@ -115,8 +115,6 @@ class CyclePreemption:
 
     def wake_s(self) -> Iterator[float]:
         """Yield the times (seconds since the epoch) at which nominations and searches need the next cycle."""
-        if not (self.actions or self.kept or self.pending.searched or self.has_postponed):
-            return
         withdrawn = any(isinstance(action, Nominate) and not action.placements for action in self.actions)
         if withdrawn or self.has_postponed:
             yield self.now_s
@@ -126,48 +124,43 @@ class CyclePreemption:
 
     # Requests without capacity
 
-    def may_search(self, key: RequestClassKey, reserved: object) -> bool:
+    def may_search(self, request_class: RequestClass, reserved: object) -> bool:
         """Return whether a search may find victims: something has changed since the last search, its time has come, or
         this cycle has decided something. `reserved`: the reservations that must not be delayed."""
-        search = self.pending.searched.get(key)
+        search = self.pending.searched.get(request_class.key)
         if search is None or self.now_s >= search.again_s:
             return True
         if search.changes == DELAYED:
-            waiting = self.first_requests(self.pending.request_classes.get(key))
-            return any(self.ready_s(key, each.request) <= self.now_s for each in waiting)
+            return any(ready_s <= self.now_s for _, ready_s in self.first_ready(request_class))
         known = search.changes == self.pending.changes and search.reserved == reserved
         return not known or bool(self.ledger.mark() or self.actions)
 
     def make_room(
-        self,
-        key: RequestClassKey,
-        request: Request,
-        offers: Sequence[FlavorAssignment],
-        forecast: BackfillForecast | None,
+        self, candidate: Candidate, offers: Sequence[FlavorAssignment], forecast: BackfillForecast | None
     ) -> bool:
         """Preempt other jobs, if that lets the request start by one of the offers, and nominate it. Return whether that
         was done. `forecast`: the forecast with the reservations that must not be delayed, if there are any."""
-        if self.is_delayed(key, request):
+        if self.is_delayed(candidate):
             return False
-        found = self.search(key, request, offers, forecast)
+        found = self.search(candidate, offers, forecast)
         if found is not None:
-            self.carry_out(key, request, found, forecast)
+            self.carry_out(candidate, found, forecast)
             return True
-        is_behind = self.is_behind_growth(request, offers)
+        is_behind = self.is_behind_growth(candidate, offers)
         self.is_over = self.is_over or is_behind
         if self.is_spent() or is_behind:
             return False
         again_s = self.next_chance_s(self.context)
-        self.searched[key] = Search(self.pending.changes, NEVER_S if again_s is None else again_s, self.reserved)
+        again_s = NEVER_S if again_s is None else again_s
+        self.searched[candidate.request_class.key] = Search(self.pending.changes, again_s, self.reserved)
         return False
 
-    def is_delayed(self, key: RequestClassKey, request: Request) -> bool:
+    def is_delayed(self, candidate: Candidate) -> bool:
         """Return whether the preemption delay of the queue is not over for the request."""
-        if (ready_s := self.ready_s(key, request)) > self.now_s:
-            others = self.first_requests(self.pending.request_classes.get(key))
-            self.searched[key] = Search(
-                DELAYED, min([ready_s, *(self.ready_s(key, each.request) for each in others)]), None
-            )
+        request_class, entry = candidate
+        if (ready_s := self.ready_s(request_class.key, entry.request)) > self.now_s:
+            others_s = (each_s for _, each_s in self.first_ready(request_class))
+            self.searched[request_class.key] = Search(DELAYED, min(ready_s, *others_s), None)
         return ready_s > self.now_s
 
     def ready_s(self, key: RequestClassKey, request: Request) -> float:
@@ -177,11 +170,11 @@ class CyclePreemption:
             0.0, queue_preemption(self.cluster, key.queue).delay_s
         )
 
-    def first_requests(self, request_class: RequestClass | None) -> Iterator[QueuedRequest]:
-        """Yield the requests whose delay may be over first. The delay of a job that was preempted starts again, so the
-        next request of its class may be ready before it."""
-        for each in request_class or ():
-            yield each
+    def first_ready(self, request_class: RequestClass) -> Iterator[tuple[QueuedRequest, float]]:
+        """Yield the requests whose delay may be over first, with the time at which it is over. The delay of a job that
+        was preempted starts again, so the next request of its class may be ready before it."""
+        for each in request_class:
+            yield each, self.ready_s(request_class.key, each.request)
             if not self.cluster.jobs[each.request.job].preempted:
                 return
 
@@ -194,8 +187,8 @@ class CyclePreemption:
             or self.ready_s(request_class.key, entry.request) <= self.now_s
         ):
             return None
-        ready = (each for each in self.first_requests(request_class) if self.state.still_waits(each.request))
-        return next((each for each in ready if self.ready_s(request_class.key, each.request) <= self.now_s), None)
+        ready = (each for each, ready_s in self.first_ready(request_class) if ready_s <= self.now_s)
+        return next((each for each in ready if self.state.still_waits(each.request)), None)
 
     def may_try_again(self, number: int, across: bool) -> bool:
         """Return whether a search of the request class has failed and another one may be made. `across`: only if its
@@ -210,14 +203,11 @@ class CyclePreemption:
         return not across or wants.borrowing or self.cluster.tree.branches[request_class.key.queue].reclaims
 
     def search(
-        self,
-        key: RequestClassKey,
-        request: Request,
-        offers: Sequence[FlavorAssignment],
-        forecast: BackfillForecast | None,
+        self, candidate: Candidate, offers: Sequence[FlavorAssignment], forecast: BackfillForecast | None
     ) -> Found | None:
         """Return the plan and the guard of a successful search for victims; None if no eviction helps. The search
         decides nothing."""
+        key, request = candidate.request_class.key, candidate.entry.request
         is_bound = forecast is not None and bool(forecast.reservations)
         decided = self.state.grants + len(self.actions), is_bound
         if self.known_at != decided:
@@ -243,18 +233,17 @@ class CyclePreemption:
         self.known[asked] = found
         return found
 
-    def is_behind_growth(self, request: Request, offers: Sequence[FlavorAssignment]) -> bool:
+    def is_behind_growth(self, candidate: Candidate, offers: Sequence[FlavorAssignment]) -> bool:
         """Return whether the last search of the request failed only because of growth of this cycle."""
-        return (request, tuple(offer.flavors for offer in offers)) in self.behind_growth
+        return (candidate.entry.request, tuple(offer.flavors for offer in offers)) in self.behind_growth
 
     def is_spent(self) -> bool:
         """Return whether no further search may be made in this cycle."""
         return self.effort >= EFFORT
 
-    def carry_out(
-        self, key: RequestClassKey, request: Request, found: Found, forecast: BackfillForecast | None
-    ) -> None:
+    def carry_out(self, candidate: Candidate, found: Found, forecast: BackfillForecast | None) -> None:
         """Preempt the victims, and nominate the request to their nodes, or start it."""
+        key, request = candidate.request_class.key, candidate.entry.request
         context, plan, mark = self.context, found.plan, self.ledger.mark()
         found.aside.enter(plan)
         if found.instead_of is not None:

@@ -3,11 +3,7 @@
 `core.cycle.steps` calls this module when a request is denied, and once at the end of the cycle for all request classes
 that were not tried. The reasons become `Wait` actions of the plan.
 
-- A reason for missing capacity is computed once for a placement class, and shared by all queues
-  (`PlacementClass.reason`). A cycle computes about `EXPLAINED` of them again. A class that loses its capacity in every
-  cycle is explained again after `RENEWED` cycles.
-- A reason for missing quota is computed for each request class.
-- If several reasons apply, the order is: requests that can never start, then quota, then capacity.
+- A class that loses its capacity in every cycle is explained again after `RENEWED` cycles.
 - The first job of a class gets new numbers each time that it is denied. The other jobs get a new reason only if its
   code changes.
 - Behind the head of a strict queue, jobs report `BehindHead` with the head's name and reason. If the head changes, only
@@ -16,23 +12,18 @@ that were not tried. The reasons become `Wait` actions of the plan.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TypeAlias
 
 import numpy as np
 
-from phalanx.core.backfill.reservation import WouldDelayReservation
+from phalanx.core.cycle.messages.known import EXPLAINED, KnownReasons
 from phalanx.core.cycle.state import CycleState
 from phalanx.core.fold.memory import RequestClassReport
 from phalanx.core.order.next_job import Tournament
-from phalanx.core.placement.gang import PlacementShortfall, place
-from phalanx.core.quota.flavor_assignment import FlavorAssignment
 from phalanx.core.reasons import explain, no_quota
-from phalanx.core.reasons.consumers import CycleGrants
-from phalanx.model.job import Placement
-from phalanx.model.reason import ALONE, NEVER, Reason, ReasonCode
-from phalanx.state.classes import Gang
+from phalanx.model.reason import ALONE, Reason, ReasonCode
 from phalanx.state.cluster import JobRecord
 from phalanx.state.pending.request_class import (
     Blocker,
@@ -44,66 +35,43 @@ from phalanx.state.pending.request_class import (
     RequestClass,
 )
 
-EXPLAINED = 4  # failed requests of a cycle that get a new reason, at least
 RENEWED = 100  # cycles after which the reason of a class is computed again
 RENEWED_AT_ONCE = 64  # reasons of classes that a cycle computes again after a node changed; the next cycle follows
 NEXT = 4  # request classes right behind a head, which always report its name
 
-Lack: TypeAlias = PlacementShortfall | WouldDelayReservation | Reason  # why an offer was not placed
 Wait: TypeAlias = tuple[str | None, str | None]  # the head that blocks a request, and the code of the head's reason
 
 
 class ReasonReporter:
-    """The reasons of one cycle.
+    """The reports of one cycle.
 
     `waits`: job -> the reason that it reports.
     `reports`: request class -> its new report. The reason in it is None if it is that of the placement class.
-    `explained`: placement class -> the reason that was computed in this cycle.
-    `disproved`: placement classes whose stored reason no longer holds.
     `stale`: placement class -> its new `PlacementClass.stale`.
     `renewed`: True if the reasons of all classes are up to date again, after a node changed.
-    `failures`: the number of requests that were denied.
     `eased`: True if victims have returned quota that lets a request start in the next cycle, which follows at once."""
 
     def __init__(self, state: CycleState, tournament: Tournament) -> None:
-        self.state, self.tournament, self.cluster, self.pending = state, tournament, state.cluster, state.pending
+        self.state, self.tournament, self.known = state, tournament, KnownReasons(state)
+        self.cluster, self.pending = state.cluster, state.pending
         self.waits: dict[str, Reason] = {}
         self.reports: dict[RequestClass, RequestClassReport] = {}
-        self.explained: dict[PlacementClassKey, Reason] = {}
-        self.disproved: dict[PlacementClassKey, None] = {}
         self.stale: dict[PlacementClassKey, int] = {}
         self.renewed = False
-        self.failures = 0
         self.eased = False
-        self.grants: CycleGrants | None = None
-        self._unnoted: list[tuple[Gang, str, Sequence[Placement]]] = []  # grants that are not in `grants` yet
 
-    def note_granted(self, gang: Gang, job: str, placements: Sequence[Placement]) -> None:
-        """Remember the placements of the job, because reasons name the largest consumers."""
-        self._unnoted.append((gang, job, placements))
-
-    def granted_so_far(self) -> CycleGrants:
-        grants = self.grants = self.grants or CycleGrants()
-        for gang, job, placements in self._unnoted:
-            grants.note(gang, job, placements)
-        self._unnoted.clear()
-        return grants
-
-    # What is known
+    # Reports to request classes
 
     def reason_of(self, request_class: RequestClass) -> Reason | None:
         """Return the last reported reason of the request class, from this cycle or before."""
         report = self.reports.get(request_class)
-        if report is None and not self.disproved:
+        if report is None and not self.known.disproved:
             return self.pending.reason_of(request_class)
         found = request_class.placement_class
         if report is not None:
-            return self.reason_of_placement_class(found) if report.reason is None else report.reason
+            return self.known.reason_of_placement_class(found) if report.reason is None else report.reason
         is_shared = request_class.reason is None
-        return None if is_shared and found.key in self.disproved else self.pending.reason_of(request_class)
-
-    def reason_of_placement_class(self, found: PlacementClass) -> Reason | None:
-        return self.explained.get(found.key) or (None if found.key in self.disproved else found.reason)
+        return None if is_shared and found.key in self.known.disproved else self.pending.reason_of(request_class)
 
     def has_no_report(self, request_class: RequestClass) -> bool:
         return bool(self.pending.columns.reported_blocker[request_class.number] == Blocker.NONE_REPORTED)
@@ -121,126 +89,20 @@ class ReasonReporter:
 
     def short_of_quota(self, candidate: Candidate) -> Reason | None:
         """Return why quota blocks the request class; None if it does not, once victims have returned their quota."""
-        request_class = candidate.request_class
-        offers = self.state.offers(request_class.key, candidate.entry.request)
+        offers = self.state.offers(candidate)
         if any(offer.short is None for offer in offers):
             self.eased = True
             return None
-        return self.why_not(request_class, offers, ())
-
-    def is_hopeless(self, found: PlacementClass) -> bool:
-        """Return whether the class has no capacity even on empty nodes. Such a class gets no reservation."""
-        reason = self.reason_of_placement_class(found)
-        return reason is not None and reason.code in NEVER
-
-    def never_starts(self, found: PlacementClass) -> bool:
-        """Return whether the class, which has no capacity now, could not start even on empty nodes. Its request classes
-        then block no jobs in a strict queue. A stored reason that contradicts the result is forgotten."""
-        gangs = [way.key.gang for way in found.flavor_classes or (found,)]
-        reason = self.reason_of_placement_class(found)
-        never = all(explain.never(self.cluster, self.state.draft, gang) is not None for gang in gangs)
-        if reason is not None and (reason.code in NEVER) != never:
-            self.explained.pop(found.key, None)
-            self.disproved[found.key] = None
-        return never
-
-    def explains(self, found: PlacementClass) -> bool:
-        """Return whether the reason of the class, which has no capacity now, must be computed again: it had capacity
-        when the cycle began, and few requests failed before it."""
-        return (
-            bool(self.state.blocked.had_room[found.number])
-            and self.failures < EXPLAINED
-            and found.key not in self.explained
-        )
-
-    def known_reason(self, request_class: RequestClass, found: PlacementClass | None) -> Reason | None:
-        """Return the stored reason why the class has no capacity; None if the class is open, or if the reason must be
-        computed again."""
-        blocked = self.state.blocked
-        if found is None or (blocked.open[found.number] and found not in self.pending.failed):
-            return None
-        searches = request_class.number in self.state.search_classes and self.failures < EXPLAINED
-        if request_class.strict:
-            self.never_starts(found)  # forget a stored reason that earlier nodes caused
-        return None if searches or self.explains(found) else self.reason_of_placement_class(found)
-
-    # Why not
-
-    def lacking(self, offer: FlavorAssignment, lack: Lack) -> Reason:
-        """Return why the offer, which quota allows, finds no capacity. The reason is shared by all equal requests."""
-        if isinstance(lack, WouldDelayReservation):
-            return lack.reason
-        if isinstance(lack, Reason):
-            return lack
-        return self.explain(offer.gang, lack)
-
-    def explain(self, gang: Gang, lack: PlacementShortfall) -> Reason:
-        state = self.state
-        reason = explain.why_not(self.cluster, state.draft, gang, lack, self.granted_so_far())
-        for counts in (True, False):
-            if (key := PlacementClassKey(gang, counts=counts)) in self.pending.placement_class_of:
-                self.explained[key] = reason
-        return reason
-
-    def explain_placement_class(self, found: PlacementClass) -> Reason | None:
-        """Return why requests of the class find no capacity, by a trial placement if it is not known; None if they find
-        some."""
-        known = self.reason_of_placement_class(found)
-        if known is None and not found.flavor_classes:
-            gang = found.key.gang
-            lack = self.try_placement(gang)
-            known = None if lack is None else self.explain(gang, lack)
-        return known
-
-    def try_placement(self, gang: Gang) -> PlacementShortfall | None:
-        draft = self.state.draft
-        mark = draft.mark()
-        outcome = place(draft, gang)
-        if isinstance(outcome, PlacementShortfall):
-            return outcome
-        draft.rewind(mark)
-        return None
-
-    def why_not(
-        self, request_class: RequestClass, offers: Sequence[FlavorAssignment], found: Sequence[Reason]
-    ) -> Reason:
-        """Return why each offer fails. `found`: the reasons of the offers that quota allows, in the same order. The
-        offer that the queue prefers gives the code. Of several offers with the same flavors one is reported, if
-        possible one that can succeed later."""
-        lacking, reasons, queue = iter(found), dict[tuple[str, ...], Reason](), request_class.key.queue
-        for offer in offers:
-            said = reasons.get(offer.flavors)
-            if offer.short is None:
-                reason = next(lacking)
-            else:
-                reason = self.never(request_class, offer) or no_quota.why_not(
-                    self.cluster, self.state.ledger, queue, offer
-                )
-            if reason.code in NEVER:  # its other groups may fit, but have no quota now
-                ledger = self.state.ledger
-                others = (no_quota.why_not(self.cluster, ledger, queue, each) for each in offer.besides[::-1])
-                reason = next((each for each in others if each.code not in NEVER), reason)
-            if said is None or (said.code in NEVER and reason.code not in NEVER):
-                reasons[offer.flavors] = reason
-        return no_quota.of_flavors(list(reasons), list(reasons.values()))
-
-    def never(self, request_class: RequestClass, offer: FlavorAssignment) -> Reason | None:
-        """Return why the offer could not be placed even on empty nodes. This reason comes before missing quota."""
-        is_whole, queue = request_class.placement_class.key.whole, request_class.key.queue
-        if not is_whole or explain.may_get_nodes(self.cluster, queue, offer.gang):
-            return None
-        return explain.never(self.cluster, self.state.draft, offer.gang)
-
-    # Reports to request classes
+        return self.known.why_not(candidate.request_class, offers, ())
 
     def report_denied(self, candidate: Candidate, reason: Reason, blocker: int) -> None:
         """Report that the first request of the class was denied. `blocker` NONE_REPORTED: quota allows none of its
         offers."""
-        self.failures += 1
+        self.known.failures += 1
         request_class = candidate.request_class
         if blocker == Blocker.NONE_REPORTED:
             blocker = Blocker.CAPACITY if self.state.is_within_limits(request_class) else Blocker.QUOTA
-        own = None if reason is self.reason_of_placement_class(request_class.placement_class) else reason
+        own = None if reason is self.known.reason_of_placement_class(request_class.placement_class) else reason
         self.report(candidate, reason, blocker, own)
 
     def report_no_capacity(self, candidate: Candidate) -> None:
@@ -251,7 +113,7 @@ class ReasonReporter:
             and request_class not in self.reports
         ):
             found = request_class.placement_class
-            reason = self.explain_placement_class(found)
+            reason = self.known.explain_placement_class(found)
             if reason is not None:
                 self.report(candidate, reason, Blocker.CAPACITY, None)
 
@@ -288,12 +150,16 @@ class ReasonReporter:
         left = RENEWED_AT_ONCE if pending.renews else EXPLAINED
         for found in blocked.closed(all_of_them=pending.renews):
             stale = self.stale[found.key] = found.stale + blocked.had_room[found.number]
-            known = found.reason is not None and found.key not in self.disproved and found.key not in self.explained
+            known = (
+                found.reason is not None
+                and found.key not in self.known.disproved
+                and found.key not in self.known.explained
+            )
             if stale <= RENEWED or not known or found.flavor_classes:
                 continue
             self.stale[found.key] = 0
-            if (lack := self.try_placement(found.key.gang)) is not None:
-                self.explain(found.key.gang, lack)
+            if (lack := self.known.try_placement(found.key.gang)) is not None:
+                self.known.explain(found.key.gang, lack)
                 self.report_first_few(found)
             if not (left := left - 1):
                 return
@@ -302,7 +168,7 @@ class ReasonReporter:
     def report_first_few(self, found: PlacementClass) -> None:
         """Report the new reason of a placement class to the first requests of its first few request classes."""
         columns = self.pending.columns
-        reason = self.reason_of_placement_class(found)
+        reason = self.known.reason_of_placement_class(found)
         some = (columns.placement_class == found.number) & (columns.reported_blocker == Blocker.CAPACITY)
         for number in some.nonzero()[0][:EXPLAINED].tolist():
             request_class = columns.request_classes[number]
@@ -321,30 +187,32 @@ class ReasonReporter:
         state, columns, count = self.state, self.pending.columns, len(self.pending.columns)
         placement_class, row = columns.placement_class[:count], columns.row[:count]
         reported, live = columns.reported_blocker[:count], placement_class >= 0
-        open_, had_room = state.blocked.columns()
         within = state.within_limits(placement_class, row)
         has_none, has_capacity = reported == Blocker.NONE_REPORTED, reported == Blocker.CAPACITY
-        is_shut = within & ~open_[placement_class]
+        is_shut = within & ~state.blocked.open_mask[placement_class]
         may_never_fit = (reported == Blocker.QUOTA) & self.pending.renews  # a node has changed
         another = live & np.where(within, is_shut & ~has_capacity, has_none | has_capacity | may_never_fit)
         if self.cluster.tree.stricts:
-            another &= ~state.is_strict[row]
+            another &= ~columns.strict[:count]
         for candidate in self.unreported(another.nonzero()[0].tolist()):
             if within[candidate.request_class.number]:
                 self.report_closed(candidate, candidate.request_class.placement_class)
             else:
                 self.report_short_of_quota(candidate)
-        if self.failures >= EXPLAINED:
+        if self.known.failures >= EXPLAINED:
             return
         was_within = np.frombuffer(state.within_at_first, np.bool_)[:count]
+        had_room = np.frombuffer(state.blocked.had_room, np.bool_)
         lost = np.where(
-            within, is_shut & has_capacity & had_room[placement_class], was_within & (reported == Blocker.QUOTA)
+            within,
+            is_shut & has_capacity & had_room[placement_class],
+            was_within & (reported == Blocker.QUOTA),
         )
         losing = (live & lost).nonzero()[0]
         order = np.lexsort((columns.arrival_s[losing], -columns.priority[losing]))
         for candidate in self.unreported(losing[order].tolist()):
             self.report_lost(candidate, candidate.request_class.placement_class)
-            if self.failures >= EXPLAINED:
+            if self.known.failures >= EXPLAINED:
                 return
 
     def unreported(self, numbers: Iterable[int]) -> Iterator[Candidate]:
@@ -359,31 +227,34 @@ class ReasonReporter:
     def report_closed(self, candidate: Candidate, found: PlacementClass) -> None:
         """Report that the placement class has no capacity."""
         if not found.flavor_classes:
-            if (reason := self.explain_placement_class(found)) is not None:
+            if (reason := self.known.explain_placement_class(found)) is not None:
                 self.report(candidate, reason, Blocker.CAPACITY, None)
             return
         request_class, lacking = candidate.request_class, list[Reason]()
-        offers = self.state.offers(request_class.key, candidate.entry.request)
+        offers = self.state.offers(candidate)
         for offer in offers:
             way = self.state.placement_class_of_offer(request_class, offer) if offer.short is None else None
-            if offer.short is None and (said := None if way is None else self.explain_placement_class(way)) is None:
+            if (
+                offer.short is None
+                and (said := None if way is None else self.known.explain_placement_class(way)) is None
+            ):
                 return
             if offer.short is None and said is not None:
                 lacking.append(said)
-        reason = self.why_not(request_class, offers, lacking)
+        reason = self.known.why_not(request_class, offers, lacking)
         self.report(candidate, reason, Blocker.CAPACITY, reason)
 
     def report_lost(self, candidate: Candidate, found: PlacementClass) -> None:
         """Report to a class that had capacity or quota when the cycle began."""
         request_class = candidate.request_class
         if self.pending.columns.reported_blocker[request_class.number] == Blocker.QUOTA:
-            self.failures += 1
+            self.known.failures += 1
             self.report_short_of_quota(candidate)
         elif not found.flavor_classes and request_class.reason is None:
-            if found.key not in self.explained and (lack := self.try_placement(found.key.gang)) is not None:
-                self.explain(found.key.gang, lack)
-            if (reason := self.reason_of_placement_class(found)) is not None:
-                self.failures += 1
+            if found.key not in self.known.explained and (lack := self.known.try_placement(found.key.gang)) is not None:
+                self.known.explain(found.key.gang, lack)
+            if (reason := self.known.reason_of_placement_class(found)) is not None:
+                self.known.failures += 1
                 self.report(candidate, reason, Blocker.CAPACITY, None)
 
     def report_short_of_quota(self, candidate: Candidate) -> None:
@@ -404,10 +275,10 @@ class ReasonReporter:
             lack = (
                 None
                 if found.flavor_classes or reason.code is not ReasonCode.NO_ROOM
-                else self.try_placement(found.key.gang)
+                else self.known.try_placement(found.key.gang)
             )
             if lack is not None:
-                reason = self.explain(found.key.gang, lack)
+                reason = self.known.explain(found.key.gang, lack)
                 self.reports[request_class] = RequestClassReport(Blocker.CAPACITY)
         if reason is not None:
             self.report_request(request, reason)
@@ -433,7 +304,7 @@ class ReasonReporter:
     def newly_blocked(self) -> dict[str, list[RequestClass]]:
         """Return, by strict queue, the request classes that a head blocks from now on."""
         state, columns, count = self.state, self.pending.columns, len(self.pending.columns)
-        some = state.is_strict[columns.row[:count]] & (columns.reported_blocker[:count] != Blocker.HEAD)
+        some = columns.strict[:count] & (columns.reported_blocker[:count] != Blocker.HEAD)
         some &= ~np.frombuffer(state.is_done, np.bool_)[:count]
         found: dict[str, list[RequestClass]] = {}
         for number in some.nonzero()[0].tolist():
