@@ -11,6 +11,7 @@ from phalanx.client.kind import JOBS
 from phalanx.clusters import calls, copies, dispatch
 from phalanx.clusters.choice.offer import PRICE
 from phalanx.dialects.kueue import kinds
+from phalanx.dialects.kueue.tree.configuration import CONFIGURATIONS
 from phalanx.kube.install.definitions import FLAVORS, QUEUES
 from phalanx.kube.read.labels import ADMITTED
 from tests.clusters.several import ACTIVE, Manager
@@ -165,6 +166,30 @@ def test_jobs_of_a_lost_cluster_are_sent_again_after_the_stated_time_and_the_use
             ]
             here.find(first)
             await here.until(lambda: here.where("default/one") == [second])
+
+    play(scene())
+
+
+@pytest.mark.parametrize("nominated", ["w1", "w2"])
+def test_an_external_dispatcher_nominates_the_cluster_after_quota_is_reserved(nominated: str) -> None:
+    async def scene() -> None:
+        here = Manager(w1=4, w2=4)
+        text = "multiKueue: {dispatcherName: example.com/mine}"
+        meta = {"name": "kueue-manager-config", "namespace": "kueue-system"}
+        here.api.put(CONFIGURATIONS, {"metadata": meta, "data": {"controller_manager_config.yaml": text}})
+        here.submit("one")
+        async with here.process():
+            await here.until(lambda: conditions(here.stage, "one").get("QuotaReserved") == "True QuotaReserved")
+            for _ in range(5):
+                await here.turn()
+            assert not here.where("default/one")
+            found = workload(here.stage, "one")
+            status = {**found["status"], "nominatedClusterNames": [nominated]}
+            here.api.put(kinds.WORKLOADS, {**found, "status": status})
+            await here.until(lambda: here.where("default/one") == [nominated])
+            await here.until(lambda: workload(here.stage, "one")["status"].get("clusterName") == nominated)
+            assert "nominatedClusterNames" not in workload(here.stage, "one")["status"]
+            assert here.most == 1
 
     play(scene())
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from phalanx.client.kind import JOB_SETS, JOBS, PODS
@@ -10,6 +12,7 @@ from phalanx.clusters.sendable import SENDABLE
 from phalanx.dialects.frameworks.form import at
 from phalanx.dialects.frameworks.replica_types import PYTORCH_JOB
 from phalanx.dialects.job_kinds import FRAMEWORKS
+from phalanx.dialects.kueue import kinds
 from phalanx.kube.read.labels import ADMITTED
 from tests.clusters.plays import OF_KIND, PLAYS, Play
 from tests.clusters.several import Manager
@@ -18,6 +21,7 @@ from tests.kube.double import Object
 from tests.kube.test_bind_barrier import play
 
 KEY = "default/one"
+PREEMPTION = {"withinClusterQueue": "LowerPriority"}
 every_kind = pytest.mark.parametrize("play_of", PLAYS, ids=[each.kind.name for each in PLAYS])
 
 
@@ -117,6 +121,45 @@ def test_a_job_that_its_worker_evicts_is_tried_elsewhere_and_the_user_reads_why(
     play(scene())
 
 
+def test_a_job_set_that_the_manager_preempts_leaves_its_worker_and_is_sent_again() -> None:
+    each = OF_KIND[JOB_SETS]
+
+    async def scene() -> None:
+        here = Manager(2, w1=4)
+        queue = here.api.objects[kinds.CLUSTER_QUEUES]["a"]
+        here.api.put(kinds.CLUSTER_QUEUES, {**queue, "spec": {**queue["spec"], "preemption": PREEMPTION}})
+        here.api.put(kinds.PRIORITY_CLASSES, {"metadata": {"name": "high"}, "value": 10})
+        here.put(each)
+        async with here.process():
+            await here.until(lambda: here.where(KEY, JOB_SETS) == ["w1"])
+            here.begin()
+            await here.until(lambda: bool(here.api.objects[JOB_SETS][KEY].get("status") or {}))
+            urgent = each.obj("two")
+            urgent["metadata"]["labels"] |= {kinds.PRIORITY_LABEL: "high"}
+            here.api.put(JOB_SETS, urgent)
+            await here.until(lambda: here.where("default/two", JOB_SETS) == ["w1"])
+            assert not here.where(KEY, JOB_SETS), "its quota is given back"
+            assert each.waits(here.api.objects[JOB_SETS][KEY])
+            here.begin("two")
+            here.finish("two")
+            await here.until(lambda: here.where(KEY, JOB_SETS) == ["w1"])
+            assert here.most == 1
+
+    play(scene())
+
+
+def test_a_copy_that_somebody_deletes_in_the_worker_is_created_again() -> None:
+    async def scene() -> None:
+        here = Manager(w1=4)
+        here.put(OF_KIND[JOB_SETS])
+        async with here.process():
+            await here.until(lambda: here.where(KEY, JOB_SETS) == ["w1"])
+            here.apis["w1"].drop(JOB_SETS, KEY)
+            await here.until(lambda: here.where(KEY, JOB_SETS) == ["w1"])
+
+    play(scene())
+
+
 GROUP = {"kueue.x-k8s.io/pod-group-name": "g"}
 
 
@@ -169,6 +212,28 @@ def test_a_pod_that_its_worker_evicts_is_evicted_on_the_manager() -> None:
             await here.until(lambda: "deletionTimestamp" in here.api.objects[PODS][KEY]["metadata"])
             here.stage.controller.bury()
             await here.until(lambda: not here.where(KEY, PODS))
+
+    play(scene())
+
+
+def test_a_pod_that_waits_for_other_clusters_buys_no_node_in_this_one() -> None:
+    async def scene() -> None:
+        here = Manager(w1=1)
+        here.put(OF_KIND[PODS])
+
+        def scheduled() -> Object:
+            found = here.api.objects[PODS][KEY]["status"].get("conditions") or [{}]
+            return next((one for one in found if one.get("type") == "PodScheduled"), {})
+
+        async with here.process():
+            reporting = asyncio.ensure_future(here.stage.world.effects.reporter.run())
+            for _ in range(60):
+                here.stage.now_s += 5
+                await here.turn()
+                if scheduled():
+                    break
+            assert scheduled()["reason"] == "PhalanxQueued", "an autoscaler looks for Unschedulable"
+            reporting.cancel()
 
     play(scene())
 

@@ -334,7 +334,7 @@ class Told:
 
 BROUGHT_BY = "phalanx.dev/dialect"  # a label of objects that Phalanx installs for a dialect; its value is the name
 # Fields of an answer's status that other programs write and `claim` reads.
-READ_BACK = ("admission", "admissionChecks", "requeueState")
+READ_BACK = ("admission", "admissionChecks", "requeueState", "nominatedClusterNames")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from phalanx.kube.gang.effects import Effects, WriteOutcome
 from phalanx.kube.gang.objects import GangObjects
 from phalanx.kube.gang.seats.gang_start import GangStart
 from phalanx.kube.gang.seats.seat_table import GangSeats
-from phalanx.kube.gang.spec.gang_spec import GangDefaults, GangSpec, claim_on, gang_spec
+from phalanx.kube.gang.spec.gang_spec import GangDefaults, GangSpec, allows, claim_on, gang_spec
 from phalanx.kube.gang.stages import NEXT, Leaving, Running, Stage, StartedParts, StartHistory, Starting, State, Waiting
 from phalanx.kube.gang.timeouts import (
     barrier_timeout_reason,
@@ -274,6 +274,9 @@ class GangLifecycle:
             self.take_back_start(starting.parts, claim.blocked)
         elif self._lost_a_member(starting.parts) or (claim is not None and claim.gate is not None):
             return
+        elif claim is not None and not allows(claim, starting.parts.start.elsewhere):
+            text = f"cluster {starting.parts.start.elsewhere} was not nominated for it"
+            self.take_back_start(starting.parts, Reason(code=ReasonCode.WAITING_FOR_MEMBERS, text=text))
         else:
             starting.held = False
             starting.parts.start.since_s = self.effects.now_s()

@@ -159,7 +159,8 @@ class EventReporter:
                     later = True
                     continue
                 written[_uid(about)] = (_key(reason), max(now_s, full_s) + self._budget.per_object_s)
-                due.append((about, reason, self.asks_autoscalers and gang.queue not in self.on_demand))
+                sent = gang.spec is not None and gang.spec.sent  # nodes of this cluster are of no use to it
+                due.append((about, reason, self.asks_autoscalers and not sent and gang.queue not in self.on_demand))
             if not later:
                 del self._newest[name]
             if due:

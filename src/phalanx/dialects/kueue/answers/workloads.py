@@ -257,7 +257,9 @@ def workload_status(
             status["admissionChecks"] = [one for one, _ in found]
             again_s = min((at_s for _, at_s in found if at_s is not None), default=None)
     if cluster := multi.cluster_of(told):
-        status["clusterName"] = cluster
+        status["clusterName"] = cluster  # and no nominations, which Kueue's definition then refuses
+    elif nominated := old.get("nominatedClusterNames"):
+        status["nominatedClusterNames"] = nominated
     return {"conditions": said.all(), **status}, again_s
 
 

@@ -165,7 +165,7 @@ WORKLOAD: Mapping[str, Use] = {
     "status.accumulatedPastExecutionTimeSeconds": Answered(),
     "status.accumulatedPastExexcutionTimeSeconds": Ignored("v1beta1's spelling"),
     "status.clusterName": Answered("the cluster that has the job"),
-    "status.nominatedClusterNames": _MULTI,
+    "status.nominatedClusterNames": Becomes("Claim.clusters", "if an external dispatcher writes it"),
     "status.preemptionGates": _MULTI,
     "status.unhealthyNodes": Ignored("a pod of a lost node is placed anew by itself"),
 }
@@ -252,6 +252,9 @@ CONFIGURATION: Mapping[str, Use] = {
     "multiKueue.gcInterval": Becomes("Dispatcher.settings", "how often copies without a job are looked for"),
     "multiKueue.origin": Becomes("Dispatcher.settings", "the label of copies"),
     "multiKueue.workerLostTimeout": Becomes("Dispatcher.settings", "then jobs of that cluster run elsewhere"),
+    "multiKueue.dispatcherName": Becomes(
+        "Claim.clusters", "an external dispatcher nominates the clusters; both of Kueue's: the scheduler chooses"
+    ),
     "multiKueue": Ignored("both dispatchers: one cluster is chosen, and no other gets the job"),
     "managedJobsNamespaceSelector": Becomes(
         "Claim.queue", "a job of another namespace has no Workload, and starts as one that names no queue"

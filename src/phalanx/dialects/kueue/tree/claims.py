@@ -48,6 +48,7 @@ def claim(defined: KueueDefinitions, said: Said, workload: Object | None = None)
         others = found.checks.keys() - defined.multi.keys()
         gate = checks.gate(partial(_asked, defined, found), status) if others else None
         why = checks.turned_down(status)
+        gate = gate or _nomination(defined, found, status)
         if gate is None and why is None and workload is not None:
             updates, why = _updates(defined, workload)
     ours = Claim(
@@ -56,7 +57,7 @@ def claim(defined: KueueDefinitions, said: Said, workload: Object | None = None)
         priority=priority,
         about=about,
         evicted_as=gangs.EVICTED_AS,
-        clusters=_clusters(defined, found),
+        clusters=_nominated(defined, found, workload or {}),
         charging=_charging(defined, found),
         account=key if defined.usage_of(local.cluster_queue) is not None else "",
     )
@@ -76,6 +77,34 @@ def _clusters(defined: KueueDefinitions, found: ClusterQueue | None) -> tuple[st
     """Return the clusters to which a ClusterQueue sends its jobs; None if it keeps them."""
     sending = [defined.multi[name] for name in found.checks if name in defined.multi] if found is not None else []
     return sending[0] if sending else None
+
+
+def _nominated(
+    defined: KueueDefinitions, found: ClusterQueue | None, workload: Mapping[str, Any]
+) -> tuple[str, ...] | None:
+    """Return the clusters that may get the job: of those of its ClusterQueue the nominated ones, if an external
+    dispatcher nominates."""
+    clusters = _clusters(defined, found)
+    nominated = (workload.get("status") or {}).get("nominatedClusterNames") or ()
+    if clusters is None or not defined.configuration.multi.dispatcher or not nominated:
+        return clusters
+    return tuple(name for name in clusters if name in nominated)
+
+
+def _nomination(defined: KueueDefinitions, found: ClusterQueue, status: Mapping[str, Any]) -> Reason | None:
+    """Return why a job with reserved quota is not sent yet: an external dispatcher has nominated no cluster for it."""
+    name = defined.configuration.multi.dispatcher
+    if (
+        not name
+        or _clusters(defined, found) is None
+        or status.get("nominatedClusterNames")
+        or status.get("clusterName")
+    ):
+        return None
+    text = (
+        f"it waits for the dispatcher {name}, which nominates clusters in status.nominatedClusterNames of its Workload"
+    )
+    return Reason(code=ReasonCode.HELD, text=text)
 
 
 def _note(defined: KueueDefinitions, workload: Mapping[str, Any]) -> tuple[str, bool]:

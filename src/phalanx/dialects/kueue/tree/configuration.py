@@ -32,6 +32,7 @@ _KEY = "kueue-system/kueue-manager-config"
 _FILE = "controller_manager_config.yaml"
 SAMPLING_S = 300.0  # admissionFairSharing.usageSamplingInterval
 START_TIMEOUT_S = 1800.0  # waitForPodsReady.timeout; on by default since 0.19
+_OWN_DISPATCHERS = ("", *(f"kueue.x-k8s.io/multikueue-dispatcher-{name}" for name in ("all-at-once", "incremental")))
 _SPACE = "kubernetes.io/metadata.name"
 _MANAGED: Final = {
     "matchExpressions": [{"key": _SPACE, "operator": "NotIn", "values": ["kube-system", "kueue-system"]}]
@@ -60,8 +61,10 @@ class AdmissionFairSharing:
 class MultiKueue:
     """The settings of jobs for other clusters. `origin`: the value of the label of copies. `gc_s`: the interval of the
     search for copies without a job. `lost_s`: after this time without an answer the jobs of a cluster are sent to
-    another one."""
+    another one. `dispatcher`: the name of the external dispatcher, whose nominations hold; empty: the scheduler chooses
+    among all clusters, in place of Kueue's own dispatchers."""
 
+    dispatcher: str = ""
     origin: str = "multikueue"
     gc_s: float = 60.0
     lost_s: float = 900.0
@@ -206,6 +209,7 @@ class _Multi(msgspec.Struct, frozen=True, rename="camel"):
     gc_interval: Any = 60
     origin: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$")] = "multikueue"
     worker_lost_timeout: Any = 900
+    dispatcher_name: str = ""
 
 
 class _Said(msgspec.Struct, rename="camel"):
@@ -254,6 +258,7 @@ def read_configuration(document: Any) -> KueueConfiguration:
 def _multi(said: _Multi) -> MultiKueue:
     """Return the settings of jobs for other clusters; an interval of 0 turns a look for copies off. Raises Misread."""
     return MultiKueue(
+        dispatcher="" if said.dispatcher_name in _OWN_DISPATCHERS else said.dispatcher_name,
         origin=said.origin,
         gc_s=duration_s(said.gc_interval, ("multiKueue", "gcInterval")),
         lost_s=duration_s(said.worker_lost_timeout, ("multiKueue", "workerLostTimeout")),

@@ -310,6 +310,11 @@ def claim_on(members: GangMembers, defaults: GangDefaults) -> Claim | None:
     return defaults.claim(_to_claim(members, queue))
 
 
+def allows(claim: Claim, cluster: str) -> bool:
+    """Return whether the claim allows a start in this other cluster. `cluster`: empty for a start in the own one."""
+    return not cluster or claim.clusters is None or cluster in claim.clusters
+
+
 def _to_claim(members: GangMembers, queue: str) -> Said:
     """Return what a dialect is shown of them."""
     shapes = [job.requirements.shape for job in members.jobs] + [pod.shape for pod in members.pods]
