@@ -114,9 +114,9 @@ async def test_a_child_that_ignores_sigterm_is_killed(tmp_path: Path) -> None:
 async def test_a_child_dies_with_its_supervisor_even_if_that_is_killed(tmp_path: Path) -> None:
     supervising = f"""
 import asyncio, pathlib, sys
-from phalanx.cli.local.supervisor import Child, Program
+from phalanx.cli.local.supervisor import Child, SupervisedProgram
 async def main():
-    child = Child(Program(name="child", argv=(sys.executable, "-S", "-c", {READY_THEN_SLEEP!r}),
+    child = Child(SupervisedProgram(name="child", argv=(sys.executable, "-S", "-c", {READY_THEN_SLEEP!r}),
         log=pathlib.Path({str(tmp_path / "child.log")!r})), print)
     await child.start()
     print(child.pid, flush=True)

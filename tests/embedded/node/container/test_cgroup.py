@@ -95,7 +95,7 @@ from phalanx.embedded.node.container.cgroup import groups as cgroup
 own, controller = Path(sys.argv[1]), sys.argv[2]
 (own / "cgroup.procs").write_text("0")
 groups = cgroup.Cgroups([cgroup.Hierarchy(version=2, controllers=(controller,), own=own)], "phalanx")
-group = groups.create("uid", "main-0", cgroup.Limits())
+group = groups.create("uid", "main-0", cgroup.CgroupLimits())
 print(len(groups.usable), (own / "phalanx/uid/main-0/cgroup.controllers").read_text().strip())
 print(Path("/proc/self/cgroup").read_text().splitlines()[-1].rpartition("/")[2])
 cgroup.remove((*group.dirs, str(own / "phalanx")))

@@ -95,7 +95,7 @@ class _Tunnel:
         self._tasks: dict[int, asyncio.Task[None]] = {}
 
     async def hear(self, data: bytes) -> None:
-        """Raises spdy.Broken, ConnectionError."""
+        """Raises spdy.SpdyBroken, ConnectionError."""
         for frame in self._connection.hear(data):
             match frame:
                 case spdy.SpdyOpened():

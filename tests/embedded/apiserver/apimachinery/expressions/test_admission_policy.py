@@ -158,7 +158,7 @@ def test_conditions_of_several_policies_look_at_a_request_once(monkeypatch: pyte
         made.append(CelScope(variables, **more))
         return made[-1]
 
-    monkeypatch.setattr(admission_policy, "Scope", scope)
+    monkeypatch.setattr(admission_policy, "CelScope", scope)
     texts = ('"queue" in object.metadata.labels', 'object.spec.kind == "x"', 'request.name == "other"')
     found = [
         {
