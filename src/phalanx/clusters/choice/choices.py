@@ -200,6 +200,8 @@ class Choices:
             if error.code in (403, 404, 405, 501):
                 log.info("cluster %s does not say when jobs would start: %s", name, error)
                 self._mute[name] = link
+            elif error.code == 429:
+                self._rests_s[name] = self._now_s() + REST_S
         except (ApiError, TimeoutError) as error:
             log.info("cluster %s did not say when a job would start: %s", name, str(error) or "no answer in time")
             self._rests_s[name] = self._now_s() + REST_S

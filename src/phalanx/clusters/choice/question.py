@@ -21,7 +21,7 @@ from phalanx.kube.status.queue_status import exact
 from phalanx.model.reason import NEVER, ReasonCode
 
 API: Final = "/apis/visibility.phalanx.dev/v1"
-_LONGEST, _LONGEST_TEXT = 6000, 300  # characters of a question, and of a reason
+_LONGEST, _LONGEST_TEXT = 3000, 300  # characters of a question, which becomes a part of a URL, and of a reason
 _OPTIONS: Final = (
     *(labels.QUEUE, "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class", labels.GROUP, labels.QOS),
     *(labels.ESTIMATE, labels.PREEMPTIBLE, labels.RESERVATION, labels.DEADLINE),

@@ -110,7 +110,7 @@ def _manifest(asked: StartQuestion, namespace: str, number: int) -> dict[str, An
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": {
-            "name": f"{_NAME}{number}",
+            "name": f"pods-{number + 1}" if len(asked.pods) > 1 else "pods",
             "namespace": namespace,
             "uid": f"{namespace}/{_NAME}{number}",
             "resourceVersion": "0",
