@@ -94,7 +94,9 @@ def _facts(
         yield f"gets no jobs now ({one.trouble})"
     if lacking:
         yield f"lacks the data {', '.join(lacking)}"
-    if one.outlook is None:
+    if one.trouble:
+        pass
+    elif one.outlook is None:
         yield "expected start not told"
     elif off_s <= SOON_S:
         yield "would start it at once"
