@@ -99,7 +99,7 @@ def test_no_step_runs_in_the_job_of_another_user(clients: dict[str, Elsewhere], 
         clients["bob"].get(f"/api/v1/namespaces/user-ada/secrets/slurm-{number}")
     with pytest.raises(Refused, match="cannot get"):
         clients["bob"].get(f"/api/v1/namespaces/user-ada/pods/slurm-{number}-0-abcde/exec", command="id", stdout="true")
-    with pytest.raises(PhalanxError, match="did not start"):  # its owner gets on to its pods
+    with pytest.raises(PhalanxError, match="is pending execution"):  # its owner gets on to its pods
         allocation(clients["ada"], number, 0.0)
 
 
