@@ -65,7 +65,7 @@ fuzz: setup      ## 100,000 requests of a hostile user, 10,000 seeds of the simu
 	$(BIN)/pytest -n 2 --dist worksteal --hypothesis-profile fuzz --timeout 3600 tests -m hypothesis
 
 ALL_EXAMPLES := mpi,ray,ddp,spark,slurm/submitit,slurm/simple-slurm,slurm/psij,slurm/mpirun,slurm/parsl,slurm/dask-jobqueue
-ALL_EXAMPLES := $(ALL_EXAMPLES),slurm/snakemake,slurm/torchrun,slurm/lightning,kubernetes/torchx
+ALL_EXAMPLES := $(ALL_EXAMPLES),slurm/reframe,slurm/clusterfutures,slurm/snakemake,slurm/torchrun,slurm/lightning,kubernetes/torchx
 ALL_EXAMPLES := $(ALL_EXAMPLES),kubernetes/kubeflow,kubernetes/kubeflow-training,kubernetes/codeflare-sdk
 ALL_EXAMPLES := $(ALL_EXAMPLES),kubernetes/airflow,kubernetes/dask,kubernetes/metaflow,kubernetes/prefect
 

@@ -23,6 +23,8 @@ LIGHT = {
     "slurm/dask-jobqueue": "two workers came as Slurm jobs, went, and one came back for more work",
 }
 HEAVY = {
+    "slurm/reframe": "two checks of two tasks each passed, by ReFrame's slurm and squeue back-ends",
+    "slurm/clusterfutures": "three functions ran, each as a Slurm job, and their results came back",
     "slurm/snakemake": "three parts, each a Slurm job, came to 60",
     "slurm/torchrun": '"world": 2',
     "slurm/lightning": "SLURMEnvironment: 2 ranks found each other and have the same weights",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from phalanx.slurm.commands.accounting import sacct
 from phalanx.slurm.commands.accounting.sacct_document import document as accounting
 from phalanx.slurm.commands.accounting.sacct_fields import SacctLine
 from phalanx.slurm.jobs.steps.records import StepRecord
@@ -19,3 +20,10 @@ def test_the_json_of_the_accounting_has_steps_in_their_job() -> None:
     ]
     assert shown["exit_code"] == {"status": "ERROR", "return_code": 3}
     assert (shown["time"]["elapsed"], shown["steps"][0]["exit_code"]["signal"]["signal_id"]) == (4, 9)
+
+
+def test_a_list_that_is_named_again_goes_on() -> None:
+    assert sacct._together([("user", "u1"), ("format", "a"), ("user", "root"), ("format", "b")]) == {
+        "user": "u1,root",
+        "format": "b",
+    }

@@ -12,7 +12,7 @@ from phalanx.slurm.cluster.api import Api
 from phalanx.slurm.cluster.site import Account, Association, Site
 from phalanx.slurm.commands.accounting.entities import listed as lists
 from phalanx.slurm.commands.accounting.entities.columns import chosen, listed
-from phalanx.slurm.commands.accounting.entities.words import COMMIT, SURE, SiteChange, entity, names_of, pairs
+from phalanx.slurm.commands.accounting.entities.words import COMMIT, NO_UID, SURE, SiteChange, entity, names_of, pairs
 from phalanx.slurm.options import Usage
 
 SITE = Site(
@@ -91,6 +91,7 @@ def test_conditions_that_do_not_exist(kind: str, word: str, told: str) -> None:
         ("\n", SURE, False, "Aborted\n"),
         ("x\n", COMMIT, False, "Y or N please\n(N/y): \n Changes Discarded\n"),
         ("", COMMIT, False, " Changes Discarded\n"),
+        ("n", f"{NO_UID} 'x'\n{SURE}", False, ""),
     ],
 )
 def test_a_change_is_committed_when_its_user_agrees(

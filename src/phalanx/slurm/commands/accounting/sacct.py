@@ -52,7 +52,7 @@ _FLAGS = {"schedsubmit", "schedmain", "schedbackfill", "startrecieved", "none"}
 
 def run(words: Sequence[str]) -> int:
     typed, rest = _READER.read(words)
-    said: dict[str, str | None] = dict(typed)
+    said = _together(typed)
     if rest:
         raise Usage("\n".join(["sacct: error: Unknown arguments:", *(f"sacct: error:  {one}" for one in rest)]))
     if "help" in said or "usage" in said:
@@ -78,6 +78,18 @@ def run(words: Sequence[str]) -> int:
     else:
         _print(columns, lines, said)
     return 0
+
+
+_LISTS = ("accounts", "group", "jobs", "name", "partition", "qos", "reason", "state", "user", "wckeys")
+
+
+def _together(typed: Sequence[tuple[str, str | None]]) -> dict[str, str | None]:
+    """Return the options. A list that is named again goes on, as in Slurm; of other options the last value counts."""
+    said: dict[str, str | None] = {}
+    for name, text in typed:
+        before = said.get(name)
+        said[name] = f"{before},{text}" if before and name in _LISTS else text
+    return said
 
 
 def _require_readable(said: Mapping[str, str | None]) -> None:

@@ -90,7 +90,7 @@ def show(words: Sequence[str], said: Mapping[str, str | None]) -> int:
         raise Usage(_OPERATORS[kind])
     match kind:
         case "federation":
-            print(_FEDERATION)
+            print("" if "noheader" in said else _FEDERATION, end="" if "noheader" in said else "\n")
             return 0
         case "runawayjob":
             print(f"Runaway Jobs: No runaway jobs found on cluster {here.cluster}")

@@ -15,6 +15,7 @@ from phalanx.slurm.commands.accounting.entities.associations import change_assoc
 from phalanx.slurm.commands.accounting.entities.words import (
     DENIED,
     FAIR,
+    NO_UID,
     NOTHING,
     NOTHING_DELETED,
     SURE,
@@ -55,9 +56,7 @@ def add(asked: SiteChange, said: dict[str, str], bare: list[str]) -> int:
     if not accounts:
         raise Usage(" Need name of account to add user to.")
     unknown = [user for user in names if user not in here.users]
-    if not all(
-        _is_of_the_system(user) or asked.agreed(f"There is no uid for user '{user}'\n{SURE}") for user in unknown
-    ):
+    if not all(_is_of_the_system(user) or asked.agreed(f"{NO_UID} '{user}'\n{SURE}") for user in unknown):
         return 1
     accounts = _known(here, accounts, needed=bool(unknown))
     shares = next((said[key] for key in FAIR if key in said), None)

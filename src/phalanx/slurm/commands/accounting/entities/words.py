@@ -22,6 +22,7 @@ DENIED = (
 NOTHING, NOTHING_DELETED = " Nothing modified", " Nothing deleted"
 FAIR = ("fairshare", "share", "shares")
 COMMIT = "Would you like to commit changes?"
+NO_UID = "There is no uid for user"
 SURE = "Are you sure you want to continue?"
 _ASK_S, _INPUT = 30, 0
 # verb -> its entities, as they may be typed in part
@@ -47,6 +48,8 @@ class SiteChange(msgspec.Struct, frozen=True):
         the input (where Slurm repeats the question for ever)."""
         if self.immediate or _is_yes(question):
             return True
+        if question.startswith(NO_UID):
+            return False  # Slurm says no more
         print("Aborted" if question != COMMIT else " Changes Discarded")
         return False
 
