@@ -310,7 +310,9 @@ class ReasonReporter:
         for number in some.nonzero()[0].tolist():
             request_class = columns.request_classes[number]
             strict = None if request_class is None else self.cluster.tree.strict_above(request_class.key.queue)
-            if request_class is not None and strict is not None and request_class.key.kind != Kind.REPLACEMENT:
+            if request_class is None or strict is None or request_class in self.reports:
+                continue  # a class that this cycle has reported was tried before the head
+            if request_class.key.kind != Kind.REPLACEMENT:
                 found.setdefault(strict.name, []).append(request_class)
         return found
 

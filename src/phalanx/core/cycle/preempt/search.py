@@ -118,8 +118,7 @@ class CyclePreemption:
         withdrawn = any(isinstance(action, Nominate) and not action.placements for action in self.actions)
         if withdrawn or self.has_postponed:
             yield self.now_s
-        kept_s = (self.cluster.jobs[job].nominated_until_s for job in self.kept)
-        yield from (until_s for until_s in kept_s if until_s > self.now_s)
+        yield from (end_s for job in self.kept if (end_s := self.cluster.jobs[job].nominated_until_s) > self.now_s)
         yield from (action.until_s for action in self.actions if isinstance(action, Nominate) and action.placements)
 
     # Requests without capacity
