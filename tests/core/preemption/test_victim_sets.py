@@ -11,6 +11,8 @@ import pytest
 
 from phalanx.core.decide import decide
 from phalanx.core.fold.fold import fold
+from phalanx.core.preemption import victim_sets
+from phalanx.core.preemption.victim_sets import Choice
 from phalanx.model.event import Adopted, Event, NodeSeen, QueueSeen, Submitted, Ticked
 from phalanx.model.job import Job, Phase, Placement, Role
 from phalanx.model.node import Node
@@ -20,6 +22,7 @@ from phalanx.model.policy import Policy
 from phalanx.model.queue import Queue, QueuePreemption, Quota, ReclaimWithinCohort, VictimOrder, WithinQueue
 from phalanx.state.cluster import Cluster
 from tests.core.brute import Runner, fair, held, price
+from tests.reference.replay import read_turns
 from tests.seeds import mostly_slow
 
 NOW_S = 1000.0
@@ -181,3 +184,60 @@ def test_in_a_tree_with_weights_the_richest_leaf_gives_first(number: int) -> Non
 
 def minimal(gone: frozenset[Runner], enough: set[frozenset[Runner]]) -> bool:
     return not any(gone - {each} in enough for each in gone)
+
+
+def gone(text: str) -> list[str]:
+    """Return the jobs that the first cycle of a scenario preempts."""
+    turns, policy = read_turns(text)
+    cluster = Cluster()
+    fold(cluster, (Ticked(turns[0].now_s), *turns[0].events))
+    actions = decide(cluster, policy, turns[0].now_s).plan.actions
+    return sorted(action.job for action in actions if isinstance(action, Preempt))
+
+
+def beside(rigid: int, elastic: bool) -> str:
+    """Return a world in which `high` needs the node of its two victims. Other jobs are on nodes that are too small."""
+    pods = "pods=2 min=1 cpu=1 started=35 worker/0@n worker/1@n" if elastic else "cpu=2 started=35 worker/0@n"
+    small = (f"node s{at} cpu=1\nadopted s{at}#1 running queue=q cpu=1 worker/0@s{at}" for at in range(rigid))
+    return "\n".join(
+        [
+            "node n cpu=4\nqueue q within=lower",
+            "adopted rigid#1 running queue=q cpu=1 started=10 worker/0@n",
+            f"adopted other#1 running queue=q {pods}",
+            *small,
+            "job high queue=q priority=1 pods=2 cpu=2\ncycle at=80",
+        ]
+    )
+
+
+@pytest.mark.parametrize(("small", "elastic", "all_sets"), [(11, False, 2**13), (12, False, 0), (10, True, 6 * 2**10)])
+def test_up_to_8192_sets_all_are_compared(
+    small: int, elastic: bool, all_sets: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared, find = list[int](), Choice.find
+
+    def noted(choice: Choice) -> list[Placement] | None:
+        compared.append(len(choice.sets))
+        return find(choice)
+
+    monkeypatch.setattr(Choice, "find", noted)
+    assert gone(beside(small, elastic)) == ["other", "rigid"]
+    assert compared == ([all_sets] if all_sets else [])
+
+
+@pytest.mark.parametrize("small", [11, 100])
+def test_beyond_the_bound_an_elastic_job_goes_whole_with_a_rigid_one(small: int) -> None:
+    assert gone(beside(small, elastic=True)) == ["other", "rigid"]
+
+
+@pytest.mark.parametrize(("tried", "found"), [(14, []), (15, ["b0", "b1"])])
+def test_of_the_sets_that_free_enough_the_cheapest_are_tried(
+    tried: int, found: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By counting, any two of six jobs are enough. Only the two that have lost most work are in one rack."""
+    places = [*((f"a{at}", f"r{at}", 50) for at in range(4)), ("b0", "last", 10), ("b1", "last", 10)]
+    nodes = [f"node {node} gpu=1 label:rack={rack}" for node, rack, _ in places]
+    runs = [f"adopted {node}#1 running queue=q gpu=1 started={at} worker/0@{node}" for node, _, at in places]
+    new = "job new queue=q priority=5 pods=2 gpu=1 close=rack\ncycle at=80"
+    monkeypatch.setattr(victim_sets, "ALL_TRIED", tried)
+    assert gone("\n".join(["policy levels=rack", "queue q within=lower", *nodes, *runs, new])) == found

@@ -127,11 +127,16 @@ class CandidateTable:
         return known
 
     def amounts(self, resource: str) -> Ints:
-        """Return, by entry, the amount of the resource."""
+        """Return, by entry, the amount of the resource. Pods that were evicted alone are not counted in their gang."""
         held = self._held.get(resource)
         if held is None:
             held = self._held[resource] = self.running_pods.amounts(resource)[self.demand] * self.pods
-        return held
+        if not self.given:
+            return held
+        given = np.zeros(len(self.running_pods.entry("pods")), np.int64)
+        given[list(self.given)] = list(self.given.values())
+        less = np.where(self.weight[self.candidate] == 1, given[self.entry], 0)
+        return held - self.running_pods.amounts(resource)[self.demand] * less
 
     def costs(self, resource: str) -> NDArray[np.float64]:
         """Return, by entry, the charge of its queue for the resource."""
