@@ -309,10 +309,9 @@ class ReasonReporter:
         found: dict[str, list[RequestClass]] = {}
         for number in some.nonzero()[0].tolist():
             request_class = columns.request_classes[number]
-            strict = None if request_class is None else self.cluster.tree.strict_above(request_class.key.queue)
-            if request_class is None or strict is None or request_class in self.reports:
+            if request_class is None or request_class in self.reports or request_class.key.kind == Kind.REPLACEMENT:
                 continue  # a class that this cycle has reported was tried before the head
-            if request_class.key.kind != Kind.REPLACEMENT:
+            if (strict := self.cluster.tree.strict_above(request_class.key.queue)) is not None:
                 found.setdefault(strict.name, []).append(request_class)
         return found
 
