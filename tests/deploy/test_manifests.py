@@ -48,8 +48,12 @@ from tests.cli.upstart import phalanx
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 KUBE = ROOT / "src" / "phalanx" / "kube"
-# `reach` is for commands of users, which come with their own rights.
-CLUSTERS = [path for path in sorted((ROOT / "src" / "phalanx" / "clusters").rglob("*.py")) if path.stem != "reach"]
+# `reach` is for commands of users, which come with their own rights; `worker` calls other clusters.
+CLUSTERS = [
+    path
+    for path in sorted((ROOT / "src" / "phalanx" / "clusters").rglob("*.py"))
+    if path.stem not in ("reach", "worker")
+]
 PROVIDERS = [path for path in sorted((ROOT / "src" / "phalanx" / "providers").glob("*.py")) if path.stem != "simulated"]
 
 # Dialects of the frame with definitions, and the installed ones.
