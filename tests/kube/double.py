@@ -127,7 +127,7 @@ class Client:
             each
             for each in self.api.objects[kind].values()
             if (not selects_node or each["spec"].get("nodeName") == on)
-            and (not selects_about or each["involvedObject"]["uid"] == uid)
+            and (not selects_about or each["involvedObject"]["uid"] == uid.partition(",")[0])
         )
         return {"items": sent(list(found))}
 
