@@ -2,6 +2,8 @@
 
 Kueue is given from outside: its program, and the folder `config/components` of its source, of which the definitions
 and the webhooks are used. Its webhooks are reached at a port of this machine, with a certificate made for the run.
+The program looks for a certificate of its metrics at one fixed place, and ends without one: `tls.crt` and `tls.key` in
+`/etc/kueue/metrics/certs`, which any certificate will do for, since no metrics are served.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ _WEBHOOKS = Kind(
 )
 _TRIES = 3_000  # of 0.2 s: a busy machine takes minutes to start a control plane
 _FRAMEWORKS = ["batch/job"]
+_STRATEGIES = ["LessThanOrEqualToFinalShare", "LessThanInitialShare"]  # Kueue refuses fairSharing without any
 _GATES = {"ElasticJobsViaWorkloadSlices": True, "PartialAdmission": True}
 
 
@@ -53,7 +56,7 @@ def configuration(*, fair: bool) -> dict[str, Any]:
         "integrations": {"frameworks": _FRAMEWORKS},
         "featureGates": _GATES,
     }
-    return {**found, "fairSharing": {}} if fair else found
+    return {**found, "fairSharing": {"preemptionStrategies": _STRATEGIES}} if fair else found
 
 
 @asynccontextmanager
@@ -105,8 +108,8 @@ async def kueue(place: Path, given: Kueue, *, fair: bool) -> AsyncIterator[Conne
         }
         (place / "kueue.yaml").write_text(yaml.safe_dump(said))
         words = [str(given.program), "--config", str(place / "kueue.yaml"), "--kubeconfig", str(kubeconfig)]
-        await _run(stack, place, "kueue", [*words, "--zap-log-level", "2"], POD_NAMESPACE="kueue-system")
-        await _listens(given.port)
+        process = await _run(stack, place, "kueue", [*words, "--zap-log-level", "2"], POD_NAMESPACE="kueue-system")
+        await _listens(given.port, process, place / "kueue.log")
         for hook in yaml.safe_load_all((given.components / "webhook" / "manifests.yaml").read_text()):
             await _hook(connection, hook, given.port, authority)
         yield connection
@@ -125,10 +128,11 @@ async def _hook(connection: Connection, hook: dict[str, Any], port: int, authori
     await _create(connection, _WEBHOOKS, {"metadata": hook["metadata"], "webhooks": hook["webhooks"]})
 
 
-async def _run(stack: AsyncExitStack, place: Path, name: str, words: list[str], **around: str) -> None:
+async def _run(stack: AsyncExitStack, place: Path, name: str, words: list[str], **around: str) -> Process:
     log = stack.enter_context((place / f"{name}.log").open("wb"))
     process = await asyncio.create_subprocess_exec(*words, stdout=log, stderr=log, env={**os.environ, **around})
     stack.push_async_callback(_end, process)
+    return process
 
 
 async def _end(process: Process) -> None:
@@ -170,8 +174,10 @@ async def _serves(connection: Connection, kinds: Iterable[Kind]) -> None:
             raise TimeoutError(f"{kind.plural} are not served")
 
 
-async def _listens(port: int) -> None:
+async def _listens(port: int, process: Process, log: Path) -> None:
     for _ in range(_TRIES):
+        if process.returncode is not None:
+            raise ChildProcessError(f"Kueue ended: {(await asyncio.to_thread(log.read_text))[-2000:]}")
         try:
             _, writer = await asyncio.open_connection("127.0.0.1", port)
         except OSError:
