@@ -32,7 +32,7 @@ def main() -> int:
     parser.add_argument("--only", nargs="*", type=int, help="these seeds")
     parser.add_argument("--family", choices=FAMILIES, help="all of one family")
     parser.add_argument("--batch", type=int, default=10, help="scenarios at the same time")
-    parser.add_argument("--quiet", type=float, default=3.0, help="seconds without a change before a picture")
+    parser.add_argument("--quiet", type=float, default=2.0, help="seconds without a change before a picture")
     parser.add_argument("--out", type=Path, help="where each scenario that differs is written")
     said = parser.parse_args()
     seeds = said.only or range(said.seed, said.seed + said.scenarios)
@@ -66,6 +66,9 @@ async def _compare(chosen: list[Scenario], said: argparse.Namespace, score: Coun
 
 
 def _judge(one: Scenario, real: list[Picture], made: list[Picture], out: Path | None, score: Counter[str]) -> None:
+    if not all(each.settled for each in (*real, *made)):
+        print(f"{one.name} ({one.family}) did not settle", flush=True)
+        return
     alike = True
     for at, (theirs, ours) in enumerate(zip(real, made, strict=True)):
         same = theirs.decisions == ours.decisions and theirs.refused == ours.refused

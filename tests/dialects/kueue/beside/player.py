@@ -4,7 +4,8 @@ The player is the kubelet of the simulated nodes: bound pods become Running, `fi
 nobody schedules pods it binds them, too: Kueue decides by quota alone, and the nodes have room for everything.
 
 A picture is what a recording has: the pods of each job by pool of nodes, what was refused, and the status of the
-observed kinds without times, ids and free text.
+observed kinds without times, ids and free text. It is taken when nothing has changed for a while, and a probe, a small
+Job of a queue of its own, has come and gone meanwhile: silence alone may be that of a busy machine.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from phalanx.client.connection import MERGE_PATCH, STRATEGIC_PATCH, ApiRefusal, ApiUnknown, Connection
+from phalanx.client.connection import MERGE_PATCH, STRATEGIC_PATCH, Connection
 from phalanx.client.kind import JOBS, LEASES, NAMESPACES, NODES, PODS, Kind
 from phalanx.dialects.kueue import kinds as kueue
 from tests.dialects.kueue.beside.generator import Object, Scenario
+from tests.dialects.kueue.beside.probe import NODE, Calls, Probe
 
 KINDS = {
     kind.name: kind
@@ -36,18 +38,22 @@ _LEASE_S = 10.0
 
 @dataclass(slots=True)
 class Picture:
-    """What is seen after one step. `decisions`: of each job, its pods by pool and how many succeeded."""
+    """What is seen after one step. `decisions`: of each job, its pods by pool and how many succeeded.
+    `settled`: False if it went on changing, or nobody answered the probe."""
 
     decisions: dict[str, Object] = field(default_factory=dict)
     answers: dict[str, list[str]] = field(default_factory=dict)
     refused: list[str] = field(default_factory=list)
+    settled: bool = True
 
 
 class Player:
     """`binds`: nobody else binds pods. `quiet_s`: so long nothing may change before a picture is taken."""
 
-    def __init__(self, connection: Connection, *, binds: bool, quiet_s: float = 3.0, most_s: float = 60.0) -> None:
+    def __init__(self, connection: Connection, *, binds: bool, quiet_s: float = 2.0, most_s: float = 180.0) -> None:
         self._api, self._binds, self._quiet_s, self._most_s = connection, binds, quiet_s, most_s
+        self._calls = Calls(connection)
+        self._probe = Probe(self._calls)
         self._ended: set[str] = set()
         self._nodes: dict[str, Object] = {}
         self._applied: list[tuple[Kind, Object]] = []
@@ -55,7 +61,8 @@ class Player:
     async def play(self, batch: Sequence[Scenario]) -> dict[str, list[Picture]]:
         """Return the pictures of each scenario, by its name."""
         taken: dict[str, list[Picture]] = {one.name: [] for one in batch}
-        await self._make_nodes(batch)
+        await self._make_nodes([node for one in batch for node in one.nodes] + [NODE])
+        await self._probe.prepare()
         kubelet = asyncio.ensure_future(self._kubelet())
         try:
             for at in range(max(len(one.steps) for one in batch)):
@@ -73,8 +80,8 @@ class Player:
 
     # --- nodes ----------------------------------------------------------------------------------------------------
 
-    async def _make_nodes(self, batch: Sequence[Scenario]) -> None:
-        for one in (node for each in batch for node in each.nodes):
+    async def _make_nodes(self, nodes: Iterable[Object]) -> None:
+        for one in nodes:
             amounts = {name: str(one[name]) for name in ("cpu", "memory", "pods")}
             amounts |= {name: str(amount) for name, amount in one["resources"].items()}
             labels = {"kubernetes.io/hostname": one["name"], "pool": one["pool"], **one["labels"]}
@@ -93,31 +100,31 @@ class Player:
             if time.monotonic() - beat_s > _LEASE_S:
                 beat_s = time.monotonic()
                 await asyncio.gather(*(self._beat(name) for name in self._nodes))
-            await asyncio.gather(*(self._pod(pod) for pod in await self._list(PODS)))
+            await asyncio.gather(*(self._pod(pod) for pod in await self._calls.list(PODS)))
             await asyncio.sleep(0.25)
 
     async def _beat(self, node: str) -> None:
         now = time.strftime("%Y-%m-%dT%H:%M:%S.000000Z", time.gmtime())
         spec = {"holderIdentity": node, "leaseDurationSeconds": 40, "renewTime": now}
         path = LEASES.path("kube-node-lease", node)
-        if await self._try("PATCH", path, {"spec": spec}, MERGE_PATCH) == 404:
+        if await self._calls.tried("PATCH", path, {"spec": spec}, MERGE_PATCH) == 404:
             lease = {"apiVersion": LEASES.api_version, "kind": "Lease", "metadata": {"name": node}, "spec": spec}
-            await self._try("POST", LEASES.path("kube-node-lease"), lease)
+            await self._calls.tried("POST", LEASES.path("kube-node-lease"), lease)
 
     async def _pod(self, pod: Object) -> None:
         meta, spec, phase = pod["metadata"], pod["spec"], pod.get("status", {}).get("phase")
         path = PODS.path(meta["namespace"], meta["name"])
         bound = spec.get("nodeName")
         if meta.get("deletionTimestamp") and (not bound or phase in ("Succeeded", "Failed")):
-            await self._try("DELETE", path, {"gracePeriodSeconds": 0})
+            await self._calls.tried("DELETE", path, {"gracePeriodSeconds": 0})
         elif not bound and self._binds and not spec.get("schedulingGates") and phase != "Failed":
             await self._bind(pod)
         elif not bound or phase in ("Succeeded", "Failed"):
             return
         elif self._has_ended(pod) or meta.get("deletionTimestamp"):
-            await self._try("PATCH", f"{path}/status", _ended(spec, well=self._has_ended(pod)), STRATEGIC_PATCH)
+            await self._calls.tried("PATCH", f"{path}/status", _ended(spec, well=self._has_ended(pod)), STRATEGIC_PATCH)
         elif phase != "Running":
-            await self._try("PATCH", f"{path}/status", _running(spec), STRATEGIC_PATCH)
+            await self._calls.tried("PATCH", f"{path}/status", _running(spec), STRATEGIC_PATCH)
 
     async def _bind(self, pod: Object) -> None:
         wanted = (pod["spec"].get("nodeSelector") or {}).items()
@@ -126,7 +133,7 @@ class Player:
             meta = pod["metadata"]
             target = {"apiVersion": "v1", "kind": "Node", "name": fits[0]}
             body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": meta["name"]}, "target": target}
-            await self._try("POST", PODS.path(meta["namespace"], meta["name"], "binding"), body)
+            await self._calls.tried("POST", PODS.path(meta["namespace"], meta["name"], "binding"), body)
 
     def _has_ended(self, pod: Object) -> bool:
         meta = pod["metadata"]
@@ -141,47 +148,54 @@ class Player:
         for obj in step.get("apply", ()):
             kind = KINDS[obj["kind"]]
             meta = obj["metadata"]
-            code = await self._try("POST", kind.path(meta.get("namespace", "")), obj)
+            code = await self._calls.tried("POST", kind.path(meta.get("namespace", "")), obj)
             if code >= 400:
                 refused.append(f"{kind.name} {meta['name']} {code}")
             self._applied.append((kind, obj))
             await asyncio.sleep(step.get("pause", 0))
         self._ended.update(step.get("finish", ()))
         for said in step.get("delete", ()):
-            await self._try("DELETE", _path_of(said, of.name), {"propagationPolicy": "Background"})
+            await self._calls.tried("DELETE", _path_of(said, of.name), {"propagationPolicy": "Background"})
         if patch := step.get("patch"):
-            code = await self._try("PATCH", _path_of(patch["object"], of.name), patch["patch"], MERGE_PATCH)
+            code = await self._calls.tried("PATCH", _path_of(patch["object"], of.name), patch["patch"], MERGE_PATCH)
             if code >= 400:
                 refused.append(f"{patch['object']} {code}")
         return refused
 
     async def _settled(self, names: Sequence[str]) -> dict[str, Picture]:
         begin_s = last_s = time.monotonic()
-        before = ""
+        before, probed = "", False
         while True:
             now = await self._pictures(names)
             seen = json.dumps([[one.decisions, one.answers] for one in now.values()], sort_keys=True)
+            late = time.monotonic() - begin_s > self._most_s
             if seen != before:
-                before, last_s = seen, time.monotonic()
-            elif time.monotonic() - last_s >= self._quiet_s or time.monotonic() - begin_s > self._most_s:
+                before, last_s, probed = seen, time.monotonic(), False
+            elif probed:
                 return now
-            await asyncio.sleep(0.5)
+            elif time.monotonic() - last_s >= self._quiet_s:
+                probed = await self._probe.answered(self._most_s)
+            if late:
+                for one in now.values():
+                    one.settled = False
+                return now
+            await asyncio.sleep(0.3)
 
     async def _pictures(self, names: Sequence[str]) -> dict[str, Picture]:
         found = {name: Picture() for name in names}
         units: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
-        for pod in await self._list(PODS):
+        for pod in await self._calls.list(PODS):
             node, phase = pod["spec"].get("nodeName"), pod.get("status", {}).get("phase")
             if node in self._nodes and phase in ("Pending", "Running") and "deletionTimestamp" not in pod["metadata"]:
                 units[pod["metadata"]["namespace"], _owner(pod)][self._nodes[node]["metadata"]["labels"]["pool"]] += 1
-        for job in await self._list(JOBS):
+        for job in await self._calls.list(JOBS):
             key = job["metadata"]["namespace"], job["metadata"]["name"]
             succeeded = job.get("status", {}).get("succeeded", 0)
             if key[0] in found and (units.get(key) or succeeded):
                 bound = dict(sorted(units[key].items()))
                 found[key[0]].decisions[key[1]] = {"bound": bound, "succeeded": succeeded}
         for kind in _OBSERVED:
-            for obj in await self._list(kind):
+            for obj in await self._calls.list(kind):
                 name = obj["metadata"].get("namespace") or obj["metadata"]["name"].partition("-")[0]
                 if name in found:
                     owners = obj["metadata"].get("ownerReferences") or []
@@ -193,36 +207,14 @@ class Player:
         for kind, obj in sorted(self._applied, key=lambda pair: pair[0] is not JOBS):
             path = kind.path(obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
             if kind is not NAMESPACES:
-                await self._try("DELETE", path, {"propagationPolicy": "Background"})
+                await self._calls.tried("DELETE", path, {"propagationPolicy": "Background"})
         for _ in range(60):
-            if not await self._list(PODS) and not await self._list(kueue.WORKLOADS):
+            if not await self._calls.list(PODS) and not await self._calls.list(kueue.WORKLOADS):
                 break
             await asyncio.sleep(0.5)
         for node in self._nodes:
-            await self._try("DELETE", NODES.path("", node))
+            await self._calls.tried("DELETE", NODES.path("", node))
         self._applied, self._nodes, self._ended = [], {}, set()
-
-    # --- calls ----------------------------------------------------------------------------------------------------
-
-    async def _list(self, kind: Kind) -> list[Object]:
-        try:
-            items: list[Object] = (await self._api.request("GET", kind.path())).get("items") or []
-        except (ApiRefusal, ApiUnknown):
-            return []
-        return items
-
-    async def _try(self, method: str, path: str, body: Any = None, content_type: str = "application/json") -> int:
-        """Return the code; 0 if nobody answered."""
-        for pause_s in (0.3, 1.0, 3.0, 0.0):
-            try:
-                await self._api.request(method, path, body=body, content_type=content_type)
-            except ApiRefusal as error:
-                return error.code
-            except ApiUnknown:
-                await asyncio.sleep(pause_s)
-            else:
-                return 200
-        return 0
 
 
 def _path_of(said: str, namespace: str) -> str:

@@ -108,7 +108,7 @@ async def kueue(place: Path, given: Kueue, *, fair: bool) -> AsyncIterator[Conne
         }
         (place / "kueue.yaml").write_text(yaml.safe_dump(said))
         words = [str(given.program), "--config", str(place / "kueue.yaml"), "--kubeconfig", str(kubeconfig)]
-        process = await _run(stack, place, "kueue", [*words, "--zap-log-level", "2"], POD_NAMESPACE="kueue-system")
+        process = await _run(stack, place, "kueue", [*words, "--zap-log-level", "info"], POD_NAMESPACE="kueue-system")
         await _listens(given.port, process, place / "kueue.log")
         for hook in yaml.safe_load_all((given.components / "webhook" / "manifests.yaml").read_text()):
             await _hook(connection, hook, given.port, authority)
