@@ -388,7 +388,9 @@ class GangLifecycle:
         deadline_s = self._deadline_s(parts)
         if deadline_s and now_s >= deadline_s:
             self.take_back_start(parts, self._timeout_reason(parts, now_s - start.since_s))
-            return
+            if not start.going_on:
+                return
+            deadline_s = 0.0  # it has bare pods on nodes
         if isinstance(self.state, Running) and self._is_unready_too_long(self.state, defaults, now_s):
             return
         self._end_holds(parts, now_s)
@@ -459,9 +461,10 @@ class GangLifecycle:
             self.history.forgive()
 
     def _end_holds(self, parts: StartedParts, now_s: float) -> None:
-        """Release the capacity that was reserved for pods that were not created in time; running pods go on."""
+        """Release the capacity that was reserved for pods that were not created in time; bound pods go on. A start with
+        bound pods that lost another pod has holds too: bare pods are never taken back, so it may last for ever."""
         vacant = parts.start.seats.vacant_of_pods()
-        if not isinstance(self.state, Running) or not vacant or not parts.start.record.gang or parts.start.elsewhere:
+        if not parts.barrier.gate_open or not vacant or not parts.start.record.gang or parts.start.elsewhere:
             return
         end_s = parts.start.record.at_s + self.effects.timeouts.hold_s
         if now_s < end_s:

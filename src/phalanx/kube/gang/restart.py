@@ -58,11 +58,11 @@ def unfinished_start(
         return None
     pods = sorted((pod for pod in bare if not pod.going or pod.node), key=lambda pod: (pod.created_s, pod.name))
     sizes = {job.uid: gang.objects.size(job) for job in jobs}
-    pods += _to_be_replaced(gang, pods, record)
+    holds = now_s < record.at_s + hold_s
+    pods += _to_be_replaced(gang, pods, record) if holds else ()
     members = GangMembers(id=gang.id, jobs=sorted(jobs, key=_age), pods=pods, sizes=sizes)
     spec = gang_spec(members, replace(defaults, gang=_same(record)))
-    if now_s >= record.at_s + hold_s:
-        spec = _without_holds(spec)
+    spec = spec if holds else _without_holds(spec)
     roles = spec.job.roles
     if record.cluster:  # it stays where it is
         roles = tuple(confined(role, (record.cluster,)) for role in roles)
