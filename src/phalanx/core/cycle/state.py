@@ -53,6 +53,7 @@ class CycleState:
     `remaining`: request class with a grant -> an iterator over its further requests.
     `failed`: placement classes that a trial closed although counting found capacity.
     `starts`: the starts of queued jobs. `started`: these jobs, with the charges of their queues.
+    `denied`: request classes of which a request was denied.
     `received`, `waiting_for_event`, `waiting_until`, `exceeding`: as in `Memory`.
 
 
@@ -83,6 +84,7 @@ class CycleState:
         self.failed: list[PlacementClass] = []
         self._drafts: list[Draft] = []  # the draft, once it is made
         self.starts: list[Start] = []
+        self.denied: set[RequestClass] = set()
         self.started: list[tuple[Job, Cost]] = []
         self.received: list[Request] = []
         self.waiting_for_event: dict[Request, None] = {}

@@ -217,6 +217,7 @@ class Cycle:
     def lose(self, head: Candidate, *, holds_up: bool) -> None:
         """Remove the request class from the cycle, unless another request of it may search for victims. `holds_up`: it
         blocks the jobs behind it in a strict queue."""
+        self.state.denied.add(head.request_class)
         if (following := self.preempting.next_ready(head)) is not None:
             self.tournament.accept_head(following)
             return
@@ -226,6 +227,7 @@ class Cycle:
     def reserve_or_block(self, head: Candidate, *, holds_up: bool = True) -> None:
         """Handle a request that found no capacity: try to reserve for it. Without a reservation it may block its strict
         queue. After a reservation the next request of its class may get one as well."""
+        self.state.denied.add(head.request_class)
         reserved = self.reserving.try_reserve(head)
         following = self.reserving.next_of(head.request_class) if reserved else None
         if following is not None:

@@ -305,12 +305,11 @@ class ReasonReporter:
         """Return, by strict queue, the request classes that a head blocks from now on."""
         state, columns, count = self.state, self.pending.columns, len(self.pending.columns)
         some = columns.strict[:count] & (columns.reported_blocker[:count] != Blocker.HEAD)
-        some &= ~np.frombuffer(state.is_done, np.bool_)[:count]
         found: dict[str, list[RequestClass]] = {}
         for number in some.nonzero()[0].tolist():
             request_class = columns.request_classes[number]
-            if request_class is None or request_class in self.reports or request_class.key.kind == Kind.REPLACEMENT:
-                continue  # a class that this cycle has reported was tried before the head
+            if request_class is None or request_class in state.denied or request_class.key.kind == Kind.REPLACEMENT:
+                continue  # a class that was denied in this cycle was tried before the head
             if (strict := self.cluster.tree.strict_above(request_class.key.queue)) is not None:
                 found.setdefault(strict.name, []).append(request_class)
         return found
