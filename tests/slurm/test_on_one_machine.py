@@ -482,9 +482,10 @@ def test_a_site_of_slurms_is_taken_over(shell: Shell) -> None:
         assert shell("sacctmgr -n -P list user").splitlines() == [f"{ME}|vision|Administrator"]
         queue = json.loads(shell("kubectl get queue vision -o json"))["spec"]
         assert (queue["parent"], queue["weight"], queue["accounts"]) == ("lab", 2, {ME: 5})
-        shell("sacctmgr dump file=again.cfg")
+        cluster = shell("sacctmgr -n -P list cluster format=cluster").strip()
+        shell(f"sacctmgr dump {cluster} file=again.cfg")
         assert "Account - 'lab':Description='lab':Organization='lab':Fairshare=7:MaxJobs=3\n" in shell.text("again.cfg")
-        assert shell("sacctmgr load again.cfg").startswith(" 0 accounts added")
+        assert shell("sacctmgr -i load again.cfg").startswith(" 0 accounts added")
     finally:
         shell("kubectl delete configmap -n kube-system phalanx-slurm --ignore-not-found")
         shell("kubectl delete queue vision lab other --ignore-not-found")
@@ -572,7 +573,7 @@ def test_what_is_configured_and_what_root_alone_changes(shell: Shell) -> None:
     shell(f"scontrol reboot ASAP nextstate=resume reason=kernel {node}")
     assert shell("sinfo -h -o '%t %E'").strip() == "drain kernel"
     events = shell("sacctmgr -n -P show event format=nodename,state").splitlines()
-    assert [line.split("|")[:2] for line in events] == [[node, "DRAIN"]]
+    assert [line.split("|")[:2] for line in events] == [["", ""], [node, "DRAIN"]]  # the first is of the cluster
     shell(f"scontrol update nodename={node} state=resume")
     config = dict(line.split("= ", 1) for line in shell("scontrol show config").splitlines()[1:] if "= " in line)
     assert (config["MinJobAge               "], config["PriorityType            "]) == ("300 sec", "priority/basic")

@@ -120,7 +120,7 @@ def qos(site: Site, names: Sequence[str]) -> list[Row]:
 
 def wckeys(site: Site, names: Sequence[str]) -> list[Row]:
     return [
-        {"wckey": key, "cluster": site.cluster, "user": user}
+        {"wckeys": key, "cluster": site.cluster, "user": user}
         for key, user in sorted((key, user) for user, keys in site.wckeys.items() for key in keys)
         if not names or key in names
     ]
