@@ -136,7 +136,8 @@ class CandidateTable:
         given = np.zeros(len(self.running_pods.entry("pods")), np.int64)
         given[list(self.given)] = list(self.given.values())
         less = np.where(self.weight[self.candidate] == 1, given[self.entry], 0)
-        return held - self.running_pods.amounts(resource)[self.demand] * less
+        left: Ints = held - self.running_pods.amounts(resource)[self.demand] * less
+        return left
 
     def costs(self, resource: str) -> NDArray[np.float64]:
         """Return, by entry, the charge of its queue for the resource."""
