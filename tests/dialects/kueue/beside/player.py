@@ -34,6 +34,7 @@ _DROP = re.compile(
     r"(time|timestamp|uid|resourceversion|generation|message|at|since|clock|lastprobe|transitionid|duration)$", re.I
 )
 _LEASE_S = 10.0
+_STILL = 5  # times the quiet time: then a scenario is settled though others of its batch go on
 
 
 @dataclass(slots=True)
@@ -50,7 +51,7 @@ class Picture:
 class Player:
     """`binds`: nobody else binds pods. `quiet_s`: so long nothing may change before a picture is taken."""
 
-    def __init__(self, connection: Connection, *, binds: bool, quiet_s: float = 2.0, most_s: float = 180.0) -> None:
+    def __init__(self, connection: Connection, *, binds: bool, quiet_s: float = 2.0, most_s: float = 60.0) -> None:
         self._api, self._binds, self._quiet_s, self._most_s = connection, binds, quiet_s, most_s
         self._calls = Calls(connection)
         self._probe = Probe(self._calls)
@@ -164,20 +165,24 @@ class Player:
 
     async def _settled(self, names: Sequence[str]) -> dict[str, Picture]:
         begin_s = last_s = time.monotonic()
-        before, probed = "", False
+        before: dict[str, str] = {}
+        changed_s: dict[str, float] = {}
+        probed = False
         while True:
             now = await self._pictures(names)
-            seen = json.dumps([[one.decisions, one.answers] for one in now.values()], sort_keys=True)
+            seen = {name: json.dumps([one.decisions, one.answers], sort_keys=True) for name, one in now.items()}
             late = time.monotonic() - begin_s > self._most_s
             if seen != before:
-                before, last_s, probed = seen, time.monotonic(), False
+                last_s, probed = time.monotonic(), False
+                changed_s |= {name: last_s for name in seen if seen[name] != before.get(name)}
+                before = seen
             elif probed:
                 return now
             elif time.monotonic() - last_s >= self._quiet_s:
                 probed = await self._probe.answered(self._most_s)
             if late:
-                for one in now.values():
-                    one.settled = False
+                for name, one in now.items():
+                    one.settled = time.monotonic() - changed_s[name] > _STILL * self._quiet_s
                 return now
             await asyncio.sleep(0.3)
 
