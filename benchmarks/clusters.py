@@ -9,7 +9,7 @@ MultiKueue's AdmissionCheck; then there are no Workloads to write. Prints one JS
 
 - `dispatched_per_s`: jobs that were sent, by the time from the first submission to the last creation of a copy.
 - `writes_per_job`: calls of the manager's scheduler that write to its own API, by resource, divided by the jobs.
-- `processor_s`: processor time of the manager's scheduler. `servers_s`: of the four API servers.
+- `processor_s`: processor time of the manager's scheduler. `servers_s`: processor time of the four API servers.
 - `doubles`: copies beyond one for a job; `wrong`: jobs that did not succeed exactly once.
 - `seconds`: from the first submission to the last final status on the manager.
 
