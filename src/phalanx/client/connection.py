@@ -53,7 +53,7 @@ APPLY_PATCH = "application/apply-patch+yaml"
 _CONNECTIONS = 48  # the most concurrent calls; further calls wait in this process. Watches do not count
 _TIMEOUT_S = 30.0
 _BUSY_RETRIES = 8
-_MESSAGE_MOST_BYTES = 16 << 20  # of a WebSocket
+_MESSAGE_MOST_BYTES = 16 << 20  # the longest message of a WebSocket
 _BROKEN_S = (0.1, 0.5, 1.0)  # the pauses before a read is repeated after a 5xx
 
 

@@ -193,7 +193,7 @@ class _Channel(asyncio.Protocol):
         self.usable = True
         self.heard = False  # some byte of the response has arrived
         self.idle_since_s = 0.0
-        self.most_bytes = 0  # of a response's body; 0: no limit
+        self.most_bytes = 0  # the longest response body; 0: no limit
         self._loop = asyncio.get_running_loop()
         self._parser = httptools.HttpResponseParser(self)
         self._transport: asyncio.Transport | None = None

@@ -354,7 +354,7 @@ class KubeWorld:
         try:
             gang.advance(self.watch.defaults())
             self._settle(gang)
-        except Exception:  # whatever it is, the other gangs go on
+        except Exception:  # other gangs go on after any error
             log.exception("the gang %s could not be looked at: it is again when something of it changes", gang.id)
 
     def _start(self, gang: GangLifecycle, action: Start) -> None:

@@ -34,7 +34,7 @@ OBJECT = (
     "object"  # among the words of a job: KIND.GROUP/NAME of the object that its user made, if `job` has another name
 )
 ARRAY = "task-of"  # among the words of a job: the name of the array of which it is a task
-MOST_REASONS = 50  # of a job
+MOST_REASONS = 50  # the most reasons that are kept of a job
 RESERVED = "NodesReserved"  # among the reasons of a job: from then on, nodes were reserved for it before all others
 FILE = "ledger.sqlite3"  # the ledger of a data directory
 LIVE = frozenset({State.PENDING, State.CONFIGURING, State.RUNNING})

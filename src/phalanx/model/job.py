@@ -180,7 +180,7 @@ class Phase(StrEnum):
 MAX_PODS = 150_000  # pods of one job; Kubernetes is tested for clusters of this size
 MAX_ROLES = 1_000
 MAX_GROUPS = 1_000
-MAX_DEPTH = 16  # of groups in groups, and of slices in slices
+MAX_DEPTH = 16  # levels of nested groups, and of nested slices
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,7 +31,7 @@ WORDS = "slurm.phalanx.dev/"  # annotations that the ledger keeps, by what follo
 NUMBER = "number"
 CANCELLED = "cancelled-by"  # the user who cancelled the job; the job's exit code still comes from its pods
 _GONE_KEPT = 10_000
-_WORDS_KEPT, _WORDS_CHARS = 256, 1 << 18  # of one object: what users write is bounded
+_WORDS_KEPT, _WORDS_CHARS = 256, 1 << 18  # the most annotations and characters of one object, because users write them
 _CAUSE_CHARS = 4096
 _SIGNALS = range(129, 193)  # a shell's exit codes of programs that a signal ended
 

@@ -48,7 +48,7 @@ from phalanx.state.cluster import Cluster
 
 _LISTING_S = 60.0
 _SILENT_S = 10.0  # a pod that has not started for so long may have an event that says why
-_SILENT_PODS = 20  # so many pods at most are asked about
+_SILENT_PODS = 20  # the most pods whose Events are read
 _ACCESS = Kind(
     group="authorization.k8s.io", plural="selfsubjectaccessreviews", name="SelfSubjectAccessReview", namespaced=False
 )

@@ -44,7 +44,7 @@ if TYPE_CHECKING:  # servers and a database, which are imported only where they 
     from phalanx.cli.cluster.visibility import Ask, LedgerRows
     from phalanx.metrics.collector import Scheduler
 
-_NUMBERS_S = 1.0  # so old are the numbers for users at most, unless they take long to compute
+_NUMBERS_S = 1.0  # the oldest numbers that users get, unless they take longer to compute
 FORESEEN_JOBS = 200  # with more live jobs than these, a status does not say when jobs are expected to start
 # Path and query -> how the answer is made; None: another part answers.
 AnswerOf: TypeAlias = "Callable[[tuple[str, ...], Mapping[str, str]], Ask | None]"

@@ -306,7 +306,7 @@ def _check(request: ManifestRequest) -> None:
 
 
 def _read(file: Path) -> Iterator[Document]:
-    name = "standard input" if str(file) == "/dev/stdin" else str(file)  # what a dash becomes (app.py)
+    name = "standard input" if str(file) == "/dev/stdin" else str(file)  # app.py replaces a dash by /dev/stdin
     try:
         text = file.read_text()
     except (OSError, UnicodeDecodeError) as error:

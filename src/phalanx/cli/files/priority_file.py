@@ -40,7 +40,7 @@ def read_priority_file(file: Path) -> PriorityFile:
         found = runpy.run_path(str(file), run_name=file.stem)
     except SyntaxError as error:
         raise PhalanxError(f"{error.filename}:{error.lineno or 1}: this is not Python: {error.msg}") from None
-    except Exception as error:  # whatever the file raises is its author's to mend
+    except Exception as error:  # the author of the file must mend any error that it raises
         raise PhalanxError(f"{_place(file, error)}: {type(error).__name__}: {error}") from None
     function, policy = found.get("priority"), found.get("policy", {})
     if not callable(function):

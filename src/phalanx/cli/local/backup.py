@@ -33,7 +33,7 @@ _SECRETS = ("tokens.csv", "kubelet.token", "pki/ca.crt", "pki/ca.key", "pki/sa.k
 _NAMES = (*_SECRETS, *_DATABASES)  # in the order in which they are put back
 _COUNTED = "apiserver.acknowledged"  # created again for the database of a backup
 _PUT = (*_NAMES[:-1], _COUNTED, OBJECTS)
-_LEVEL = 1  # of gzip: objects are JSON, and the time counts
+_LEVEL = 1  # gzip's fastest level: JSON compresses well with it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +122,8 @@ def _check(folder: Path) -> int:
                 (verdict,) = database.execute("PRAGMA quick_check(1)").fetchone()
                 if verdict != "ok":
                     raise sqlite3.DatabaseError(f"{name} is damaged ({verdict})")
-    journal = Journal(folder / OBJECTS, accept_loss=True)  # of what it was made of, nothing is missing
+    # The list of acknowledged writes is not in a backup, so it cannot be compared.
+    journal = Journal(folder / OBJECTS, accept_loss=True)
     try:
         return journal.live()
     finally:
@@ -133,7 +134,7 @@ def _put(folder: Path, directory: DataDirectory) -> Path | None:
     there = [name for name in _PUT if (directory.path / name).exists()]
     replaced = directory.path / time.strftime("replaced-%Y%m%dT%H%M%S") if there else None
     for name in there:
-        if name in _DATABASES:  # what its log still holds goes into the file: a log must not meet another database
+        if name in _DATABASES:  # moves the write-ahead log into the file: a log must not meet another database
             with contextlib.closing(sqlite3.connect(directory.path / name)) as database:
                 database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
                 database.execute("PRAGMA journal_mode = DELETE")

@@ -19,7 +19,7 @@ import msgspec
 
 from phalanx.errors import PhalanxError
 
-LOGIN_SOCKET = Path("/run/phalanx/login.sock")  # of a machine that is shared
+LOGIN_SOCKET = Path("/run/phalanx/login.sock")  # the socket on a shared machine
 
 
 @dataclass(frozen=True, slots=True)

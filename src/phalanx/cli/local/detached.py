@@ -15,7 +15,7 @@ import msgspec
 from phalanx.cli.local.data_directory import DataDirectory, is_running, unwritable
 from phalanx.errors import PhalanxError
 
-LOG = "up.log"  # what `phalanx up --detach` would have said to a terminal
+LOG = "up.log"  # the output of `phalanx up --detach`
 _READY = "ready\n"
 _LOOK_S = 0.1
 

@@ -32,7 +32,7 @@ from phalanx.errors import PhalanxError
 from phalanx.slurm.main import SOCKET_NAME, service_command
 
 HOST = "127.0.0.1"
-_SOCKET_BYTES = 107  # of a socket's path, unix(7)
+_SOCKET_BYTES = 107  # the longest path of a socket, unix(7)
 _FLAGS = ("local_node", "shared", "static_cpus", "local_open_network")
 
 _Count = Annotated[int, Parameter(validator=Number(gte=0))]
@@ -139,7 +139,7 @@ class LocalMachines:
             read_images(self.local_images)
         if self.local_rdma is not None:
             parse_rdma(self.local_rdma)
-            require_rdma(rdma_cards(), enforced=True)  # of cgroups the node itself knows more
+            require_rdma(rdma_cards(), enforced=True)  # the node itself checks cgroups
         if self.user_quota is not None:
             parse_quota(self.user_quota)
         if self.kinds is not None:

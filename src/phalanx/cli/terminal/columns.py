@@ -16,7 +16,7 @@ _GAP = 3
 _TEXT_LEAST = 34  # a text in a narrower column is hard to read
 _LINES_MOST = 3  # a text that takes more of them is put below its row
 _INDENT = 4
-_TEXT_MOST = 600  # of a longer text the end is left out, with a mark
+_TEXT_MOST = 600  # a longer text is cut and marked
 _MARK = " …"
 
 

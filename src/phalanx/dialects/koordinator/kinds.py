@@ -36,7 +36,8 @@ AFFINITY, EXACT, ALLOCATED, DEVICES_ALLOCATED = (
     for word in ("reservation-affinity", "exact-match-reservation", "reservation-allocated", "device-allocated")
 )
 PRIORITY, PRIORITY_CLASS, QOS = (f"koordinator.sh/{word}" for word in ("priority", "priority-class", "qosClass"))
-BANDS = {"prod": (9000, 9999), "mid": (7000, 7999), "batch": (5000, 5999), "free": (3000, 3999)}  # of koord-*
+# Priorities of the classes koord-*.
+BANDS = {"prod": (9000, 9999), "mid": (7000, 7999), "batch": (5000, 5999), "free": (3000, 3999)}
 
 GANG = f"gang.{SCHEDULING}/"  # annotations
 GANG_NAME, GANG_MIN, GANG_GROUPS = f"{GANG}name", f"{GANG}min-available", f"{GANG}groups"

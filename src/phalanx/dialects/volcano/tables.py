@@ -24,7 +24,7 @@ _ALIGNED = Becomes(
     "from one NUMA zone where that can be, whichever policy; phalanx.dev/numa-alignment: required takes no other node",
 )
 _AGENTS = Ignored("Volcano's node agent reads it, which does not run here")
-_GROUPS = ".volcano.sh/"  # of an apiVersion
+_GROUPS = ".volcano.sh/"  # the end of the group in an apiVersion
 _CONTROLLER = "the Job controller"
 _CRON = "the CronJob controller"
 _FLOW = "the JobFlow controller"

@@ -67,7 +67,7 @@ CONFIGURATIONS = Kind(plural=f"namespaces/{NAMESPACE}/configmaps", name="ConfigM
 _MAPS = ("yunikorn-defaults", "yunikorn-configs")  # the second counts over the first
 _GZIP = 16 + zlib.MAX_WBITS  # zlib's way to say that there is a header of gzip
 _FILE, _PACKED = "queues.yaml", "queues.yaml.gz"
-_SHOWN = 256  # of a name that a pod asks for
+_SHOWN = 256  # characters of a queue's name that messages show
 _NO_TAGS = NamespaceTags()
 _OUR_USER, _OUR_GROUP = "phalanx.dev/user", "phalanx.dev/group"
 _LAST_VICTIM, _SIZE = "phalanx.dev/last-victim", "phalanx.dev/size"

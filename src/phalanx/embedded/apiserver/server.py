@@ -49,7 +49,7 @@ _CONNECTIONS = 16_384
 _GRACE_S = 5.0
 _SWEEP_S = 5.0
 _HANDSHAKE_S = 10.0
-_OWN_FILES = 64  # of the process: database, logs, connections to webhooks and nodes
+_OWN_FILES = 64  # open files of the process itself: database, logs, connections to webhooks and nodes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

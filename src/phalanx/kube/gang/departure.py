@@ -131,7 +131,7 @@ class Departure:
         self._evicts = evicts or mark is not None
         self._start, self._effects, self._grace_s, self._hold = start, start.effects, grace_s, hold
         self._suspending: dict[str, int] = {}  # uid of a Job to suspend -> how often the API server refused
-        self._stuck: set[str] = set()  # those of these Jobs whose suspension the API server keeps refusing
+        self._stuck: set[str] = set()  # Jobs whose suspension the API server keeps refusing
         self._was_suspended: set[str] = set()  # if one of these is resumed now, its owner did it: its new pods wait
         self._over = False
         self._evicted: set[str] = set()  # bare pods that were told to go

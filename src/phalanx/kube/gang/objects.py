@@ -20,7 +20,7 @@ class GangObjects:
         self.jobs: dict[str, BatchJob] = {}
         self.pods: dict[str, Pod] = {}
         self._succeeded: dict[str, set[str]] = {}  # Job uid -> its pods that have succeeded, and still exist
-        self._outcomes: dict[str, Outcome] = {}  # of Jobs, and of bare pods, that are over
+        self._outcomes: dict[str, Outcome] = {}  # outcomes of Jobs and bare pods that have ended
 
     def see_job(self, job: BatchJob) -> None:
         if job.outcome is not None:

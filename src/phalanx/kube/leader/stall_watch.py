@@ -18,7 +18,7 @@ from contextlib import contextmanager
 
 log = logging.getLogger(__name__)
 
-_FRAMES = 6  # of the stack, innermost last
+_FRAMES = 6  # frames of the stack that are logged, innermost last
 
 
 @contextmanager

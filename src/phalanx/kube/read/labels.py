@@ -15,7 +15,7 @@ import msgspec
 _GO_DURATION = re.compile(r"(\d+(\.\d+)?(ms|s|m|h))+")
 SCHEDULER_NAME = "phalanx"  # spec.schedulerName of the pods that we bind
 OURS = frozenset({SCHEDULER_NAME})
-DEFAULT_SCHEDULER = "default-scheduler"  # of pods that name none
+DEFAULT_SCHEDULER = "default-scheduler"  # the scheduler of pods that name none
 FIELD_MANAGER = "phalanx"  # our name in managedFields
 
 # Set by users.
@@ -24,7 +24,7 @@ JOB = "phalanx.dev/job"  # label: the gang's name within its namespace
 ROLE = "phalanx.dev/role"  # label: the role of a bare pod in its gang
 JOB_ROLES = "phalanx.dev/job-roles"  # how many objects form the gang
 MIN_AVAILABLE = "phalanx.dev/min-available"  # how many pods must start together
-MIN_RESOURCES = "phalanx.dev/min-resources"  # what the whole gang needs, where a driver creates its pods later
+MIN_RESOURCES = "phalanx.dev/min-resources"  # requests of the whole gang, if a driver creates its pods later
 REPLACES_FAILED = "phalanx.dev/replaces-failed"  # the creator of a bare pod replaces it if it fails: its node is kept
 STALENESS = "phalanx.dev/staleness-grace-period"  # how long it may run with fewer pods than its minimum; 0: for ever
 HOLD = "phalanx.dev/hold"  # keep it queued
@@ -62,10 +62,10 @@ ROLE_CLOSENESS = "phalanx.dev/role-closeness"  # as CLOSENESS, for this member o
 ROLE_PREFERRED_CLOSENESS = "phalanx.dev/role-preferred-closeness"
 ROLE_SLICE = "phalanx.dev/role-slice"
 SUBGROUP = "phalanx.dev/subgroup"  # the group of roles that this member belongs to
-DATA = "phalanx.dev/data"  # of jobs for other clusters: the data that their cluster must have, `a,b`
+DATA = "phalanx.dev/data"  # the data that a job's cluster must have: `a,b`
 PREFERRED_DATA = "phalanx.dev/preferred-data"  # the data that it rather has
-SUBGROUPS = "phalanx.dev/subgroups"  # what those groups are: JSON, see job_options.py
-ORIGIN = "kueue.x-k8s.io/multikueue-origin"  # of objects that a manager sent to this cluster
+SUBGROUPS = "phalanx.dev/subgroups"  # the groups as JSON (job_options.py)
+ORIGIN = "kueue.x-k8s.io/multikueue-origin"  # marks objects that a manager sent to this cluster
 NODE_GROUP = "phalanx.dev/node-group"  # on nodes: the node group that the node belongs to
 ZONES = "phalanx.dev/zones"  # on nodes: their NUMA zones and what each has, JSON (node.py)
 NUMA_ALIGNMENT = "phalanx.dev/numa-alignment"  # on pods (templates): `required` or `preferred`, from one NUMA zone

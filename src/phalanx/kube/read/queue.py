@@ -64,7 +64,7 @@ class QueueCache:
         self._theirs: dict[str, Queue] = {}  # queues of dialects
         self._defined: dict[str, tuple[set[str], set[str]]] = {}  # dialect -> its queues and flavors
         self._made: dict[str, tuple[str, ...]] = {}  # gang -> queues that exist because of its claim
-        self._needed: dict[str, set[str]] = {}  # such a queue -> the gangs
+        self._needed: dict[str, set[str]] = {}  # a queue that exists because of claims -> the gangs that claim it
 
     def gang(self, queue: str) -> bool:
         """Return whether it starts its jobs whole."""

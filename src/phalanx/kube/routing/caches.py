@@ -56,7 +56,8 @@ class ObjectCaches:
         self.job_kinds: tuple[Kind, ...] = (JOBS,)
         self.admission = AdmissionDefaults(answers_to=settings.answers_to, alone=settings.alone, sole=settings.sole)
         self._informers = informers
-        self.words: Words = lambda kind, meta, scheduler: {}  # what dialects make of labels and annotations
+        # Returns the dialects' translation of labels and annotations.
+        self.words: Words = lambda kind, meta, scheduler: {}
 
     def informer(self, kind: Kind) -> Informer:
         return self._informers(kind)

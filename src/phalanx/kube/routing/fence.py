@@ -31,7 +31,7 @@ class Fence:
         def fenced(change: Change) -> None:
             try:
                 take(change)
-            except Exception as error:  # whatever it is, the other objects are taken
+            except Exception as error:  # other objects are read after any error
                 self._tell(change, error)
             else:
                 if self._told:

@@ -177,7 +177,7 @@ class WorkloadWatch:
         before, name = self._pod_gang.get(pod.uid), self._named_gang(pod)
         if before is not None and before.id != name:
             before.lose_pod(pod)
-            self.foreign_pods.touch(pod.uid)  # what it holds on its node is no gang's now
+            self.foreign_pods.touch(pod.uid)  # the pod's capacity on its node belongs to no gang now
             del self._pod_gang[pod.uid]
             self._changed(before.id)
         if name is not None:

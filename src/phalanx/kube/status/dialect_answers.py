@@ -61,7 +61,7 @@ class DialectAnswers:
         self._may_write, self._report = effects.may_write, effects.reporter.object_event
         self._told: dict[str, dict[str, Told]] = {name: {} for name in watch.dialects}
         self._reasons: dict[str, Reason] = {}
-        self._departures: dict[str, Departure] = {}  # those that were told
+        self._departures: dict[str, Departure] = {}  # departures that were reported
         self._pods: dict[str, dict[str, str]] = {}  # of each gang of bare pods, key -> uid
         self._touched: dict[str, None] = {}
         self._timers: dict[str, float] = {}  # gang or dialect -> when it is looked at again

@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 NAME, NAMESPACE = "phalanx-usage", "kube-system"
 _KEY = "usage"
 _MOST_BYTES = 900_000  # a ConfigMap holds 1 MiB
-_STOP_S = 5.0  # so long may the last write take
+_STOP_S = 5.0  # the longest time of the last write
 
 
 class PastUsage(Protocol):

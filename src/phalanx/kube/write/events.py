@@ -133,7 +133,7 @@ class EventReporter:
             try:
                 async with asyncio.timeout(self._budget.settle_s if self._newest or self._events else None):
                     await self._wake.wait()
-                await asyncio.sleep(self._budget.settle_s)  # what changes quickly is said once
+                await asyncio.sleep(self._budget.settle_s)  # quick changes become one Event
             except TimeoutError:
                 continue
 

@@ -34,8 +34,8 @@ log = logging.getLogger(__name__)
 
 _CONCURRENCY = 32
 _BACKOFF_S = (0.02, 0.1, 0.5, 1.0, 2.0, 5.0)
-_PROMPT = 2  # so often is a write that met a conflict sent again without a rest
-_ATTEMPTS = 8  # so often is a write sent before it counts as refused
+_PROMPT = 2  # attempts after a conflict without a pause
+_ATTEMPTS = 8  # attempts before a write counts as refused
 
 
 class LeaseLost(PhalanxError):
@@ -176,7 +176,7 @@ class Writer:
             return await self._attempt(turn)
         except LeaseLost:
             raise
-        except Exception as error:  # whatever it is, the other writes go on
+        except Exception as error:  # other writes go on after any error
             log.exception("the write %s is given up", turn.write.key)
             turn.text = f"{type(error).__name__}: {error}"
             return _Ended(WriteOutcome.REFUSED)

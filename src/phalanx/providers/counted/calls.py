@@ -22,7 +22,7 @@ Answer = TypeVar("Answer", bound=msgspec.Struct)
 VERSION = "phalanx.dev/v1"
 STARTING, RUNNING, FAILED, REMOVING = "starting", "running", "failed", "removing"
 STATES = (STARTING, RUNNING, FAILED, REMOVING)
-MOST_BYTES = 4 << 20  # of an answer
+MOST_BYTES = 4 << 20  # the longest answer that is read
 MOST_NODES = 20_000
 _TEXT = 300  # characters of a provider's own words in an error
 

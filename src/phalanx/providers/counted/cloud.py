@@ -41,7 +41,7 @@ class Instances:
         self._at, self._group, self._nodes, self._label, self._connection = at, group, nodes, label, connection
         self._since: dict[str, str] | None = None  # instance -> when it was seen first; empty: at the first look
         self._asked: set[str] = set()  # instances whose deletion was asked for
-        self._deleted: set[str] = set()  # those of them whose deletion the provider has accepted
+        self._deleted: set[str] = set()  # nodes whose deletion the provider has accepted
 
     async def nodes(self, group: str) -> Sequence[NodeState]:
         """Return a node for each instance, and one for each instance that the provider has still to create."""

@@ -10,7 +10,7 @@ from phalanx.protobuf import Messages
 _MESSAGES = Messages(
     "clusterautoscaler.cloudprovider.v1.externalgrpc",
     {
-        "Empty": {},  # of Refresh, and the answers without a field
+        "Empty": {},  # the request Refresh, and answers without a field
         "Group": {"id": (1, "text"), "minSize": (2, "integer"), "maxSize": (3, "integer"), "debug": (4, "text")},
         "Groups": {"nodeGroups": (1, "*Group")},
         "OfGroup": {"id": (1, "text")},

@@ -15,7 +15,7 @@ from contextlib import suppress
 from phalanx.providers.counted.calls import MOST_BYTES, text_of
 from phalanx.providers.provider import ProviderError
 
-_LAST_BYTES = 4096  # of the standard error
+_LAST_BYTES = 4096  # the end of standard error that messages quote
 
 
 class Program:

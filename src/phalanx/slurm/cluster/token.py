@@ -47,7 +47,7 @@ def objects(name: str, jobs: Sequence[str], secrets: Sequence[str], namespace: s
     rules = [
         {"apiGroups": ["batch"], "resources": ["jobs"], "resourceNames": list(jobs), "verbs": ["get", "patch"]},
         {"apiGroups": [""], "resources": ["secrets"], "resourceNames": list(secrets), "verbs": ["get"]},
-        {"apiGroups": [""], "resources": ["pods/exec"], "verbs": ["get", "create"]},  # of a WebSocket and of SPDY
+        {"apiGroups": [""], "resources": ["pods/exec"], "verbs": ["get", "create"]},  # WebSocket uses get, SPDY create
     ]
     subject = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
     return (

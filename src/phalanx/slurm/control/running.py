@@ -19,7 +19,7 @@ from phalanx.slurm.jobs.ask import ASK, PREFIX
 from phalanx.slurm.jobs.names import path_of, secret_of
 from phalanx.slurm.jobs.view import SUSPENDED, Job
 
-_REQUEUE_S = 121  # so long it waits, as in Slurm
+_REQUEUE_S = 121  # a requeued job waits as long as in Slurm
 _PLACE_S = 5.0
 ALL, STEPS, SCRIPT, LAUNCHER = "all", "steps", "batch", "launcher"
 

@@ -22,7 +22,7 @@ _COLUMNS = "id, number, state, words, submit_s, eligible_s, end_s, exit_code, si
 
 _OUT_OF_MEMORY = ("out of memory (OOM)", "OOMKilled")  # as our node agents and kubelets say it
 _TASKS_AT_ONCE = 1000
-_COMPONENTS = 16  # so far is the first component looked for
+_COMPONENTS = 16  # the most components of a heterogeneous job that are searched back for the first
 _STARTS = "SELECT job_id, at_s, end_s, nodes, state FROM ledger_start"
 
 

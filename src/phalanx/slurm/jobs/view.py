@@ -41,9 +41,9 @@ _BEHIND = frozenset({"Resources", "QOSMaxJobsPerUserLimit", "AssocMaxJobsLimit"}
 SUSPENDED = "slurm.phalanx.dev/suspended"  # annotation: since when (seconds since the epoch)
 _LOOKED_AT_S = 0.5
 _INDEX = "batch.kubernetes.io/job-completion-index"
-_DIGITS = 10  # of a number of a job
+_DIGITS = 10  # the most digits of a job number
 _LATEST_S = 1e11
-BY_SIGNAL = "JobLaunchFailure"  # what Slurm says where a signal ended the script
+BY_SIGNAL = "JobLaunchFailure"  # Slurm's reason if a signal ended the script
 _BACK = re.compile(r"expected back by (\d\d:\d\d:\d\d) UTC")
 _BASIC = 4294901760  # where Slurm's priority/basic begins; each job has one less than the one before
 

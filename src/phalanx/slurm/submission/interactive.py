@@ -99,7 +99,7 @@ def grant(name: str, kind: str, parts: Sequence[Mapping[str, str | None]], job_n
 
 def _give_back(number: int) -> None:
     """End an allocation of which nothing has become. Over a connection of its own: the other may be amid a call."""
-    with suppress(PhalanxError):  # what went wrong first is said
+    with suppress(PhalanxError):  # the first error is the one that is reported
         cancel(Api.open(), number)
 
 

@@ -65,7 +65,7 @@ class NodeTable:
         self.described = 0
         self.node_order: Any = None  # see `core.placement.node_order`
         self._most_facts = FEW_FACTS
-        self._views: dict[str, memoryview[int]] = {}  # of `free`
+        self._views: dict[str, memoryview[int]] = {}  # resource -> view of its column in `free`
         self._vacant: list[int] = []
 
     def __len__(self) -> int:

@@ -27,7 +27,7 @@ Say = Callable[[str], None]
 
 _LOG_TRIES = 20
 _LOG_PAUSE_S = 0.25
-_SCREEN_LINES = 100  # of an earlier session, that are shown again
+_SCREEN_LINES = 100  # lines of the earlier session that are shown again
 _LOST = 1  # the exit code of a job that has none of its own
 _TIMED_OUT = 124  # as timeout(1) says it
 

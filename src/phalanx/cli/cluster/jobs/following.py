@@ -26,7 +26,7 @@ class Followed:
     def __init__(self, connection: Connection, job: FoundJob) -> None:
         self.job = job
         self.pods: dict[str, Object] = {}
-        self._stuck: dict[str, Object] = {}  # those of the pods that exist and cannot start
+        self._stuck: dict[str, Object] = {}  # uid -> a pod that exists and cannot start
         self._connection = connection
         self._members = {member.obj["metadata"]["uid"]: member for member in job.members}
         self._gang = job.name if job.kind == "gang" else ""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _V5 = "v5.channel.k8s.io"  # it also has a message for the end of the input
 _V4 = "v4.channel.k8s.io"
-_DATA, _ERROR = range(2)  # of a port
+_DATA, _ERROR = range(2)  # the two channels of a forwarded port
 _PIECE_BYTES = 1 << 16
 
 Take = Callable[[bytes], None]

@@ -102,7 +102,7 @@ async def logs(
         The attempt before the last one: of a job that was preempted, or of a container that was started again.
     """
     namespace, lines = (space or Namespace()).namespace, lines or LineOptions()
-    lines.wishes()  # what is no time is refused first
+    lines.wishes()  # refuses an invalid time before anything is read
     async with connected(target) as connection:
         found = await Finder(connection, namespace, find_ledger_of(target, os.environ)).one(job)
         async with reached(connection, [member.obj for member in found.members]) as there:

@@ -31,7 +31,7 @@ from phalanx.kube.read.labels import JOB, QUEUE, option
 from phalanx.ledger.entry import JobEntry
 from phalanx.model.reason import ReasonCode
 
-_WARNINGS = 5  # of a job in another cluster
+_WARNINGS = 5  # the most warnings of a job in another cluster
 
 
 async def explain(

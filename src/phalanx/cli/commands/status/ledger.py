@@ -105,7 +105,7 @@ def archive(file: Annotated[Path, Parameter(name="FILE")], /, *, before: str, da
     """
     now_s = time.time()
     before_s = past_moment("--before", before, now_s)
-    if before_s > now_s - _DAY_S:  # what ends meanwhile would be taken out without being in the file
+    if before_s > now_s - _DAY_S:  # jobs that end meanwhile would be removed without being in the file
         raise PhalanxError(f"--before {before} is less than a day ago. Nothing was written. Name an earlier day.")
     if file.exists():
         raise PhalanxError(f"{file} exists already. Nothing was written. Name another file.")

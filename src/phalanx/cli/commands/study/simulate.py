@@ -198,7 +198,7 @@ def _play(
     with progress_bar(jobs * rounds) as progress:
         try:
             for outcome in run_all(cells, processes=_at_once(processes), progress=progress, stopped=stopped):
-                outcomes.append(outcome)  # those before one that is lost are not
+                outcomes.append(outcome)  # outcomes before a lost one are kept
         except Lost as lost:
             return outcomes, str(lost)
     return outcomes, ""

@@ -35,7 +35,7 @@ from phalanx.simulator.run.forward import Assumptions, Future, forward
 from phalanx.state.cluster import Cluster, time_limit_s
 
 MANY_JOBS = 1000  # with more pending jobs than this, expected starts are not computed
-PATIENCE_S = 60.0  # of this machine's time, for each of the two futures
+PATIENCE_S = 60.0  # the longest time that one of the two plays may take on this machine
 
 
 @Parameter(name="*")

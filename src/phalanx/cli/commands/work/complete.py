@@ -26,7 +26,7 @@ _OF_JOBS = frozenset(
         *("explain", "history", "jobs"),
     }
 )
-_OF_QUEUES = frozenset({"edit", "drain", "delete"})  # of `phalanx queue`
+_OF_QUEUES = frozenset({"edit", "drain", "delete"})  # verbs of `phalanx queue`
 _PATIENCE_S = 2.0  # a user has pressed a key and waits
 _NAMESPACE = ("-n", "--namespace")
 

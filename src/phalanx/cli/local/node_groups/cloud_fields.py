@@ -23,7 +23,7 @@ from phalanx.providers.provider import ProviderError
 log = logging.getLogger(__name__)
 
 HOUR_S = 3600
-OWN_LABELS = ("kubernetes.io/hostname",)  # of a node, not of its group
+OWN_LABELS = ("kubernetes.io/hostname",)  # labels of one node, not of its group
 
 
 async def complete_cloud(group: GroupInFile, said: CloudProvider) -> GroupInFile:

@@ -23,7 +23,7 @@ from phalanx.slurm.notation.hostlist import expand
 
 NODE_REQUESTS, IMAGE = "phalanx-node-requests", "registry.k8s.io/pause:3.10"
 VERSION = re.compile(r"v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?")
-CALL_S = 30.0  # of a program or a web server
+CALL_S = 30.0  # the longest call of a program or a web server
 MOST_CALL_S = 55.0  # below the time after which the scheduler gives a call up
 
 

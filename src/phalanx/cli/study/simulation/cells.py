@@ -83,7 +83,7 @@ class Cell:
     keep: bool = False  # the schedule itself is wanted, not its measures alone
     draw: bool = False  # and its picture, for a report
     state: bool = False  # and a state file of the moment with the longest queue
-    fair_starts: int = 0  # of how many jobs the fair start time is found out
+    fair_starts: int = 0  # the number of jobs whose fair start time is computed
     compactions: int = 0  # in how many orders nodes are taken away
 
 
@@ -269,7 +269,7 @@ def _filling(schedule: Schedule) -> dict[str, float]:
     return {"allocated_at_full_demand": allocated(schedule, 1.0), "allocated_at_end": allocated(schedule, inf)}
 
 
-_done: Synchronized[int] | None = None  # of this process's cells: how many jobs are over
+_done: Synchronized[int] | None = None  # the number of jobs that have ended in this process's cells
 _stop: c_bool | None = None  # True if the simulations must stop; read before every pass, so it has no lock
 
 

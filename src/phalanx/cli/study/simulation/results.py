@@ -37,7 +37,7 @@ COLUMNS = (
     ("USED", "utilisation", "{:.1%}"),
     ("MAKESPAN", "makespan_s", "{:,.0f} s"),
 )
-OF_ENDED = {measure for _, measure, _ in COLUMNS} - {"jobs", "utilisation"}  # of no job there is no mean
+OF_ENDED = {measure for _, measure, _ in COLUMNS} - {"jobs", "utilisation"}  # without an ended job there is no mean
 SPEED = ("JOBS/S", "jobs_per_s", "{:,.0f}")  # the last
 IF_ANY = (
     ("BILL", "bill", "{:,.2f}"),

@@ -32,7 +32,7 @@ from phalanx.cli.terminal.stopping import stop_asked
 from phalanx.errors import PhalanxError
 from phalanx.model.pod import CPU
 
-Settings: TypeAlias = dict[str, Any]  # of a trial, as Optuna has them
+Settings: TypeAlias = dict[str, Any]  # the parameters of a trial, in Optuna's form
 Progress: TypeAlias = Callable[[int], None]
 
 BASELINES = ("easy", "easy-sjbf", "easy-learned")

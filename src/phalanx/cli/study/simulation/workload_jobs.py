@@ -20,7 +20,7 @@ from phalanx.model.pod import DeviceShare, Shape, Toleration, amounts
 from phalanx.simulator.workload.workload import Task, Worth
 
 Value = TypeVar("Value")
-Members = Mapping[str, tuple[str, ...]]  # what an entry is called, or a job of its array -> the jobs that are meant
+Members = Mapping[str, tuple[str, ...]]  # name of an entry, or of a job of its array -> jobs with that name
 
 MOST_PODS, MOST_WORTH = 1_000_000, 1_000_000_000
 MOST_JOBS = 10_000_000  # the most jobs of one entry; each takes a kilobyte

@@ -27,7 +27,8 @@ from phalanx.errors import PhalanxError
 log = logging.getLogger(__name__)
 
 SELF = Kind(group="authentication.k8s.io", plural="selfsubjectreviews", name="SelfSubjectReview", namespaced=False)
-_TAIL, _MOST_LINES, _MOST_LOGS, _LINE_CHARS = 200, 2000, 64, 2000  # of what jobs write
+# Jobs' logs: default lines, most lines, most logs, characters of a line.
+_TAIL, _MOST_LINES, _MOST_LOGS, _LINE_CHARS = 200, 2000, 64, 2000
 _READING_S = 20.0
 _AT_ONCE = 16  # questions about rights
 METRICS = Kind(group="metrics.k8s.io", version="v1beta1", plural="pods", name="PodMetrics")

@@ -50,13 +50,13 @@ log = logging.getLogger(__name__)
 
 _PAUSE_S = 1.0  # between two states
 _IDLE_S = 10.0  # a state is made so often though nothing changed: times pass, and leases are renewed
-_STATE_PART = 0.25  # of the time, at most, a state is being made
-MANY_JOBS = 1000  # of more, not every state is decided on: the reasons are those of the last forecast
+_STATE_PART = 0.25  # the largest part of the time in which states are made
+MANY_JOBS = 1000  # with more jobs, reasons are those of the last forecast
 _FORECAST_S = 30.0  # between two forecasts, unless they are cheap
-_CHEAP_FORECAST_S, _CHEAP_S = 3.0, 0.5  # so much later, after one that took no longer
+_CHEAP_FORECAST_S, _CHEAP_S = 3.0, 0.5  # the pause after a forecast that took no longer than `_CHEAP_S`
 _FORECAST_PART = 0.2
 _LISTING_S = 120.0
-_ANSWER_S = 10.0  # so long is waited for an answer of the API server
+_ANSWER_S = 10.0  # the longest wait for an answer of the API server
 _RELOAD_S = 60.0  # between two readings of what is not watched: run times, past usage, the policy
 
 T = TypeVar("T")
@@ -77,7 +77,7 @@ class Following:
         self._reloaded_s = float("-inf")
         self._outlook: Outlook | None = None
         self._snapshot: Snapshot | None = None
-        self._thought: Snapshot | None = None  # of many jobs: the last one on which was decided
+        self._thought: Snapshot | None = None  # with many jobs: the last snapshot for which reasons were computed
         self._numbers: NumbersSource | None = None
         self._numbered: tuple[Snapshot | None, Outlook | None] = None, None  # the numbers were made of these
         self._stating, self._playing = ThreadPoolExecutor(1, "state"), ThreadPoolExecutor(1, "forecast")
@@ -227,7 +227,7 @@ class Following:
         if at_s - self._reloaded_s < _RELOAD_S:
             return
         self._reloaded_s = at_s
-        with contextlib.suppress(ApiError):  # what was read before holds until the server answers
+        with contextlib.suppress(ApiError):  # earlier values stay until the server answers
             self._policies = await live_state.settings_of_leader(self._connection)
         with contextlib.suppress(ApiError, TimeoutError):
             async with asyncio.timeout(_ANSWER_S):  # past usage is asked for until the server answers

@@ -19,7 +19,7 @@ from phalanx.report.forecast import ForecastRun, drawn_run_times, forecast, up_t
 from phalanx.report.queue_status import queue_positions
 from phalanx.state.cluster import Cluster, time_limit_s
 
-FIRST_OF_QUEUE = 200  # of each queue these are played forward
+FIRST_OF_QUEUE = 200  # the first jobs of each queue that are played forward
 _LONGEST_S = 366 * 86_400.0  # a run that lasts longer is drawn so long
 
 

@@ -25,7 +25,7 @@ from phalanx.simulator.run.forward import Assumptions, forward
 from phalanx.state.cluster import Cluster, JobRecord, time_limit_s
 
 HORIZON_S = 7 * 86_400.0
-PATIENCE_S = 10.0  # of this machine's time, for each play
+PATIENCE_S = 10.0  # the longest time that a play may take on this machine
 _MORE_NODES = 2
 _HOSTNAME = "kubernetes.io/hostname"
 _UNLIMITED_RUN_S = 3600.0  # how long a job runs of which neither run times nor a limit tell

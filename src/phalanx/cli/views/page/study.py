@@ -32,7 +32,7 @@ from phalanx.model.policy import Policy
 from phalanx.state.cluster import Cluster, nominated_placements
 
 _FORMAT = 1
-_PAST_S = 2 * 86_400.0  # so far back goes a state file; the page shows a day
+_PAST_S = 2 * 86_400.0  # a state file contains the last two days; the page shows one day
 
 
 class StateFile(msgspec.Struct, frozen=True, kw_only=True):

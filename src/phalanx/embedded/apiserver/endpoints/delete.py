@@ -67,7 +67,7 @@ def delete_options(request: Request, body: Any) -> DeleteOptions:
     if grace is None:
         grace = number(request, "gracePeriodSeconds")
     if grace is not None and grace < 0:
-        grace = 1  # of the documentation: negative values are treated as one second
+        grace = 1  # Kubernetes' API reference: negative values are treated as one second
     policy = given.get("propagationPolicy") or request.text("propagationPolicy")
     orphan = given.get("orphanDependents")
     if orphan is None and "orphanDependents" in request.query:

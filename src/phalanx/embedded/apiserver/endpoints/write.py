@@ -46,7 +46,7 @@ from phalanx.embedded.apiserver.transport.options import not_unsigned
 
 _GENERATE_ATTEMPTS = 8
 _PATCH_ATTEMPTS = 5
-_LISTS, _FLAGS = ("command", "ports"), ("stdin", "stdout", "stderr", "tty")  # of the query of a connection
+_LISTS, _FLAGS = ("command", "ports"), ("stdin", "stdout", "stderr", "tty")  # parameters in the query of a connection
 _STALE = "the object has been modified; please apply your changes to the latest version and try again"
 
 
@@ -280,7 +280,7 @@ class ObjectWriter:
             raise _Overtaken(error.code, error.reason, error.message, details=error.details)
         objectmeta.keep_system_fields(obj["metadata"], old.obj["metadata"])
         obj["metadata"]["resourceVersion"] = old.obj["metadata"]["resourceVersion"]
-        self._prepare(target, obj, old.obj)  # what a user may not change, no webhook changes for him
+        self._prepare(target, obj, old.obj)  # a webhook may not change the fields that the user may not change
         return warnings
 
     def _prepare(self, target: RouteTarget, obj: Object, before: Object) -> Callable[[], list[Cause]]:

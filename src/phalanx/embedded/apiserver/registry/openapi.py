@@ -257,7 +257,7 @@ _ITEM = {
     "update": ("put", "put", _WRITE),
     "patch": ("patch", "patch", (*_WRITE, "force")),
     "delete": ("delete", "delete", _DELETE),
-    "create": ("post", "post", _WRITE),  # of subresources only: pods/binding
+    "create": ("post", "post", _WRITE),  # for subresources only: pods/binding
 }
 
 

@@ -331,7 +331,7 @@ class Store:
                 self._journal.commit(rows, prune)
                 if short:
                     self._journal.checkpoint()
-            except Exception as caught:  # whatever it is, the writers must be told
+            except Exception as caught:  # the writers must learn of any error
                 error = caught
             loop.call_soon_threadsafe(self._settle, batch, now, error, prune is not None)
 

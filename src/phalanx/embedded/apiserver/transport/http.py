@@ -102,7 +102,7 @@ class ServerConnection(asyncio.Protocol):
         self._waiting_bytes = 0
         self._task: asyncio.Task[None] | None = None
         self._streaming = False
-        self._listener: Listener | None = None  # of what follows a request for another protocol
+        self._listener: Listener | None = None  # receives the bytes after a request for another protocol
         self._websocket = False  # it was agreed to
         self._tunnel: Tunnel | None = None  # to which all goes that the client says
         self._draining: asyncio.Task[None] | None = None

@@ -16,7 +16,7 @@ from phalanx.client.kind import JOBS, POD_GROUPS, WORKLOADS, Kind
 from phalanx.embedded.controllers.runtime.calls import Calls
 from phalanx.embedded.controllers.runtime.pod_state import controller_of, owner_reference, uid_of
 
-_MOST_OF_A_NAME = 200  # of 253 characters; the rest is for a suffix that makes the name unique
+_MOST_OF_A_NAME = 200  # the other 53 of 253 characters are for a suffix that makes the name unique
 _DEFAULT_SCHEDULER = "default-scheduler"
 
 

@@ -170,7 +170,7 @@ class JobController:
             await self._step(key, job)
         except ApiError:
             raise
-        except Exception as error:  # whatever it is, its owner reads it on the job
+        except Exception as error:  # the owner of the Job reads any error on the Job
             await self._mark(job, "True", broken_message(error))
             raise
         if any(one["type"] == BROKEN and one["status"] == "True" for one in conditions_of(job)):

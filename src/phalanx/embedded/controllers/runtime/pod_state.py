@@ -20,7 +20,7 @@ INDEX_FAILURES = "batch.kubernetes.io/job-index-failure-count"
 INDEX_IGNORED = "batch.kubernetes.io/job-index-ignored-failure-count"
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 
-_CAUSE_CHARS = 2048  # of a pod's message, in that of its job
+_CAUSE_CHARS = 2048  # characters of a pod's message that its job's message quotes
 _INT32_CHARS = len("-2147483648")
 _PHASE_ORDER = {"Pending": 0, "Unknown": 1, "Running": 2}
 

@@ -25,7 +25,7 @@ from phalanx.embedded.controllers.runtime.calls import Calls, Clock
 
 log = logging.getLogger(__name__)
 
-BROKEN = "ReconcileError"  # of an object that a controller cannot deal with, a defect or not
+BROKEN = "ReconcileError"  # the reason of Events about objects that a controller cannot reconcile
 COMBINED = "(combined from similar events): "
 _SIMILAR = 3  # up to this many messages of one reason are written separately
 _MOST_WAITING = 10_000

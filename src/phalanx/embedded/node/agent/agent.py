@@ -243,7 +243,7 @@ class Agent:
         node's pressures."""
         while True:
             await asyncio.sleep(self.around.settings.patience.disk_look_s)
-            self._share_cpus(again=True)  # those of pods that have ended are everybody's again
+            self._share_cpus(again=True)  # CPUs of pods that have ended return to the shared pool
             free_bytes, low = await asyncio.to_thread(disk.room, self.around.settings.pods_dir, self._reserve_bytes)
             self.around.pressures.add(DISK_PRESSURE) if low else self.around.pressures.discard(DISK_PRESSURE)
             await told()

@@ -52,8 +52,8 @@ _HOSTS = "/etc/hosts"
 _LOOK_S = 0.05  # the interval of checks for the run record of a container that another process started
 _PIDS = 8192  # the most processes of a user's container, so that a fork bomb harms only its user
 _KEPT_ATTEMPTS = 2  # this one and the one before: what `kubectl logs --previous` shows
-_MESSAGE_BYTES, _MESSAGE_LINES = 2048, 80  # of terminationMessagePolicy FallbackToLogsOnError
-_LOG_END_BYTES, _LOG_END_LINES = 1024, 5  # of the log, in the words that say how it ended
+_MESSAGE_BYTES, _MESSAGE_LINES = 2048, 80  # for terminationMessagePolicy FallbackToLogsOnError
+_LOG_END_BYTES, _LOG_END_LINES = 1024, 5  # the end of the log that the reason of the end quotes
 
 
 class Container:
@@ -126,7 +126,7 @@ class Container:
         if isinstance(state, RunningAttempt | Planned) and attempt.spec.confined and self._around.fence is not None:
             self._around.fence.note(self._record.uid, self._fenced(attempt.spec.user or 0))
         if isinstance(state, Exited) and state.reason == NEVER_STARTED:
-            self.known = replace(self.known, state=None)  # as if nobody had tried; its number stays used
+            self.known = replace(self.known, state=None)  # as before the attempt; its number is not used again
         elif isinstance(state, Exited):
             self._note_end(state)
         elif isinstance(state, Planned):  # an agent that is gone started it just now

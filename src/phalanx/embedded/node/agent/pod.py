@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 _RETRY_S = 0.5  # after a call whose answer did not come
 _MOMENT_S = 0.1  # between the start of a program and its report
 _FORCED_GRACE_S = 1.0  # for a pod whose object is gone already
-_PEERS_S, _PEERS_AGAIN_S = 1.0, 0.02  # so long does a pod wait for the addresses of its peers; between two looks
+_PEERS_S, _PEERS_AGAIN_S = 1.0, 0.02  # the longest wait for the peers' addresses; the pause between two reads
 _DEADLINE = ("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
 
 
@@ -127,7 +127,7 @@ class AgentPod:
         elif found.start:
             for name in found.start:
                 await self.containers[name].start(self._with_addresses())
-            self._wake.set()  # what follows from it is the next turn's
+            self._wake.set()  # the next turn handles the change
         if self._tokens and any(isinstance(one.known.state, RunningAttempt) for one in self.containers.values()):
             dues.append(await self._renew_tokens(now_s))
         if (settled_s := self._settled_s(found)) > now_s:
@@ -276,7 +276,7 @@ class AgentPod:
             self._written = status
         if found.done and (self._gone or self._written == status):
             self.holds = False
-            volumes.remove(self._around.pod_dir(self.record.uid) / VOLUMES)  # of what ended only its logs stay
+            volumes.remove(self._around.pod_dir(self.record.uid) / VOLUMES)  # of an ended pod only the logs stay
             self._wake.set()
 
     def _lasting(self) -> list[str]:

@@ -22,7 +22,7 @@ from typing import Any
 from phalanx.embedded.node.container.attempt import RunningAttempt
 
 LOOK_S = 10.0
-_USER_HZ = 100  # of /proc/stat, on every Linux (man 5 proc)
+_USER_HZ = 100  # ticks per second in /proc/stat, on every Linux (man 5 proc)
 _BUSY = (0, 1, 2, 5, 6, 7)  # user, nice, system, irq, softirq, steal
 
 

@@ -108,7 +108,7 @@ class RunSpec:
     stdin: bool = False
     stdin_once: bool = False  # its input ends when the first attached client disconnects
     tty: bool = False
-    hash: str = ""  # of the container's spec, to see that it was changed
+    hash: str = ""  # the hash of the container's spec, which shows a change
 
     @property
     def own_processes(self) -> bool:
@@ -128,7 +128,7 @@ class RunningAttempt:
     pid: int
     pid_start: int
     started_s: float
-    boot_id: str = ""  # of the machine's boot in which it began; empty: not known
+    boot_id: str = ""  # the boot of the machine in which it began; empty: not known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

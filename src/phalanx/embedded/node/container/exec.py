@@ -20,10 +20,10 @@ from dataclasses import asdict, dataclass
 from phalanx.embedded.node.container.attempt import Attempt, RunningAttempt, RunSpec
 from phalanx.embedded.node.container.shim.starting import interpreter, shim_command
 
-_OUTPUT_BYTES = 10 * 1024  # of a probe's words that are kept
+_OUTPUT_BYTES = 10 * 1024  # bytes of a probe's output that are kept
 _AS_WHOM = ("user", "group", "groups", "confined", "user_namespace", "capabilities", "no_new_rights")
 _ENTERED = (*_AS_WHOM, "cwd", "oom_score")
-_LET_GO_S = 1.0  # what was killed is gone in a moment
+_LET_GO_S = 1.0  # a killed process ends within a moment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ from phalanx.embedded.trees import remove_tree
 
 log = logging.getLogger(__name__)
 
-ROOT_PREFIX = ".root-"  # of the folder of a container's own files, below the volumes; none can have this name
+ROOT_PREFIX = ".root-"  # begins the name of the folder of a container's own files; no volume can have this name
 _PROBE_S = 10.0
 
 

@@ -27,7 +27,7 @@ import msgspec
 from phalanx.embedded.node.images.inside import folder, open_inside, read_bounded
 from phalanx.errors import PhalanxError
 
-_JSON_BYTES = 8 << 20  # of a manifest or configuration
+_JSON_BYTES = 8 << 20  # the longest manifest or configuration
 _MOST_LAYERS = 127  # as Docker has it
 _DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}  # image-spec names them as Go does

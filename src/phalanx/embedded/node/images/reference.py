@@ -26,7 +26,7 @@ def normalized(name: str) -> str:
             "registry.example.org/team/train:1.4"
         )
     path, tag, digest = found["path"], found["tag"], found["digest"]
-    if ":" in path and "/" not in path:  # what looks like a port is the tag
+    if ":" in path and "/" not in path:  # without a slash after it, the part after the colon is a tag, not a port
         path, _, tag = path.partition(":")
     first, slash, rest = path.partition("/")
     if not slash:

@@ -167,7 +167,7 @@ class _Files:
         elif member.isreg():
             handle = os.open(name, _NEW_FILE, 0o600, dir_fd=above)
             content = archive.extractfile(member)
-            assert content is not None  # of a regular file there is some
+            assert content is not None  # every regular file has content
             with os.fdopen(handle, "wb") as file:
                 self._copy(content, file, sparse=member.issparse())
         else:
@@ -202,7 +202,7 @@ class _Files:
         if name == _OPAQUE:
             attribute = "trusted.overlay.opaque" if self._is_root else "user.overlay.opaque"
             os.setxattr(f"/proc/self/fd/{above}", attribute, b"y")
-        elif not name.startswith(_WHITEOUT * 2):  # of aufs itself
+        elif not name.startswith(_WHITEOUT * 2):  # files with two prefixes belong to aufs
             gone = name.removeprefix(_WHITEOUT)
             if gone in ("", ".", ".."):
                 raise tarfile.ReadError(f"the whiteout {name!r} names no file")

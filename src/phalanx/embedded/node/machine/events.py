@@ -29,7 +29,7 @@ class Occurrences:
     def __init__(self, connection: Connection, node: str) -> None:
         self._connection, self._node = connection, node
         self._queue: asyncio.Queue[tuple[Object, str, str, str, str, float]] = asyncio.Queue(_QUEUE)
-        self._seen: OrderedDict[str, tuple[str, int]] = OrderedDict()  # what -> event name, count
+        self._seen: OrderedDict[str, tuple[str, int]] = OrderedDict()  # object, reason and message -> event name, count
 
     def tell(self, about: Object, reason: str, message: str, *, kind: str = "Normal", container: str = "") -> None:
         """`container`: the fieldPath of the part of a pod that it is about, like spec.containers{main}."""

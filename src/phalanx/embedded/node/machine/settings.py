@@ -39,7 +39,7 @@ class NodeSettings:
     images: Mapping[str, Image] = field(default_factory=dict)  # besides `host`
     device_plugins: Path | None = None  # the folder in which device plugins register; None: none may
     devices: Path | None = None  # a file that lists devices
-    rdma: Mapping[str, int] = field(default_factory=dict)  # of each card, by what the kernel counts: see rdma.py
+    rdma: Mapping[str, int] = field(default_factory=dict)  # counter of the kernel -> its limit per card (rdma.py)
     static_cpus: bool = False  # the kubelet's --cpu-manager-policy=static
     shared: bool = False
     fenced: bool = False  # on a shared machine, users cannot connect to other users' pods: see fence.py
@@ -49,7 +49,7 @@ class NodeSettings:
     kept_log_bytes: int = 256 << 20  # for deleted pods, in each namespace; 0: keep none
     kept_log_s: float = 30 * 86400.0
     address: str = "127.0.0.1"
-    port: int = 0  # of the log endpoint; 0 takes a free one
+    port: int = 0  # the log endpoint's port; 0: a free one
     patience: Patience = field(default_factory=Patience)
 
     @property

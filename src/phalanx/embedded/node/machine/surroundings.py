@@ -32,7 +32,7 @@ from phalanx.embedded.node.pod.environment import EnvironmentFault
 from phalanx.embedded.node.pod.lifecycle import BackOff
 
 VOLUMES = ".volumes"  # below a pod's directory, beside its containers; no container can have this name
-_TOKEN_S = 3607  # what the real admission plugin asks for
+_TOKEN_S = 3607  # as the real admission plugin requests
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -55,7 +55,7 @@ class Surroundings:
     owners: Owners | None  # None: the machine is not shared, and pods run as the agent does, or as they say
     tell: Occurrences
     shared_cpus: set[int]  # for containers without exclusive CPUs; empty: all
-    pressures: set[str]  # of the node's conditions, those that are bad now; see Registration
+    pressures: set[str]  # the node's conditions that report a problem now (Registration)
     observe: Callable[[Object], Any]  # takes in the answer to a write, before the watch tells it
 
     def device_files(self, gpus: Sequence[str]) -> tuple[str, ...]:

@@ -20,10 +20,10 @@ from pathlib import Path
 
 from phalanx.errors import PhalanxError
 
-_MOST = 32  # of root, and of all others
+_MOST = 32  # clusters of root, and clusters of all other users
 _PODS, _SERVICES = IPv4Address("127.64.0.0"), IPv4Address("127.96.0.0")
 _SIZE = 1 << 16
-_ROOTS = 64 * _SIZE  # so far root's lie from those of others: from 127.128.0.0 and 127.160.0.0
+_ROOTS = 64 * _SIZE  # root's addresses begin at 127.128.0.0, others' at 127.160.0.0
 _CLAIMS = Path("/run")
 
 

@@ -19,7 +19,7 @@ from phalanx.embedded.node.network.addresses import Networks
 
 Object = Mapping[str, Any]
 ZONE = "cluster.local"
-_LABEL_MOST = 63  # of a host name; the kernel allows 64
+_LABEL_MOST = 63  # characters of a host name; the kernel allows 64
 TERMINAL = ("Succeeded", "Failed")
 
 

@@ -31,7 +31,7 @@ def admit(pod: Object, node: Object, allocatable: Amounts, used: Amounts) -> Rej
     asked, told = demand(pod["spec"]), (node.get("status") or {}).get("allocatable") or {}
     for name in sorted(asked, key=lambda name: (_ORDER.index(name) if name in _ORDER else len(_ORDER), name)):
         if name not in allocatable and name not in told and _is_extended(name):
-            continue  # of the cluster, not of a node (kubelet: removeMissingExtendedResources)
+            continue  # a resource of the cluster, not of a node (kubelet: removeMissingExtendedResources)
         has = allocatable[name] if name in allocatable else amount(name, told.get(name, "0"))
         if asked[name] > 0 and asked[name] + used.get(name, 0) > has:
             return _short(name, asked[name], used.get(name, 0), has)

@@ -31,13 +31,13 @@ class Waiting:
 class Known:
     """A container: its newest attempt (None: never tried), the one before, and what keeps the next one back."""
 
-    number: int = 0  # of the newest attempt: the restartCount
+    number: int = 0  # the newest attempt's number: the restartCount
     state: State | None = None
     previous: Exited | None = None
     ready: bool = False
     started: bool = False  # its startup probe and postStart hook are through
     waiting: Waiting | None = None
-    image_id: str = ""  # of an image of files, its digest
+    image_id: str = ""  # the digest of the image, if the image has files
     failures: int = 0  # restarts since it last ran for long: the exponent of the pause
 
 

@@ -50,7 +50,7 @@ def pod_status(pod: Object, known: Mapping[str, Known], place: Place, now_s: flo
     spec = pod["spec"]
     init, main = spec.get("initContainers") or [], spec["containers"]
     before = (pod.get("status") or {}).get("phase")
-    phase = before if before in TERMINAL else _phase(spec, known, place, over)  # what ended stays so
+    phase = before if before in TERMINAL else _phase(spec, known, place, over)  # a pod that has ended stays so
     context = _Context(pod=pod, known=known, place=place, over=phase in TERMINAL, now_s=now_s)
     status: dict[str, Any] = {
         "phase": phase,

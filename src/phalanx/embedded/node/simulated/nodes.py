@@ -40,8 +40,8 @@ from phalanx.embedded.node.simulated.stages import StageEnding, ending, is_fake,
 log = logging.getLogger(__name__)
 
 SIMULATED = "phalanx.dev/simulated"  # label of their nodes
-_FAKE = {"cpu": "1k", "memory": "1Ti", "pods": "1M"}  # what KWOK's nodes have that do not say
-_GPU_MIB = "81920"  # of each simulated GPU
+_FAKE = {"cpu": "1k", "memory": "1Ti", "pods": "1M"}  # KWOK's defaults for nodes without amounts
+_GPU_MIB = "81920"  # the memory of each simulated GPU
 _RETRY_S = 0.2
 _REGISTER_AT_ONCE = 16
 Write = Callable[[], Awaitable[None]]

@@ -19,7 +19,7 @@ from phalanx.model.reason import Reason, ReasonCode
 
 # No group of a dialect has such a name.
 SURPLUS = ":surplus"
-ANY_ONE = ":any-one"  # of pods of different shapes that one of starts
+ANY_ONE = ":any-one"  # the role of a group of which any one pod, whatever its shape, is needed
 
 
 def grouped_role(role: Role, name: str, declared: Mapping[str, RoleClaim], there: int) -> Role:

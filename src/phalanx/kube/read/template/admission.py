@@ -38,7 +38,8 @@ class AdmissionDefaults:
     alone: Callable[[Mapping[str, Any]], bool] = lambda spec: False  # pods of the default scheduler that Phalanx binds
     sole: bool = False  # no other scheduler runs: Phalanx binds all pods of gangs
     volumes: VolumeClaims | None = None  # None: claims and volumes are not shown to us
-    words: Words = lambda kind, meta, scheduler: _NO_META  # what dialects make of an object's labels and annotations
+    # Returns the dialects' translation of an object's labels and annotations.
+    words: Words = lambda kind, meta, scheduler: _NO_META
 
     def requirements(
         self, namespace: str, spec: Mapping[str, Any], meta: Mapping[str, Any] = _NO_META

@@ -131,7 +131,7 @@ class Ancestors:
             return self._named(kind, meta, owner["name"], owner["uid"])
         if SPARK.kind in kinds and _APPLICATION in labels:
             return self._named(SPARK.kind, meta, labels[_APPLICATION])
-        if WRAPPED_BY in labels:  # of a Deployment, say
+        if WRAPPED_BY in labels:  # the pod of a wrapped Deployment, for example
             uid = (meta.get("annotations") or _NOTHING).get(WRAPPER_UID, "")
             wrappers = (kind for kind in (APP_WRAPPERS, IBM_APP_WRAPPERS) if kind in kinds)
             found = (self._named(kind, meta, labels[WRAPPED_BY], uid) for kind in wrappers)

@@ -34,7 +34,7 @@ OPTIONS = declare(
     "timelimit-max,K= truncate,T units= uid|user,u= use-local-uid usage,U verbose,v version,V wckeys,W= whole-hetjob=? "
 ) + declare("yaml", refused=True)
 _READER = OptionReader("sacct", OPTIONS, hint=False)
-_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")  # what a job's group may be called
+_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")  # valid names of a job's group
 _NAMED = 100  # fetch up to this many running jobs by number; beyond it, fetch all jobs
 _UNITS = "KMGTP"
 _SPAN = re.compile(r"\s*\+?(\d+)(?:-(\d+))?")
@@ -243,7 +243,7 @@ def _is_here(said: Mapping[str, str | None]) -> bool:
 
 def _recorded(said: Mapping[str, str | None], window: tuple[float, float], ids: Sequence[Id]) -> list[Job]:
     """Return the jobs asked for. The query leaves out as many jobs as it can, because a ledger may have millions."""
-    if not ledger_url():  # of jobs whose objects are gone nothing is known
+    if not ledger_url():  # without a ledger, jobs whose objects are deleted are not known
         return jobs(Api.open(), [one.number for one in ids] or None)
     if ids:
         return recorded_of([one.number for one in ids])

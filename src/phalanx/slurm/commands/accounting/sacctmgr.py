@@ -61,7 +61,7 @@ def run(words: Sequence[str]) -> int:
     verb = _SAME.get(verb, verb)
     try:
         return _carry_out(verb, arguments, said)
-    except Refused as error:  # what the commands let pass, the API server may not
+    except Refused as error:  # the API server may refuse what the commands accept
         if error.code != 403:
             raise
         kind = entity(verb, arguments[1]) if len(arguments) > 1 and verb in _CHANGES else ""

@@ -19,7 +19,7 @@ from phalanx.slurm.notation import times
 from phalanx.slurm.options import Usage, say
 
 TRES = ("cpu", "mem", "billing", "gres/gpu")
-# what -t says -> (its heading, seconds of one, with a percentage)
+# value of -t -> (its heading, seconds of one, with a percentage)
 _TIMES = {
     "second": ("Seconds", 1, False), "minute": ("Minutes", 60, False), "hour": ("Hours", 3600, False),
     "percent": ("Percentage of Total", 0, True), "secper": ("Seconds/Percentage of Total", 1, True),

@@ -203,7 +203,7 @@ class _Case:
     review: Review
     form: Resource
     params: Object | None = None
-    _scope: CelScope | None = None  # of the object `_seen`
+    _scope: CelScope | None = None  # the scope of the object `_seen`
     _seen: Object | None = None
     _shown: Object | None = None
     _computed: bool = False

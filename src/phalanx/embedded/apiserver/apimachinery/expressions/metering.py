@@ -135,7 +135,7 @@ def _calls_comprehension(words: Sequence[tuple[str, str]], bracket: int) -> bool
 def growth(text: str) -> int:
     """By how much texts and lists can grow in comprehensions, at most: the product over all of them of how many parts
     one step puts together."""
-    product, parts = 1, list[int]()  # of each open comprehension
+    product, parts = 1, list[int]()  # one part for each open comprehension
     words = tokens(text)
     opened: list[bool] = []
     for number, (_, word) in enumerate(words):
@@ -149,7 +149,7 @@ def growth(text: str) -> int:
         elif word == "+" and parts:
             parts[-1] += 1
         elif word == "," and parts and opened and not opened[-1]:
-            parts[-1] += 1  # of a literal, or of a call: counted as if it were one
+            parts[-1] += 1  # an element of a literal, or an argument of a call, which is counted alike
     return product
 
 

@@ -212,7 +212,8 @@ class _Reader:
         kind, word, _ = self.words[self.at]
         self.at += 1
         if kind == "string":
-            return "bytes" if "b" in word[: word.index(word[-1])].lower() else "string"  # of its prefix
+            # `b` may stand in the prefix before the quote.
+            return "bytes" if "b" in word[: word.index(word[-1])].lower() else "string"
         if kind == "number":
             return "uint" if word[-1] in "uU" else "double" if "." in word or _is_float(word) else "int"
         if kind == "name":

@@ -23,7 +23,7 @@ LabelTest = Callable[[Mapping[str, str]], bool]
 _SIGNS = frozenset({"=", "==", "!=", "(", ")", ",", "<", ">"})
 _TOKEN = re.compile(r"\s*(==|!=|[=!(),<>]|[^\s=!(),<>]+)")
 _INTEGER = re.compile(r"[+-]?[0-9]+")
-_INTEGER_DIGITS = 19  # of an int64
+_INTEGER_DIGITS = 19  # the most digits of an int64
 _INTEGER_RULE = "for 'Gt', 'Lt' operators, the value must be an integer"
 
 

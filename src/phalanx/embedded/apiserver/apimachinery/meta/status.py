@@ -50,7 +50,7 @@ class ApiError(Exception):
         self.details = None if details is None else dict(details)
         self.retry_after_s = retry_after_s
         self.warnings: tuple[str, ...] = ()
-        self.metadata = dict(metadata or {})  # of the Status: `continue`, for a list that cannot go on as it was
+        self.metadata = dict(metadata or {})  # metadata of the Status: `continue`, if the list must begin again
 
     def status(self) -> dict[str, Any]:
         """The `v1.Status` object."""

@@ -81,7 +81,7 @@ def _apply(document: Any, operation: Mapping[str, Any]) -> Any:
             return _add(_remove(document, source), path, _get(document, source))
         case "copy":
             held = msgspec.json.encode(_get(document, _parts(operation["from"])))
-            return _add(document, path, msgspec.json.decode(held))  # what stands twice may come to differ
+            return _add(document, path, msgspec.json.decode(held))  # a copy, because the two places may differ later
         case "test" if _equal(_get(document, path), operation.get("value")):
             return document
     raise _DoesNotApply

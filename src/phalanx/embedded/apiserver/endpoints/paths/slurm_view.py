@@ -199,7 +199,7 @@ def _job(obj: Object, owner: Mapping[str, Any], *, whole: bool) -> Object:
     }
 
 
-_AMOUNTS = ("cpu", "memory", "nvidia.com/gpu")  # what users see that pods of others request
+_AMOUNTS = ("cpu", "memory", "nvidia.com/gpu")  # the resources of others' pods that users see
 
 
 def _pod(obj: Object) -> Object:

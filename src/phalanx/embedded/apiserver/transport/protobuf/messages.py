@@ -96,7 +96,7 @@ def embedded_name(name: str, struct: str) -> str:
 
 def leaf(node: Type) -> str:
     """Which message of `_LEAVES` holds the values of a type; empty if they are a scalar or a kind's own message."""
-    if node.shape == "list":  # what a map has lists of, which protobuf cannot
+    if node.shape == "list":  # the values of a map are lists, which Protobuf cannot express
         return "Texts"
     return _SPECIAL.get(node.name) or _SPECIAL.get(node.shape) or ("Raw" if node.shape == "any" else "")
 

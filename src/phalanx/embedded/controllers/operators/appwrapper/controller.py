@@ -48,7 +48,7 @@ class AppWrapperController:
         self._calls, self._recorder, self._wrapping, self._clock = calls, recorder, wrapping, clock
         self._catalog: Catalog | None = None
         self._asked_s = 0.0  # when what is served was asked for last
-        self._pods: dict[str, dict[str, Object]] = {}  # of each AppWrapper (namespace/name), by uid
+        self._pods: dict[str, dict[str, Object]] = {}  # AppWrapper (namespace/name) -> uid -> pod
         self._faults: dict[str, tuple[str, bool]] = {}  # uid -> why a component cannot be created; whether ever
         self.loop = Reconciler(
             calls, recorder, wrapping.kind, self._look, component=COMPONENT, owns=_WATCHED, retry=retry

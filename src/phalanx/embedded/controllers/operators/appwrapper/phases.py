@@ -28,7 +28,7 @@ class Do(Enum):
     """An action to take besides writing the status."""
 
     NOTHING = "nothing"
-    CREATE = "create"  # what is missing of the components
+    CREATE = "create"  # create the components that do not exist
     DELETE = "delete"  # all components
     FORCE = "force"  # and their pods, without grace
 

@@ -22,7 +22,7 @@ OPERATOR = "jobset.sigs.k8s.io/jobset-controller"  # as managedBy names it
 # The fields of its pods' template that may change while it is suspended.
 MUTABLE = (("metadata", "labels"), ("metadata", "annotations"), ("spec", "nodeSelector"))
 MUTABLE_LISTS = (("spec", "tolerations"), ("spec", "schedulingGates"))
-MOST_JOBS = 10_000  # of one JobSet
+MOST_JOBS = 10_000  # Jobs of one JobSet
 
 
 @dataclass(frozen=True, slots=True)

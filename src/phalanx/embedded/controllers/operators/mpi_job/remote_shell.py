@@ -93,5 +93,5 @@ def call(host: str, command: list[str]) -> int:
 if __name__ == "__main__":
     if sys.argv[1:] == ["serve"]:
         serve()
-    words = [word for word in sys.argv[1:] if word != "-x"]  # what Open MPI adds for ssh alone
+    words = [word for word in sys.argv[1:] if word != "-x"]  # Open MPI adds -x for ssh alone
     sys.exit(call(words[0], words[1:]))

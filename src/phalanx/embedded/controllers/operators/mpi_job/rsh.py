@@ -21,7 +21,7 @@ CONFIG_AT: Final = "/etc/mpi"
 SSH_AT: Final = "/root/.ssh"
 _HOST, _AGENT, _TOKEN = "host", "remote_shell", "rsh-token"
 _KEYS = (("ssh-privatekey", "id_rsa"), ("ssh-publickey", "id_rsa.pub"), ("ssh-publickey", "authorized_keys"))
-KEY_ITEMS: Final = tuple({"key": key, "path": path} for key, path in _KEYS)  # of the Secret, as files for ssh
+KEY_ITEMS: Final = tuple({"key": key, "path": path} for key, path in _KEYS)  # the Secret's items, as files for ssh
 SERVES: Final = ("python3", f"{CONFIG_AT}/{_AGENT}.py", "serve")
 
 # Every pod is a process of this machine with an address of its own on the loopback interface: they are different

@@ -18,7 +18,7 @@ OPERATOR = "pytorchjob-controller"
 _GROUP = "training.kubeflow.org"
 JOB, TYPE, INDEX = f"{_GROUP}/job-name", f"{_GROUP}/replica-type", f"{_GROUP}/replica-index"
 _PORT_NAME, _PORT = "pytorchjob-port", 23456
-MOST_REPLICAS = 10_000  # of one type
+MOST_REPLICAS = 10_000  # replicas of one replica type
 TYPES = ("Master", "Worker")  # in the order of their ranks
 
 

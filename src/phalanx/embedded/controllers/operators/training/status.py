@@ -35,7 +35,7 @@ from phalanx.embedded.controllers.runtime.timestamp import seconds
 
 FINISHED = ("Succeeded", "Failed")
 _RETRYABLE = 128
-_WHOLE = {"type", "status", "reason", "lastTransitionTime"}  # what a condition of ours has
+_WHOLE = {"type", "status", "reason", "lastTransitionTime"}  # the fields of a condition that this controller writes
 _NAME = "PyTorchJob"
 
 

@@ -36,7 +36,7 @@ from phalanx.embedded.controllers.runtime.timestamp import seconds
 from phalanx.embedded.controllers.runtime.work_queue import Retry
 
 _CLAIM_CHARS = 12
-_GATHER_S = 0.1  # what pods do: a look counts all pods of the job
+_GATHER_S = 0.1  # changes of pods are gathered, because one reconciliation counts all pods of the Job
 
 
 class VolcanoJobController:

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from phalanx.client.connection import Object
 
-MOST_PODS = 10_000  # of one job
+MOST_PODS = 10_000  # pods of one Job
 _RETRIES = 3
 # What controllers read, and plugins write, of a template: of another shape no pod could be made. A tuple is a list of
 # its one element; an empty mapping may say anything.

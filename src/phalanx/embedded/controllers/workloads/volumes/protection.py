@@ -66,7 +66,8 @@ class VolumeProtection:
         finalizers = obj["metadata"].get("finalizers") or [] if obj is not None else []
         if obj is None or used or not is_deleting(obj) or finalizer not in finalizers:
             return
-        meta = {"resourceVersion": obj["metadata"]["resourceVersion"]}  # those of others may have changed
+        # The version, because the finalizers of other controllers may have changed.
+        meta = {"resourceVersion": obj["metadata"]["resourceVersion"]}
         try:
             await self._calls.patch(
                 kind, obj, {"metadata": {**meta, "finalizers": [one for one in finalizers if one != finalizer]}}

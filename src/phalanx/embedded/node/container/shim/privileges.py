@@ -24,7 +24,7 @@ from phalanx.embedded.node.container.shim.syscalls import (
     without_capabilities,
 )
 
-_ACCOUNTS_BYTES = 1 << 20  # of an image's /etc/passwd and /etc/group that are read
+_ACCOUNTS_BYTES = 1 << 20  # bytes of an image's /etc/passwd and /etc/group that are read
 _CAPABILITIES = 64
 CAP_KILL = 5
 _ASKED = -1  # no number of a user: setfsuid(2) changes nothing, and says who it is

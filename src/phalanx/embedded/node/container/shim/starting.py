@@ -27,7 +27,7 @@ _BOOT = (
 )
 _BARE = ("-I", "-S", "-c")
 _NAME, _MFD_EXEC, _TRIAL_S = "phalanx-python", 0x10, 10.0
-_TRIES, _PAUSE_S = 1000, 0.01  # of asking for a shim
+_TRIES, _PAUSE_S = 1000, 0.01  # requests for a shim, and the pause between two
 _SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
 
 

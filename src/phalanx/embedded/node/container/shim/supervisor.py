@@ -69,7 +69,7 @@ class Shim:
     def __init__(self, stem: str, spec: dict[str, Any]) -> None:
         self.stem, self.spec = stem, spec
         self.main = 0
-        self.status: int | None = None  # of waitpid(2), once the program has ended
+        self.status: int | None = None  # the status from waitpid(2), once the program has ended
         self.killing = False
         self.ended = -1
         self.log = Log(stem + ".log")

@@ -52,7 +52,7 @@ class DevicePool:
 
     def __init__(self, capacity: MutableMapping[str, str], changed: Callable[[], Awaitable[None]]) -> None:
         self._capacity, self._changed = capacity, changed
-        self._own = frozenset(capacity)  # what the node offers itself
+        self._own = frozenset(capacity)  # devices that the node offers itself
         self._healthy: dict[str, Ids] = {}
         self._sources: dict[str, DeviceSource] = {}
         self.known_files: set[str] = set()  # device files that belong to a device: not open to all containers

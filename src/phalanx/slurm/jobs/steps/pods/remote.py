@@ -109,7 +109,7 @@ def _read(step: RemoteStep, state: _State, report: Report, link: Channel, node: 
             kind, content = link.receive()
             if kind in (channel.STDOUT, channel.STDERR):
                 if kind == channel.STDERR:
-                    report.finish()  # what ended before is said before
+                    report.finish()  # tasks that have ended are reported first
                 with state.change:
                     _write(step, state, kind, _TASK.unpack(content[:4])[0], content[4:])
             elif kind == channel.ENDED:

@@ -11,7 +11,7 @@ from phalanx.embedded.apiserver.apimachinery.meta.status import Cause, invalid_v
 from phalanx.embedded.apiserver.registry.kinds.checks import Found
 from phalanx.embedded.apiserver.registry.kinds.generation import SpecAndStatus
 
-TARGET_PERCENT = 80  # of the requested cpu, if no metric is named
+TARGET_PERCENT = 80  # percent of the requested cpu, if no metric is named
 WARNING = (
     "no controller here scales by a HorizontalPodAutoscaler: the number of replicas stays as it is; set it with "
     "kubectl scale, or run an autoscaler beside phalanx up"

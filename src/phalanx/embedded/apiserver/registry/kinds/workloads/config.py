@@ -22,7 +22,7 @@ from phalanx.embedded.apiserver.registry.kinds.checks import IMMUTABLE, Found, c
 from phalanx.embedded.apiserver.transport.go_json import syntax_error
 
 LIMIT_BYTES = 1024 * 1024
-_TOLD_BYTES = 1000  # of a text that is no JSON: the place is looked for in a short one
+_TOLD_BYTES = 1000  # the longest text for which the place of a JSON error is computed
 FROZEN = "field is immutable when `immutable` is set"
 # What each type of secret must hold.
 REQUIRED_KEYS = {

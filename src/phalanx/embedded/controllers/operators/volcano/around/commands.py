@@ -23,7 +23,8 @@ from phalanx.embedded.controllers.runtime.work_queue import Retry
 log = logging.getLogger(__name__)
 
 _OF_QUEUES = "default"  # the namespace of their Commands
-_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")  # of any object; a user's word is never part of a path else
+# A valid object name: other words of users never become part of a path.
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _BY_PARENT = "volcano.sh/closed-by-parent"
 
 
