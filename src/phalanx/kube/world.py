@@ -1,9 +1,9 @@
 """The world that is a Kubernetes API: watches what happens, and carries out what was decided.
 
-It keeps no truth of its own. Informers tell every change, which `routing` brings to the gang that it concerns, and the
-gang is marked. `events` lets marked gangs draw their conclusions, so that a burst of changes costs one conclusion each.
-`apply` hands decisions to their gangs, whose writes go out, and whose answers mark them again. Nothing in it costs the
-number of all objects, except the start.
+It stores no facts that the API server does not have. Informers report every change. `routing` finds the gang that the
+change concerns, and the gang is marked. `events` lets marked gangs draw their conclusions, so that a burst of changes
+costs one conclusion each. `apply` hands decisions to their gangs, whose writes go out, and whose answers mark them
+again. Nothing in it costs the number of all objects, except the start.
 
 Use as `async with open_world(connection, informers) as world: await loop.run(world, …)`.
 """
@@ -206,7 +206,7 @@ class KubeWorld:
         """Read kinds that are defined while this world is open (a framework is installed) from then on."""
         while True:
             await asyncio.sleep(pause_s)
-            with contextlib.suppress(ApiError):  # it is asked again
+            with contextlib.suppress(ApiError):  # the next round asks again
                 if more := await self.caches.look_for_more(self._api):
                     await self.watch.follow_more(more)
                     self._wake()
@@ -261,7 +261,7 @@ class KubeWorld:
                     self.nodes.apply(action)
                 continue
             gang = self.gangs.get(action.job)
-            if gang is None:  # it was deleted during the decision; the next events report that
+            if gang is None:  # the gang was deleted during the decision; the next events report that
                 continue
             match action:
                 case Start():

@@ -29,7 +29,7 @@ class BreachRelist:
         self._doubtful = False
 
     def must_relist(self) -> bool:
-        """Return whether what was just decided is to wait for a list."""
+        """Return whether the latest decision must wait until all objects are listed again."""
         found, now_s = self._breaches(), time.monotonic()
         fresh, self._known = found > self._known, found
         if fresh and now_s - self._listed_s >= _REST_S:

@@ -79,11 +79,11 @@ class DialectWatch:
         self.pods_changed: Callable[[Iterable[Change]], None] = lambda changes: None
         self.stand_ins: dict[str, tuple[str, StandIn]] = {}
         self._parts: dict[str, NodePart] = {}
-        self._about_pods: tuple[Definitions, ...] = ()  # of the definitions, those that say something of single pods
+        self._about_pods: tuple[Definitions, ...] = ()  # the definitions about single pods
         self._about: dict[str, tuple[Kind, str]] = {}  # gang -> an object that it is about
         self._gangs_about: dict[tuple[Kind, str], set[str]] = {}
         self._stale = dict.fromkeys(self.dialects)
-        self._last: dict[str, Objects] = {}  # by dialect, what its definitions were read from
+        self._last: dict[str, Objects] = {}  # dialect -> the objects with its definitions
         both = (kind for each in self.dialects.values() for kind in (*each.definition_kinds, *each.answer_kinds))
         self.kinds = tuple(dict.fromkeys(both))
 
@@ -184,7 +184,7 @@ class DialectWatch:
         defined: Definitions
         try:
             defined = dialect.define(found)
-        except Exception:  # a dialect's defect that one of them brings out
+        except Exception:  # one definition reveals a defect of the dialect
             log.exception("of the definitions of %s some cannot be read: the others count", dialect.name)
             try:
                 found = {kind: dict(self._readable(dialect, kind, found)) for kind in found}
@@ -229,7 +229,7 @@ class DialectWatch:
     def claim(self, said: Said) -> Claim | None:
         """Return the claim of a dialect's definitions on a gang; None if no dialect claims the gang."""
         if not (DIALECT in said.options or "/" in said.queue or self._queues.of_dialect(said.queue)):
-            return None  # nothing of it is a dialect's
+            return None  # the gang names neither a dialect nor a dialect's queue
         names = (said.options[DIALECT],) if DIALECT in said.options else tuple(self.dialects)
         for name in names:
             if name not in self.defined:
@@ -259,7 +259,7 @@ class DialectWatch:
         for pod in (self._objects(PODS) or {}).values():
             is_in_part = PART in (pod["metadata"].get("annotations") or {})
             other_use = _said_of(before, pod) != _said_of(now, pod)
-            waits = "nodeName" not in pod["spec"]  # what runs stays in its gang
+            waits = "nodeName" not in pod["spec"]  # a running pod stays in its gang
             if is_in_part or other_use or (waits and before.pod_options(pod) != now.pod_options(pod)):
                 yield Change(kind=PODS, old=pod, new=pod)
 
@@ -340,7 +340,7 @@ class DialectWatch:
 
 
 def _about_pods(defined: Definitions) -> Hashable:
-    """Return what follows for single pods from the definitions."""
+    """Return the part of the definitions that concerns single pods."""
     return defined.about_pods, defined.parts, defined.topology_key(), defined.options_key()
 
 

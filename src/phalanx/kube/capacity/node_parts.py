@@ -57,7 +57,7 @@ def split(node: Node, parts: Iterable[NodePart]) -> Iterator[Node]:
 
 
 def in_parts(pod: Pod, use: PartUse | None, name: str, part: NodePart | None) -> Pod:
-    """Return the pod, which may use these parts, and was put into that one. `part`: None where it is no more."""
+    """Return the pod with the parts that it may use, and the part that it has. `part`: None if it no longer exists."""
     if use is None and not name:
         return pod
     shape = pod.shape if use is None else _using(pod.shape, use)

@@ -23,7 +23,7 @@ from phalanx.model.pod import PODS, Amounts, amounts, format_amount
 from phalanx.model.reason import Reason, ReasonCode
 
 _PLAIN = ("cpu", "memory", "ephemeral-storage")
-_TO_BE_SAID = ("cpu", "memory")  # where a quota limits these, every container must say how much it wants
+_TO_BE_SAID = ("cpu", "memory")  # if a quota limits one of these, every container must name its amount
 _NONE: Mapping[str, Any] = {}
 
 
@@ -175,8 +175,8 @@ class _Space:
     ledgers: dict[str, ResourceQuotaUsage] = field(default_factory=dict)
     pods: dict[str, tuple[int | None, QuotaDemand]] = field(default_factory=dict)  # uid -> generation, usage
     promises: dict[str, QuotaDemand] = field(default_factory=dict)  # gang -> its pods that do not exist yet
-    waiting: dict[str, QuotaDemand] = field(default_factory=dict)  # gang -> what it was refused
-    grown: bool = False  # there may be more headroom than there was
+    waiting: dict[str, QuotaDemand] = field(default_factory=dict)  # gang -> the demand that was refused
+    grown: bool = False  # the headroom may have grown
 
 
 class ResourceQuotas:

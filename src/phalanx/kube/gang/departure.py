@@ -28,7 +28,7 @@ from phalanx.kube.read.workload.batch_job import BatchJob
 from phalanx.model.plan import Preempt
 from phalanx.model.reason import Reason, ReasonCode
 
-_GIVE_UP = 3  # refusals in a row, each after several attempts: what was asked for will not happen soon
+_GIVE_UP = 3  # refusals in a row, each after several attempts, after which a write is given up
 
 
 @dataclass(slots=True, kw_only=True)
@@ -141,7 +141,7 @@ class Departure:
         return self.mark is not None
 
     def begin(self) -> None:
-        """Suspend what was resumed."""
+        """Suspend the resumed Jobs."""
         for job in self._start.objects.jobs.values():
             runs = not job.suspended or job.uid in self._start.resuming
             if runs and job.queued and not job.finished:
@@ -172,7 +172,7 @@ class Departure:
         self._stuck.discard(uid)
 
     def end(self) -> None:
-        """Let what was refused rest: it is not tried again."""
+        """Stop trying the writes that were refused."""
         self._over = True
 
     @property

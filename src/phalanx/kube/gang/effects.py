@@ -34,7 +34,7 @@ class WriteOutcome(Enum):
     CHANGED = "changed"
 
 
-Answered: TypeAlias = Callable[[WriteOutcome, str], None]  # with the text of a refusal
+Answered: TypeAlias = Callable[[WriteOutcome, str], None]  # the text is that of a refusal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -214,7 +214,7 @@ class GangLifecycle:
         parts.resume_jobs(resumed)
 
     def place(self, placements: Sequence[Placement]) -> None:
-        """Open seats have nodes now; what is no longer there is given back."""
+        """Give these nodes to open seats, and give back the placements of seats that no longer exist."""
         if self.parts is None:
             for placement in placements:
                 self.effects.emit_event(Released(self.id, (Slot(placement.role, placement.ordinal),)))
@@ -245,7 +245,7 @@ class GangLifecycle:
                 self._leave(leaving)
             case Waiting():
                 pass
-        if isinstance(self.state, Waiting):  # also what has just gone back: it may be held by now
+        if isinstance(self.state, Waiting):  # a gang that has just been requeued may be held by now
             self._declare(self.state, defaults)
 
     def _declare(self, waiting: Waiting, defaults: GangDefaults) -> None:
@@ -300,14 +300,14 @@ class GangLifecycle:
         if self._lost_a_member(parts):
             return
         for pod in parts.seating.fresh():
-            if parts.start.elsewhere:  # it gets no seat in this cluster
+            if parts.start.elsewhere:  # pods that run in another cluster get no seat in this one
                 continue
             parts.seating.look_at(pod)
             if pod.ready and isinstance(self.state, Running) and self.state.unready:
                 self._ready(self.state, pod)
         parts.seating.fit(parts.elastic.seats_of)
         if isinstance(self.state, Running):
-            for pod in parts.start.unsent_pods():  # it joins later
+            for pod in parts.start.unsent_pods():  # a pod that was created after the others were sent
                 parts.send_pod(pod, lambda answer, text: None)
         if parts.elastic.leaving:
             parts.elastic.end_shrinking()
@@ -323,7 +323,7 @@ class GangLifecycle:
         """Return the reason for which a dialect stops the running gang. Bare pods are stopped only if the dialect has a
         condition for it."""
         if not defaults.dialects or "/" not in self.queue:
-            return None  # it is in a queue of ours
+            return None  # the queue is one of Phalanx, not of a dialect
         members = self.objects.waiting() if parts.start.spec.evicted_as is None else self.objects.unfinished()
         claim = claim_on(members, defaults) if members.everyone else None
         return claim.blocked if claim is not None and claim.drained else None

@@ -38,7 +38,7 @@ class Stage(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartedParts:
-    """The parts that one start is made of."""
+    """The parts of one start."""
 
     start: GangStart
     barrier: BindBarrier

@@ -2,9 +2,9 @@
 
 Missing definitions are created. Definitions of the other scheduler's own installation are equally good, and are never
 changed. Phalanx's definitions have their source and digest in annotations, and are updated if they are from another
-release of Phalanx. So are its policies, once the kinds are served. Default objects (queues) belong to the users as soon
-as they exist. A definition that does not serve the version that Phalanx reads is not changed either: this dialect stays
-off, and the others work.
+release of Phalanx. Phalanx's policies are updated likewise, once the kinds are served. Default objects (queues) belong
+to the users as soon as they exist. A definition that does not serve the version that Phalanx reads is not changed
+either: this dialect stays off, and the others work.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ async def _bring(api: Connection, kind: Kind, body: Object) -> Object | None:
             found = await api.patch(kind, name, patch, fieldManager=FIELD_MANAGER)
             log.info("%s %s was brought up to date", kind.name, name)
     except ApiRefusal as error:
-        if error.code not in (403, 404, 422):  # 422: objects are stored in a version that is no more
+        if error.code not in (403, 404, 422):  # 422: objects are stored in a version that no longer exists
             raise
         state = "is not there and cannot be made" if found is None else "stays as another release made it"
         log.warning("%s %s %s: %s", kind.name, name, state, error)

@@ -29,7 +29,7 @@ REPLACES_FAILED = "phalanx.dev/replaces-failed"  # the creator of a bare pod rep
 STALENESS = "phalanx.dev/staleness-grace-period"  # how long it may run with fewer pods than its minimum; 0: for ever
 HOLD = "phalanx.dev/hold"  # keep it queued
 GROUP = "phalanx.dev/group"  # label: the user's group, for limits per group
-TIME_LIMIT = "phalanx.dev/time-limit"  # it is stopped when it has run that long
+TIME_LIMIT = "phalanx.dev/time-limit"  # the longest run time, after which the job is stopped
 ESTIMATE = "phalanx.dev/estimate"  # how long it is expected to run
 BEGIN = "phalanx.dev/begin"  # not before then (RFC 3339)
 DEADLINE = "phalanx.dev/deadline"  # worth nothing if it cannot end by then (RFC 3339)
@@ -38,7 +38,7 @@ AFTER_ANY = "phalanx.dev/after-any"  # one of them is enough
 SINGLETON = "phalanx.dev/singleton"  # one of the user's jobs of that name at a time
 ARRAY = "phalanx.dev/array"  # the array of the job
 ARRAY_CAP = "phalanx.dev/array-cap"  # how many jobs of the array run at a time
-RESERVATION = "phalanx.dev/reservation"  # it asks to run in that one
+RESERVATION = "phalanx.dev/reservation"  # the reservation in which the job asks to run
 NICE = "phalanx.dev/nice"  # lowers its multifactor priority
 QOS = "phalanx.dev/qos"  # the QOS of the job, for multifactor priority
 CHECKPOINT = "phalanx.dev/checkpoint"  # the interval of checkpoints: a preemption loses at most this work
@@ -55,7 +55,7 @@ REQUEUE = "requeue"
 COMPLETIONS = "phalanx.dev/completions"  # equal-parallelism: of an Indexed Job, as many as the pods that it is given
 EQUAL_PARALLELISM = "equal-parallelism"
 CLOSENESS = "phalanx.dev/closeness"  # all pods in one domain of this topology level
-PREFERRED_CLOSENESS = "phalanx.dev/preferred-closeness"  # as far as possible
+PREFERRED_CLOSENESS = "phalanx.dev/preferred-closeness"  # as CLOSENESS, if possible
 BALANCED = "phalanx.dev/balanced"  # evenly over the domains below
 SLICE = "phalanx.dev/slice"  # `4@LEVEL`: every four pods of a role share a domain of that level; layers: `8@L,4@M`
 ROLE_CLOSENESS = "phalanx.dev/role-closeness"  # as CLOSENESS, for this member of a gang
@@ -131,7 +131,7 @@ def held(meta: Mapping[str, Any]) -> bool:
 
 # --- what stands in them, which nobody has checked --------------------------------------------------------------------
 
-MOST = 2**31 - 1  # as numbers of the API go
+MOST = 2**31 - 1  # the largest int32, the API's type of numbers
 Found = TypeVar("Found")
 
 
@@ -143,7 +143,7 @@ def whole_number(text: str | None, least: int = 0) -> int | None:
 
 
 def read_json(text: str, type: type[Found]) -> Found:
-    """Return the value that a text says. Raises ValueError for whatever is no JSON of that type."""
+    """Return the value that the JSON text contains. Raises ValueError if the text is not JSON of that type."""
     try:
         return msgspec.json.decode(text, type=type)
     except (msgspec.MsgspecError, RecursionError, TypeError) as error:

@@ -52,7 +52,7 @@ class ObjectCaches:
     def __init__(self, informers: Informers, settings: KubeSettings) -> None:
         self.settings = settings
         self.served: frozenset[Kind] = frozenset()
-        self._withheld: set[Kind] = set()  # they are served, and not shown to us
+        self._withheld: set[Kind] = set()  # served kinds that the scheduler may not read
         self.job_kinds: tuple[Kind, ...] = (JOBS,)
         self.admission = AdmissionDefaults(answers_to=settings.answers_to, alone=settings.alone, sole=settings.sole)
         self._informers = informers

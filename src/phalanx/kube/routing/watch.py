@@ -112,7 +112,7 @@ class ClusterWatch:
             await self._caches.informer(kind).follow(take)
 
     async def follow_more(self, kinds: Collection[Kind]) -> None:
-        """As `follow`, for kinds that are served since."""
+        """As `follow`, for kinds that the API server did not serve before."""
         for kind, take in self._order():
             if kind in kinds:
                 await self._caches.informer(kind).follow(take)

@@ -62,10 +62,11 @@ class DialectAnswers:
         self._told: dict[str, dict[str, Told]] = {name: {} for name in watch.dialects}
         self._reasons: dict[str, Reason] = {}
         self._departures: dict[str, Departure] = {}  # departures that were reported
-        self._pods: dict[str, dict[str, str]] = {}  # of each gang of bare pods, key -> uid
+        self._pods: dict[str, dict[str, str]] = {}  # gang of bare pods -> key of a pod -> its uid
         self._touched: dict[str, None] = {}
         self._timers: dict[str, float] = {}  # gang or dialect -> when it is looked at again
-        self._refused: dict[tuple[Kind, str], tuple[str, Answer]] = {}  # with the uid of what it was written to
+        # With the uid of the object to which it was written.
+        self._refused: dict[tuple[Kind, str], tuple[str, Answer]] = {}
         self._figures: dict[str, Figures[Any]] = {}
         instance = str(uuid.uuid4())
         self._journals: dict[str, Journal] = {
@@ -131,7 +132,7 @@ class DialectAnswers:
     async def run(self, pause_s: float = 0.2) -> None:
         while True:
             await self._news.wait()
-            await asyncio.sleep(pause_s)  # what changes quickly is said once
+            await asyncio.sleep(pause_s)  # quick changes become one answer
             self._news.clear()
             touched, self._touched = self._touched, {}
             await self._write_gangs(touched)
@@ -180,12 +181,12 @@ class DialectAnswers:
 
     def _look(self, id: str, last: Told | None) -> Told | None:
         gang, pods = self._gangs.get(id), self._bare_pods(id)
-        if gang is None:  # of bare pods that are over nothing is left but the pods
+        if gang is None:  # after bare pods have ended, only the pods still exist
             if last is None or not pods:
                 return None
             return replace(last, stage=Stage.FINISHED, owners=tuple(pods), outcome=outcome_of(pods), evicted=None)
         eviction = self._eviction(gang)
-        if eviction is not None:  # the core is told no reason twice: it may wait for what it was stopped for
+        if eviction is not None:  # a newer reason of the core counts more than the eviction's
             self._reasons.setdefault(id, eviction.reason)
         return tell(gang, self._cache, pods, self._reasons.get(id), eviction)
 
@@ -249,11 +250,11 @@ class DialectAnswers:
     # --- writes -------------------------------------------------------------------------------------------------------
 
     async def _write(self, about: str, answers: Callable[[], Iterable[Answer]]) -> None:
-        """Write the answers about one object; an exception while one is made concerns that one alone."""
+        """Write the answers about one object. An exception while an answer is made concerns this object alone."""
         try:
             found = list(answers())  # all at once: the caches change while they are written
             known = {(one.kind, one.key): self._status(one) for one in found if self._served(one.kind)}
-        except Exception:  # a dialect's defect that one gang brings out: the others are answered
+        except Exception:  # one gang reveals a defect of the dialect: others get their answers
             log.exception("nothing is answered about %s: it is looked at again when something of it changes", about)
             return
         for answer in found:

@@ -80,7 +80,7 @@ async def write_statuses(
             written[name] = status
         except ApiRefusal as error:
             log.info("the status of queue %s was not written: %s", name, error)
-            written[name] = status  # it would be refused again
+            written[name] = status  # the same status would be refused again
         except ApiError as error:
             log.info("the status of queue %s was not written: %s", name, error)
             return

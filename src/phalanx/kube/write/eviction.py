@@ -108,8 +108,8 @@ class AnnotatePod(Write):
 
 
 class EvictPod(Write):
-    """The eviction of a pod. `grace_s`: so long may it take to end; None: as it says itself. A budget may refuse it
-    (429): when to ask again is decided with what was to be gained by it. `condition`: says in its status why it goes;
+    """The eviction of a pod. `grace_s`: the time in which it must end; None: its own grace period. A budget may refuse
+    the eviction (429). The caller decides when to ask again. `condition`: says in its status why it goes;
     where that is refused, the pod goes without."""
 
     retried = frozenset()

@@ -144,7 +144,7 @@ class ResumeJob(JobPatch):
             return Verdict.LOST  # the Job was edited in the meantime: the decision was about another state
         for each in self.beside:
             if (other := each.shown(obj)) is None or _asked(other) != _asked(each.obj):
-                return Verdict.LOST  # so it is with a role of the same object
+                return Verdict.LOST  # a Job that is a role of the same object was changed by someone else
             each.rebase(other, obj)
         return self.rebase(shown, obj)
 

@@ -24,8 +24,8 @@ log = logging.getLogger(__name__)
 
 
 class PodWrites:
-    """The `PodEffects` of gangs. `conclude` has a gang look at what came of a write. `dialects`: what they have to say
-    where a pod is placed."""
+    """The `PodEffects` of gangs. `conclude`: lets a gang read the result of a write. `dialects`: the annotations that
+    dialects add to a pod that is placed."""
 
     def __init__(
         self,

@@ -75,9 +75,9 @@ AnswerCallback = Callable[[WriteOutcome, Object | None, str], None]
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class _Turn:
-    """A write on its way. `sent`: how often. `unknown`: it was sent, and perhaps it happened. `unread`: how often its
-    object could not be read since. `conflict`: what was sent last met a newer version of the object, which was read
-    since. `text`: what the server said last."""
+    """A write on its way. `sent`: the number of attempts. `unknown`: an attempt may have succeeded. `unread`: how often
+    its object could not be read since then. `conflict`: the last attempt met a newer version of the object, which was
+    then read. `text`: the server's last message."""
 
     write: Write
     done: AnswerCallback
@@ -104,7 +104,7 @@ class Writer:
         self._api, self._fence, self._width = api, fence, width
         self._ready: asyncio.PriorityQueue[tuple[bool, int, _Turn]] = asyncio.PriorityQueue()
         self._numbers = count()
-        self._behind: dict[str, deque[_Turn]] = {}  # key -> what waits for the write under way
+        self._behind: dict[str, deque[_Turn]] = {}  # key -> writes that wait for the write under way
         self._resting = 0
 
     def put(self, write: Write, done: AnswerCallback) -> None:

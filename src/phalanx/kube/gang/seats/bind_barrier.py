@@ -71,7 +71,7 @@ class BindBarrier:
             self._effects.emit_event(Released(self._start.id, slots))
 
     def advance(self) -> None:
-        """Bind what may be bound now."""
+        """Bind the pods that may be bound now."""
         self._ask_again()
         if self.gate_open or self._reached():
             self._bind()

@@ -192,7 +192,7 @@ class ElasticParallelism:
         return 0.0
 
     def resize(self) -> None:
-        """Bring the parallelism of elastic Jobs to what they were given."""
+        """Set the parallelism of elastic Jobs to the number of pods that they were granted."""
         for uid, granted in self.granted.items():
             job = self._start.objects.jobs.get(uid)
             busy = uid in self._resizing or uid in self._start.resuming

@@ -104,7 +104,7 @@ class Seating:
                 self._barrier.open([slot])
 
     def place(self, placements: Iterable[Placement]) -> None:
-        """Open seats have nodes now; what is no longer there is given back."""
+        """Give these nodes to open seats, and give back the placements of seats that no longer exist."""
         for placement in placements:
             slot = Slot(placement.role, placement.ordinal)
             if slot not in self._seats or self._seats[slot].bound:

@@ -37,8 +37,8 @@ class Sought:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterChoice:
     """The clusters that a gang may be sent to. `clusters`: None: any. `ranks`: a cluster with a lower rank is
-    preferred; those of the same rank are equal. `blocked`: why it is sent to none. `facts`: cluster -> what is known of
-    it for this gang, the best first."""
+    preferred; those of the same rank are equal. `blocked`: why it is sent to none. `facts`: cluster -> the facts about
+    it for this gang, the best cluster first."""
 
     clusters: tuple[str, ...] | None = None
     ranks: tuple[tuple[str, int], ...] = ()

@@ -194,7 +194,7 @@ RoleSource: TypeAlias = tuple[Role, PodSource]
 
 
 def gang_spec(members: GangMembers, defaults: GangDefaults) -> GangSpec:
-    """Return the job of these members, which are at least one. Never raises: what is wrong is in `job.blocked`."""
+    """Return the job of these members, which are at least one. Never raises: an error is in `job.blocked`."""
     blocked, rows, queue, said, sent = None, [], defaults.default_queue, dict[str, Any](), False
     theirs: Claim | None = None
     chosen: ClusterChoice | None = None

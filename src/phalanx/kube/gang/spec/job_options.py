@@ -33,7 +33,7 @@ class OptionSource(Protocol):
         """Every key that a member states."""
 
     def options(self, key: str) -> dict[str, str]:
-        """value -> the first member that says so under `key`."""
+        """Return value -> the first member that has this value under `key`."""
 
 
 def single_value(members: OptionSource, key: str, default: str = "") -> str:

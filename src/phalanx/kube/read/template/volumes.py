@@ -200,7 +200,7 @@ class VolumeClaims:
             found.unplaced.append(name)
 
     def _default_class(self) -> str:
-        """The newest of those that say they are the default (pkg/volume/util/storageclass)."""
+        """Return the newest StorageClass that is marked as the default (pkg/volume/util/storageclass)."""
         said = [
             one
             for one in self._classes.values()

@@ -24,7 +24,7 @@ FRAMEWORK_KINDS: tuple[Kind, ...] = tuple(FRAMEWORKS)
 @dataclass(frozen=True, slots=True)
 class JobAdapter:
     """The way to read an object as a Job, and to change it as one. `role`: the role of a framework's job; "" for a Job.
-    `made`: the object that the framework's operator created from it, if that one contains the roles."""
+    `made`: the object that the framework's operator created from it, if this object contains the roles."""
 
     kind: Kind = JOBS
     role: str = ""

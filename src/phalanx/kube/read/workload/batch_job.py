@@ -201,7 +201,7 @@ def _active_s(meta: Object, active_s: int | None) -> int | None:
 
 
 def _wished(meta: Object, parallelism: int) -> int:
-    """Return what its user asked for. Where he has changed the parallelism since, that counts."""
+    """Return the parallelism that the user requested. A later change of the parallelism by the user counts."""
     now, of, asked = (meta.get("annotations") or {}).get(labels.PARALLELISM, "").partition(" of ")
     requested = labels.whole_number(asked) if of and now == str(parallelism) else None
     return parallelism if requested is None else requested
