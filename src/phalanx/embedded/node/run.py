@@ -278,7 +278,7 @@ def _devices(around: Surroundings) -> dict[str, str]:
 
 
 def _gpu_labels(gpus: tuple[Gpu, ...]) -> dict[str, str]:
-    """As NVIDIA's feature discovery names them."""
+    """Return the labels of NVIDIA's GPU feature discovery."""
     if not gpus:
         return {}
     first, prefix = gpus[0], GPU.partition("/")[0]

@@ -113,7 +113,7 @@ def count_released(status: dict[str, Any], still_tracked: Collection[str]) -> No
 
 
 def set_condition(status: dict[str, Any], kind: str, value: str, reason: str, message: str, now_s: float) -> bool:
-    """Set a condition; False if it was so already. From nothing to False is no change."""
+    """Set a condition. Return False if it was set before, or if it is missing and the value is False."""
     conditions: list[dict[str, Any]] = status.setdefault("conditions", [])
     new = {
         "type": kind,
@@ -140,7 +140,7 @@ def set_condition(status: dict[str, Any], kind: str, value: str, reason: str, me
 
 
 def _copied(status: dict[str, Any]) -> dict[str, Any]:
-    """As deep as this module changes it; copy.deepcopy would be half the cost of a look."""
+    """Copy the parts that this module changes. copy.deepcopy would take half the time of a reconciliation."""
     uncounted = status.get("uncountedTerminatedPods") or {}
     copied = {**status, "uncountedTerminatedPods": {kind: list(uids) for kind, uids in uncounted.items()}}
     if "conditions" in status:

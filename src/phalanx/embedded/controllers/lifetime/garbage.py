@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 
 _MOST_ABSENT = 10_000
 _REFRESH_S = 30.0
-_SYNC_S = 30.0  # as kube-controller-manager waits for its collector's
+_SYNC_S = 30.0  # the wait for the first lists, as in kube-controller-manager
 
 
 class UnknownKind(ApiError):
@@ -83,8 +83,8 @@ class GarbageCollector:
     # --- what is watched ------------------------------------------------------------------------------------------
 
     async def _synced(self) -> bool:
-        """Wait for the first list of all that is watched, but not for ever: a kind may be served and not be readable.
-        False: what is served changed first, and a kind that is gone is never listed."""
+        """Wait for the first list of each watched kind, with a bound: a kind may be served and not be readable. Return
+        False if the served kinds changed before that, because a kind that is gone is never listed."""
         lists = asyncio.ensure_future(self._all_listed())
         change = asyncio.ensure_future(self._stale.wait())
         try:
@@ -107,7 +107,7 @@ class GarbageCollector:
             await asyncio.sleep(0.1)  # the server announces the new kind a moment after its definition
 
     async def _refresh(self, group: asyncio.TaskGroup) -> bool:
-        """Watch what is served now, stop watching what no longer is. False: the server could not tell it all."""
+        """Watch the kinds that are served now, and no others. Return False if the server could not list all kinds."""
         self._stale.clear()
         try:
             self._catalog = await discover(self._calls)
@@ -233,7 +233,7 @@ class GarbageCollector:
             self._stale.set()
             raise UnknownKind(f"{node.name} is owned by a {owner.kind} of {owner.api_version}, which is not served")
         if kind.namespaced and not node.namespace:
-            return OwnerState.ABSENT  # nothing of a namespace can own what is in none
+            return OwnerState.ABSENT  # a namespaced object cannot own a cluster-scoped one
         try:
             found = await self._calls.get(kind, owner.name, node.namespace if kind.namespaced else "")
         except ApiRefusal as refusal:

@@ -107,7 +107,7 @@ class PodCollector:
 
 
 def surplus(pods: Iterable[Object], most: int) -> list[Object]:
-    """The oldest finished pods beyond `most`; evicted ones first. Those being deleted already are not counted."""
+    """Return the oldest finished pods beyond `most`, evicted ones first. Pods that are being deleted do not count."""
     finished = [pod for pod in pods if is_terminal(pod) and not is_deleting(pod)]
     if len(finished) <= most:
         return []

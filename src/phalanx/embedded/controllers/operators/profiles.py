@@ -37,7 +37,7 @@ class Profiles(Protocol):
 
 
 class ProfileController:
-    """Run `loop`. `profiles`: what is known of the kind."""
+    """Run `loop`. `profiles`: the facts about the kind."""
 
     def __init__(
         self, calls: Calls, recorder: EventRecorder, profiles: Profiles, *, retry: Retry | None = None

@@ -1,4 +1,4 @@
-"""What every controller works with.
+"""The parts that all controllers share.
 
 timestamp    times as the API writes them
 selector     label selectors

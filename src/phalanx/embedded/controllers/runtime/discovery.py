@@ -50,7 +50,7 @@ async def discover(calls: Calls) -> Catalog:
 
 
 async def _resources(calls: Calls, group: str, version: str) -> list[dict[str, Any]]:
-    """None, if the group was unregistered after the list of groups was read."""
+    """Return the group's resources; none if the group was removed after the list of groups was read."""
     try:
         found: list[dict[str, Any]] = (await calls.request("GET", _path(group, version)))["resources"]
     except ApiRefusal as refusal:

@@ -55,7 +55,7 @@ class Reconciler:
         return self._cache.objects
 
     def start(self) -> None:
-        """Subscribe to what it looks at."""
+        """Subscribe to the kinds that it reads."""
         self._cache.subscribe(self._changed)
         for kind in self._owns:
             self._calls.cache(kind).subscribe(self._owned_changed)
@@ -71,8 +71,8 @@ class Reconciler:
         self.queue.add_after(key_of(obj), delay_s)
 
     async def write_status(self, obj: Object, status: Mapping[str, Any]) -> bool:
-        """Write the status of this state of the object, if it says something new. Where somebody else wrote in
-        between, look again. Return whether the status is so now. Raises ApiError."""
+        """Write the status for this version of the object, if it has changed. After a write by someone else,
+        reconcile again. Return whether the API server has the status now. Raises ApiError."""
         if status == (obj.get("status") or {}):
             return True
         try:

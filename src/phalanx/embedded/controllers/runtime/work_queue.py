@@ -72,7 +72,7 @@ class WorkQueue:
             self.add(key)
             return
         if key in self._dirty:
-            return  # it will be looked at before that
+            return  # the key is reconciled before that
         loop = asyncio.get_running_loop()
         if (timer := self._timers.get(key)) is not None:
             if timer.when() <= loop.time() + delay_s:
@@ -99,7 +99,7 @@ class WorkQueue:
             try:
                 await self._work(key)
                 self._failures.pop(key, None)
-            except Exception as error:  # a defect that one key brings out: logged, tried again, others go on
+            except Exception as error:  # one key reveals a defect: it is logged and tried again, and other keys go on
                 self._fail(key, error)
             finally:
                 self._running.discard(key)

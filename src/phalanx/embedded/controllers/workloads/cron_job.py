@@ -132,7 +132,7 @@ class CronJobController:
         return {**status, "lastScheduleTime": write_moment(due_s)}
 
     async def _clear(self, cron: Object, own: list[Object]) -> None:
-        """Delete the oldest of those that are finished, beyond the limits of the history."""
+        """Delete the oldest finished Jobs beyond the limits of the history."""
         spec = cron["spec"]
         for well, limit in ((True, "successfulJobsHistoryLimit"), (False, "failedJobsHistoryLimit")):
             ended = [job for job in own if self._kind.ended_well(job) is well and not is_deleting(job)]

@@ -81,7 +81,7 @@ class DeploymentController:
         return await self._calls.patch(REPLICA_SETS, replica_set, {"spec": {"replicas": count}})
 
     async def _forget(self, deployment: Object, old: list[Object]) -> None:
-        """Delete the oldest of those without pods, beyond the limit of the history."""
+        """Delete the oldest ReplicaSets without pods beyond the limit of the history."""
         empty = [one for one in old if not _size(one).wanted and not _size(one).pods]
         for one in empty[: max(0, len(empty) - int(deployment["spec"].get("revisionHistoryLimit", 10)))]:
             await self._calls.remove(REPLICA_SETS, one)

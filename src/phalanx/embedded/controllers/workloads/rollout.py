@@ -13,7 +13,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """Of one ReplicaSet: how many pods it is told to have, has, and has available."""
+    """The pods of one ReplicaSet: how many it should have, has, and has available."""
 
     wanted: int
     pods: int

@@ -61,7 +61,7 @@ class _Fields:
 
 
 def schedule(text: str) -> Next:
-    """Return the function from a moment to the next due time after it. Raises ValueError for what is no schedule."""
+    """Return the function from a moment to the next due time after it. Raises ValueError for an invalid text."""
     if text.startswith("@every "):
         every = timedelta(seconds=sum(int(n) * _UNITS_S[unit] for n, unit in _DURATION.findall(text)))
         if not every:

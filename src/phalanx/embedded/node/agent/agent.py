@@ -55,7 +55,7 @@ class Agent:
             for pod in sorted(mine.values(), key=lambda pod: pod["metadata"]["creationTimestamp"]):
                 try:
                     self._consider(pod)
-                except Exception:  # a defect that one pod brings out must not end all the others
+                except Exception:  # one pod reveals a defect, which must not end other pods
                     log.exception("pod %s/%s", pod["metadata"]["namespace"], pod["metadata"]["name"])
             pods.subscribe(self._take)
             await asyncio.Event().wait()
@@ -275,7 +275,7 @@ class Agent:
     # --- after a restart --------------------------------------------------------------------------------------------
 
     def _find_again(self, mine: dict[str, Object]) -> None:
-        """Pods on record go on; of those whose object is gone nothing may stay."""
+        """Continue the recorded pods, and remove everything of recorded pods whose object is gone."""
         for record in records(self.around.settings.pods_dir):
             if record.uid in mine:
                 self._keep(mine[record.uid], record)

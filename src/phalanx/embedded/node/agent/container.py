@@ -93,7 +93,7 @@ class Container:
 
     @property
     def part(self) -> str:
-        """As events name it."""
+        """Return the container's field path, as Events name it."""
         is_init = any(one["name"] == self.name for one in self.pod["spec"].get("initContainers") or ())
         sort = "ephemeralContainers" if self.is_ephemeral else "initContainers" if is_init else "containers"
         return f"spec.{sort}{{{self.name}}}"

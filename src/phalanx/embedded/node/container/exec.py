@@ -28,8 +28,8 @@ _LET_GO_S = 1.0  # a killed process ends within a moment
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerEntrance:
-    """How a process is made that becomes a command beside a container. `executable`: what is run, if not the first of
-    `argv`; `handles`: open files that it needs."""
+    """How a process is made that becomes a command beside a container. `executable`: the program, if it is not the
+    first word of `argv`; `handles`: open files that it needs."""
 
     argv: Sequence[str]
     env: Mapping[str, str]

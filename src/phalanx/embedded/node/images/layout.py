@@ -28,7 +28,7 @@ from phalanx.embedded.node.images.inside import folder, open_inside, read_bounde
 from phalanx.errors import PhalanxError
 
 _JSON_BYTES = 8 << 20  # the longest manifest or configuration
-_MOST_LAYERS = 127  # as Docker has it
+_MOST_LAYERS = 127  # Docker's limit
 _DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}  # image-spec names them as Go does
 _TAG = "org.opencontainers.image.ref.name"

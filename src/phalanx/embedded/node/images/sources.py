@@ -170,7 +170,7 @@ def _program(name: str, why: str) -> str:
 
 
 def _run(words: list[str], failure: str) -> None:
-    """With its output on our standard error. Raises PhalanxError."""
+    """Run a program, with its output on standard error. Raises PhalanxError."""
     answer = subprocess.run(words, check=False, stdin=subprocess.DEVNULL, stdout=2)
     if answer.returncode != 0:
         raise PhalanxError(f"{failure}: {Path(words[0]).name} ended with exit code {answer.returncode} (see above)")

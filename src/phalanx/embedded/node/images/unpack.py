@@ -98,7 +98,7 @@ def unpack(source: IO[bytes], target: Path, allowance: Allowance, *, layer: bool
         with folder(target) as root, tarfile.open(fileobj=counted, mode="r|", tarinfo=_Header) as archive:  # type: ignore[call-overload]  # typeshed leaves tarinfo out of streams
             files = _Files(root, allowance, target, layer=layer)
             while (member := archive.next()) is not None:
-                archive.members = []  # it would keep them all
+                archive.members = []  # the archive would keep all members in memory
                 allowance.take_file()
                 files.make(member, archive)
         while counted.read():

@@ -35,7 +35,7 @@ class Gpu:
 
 
 def host_name() -> str:
-    """As a node name: lower case letters, digits, '-' and '.'."""
+    """Return the host name as a valid node name: lower case letters, digits, '-' and '.'."""
     name = "".join(letter if letter.isalnum() or letter in "-." else "-" for letter in socket.gethostname().lower())
     return name.strip("-.") or "localhost"
 
@@ -44,7 +44,8 @@ def capacity(data_dir: Path, gpus: tuple[Gpu, ...], max_pods: int, overrides: Ma
     """Return what the node offers, as quantities; `overrides` win."""
     memory_kib = int(Path("/proc/meminfo").read_text().split("MemTotal:")[1].split()[0])
     pages = huge_pages()
-    memory_kib -= sum(count * size_kib for size_kib, count in pages.items())  # they are set aside: nobody else's memory
+    # Huge pages are reserved, so ordinary memory is less.
+    memory_kib -= sum(count * size_kib for size_kib, count in pages.items())
     found = {
         "cpu": str(os.cpu_count() or 1),
         "memory": f"{memory_kib}Ki",

@@ -43,7 +43,7 @@ class Owners:
         self._namespaces = namespaces
 
     def of(self, namespace: str) -> MachineOwner:
-        """Return the owner of a namespace. Raises EnvironmentFault: it is not known, or its owner is no number."""
+        """Return the owner of a namespace. Raises EnvironmentFault: unknown namespace, or its owner is not a number."""
         known = self._namespaces.objects.get(namespace)
         if known is None:
             raise EnvironmentFault(f"namespace {namespace} is not known to this node yet")

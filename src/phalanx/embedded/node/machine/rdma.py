@@ -13,7 +13,7 @@ from pathlib import Path
 
 from phalanx.errors import PhalanxError
 
-COUNTED = ("hca_handle", "hca_object")  # as rdma.max calls them
+COUNTED = ("hca_handle", "hca_object")  # the names in rdma.max
 _CARDS = Path("/sys/class/infiniband")
 
 

@@ -49,7 +49,7 @@ class Surroundings:
     cgroups: Cgroups
     home: Networks
     naming: Naming
-    fence: NetworkFence | None  # None: pods reach what they like
+    fence: NetworkFence | None  # None: pods may reach every address
     images: ImageStore
     isolation: Isolation
     owners: Owners | None  # None: the machine is not shared, and pods run as the agent does, or as they say

@@ -48,7 +48,7 @@ class Networks:
         return next((text for at in order if (text := str(first + at)) not in used), None)
 
     def service_address(self, cluster_ip: str) -> str:
-        """Where the service at 10.96.x.y is answered; empty for one that has no such address."""
+        """Return the local address of the service with the ClusterIP `cluster_ip`; empty if that is not an address."""
         try:
             within = int(IPv4Address(cluster_ip)) % _SIZE
         except AddressValueError:

@@ -103,13 +103,13 @@ def _named(what: str, sort: str, elements: Iterable[str]) -> str:
 
 
 class NetworkFence:
-    """The rules as they are in force. `refusal`: why there are none. `redirect`: what is asked of services."""
+    """The rules in force. `refusal`: why there are none. `redirect`: the rules for services' addresses."""
 
     def __init__(self, services: str, claim: Path = _CLAIM) -> None:
         """`services`: the network of the services' addresses. `claim`: the lock file of the agent that writes the
         rules."""
         self.refusal, self.redirect = "", Redirect(services)
-        self._pods: dict[str, Fenced] = {}  # by uid
+        self._pods: dict[str, Fenced] = {}  # uid -> pod
         self._services, self._in_force = services, ""
         self._lock, self._claim, self._claimed = asyncio.Lock(), claim, -1
 

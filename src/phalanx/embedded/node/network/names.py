@@ -32,7 +32,7 @@ class Record:
     namespace: str
 
     def line(self, seen_from: str) -> str:
-        """As a line of /etc/hosts (hosts(5)) for pods of the namespace `seen_from`."""
+        """Return the line of /etc/hosts (hosts(5)) for pods of the namespace `seen_from`."""
         place = f"{self.name}.{self.namespace}"
         names = [f"{place}.svc.{ZONE}", f"{place}.svc", place]
         if seen_from == self.namespace:
@@ -41,7 +41,7 @@ class Record:
 
 
 def records(home: Networks, pods: Sequence[tuple[Object, str]], services: Sequence[Object]) -> list[Record]:
-    """Of all services that this node can answer for. `pods`: each with its address."""
+    """Return the DNS records of the services and of their named pods. `pods`: each with its address."""
     found = dict[Record, None]()  # an ordered set
     for service in services:
         name, space = service["metadata"]["name"], service["metadata"]["namespace"]
@@ -56,7 +56,7 @@ def records(home: Networks, pods: Sequence[tuple[Object, str]], services: Sequen
 
 
 def endpoints(service: Object, pods: Sequence[tuple[Object, str]]) -> Iterator[tuple[Object, str]]:
-    """The pods that the service stands for now, each with its address."""
+    """Yield the ready pods that the service selects, each with its address."""
     selector, space = service["spec"].get("selector") or {}, service["metadata"]["namespace"]
     early = bool(service["spec"].get("publishNotReadyAddresses"))
     for pod, address in pods if selector else ():
@@ -88,7 +88,7 @@ def _short(pod: Object) -> str:
 
 
 def full_name(pod: Object) -> str:
-    """With its domain; empty for a pod without `subdomain`."""
+    """Return the pod's host name with its domain; empty for a pod without `subdomain`."""
     below = pod["spec"].get("subdomain")
     return f"{_short(pod)}.{below}.{pod['metadata']['namespace']}.svc.{ZONE}" if below else ""
 

@@ -27,7 +27,7 @@ def without(table: str) -> str:
 
 
 async def nft(text: str | None, *options: str) -> None:
-    """`text`: what it reads. Raises PhalanxError: nft is not there, or the kernel does not take the rules."""
+    """Run nft. `text`: its input. Raises PhalanxError if nft is missing, or the kernel refuses the rules."""
     pipe, nothing = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
     try:
         reads = nothing if text is None else pipe  # to one that does not read and is over, nothing can be written

@@ -1,11 +1,11 @@
 """One pod.
 
-demand        what it asks for
-admission     does it fit here?
+demand        the resources that a pod requests
+admission     whether the pod fits on this node
 lifecycle     what each of its containers does next
-status        what the API is told
-record        what is remembered of it over a restart
-allotment     the devices that are its own
+status        the status that the API server gets
+record        the facts that outlast a restart of the agent
+allotment     the devices that the pod has for itself
 environment   commands and variables of its containers
 volumes       directories that it is given
 tokens        tokens of its service account

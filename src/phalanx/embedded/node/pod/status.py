@@ -23,8 +23,8 @@ _NO_TRACE = "The container could not be located when the pod was terminated"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where the pod is: its address and its node's. `failure`: why the node ended it (reason, message). `cause`: how
-    its containers ended, of one that failed by itself. `disrupted`: what ended it through no fault of its own."""
+    """The addresses of a pod and of its node. `failure`: why the node ended it (reason, message). `cause`: how its
+    containers ended, if it failed by itself. `disrupted`: the cause from outside that ended it."""
 
     pod_ip: str
     host_ip: str
@@ -278,6 +278,6 @@ def container_id(uid: str, name: str, number: int) -> str:
 
 
 def _go_duration(seconds: float) -> str:
-    """As Go prints a time.Duration: 10s, 1m20s, 5m0s."""
+    """Return the duration in Go's notation: 10s, 1m20s, 5m0s."""
     minutes, rest = divmod(seconds, 60)
     return f"{int(minutes)}m{rest:g}s" if minutes else f"{rest:g}s"

@@ -15,7 +15,7 @@ from pathlib import Path
 from phalanx.embedded.node.pod.environment import Object
 from phalanx.embedded.node.pod.volumes import TokenRequest
 
-_LIFE_S = 3600.0  # where nothing is said: the API's default
+_LIFE_S = 3600.0  # the API's default
 _PART, _LONGEST_S = 0.8, 24 * 3600.0
 
 
@@ -35,7 +35,7 @@ class TokenFile:
             return 0.0
 
     def write(self, token: str) -> None:
-        """With the rights that the file had. Raises OSError."""
+        """Replace the file's token, with the same mode. Raises OSError."""
         mode = self.path.stat().st_mode & 0o777 if self.path.exists() else 0o600
         new = self.path.with_name(f".{self.path.name}.new")
         new.unlink(missing_ok=True)

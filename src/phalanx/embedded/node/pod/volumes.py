@@ -309,7 +309,7 @@ def _own_folder(place: Path) -> Path:
 
 
 def _is_in_memory(real: Path) -> bool:
-    return _MEMORY in (real.parent, real.parent.parent)  # where earlier versions had them, too
+    return _MEMORY in (real.parent, real.parent.parent)  # earlier versions used the second place
 
 
 def _check_host_path(source: Object) -> None:

@@ -59,8 +59,8 @@ async def retire(connection: Connection, nodes: int) -> None:
 
 
 def _gpu_labels(count: int) -> dict[str, str]:
-    """Return the labels that NVIDIA's GPU feature discovery gives a node with so many GPUs; the memory is in MiB. With
-    them pods may ask for a part of a GPU."""
+    """Return the labels that NVIDIA's GPU feature discovery gives a node with `count` GPUs; the memory is in MiB. With
+    these labels, pods may request a part of a GPU."""
     return {f"{GPU}.count": str(count), f"{GPU}.memory": _GPU_MIB} if count else {}
 
 
@@ -93,7 +93,7 @@ class SimulatedNodes:
         self._resources = _resources(settings)
         self._allocatable = {name: amount(name, text) for name, text in self._resources.items()}
         self._nodes: dict[str, _Node] = {}
-        self._charged: dict[str, tuple[str, Amounts]] = {}  # pod uid -> node, what it asks
+        self._charged: dict[str, tuple[str, Amounts]] = {}  # pod uid -> node, requests
         self._gangs = SimulatedGangs(self._run_out)
         self._begun: set[str] = set()  # uids with a write under way or done: one PATCH each
         self._finishing: set[str] = set()
@@ -306,7 +306,7 @@ class SimulatedNodes:
                 log.info("simulated pod, to be repeated: %s", error)
                 await asyncio.sleep(_RETRY_S)
                 self._push(write)
-            except Exception:  # a defect that one pod brings out: the others go on
+            except Exception:  # one pod reveals a defect: other pods go on
                 log.exception("simulated pod")
 
     async def _patch(self, pod: Object, status: Mapping[str, Any]) -> None:
@@ -351,7 +351,7 @@ def _ready_since_s(pod: Object) -> float:
 
 
 def _conditions(pod: Object, now_s: float, ready: str, reason: str | None = None) -> list[dict[str, Any]]:
-    """Ours in front of those that others set."""
+    """Return the conditions of a kubelet, followed by the conditions that others have set."""
     ours: dict[str, tuple[str, str | None]] = {
         "PodReadyToStartContainers": (ready, None),
         "Initialized": ("True", reason if reason == "PodCompleted" else None),

@@ -31,7 +31,7 @@ class Channels:
         self._text = False
 
     async def open(self, request: web.Request) -> web.WebSocketResponse:
-        """Answer the handshake. Raises `web.HTTPException` for what is none."""
+        """Answer the handshake. Raises `web.HTTPException` if the request is not a handshake."""
         await self._socket.prepare(request)
         self._text = "base64" in (self._socket.ws_protocol or "")
         return self._socket
@@ -52,7 +52,7 @@ class Channels:
         await self._socket.close()
 
     async def messages(self) -> AsyncIterator[tuple[int, bytes]]:
-        """(channel, data) as they come, until the client goes. What is no message of the protocol ends it."""
+        """Yield (channel, data) until the client closes, or sends an invalid message."""
         async for message in self._socket:
             if message.type is WSMsgType.BINARY and message.data and not self._text:
                 yield message.data[0], message.data[1:]

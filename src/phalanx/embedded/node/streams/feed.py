@@ -12,7 +12,7 @@ from phalanx.embedded.node.streams.session import writable
 
 
 class Feed:
-    """Gives a container its input; what it cannot take any more is dropped. `close` it, whatever happened."""
+    """Sends a container its input. Input that the container no longer reads is dropped. `close` it in every case."""
 
     def __init__(self, pipe: Path) -> None:
         self._pipe = -1
@@ -30,7 +30,7 @@ class Feed:
             await self._send(RESIZE, struct.pack("HHHH", height, width, 0, 0))
 
     async def end(self) -> None:
-        """Nothing more comes."""
+        """End the input."""
         await self._send(END, b"")
 
     def close(self) -> None:

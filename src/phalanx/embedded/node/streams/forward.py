@@ -91,7 +91,7 @@ class _Tunnel:
         self._socket, self._address, self._group = socket, address, group
         self._connection = spdy.SpdyConnection()
         self._errors: dict[str, int] = {}  # requestID -> its error stream, until its data stream is opened
-        self._lines: dict[int, Line] = {}  # by the stream of data
+        self._lines: dict[int, Line] = {}  # number of the data stream -> its line
         self._tasks: dict[int, asyncio.Task[None]] = {}
 
     async def hear(self, data: bytes) -> None:

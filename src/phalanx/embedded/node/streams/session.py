@@ -72,7 +72,7 @@ class Session:
                     await writable(self._stdin)
 
     async def end_input(self) -> None:
-        """Nothing more comes."""
+        """End the input."""
         if self._tty:
             await self.write(_END_OF_TRANSMISSION)
         elif self._stdin >= 0:

@@ -28,13 +28,13 @@ from phalanx.errors import PhalanxError
 
 COMPONENT: Final = "appwrapper"
 _POLL_S: Final = 2.0  # for objects that are being removed, and for kinds without a watch
-_ASK_S: Final = 2.0  # a kind that is not served is asked for again after so long
+_ASK_S: Final = 2.0  # the pause until a kind that is not served is looked up again
 _FATAL: Final = frozenset({400, 403, 404, 405, 409, 422})
 _WATCHED: Final = (PODS, JOBS, DEPLOYMENTS)
 
 
 class AppWrapperController:
-    """Run `loop`. `wrapping`: what is known of the kind."""
+    """Run `loop`. `wrapping`: the facts about the kind."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class AppWrapperController:
     ) -> None:
         self._calls, self._recorder, self._wrapping, self._clock = calls, recorder, wrapping, clock
         self._catalog: Catalog | None = None
-        self._asked_s = 0.0  # when what is served was asked for last
+        self._asked_s = 0.0  # the time of the last discovery
         self._pods: dict[str, dict[str, Object]] = {}  # AppWrapper (namespace/name) -> uid -> pod
         self._faults: dict[str, tuple[str, bool]] = {}  # uid -> why a component cannot be created; whether ever
         self.loop = Reconciler(

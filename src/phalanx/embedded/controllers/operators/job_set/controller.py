@@ -69,7 +69,7 @@ class JobSetController:
             await self._resume(job_set, replica, job)
 
     async def _resume(self, job_set: Object, replica: Replica, job: Object) -> None:
-        """With the template that the JobSet has by now. A Job that has run before has to forget it first."""
+        """Resume the Job with the JobSet's present template. A Job that has run before loses its start time first."""
         change = template_patch(job_set, replica, job)
         if change and (job.get("status") or {}).get("startTime"):
             job = await self._calls.patch(JOBS, job, {"status": {"startTime": None}}, subresource="status")

@@ -18,7 +18,7 @@ PREFIX = "jobset.sigs.k8s.io/"
 NAME, REPLICATED_JOB, JOB_INDEX = f"{PREFIX}jobset-name", f"{PREFIX}replicatedjob-name", f"{PREFIX}job-index"
 ATTEMPT = f"{PREFIX}restart-attempt"
 COMPONENT = "jobset-controller"
-OPERATOR = "jobset.sigs.k8s.io/jobset-controller"  # as managedBy names it
+OPERATOR = "jobset.sigs.k8s.io/jobset-controller"  # the value of managedBy
 # The fields of its pods' template that may change while it is suspended.
 MUTABLE = (("metadata", "labels"), ("metadata", "annotations"), ("spec", "nodeSelector"))
 MUTABLE_LISTS = (("spec", "tolerations"), ("spec", "schedulingGates"))

@@ -32,8 +32,8 @@ FINISHED = ("Completed", "Failed")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSetActions:
-    """`status` is to be written. `create`, `delete`: Jobs. `suspend`, `resume`: Jobs that are to be what they are not.
-    `look_s`: look again then (seconds since the epoch), 0: no need. `over`: it is to be deleted."""
+    """The next writes for a JobSet. `status`: its new status. `create`, `delete`, `suspend`, `resume`: Jobs.
+    `look_s`: the time of the next reconciliation (seconds since the epoch); 0: none. `over`: delete the JobSet."""
 
     status: dict[str, Any]
     create: tuple[Replica, ...] = ()
@@ -175,7 +175,7 @@ def _failure(job_set: Object, status: dict[str, Any], said: _Said, failed: Objec
     status["conditions"] = said.conditions
     if action.startswith("RestartJobSet"):
         status["restarts"] = restarts(job_set) + 1
-        return JobSetActions(status=status)  # with that, the Jobs of this attempt are those of before
+        return JobSetActions(status=status)  # with the new count, the present Jobs belong to an earlier attempt
     return JobSetActions(status=status, delete=(failed,) if not _is_going(failed) else ())
 
 

@@ -26,7 +26,7 @@ from phalanx.embedded.controllers.operators.mpi_job.rsh import (
     variables,
 )
 
-OPERATOR: Final = "kubeflow.org/mpi-operator"  # as managedBy names it
+OPERATOR: Final = "kubeflow.org/mpi-operator"  # the value of managedBy
 COMPONENT: Final = "mpi-job-controller"
 _GROUP = "training.kubeflow.org"
 JOB, ROLE, INDEX = f"{_GROUP}/job-name", f"{_GROUP}/job-role", f"{_GROUP}/replica-index"

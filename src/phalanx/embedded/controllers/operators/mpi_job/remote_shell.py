@@ -28,7 +28,7 @@ def digest(*parts: str) -> str:
 
 
 def serve() -> None:
-    """Run what is asked for, until the pod ends."""
+    """Run the requested commands until the pod ends."""
     with socket.create_server((os.environ["MPI_RSH_ADDRESS"], PORT)) as listener:
         while True:
             connection, _ = listener.accept()

@@ -23,7 +23,7 @@ from phalanx.embedded.controllers.runtime.timestamp import seconds
 from phalanx.embedded.controllers.runtime.work_queue import Retry
 
 COMPONENT = "trainjob-controller"
-OPERATOR = "trainer.kubeflow.org/trainjob-controller"  # as managedBy names it
+OPERATOR = "trainer.kubeflow.org/trainjob-controller"  # the value of managedBy
 _GROUP, _VERSION = TRAIN_JOBS.group, TRAIN_JOBS.version
 RUNTIMES: dict[str, Kind] = {
     "TrainingRuntime": Kind(group=_GROUP, version=_VERSION, plural="trainingruntimes", name="TrainingRuntime"),

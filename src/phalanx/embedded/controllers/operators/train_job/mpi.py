@@ -34,11 +34,11 @@ _MOST_NODES = 10_000
 
 
 class Unsupported(ValueError):
-    """A policy that asks for what is not carried out; the text says what to do."""
+    """A policy requests something that is not supported. The text says what to do."""
 
 
 def node_count(policy: Mapping[str, Any], said: Mapping[str, Any]) -> int | None:
-    """Return how many pods `node` is to have. None: as its runtime says. `said`: the TrainJob's trainer."""
+    """Return the number of pods of `node`. None: the number that the runtime names. `said`: the TrainJob's trainer."""
     if said.get("numNodes") is None:
         return None
     nodes = int(said["numNodes"])

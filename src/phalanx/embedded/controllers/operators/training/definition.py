@@ -1,7 +1,7 @@
 """The definition of PyTorchJob, as far as this cluster runs it: kubeflow.org/v1, of the Kubeflow training operator.
 
-Written from the API's documentation, so that manifests made for the operator are taken here. Where a definition is
-there already, the operator's own say, it is left alone.
+Written from the API's documentation, so that manifests made for the operator are taken here. An existing
+definition, for example the operator's own, is not changed.
 """
 
 from __future__ import annotations

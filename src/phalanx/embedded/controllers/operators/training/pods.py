@@ -106,7 +106,7 @@ def owner_reference(job: Object) -> dict[str, Any]:
 
 
 def port(job: Object, kind: str) -> int:
-    """Where rank 0 listens: the port of that name of its container, else the operator's default."""
+    """Return the port of rank 0: the port with that name in its container, else the operator's default."""
     pod = (replica_specs(job)[kind].get("template") or {}).get("spec") or {}
     named = (one for container in pod.get("containers") or () for one in container.get("ports") or ())
     return next((int(one["containerPort"]) for one in named if one.get("name") == _PORT_NAME), _PORT)

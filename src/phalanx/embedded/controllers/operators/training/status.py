@@ -223,7 +223,7 @@ def _end(
 
 
 def _leftovers(job: Object, pods: Sequence[Object]) -> tuple[Object, ...]:
-    """By cleanPodPolicy: none, those that run still, or all."""
+    """Return the pods to delete, by cleanPodPolicy: none, the running ones, or all."""
     policy = (job["spec"].get("runPolicy") or {}).get("cleanPodPolicy") or "None"
     if policy == "None":
         return ()

@@ -81,7 +81,7 @@ _JOB: Final = _fields(
     suspend=_FLAG,
     template=POD_TEMPLATE,
 )
-# By the end of the path of a place that a definition leaves open.
+# The end of the path of a field that a definition leaves open -> its schema.
 _SHAPES: Final[Mapping[tuple[str, ...], Object]] = {
     ("mpiReplicaSpecs", "template"): POD_TEMPLATE,
     ("replicatedJobs", "template", "spec"): _JOB,

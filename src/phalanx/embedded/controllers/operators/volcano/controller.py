@@ -107,7 +107,7 @@ class VolcanoJobController:
         command = self._commands.pop(key, "")
         now_s = self._clock()
         found = decide(Scene(owner=owner, job=job, pods=pods, now_s=now_s, happened=happened, command=command))
-        if evicted and found.look_s > now_s:  # a policy waits for what was seen
+        if evicted and found.look_s > now_s:  # a policy delays its reaction to the evictions
             self._evicted[uid] = {**evicted, **self._evicted.get(uid, {})}
         for reason, message in found.told:
             self._recorder.tell(COMPONENT, owner, "Normal", reason, message)

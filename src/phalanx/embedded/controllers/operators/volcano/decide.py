@@ -51,7 +51,7 @@ class VolcanoActions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """All that is known of a Job. `command`: an action that a user asked for; empty: none."""
+    """The facts about a Job. `command`: the action that a user requested; empty: none."""
 
     owner: Object
     job: JobSpec
@@ -310,7 +310,7 @@ def _task_counts(scene: Scene, making: Iterable[tuple[VolcanoTask, int]]) -> dic
 
 
 def _duration(span_s: float) -> str:
-    """As Go writes a duration: 1h2m3.5s."""
+    """Return the duration in Go's notation: 1h2m3.5s."""
     whole, milli = divmod(int(max(0.0, span_s) * 1000), 1000)
     hours, minutes, rest = whole // 3600, whole // 60 % 60, whole % 60
     part = f".{milli:03d}".rstrip("0").rstrip(".")

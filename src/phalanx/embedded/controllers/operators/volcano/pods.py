@@ -194,7 +194,7 @@ def _requests(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _asked(container: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Requests, and limits of what is not requested."""
+    """Yield the requests, and the limits of resources without a request."""
     resources = container.get("resources") or {}
     return _amounts({**(resources.get("limits") or {}), **(resources.get("requests") or {})})
 
@@ -209,5 +209,5 @@ def _amounts(said: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _quantity(resource: str, amount: Any) -> str:
-    """In thousandths where it is no whole number, as every server reads it."""
+    """Return the amount as a quantity: in thousandths (`m`) if it is not a whole number."""
     return str(int(amount)) if amount == int(amount) else f"{int(amount * 1000)}m"

@@ -56,7 +56,7 @@ class VolumeBinding:
         self.queue.on_defect = marking(recorder, self._claims, _COMPONENT)
 
     def start(self) -> None:
-        """Subscribe to what is looked at."""
+        """Subscribe to the kinds that it reads."""
         self._claims.subscribe(self._claim_changed)
         self._volumes.subscribe(self._volume_changed)
         self._classes.subscribe(lambda change: self._look_at_waiting())

@@ -55,8 +55,8 @@ async def _pieces(path: Path, options: LogOptions, ended: Callable[[], bool]) ->
     file = _begin(path, options.tail_lines)
     try:
         while True:
-            over = ended()  # asked before reading: what was written until then is read below
-            later = _after(path, file)  # likewise: no more is written to a file that has one after it
+            over = ended()  # checked before reading, so that all output until then is read below
+            later = _after(path, file)  # likewise, because a file with a successor no longer grows
             rest = b""  # every file ends with its last line, or is written to
             while chunk := file.read(_CHUNK):
                 *lines, rest = (rest + chunk).split(b"\n")

@@ -184,8 +184,8 @@ def _make_account_point() -> None:
 
 
 def _opened(one: dict[str, Any], spec: dict[str, Any]) -> int:
-    """A handle on what is to be mounted. What its user named, a path of the machine or one below a volume, he must be
-    able to reach, and what is missing below a volume is made as he. Raises SyscallRefused."""
+    """Return a handle on the source of the mount. The user must be able to reach a path that the user named, on the
+    machine or below a volume. A missing folder below a volume is created as this user. Raises SyscallRefused."""
     source, below = one["source"], one.get("below", "")
     with rights_of_user(spec if one.get("by_user") else {}):
         handle = step(f"opening {source}", partial(_opened_source, one, spec))

@@ -106,7 +106,7 @@ def enter(spec: dict[str, Any]) -> NoReturn:
             _end_as(program)
         libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         _execute(spec, spec["argv"])
-    except BaseException as error:  # nothing of Python's own may look for modules in the container, as root
+    except BaseException as error:  # Python's own handling of errors could import modules from the container as root
         sys.stderr.write(f"{error}\n")
         sys.stderr.flush()
         os._exit(_NOT_FOUND if "not found" in str(error) else _CANNOT_RUN)

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-_ROOT = Path(__file__).parents[5]  # where the package `phalanx` lies
+_ROOT = Path(__file__).parents[5]  # the folder of the package `phalanx`
 _BOOT = (
     "import sys; sys.path.append(sys.argv[1]); "
     "from phalanx.embedded.node.container.shim.supervisor import main; main(sys.argv[2:])"
@@ -73,7 +73,7 @@ async def _ask(stem: str, handle: int) -> None:
             return
         except BlockingIOError:  # many start at once, and the process has not taken them yet
             await asyncio.sleep(_PAUSE_S)
-        except (BrokenPipeError, ConnectionResetError):  # it was killed
+        except (BrokenPipeError, ConnectionResetError):  # the process that forks was killed
             forks.channel.close()
             forks.process.wait()
             del _forks[path]
@@ -88,7 +88,7 @@ class _Forks:
     channel: socket.socket
 
 
-_forks: dict[str, _Forks] = {}  # by the path of the interpreter
+_forks: dict[str, _Forks] = {}  # path of the interpreter -> the process that forks
 
 
 def _started(path: str) -> _Forks:

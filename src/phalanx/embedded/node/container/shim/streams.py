@@ -120,7 +120,7 @@ class Input:
             poll.register(self.target, select.POLLOUT)
 
     def pump(self, poll: select.poll) -> None:
-        """Pass on what goes without waiting."""
+        """Pass on the data that can be written without waiting."""
         poll.unregister(self.source)
         if self._pending:
             poll.unregister(self.target)

@@ -172,7 +172,7 @@ class Shim:
         if self.status is None:  # not reaped, so the process id cannot be reused
             try:
                 os.killpg(self.main, number)
-            except ProcessLookupError:  # it has not called setsid yet
+            except ProcessLookupError:  # the program has not called setsid yet
                 os.kill(self.main, number)
 
     def _kill(self) -> None:

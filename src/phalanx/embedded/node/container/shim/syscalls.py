@@ -106,7 +106,7 @@ def attach(what: str, tree: int, point: int) -> None:
 
 
 def make_read_only(what: str, tree: int) -> None:
-    """With all that is mounted below. Raises SyscallRefused: before Linux 5.12."""
+    """Make a mount and all mounts below it read-only. Raises SyscallRefused before Linux 5.12."""
     asked = (ctypes.c_uint64 * 4)(_MOUNT_ATTR_RDONLY, 0, 0, 0)  # struct mount_attr: set, clear, propagation, userns
     flags = _AT_EMPTY_PATH | _AT_RECURSIVE
     call(what, libc.syscall(_MOUNT_SETATTR, tree, b"", flags, ctypes.byref(asked), ctypes.sizeof(asked)))

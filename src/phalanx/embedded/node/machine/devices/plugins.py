@@ -44,7 +44,7 @@ class DevicePlugin:
         self._channel: Any = None
 
     async def watch(self) -> None:
-        """Offer what it has, until it has gone."""
+        """Offer the plugin's devices until the plugin ends."""
         async with grpc.aio.insecure_channel(f"unix:{self._socket}") as self._channel:
             try:
                 async for told in self._call("ListAndWatch", "Empty", "ListAndWatchResponse", stream=True):
@@ -114,7 +114,7 @@ class _Registration:
             log.warning("a device plugin was refused: %s", error)
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
         before = self._watched.pop(request.resource_name, None)
-        if before is not None:  # it has started anew, and its old socket is gone
+        if before is not None:  # the plugin was restarted, and its old socket is gone
             before.cancel()
         self._watched[request.resource_name] = self._group.create_task(plugin.watch())
         return message("Empty")()

@@ -70,7 +70,7 @@ class DevicePool:
             raise PhalanxError(f"{resource} is offered by the node itself; leave it to that, or start with none of it")
 
     async def offer(self, resource: str, healthy: Iterable[str], source: DeviceSource) -> None:
-        """These are all of the resource from now on. Raises PhalanxError."""
+        """Set the devices of the resource. Raises PhalanxError."""
         self.require_free(resource)
         self._sources[resource] = source
         await self._set(resource, tuple(sorted(healthy)))

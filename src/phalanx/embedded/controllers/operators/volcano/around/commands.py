@@ -141,7 +141,8 @@ class QueueController:
     async def _look(self, queue: Object) -> None:
         name, state = queue["metadata"]["name"], (queue.get("status") or {}).get("state")
         if state == "Closing" and not any(_queue_of(one) == name for one in self._groups.objects.values()):
-            seen = {"resourceVersion": queue["metadata"]["resourceVersion"]}  # it may be opened again just now
+            # Another writer may open the queue at this moment.
+            seen = {"resourceVersion": queue["metadata"]["resourceVersion"]}
             body = {"metadata": seen, "status": {"state": "Closed"}}
             await self._calls.patch(QUEUES, queue, body, subresource="status")
 

@@ -155,7 +155,7 @@ def flow_status(flow: Object, jobs: Mapping[str, Object | None]) -> dict[str, An
             phase = "Succeed"
         elif lists.get("runningJobs") or done:
             phase = "Running"
-    elif old == "Succeed" and not there:  # they were deleted, as it says
+    elif old == "Succeed" and not there:  # its Jobs were deleted, as its policy says
         return dict(flow["status"])
     status: dict[str, Any] = {name: sorted(names) for name, names in lists.items()}
     status["state"] = {"phase": phase}

@@ -1,5 +1,5 @@
-"""A plugin's arguments, as Go's flag package reads them: `--x=y`, `-x=y` and `--x y`. An unknown or bad one ends the
-reading: what follows keeps its default."""
+"""A plugin's arguments, as Go's flag package reads them: `--x=y`, `-x=y` and `--x y`. An unknown or invalid one ends
+the reading, and the arguments after it keep their defaults."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ def hcclrank(job: JobSpec, task: VolcanoTask, index: int, pod: Object, arguments
 
 
 def ray(job: JobSpec, task: VolcanoTask, index: int, pod: Object, arguments: Sequence[str]) -> None:
-    """The commands of head and workers. Raises JobFault: there is no head task."""
+    """Set the commands of the head and the workers. Raises JobFault if there is no head task."""
     said = read_flags(arguments, _RAY)
     head = job.task(str(said["head"]))
     if head is None:
