@@ -105,7 +105,7 @@ class Api:
         await self.store.close()
 
     async def __call__(self, raw: RawRequest) -> Response:
-        """Never raises: what goes wrong is an answer, too."""
+        """Return the answer to a request. Never raises: an error becomes an answer."""
         try:
             return await self._answer(raw)
         except ApiError as error:

@@ -139,7 +139,7 @@ class _Sockets:
                 connection.expire(now_s)
 
     async def _finish(self) -> None:
-        """End the streams, give what is being answered some seconds, cut off the rest."""
+        """End the streams, give running requests some seconds, and close the other connections."""
         self._api.hub.end_all()
         tasks = [task for one in tuple(self._open) if (task := one.finish()) is not None]
         if tasks:
@@ -149,7 +149,7 @@ class _Sockets:
 
 
 def _most_connections() -> int:
-    """As many as files can be open; the process is allowed all that it may have."""
+    """Return the most connections: the limit of open files, which is raised to the hard limit first."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     return min(_CONNECTIONS, max(_OWN_FILES, hard - _OWN_FILES))

@@ -1,4 +1,4 @@
-"""What may change or refuse a write, after authorization and before storage.
+"""Admission: the steps that may change or refuse a write, after authorization and before storage.
 
 limit_ranger        LimitRanges: defaults and bounds
 resource_quota      ResourceQuotas

@@ -29,7 +29,7 @@ DEFAULT_POLICY = "PreemptLowerPriority"
 
 
 class Reader(Protocol):
-    """Read access to what is stored, as of now. The objects are shared: nobody may edit them."""
+    """Read access to the stored objects. They are shared with other readers, so a caller may not edit them."""
 
     def get(self, group: str, plural: str, namespace: str, name: str) -> Object | None: ...
 
@@ -195,7 +195,7 @@ def _value(said: str | int, reader: Reader) -> int:
 
 
 def default_priority_class(reader: Reader) -> Object | None:
-    """The class of pods that name none: the lowest of those marked as global default."""
+    """Return the PriorityClass of pods that name none: the lowest class that is marked as global default."""
     marked = [one for one in reader.list("scheduling.k8s.io", "priorityclasses") if one.get("globalDefault")]
     return min(marked, key=lambda one: int(one.get("value", 0)), default=None)
 

@@ -1,4 +1,4 @@
-"""LimitRanger: what limit ranges add to a pod, and what they refuse.
+"""LimitRanger: the defaults that limit ranges add to a pod, and the pods that they refuse.
 
 Source: k8s.io/kubernetes/plugin/pkg/admission/limitranger.
 """

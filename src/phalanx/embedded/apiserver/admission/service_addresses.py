@@ -14,7 +14,7 @@ from phalanx.embedded.apiserver.registry.kinds.workloads.service import HEADLESS
 
 ADDRESSES = IPv4Network("10.96.0.0/16")
 FIRST = 10  # lower addresses are reserved for the cluster itself: the API, DNS
-_API = "10.96.0.1"  # the service `kubernetes`, which every cluster has; it is no object here
+_API = "10.96.0.1"  # the service `kubernetes`, which every cluster has; this server does not store it
 NODE_PORTS = range(30000, 32768)
 
 

@@ -44,7 +44,7 @@ _CHANGEABLE = ("minAvailable", "priorityClassName", "volumes")  # volumes: the c
 
 
 class QueueReader(Protocol):
-    """Read access to what is stored."""
+    """Read access to the stored objects."""
 
     def get(self, group: str, plural: str, namespace: str, name: str) -> Object | None: ...
 

@@ -56,7 +56,7 @@ class AccountTokens:
         self._key = b""
 
     def issue(self, namespace: str, name: str, request: Object) -> Object:
-        """A TokenRequest with its token. Raises `ApiError` 404, 409, 422, or 400 for what it cannot be bound to."""
+        """Return the TokenRequest with its token. Raises `ApiError` 404, 409, 422; 400: an object of a wrong kind."""
         account = self._store.get(_ACCOUNTS, namespace, name)
         if account is None:
             raise not_found("", "serviceaccounts", name)

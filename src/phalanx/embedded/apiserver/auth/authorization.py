@@ -92,7 +92,7 @@ class Authorizer:
         self._guard_rules(resource, obj, role, user, AccessRequest("bind", rbac.GROUP, plural, reference["name"]))
 
     def _guard_rules(self, resource: Resource, obj: Object, role: Object, user: User, instead: AccessRequest) -> None:
-        """`instead`: the right that stands for having all of them."""
+        """Refuse rules that grant more than the user has. `instead`: the right that allows it all the same."""
         namespace = obj["metadata"].get("namespace", "")
         if self.may(user, instead, namespace):
             return

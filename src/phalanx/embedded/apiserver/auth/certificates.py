@@ -24,7 +24,7 @@ _SERVICE_NAMES = ("kubernetes", "kubernetes.default", "kubernetes.default.svc", 
 
 
 def ensure(pki: Path, host: str) -> None:
-    """Make what is missing in `pki`: ca.crt, ca.key, server.crt, server.key. Raises `PhalanxError`."""
+    """Create the missing files in `pki`: ca.crt, ca.key, server.crt, server.key. Raises `PhalanxError`."""
     try:
         pki.mkdir(parents=True, exist_ok=True, mode=0o700)
         if not (pki / "ca.crt").exists() or not (pki / "ca.key").exists():

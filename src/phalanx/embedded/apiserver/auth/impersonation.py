@@ -43,7 +43,7 @@ def acting(user: User, headers: Mapping[bytes, bytes], authorizer: Authorizer) -
 
 
 def _rights(name: str, groups: tuple[str, ...], uid: str) -> Iterator[tuple[AccessRequest, str]]:
-    """Yield what must be allowed, and in which namespace."""
+    """Yield each right that impersonation needs, with its namespace."""
     match _account(name):
         case namespace, account:
             yield AccessRequest("impersonate", "", "serviceaccounts", account), namespace

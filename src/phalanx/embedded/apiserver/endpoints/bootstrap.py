@@ -83,7 +83,7 @@ _OWN = {
 
 
 async def furnish(writer: ObjectWriter, registry: Registry, store: Store) -> None:
-    """Create what is missing. Does nothing to a cluster that has it all."""
+    """Create the missing ones of the objects that every cluster has."""
     for name in NAMESPACES:
         await _ensure(writer, registry, "", "namespaces", "", {"metadata": {"name": name}})
     for name, (value, description) in _PRIORITIES.items():

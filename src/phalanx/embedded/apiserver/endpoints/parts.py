@@ -1,4 +1,4 @@
-"""Where the engine meets the knowledge of kinds: schema, admission, field ownership, tables, conversion.
+"""The engine's use of the modules about kinds: schema, admission, field ownership, tables, conversion.
 
 The engine (store, watches, pipelines, HTTP) calls these functions and nothing else of what knows a kind, so each
 of those modules stays free of the engine, and what joins them can be seen on one page.
@@ -34,7 +34,7 @@ from phalanx.embedded.apiserver.transport import negotiation
 from phalanx.embedded.apiserver.transport.request import Request, Response
 from phalanx.embedded.apiserver.transport.tables import table
 
-_WITH_SPEC = ("", "ephemeralcontainers", "resize")  # where containers of a pod are written
+_WITH_SPEC = ("", "ephemeralcontainers", "resize")  # the requests that write containers of a pod
 
 
 class Committed:
@@ -183,7 +183,7 @@ class Knowledge:
         beneath: Beneath = WHOLE,
         operation: str = "",
     ) -> list[str]:
-        """Validating admission, of what is valid. Warnings; may raise `ApiError`."""
+        """Run validating admission on a valid object, and return its warnings. Raises `ApiError`."""
         warnings = []
         if beneath is WHOLE:
             self._guard(resource, obj, old, user)
@@ -278,7 +278,7 @@ class Discovery:
         self._catalogue = Catalogue(registry)
 
     def answer(self, request: Request, path: str) -> Response | None:
-        """None for a path that is not discovery's. Raises `ApiError` 405."""
+        """Return the answer of discovery; None if the path does not belong to it. Raises `ApiError` 405."""
         found = self._catalogue.answer(path, request.accept, request.host)
         if found is None:
             return None

@@ -284,7 +284,7 @@ class ObjectWriter:
         return warnings
 
     def _prepare(self, target: RouteTarget, obj: Object, before: Object) -> Callable[[], list[Cause]]:
-        """Put back what may not change; what is then to be validated, after admission."""
+        """Restore the fields that may not change. Return the validation that must run after admission."""
         strategy = target.resource.strategy
         match target.sub, strategy:
             case "", _:
@@ -404,7 +404,7 @@ def _unshared(old: Object, touched: Collection[str]) -> Object:
 def ordered(resource: Resource, body: object) -> Object:
     """The object of a request, beginning with kind and apiVersion as `answers.head_of` expects.
 
-    Raises `ApiError` 400 when it is no object, or one of another kind.
+    Raises `ApiError` 400 if it is not an object, or an object of another kind.
     """
     if not isinstance(body, dict):
         raise negotiation.no_object(body, encode(body), resource.kind)
@@ -420,7 +420,7 @@ def ordered(resource: Resource, body: object) -> Object:
 
 
 def _bad_patch(patched: str, why: str) -> ApiError:
-    """422 for a patch whose result is no object of its kind."""
+    """Return a 422 for a patch whose result is not an object of its kind."""
     return invalid("", "", "", [invalid_value("patch", patched, why)])
 
 

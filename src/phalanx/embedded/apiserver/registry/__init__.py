@@ -2,7 +2,7 @@
 
 As in Kubernetes (pkg/registry) the strategies of the kinds are here too.
 
-    routing       a path, and what it names
+    routing       paths, and the resources that they name
     discovery     groups, versions and resources
     openapi       OpenAPI of them
     catalogue     both of these as documents that are made once
@@ -10,5 +10,5 @@ As in Kubernetes (pkg/registry) the strategies of the kinds are here too.
     crd           CustomResourceDefinitions and the kinds that they define
     value_types   the types that expressions see in objects of a kind
     builtin       the table of built-in kinds
-    metrics       the kinds of what is used, which are measured and not stored
+    metrics       the kinds of measured usage, which are not stored
 """

@@ -1,4 +1,4 @@
-"""Paths -> what they name. `Registry` knows the kinds that are served; `locate` reads a path against it.
+"""Paths, and the resources that they name. `Registry` has the served kinds; `locate` finds the resource of a path.
 
 The forms are `/api/v1/...` for the core group and `/apis/GROUP/VERSION/...` for all others, then either
 `RESOURCE[/NAME[/SUBRESOURCE]]` or `namespaces/NAMESPACE/RESOURCE[/NAME[/SUBRESOURCE]]`; `watch/` before either is the

@@ -162,7 +162,8 @@ def asked(review: Review, form: Resource, uid: str) -> Object:
 
 
 def answered(name: str, review: Review, uid: str, answer: HttpAnswer) -> Mutation:
-    """Raises ValueError and its like for what is no answer, `ApiError` for a refusal."""
+    """Return the mutation that a webhook asks for. Raises ValueError, KeyError or TypeError for an invalid answer,
+    `ApiError` for a refusal."""
     if answer.status != 200:
         raise ValueError(f"status {answer.status}: {answer.body[:300].decode(errors='replace').strip()}")
     found = msgspec.json.decode(answer.body)

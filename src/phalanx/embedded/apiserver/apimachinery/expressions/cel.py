@@ -67,7 +67,7 @@ def _substring(text: str, start: int, end: int | None = None) -> str:
 
 
 def _quantity(text: str) -> str:
-    """The text itself, which the functions below compare. Raises ValueError if it is no quantity."""
+    """Return the text, which the functions below compare. Raises ValueError if it is not a quantity."""
     parse_quantity(text)
     return text
 
@@ -244,7 +244,7 @@ class CelView:
 
 
 def _enter(wanted: Wanted, path: tuple[str, ...]) -> None:
-    """Shorter paths are entered first: what is wanted whole stays so."""
+    """Enter a path. Shorter paths must come first, so that an object that is read whole stays whole."""
     first, *rest = path
     if not rest:
         wanted[first] = None
@@ -300,7 +300,7 @@ def without_structs(text: str) -> str:
     A brace after a dotted name opens a struct; its field names are the names that follow the brace or a comma at its
     own depth. Strings and comments are skipped over whole."""
     found: list[str] = []
-    structs: list[bool] = []  # for each open bracket: is it a struct's?
+    structs: list[bool] = []  # for each open bracket: True if it opens a struct
     name_starts = -1  # where in `found` a dotted name began, or -1
     expects_field = False
     for kind, lexeme in tokens(text):

@@ -31,7 +31,7 @@ Step = Callable[[Any], Iterable[Any]]
 
 @cached(1024)
 def steps_of(path: str) -> tuple[Step, ...]:
-    """The steps of a path. Raises ValueError for what is no path."""
+    """Return the steps of a path. Raises ValueError if the text is not a path."""
     text = path.strip().removeprefix("{").removesuffix("}").removeprefix("$")
     steps, place = [], 0
     while place < len(text):

@@ -1,7 +1,7 @@
 """Regular expressions that users write, for values that users write: RE2, as Go's are.
 
 Python's own engine tries what `(a+)+$` may mean in more ways than there is time for; RE2 takes a time that grows with
-the text and no faster (github.com/google/re2). What it does not know, look-ahead say, Go does not know either.
+the text and no faster (github.com/google/re2). Syntax that RE2 lacks, such as look-ahead, is missing in Go too.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from phalanx.embedded.apiserver.apimachinery.caching import cached
 
 
 class PatternError(ValueError):
-    """The text is no regular expression; the message says why, as Go begins it."""
+    """The text is not a regular expression. The message says why, and begins as in Go."""
 
 
 def _options() -> re2.Options:

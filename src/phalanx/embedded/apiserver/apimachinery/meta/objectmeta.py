@@ -41,7 +41,7 @@ def time_text(at: dt.datetime) -> str:
 
 
 def later_text(at: dt.datetime, seconds: int) -> str:
-    """So many seconds after `at`, or the last moment that can be written."""
+    """Return the time `seconds` after `at`, or the last time that can be written."""
     try:
         return time_text(at + dt.timedelta(seconds=seconds))
     except OverflowError:
@@ -100,7 +100,7 @@ def without_double_owners(meta: Meta, when: str = "") -> list[str]:
     owners = meta.get("ownerReferences")
     if not owners or len(owners) < 2:
         return []
-    kept: dict[bytes, Object] = {}  # by their text: a request has room for a hundred thousand of them
+    kept: dict[bytes, Object] = {}  # by their JSON, because a request may contain a hundred thousand of them
     double = []
     for owner in owners:
         if kept.setdefault(msgspec.json.encode(owner, order="sorted"), owner) is not owner:

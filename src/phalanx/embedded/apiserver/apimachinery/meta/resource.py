@@ -54,7 +54,7 @@ class ResourceStrategy:
     delete_returns_object: bool = False
     # What DELETE without propagationPolicy does with dependents: "background" or "orphan" (batch/v1 Job).
     default_propagation: str = "background"
-    delete_warning: str = ""  # where the request does not say what becomes of the dependents
+    delete_warning: str = ""  # the warning for a request without a propagation policy
 
     def default(self, obj: Object) -> None:
         """Fill what the user left out (SetDefaults_*). Runs on every decoded or patched object, must be idempotent."""

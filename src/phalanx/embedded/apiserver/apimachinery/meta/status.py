@@ -107,8 +107,8 @@ def bad_request(why: str) -> ApiError:
 
 
 def invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> ApiError:
-    """422: one cause stands bare in the message, several in brackets, as `field.ErrorList.ToAggregate` does. Of very
-    many causes, only the first ones are listed."""
+    """Return a 422. The message contains one cause as it is, and several in brackets, as `field.ErrorList.ToAggregate`
+    does. If there are very many causes, only the first ones are listed."""
     told, more = causes[:CAUSES], len(causes) - CAUSES
     lines = list(dict.fromkeys(cause.line() for cause in told))
     if more > 0:

@@ -239,7 +239,7 @@ def _born_again(kind: Type, schema_name: str, key: str, data: bytes) -> Node:
 
 
 def _born(kind: Type, schema_name: str, key: str, value: Any) -> Node:
-    """The fields that one field of a new object sets."""
+    """Return the fields that one field of a new object sets."""
     empty = empty_object(schema_name)
     change = compare({key: empty[key]} if key in empty else {}, {key: value}, kind)
     return difference(change.written, STRIPPED)

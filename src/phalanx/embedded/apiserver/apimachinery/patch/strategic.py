@@ -267,7 +267,7 @@ def _failure(message: str) -> ApiError:
 
 
 def _go(value: Any) -> str:
-    """As Go prints a decoded JSON value: `map[image:i3]`."""
+    """Return a decoded JSON value in Go's notation: `map[image:i3]`."""
     match value:
         case dict():
             return "map[" + " ".join(f"{key}:{_go(value[key])}" for key in sorted(value)) + "]"

@@ -25,7 +25,7 @@ _JUST_SELF: Node = {SELF: {}}
 
 
 def is_member(node: Node) -> bool:
-    """Is the path to this node in the set? (Not asked of the root, which is no path.)"""
+    """Return whether the path to this node is in the set. The root has no path, so it is not a valid argument."""
     return not node or SELF in node
 
 

@@ -20,7 +20,7 @@ _MILLI = 10**6  # the number of nano units in a milli unit
 # Of the documentation: "no quantity may represent a number greater than 2^63-1 in magnitude … will be capped".
 GREATEST = 2**63 - 1
 _EXACT_DIGITS = 40  # with more digits before or after the point, results are not exact
-_EXPONENT_DIGITS = 19  # as many as a 64 bit integer has
+_EXPONENT_DIGITS = 19  # the most digits of a 64 bit integer
 _DIGITS = Context(prec=2 * _EXACT_DIGITS, rounding=ROUND_UP, Emin=MIN_EMIN, Emax=MAX_EMAX)
 _FORM = re.compile(r"([+-]?)([0-9]*+)(?:\.([0-9]*+))?([A-Za-z]*+)([+-]?[0-9]*+)")
 _LOOSE = re.compile(r"^([+-]?[0-9.]++)([eEinumkKMGTP]*+[-+]?[0-9]*+)$")
@@ -40,7 +40,7 @@ class Family(Enum):
 
 
 class QuantityError(ValueError):
-    """The text is no quantity; the message is that of the real parser."""
+    """The text is not a quantity. The message is that of the real parser."""
 
 
 @cached(16384)

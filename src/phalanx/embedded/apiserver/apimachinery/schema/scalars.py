@@ -20,7 +20,7 @@ _INT_LIMITS = {"int32": 2**31, "int64": 2**63}
 
 
 class DecodeError(ValueError):
-    """A value has the wrong type. `str()` is the message of the real decoder, without what it prefixes."""
+    """A value has the wrong type. `str()` is the message of the real decoder, without its prefix."""
 
     def __init__(self, template: str, *, owner: str = "", typed: bool = False) -> None:
         super().__init__(template)
@@ -132,7 +132,7 @@ _RFC3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)"
 
 @cached(4096)
 def canonical_time(text: str) -> str | None:
-    """RFC 3339 in UTC with whole seconds; an empty text is no time. Raises DecodeError."""
+    """Return the time as RFC 3339 in UTC with whole seconds; None for an empty text. Raises DecodeError."""
     return _moment(text, "2006-01-02T15:04:05Z07:00").strftime("%Y-%m-%dT%H:%M:%SZ") if text else None
 
 

@@ -173,7 +173,7 @@ def _all_of(value: Any, kind: Kind) -> Node:
 
 
 def merged(live: Any, config: Any, kind: Kind) -> Any:
-    """`live` with what `config` sets; shares with `live` what it does not set."""
+    """Return `live` with the fields that `config` sets. The other fields are shared with `live`."""
     if config is ABSENT:
         return live
     if live is ABSENT or live is None or config is None:

@@ -90,7 +90,7 @@ def _type(value: Any) -> str:
 
 
 def _shown(value: Any) -> str:
-    """As Go prints a decoded value."""
+    """Return a decoded value in Go's notation."""
     match value:
         case bool():
             return str(value).lower()

@@ -70,7 +70,7 @@ class SlurmNumbers:
         self._target = RouteTarget(resource=config_maps, namespace=_SYSTEM, name=_NUMBER)
         self._drawing = asyncio.Lock()
         self._next = self._written = 0  # the next number, and the one that this server has written
-        self._draws: dict[int, _Draw] = {}  # by their first number
+        self._draws: dict[int, _Draw] = {}  # first number -> the draw
         self._firsts: list[int] = []  # the same numbers, in order
         self._by_age: deque[_Draw] = deque()
         self._unused = Counter[str]()  # by user

@@ -34,7 +34,7 @@ _NAMES = ("plural", "singular", "kind", "listKind")
 
 
 class DefinitionReconciler:
-    """Keeps the registry to what is built in and what definitions add. `start` before the first request."""
+    """Keeps the registry equal to the built-in and the defined kinds. Call `start` before the first request."""
 
     def __init__(self, store: Store, registry: Registry, deleter: Deleter, builtin: Sequence[Resource]) -> None:
         self._store, self._registry, self._deleter, self._builtin = store, registry, deleter, tuple(builtin)
@@ -42,7 +42,7 @@ class DefinitionReconciler:
         self._going: set[tuple[str, str]] = set()  # kinds whose definition is being deleted
 
     def start(self) -> None:
-        """Serve what is established, and go on with what was interrupted."""
+        """Serve the established definitions, and continue the work that was interrupted."""
         self._store.subscribe(self._heard)
         self._serve()
         for stored in self._store.scan(KEY):
@@ -95,7 +95,7 @@ class DefinitionReconciler:
         return taken_names(accepted_names, [one for one in self._builtin if one.group == group])
 
     async def _clean_up(self, name: str) -> None:
-        """Delete what is left of the definition's objects; once nothing is, let the definition go."""
+        """Delete the remaining objects of the definition. When none is left, delete the definition."""
         head = self._store.head(KEY, "", name)
         if head is None or CLEANUP not in (head.obj["metadata"].get("finalizers") or ()):
             return

@@ -37,7 +37,7 @@ class QuotaUsage:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Count what was not counted before the server ended."""
+        """Count the usage that was not counted before the server ended."""
         self._store.subscribe(self._heard)
         self._look_at({namespace for namespace, _, _ in self._store.walk(KEY)})
 

@@ -41,7 +41,7 @@ class TypeChecking:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
-        """Check what was not checked before the server ended."""
+        """Check the policies that were not checked before the server ended."""
         self._store.subscribe(self._heard)
         for stored in self._store.scan(KEY):
             self._look_at(stored.obj)
@@ -82,7 +82,7 @@ class TypeChecking:
         try:
             await self._writer.patch(target, APPLY_PATCH, body, _BY, force=True)
         except ApiError as error:
-            if error.code not in (404, 409):  # it is gone, and maybe another has its name
+            if error.code not in (404, 409):  # the policy was deleted, and another one may have its name
                 raise
 
 

@@ -73,7 +73,7 @@ class Metrics:
         return found
 
     async def _summary(self, node: Object) -> Summary | None:
-        """None where the node does not say."""
+        """Return the node's summary; None if the node does not answer."""
         try:
             async with asyncio.timeout(_ANSWER_S):
                 response: aiohttp.ClientResponse = await self._nodes.get(node, "/stats/summary")

@@ -78,7 +78,7 @@ def refused(code: int, text: str) -> ApiError:
 
 
 def endpoint_of(node: Object) -> tuple[str, int]:
-    """Where the node's agent listens. Raises `ApiError` 400 when its status does not say."""
+    """Return the host and port of the node's agent. Raises `ApiError` 400 if the node's status lacks them."""
     status = node.get("status") or {}
     addresses = [one["address"] for one in status.get("addresses") or [] if one.get("type") == "InternalIP"]
     port = ((status.get("daemonEndpoints") or {}).get("kubeletEndpoint") or {}).get("Port")

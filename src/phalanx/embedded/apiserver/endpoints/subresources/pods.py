@@ -1,4 +1,4 @@
-"""What is done to pods besides writing them: binding to a node, eviction.
+"""The subresources of pods that do more than write a field: binding to a node, eviction.
 
 Both are creations of another object (Binding, Eviction) under the pod's path; neither is stored.
 """
@@ -134,7 +134,7 @@ def _check_bindable(pod: Object, name: str, binding: Object) -> None:
 
 
 def bound(stored: Stored, binding: Object) -> Object:
-    """The pod with its node, the annotations of the binding, and the condition that says so. Shares the rest."""
+    """Return the pod with its node, the binding's annotations, and the condition PodScheduled. The rest is shared."""
     pod = stored.obj
     meta = dict(pod["metadata"])
     if extra := (binding.get("metadata") or {}).get("annotations"):

@@ -52,7 +52,7 @@ class Proxy:
             raise no_such_path()
         prefix, path = _parts(target, raw)
         query = "?" + raw.query.decode("latin-1") if raw.query else ""
-        if not path and raw.method in ("GET", "HEAD"):  # so that relative links lead below it
+        if not path and raw.method in ("GET", "HEAD"):  # relative links then lead below the path
             return Response(code=301, headers=((b"location", f"{prefix}/{query}".encode("latin-1")),))
         path = (path or "/") + query
         if target.resource.plural == "nodes":

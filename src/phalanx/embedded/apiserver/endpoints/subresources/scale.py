@@ -1,6 +1,6 @@
 """`/scale` of a custom resource: one number of its spec, shown and set as an autoscaling/v1 Scale.
 
-Where the number lies is said by three JSON paths in the CustomResourceDefinition. Source:
+Three JSON paths in the CustomResourceDefinition name the fields. Source:
 k8s.io/apiextensions-apiserver/pkg/registry/customresource/etcd.go (ScaleREST).
 """
 

@@ -36,7 +36,7 @@ class Streams:
         self._store, self._settings = store, settings
 
     async def open(self, target: RouteTarget, request: Request) -> Response:
-        """The node's answer to the client's handshake, and what follows it. Raises `ApiError`."""
+        """Return the node's answer to the client's handshake, and pass on the streams after it. Raises `ApiError`."""
         namespace, name = target.namespace, target.name
         stored = self._store.get(("", "pods"), namespace, name)
         if stored is None:

@@ -18,8 +18,8 @@ _PIECE_BYTES = 64 * 1024
 async def answered(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, handshake: bytes, spdy: str = ""
 ) -> Response:
-    """Return the answer to the handshake, and what follows it. `spdy`: the client speaks that over SPDY, and no
-    WebSocket. Raises `ApiError` when it is no."""
+    """Return the answer to the handshake, and the connection after it. `spdy`: the client uses SPDY, not WebSocket.
+    Raises `ApiError` if it refuses the handshake."""
     try:
         writer.write(handshake)
         async with asyncio.timeout(_ANSWER_TIMEOUT_S):

@@ -2,6 +2,6 @@
 
 structural   schemas: structural ones, their defaults, pruning, validation
 rules        x-kubernetes-validations
-check        what is wrong with a definition
-crd          the strategies of definitions and of what they define
+check        the errors of a definition
+crd          the strategies of definitions and of their objects
 """

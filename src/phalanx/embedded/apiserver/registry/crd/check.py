@@ -1,4 +1,4 @@
-"""What is wrong with a CustomResourceDefinition, in the words of the real server.
+"""The errors of a CustomResourceDefinition, in the words of the real server.
 
 Where every version has the same schema the real server keeps it once, above the versions, and speaks of it as
 `spec.validation`; `_schema_path` follows it there. Source: k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/
@@ -123,7 +123,7 @@ def _name_causes(obj: Json, spec: Json, names: Json) -> Iterator[Cause]:
 
 
 def _approval_causes(obj: Json, spec: Json) -> Iterator[Cause]:
-    """Groups of the Kubernetes project are for what it has approved (KEP-1111)."""
+    """Yield the causes for a group of the Kubernetes project without its approval (KEP-1111)."""
     group, annotations = spec.get("group") or "", (obj.get("metadata") or {}).get("annotations") or {}
     if group.endswith((".k8s.io", ".kubernetes.io")) and not annotations.get("api-approved.kubernetes.io"):
         text = 'protected groups must have approval annotation "api-approved.kubernetes.io", see '

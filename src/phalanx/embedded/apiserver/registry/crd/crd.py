@@ -44,7 +44,7 @@ class DefinitionStrategy(ResourceStrategy):
     """The rules of CustomResourceDefinition itself."""
 
     def default(self, obj: Object) -> None:
-        """Names that follow from others, and no conversion. Leaves what is shared with readers as it is."""
+        """Set the names that follow from others, and the conversion None. Objects that readers share are not edited."""
         spec = obj.get("spec") or {}
         names = spec.get("names") or {}
         kind = names.get("kind") or ""
@@ -233,7 +233,7 @@ class CustomStrategy(ResourceStrategy):
         self._selectable = {path.removeprefix("."): path for path in selectable}
 
     def decode(self, obj: Object) -> list[str]:
-        """Drop what neither the schema nor object metadata know; the paths of what was dropped.
+        """Drop the fields that neither the schema nor object metadata has, and return their paths.
 
         Raises ApiError 400 for metadata of the wrong type.
         """
@@ -272,7 +272,7 @@ class CustomStrategy(ResourceStrategy):
 
     def validate(self, obj: Object) -> list[Cause]:
         if obj["metadata"].get("resourceVersion"):
-            return []  # an update: checked against what was before
+            return []  # an update is checked together with the old object
         return self._wrong(obj, ABSENT)
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:

@@ -160,7 +160,7 @@ def _view(texts: tuple[str, ...]) -> CelView:
 
 @cached(4096, RULE)
 def is_transition(text: str) -> bool:
-    """Does the rule compare with what was before?"""
+    """Return whether the rule compares the object with its old version."""
     return _OLD_SELF.search(_STRINGS.sub("''", text)) is not None
 
 
@@ -174,7 +174,7 @@ def unsupported(text: str) -> str:
 
 
 def not_enforced(schema: Schema) -> Iterator[tuple[str, str]]:
-    """(rule, what it needs) of every rule of a schema that cannot be evaluated."""
+    """Yield each rule of a schema that cannot be evaluated, with the function that is missing."""
     for rule in schema.get(RULES) or ():
         if what := unsupported(rule.get("rule") or ""):
             yield rule["rule"], what

@@ -112,8 +112,8 @@ def defaulted(value: Any, schema: Schema) -> None:
 
 
 def causes(value: Any, schema: Schema, old: Any = ABSENT, path: str = "") -> Iterator[Cause]:
-    """Yield what is wrong with a value and was not so before. As in k8s.io/kube-openapi a wrong type does not end the
-    search: an enumeration lacks the value all the same."""
+    """Yield the errors of a value that its old version did not have. As in k8s.io/kube-openapi a wrong type does not
+    end the search: an enumeration lacks the value all the same."""
     if value == old and path:
         return
     kind = _type_of(value)
@@ -262,7 +262,7 @@ def _duplicates(value: list[Any], schema: Schema, path: str) -> Iterator[Cause]:
 
 
 def _object_causes(value: Object, schema: Schema, old: Any, path: str) -> Iterator[Cause]:
-    """Yield what is wrong with an object. One with too few or too many properties is not looked into."""
+    """Yield the errors of an object. If it has too few or too many properties, they are not checked."""
     most, least = schema.get("maxProperties"), schema.get("minProperties")
     if most is not None and len(value) > most:
         yield too_many(path, len(value), most)
@@ -305,5 +305,5 @@ def _combined_causes(value: Any, schema: Schema, path: str) -> Iterator[Cause]:
 
 
 def _of_combination(path: str, said: str) -> Cause:
-    """Such a cause names no field: only its message does."""
+    """Return the cause of a combination, which names the field in its message only."""
     return Cause("FieldValueInvalid", f'Invalid value: "": "{path}" {said}', NO_FIELD)

@@ -6,7 +6,7 @@ _DIGITS = 20  # more than any count of completions has
 
 
 class IndexListError(ValueError):
-    """The text is no list of indexes; the message is the real server's."""
+    """The text is not a list of indexes. The message is the real server's."""
 
 
 def parsed(text: str, completions: int) -> list[tuple[int, int]]:
@@ -43,7 +43,7 @@ def _number(text: str, completions: int) -> int:
 
 
 def counted(text: str, completions: int) -> tuple[int, str]:
-    """How many indexes, and what is wrong with the list."""
+    """Return the number of indexes, and the error of the list."""
     try:
         return sum(high - low + 1 for low, high in parsed(text, completions)), ""
     except IndexListError as error:

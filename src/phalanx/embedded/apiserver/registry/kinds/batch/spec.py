@@ -44,7 +44,7 @@ MAX_RULES = 20
 
 
 def job_spec(found: Found, spec: Spec) -> None:
-    """Of a Job, whose selector has been generated."""
+    """Find the errors in the spec of a Job whose selector has been generated."""
     plain_spec(found, spec, "spec")
     selector = spec.get("selector")
     if selector is None:
@@ -265,7 +265,7 @@ def _success_rule(found: Found, rule: Spec, completions: int, path: str) -> None
 # --- what an update may change ---------------------------------------------------------------------------------------
 
 IMMUTABLE = ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy")
-# What a scheduler may set in the template of a suspended Job (KEP-2926, KEP-5440).
+# The fields that a scheduler may set in the template of a suspended Job (KEP-2926, KEP-5440).
 DIRECTIVES = ("nodeSelector", "tolerations", "schedulingGates")
 
 
@@ -358,7 +358,7 @@ def generated_labels(uid: str, name: str) -> dict[str, str]:
 
 
 def go_selector(selector: Spec) -> dict[str, Any]:
-    """As messages show it: metav1 types keep their JSON names, empty parts left out."""
+    """Return the selector as messages show it: metav1 types keep their JSON names, and empty parts are left out."""
     return {key: value for key, value in selector.items() if value}
 
 

@@ -9,7 +9,7 @@ from phalanx.embedded.apiserver.registry.kinds.checks import NEGATIVE, Found, fo
 
 
 class LeaseStrategy(ResourceStrategy):
-    """`leases.coordination.k8s.io`: PUT creates, and needs the resourceVersion of what it replaces."""
+    """`leases.coordination.k8s.io`: PUT creates, and needs the resourceVersion of the Lease that it replaces."""
 
     allow_create_on_update = True
     allow_unconditional_update = False

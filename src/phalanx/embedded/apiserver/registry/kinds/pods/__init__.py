@@ -5,8 +5,8 @@ containers   one container
 volumes      one volume
 spec         the whole PodSpec, which templates have too
 qos          quality of service classes
-defaults     what an empty field means
-warnings     what is accepted, and better not written
-update       what an update may change
+defaults     the defaults of empty fields
+warnings     the warnings about fields that are accepted and better left out
+update       the fields that an update may change
 pod          the strategy of the kind
 """

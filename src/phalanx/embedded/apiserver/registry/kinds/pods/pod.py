@@ -150,7 +150,7 @@ def gated_condition(now: str | None) -> Object:
 
 
 def _with_resources(old: list[Object], asked: Iterable[Object]) -> list[Object]:
-    """The old containers with the resources of those asked for under the same name."""
+    """Return the old containers with the resources that the request names for containers of the same name."""
     given = {one.get("name"): one for one in asked}
     found = []
     for container in old:

@@ -101,7 +101,7 @@ def _gates(found: Found, now: Sequence[Object], then: Sequence[Object]) -> None:
 
 
 def _rest(found: Found, spec: Object, before: Object) -> None:
-    """Whatever else differs, and what a gated pod may change besides."""
+    """Find errors in all other fields. A pod with scheduling gates may change some of them."""
     changed = {key for key in {*spec, *before} if key not in CHECKED_APART and spec.get(key) != before.get(key)}
     for key in ("containers", "initContainers"):
         for one, old in zip(spec.get(key) or (), before.get(key) or (), strict=True):

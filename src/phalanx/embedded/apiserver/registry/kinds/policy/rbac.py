@@ -70,7 +70,7 @@ class RoleBindingStrategy(ResourceStrategy):
         if obj["roleRef"] == old["roleRef"]:
             return []
         names = (("APIGroup", "apiGroup"), ("Kind", "kind"), ("Name", "name"))
-        shown = {go: obj["roleRef"].get(key, "") for go, key in names}  # as the internal Go type prints itself
+        shown = {go: obj["roleRef"].get(key, "") for go, key in names}  # in the notation of the internal Go type
         return [invalid_value("roleRef", shown, "cannot change roleRef")]
 
 

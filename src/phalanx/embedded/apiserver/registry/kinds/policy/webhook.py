@@ -1,4 +1,4 @@
-"""Rules of webhook configurations: defaults, and what is refused when it is written.
+"""Rules of webhook configurations: defaults, and the errors for which a write is refused.
 
 Source: k8s.io/kubernetes/pkg/apis/admissionregistration (v1 defaults, validation). Besides, what this server would not
 call a webhook about is refused with the reason, instead of being stored and ignored: deletions, connections and

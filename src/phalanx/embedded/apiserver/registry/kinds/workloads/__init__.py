@@ -1,4 +1,4 @@
-"""What pods run for and read.
+"""The kinds that own pods, and the kinds that pods read.
 
 pod_template   PodTemplate
 rollout        how pods of a workload are replaced

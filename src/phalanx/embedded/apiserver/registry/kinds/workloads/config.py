@@ -24,7 +24,7 @@ from phalanx.embedded.apiserver.transport.go_json import syntax_error
 LIMIT_BYTES = 1024 * 1024
 _TOLD_BYTES = 1000  # the longest text for which the place of a JSON error is computed
 FROZEN = "field is immutable when `immutable` is set"
-# What each type of secret must hold.
+# The keys that each type of Secret must have.
 REQUIRED_KEYS = {
     "kubernetes.io/ssh-auth": ("ssh-privatekey",),
     "kubernetes.io/tls": ("tls.crt", "tls.key"),

@@ -1,4 +1,4 @@
-"""Endpoints and endpoint slices: the addresses that a service stands for.
+"""Endpoints and endpoint slices: the addresses of a service's pods.
 
 Source: pkg/apis/core/validation, pkg/apis/discovery (v1 defaults, validation), pkg/registry/discovery/endpointslice.
 """

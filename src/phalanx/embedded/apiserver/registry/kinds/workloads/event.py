@@ -60,7 +60,7 @@ def from_core(core: Object) -> Object:
 
 
 class CoreEventStrategy(ResourceStrategy):
-    """`events` of core v1, whose clients write what they like."""
+    """`events` of core v1. Most of their fields are not validated."""
 
     def validate(self, obj: Object) -> list[Cause]:
         found: Found = []
