@@ -14,7 +14,7 @@ from phalanx import __version__
 from phalanx.cli.commands.overview import ABOUT, COMMANDS, TITLES, import_path, overview
 from phalanx.errors import PhalanxError
 
-if TYPE_CHECKING:  # it reads command lines; `--version` and `--help` come without
+if TYPE_CHECKING:  # imported late, because `--version` and `--help` do not need it
     from cyclopts import App
 
 # Options of `run` and `submit` without a value: the next word may be the command.
@@ -96,7 +96,7 @@ def _answer(words: list[str]) -> object:
 
     try:
         return build(words[0])(words, exit_on_error=False, result_action="return_value")
-    except CycloptsError:  # it has said what is wrong
+    except CycloptsError:  # cyclopts has printed the error
         sys.exit(2)
 
 
@@ -123,7 +123,8 @@ def with_standard_input(words: list[str]) -> list[str]:
 def with_dashes(words: list[str]) -> list[str]:
     """Return a command line of `run` or `submit` with the two dashes before its command, where they were left out.
 
-    The first word that is no option, and no value of one, begins the command. For `submit` it may also be a file."""
+    The command begins at the first word that is neither an option nor an option's value. `submit` also takes a file
+    there."""
     if words[:1] not in (["run"], ["submit"]) or "--" in words:
         return words
     at = 1

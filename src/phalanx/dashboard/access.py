@@ -21,11 +21,11 @@ from phalanx.dashboard.changes import Board
 from phalanx.dashboard.redaction import Redaction
 from phalanx.errors import PhalanxError
 
-_WORD_S = 600.0  # so long is the first word good
+_WORD_S = 600.0  # the time in which the one-time key of the page is valid
 _IDLE_S = 7 * 86_400.0  # a session without a request for this time ends
 _MOST_SESSIONS = 200
 MOST_STREAMS = 16  # the most open streams of a session
-_LOOKS = (".css", ".woff2", ".svg")  # how the page looks is no secret: the page of a closed door has it too
+_LOOKS = (".css", ".woff2", ".svg")  # these files need no session, because the sign-in page uses them too
 
 CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -64,7 +64,7 @@ class Agent(Protocol):
         measured. Raises PhalanxError."""
 
     async def act(self, job: str, action: Action, value: int) -> str:
-        """Carry out an action on a job, and return a sentence that says so. `value`: the new nice value. Raises
+        """Carry out an action on a job, and return a sentence about it. `value`: the new nice value. Raises
         PhalanxError."""
 
     async def close(self) -> None:

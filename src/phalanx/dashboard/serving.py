@@ -28,10 +28,10 @@ from phalanx.errors import PhalanxError
 log = logging.getLogger(__name__)
 
 STATIC = Path(__file__).parent / "static"
-_MOST_BYTES = 16 * 1024  # of a question
+_MOST_BYTES = 16 * 1024  # the longest body of a request
 _QUIET_S = 15.0
 _PAUSE_S = 1.0  # between two changes
-_ANSWER_S = 60.0  # so long is an answer kept
+_ANSWER_S = 60.0  # the time for which an answer is kept
 _MOST_ANSWERS = 200
 _MOST_PAST_S = 31 * 86_400.0
 MOST_NICE = 1_000_000

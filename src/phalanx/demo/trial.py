@@ -28,8 +28,8 @@ _TICK_S = 0.25
 class DemoPodState(StrEnum):
     """The state of a pod, in the detail that the demo needs."""
 
-    WAITING = "waiting"  # without a node
-    STARTING = "starting"  # with a node, but not running yet
+    WAITING = "waiting"  # the pod has no node
+    STARTING = "starting"  # the pod has a node, and does not run yet
     RUNNING = "running"
     SUCCEEDED = "succeeded"
     FAILED = "failed"

@@ -264,7 +264,7 @@ class Occupied:
     ports: tuple[HostPort, ...] = ()
     near: tuple[PodAffinityTerm, ...] = ()
     away: tuple[PodAffinityTerm, ...] = ()
-    devices: tuple[str, ...] = ()  # by name, each whole
+    devices: tuple[str, ...] = ()  # names of devices that the pod holds whole
     resident: bool = False
 
 

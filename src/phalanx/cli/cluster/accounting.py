@@ -27,7 +27,7 @@ from phalanx.ledger.entry import ARRAY as TASK_OF
 from phalanx.ledger.entry import OBJECT
 from phalanx.model.job import Outcome
 
-WORDS = "slurm.phalanx.dev/"  # annotations that the ledger keeps, by what follows
+WORDS = "slurm.phalanx.dev/"  # the prefix of annotations that the ledger stores
 NUMBER = "number"
 CANCELLED = "cancelled-by"  # the user who cancelled the job; the job's exit code still comes from its pods
 _GONE_KEPT = 10_000
@@ -132,14 +132,14 @@ class Objects:
         told = {key.removeprefix(WORDS): text for key, text in annotations.items() if key.startswith(WORDS)}
         left = _WORDS_CHARS
         for key, text in list(told.items())[:_WORDS_KEPT]:
-            if len(text) <= left:  # whole or not at all: half of what is JSON says nothing
+            if len(text) <= left:  # a text is stored whole or not at all, because half of a JSON text is useless
                 seen.words[key] = text
                 left -= len(text)
         if array := option(meta, ARRAY):
             seen.words[TASK_OF] = array
 
     def _lose(self, job: str, uid: str) -> None:
-        """When the last one goes, what was known is kept for a while."""
+        """Forget an object of a job. After its last object, the facts about the job are kept for a while."""
         seen = self._seen[job]
         if len(seen.members) == 1:
             self._gone[job] = _facts(seen)

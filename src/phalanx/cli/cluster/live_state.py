@@ -47,7 +47,7 @@ from phalanx.report.forecast import forecast
 from phalanx.state.cluster import Cluster
 
 _LISTING_S = 60.0
-_SILENT_S = 10.0  # a pod that has not started for so long may have an event that says why
+_SILENT_S = 10.0  # after this time the Events of a pod that has not started are read
 _SILENT_PODS = 20  # the most pods whose Events are read
 _ACCESS = Kind(
     group="authorization.k8s.io", plural="selfsubjectaccessreviews", name="SelfSubjectAccessReview", namespaced=False

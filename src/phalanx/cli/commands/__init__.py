@@ -7,7 +7,7 @@ in_cluster    servers for any cluster
 work          jobs as they are submitted
 attend        jobs that exist: their output and their end
 inside        inside the pods of jobs
-status        what runs, what waits, and why
-study         what would be
+status        running and waiting jobs, with the reasons
+study         simulations and forecasts
 administer    queues, and the health of a cluster
 """

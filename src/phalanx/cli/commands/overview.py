@@ -20,7 +20,7 @@ _EXAMPLES = """For example:
 
     phalanx up                       # a Kubernetes on this machine, until Ctrl-C
     phalanx run -- echo hello        # a Job without writing YAML
-    phalanx jobs                     # what runs, what waits, and why
+    phalanx jobs                     # running and waiting jobs, and why
     phalanx logs JOB                 # its output, also when it is over
 
 `phalanx COMMAND --help` says more.

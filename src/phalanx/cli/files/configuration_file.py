@@ -27,7 +27,7 @@ def configuration_text(file: Path) -> str:
     try:
         found = [one for one in yaml.safe_load_all(text) if isinstance(one, Mapping) and one.get("kind") == "ConfigMap"]
     except (yaml.YAMLError, RecursionError):
-        return text  # the reader of configurations says what is wrong with it, and where
+        return text  # the reader of configurations reports the error and its line
     if not found:
         return text
     texts = [one for config_map in found if (one := _in_config_map(config_map)) is not None]

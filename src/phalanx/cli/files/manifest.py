@@ -54,7 +54,7 @@ class Document:
     def place(self, path: Field = ()) -> str:
         """`job.yaml:14`: where the field stands, or the nearest one around it."""
         if not self.lines:
-            return self.file  # there is no text: a command line
+            return self.file  # a job from a command line has no text
         while path and path not in self.lines:
             path = path[:-1]
         return f"{self.file}:{self.lines.get(path, 1)}"
@@ -171,7 +171,7 @@ class ManifestRequest:
     directory: str = ""
     environment: tuple[tuple[str, str], ...] = ()
     retries: int = 0
-    keep_s: int | None = None  # deleted so long after its end
+    keep_s: int | None = None  # seconds after its end at which the Job is deleted
     output: str = ""  # the file of the pod that its output goes to; %r is its index, %a the task of an array
     chance: int = 0  # a random number: with several pods the port of their rendezvous
     stdin: bool = False  # the command reads what a session sends

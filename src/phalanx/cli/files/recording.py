@@ -120,8 +120,8 @@ class Recorder:
 
 
 def open_private(file: Path) -> int:
-    """Open a recording to append to it, readable by its owner only. A file that is no recording is not changed. A last
-    line that a crash cut short is removed, so that the next step begins a line. Raises PhalanxError."""
+    """Open a recording to append to it, readable by its owner only. A file that is not a recording is not changed. A
+    last line that a crash cut short is removed, so that the next step begins a line. Raises PhalanxError."""
     try:
         if file.exists() and file.stat().st_size:
             next(lines(file), None)

@@ -133,7 +133,7 @@ def _holder(content: bytes) -> str:
     try:
         said = msgspec.json.decode(content, type=dict[str, int])
         return f" (process {said['pid']}, port {said['port']})"
-    except (msgspec.DecodeError, KeyError):  # it has the lock and has not written yet
+    except (msgspec.DecodeError, KeyError):  # the process has the lock, but has not written the file yet
         return ""
 
 

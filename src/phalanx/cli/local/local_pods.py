@@ -19,7 +19,7 @@ def is_simulated(node: Object) -> bool:
 
 
 async def cordon(connection: Connection, nodes: list[str], *, unschedulable: bool) -> None:
-    """As `kubectl cordon` and `uncordon`."""
+    """Set whether nodes accept pods, as `kubectl cordon` and `uncordon` do."""
     for name in nodes:
         await connection.patch(NODES, name, {"spec": {"unschedulable": unschedulable or None}})
 

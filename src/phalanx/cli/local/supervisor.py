@@ -28,7 +28,7 @@ Tell = Callable[[str], None]  # a line for the person at the terminal
 
 _PAUSE_FIRST_S, _PAUSE_MOST_S = 0.2, 10.0
 _PAUSES_S = (0.2, 1.0, 5.0)  # between starts of a program that was killed before it was ready
-_LONG_LIFE_S = 60.0  # after so long a crash is a new one, not the last one again
+_LONG_LIFE_S = 60.0  # a program that ran for this time crashes for a new reason, so the pauses begin again
 _LOG_MOST_BYTES = 20 << 20
 _LAST_WORDS_BYTES = 4096
 _BIRTH = "--- started"

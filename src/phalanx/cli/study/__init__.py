@@ -1,4 +1,4 @@
-"""What would be.
+"""Simulations and forecasts.
 
 whatif        objects and clusters that are supposed to exist
 simulation    workload files, and many simulations side by side

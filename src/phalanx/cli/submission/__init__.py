@@ -1,6 +1,6 @@
 """Jobs that are made from options and sent to the API.
 
-scheduling_options  when a job may run, and what it waits for
+scheduling_options  the time and the conditions of a job's start
 job_options         a Job without YAML
 script              scripts with their options in them
 arrays              one Job for each task of an array

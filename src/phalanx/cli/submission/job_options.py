@@ -17,7 +17,8 @@ from phalanx.dialects.schema.fields import Misread, duration_s
 from phalanx.errors import PhalanxError
 
 HOST_IMAGE = "host"
-SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # as Kubernetes: no vowels, so no words
+# Kubernetes' letters of generated names: without vowels they form no words.
+SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 
 
 @Parameter(name="*")

@@ -34,8 +34,8 @@ async def create(connection: Connection, obj: Object, namespace: str) -> Object:
 
 
 async def create_document(connection: Connection, document: Document, obj: Object, namespace: str) -> Object:
-    """As `create`, with the service by which the pods of the Job find each other. A refusal names file and line, and so
-    does an answer that did not come."""
+    """Create an object, and the service through which the pods of a Job find each other. A refusal names file and line,
+    and so does an answer that did not come."""
     try:
         made = await create(connection, obj, namespace)
     except ApiRefusal as error:

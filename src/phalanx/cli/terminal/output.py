@@ -12,7 +12,7 @@ import msgspec
 
 from phalanx.model.pod import PODS, Amounts, format_amount
 
-if TYPE_CHECKING:  # it is imported with the first table: servers print none
+if TYPE_CHECKING:  # imported with the first table, because servers print none
     from rich.console import Console
     from rich.text import Text
 

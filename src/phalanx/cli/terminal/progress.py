@@ -21,7 +21,7 @@ class _Rate(ProgressColumn):
 
 @contextmanager
 def progress_bar(total: int, what: str = "jobs") -> Iterator[Callable[[int], None]]:
-    """A bar with rate and time left, on a terminal only, and never where results go. `what`: what is counted."""
+    """Show a bar with rate and remaining time, on standard error and on a terminal only. `what`: the counted things."""
     screen = Console(stderr=True)
     columns = (TextColumn("{task.completed:,.0f} of {task.total:,.0f} " + what), BarColumn(), _Rate(what))
     with Progress(

@@ -90,7 +90,7 @@ def die_with(parent: int) -> None:
     if sys.platform != "linux":
         return
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it died between fork and prctl
+    if os.getppid() != parent:  # the parent died between fork and prctl
         os._exit(1)
 
 

@@ -112,7 +112,7 @@ def row(view: QueueView) -> list[str]:
 
 
 def _amounts(one: ResourceUsage) -> str:
-    """`cpu 4/8/16`, of a flavor `cpu (spot) 4/8/-`; only what is used where nothing is bounded."""
+    """Return `cpu 4/8/16`, and for a flavor `cpu (spot) 4/8/-`; only the usage if the resource has no bounds."""
     bounds = [one.guaranteed, one.limit]
     parts = [format_amount(one.resource, one.used)]
     if any(bound is not None for bound in bounds):

@@ -35,7 +35,7 @@ _MIB = 2**20
 class TopPicture:
     """The cluster as the screen shows it. `jobs`: the jobs that are shown, the user's own first. `own`: the ids of the
     user's own jobs. `partial`: the user may not list the pods of others, so their requests are not known. `node_use`,
-    `job_use`: the measured use, of those that are measured."""
+    `job_use`: the measured use of the measured nodes and jobs."""
 
     now_s: float
     user: str

@@ -25,7 +25,7 @@ CLASSES: dict[str, type[Any]] = {name: kind for kind, name in NAMES.items()}
 
 
 class Unreadable(ValueError):
-    """A line that is no event or action of this version; the text says why."""
+    """The line is not an event or action of this version. The text says why."""
 
 
 def written(item: News) -> dict[str, Any]:

@@ -190,7 +190,7 @@ def _error(text: str, path: Path, lines: Lines) -> YuniKornConfigurationError:
 
 
 class _Reader:
-    """YAML's nodes as plain values. A null stands for what is absent, as in Go."""
+    """Reads YAML's nodes as plain values. As in Go, null means that the field is absent."""
 
     def __init__(self, lines: Lines) -> None:
         self._lines, self._left = lines, MOST_VALUES

@@ -3,8 +3,8 @@
 It has no kinds of its own: a pod's condition PodScheduled and its events say why it waits, as of every pod. The pods of
 an application that YuniKorn rejects fail, as there.
 
-Without a configuration its pods are in the queue of those who name none. Of a configuration that YuniKorn would refuse
-nothing counts: the last valid one stays in force, as there. After a restart there is none, and its jobs wait with the
+Without a configuration, its pods are in the default queue. As in YuniKorn, an invalid configuration has no effect: the
+last valid one stays in force. After a restart there is none, and its jobs wait with the
 line as their reason. (YuniKorn does not start then.)
 """
 

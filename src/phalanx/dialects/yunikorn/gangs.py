@@ -199,7 +199,7 @@ def _task_group(said: Mapping[str, Any]) -> TaskGroup:
 
 
 def _whole(groups: Iterable[TaskGroup]) -> dict[str, str]:
-    """How many pods there are to be, and what they ask for together."""
+    """Return the number of pods of all task groups, and the sum of their requests."""
     asks: dict[str, Fraction] = {}
     try:
         for group in groups:

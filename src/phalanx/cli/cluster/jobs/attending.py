@@ -29,7 +29,7 @@ _LOG_TRIES = 20
 _LOG_PAUSE_S = 0.25
 _SCREEN_LINES = 100  # lines of the earlier session that are shown again
 _LOST = 1  # the exit code of a job that has none of its own
-_TIMED_OUT = 124  # as timeout(1) says it
+_TIMED_OUT = 124  # the exit code of timeout(1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

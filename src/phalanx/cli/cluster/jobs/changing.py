@@ -30,7 +30,7 @@ def require_whole(job: FoundJob, does: str, name: str) -> None:
 
 
 async def cancel_job(connection: Connection, job: FoundJob) -> None:
-    """Delete the objects of a job; of what runs they stay until its pods have ended. Raises ApiError."""
+    """Delete the objects of a job. The objects of a running job stay until its pods have ended. Raises ApiError."""
     await asyncio.gather(*(_delete(connection, member) for member in job.members if member_state(member) not in OVER))
 
 
@@ -43,7 +43,7 @@ async def _delete(connection: Connection, member: Member) -> None:
     try:
         await connection.delete(member.kind, meta["name"], meta["namespace"], body)
     except ApiRefusal as error:
-        if error.code not in {404, 409}:  # it is gone, or another has its name
+        if error.code not in {404, 409}:  # the object was deleted, or another one has its name
             raise
 
 

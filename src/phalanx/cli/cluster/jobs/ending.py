@@ -14,7 +14,7 @@ from phalanx.cli.terminal.output import counted, duration
 from phalanx.client.connection import Object
 from phalanx.kube.read.labels import DELETED_BY
 
-_POD = "; pod "  # in the message of a Job: what follows is how the pod ended that failed first
+_POD = "; pod "  # in the message of a Job, before the end of the pod that failed first
 _LOG = "; its log ends:"
 _LINE_CHARS = 120
 # Reasons of events about a pod whose volumes or network cannot be set up: k8s.io/kubernetes/pkg/kubelet/events, and

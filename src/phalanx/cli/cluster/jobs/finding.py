@@ -370,7 +370,7 @@ _ALL = (JOBS, PODS, *_OPERATORS)
 
 
 def _named(words: Sequence[str], namespace: str, kind: str) -> Iterator[_Reading]:
-    """Yield what one to three words may mean, if the first is no kind."""
+    """Yield the possible meanings of one to three words whose first word is not a kind."""
     kind = kind or ("pod" if any(word.startswith("pod:") for word in words) else "")
     first, *rest = (word.removeprefix("pod:") for word in words)
     match rest:

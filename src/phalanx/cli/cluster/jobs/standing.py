@@ -14,7 +14,7 @@ from phalanx.kube.read.labels import REASON, held
 from phalanx.ledger.entry import JobEntry, State
 
 QUEUED, HELD, RUNNING, COMPLETE, FAILED, DELETED = "queued", "held", "running", "complete", "failed", "deleted"
-STUCK = "stuck"  # it has started, and a pod of it cannot start its containers
+STUCK = "stuck"  # the job has started, and one of its pods cannot start its containers
 OVER = frozenset({COMPLETE, FAILED, DELETED})
 TIMED_OUT = 124  # the exit code of timeout(1)
 _LOST = 1  # the exit code of a job that has none of its own

@@ -21,7 +21,7 @@ from phalanx.errors import PhalanxError
 if TYPE_CHECKING:
     import aiohttp
 
-_V5 = "v5.channel.k8s.io"  # it also has a message for the end of the input
+_V5 = "v5.channel.k8s.io"  # this version also has a message for the end of the input
 _V4 = "v4.channel.k8s.io"
 _DATA, _ERROR = range(2)  # the two channels of a forwarded port
 _PIECE_BYTES = 1 << 16

@@ -80,9 +80,9 @@ async def move(
     """Move the queues, accounts, ledger and waiting jobs of this cluster to another one.
 
     Objects are copied; jobs that wait are moved, so that each is in one cluster only. They keep their name, user,
-    number, place in the queue, hold, nice value and dependencies. Running jobs end here. What stays is listed with the
-    reason. The command may be interrupted and repeated at any time: it goes on. Install Phalanx there first, with its
-    scheduler stopped (docs/guide/from-one-machine-to-a-cluster.md).
+    number, place in the queue, hold, nice value and dependencies. Running jobs end here. Objects that stay are listed
+    with the reason. The command may be interrupted and repeated at any time: it goes on. Install Phalanx there first,
+    with its scheduler stopped (docs/guide/from-one-machine-to-a-cluster.md).
 
     For example:
 

@@ -63,7 +63,7 @@ class LineOptions:
     """Print a line of JSON for each line of output: time, namespace, pod, container, label, text."""
 
     def wishes(self) -> LogWishes:
-        """Raises PhalanxError for what is no time."""
+        """Return the wanted lines. Raises PhalanxError for an invalid time."""
         since = write_moment(past_moment("--since", self.since, time.time())) if self.since else ""
         return LogWishes(tail=self.tail, since=since)
 

@@ -107,7 +107,7 @@ def list_(*, data: Path | None = None, output: Annotated[str, Parameter(name=["-
 def remove(*names: str, data: Path | None = None) -> None:
     """Take images away, with the layers that nobody else needs.
 
-    What runs keeps its files until it ends; they go at the next removal.
+    A running container keeps its files until it ends. They are deleted by the next `phalanx image remove`.
 
     For example:
 

@@ -1,7 +1,7 @@
 """`phalanx up`: a Kubernetes on this machine, until Ctrl-C.
 
 This process starts others and keeps them alive. Code for rare options (a policy, a recording, metrics, pods to end) is
-imported only with the option. It is most of the scheduler, and would double the time until the first line.
+imported only with the option. It is most of the scheduler's code, and would double the time until the first line.
 """
 
 from __future__ import annotations
@@ -213,7 +213,7 @@ async def _unenforced(cluster: LocalCluster) -> str:
     try:
         async with await Connection.open(cluster.directory.kubeconfig) as connection:
             nodes = (await connection.list(NODES))["items"]
-    except ApiError:  # it is told in the log all the same
+    except ApiError:  # the log reports the error too
         return ""
     said = [one for node in nodes for one in (node.get("status") or {}).get("conditions") or ()]
     told = [one["message"] for one in said if (one["type"] in _ENFORCED, one["status"]) == (True, "False")]

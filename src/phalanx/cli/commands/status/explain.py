@@ -103,8 +103,8 @@ def _print_page(found: FoundJob, told: Explained, warned: Sequence[str], peer: P
 
 
 async def _warnings(connection: Connection, found: FoundJob) -> list[str]:
-    """Return the last warnings about a job that was sent to another cluster; also what that cluster says about its
-    pods is among them. None if the user may not list Events."""
+    """Return the last warnings about a job that was sent to another cluster, with that cluster's warnings about its
+    pods. None if the user may not list Events."""
     objects = [member.obj for member in found.members]
     if not cluster_of(objects):
         return []

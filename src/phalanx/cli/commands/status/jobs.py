@@ -1,4 +1,4 @@
-"""`phalanx jobs`: what runs, what waits, since when, and why."""
+"""`phalanx jobs`: running and waiting jobs, since when, and the reasons."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ async def jobs(
     watch: bool = False,
     json: bool = False,
 ) -> None:
-    """Show what runs and what waits: since when, and where, or why not.
+    """Show running and waiting jobs: since when, and where they run or why they wait.
 
     Running jobs come first, then the queue in its order. Reasons are of this moment, and the same that the pods'
     conditions and the Jobs' annotations say. Tasks of an array that wait, or are over, are one line; not with --json.

@@ -188,7 +188,7 @@ async def _attend(shown: Shown, look_again: _Look, terminal: Console, every_s: f
     """Show the picture and do what keys ask for, until `q`."""
     with pressed_keys(sys.stdin.fileno()) as keys, Live(console=terminal, screen=True, auto_refresh=False) as live:
         refreshing = asyncio.create_task(refresh(shown, look_again, keys, every_s))
-        refreshing.add_done_callback(lambda _: keys.put_nowait(_REFRESHED))  # it ends by a defect alone
+        refreshing.add_done_callback(lambda _: keys.put_nowait(_REFRESHED))  # only a defect ends the task
         try:
             going = True
             while going:

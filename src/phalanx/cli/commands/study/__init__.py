@@ -1,4 +1,4 @@
-"""What would be.
+"""Simulations and forecasts.
 
 snapshot   what a cluster is now, as a file
 whatif     what a change would do

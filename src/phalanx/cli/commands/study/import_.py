@@ -39,7 +39,7 @@ def slurm(
 
     Partitions and weights come from slurm.conf, features become labels of nodes; accounts become queues with their
     shares and limits, users their associations. Existing objects stay, except objects of the same name. For each line
-    the command prints what was created, or why nothing was.
+    the command prints the created objects, or why there are none.
 
     For example:
 

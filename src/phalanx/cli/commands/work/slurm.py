@@ -59,7 +59,7 @@ def bundle(directory: Path) -> None:
     """Make Slurm's commands in a directory with an interpreter of their own, for containers that have no Python.
 
     An init container does so in pods of jobs with another image, where the site names one of Phalanx's
-    (`phalanx slurm configure --tools`). What is made works at this very path, also on another machine of this kind.
+    (`phalanx slurm configure --tools`). The commands work at this path only, also on another machine of this kind.
 
     For example:
 

@@ -1,4 +1,4 @@
-"""The options of `phalanx simulate`, by what they are about."""
+"""The options of `phalanx simulate`, grouped by subject."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Rounds = Parameter(validator=Number(gte=1, lte=10_000))  # each is a simulation 
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """The workload, and what is changed about it."""
+    """The workload, and the changes to it."""
 
     cluster: str = ""
     """Nodes: a file, or for instance 8x8 (eight nodes of eight GPUs)."""
@@ -89,7 +89,7 @@ class Given:
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chance:
-    """Seeds, and what goes wrong."""
+    """Seeds and faults."""
 
     seeds: Annotated[int, Rounds] = 1
     """Play each so many times, with the seeds that follow."""

@@ -162,7 +162,7 @@ def flat(row: Mapping[str, Any]) -> Row:
 @contextmanager
 def whole(file: Path) -> Iterator[Path]:
     """Yield a temporary file beside `file` to write to. It replaces `file` when it is complete, so that two runs never
-    mix, and the old content stays if the disk is full. If `file` is no plain file (`/dev/stdout`), it is written
+    mix, and the old content stays if the disk is full. If `file` is not a plain file (`/dev/stdout`), it is written
     directly. Raises PhalanxError."""
     place = file.resolve()
     part = place.with_name(f".{os.getpid()}.{place.name}") if place.is_file() or not place.exists() else file

@@ -114,8 +114,8 @@ class TuningResult:
 
 
 def tune(of_all: Cell, others: Sequence[str], asked: Tuning, processes: int) -> int:
-    """`phalanx simulate --tune`: search, print what was found, write it; return the exit code. `others`: options that
-    have no meaning with it. Raises PhalanxError."""
+    """`phalanx simulate --tune`: search, print the best settings, write them; return the exit code. `others`: options
+    that have no meaning with it. Raises PhalanxError."""
     if others:
         raise PhalanxError(
             f"--tune searches on one log, with one seed, and writes one file: leave out {', '.join(others)}"
@@ -174,7 +174,7 @@ def optuna() -> Any:
 
 
 def tuned(plan: TuningPlan, *, processes: int, progress: Progress, stopped: Callable[[], bool]) -> TuningResult:
-    """Search, and play what was found on the part kept aside. Raises PhalanxError."""
+    """Search, and play the best settings on the part of the log that was kept aside. Raises PhalanxError."""
     return TuningSearch(plan, processes, progress, stopped).run()
 
 

@@ -78,7 +78,7 @@ def nodes_of(book: Cluster) -> dict[str, Node]:
 
 
 def _another(node: Node, name: str) -> Node:
-    """A node like that one: empty, ready and open."""
+    """Return a copy of the node under another name: empty, ready and schedulable."""
     labels = tuple((key, name if key == HOSTNAME else text) for key, text in node.labels)
     return replace(node, name=name, labels=labels, unschedulable=False, ready=True, used=())
 

@@ -46,8 +46,8 @@ KINDS: Final = (
     *(JOBS, QUEUES, FLAVORS, RESERVATIONS, NODES),
     *(PRIORITY_CLASSES, LIMIT_RANGES, RUNTIME_CLASSES, RESOURCE_QUOTAS),
 )
-WRITTEN = (ADMITTED, PREEMPTED, REASON, PARALLELISM, TEMPLATE)  # by the scheduler, on Jobs
-POD_ROOM = "110"  # pods of a node that does not say how many it takes, as a kubelet
+WRITTEN = (ADMITTED, PREEMPTED, REASON, PARALLELISM, TEMPLATE)  # the annotations that the scheduler writes on Jobs
+POD_ROOM = "110"  # the kubelet's default number of pods of a node
 
 Objects = Mapping[Kind, Mapping[str, Object]]
 

@@ -17,7 +17,8 @@ from phalanx.client.connection import Object
 from phalanx.client.kind import CONFIG_MAPS, JOBS, PODS, SECRETS, SERVICE_ACCOUNTS, SERVICES, Kind
 from phalanx.kube.read.workload.adapter import FRAMEWORK_KINDS
 
-_KINDS = (SECRETS, CONFIG_MAPS, SERVICES, SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS)  # owners before what they own
+# Owners come before the objects that they own.
+_KINDS = (SECRETS, CONFIG_MAPS, SERVICES, SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS)
 _OF_NODES = ("clusterIP", "clusterIPs", "ipFamilies", "healthCheckNodePort")  # fields of Services that a server gives
 _KIND_OF = {kind.name: kind for kind in (JOBS, PODS, *FRAMEWORK_KINDS, SECRETS)}
 

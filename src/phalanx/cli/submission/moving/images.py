@@ -48,7 +48,7 @@ class Replacement:
                 bring_tools(pod, self.site.tools)
 
     def _run_as_owner(self, pod: Object, namespace: str) -> None:
-        """Let the pod run as the user that it ran as here. As root of its image it could write into all homes."""
+        """Let the pod run as its user on this machine. As the image's root it could write into all homes."""
         owner = self.owners.get(namespace) or self.owners.get("")
         if owner is not None:
             ids = {"runAsUser": owner[0], "runAsGroup": owner[1]}

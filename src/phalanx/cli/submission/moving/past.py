@@ -67,7 +67,7 @@ def require_ledger(url: str, *, dry: bool) -> None:
 
 
 def copy_ledger(source: str | None, target: str | None, copier: Copier) -> None:
-    """Copy the jobs that are over. Jobs that the target's ledger has stay as they are there. `source`, `target`: URLs;
+    """Copy the jobs that are over. Jobs that the target's ledger has are not changed there. `source`, `target`: URLs;
     None: there is no ledger. Raises PhalanxError."""
     if source is None:
         return

@@ -69,7 +69,7 @@ def portable(kind: Kind, obj: Object) -> Object:
 
 
 def contains(there: Any, wanted: Any, key: str = "") -> bool:
-    """Return whether an object has all of `wanted`. What servers add to it does not count."""
+    """Return whether an object has all of `wanted`. Fields that servers add do not count."""
     if isinstance(wanted, dict) and isinstance(there, dict):
         if key in _EXACT and there.keys() != wanted.keys():
             return False

@@ -74,7 +74,7 @@ def is_system(namespace: str) -> bool:
 
 
 async def copy_surroundings(ends: Ends, copier: Copier) -> None:
-    """Copy all that is no job. Raises ApiUnknown; then the same call goes on."""
+    """Copy all objects except jobs. After an ApiUnknown, the same call continues the copy."""
     source = ends.source
     for kind in (NAMESPACES, PRIORITY_CLASSES):
         async for obj in objects(source, kind):
@@ -207,7 +207,7 @@ async def _copy_rights(ends: Ends, copier: Copier, kind: Kind) -> None:
             continue
         if namespace and not slurms and (not _is_users(obj) or name == "default"):
             continue
-        if owners(obj, ("Job", "Secret")):  # it goes with its job
+        if owners(obj, ("Job", "Secret")):  # the object is moved with its job
             continue
         if kind in (CLUSTER_BINDINGS, ROLE_BINDINGS) and not await _has_role(ends, obj, copier):
             continue
@@ -238,7 +238,7 @@ async def _copy_content(copier: Copier, kind: Kind, obj: Object) -> None:
     if kind is SECRETS and obj.get("type") == _TOKEN:
         _leave(copier.tally, kind, obj, "it is a token of this cluster: make one there")
         return
-    if obj["metadata"].get("ownerReferences"):  # it goes with its job, or stays with it
+    if obj["metadata"].get("ownerReferences"):  # the object is moved with its job, or stays with it
         return
     await copier.copy(kind, obj)
 

@@ -39,10 +39,10 @@ from phalanx.kube.read.wire import epoch_s
 from phalanx.kube.read.workload.adapter import FRAMEWORK_KINDS
 
 KINDS = (JOBS, PODS, *FRAMEWORK_KINDS)
-STEPS = 4  # that are counted for each job
+STEPS = 4  # steps of the progress bar for each job
 _MASTERS = "system:masters"  # an administrator acts as the user of a job, with an administrator's rights
 _TO = f"slurm.phalanx.dev/{MOVED_TO}"  # the ledger keeps annotations that begin so
-_ENDING_S = 60.0  # beyond their grace period, pods may take so long to end
+_ENDING_S = 60.0  # the time that pods may take to end after their grace period
 _TRIES = 5  # deletions of an object that others write to at the same time
 _OF_PODS = ("priority", "preemptionPolicy", "nodeName")  # fields of pods that a server fills in
 _TOKENS = "kube-api-access-"  # volumes that a server adds to pods
@@ -94,7 +94,7 @@ class Transfer:
         """Mark the objects of a job at the source. Return None for a job that has started or is gone."""
         members: list[Member] = []
         for member in move.job.members:
-            if _note(member.obj, MOVING) == self._ends.target_id:  # by an earlier move, which was interrupted
+            if _note(member.obj, MOVING) == self._ends.target_id:  # an earlier move of this job was interrupted
                 members.append(member)
                 continue
             notes = {MOVING: self._ends.target_id, _TO: self._ends.target.server}

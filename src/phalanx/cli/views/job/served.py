@@ -37,7 +37,7 @@ from phalanx.model.plan import Nominate, Plan, Wait
 from phalanx.model.reason import StartForecast
 from phalanx.state.cluster import Cluster, nominated_placements
 
-_AGAIN = 10  # an answer that took a second is given again for so many
+_AGAIN = 10  # an answer is reused for ten times as long as it took
 
 
 class _Known(NamedTuple):

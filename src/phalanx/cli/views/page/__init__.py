@@ -1,4 +1,4 @@
-"""What the page of `phalanx dashboard` shows, made from a snapshot.
+"""The contents of the page of `phalanx dashboard`, made from a snapshot.
 
 future      when waiting jobs are expected to start, and where: the cycle, played forward
 rows        a snapshot as rows

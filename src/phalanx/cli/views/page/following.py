@@ -57,7 +57,7 @@ _CHEAP_FORECAST_S, _CHEAP_S = 3.0, 0.5  # the pause after a forecast that took n
 _FORECAST_PART = 0.2
 _LISTING_S = 120.0
 _ANSWER_S = 10.0  # the longest wait for an answer of the API server
-_RELOAD_S = 60.0  # between two readings of what is not watched: run times, past usage, the policy
+_RELOAD_S = 60.0  # the pause between two reads of unwatched facts: run times, past usage, the policy
 
 T = TypeVar("T")
 Publish = Callable[[PageState], None]
@@ -286,7 +286,7 @@ def snapshot_of(
 ) -> Snapshot:
     """Return the cluster of these objects, and what would be decided. `partial`: only one namespace may be seen.
     `decides` False: nothing is decided, and reasons are those that the scheduler wrote."""
-    nowhere = Connection("http://nowhere.invalid", headers={}, tls=None)  # nothing is ever sent
+    nowhere = Connection("http://nowhere.invalid", headers={}, tls=None)  # no request is sent
     caches = {kind: Informer(nowhere, kind) for kind in objects}
     with _quiet(partial):
         for kind, each in objects.items():

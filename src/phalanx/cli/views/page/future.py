@@ -20,7 +20,7 @@ from phalanx.report.queue_status import queue_positions
 from phalanx.state.cluster import Cluster, time_limit_s
 
 FIRST_OF_QUEUE = 200  # the first jobs of each queue that are played forward
-_LONGEST_S = 366 * 86_400.0  # a run that lasts longer is drawn so long
+_LONGEST_S = 366 * 86_400.0  # the longest run that is drawn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -162,7 +162,7 @@ def _positions(snapshot: Snapshot) -> dict[str, int]:
 
 
 def _places(snapshot: Snapshot, view: JobView, unit: Unit) -> Iterator[tuple[str, float]]:
-    """Yield where the job's pods are. Of a nominated job: where its nomination is, as far as it is known."""
+    """Yield the nodes of the job's pods. If the job is nominated: the nodes of its nomination, if they are known."""
     record = snapshot.cluster.jobs.get(view.id)
     if record is None:
         return

@@ -4,5 +4,5 @@ Parts, lowest first:
 
     grouper     the gang of a pod, from the pod alone
     owners      how many pods the gang of an owner needs
-    pod_groups  what a gang is, by its PodGroup or its owner
+    pod_groups  the pods of a gang, by its PodGroup or its owner
 """

@@ -69,7 +69,7 @@ def answers(defined: KueueDefinitions, told: Told, objects: Objects, now: str) -
     if told.stage is Stage.FINISHED and defined.configuration.finished_s is not None:
         there = objects.get(kinds.WORKLOADS, {}).get(key_of(defined, told))
         if there is None:
-            return  # it was deleted when its retention had ended
+            return  # the Workload was deleted at the end of its retention
     if gangs.PREBUILT not in told.options:
         yield from with_requests(defined, told, objects, workload(defined, told, objects, now))
         return

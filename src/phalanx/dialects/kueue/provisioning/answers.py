@@ -43,7 +43,7 @@ def reserved(told: Told) -> Told:
     if reason is None or not waits_for_nodes(told):
         return told
     if told.stage is not Stage.WAITING:
-        return replace(told, reason=None)  # it has nodes now
+        return replace(told, reason=None)  # the gang has nodes now
     pods, flavors = list(reason.numbers["pods"]), list(reason.numbers["flavors"])
     sets = tuple(
         replace(each, placed=pods[at] if at < len(pods) else 0, flavor=flavors[at] if at < len(flavors) else "")

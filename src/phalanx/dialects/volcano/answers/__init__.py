@@ -1,4 +1,4 @@
-"""What Volcano's users read.
+"""The statuses and Events that Volcano's users read.
 
 Parts, lowest first:
 

@@ -33,7 +33,7 @@ _COUNTS: Final = frozenset({"pending", "running", "inqueue", "completed", "unkno
 _OVER: Final = ("Succeeded", "Failed")
 # The Queues that there always are, as Volcano's scheduler makes them.
 _STANDING: Final[Mapping[str, Object]] = {kinds.ROOT: {"weight": 1, "reclaimable": False}, kinds.DEFAULT: {"weight": 1}}
-_NOTHING_ALLOCATED: Final = {"cpu": "0", "memory": "0"}  # these two are always there
+_NOTHING_ALLOCATED: Final = {"cpu": "0", "memory": "0"}  # the status always names these two resources
 
 
 class GroupPhase(StrEnum):
@@ -204,8 +204,8 @@ def _allocated(parents: Mapping[str, str], everyone: Iterable[Told]) -> dict[str
 
 
 def _held(told: Told) -> Asked:
-    """Return the amounts of a gang's pods: of those that its start granted. Where other pods are bound, because some
-    are being replaced or joined later, these count."""
+    """Return the amounts of the pods that the gang's start granted. If other pods are bound, because some pods
+    were replaced or joined later, the bound pods count."""
     if told.stage in (Stage.WAITING, Stage.FINISHED):
         return {}
     total: Asked = {}

@@ -37,7 +37,7 @@ def sampled(terms: AdmissionFairSharing, old: Mapping[str, Any], in_use: Mapping
     before = (old.get("fairSharing") or {}).get("admissionFairSharingStatus") or {}
     try:
         elapsed_s = read_moment(now) - read_moment(before.get("lastUpdate"))
-    except MomentError:  # it has none yet
+    except MomentError:  # the status has no consumption yet
         return {"consumedResources": {}, "lastUpdate": now}
     if elapsed_s < terms.sampling_s:
         return dict(before)
