@@ -12,6 +12,7 @@ import json
 import os
 import pty
 import resource
+import shutil
 import signal
 import socket
 import struct
@@ -29,6 +30,7 @@ import pytest
 
 from phalanx.slurm.commands.resident import caller
 from phalanx.slurm.commands.resident.call import MAX_BYTES
+from phalanx.slurm.commands.resident.compiled import compile_caller
 
 COMMAND = """
 import grp, json, os, pwd, resource, signal, sys, time
@@ -103,12 +105,18 @@ ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, who may become 
 
 
 class Machine:
-    """A service, and a program that calls it."""
+    """A service, and a program that calls it. `is_compiled`: the program's caller is `caller.c`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, is_compiled: bool = False) -> None:
         self.folder, self.socket, self.program = folder, folder / "slurm-commands.sock", folder / "squeue"
+        self.is_compiled = is_compiled
         (folder / "command.py").write_text(COMMAND)
-        self.program.write_text(CALL.replace("FOLDER", str(folder)))
+        program = CALL.replace("FOLDER", str(folder))
+        if is_compiled:
+            compiled = compile_caller(folder)
+            assert compiled is not None
+            program = f"#!{compiled} squeue\n{program.partition(chr(10))[2]}"
+        self.program.write_text(program)
         self.program.chmod(0o755)
         self.around = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "PHALANX_SLURM_SOCKET": str(self.socket)}
         self.service: subprocess.Popen[str] | None = None
@@ -131,6 +139,8 @@ class Machine:
         around = {**self.around, **how.pop("around", {})}
         around = around if served else {**around, "PHALANX_SLURM_SOCKET": ""}
         how = {"env": around, "capture_output": True, "timeout": 60, "check": False, **how}
+        if self.is_compiled and "BECOME" in around:
+            pytest.skip("the program becomes another user in Python, after the compiled caller")
         return subprocess.run([str(self.program), *words], **how)
 
     def states(self, *words: str, **how: Any) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -166,25 +176,30 @@ def reachable() -> Iterator[Path]:
 
 
 @contextmanager
-def machine_in(folder: Path) -> Iterator[Machine]:
-    machine = Machine(folder)
+def machine_in(folder: Path, kind: str) -> Iterator[Machine]:
+    if kind == "compiled" and not any(map(shutil.which, ("cc", "gcc", "clang"))):
+        pytest.skip("needs a C compiler")
+    machine = Machine(folder, is_compiled=kind == "compiled")
     try:
         yield machine
     finally:
         machine.stop()
 
 
-@pytest.fixture(scope="module")
-def machine() -> Iterator[Machine]:
-    with reachable() as folder, machine_in(folder) as machine:
+KINDS = ("python", "compiled")
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def machine(request: pytest.FixtureRequest) -> Iterator[Machine]:
+    with reachable() as folder, machine_in(folder, request.param) as machine:
         machine.start()
         yield machine
 
 
-@pytest.fixture
-def own() -> Iterator[Machine]:
+@pytest.fixture(params=KINDS)
+def own(request: pytest.FixtureRequest) -> Iterator[Machine]:
     """A machine whose service the test starts itself."""
-    with reachable() as folder, machine_in(folder) as machine:
+    with reachable() as folder, machine_in(folder, request.param) as machine:
         yield machine
 
 
@@ -233,6 +248,17 @@ def test_a_call_sees_the_terminal_of_its_caller(machine: Machine) -> None:
     assert (served["tty"], served["size"]) == ([True, False, False], [111, 33])
 
 
+@pytest.mark.parametrize("language", ["C", "C.UTF-8", "POSIX", "no_SUCH.UTF-8", "en_US.UTF-8"])
+@pytest.mark.parametrize("name", ["LANG", "LC_ALL", "LC_CTYPE"])
+def test_a_call_has_the_locale_of_its_caller(machine: Machine, language: str, name: str) -> None:
+    del machine.around["LANG"]
+    try:
+        served, alone = machine.states(around={name: language})
+    finally:
+        machine.around["LANG"] = "C.UTF-8"
+    assert (served["streams"], served["around"]) == (alone["streams"], alone["around"])
+
+
 @pytest.mark.parametrize("language", ["C", "C.UTF-8"])
 def test_output_and_exit_code_are_the_same_to_the_byte(machine: Machine, language: str) -> None:
     text, around = b"one\n\xff\xc3\xa4 two", {"LANG": language, "LC_ALL": language}
@@ -254,8 +280,8 @@ def test_output_and_exit_code_are_the_same_to_the_byte(machine: Machine, languag
     ids=["descriptor", "proc", "kubeconfig", "closed"],
 )
 def test_a_call_that_only_its_own_process_can_carry_out_is_not_passed_on(machine: Machine, how: dict[str, Any]) -> None:
-    words = how.pop("words", ())
-    assert json.loads(machine.call("state", *words, **how).stdout)["real"] == os.getpid()
+    rest = {name: value for name, value in how.items() if name != "words"}
+    assert json.loads(machine.call("state", *how.get("words", ()), **rest).stdout)["real"] == os.getpid()
 
 
 def test_ctrl_c_reaches_the_command(machine: Machine) -> None:
@@ -340,6 +366,16 @@ def test_one_user_has_a_limited_number_of_calls(own: Machine) -> None:
     process.communicate(timeout=60)
     until(lambda: not state_of(pid))
     until(own.is_served)
+
+
+def test_a_compiled_caller_of_an_older_phalanx_leaves_the_call_to_python(
+    own: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(caller, "identity", lambda _: b"an older one")
+    if own.is_compiled:
+        compile_caller(own.folder)
+    own.start()
+    assert own.is_served()
 
 
 def test_two_services_do_not_take_one_socket(machine: Machine) -> None:

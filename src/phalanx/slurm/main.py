@@ -123,9 +123,10 @@ _PATH_BYTES = 4096  # the longest path of an interpreter, and of a folder
 
 
 def install(directory: Path) -> list[Path]:
-    """Make the commands in a directory; they run this very Phalanx. Raises OSError; PhalanxError: a file of that
-    name was not made by this function."""
+    """Make the commands in a directory; they run this very Phalanx. Their caller is compiled where there is a
+    compiler. Raises OSError; PhalanxError: a file of that name was not made by this function."""
     from phalanx.errors import PhalanxError
+    from phalanx.slurm.commands.resident.compiled import compile_caller
 
     directory.mkdir(parents=True, exist_ok=True)
     places = [directory / name for name in COMMANDS]
@@ -135,25 +136,27 @@ def install(directory: Path) -> list[Path]:
                 f"{place} is there, and was not made by this command: a real Slurm's? Nothing was changed. "
                 "Name another directory, and put it first on the PATH."
             )
-    made = []
+    made, compiled = [], compile_caller(directory)
     for place in places:
         name = place.name
         part = directory / f".{name}.{os.getpid()}"
-        part.write_text(_program(name))
+        part.write_text(_program(name, compiled))
         part.chmod(0o755)
         part.replace(place)
         made.append(place)
     return made
 
 
-def _program(name: str) -> str:
+def _program(name: str, compiled: Path | None) -> str:
+    """Return the text of an installed command. `compiled`: the compiled caller, if there is one."""
     from phalanx.slurm.commands.resident import caller
     from phalanx.slurm.commands.resident.service import NOT_SERVED
 
     if name in NOT_SERVED:
         return f"#!{sys.executable} -I\n{_CALL}leave({name!r})\n"
     first = _BY_SERVICE.format(folder=str(Path(caller.__file__).parent), name=name)
-    return f"#!{sys.executable} -IS\n{first}{_CALL}leave({name!r})\n"
+    interpreter = f"{sys.executable} -IS" if compiled is None else f"{compiled} {name}"
+    return f"#!{interpreter}\n{first}{_CALL}leave({name!r})\n"
 
 
 def _is_ours(place: Path) -> bool:

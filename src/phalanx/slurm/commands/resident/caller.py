@@ -6,6 +6,9 @@ sent GO, the service has the call and the caller never runs the command, so no j
 The installed program imports this file alone, without its package, into a Python without `site`. So imports are of
 modules in C only: `socket`, `signal` and `os` would take longer than the rest of the caller.
 
+`caller.c` does the same in C, and is compiled at installation where there is a compiler (`compiled`). A change here is
+a change there; the tests run both.
+
 The protocol (`call` implements it): the caller sends the length of the request, and the request, with four descriptors
 at its first byte. The service answers PID and a process id, or closes the connection. The caller sends GO. The service
 sends STATUS and a wait status.
@@ -27,6 +30,7 @@ else:
 SHARED = b"/run/phalanx/slurm-commands.sock"  # the socket of the service that serves all users of a machine
 PID, GO, STATUS = b"p", b"g", b"s"
 SEPARATOR = b"\0"
+LOST = b"the service that runs Slurm's commands ended before this command had\n"
 _ANSWER_S = 2.0  # until a service that hangs is given up; its fork then finds no caller and ends
 _NUMBER_BYTES = 4
 _PASSED_ON = (_signal.SIGHUP, _signal.SIGINT, _signal.SIGQUIT, _signal.SIGTERM, _signal.SIGUSR1, _signal.SIGUSR2)
@@ -171,7 +175,7 @@ def _attend(connection: _socket.socket, handle: int) -> NoReturn:
     except OSError:
         status = None
     if status is None:
-        posix.write(2, b"the service that runs Slurm's commands ended before this command had\n")
+        posix.write(2, LOST)
         posix._exit(1)
     if not posix.WIFSIGNALED(status):
         posix._exit(posix.WEXITSTATUS(status))
