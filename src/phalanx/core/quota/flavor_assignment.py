@@ -1,10 +1,8 @@
 """The flavors on which a gang may start, or the limit that does not allow it (Kueue's flavor assignment).
 
 `flavor_assignments` returns the assignments of flavors to the gang's roles, the best first. Quota allows an assignment,
-or the assignment has the `QuotaShortfall` of the first limit that does not. Flavors are tried in the queue's order. If
-the queue's `FlavorFungibility` prefers to borrow (or to preempt) over trying further flavors, the search stops at such
-a flavor, and the remaining ones come last. Otherwise assignments within the guarantee come before assignments that
-borrow. If a gang does not fit with one assignment, the next one is tried, so a full flavor does not block it."""
+or the assignment has the `QuotaShortfall` of the first limit that does not. `core.quota.fungibility` orders them. If a
+gang does not fit with one assignment, the next one is tried, so a full flavor does not block it."""
 
 from __future__ import annotations
 
@@ -14,9 +12,10 @@ from itertools import islice
 from typing import NamedTuple
 
 from phalanx.core.quota import partial, role_flavors
+from phalanx.core.quota.fungibility import FlavorMode, Preferences, Rank
 from phalanx.core.quota.ledger import EmptyLedger, QuotaLedger, QuotaShortfall, key_beyond_guarantee, shortfall
 from phalanx.core.quota.partial import PartialAdmission
-from phalanx.model.job import Job, Placement
+from phalanx.model.job import GangSize, Job, Placement
 from phalanx.state import queue_tree
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster
@@ -78,7 +77,7 @@ def flavor_assignments(
         every.append(flavor_assignment(ledger, branch, flavors, gang, charge, preemptible=job.preemptible))
     if jobs and key.gang.optional:
         every = [fewer for each in every for fewer in with_partial_admission(cluster, ledger, branch, each)]
-    return by_fungibility(branch, every)
+    return every if given else by_preference(cluster, ledger, branch, key, job, every)
 
 
 def with_partial_admission(
@@ -160,18 +159,37 @@ def flavor_assignment(
     )
 
 
-def by_fungibility(branch: Branch, found: Sequence[FlavorAssignment]) -> list[FlavorAssignment]:
-    """Return the assignments in the order of the queue's preference (Kueue's flavorFungibility)."""
-    assert branch.queue is not None  # the root names no flavors
-    wish = branch.queue.fungibility
-    stop = len(found)
-    for at, each in enumerate(found):
-        fits = each.short is None and not each.borrows
-        if fits or (each.borrows and wish.borrow_before_next) or (each.short and wish.preempt_before_next):
-            stop = at
-            break
-    classes: dict[int, list[FlavorAssignment]] = {0: [], 1: [], 2: []}
-    for each in [*found[stop + 1 :], *found[:stop]]:
-        fits = each.short is None
-        classes[0 if fits and not each.borrows else 1 if fits != wish.prefer_preemption else 2].append(each)
-    return [*found[stop : stop + 1], *classes[0], *classes[1], *classes[2]]
+def by_preference(
+    cluster: Cluster, ledger: QuotaLedger, branch: Branch, key: RequestClassKey, job: Job, found: list[FlavorAssignment]
+) -> list[FlavorAssignment]:
+    """Return the assignments in the order of the queue's preference. A job whose size is final at its start prefers the
+    flavors that allow most of its pods; of those, the queue prefers one."""
+    if len(found) < 2:
+        return found
+    pods, sizes = key.gang.minimums, dict[tuple[str, ...], int]()
+    if job.size is GangSize.FIXED_AT_START and not key.gang.rigid:
+        capped = {each.flavors: counts_of(capped_gang(cluster, ledger, each)) for each in found if not each.short}
+        sizes = {flavors: sum(counts) for flavors, counts in capped.items()}
+        pods = max(capped.values(), key=sum, default=pods)
+    preferences = Preferences(
+        ledger, branch, cluster.flavors, key.gang, found[0].charge, pods, preemptible=job.preemptible
+    )
+
+    def rank(offer: FlavorAssignment) -> tuple[bool, int, Rank]:
+        place = preferences.rank(offer.flavors, mode_of(offer))
+        preempts = bool(sizes) and offer.short is not None and place[0] == 0
+        return not preempts, -sizes.get(offer.flavors, 0), place
+
+    return sorted(found, key=rank)
+
+
+def counts_of(gang: Gang) -> tuple[int, ...]:
+    """Return the number of pods of each role."""
+    return tuple(role.count for role in gang.roles)
+
+
+def mode_of(offer: FlavorAssignment) -> FlavorMode:
+    """Return how quota allows the assignment."""
+    if offer.short is not None:
+        return FlavorMode.SHORT
+    return FlavorMode.BORROWS if offer.borrows else FlavorMode.FITS

@@ -29,14 +29,17 @@ def combinations(
 
 
 def choices(known: Mapping[str, Flavor], groups: tuple[ResourceGroup, ...], demand: Demand) -> list[str]:
-    """Return the flavors that a role may get, in the queue's order: one of each group, joined. If no flavor of a group
-    suits the role, return all of them; such a job does not contend."""
-    asked = []
-    for group in groups_asked(groups, demand):
-        keys = label_keys(known, group)
-        suit = [name for name in group.flavors if not why_unsuitable(known.get(name), demand.shape, keys)]
-        asked.append(suit or group.flavors)
+    """Return the flavors that a role may get, in the queue's order: one of each group, joined."""
+    asked = [suitable_flavors(known, group, demand) for group in groups_asked(groups, demand)]
     return [joined_name(each) for each in product(*asked)]
+
+
+def suitable_flavors(known: Mapping[str, Flavor], group: ResourceGroup, demand: Demand) -> tuple[str, ...]:
+    """Return the flavors of the group that suit the role, in the queue's order. If none does, return all of them; such
+    a job does not contend."""
+    keys = label_keys(known, group)
+    suit = tuple(name for name in group.flavors if not why_unsuitable(known.get(name), demand.shape, keys))
+    return suit or group.flavors
 
 
 def groups_asked(groups: tuple[ResourceGroup, ...], demand: Demand) -> list[ResourceGroup]:

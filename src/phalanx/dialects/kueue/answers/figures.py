@@ -26,7 +26,8 @@ from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.answers.conditions import Conditions
 from phalanx.dialects.kueue.answers.names import key_of
 from phalanx.dialects.kueue.answers.queues import consumed
-from phalanx.dialects.kueue.answers.queues.statuses import INFINITE, FlavorUse, cohort_shares, queue_share, uses
+from phalanx.dialects.kueue.answers.queues.shares import INFINITE, shares
+from phalanx.dialects.kueue.answers.queues.statuses import FlavorUse, uses
 from phalanx.dialects.kueue.answers.workloads import deactivated, incomplete, waits_for_room
 from phalanx.dialects.kueue.tree.definitions import Cell, ClusterQueue, KueueDefinitions
 from phalanx.model.pod import CPU
@@ -206,9 +207,10 @@ class KueueFigures:
             _gauge_counts(found, "", (name,), use, held)
             found["finished_workloads"][name,] = finished[name]
             _gauge_queue(found, each, use, obj)
-            if (share := queue_share(defined, each.node, use)) is not None:
-                found["cluster_queue_weighted_share"][name, each.node.parent] = _shown(share)
-        found["cohort_weighted_share"] = {(name,): _shown(share) for name, share in cohort_shares(defined, queues)}
+        of_queues, of_cohorts = shares(defined, {name: use.amounts for name, use in queues.items()})
+        for name, share in of_queues.items():
+            found["cluster_queue_weighted_share"][name, defined.cluster_queues[name].node.parent] = _shown(share)
+        found["cohort_weighted_share"] = {(name,): _shown(share) for name, share in of_cohorts.items()}
         for key, local in defined.local_queues.items():
             own, use = (local.name, local.namespace), locals_.get(key, FlavorUse())
             above = defined.cluster_queues.get(local.cluster_queue)

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from fractions import Fraction
-from math import ceil
 from typing import Any
 
 from phalanx.dialects.frame.dialect import Answer, Object, Objects, Stage, Told
@@ -22,6 +20,7 @@ from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.answers.conditions import Conditions
 from phalanx.dialects.kueue.answers.queues import consumed
 from phalanx.dialects.kueue.answers.queues.retention import retained
+from phalanx.dialects.kueue.answers.queues.shares import shares
 from phalanx.dialects.kueue.answers.sizes import grows
 from phalanx.dialects.kueue.answers.workloads import deactivated, incomplete
 from phalanx.dialects.kueue.provisioning.answers import reserved
@@ -31,13 +30,10 @@ from phalanx.dialects.kueue.tree.definitions import (
     ClusterQueue,
     KueueDefinitions,
     LocalQueue,
-    QuotaNode,
     flavor_of,
-    weight_of,
 )
 
 IN_USE = f"{kinds.PREFIX}resource-in-use"  # finalizer
-INFINITE = 2**63 - 1  # an infinite share, as Kueue writes it
 _ADMITTED = frozenset({Stage.STARTING, Stage.RUNNING, Stage.LEAVING})
 
 
@@ -90,12 +86,13 @@ def statuses(defined: KueueDefinitions, everyone: Iterable[Told], objects: Objec
     """Yield the desired status of every queue. `objects`: the existing objects. `now`: as a metav1.Time."""
     queues, locals_ = uses(defined, map(reserved, everyone))
     yield from _in_use(defined, queues, objects)
-    for name, share in cohort_shares(defined, queues):
+    of_queues, of_cohorts = shares(defined, {name: use.amounts for name, use in queues.items()})
+    for name, share in of_cohorts.items():
         yield Answer(kind=kinds.COHORTS, key=name, status={"fairSharing": {"weightedShare": share}})
     there = objects.get(kinds.CLUSTER_QUEUES, {})
     for name, found in defined.cluster_queues.items():
         old = (there.get(name) or {}).get("status") or {}
-        status = _cluster_queue(defined, found, queues.get(name, FlavorUse()), old, now)
+        status = _cluster_queue(found, queues.get(name, FlavorUse()), of_queues.get(name), old, now)
         yield Answer(kind=kinds.CLUSTER_QUEUES, key=name, status=status)
     for key, local in defined.local_queues.items():
         old = (objects.get(kinds.LOCAL_QUEUES, {}).get(key) or {}).get("status") or {}
@@ -129,30 +126,6 @@ def _own_checks(defined: KueueDefinitions, there: Mapping[str, Object], now: str
         yield Answer(kind=kinds.ADMISSION_CHECKS, key=name, status={"conditions": said.all()})
 
 
-def cohort_shares(defined: KueueDefinitions, queues: Mapping[str, FlavorUse]) -> Iterator[tuple[str, int]]:
-    """Yield the share of each Cohort: the usage of its subtree above the subtree's quota. Without fair sharing there
-    are none."""
-    if not defined.configuration.fair:
-        return
-    for name, node in defined.cohorts.items():
-        used: dict[Cell, int] = {}
-        for queue, use in queues.items():
-            if queue in defined.cluster_queues and _is_below(defined, defined.cluster_queues[queue].node.parent, name):
-                for cell, amount in use.amounts.items():
-                    used[cell] = used.get(cell, 0) + amount
-        share = _share(defined, node, {**dict.fromkeys(used, 0), **defined.wholes.get(name, {})}, used)
-        yield name, share
-
-
-def _is_below(defined: KueueDefinitions, cohort: str, above: str) -> bool:
-    """Return whether `cohort` is `above`, or is below it. A cycle is walked once."""
-    seen: set[str] = set()
-    while cohort and cohort not in seen and cohort != above:
-        seen.add(cohort)
-        cohort = defined.cohorts[cohort].parent if cohort in defined.cohorts else ""
-    return cohort == above
-
-
 def _in_use(defined: KueueDefinitions, queues: Mapping[str, FlavorUse], objects: Objects) -> Iterator[Answer]:
     """Yield the finalizers of flavors and ClusterQueues: as in Kueue, a finalizer delays their deletion while they are
     in use."""
@@ -164,34 +137,9 @@ def _in_use(defined: KueueDefinitions, queues: Mapping[str, FlavorUse], objects:
         yield Answer(kind=kinds.CLUSTER_QUEUES, key=name, finalizers=held)
 
 
-def queue_share(defined: KueueDefinitions, node: QuotaNode, use: FlavorUse) -> int | None:
-    """Return the fair share of a ClusterQueue; None without fair sharing."""
-    return _share(defined, node, node.nominal, use.amounts) if defined.configuration.fair else None
-
-
-def _share(defined: KueueDefinitions, node: QuotaNode, own: Mapping[Cell, int], used: Mapping[Cell, int]) -> int:
-    """Return the dominant resource share of the amounts borrowed beyond `own`, in thousandths of its cohort's amounts,
-    divided by its weight."""
-    lendable: dict[str, int] = {}
-    for (_, resource), amount in defined.wholes.get(node.parent, {}).items():
-        lendable[resource] = lendable.get(resource, 0) + amount
-    borrowed: dict[str, int] = {}
-    for (flavor, resource), nominal in own.items():
-        over = max(0, used.get((flavor, resource), 0) - nominal)
-        borrowed[resource] = borrowed.get(resource, 0) + over
-    shares = [Fraction(1000 * over, lendable[name]) for name, over in borrowed.items() if over and lendable.get(name)]
-    if not shares:
-        return 0
-    weight = weight_of(node.spec)
-    return ceil(max(shares) / Fraction(weight)) if weight > 0 else INFINITE
-
-
-def _cluster_queue(
-    defined: KueueDefinitions, found: ClusterQueue, use: FlavorUse, old: Mapping[str, Any], now: str
-) -> Object:
+def _cluster_queue(found: ClusterQueue, use: FlavorUse, share: int | None, old: Mapping[str, Any], now: str) -> Object:
     conditions = Conditions(old.get("conditions") or (), now)
     conditions.set("Active", found.active, found.reason, found.message)
-    share = queue_share(defined, found.node, use)
     fair = {"fairSharing": {"weightedShare": share}} if share is not None else {}
     usage = {
         "flavorsReservation": _flavors(found, use.amounts, borrowed=True),

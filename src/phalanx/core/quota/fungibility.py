@@ -1,0 +1,119 @@
+"""The order in which a queue prefers the assignments of flavors to a gang's roles (Kueue's flavorFungibility).
+
+Each resource group of each role chooses its flavor by itself, in the order of the roles. A choice counts only what the
+role asks for of that group, beside what earlier roles were given of the same flavor. So if the GPUs of a job have to be
+borrowed, its CPUs still come from a flavor that is within the guarantee.
+
+In each group the *leading* flavors come first, up to the flavor at which the search stops. A flavor that is full leads
+where the queue prefers to preempt: if nobody can be preempted in it, the next leading flavor is tried. Assignments of
+leading flavors alone come before all others. The others follow in case nodes are full: first those within the
+guarantee, then those that borrow, then those that are short of quota."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import IntEnum
+from typing import NamedTuple, TypeAlias
+
+from phalanx.core.quota import role_flavors
+from phalanx.core.quota.ledger import QuotaLedger, key_beyond_guarantee, shortfall
+from phalanx.model.node import Flavor, parts_of
+from phalanx.model.pod import Amount
+from phalanx.model.queue import FlavorFungibility
+from phalanx.state.classes import Gang
+from phalanx.state.queue_tree import Branch, Charge, Key
+
+Rank: TypeAlias = tuple[int, ...]
+
+
+class FlavorMode(IntEnum):
+    """How quota allows a flavor."""
+
+    FITS = 0  # within the guarantee
+    BORROWS = 1
+    SHORT = 2
+
+
+class FlavorPreference(NamedTuple):
+    """The flavors of one resource group for one role: flavor -> its place in the order of preference. The first
+    `leading` places are those of the leading flavors."""
+
+    places: Mapping[str, int]
+    leading: int
+
+
+class Preferences:
+    """The preferences of each role of a gang, by role: one for each resource group of which the role asks.
+
+    `pods`: by role, the number of pods with which the flavors are compared."""
+
+    def __init__(
+        self,
+        ledger: QuotaLedger,
+        branch: Branch,
+        known: Mapping[str, Flavor],
+        gang: Gang,
+        charge: Charge,
+        pods: Sequence[int],
+        *,
+        preemptible: bool,
+    ) -> None:
+        assert branch.queue is not None  # the root names no flavors
+        self.wish = branch.queue.fungibility
+        self.roles: list[list[FlavorPreference]] = []
+        used: dict[Key, Amount] = {}
+        for demand, count in zip(gang.demands, pods, strict=True):
+            self.roles.append([])
+            for group in role_flavors.groups_asked(branch.flavors, demand):
+                asked = [(resource, amount * count) for resource, amount in demand.costs if group.covers(resource)]
+                flavors = role_flavors.suitable_flavors(known, group, demand)
+                costs = [
+                    tuple(((name, resource), used.get((name, resource), 0) + amount) for resource, amount in asked)
+                    for name in flavors
+                ]
+                charges = [charge._replace(cost=cost, jobs=0) for cost in costs]
+                modes = [flavor_mode(ledger, branch, each, preemptible=preemptible) for each in charges]
+                order, leading = preferred_order(modes, self.wish)
+                self.roles[-1].append(FlavorPreference({flavors[at]: place for place, at in enumerate(order)}, leading))
+                best = order[leading - 1]  # the flavor at which the search stopped
+                used.update(costs[best])
+
+    def rank(self, flavors: Sequence[str], mode: FlavorMode) -> Rank:
+        """Return the rank of the assignment; the lowest is tried first. `mode`: how quota allows all of it."""
+        places = [
+            (each.places[name], each.leading)
+            for preferences, joined in zip(self.roles, flavors, strict=True)
+            for each, name in zip(preferences, parts_of(joined), strict=True)
+        ]
+        leads = all(place < leading for place, leading in places)
+        return 0 if leads else 1 + mode_class(mode, self.wish), *(place for place, _ in places)
+
+
+def flavor_mode(ledger: QuotaLedger, branch: Branch, charge: Charge, *, preemptible: bool) -> FlavorMode:
+    """Return how quota allows the charge."""
+    if shortfall(ledger, branch, charge, preemptible=preemptible) is not None:
+        return FlavorMode.SHORT
+    borrows = bool(branch.guaranteed) and key_beyond_guarantee(ledger, branch, charge.cost) is not None
+    return FlavorMode.BORROWS if borrows else FlavorMode.FITS
+
+
+def preferred_order(modes: Sequence[FlavorMode], wish: FlavorFungibility) -> tuple[list[int], int]:
+    """Return the positions of the flavors in the order of preference, and the number of leading flavors."""
+    leading = list[int]()
+    for at, mode in enumerate(modes):
+        stops = mode is FlavorMode.FITS or (mode is FlavorMode.BORROWS and wish.borrow_before_next)
+        if stops or (mode is FlavorMode.SHORT and wish.preempt_before_next):
+            leading.append(at)
+        if stops:
+            break
+    others = [at for at in range(len(modes)) if at not in leading]
+    others.sort(key=lambda at: mode_class(modes[at], wish))
+    stopped = bool(leading) and modes[leading[-1]] is not FlavorMode.SHORT
+    return leading + others, len(leading) + (not stopped and bool(others))
+
+
+def mode_class(mode: FlavorMode, wish: FlavorFungibility) -> int:
+    """Return the place of the mode: within the guarantee, then borrowing and preemption in the order of the wish."""
+    if mode is FlavorMode.FITS:
+        return 0
+    return 1 if (mode is FlavorMode.SHORT) == wish.prefer_preemption else 2
