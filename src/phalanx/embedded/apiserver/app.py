@@ -160,10 +160,10 @@ class Api:
         if target.sub in STREAMS:
             # A WebSocket begins with GET, and does what POST does.
             self._authorizer.resource(user, _asked(target, "create", request), target.namespace)
-            self.writer.connecting(target, user, request.query)
+            await self.writer.connecting(target, user, request.query)
             return await self._streams.open(target, request)
         if target.sub == PROXY:
-            self.writer.connecting(target, user, {})
+            await self.writer.connecting(target, user, {})
             return await self._proxy.open(target, raw)
         if not request.accept:
             raise negotiation.not_acceptable()

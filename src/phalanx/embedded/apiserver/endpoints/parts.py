@@ -162,9 +162,35 @@ class Knowledge:
         if not self._webhooks.any:
             return False
         review = self._policies.review(resource, None, old, user, operation="DELETE", dry_run=dry_run)
-        hooks = self._webhooks.about(review)
-        await self._webhooks.allow(review, hooks)
-        return bool(hooks)
+        return await self._webhooks.allow(review)
+
+    async def allow_connection(self, resource: Resource, obj: Object, user: User, beneath: Beneath) -> None:
+        """Ask policies and webhooks about a connection to a pod. Raises `ApiError` where one refuses."""
+        self.approve(resource, obj, None, user, beneath, operation="CONNECT")
+        if self._webhooks.any:
+            review = self._policies.review(resource, obj, None, user, beneath=beneath, operation="CONNECT")
+            await self._webhooks.allow(review)
+
+    async def judge(
+        self,
+        resource: Resource,
+        obj: Object,
+        old: Object | None,
+        user: User,
+        beneath: Beneath = WHOLE,
+        *,
+        dry_run: bool,
+    ) -> list[str] | None:
+        """Ask the validating webhooks about what is to be stored. Return None if there are none to ask, without
+        suspending the caller. Otherwise return their warnings; objects that were read before may have changed in the
+        meantime. Raises `ApiError` where one refuses."""
+        if not self._webhooks.any:
+            return None
+        review = self._policies.review(resource, obj, old, user, beneath=beneath, dry_run=dry_run)
+        warnings = await self._webhooks.validate(review)
+        if warnings is not None and beneath is WHOLE:
+            chain.admit(resource, obj, old, self._reader)  # quotas and namespaces once more
+        return warnings
 
     def _become(self, resource: Resource, obj: Object, changed: Object) -> None:
         """`obj` is what a webhook made of it, in the form of its kind, with defaults. Raises `ApiError`."""

@@ -108,6 +108,7 @@ class ObjectWriter:
         if causes := [*self._knowledge.validate_new_meta(resource, obj), *strategy.validate(obj)]:
             raise invalid(resource.key[0], resource.kind, meta.get("name", ""), causes)
         warnings += self._knowledge.approve(resource, obj, None, intent.user)
+        warnings += await self._knowledge.judge(resource, obj, None, intent.user, dry_run=intent.dry_run) or ()
         name = meta["name"]
         if self._store.head(resource.key, target.namespace, name) is not None:
             raise already_exists(resource.group, resource.plural, name)
@@ -232,6 +233,7 @@ class ObjectWriter:
             case "resize":
                 self._knowledge.admit_resize(resource, obj, before)
         warnings = [*warnings, *self._knowledge.approve(resource, obj, before, intent.user, beneath)]
+        warnings += await self._judged(target, obj, old, intent, beneath)
         if not applied:
             self._knowledge.own_fields(resource, obj, before, intent.manager, target.sub)
         warnings = [*warnings, *strategy.warnings(obj, before)]
@@ -249,9 +251,10 @@ class ObjectWriter:
         self._knowledge.admit(target.resource, found, old, intent.user, beneath)
         await self._knowledge.consult(target.resource, found, old, intent.user, beneath, dry_run=intent.dry_run)
         self._knowledge.approve(target.resource, found, old, intent.user, beneath)
+        await self._knowledge.judge(target.resource, found, old, intent.user, beneath, dry_run=intent.dry_run)
         return found
 
-    def connecting(self, target: RouteTarget, user: User, query: Mapping[str, Sequence[str]]) -> None:
+    async def connecting(self, target: RouteTarget, user: User, query: Mapping[str, Sequence[str]]) -> None:
         """Admit a connection to a pod (exec, attach, port-forward, proxy), which is asked for by a query. Raises
         `ApiError`."""
         assert target.subresource is not None
@@ -263,7 +266,7 @@ class ObjectWriter:
         meta = {"name": target.name, "namespace": target.namespace}
         obj = {"kind": kind, "apiVersion": part.api_version, **asked, "metadata": meta}
         beneath = Beneath(name=target.sub, part=part)
-        self._knowledge.approve(target.resource, obj, None, user, beneath, operation="CONNECT")
+        await self._knowledge.allow_connection(target.resource, obj, user, beneath)
 
     async def _consulted(
         self, target: RouteTarget, obj: Object, old: Stored, intent: Intent, beneath: Beneath
@@ -272,16 +275,31 @@ class ObjectWriter:
         warnings = await self._knowledge.consult(resource, obj, old.obj, intent.user, beneath, dry_run=intent.dry_run)
         if warnings is None:
             return []
+        self._check_unchanged(target, old)
+        objectmeta.keep_system_fields(obj["metadata"], old.obj["metadata"])
+        obj["metadata"]["resourceVersion"] = old.obj["metadata"]["resourceVersion"]
+        self._prepare(target, obj, old.obj)  # a webhook may not change the fields that the user may not change
+        return warnings
+
+    async def _judged(
+        self, target: RouteTarget, obj: Object, old: Stored, intent: Intent, beneath: Beneath
+    ) -> list[str]:
+        resource = target.resource
+        warnings = await self._knowledge.judge(resource, obj, old.obj, intent.user, beneath, dry_run=intent.dry_run)
+        if warnings is None:
+            return []
+        self._check_unchanged(target, old)
+        return warnings
+
+    def _check_unchanged(self, target: RouteTarget, old: Stored) -> None:
+        """Raises `ApiError` if the object has changed while webhooks were asked about a write to it."""
+        resource = target.resource
         now = self._store.head(resource.key, target.namespace, target.name)
         if now is None:
             raise not_found(resource.group, resource.plural, target.name)
         if now.version != old.version:
             error = conflict(resource.group, resource.plural, target.name, _STALE)
             raise _Overtaken(error.code, error.reason, error.message, details=error.details)
-        objectmeta.keep_system_fields(obj["metadata"], old.obj["metadata"])
-        obj["metadata"]["resourceVersion"] = old.obj["metadata"]["resourceVersion"]
-        self._prepare(target, obj, old.obj)  # a webhook may not change the fields that the user may not change
-        return warnings
 
     def _prepare(self, target: RouteTarget, obj: Object, before: Object) -> Callable[[], list[Cause]]:
         """Restore the fields that may not change. Return the validation that must run after admission."""

@@ -1,7 +1,7 @@
 """The built-in kinds of this server, as in discovery.
 
-The server has the kinds around jobs, pods and nodes. Kinds that no component would act on (validating webhooks, CSI
-drivers …) are missing rather than pretended. Daemon sets and HorizontalPodAutoscalers are stored, with a warning that
+The server has the kinds around jobs, pods and nodes. Kinds that no component would act on (CSI drivers …) are missing
+rather than pretended. Daemon sets and HorizontalPodAutoscalers are stored, with a warning that
 they have no controller here, because clients and manifests expect the kinds. Names, short names, categories and verbs
 are those of kube-apiserver 1.36.
 """
@@ -355,7 +355,8 @@ RESOURCES: tuple[Resource, ...] = (
         for kind, plural, rules in (
             ("MutatingAdmissionPolicy", "mutatingadmissionpolicies", PolicyStrategy("mutations")),
             ("MutatingAdmissionPolicyBinding", "mutatingadmissionpolicybindings", BindingStrategy(acts=False)),
-            ("MutatingWebhookConfiguration", "mutatingwebhookconfigurations", WebhookStrategy()),
+            ("MutatingWebhookConfiguration", "mutatingwebhookconfigurations", WebhookStrategy(mutates=True)),
+            ("ValidatingWebhookConfiguration", "validatingwebhookconfigurations", WebhookStrategy(mutates=False)),
             ("ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", BindingStrategy(acts=True)),
         )
     ),

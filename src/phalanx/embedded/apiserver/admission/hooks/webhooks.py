@@ -1,24 +1,27 @@
-"""Mutating webhooks (admissionregistration.k8s.io/v1): select the webhooks of a write, call them in order, and apply
-their answers.
+"""Webhooks of admission (admissionregistration.k8s.io/v1): select those of a request, call them, apply their answers.
 
-After the plug-ins and policies of admission, every webhook with matching rules, selectors and conditions is called:
-configurations in the order of their names, and webhooks in the order within them. Each webhook gets the result of the
-previous one. If any has changed the object, plug-ins and policies run again, and webhooks with `reinvocationPolicy:
-IfNeeded` that ran before the change are called once more. If a call fails, the webhook's `failurePolicy` ignores it or
-refuses the write.
+After the plug-ins and policies of admission, every mutating webhook with matching rules, selectors and conditions is
+called: configurations in the order of their names, and webhooks in the order within them. Each webhook gets the result
+of the previous one. If any has changed the object, plug-ins and policies run again, and webhooks with
+`reinvocationPolicy: IfNeeded` that ran before the change are called once more. Validating webhooks are called side by
+side, about the valid object that is to be stored. If a call fails, the webhook's `failurePolicy` ignores it or refuses
+the request.
 
 A call suspends the request, while a write must be decided without interruption. So the caller learns whether it was
 suspended, and then reads its objects again (`write.py`). A webhook whose rule names another version of the kind gets
-the object in that version, unless it has `matchPolicy: Exact`. A webhook also gets deletions, and may refuse them.
+the object in that version, unless it has `matchPolicy: Exact`. Webhooks also get deletions and connections to pods,
+and may refuse them.
 
-Source: k8s.io/apiserver/pkg/admission/plugin/webhook/mutating.
+Source: k8s.io/apiserver/pkg/admission/plugin/webhook/{mutating,validating}.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 from phalanx.embedded.apiserver.admission.hooks.webhook_call import CallFailed, WebhookCaller
 from phalanx.embedded.apiserver.admission.policies import DEFINITIONS
@@ -38,7 +41,7 @@ from phalanx.embedded.apiserver.apimachinery.patch.json_patch import json_patch
 from phalanx.embedded.apiserver.storage.store import Event, Store
 
 _log = logging.getLogger(__name__)
-PLURAL = "mutatingwebhookconfigurations"
+MUTATING, VALIDATING = "mutatingwebhookconfigurations", "validatingwebhookconfigurations"
 Settle = Callable[[Object], Object]  # an object that was patched, in its kind's form, seen by plug-ins and policies
 
 
@@ -67,32 +70,31 @@ class Webhooks:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._caller = WebhookCaller(lambda plural, space: (one.obj for one in store.scan(("", plural), space)))
-        self._known: dict[tuple[str, ...], tuple[_Hook, ...]] = {}
+        self._known: dict[tuple[str, ...], dict[str, tuple[_Hook, ...]]] = {}
         store.subscribe(self._changed)
 
     def _changed(self, events: list[Event]) -> None:
         if any(event.key[0] == DEFINITIONS for event in events):
             self._known.clear()
-        if any(event.key == (GROUP, PLURAL) for event in events):
+        if any(event.key in ((GROUP, MUTATING), (GROUP, VALIDATING)) for event in events):
             self._known.clear()
             self._caller.forget()
 
     @property
     def any(self) -> bool:
-        return self._store.count((GROUP, PLURAL), "") > 0
+        return any(self._store.count((GROUP, plural), "") for plural in (MUTATING, VALIDATING))
 
-    def about(self, review: Review) -> tuple[_Hook, ...]:
+    def about(self, review: Review, plural: str = MUTATING) -> tuple[_Hook, ...]:
         """Which may concern such a request by its kind and operation; found once, and again when one has changed."""
         if review.resource.group == GROUP:
             return ()  # nobody is locked out of mending one
-        key = kind_of(review)
-        known = self._known.get(key)
-        if known is None:
-            known = self._known[key] = tuple(hook for hook in self._hooks() if about(hook.constraints, review))
-        return known
+        known = self._known.setdefault(kind_of(review), {})
+        if plural not in known:
+            known[plural] = tuple(hook for hook in self._hooks(plural) if about(hook.constraints, review))
+        return known[plural]
 
-    def _hooks(self) -> Iterator[_Hook]:
-        found = (one.obj for one in self._store.scan((GROUP, PLURAL)))
+    def _hooks(self, plural: str) -> Iterator[_Hook]:
+        found = (one.obj for one in self._store.scan((GROUP, plural)))
         for configuration in sorted(found, key=lambda one: str(one["metadata"]["name"])):
             for said in configuration.get("webhooks") or ():
                 yield _hook(configuration, said)
@@ -111,7 +113,7 @@ class Webhooks:
             if changed != review.obj:
                 again.update(called)
                 review = replace(review, obj=changed)
-            if hook.said["reinvocationPolicy"] == "IfNeeded":
+            if hook.said.get("reinvocationPolicy") == "IfNeeded":
                 called.append(hook)
         if review.obj is begin or review.obj == begin:
             return (begin, warnings) if waited else None
@@ -125,29 +127,48 @@ class Webhooks:
         assert review.obj is not None
         return review.obj, warnings
 
-    async def allow(self, review: Review, hooks: tuple[_Hook, ...]) -> list[str]:
-        """Ask about a deletion. Return their warnings. Raises `ApiError` where one refuses."""
-        warnings = list[str]()
-        for hook in hooks:
-            if (form := hook.concerns(review)) is not None:
-                await self._called(hook, form, review, warnings)
-        return warnings
+    async def validate(self, review: Review) -> list[str] | None:
+        """Ask the validating webhooks, all at the same time. Return their warnings; None if there are none to ask.
+        Raises `ApiError`: the refusal of the first that refuses."""
+        concerned = [(hook, form) for hook in self.about(review, VALIDATING) if (form := hook.concerns(review))]
+        if not concerned:
+            return None
+        warnings = [list[str]() for _ in concerned]
+        calls = (self._asked(*each, review, said) for each, said in zip(concerned, warnings, strict=True))
+        outcomes = await asyncio.gather(*calls, return_exceptions=True)
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
+        return [text for said in warnings for text in said]
 
-    async def _called(self, hook: _Hook, form: Resource, review: Review, warnings: list[str]) -> Object:
-        """Return the object as the webhook changes it, in the version of the request."""
-        was: Object = review.obj or {}
+    async def allow(self, review: Review) -> bool:
+        """Ask all webhooks about a deletion or a connection, which none of them changes. Return whether any was asked.
+        Raises `ApiError` where one refuses."""
+        concerned = [(hook, form) for hook in self.about(review) if (form := hook.concerns(review))]
+        for hook, form in concerned:
+            await self._asked(hook, form, review, [])
+        return await self.validate(review) is not None or bool(concerned)
+
+    async def _asked(self, hook: _Hook, form: Resource, review: Review, warnings: list[str]) -> list[Any]:
+        """Return the patch that the webhook asks for; none if it failed and is to be ignored. Raises `ApiError`."""
         try:
             mutation = await self._caller.call(hook.said, review, form)
         except CallFailed as error:
             if hook.said["failurePolicy"] == "Ignore":
                 _log.warning("%s; it is passed over", error)
-                return was
+                return []
             raise _internal(str(error)) from None
         warnings += mutation.warnings
-        if not mutation.patch or review.obj is None:
+        return mutation.patch
+
+    async def _called(self, hook: _Hook, form: Resource, review: Review, warnings: list[str]) -> Object:
+        """Return the object as the webhook changes it, in the version of the request."""
+        was: Object = review.obj or {}
+        patch = await self._asked(hook, form, review, warnings)
+        if not patch:
             return was
         try:
-            changed = json_patch(review.shown(form, was), mutation.patch)
+            changed = json_patch(review.shown(form, was), patch)
         except ApiError as error:
             raise _internal(f'admission webhook "{hook.name}": its patch does not apply: {error.message}') from None
         if _identity(changed) != _identity(review.shown(form, was)):

@@ -101,6 +101,8 @@ _POLICY_BINDING = _printer(
     name_and_age(lambda one: one["spec"].get("policyName", ""), _policy_param),
 )
 
+_WEBHOOKS = _printer("Name | Webhooks:integer | Age", name_and_age(lambda one: len(one.get("webhooks") or ())))
+
 PRINTERS: Mapping[tuple[str, str], Printer] = {
     ("", "Pod"): _printer(
         "Name | Ready | Status | Restarts | Age | IP+ | Node+ | Nominated Node+ | Readiness Gates+", pod_cells
@@ -164,9 +166,8 @@ PRINTERS: Mapping[tuple[str, str], Printer] = {
     ),
     ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding"): _POLICY_BINDING,
     ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding"): _POLICY_BINDING,
-    ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"): _printer(
-        "Name | Webhooks:integer | Age", name_and_age(lambda one: len(one.get("webhooks") or ()))
-    ),
+    ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"): _WEBHOOKS,
+    ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"): _WEBHOOKS,
     ("autoscaling", "HorizontalPodAutoscaler"): _printer(
         "Name | Reference | Targets | MinPods | MaxPods:integer | Replicas:integer | Age",
         name_and_age(

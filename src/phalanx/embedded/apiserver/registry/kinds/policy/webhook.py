@@ -1,8 +1,8 @@
 """Rules of webhook configurations: defaults, and the errors for which a write is refused.
 
 Source: k8s.io/kubernetes/pkg/apis/admissionregistration (v1 defaults, validation). Besides, what this server would not
-call a webhook about is refused with the reason, instead of being stored and ignored: deletions, connections and
-subresources.
+call a webhook about is refused with the reason, instead of being stored and ignored: the group events.k8s.io, and
+reviews in a version other than v1.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from urllib.parse import urlsplit
 
 from phalanx.embedded.apiserver.apimachinery.expressions.cel import ExpressionError, compiled
@@ -28,15 +28,19 @@ from phalanx.embedded.apiserver.registry.kinds.generation import Counted
 _CHOICES = {
     "failurePolicy": ("Fail", "Ignore"),
     "matchPolicy": ("Equivalent", "Exact"),
-    "reinvocationPolicy": ("IfNeeded", "Never"),
     "sideEffects": ("None", "NoneOnDryRun"),
 }
-_CALLED_FOR = frozenset({"CREATE", "UPDATE"})
+_OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 
 
 class WebhookStrategy(Counted):
     allow_unconditional_update = False
     spec_fields = ("webhooks",)
+
+    def __init__(self, *, mutates: bool) -> None:
+        super().__init__()
+        self._choices = {**_CHOICES, **({"reinvocationPolicy": ("IfNeeded", "Never")} if mutates else {})}
+        self._mutates = mutates
 
     def default(self, obj: Object) -> None:
         for hook in obj.get("webhooks") or ():
@@ -45,7 +49,8 @@ class WebhookStrategy(Counted):
             hook.setdefault("namespaceSelector", {})
             hook.setdefault("objectSelector", {})
             hook.setdefault("timeoutSeconds", 10)
-            hook.setdefault("reinvocationPolicy", "Never")
+            if self._mutates:
+                hook.setdefault("reinvocationPolicy", "Never")
             if service := (hook.get("clientConfig") or {}).get("service"):
                 service.setdefault("port", 443)
             for rule in hook.get("rules") or ():
@@ -55,18 +60,18 @@ class WebhookStrategy(Counted):
         causes, seen = list[Cause](), set[str]()
         for number, hook in enumerate(obj.get("webhooks") or ()):
             path, name = f"webhooks[{number}]", hook.get("name") or ""
-            causes += _hook_causes(hook, path)
+            causes += _hook_causes(hook, path, self._choices)
             if name in seen:
                 causes.append(duplicate(f"{path}.name", name))
             seen.add(name)
         return causes
 
 
-def _hook_causes(hook: Object, path: str) -> Iterator[Cause]:
+def _hook_causes(hook: Object, path: str, known: Mapping[str, tuple[str, ...]]) -> Iterator[Cause]:
     name, versions = hook.get("name") or "", hook.get("admissionReviewVersions") or ()
     if name.count(".") < 2:
         yield invalid_value(f"{path}.name", name, "should be a domain with at least three segments separated by dots")
-    for field, choices in _CHOICES.items():
+    for field, choices in known.items():
         if not hook.get(field):
             yield required(f"{path}.{field}", f"must specify one of {', '.join(choices)}")
         elif hook[field] not in choices:
@@ -91,16 +96,14 @@ def _rule_causes(rule: Object, path: str) -> Iterator[Cause]:
         if not rule.get(field):
             yield required(f"{path}.{field}")
     for operation in rule.get("operations") or ():
-        if operation not in _CALLED_FOR:
-            why = f"this server calls webhooks for CREATE and UPDATE only, and would ignore {operation}; write those"
-            yield forbidden_field(f"{path}.operations", why)
+        if operation not in _OPERATIONS:
+            yield not_supported(f"{path}.operations", operation, _OPERATIONS)
+    if len(rule.get("operations") or ()) > 1 and "*" in rule["operations"]:
+        why = "if '*' is present, must not specify other operations"
+        yield invalid_value(f"{path}.operations", rule["operations"], why)
     if "events.k8s.io" in (rule.get("apiGroups") or ()):
         why = 'this server calls no webhooks for events.k8s.io, which are events of the group ""; name that'
         yield forbidden_field(f"{path}.apiGroups", why)
-    for resource in rule.get("resources") or ():
-        if "/" in resource:
-            why = f"this server calls no webhooks for subresources, and would ignore {resource}; name the resource"
-            yield forbidden_field(f"{path}.resources", why)
 
 
 def _condition_causes(condition: Object, path: str) -> Iterator[Cause]:
