@@ -98,7 +98,7 @@ class Page:
         self.board.publish(state)
         for session in self.door.sessions:
             session.unseen = 0 if session.streams else session.unseen + 1
-            if session.unseen > _UNSEEN:  # its browser is gone, or makes a new board when it is back
+            if session.unseen > _UNSEEN:  # the browser is gone, or makes a new board when it returns
                 session.board = None
             elif session.board is not None:
                 session.board.publish(session.redaction.state(_seen_by(state, session)))

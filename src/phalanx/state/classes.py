@@ -167,7 +167,7 @@ class InternTable:
         size: GangSize = GangSize.ELASTIC,
     ) -> Gang:
         """Return the gang of these roles, groups, topology request and size."""
-        if len(roles) > MAX_ROLES:  # it will be refused, so its roles are not examined
+        if len(roles) > MAX_ROLES:  # the job will be refused, so its roles are not examined
             return Gang(roles, (self.demand(roles[0].shape),) * len(roles), groups, closeness, size)
         key = (roles, groups, closeness, size)
         gang = self._gangs.get(key)

@@ -319,7 +319,8 @@ def think(
     plan = decide(cluster, policy, now_s).plan if decides else Plan()
     sent = {gang.id for gang in world.gangs.values() if gang.elsewhere is not None}
     places = tuple(each for each in plan.actions if isinstance(each, Place) and each.job in sent)
-    fold_plan(cluster, Plan(actions=places))  # their pods are in other clusters, and no object of this one says where
+    # Pods of these jobs are in other clusters, and no object of this cluster names their nodes.
+    fold_plan(cluster, Plan(actions=places))
     kinds = (JOBS, PODS, NODES, QUEUES, *sorted(world.caches.served, key=lambda kind: kind.plural))
     return Snapshot(
         cluster=cluster,

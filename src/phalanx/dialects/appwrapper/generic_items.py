@@ -95,7 +95,7 @@ def _sets(component: Object) -> list[Any]:
     try:
         return component_sets(0, component)
     except (WrapError, TypeError, ValueError, AttributeError, KeyError):
-        return []  # its controller says what is wrong with it
+        return []  # the AppWrapper's controller reports the error
 
 
 def _declared(component: Object) -> list[Object]:

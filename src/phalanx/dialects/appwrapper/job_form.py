@@ -83,7 +83,7 @@ def _sets(obj: Object) -> tuple[PodSet, ...]:
     try:
         return pod_sets_of(obj)
     except (WrapError, TypeError, ValueError, AttributeError, KeyError):
-        return ()  # its controller says what is wrong with it
+        return ()  # the AppWrapper's controller reports the error
 
 
 def _with_info(spec: Object, one: PodSet) -> Object:
@@ -93,7 +93,7 @@ def _with_info(spec: Object, one: PodSet) -> Object:
         try:
             inject(template, info)
         except WrapError:
-            break  # its controller says so
+            break  # the AppWrapper's controller reports the error
     avoid_unhealthy(template)
     return template
 

@@ -203,7 +203,7 @@ class DialectWatch:
         for key, obj in found[kind].items():
             try:
                 dialect.define({**nothing, kind: {key: obj}})
-            except Exception as error:  # that one
+            except Exception as error:  # the definition with the error
                 why = f"it cannot be read: {type(error).__name__}: {error}"
                 self._note(kind, obj, f"it counts {'as it was before' if key in before else 'as absent'}: {why}")
                 if key in before:

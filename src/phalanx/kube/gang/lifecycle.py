@@ -390,7 +390,7 @@ class GangLifecycle:
             self.take_back_start(parts, self._timeout_reason(parts, now_s - start.since_s))
             if not start.going_on:
                 return
-            deadline_s = 0.0  # it has bare pods on nodes
+            deadline_s = 0.0  # the gang has bare pods on nodes
         if isinstance(self.state, Running) and self._is_unready_too_long(self.state, defaults, now_s):
             return
         self._end_holds(parts, now_s)

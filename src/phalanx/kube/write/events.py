@@ -122,7 +122,8 @@ class EventReporter:
         pause_s = 1.0 / self._budget.writes_per_s
         while True:
             self._wake.clear()
-            for gang in list(self._due()):  # its pods at the same time: an autoscaler must not see a part of them
+            # All pods of a gang at the same time, because an autoscaler must not see a part of them.
+            for gang in list(self._due()):
                 for some in (gang[at : at + _AT_ONCE] for at in range(0, len(gang), _AT_ONCE)):
                     await asyncio.gather(*(self._send(self._say(*each)) for each in some))
                 await asyncio.sleep(pause_s * len(gang))

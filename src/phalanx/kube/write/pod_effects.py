@@ -102,7 +102,7 @@ class PodWrites:
             if obj is not None:
                 self._informers(PODS).observe(obj)
 
-        if not pod.stands_in:  # its object has no such words
+        if not pod.stands_in:  # the object of a stand-in has no such annotations
             self._writer.put(AnnotatePod(pod, word, text), done)
 
     def evict(

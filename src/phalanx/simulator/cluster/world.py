@@ -220,7 +220,7 @@ class SimulatedWorld:
 
     def place(self, live: Live, placements: tuple[Placement, ...]) -> None:
         if live.phase is Phase.QUEUED:
-            return  # its start was undone meanwhile, and the event has not arrived yet
+            return  # the start was undone meanwhile, and its event has not arrived yet
         self._rework(live)
         live.placed = (*live.placed, *placements)
         for placement in placements:

@@ -84,7 +84,7 @@ def read_dump(text: str, site: Site, file: str = "dump") -> list[Told]:
     """Add the accounts, users and QOS of a dump to the site, and return the result of each setting. Raises PhalanxError
     for an invalid line, and for an account whose parent does not exist."""
     told: list[Told] = []
-    coordinators: list[tuple[str, str, Tell]] = []  # their accounts may stand further down
+    coordinators: list[tuple[str, str, Tell]] = []  # accounts of coordinators may come later in the file
     parent = ""
     for number, line in enumerate(text.splitlines(), 1):
         bare = line.strip()

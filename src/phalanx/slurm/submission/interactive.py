@@ -175,7 +175,7 @@ def finish(granted: Granted, code: int) -> None:
     """Give the allocation back; `code` is how its job ends."""
     if granted.hold is None:
         return
-    with suppress(OSError):  # it is gone already
+    with suppress(OSError):  # the pod that holds the allocation has ended
         granted.hold.send(channel.FINISH, str(code).encode())
         granted.hold.receive()
     granted.hold.close()

@@ -89,7 +89,7 @@ class RunTimes:
             high = LONGEST_PART if limit_s is not None else 2 * longer[-1][0]
             return [unit_s * part for part in next_value(longer, low, high, levels)]
         if limit_s is None and elapsed_s and self:
-            return [2 * elapsed_s] * len(levels)  # it has run longer than any other job
+            return [2 * elapsed_s] * len(levels)  # the job has run longer than any other job
         return [inf if limit_s is None else limit_s] * len(levels)
 
     def _longer(self, job: Job, limit_s: float | None, low: float) -> Iterator[Weighed]:

@@ -175,7 +175,7 @@ class Headroom:
     ) -> Iterator[tuple[int, float]]:
         """Yield (place, amount left) for the bounds of these queues and of these subjects in them."""
         if not self._at:
-            return  # there are no bounds
+            return  # no queue has bounds
         subjects = [*subjects, QUEUE]
         for queue in queues:
             branch = self.tree.branches[queue]

@@ -128,7 +128,8 @@ def _outcome(state: str, watch: _Watch, pods: list[Object]) -> Attendance:
     code = next((code for pod in pods if (code := exit_code(pod))), _LOST)
     brief = in_brief(failure(watch.job, pods))
     words = () if brief.startswith("pod ") else dict.fromkeys(text for pod in pods for text in _last_words(pod))
-    told = [f"exit code {code}", *words, *([] if watch.interactive else [brief])]  # its user has seen the last line
+    # The user of an interactive job has seen the last line.
+    told = [f"exit code {code}", *words, *([] if watch.interactive else [brief])]
     return Attendance(state=state, exit_code=code, why="; ".join(text for text in told if text))
 
 
@@ -207,7 +208,7 @@ async def _converse(connection: Connection, watch: _Watch, pod: Object) -> None:
         )
     try:
         screen = await _end_of_log(connection, pod) if tty else b""
-        first = b"" if screen or not waits_for_session(container) else b"\n"  # its echo is in the log, too
+        first = b"" if screen or not waits_for_session(container) else b"\n"  # the echo of this line is in the log too
         async with Exec(connection, pod, container["name"], tty=tty, stdin=True) as session:
             await converse(session, at_terminal=tty, screen=screen, first=first)
     except PhalanxError as error:

@@ -149,7 +149,7 @@ async def _up(reader: asyncio.StreamReader, socket: aiohttp.ClientWebSocketRespo
 async def _down(socket: aiohttp.ClientWebSocketResponse, writer: asyncio.StreamWriter) -> str:
     begun: set[int] = set()
     async for channel, data in _messages(socket):
-        if channel not in begun:  # its first message is the number of the port
+        if channel not in begun:  # the first message of a channel is the number of the port
             begun.add(channel)
             continue
         if channel == _ERROR:

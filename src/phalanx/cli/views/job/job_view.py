@@ -38,7 +38,7 @@ from phalanx.state.cluster import JobRecord, time_limit_s
 _NODES_SHOWN = 3
 _GPU = "nvidia.com/gpu"
 _FORESEEN = 60_000  # jobs of the cluster, times the place of a job of which a forecast is made
-_AGAIN_S = 2.0  # its controller may take that long to say that a new Job is suspended
+_AGAIN_S = 2.0  # the longest time until the Job controller reports that a new Job is suspended
 _WAITS = ("queued", "promised")
 _OVER = ("Succeeded", "Failed")
 GANG = "Gang"  # the kind of a job that several objects form

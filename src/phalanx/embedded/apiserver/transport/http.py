@@ -59,9 +59,9 @@ class RawRequest:
     body: bytes
     keep_alive: bool = True
     chunked_ok: bool = True
-    websocket_key: bytes = b""  # it asks for its answer, if that is a stream, by WebSocket
+    websocket_key: bytes = b""  # the client asks for a stream over WebSocket
     websocket_protocols: bytes = b""
-    spdy_protocols: bytes = b""  # it asks for SPDY, and for one of these upon it
+    spdy_protocols: bytes = b""  # the client asks for SPDY with one of these protocols
     raw_path: bytes = b""  # as it was written, with its escapes
     others: tuple[tuple[bytes, bytes], ...] = ()  # all other headers, of a request to forward
     known: Callable[[str, bool], None] = _untold  # called with the user, and whether the user's connections are limited
@@ -103,7 +103,7 @@ class ServerConnection(asyncio.Protocol):
         self._task: asyncio.Task[None] | None = None
         self._streaming = False
         self._listener: Listener | None = None  # receives the bytes after a request for another protocol
-        self._websocket = False  # it was agreed to
+        self._websocket = False  # WebSocket was agreed
         self._tunnel: Tunnel | None = None  # to which all goes that the client says
         self._draining: asyncio.Task[None] | None = None
         self._resumed: asyncio.Future[None] | None = None  # set while the client does not read

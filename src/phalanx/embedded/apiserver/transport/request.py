@@ -30,7 +30,7 @@ class Request:
     body: bytes = b""
     websocket_key: str = ""  # with `websocket_protocols`: it asks for a WebSocket
     websocket_protocols: str = ""
-    spdy_protocols: str = ""  # it asks for SPDY, and for one of these upon it
+    spdy_protocols: str = ""  # the client asks for SPDY with one of these protocols
 
     def text(self, name: str, default: str = "") -> str:
         """The first value of a query parameter."""

@@ -46,7 +46,7 @@ def step(stateful_set: Object, pods: Iterable[Object]) -> StatefulSetStep:
     there = {ordinal: pod for pod in pods if (ordinal := ordinal_of(stateful_set, pod)) is not None}
     ended = tuple(pod for pod in there.values() if is_terminal(pod) and not is_deleting(pod))
     if ended:
-        return StatefulSetStep(delete=ended)  # their names are needed again
+        return StatefulSetStep(delete=ended)  # the new pods need the same names
     missing = tuple(ordinal for ordinal in wanted if ordinal not in there)
     surplus = sorted((ordinal for ordinal in there if ordinal not in wanted), reverse=True)
     if spec.get("podManagementPolicy") == "Parallel":
@@ -71,7 +71,7 @@ def _update(stateful_set: Object, pods: list[Object]) -> StatefulSetStep:
     partition = int((strategy.get("rollingUpdate") or {}).get("partition", 0))
     for pod in pods:
         ordinal = ordinal_of(stateful_set, pod)
-        assert ordinal is not None  # its name was read before
+        assert ordinal is not None  # only pods with an ordinal are passed here
         if is_deleting(pod):
             return StatefulSetStep()
         if ordinal >= partition and pod["metadata"].get("labels", {}).get(REVISION) != revision(stateful_set):

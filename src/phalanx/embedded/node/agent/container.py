@@ -51,7 +51,7 @@ from phalanx.errors import PhalanxError
 _HOSTS = "/etc/hosts"
 _LOOK_S = 0.05  # the interval of checks for the run record of a container that another process started
 _PIDS = 8192  # the most processes of a user's container, so that a fork bomb harms only its user
-_KEPT_ATTEMPTS = 2  # this one and the one before: what `kubectl logs --previous` shows
+_KEPT_ATTEMPTS = 2  # the present attempt and the one before, for `kubectl logs --previous`
 _MESSAGE_BYTES, _MESSAGE_LINES = 2048, 80  # for terminationMessagePolicy FallbackToLogsOnError
 _LOG_END_BYTES, _LOG_END_LINES = 1024, 5  # the end of the log that the reason of the end quotes
 
@@ -239,7 +239,7 @@ class Container:
         ):
             return
         if file := self._attempt.spec.cpus_file:
-            with suppress(OSError):  # it has just ended
+            with suppress(OSError):  # the program has just ended
                 Path(file).write_text(listed(self._around.shared_cpus))
 
     def image_changed(self) -> None:

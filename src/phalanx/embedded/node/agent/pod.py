@@ -293,7 +293,7 @@ class AgentPod:
                 PODS, meta["name"], body, meta["namespace"], "status", STRATEGIC_PATCH
             )
         except ApiRefusal as error:
-            if error.code == 404 or error.reason == "Conflict":  # it is gone, or another has its name
+            if error.code == 404 or error.reason == "Conflict":  # the pod was deleted, or another pod has its name
                 self._gone = True
                 return False
             log.warning("status of pod %s/%s refused: %s", meta["namespace"], meta["name"], error)

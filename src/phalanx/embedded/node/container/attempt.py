@@ -106,7 +106,7 @@ class RunSpec:
     memory_limit_bytes: int = 0  # the memory limit; 0: none
     oom_score: int = 0  # oom_score_adj, proc(5): the kernel kills the highest first when memory is short
     stdin: bool = False
-    stdin_once: bool = False  # its input ends when the first attached client disconnects
+    stdin_once: bool = False  # the input ends when the first attached client disconnects
     tty: bool = False
     hash: str = ""  # the hash of the container's spec, which shows a change
 

@@ -35,7 +35,7 @@ class Known:
     state: State | None = None
     previous: Exited | None = None
     ready: bool = False
-    started: bool = False  # its startup probe and postStart hook are through
+    started: bool = False  # the startup probe and the postStart hook have succeeded
     waiting: Waiting | None = None
     image_id: str = ""  # the digest of the image, if the image has files
     failures: int = 0  # restarts since it last ran for long: the exponent of the pause

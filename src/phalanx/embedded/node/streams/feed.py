@@ -16,7 +16,7 @@ class Feed:
 
     def __init__(self, pipe: Path) -> None:
         self._pipe = -1
-        with suppress(OSError):  # its supervisor has gone
+        with suppress(OSError):  # the container's supervisor has ended
             self._pipe = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
 
     async def data(self, data: bytes) -> None:
@@ -47,5 +47,5 @@ class Feed:
                 return
             except BlockingIOError:
                 await writable(self._pipe)
-            except OSError:  # its supervisor has gone
+            except OSError:  # the container's supervisor has ended
                 self.close()

@@ -162,7 +162,7 @@ class BindBarrier:
             return
         seat = self._seats[slot]
         if pod.pinned and answer is WriteOutcome.DONE:
-            return  # its gate was removed: its own scheduler binds it, and the watch reports the binding
+            return  # the pod's gate was removed: the pod's own scheduler binds it, and the watch reports the binding
         seat.sent = False
         if seat.bound or seat.node != node:
             return

@@ -47,7 +47,7 @@ class Seating:
         if slot is None:
             return
         if pod.rejected:
-            self._seats[slot].node = ""  # its replacement, when it exists, releases the charge and needs another node
+            self._seats[slot].node = ""  # the pod's replacement releases the charge and needs another node
         if self._start.objects.job_of(pod) is None and self._is_over(pod, slot):
             self._barrier.release([slot])
         elif slot not in self._start.leaving and (heir := self._seats.hand_over(slot)):
@@ -151,7 +151,7 @@ class Seating:
         source = pod_source(pod, self._start.objects.jobs)
         number = self._seats.role_of(source)
         held = self._seats.role_of(FuturePods())
-        flavored = any(self._start.record.flavors)  # its pods say more than their user wrote
+        flavored = any(self._start.record.flavors)  # the pods have the node selectors of their flavors too
         if number is None:
             number = self._role_for(pod, source)
         elif held is not None and self._seats.rows[held].seats and not self._seats.rows[number].vacant:

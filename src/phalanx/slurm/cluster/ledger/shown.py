@@ -99,7 +99,7 @@ def _only(text: object, names: Collection[str]) -> str:
 def _decoded(text: object) -> Object:
     try:
         return msgspec.json.decode(str(text), type=dict[str, Any])
-    except (msgspec.MsgspecError, RecursionError):  # its user wrote it
+    except (msgspec.MsgspecError, RecursionError):  # the job's user wrote the text
         return {}
 
 

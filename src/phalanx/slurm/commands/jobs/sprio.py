@@ -50,7 +50,7 @@ class PriorityLine:
 def run(words: Sequence[str]) -> int:
     typed, rest = _READER.read(words)
     said: dict[str, str | None] = dict(typed)
-    if said.get("jobs", "") is None:  # its list may be a word of its own
+    if said.get("jobs", "") is None:  # the list of jobs may be the next word
         said["jobs"] = rest.pop(0) if rest else None
     if "help" in said or "usage" in said or rest:
         print("Usage: sprio [OPTIONS]\n" + " ".join(f"--{one.spelled}" for one in OPTIONS))

@@ -42,7 +42,7 @@ _USAGE = "Usage: squeue [OPTIONS]\n" + " ".join(f"--{one.spelled}" for one in OP
 def run(words: Sequence[str]) -> int:
     typed, arguments = _READER.read(words)
     said: dict[str, str | None] = dict(typed)
-    for option in ("jobs", "steps"):  # their list may be a word of its own
+    for option in ("jobs", "steps"):  # the list of jobs or steps may be the next word
         if option in said and said[option] is None:
             said[option] = arguments.pop(0) if arguments else None
     if arguments:

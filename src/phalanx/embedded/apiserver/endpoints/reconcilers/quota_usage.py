@@ -73,7 +73,7 @@ class QuotaUsage:
 
     async def _update(self, quota: Object) -> None:
         resource = self._registry.find(KEY[0], "v1", KEY[1])
-        assert resource is not None  # it is built in
+        assert resource is not None  # the kind is built in
         meta, held = quota["metadata"], Committed(self._store).held(quota["metadata"]["namespace"])
         used = resource_quota.total_usage(quota, held, lambda key: self._objects(key, meta["namespace"]))
         status = {"hard": quota["spec"].get("hard") or {}, "used": used}
@@ -93,5 +93,5 @@ class QuotaUsage:
 
     def _objects(self, key: tuple[str, str], namespace: str) -> Iterator[tuple[Resource, Object]]:
         resource = self._registry.find(key[0], "v1", key[1])
-        assert resource is not None  # it is built in
+        assert resource is not None  # the kind is built in
         return ((resource, stored.obj) for stored in self._store.scan(key, namespace))

@@ -66,7 +66,7 @@ class TypeChecking:
 
     async def _check(self, policy: Object) -> None:
         resource = self._registry.find(GROUP, "v1", KEY[1])
-        assert resource is not None  # it is built in
+        assert resource is not None  # the kind is built in
         meta = policy["metadata"]
         found = [{"fieldRef": path, "warning": text} for path, text in warnings(policy["spec"], self._registry)]
         body = {

@@ -207,7 +207,7 @@ def _mount(job: Object, spec: Object, container: Object, *, with_config: bool) -
     key = {"secretName": secret_name(job), "defaultMode": 0o600, "items": [*KEY_ITEMS]}
     volumes: list[Object] = [{"name": "ssh-auth", "secret": key}]
     mounts: list[Object] = [{"name": "ssh-auth", "mountPath": job["spec"].get("sshAuthMountPath") or SSH_AT}]
-    if on_this_machine(container):  # its own /root/.ssh stays as it is
+    if on_this_machine(container):  # on this machine /root/.ssh stays as it is
         volumes, mounts = [], []
         container["env"] = [*variables(secret_name(job)), *container["env"]]
     if with_config:

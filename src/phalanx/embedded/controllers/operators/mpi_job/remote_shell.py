@@ -76,7 +76,7 @@ def reach(host: str) -> socket.socket | None:
         except OSError as error:
             if time.monotonic() > deadline_s:
                 raise SystemExit(f"{host} does not answer on port {PORT}: {error}") from None
-            time.sleep(0.1)  # its pod is about to listen: nothing tells a program in another pod when
+            time.sleep(0.1)  # the other pod listens soon, and a program in this pod cannot learn when
 
 
 def call(host: str, command: list[str]) -> int:

@@ -168,7 +168,7 @@ def _volumes(job: Object, *, with_hosts: bool, here: bool) -> Iterator[Object]:
 
 def _mount(job: Object, policy: Mapping[str, Any], container: Object, *, is_launcher: bool) -> None:
     here = on_this_machine(container)
-    if here:  # its own .ssh stays as it is
+    if here:  # on this machine the user's own .ssh stays as it is
         _put(container, "env", *variables(_secret_name(job)))
         if not is_launcher and not container.get("command") and not container.get("args"):
             container["command"] = [*SERVES]

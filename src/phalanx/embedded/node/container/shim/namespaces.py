@@ -256,7 +256,7 @@ def fork_below_init(ended: int) -> None:
     os.closerange(ended + 1, _HANDLES)
 
     def pass_on(number: int, _: Any) -> None:
-        with suppress(ProcessLookupError):  # its group is made in a moment, or it is a zombie
+        with suppress(ProcessLookupError):  # its process group does not exist yet, or it is a zombie
             os.kill(program, number) if os.getpgid(program) != program else os.killpg(program, number)
 
     for number in PASSED_ON:

@@ -68,7 +68,7 @@ class Channel:
 
     def close(self) -> None:
         """Wakes who waits for the next frame."""
-        with suppress(OSError):  # it is closed already
+        with suppress(OSError):  # the channel is closed already
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
 

@@ -85,7 +85,7 @@ class _Daemon:
     def wait(self) -> int:
         while not self._over.wait(1.0):
             if self._launcher is not None and os.getppid() != self._launcher:
-                break  # the script's launcher is gone
+                break  # the launcher of the script has ended
         self._end_steps()
         return self._code
 
