@@ -18,9 +18,9 @@ from pathlib import Path
 
 import yaml
 
-from tests.dialects.kueue.beside.generator import FAMILIES, Scenario, scenario
+from tests.dialects.kueue.beside.generator import FAIR_TREE, FAMILIES, Scenario, scenario
 from tests.dialects.kueue.beside.player import Picture, Player
-from tests.dialects.kueue.beside.sides import Kueue, kueue, phalanx
+from tests.dialects.kueue.beside.sides import STRATEGIES, Kueue, kueue, phalanx
 
 
 def main() -> int:
@@ -30,7 +30,8 @@ def main() -> int:
     parser.add_argument("--scenarios", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", nargs="*", type=int, help="these seeds")
-    parser.add_argument("--family", choices=FAMILIES, help="all of one family")
+    parser.add_argument("--family", choices=(*FAMILIES, FAIR_TREE), help="all of one family")
+    parser.add_argument("--strategies", nargs="+", default=STRATEGIES, help="of fair sharing, in this order")
     parser.add_argument("--batch", type=int, default=10, help="scenarios at the same time")
     parser.add_argument("--quiet", type=float, default=2.0, help="seconds without a change before a picture")
     parser.add_argument("--out", type=Path, help="where each scenario that differs is written")
@@ -42,7 +43,7 @@ def main() -> int:
         if chosen := [one for one in every if one.fair is fair]:
             asyncio.run(_compare(chosen, said, score, fair=fair))
     print(f"\n{_part(score, 'steps')} steps, {_part(score, 'lines')} lines of status, {_part(score, 'all')} scenarios")
-    for family in FAMILIES:
+    for family in (*FAMILIES, FAIR_TREE):
         if score[f"of {family}"]:
             print(f"  {family:10} {_part(score, family)} steps")
     return 0
@@ -54,8 +55,9 @@ async def _compare(chosen: list[Scenario], said: argparse.Namespace, score: Coun
         places = [Path(place, name) for name in ("first", "second")]
         for each in places:
             each.mkdir()
-        first = kueue(places[0], given, fair=fair) if given else phalanx(places[0], fair=fair)
-        async with first as theirs, phalanx(places[1], fair=fair) as ours:
+        chosen_strategies = said.strategies if fair else ()
+        first = kueue(places[0], given, chosen_strategies) if given else phalanx(places[0], chosen_strategies)
+        async with first as theirs, phalanx(places[1], chosen_strategies) as ours:
             binds = given is not None
             players = (Player(theirs, binds=binds, quiet_s=said.quiet), Player(ours, binds=False, quiet_s=said.quiet))
             for at in range(0, len(chosen), said.batch):

@@ -16,8 +16,10 @@ Object = dict[str, Any]
 
 API = "kueue.x-k8s.io/v1beta2"
 FAMILIES = ("plain", "flavors", "groups", "cohort", "tree", "fair", "preempt", "partial", "elastic", "change")
+FAIR_TREE = "fair-tree"  # fair sharing in a tree of cohorts; only if it is asked for
 OBSERVED = (f"{API} Workload", f"{API} ClusterQueue", f"{API} LocalQueue")
 _CLASSES = {"low": 10, "mid": 100, "high": 1000}
+_TREES = ("tree", FAIR_TREE)
 _GPU = "nvidia.com/gpu"
 
 
@@ -32,7 +34,7 @@ class Scenario:
 
     @property
     def fair(self) -> bool:
-        return self.family == "fair"
+        return self.family in ("fair", FAIR_TREE)
 
     def document(self) -> Object:
         """As a recording is written."""
@@ -97,11 +99,13 @@ class _Maker:
 
     def _cohorts(self) -> list[Object]:
         """The Cohort objects of a tree: a root and two below it."""
-        if self.made.family != "tree":
+        if self.made.family not in _TREES:
             return []
         found = []
         for word, parent in (("root", None), ("left", "root"), ("right", "root")):
             spec: Object = {"parentName": self._name(parent)} if parent else {}
+            if self.made.fair:
+                spec["fairSharing"] = {"weight": self.rng.choice(["1", "2", "500m"])}
             if self._chance(0.4):
                 spec["resourceGroups"] = self._groups(limits=parent is not None)
             found.append(_made("Cohort", self._name(word), spec))
@@ -109,14 +113,14 @@ class _Maker:
 
     def _cluster_queues(self) -> list[Object]:
         found = []
-        together = self.made.family in ("cohort", "tree", "fair", "preempt") or self._chance(0.5)
+        together = self.made.family in ("cohort", "tree", "fair", FAIR_TREE, "preempt") or self._chance(0.5)
         for word in "abcd"[: self.rng.randint(2, 4) if together else 1]:
             name = self._name(word)
             self.queues.append(name)
             spec: Object = {"namespaceSelector": {}, "resourceGroups": self._groups(limits=together)}
             if together:
                 spec["cohortName"] = self._name(
-                    self.rng.choice(["left", "right"] if self.made.family == "tree" else ["c"])
+                    self.rng.choice(["left", "right"] if self.made.family in _TREES else ["c"])
                 )
             self._policies(spec, together=together)
             found.append(_made("ClusterQueue", name, spec))
@@ -127,7 +131,7 @@ class _Maker:
     def _policies(self, spec: Object, *, together: bool) -> None:
         if self._chance(0.3):
             spec["queueingStrategy"] = "StrictFIFO"
-        if self.made.family in ("preempt", "fair", "tree") or self._chance(0.3):
+        if self.made.family in ("preempt", "fair", *_TREES) or self._chance(0.3):
             preemption: Object = {
                 "withinClusterQueue": self.rng.choice(
                     ["Never", "LowerPriority", "LowerPriority", "LowerOrNewerEqualPriority"]

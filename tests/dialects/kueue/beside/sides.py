@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import sys
 from asyncio.subprocess import Process
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,15 +27,13 @@ from phalanx.client.connection import ApiError, ApiRefusal, Connection
 from phalanx.client.kind import CONFIG_MAPS, CRDS, NAMESPACES, Kind
 from tests.dialects.kueue.beside.player import KINDS
 
-_WEBHOOKS = Kind(
-    group="admissionregistration.k8s.io",
-    plural="mutatingwebhookconfigurations",
-    name="MutatingWebhookConfiguration",
-    namespaced=False,
-)
+_WEBHOOKS = {
+    name: Kind(group="admissionregistration.k8s.io", plural=f"{name.lower()}s", name=name, namespaced=False)
+    for name in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+}
 _TRIES = 3_000  # of 0.2 s: a busy machine takes minutes to start a control plane
 _FRAMEWORKS = ["batch/job"]
-_STRATEGIES = ["LessThanOrEqualToFinalShare", "LessThanInitialShare"]  # Kueue refuses fairSharing without any
+STRATEGIES = ("LessThanOrEqualToFinalShare", "LessThanInitialShare")  # Kueue refuses fairSharing without any
 _GATES = {"ElasticJobsViaWorkloadSlices": True, "PartialAdmission": True}
 
 
@@ -48,19 +46,19 @@ class Kueue:
     port: int = 19443
 
 
-def configuration(*, fair: bool) -> dict[str, Any]:
-    """Return the Configuration that both sides get."""
+def configuration(strategies: Sequence[str]) -> dict[str, Any]:
+    """Return the Configuration that both sides get. `strategies`: of fair sharing; none: without it."""
     found = {
         "apiVersion": "config.kueue.x-k8s.io/v1beta2",
         "kind": "Configuration",
         "integrations": {"frameworks": _FRAMEWORKS},
         "featureGates": _GATES,
     }
-    return {**found, "fairSharing": {"preemptionStrategies": _STRATEGIES}} if fair else found
+    return {**found, "fairSharing": {"preemptionStrategies": list(strategies)}} if strategies else found
 
 
 @asynccontextmanager
-async def phalanx(place: Path, *, fair: bool) -> AsyncIterator[Connection]:
+async def phalanx(place: Path, strategies: Sequence[str]) -> AsyncIterator[Connection]:
     """`phalanx up` without a node."""
     async with AsyncExitStack() as stack:
         words = [sys.executable, "-m", "phalanx.cli.app", "up", "--data", str(place), "--no-local-node", "--port", "0"]
@@ -68,7 +66,7 @@ async def phalanx(place: Path, *, fair: bool) -> AsyncIterator[Connection]:
         connection = await _reach(stack, place / "kubeconfig")
         await _serves(connection, KINDS.values())
         await _create(connection, NAMESPACES, {"metadata": {"name": "kueue-system"}})
-        text = yaml.safe_dump(configuration(fair=fair))
+        text = yaml.safe_dump(configuration(strategies))
         data = {"controller_manager_config.yaml": text}
         await _create(
             connection, CONFIG_MAPS, {"metadata": {"name": "kueue-manager-config"}, "data": data}, "kueue-system"
@@ -77,7 +75,7 @@ async def phalanx(place: Path, *, fair: bool) -> AsyncIterator[Connection]:
 
 
 @asynccontextmanager
-async def kueue(place: Path, given: Kueue, *, fair: bool) -> AsyncIterator[Connection]:
+async def kueue(place: Path, given: Kueue, strategies: Sequence[str]) -> AsyncIterator[Connection]:
     """Kueue's program, with our API server and our controllers for Jobs and owners. Nobody binds pods."""
     async with AsyncExitStack() as stack:
         await _run(
@@ -98,7 +96,7 @@ async def kueue(place: Path, given: Kueue, *, fair: bool) -> AsyncIterator[Conne
             definition["spec"]["versions"] = [one for one in definition["spec"]["versions"] if one["storage"]]
             await _create(connection, CRDS, definition)
         await _serves(connection, KINDS.values())
-        said = configuration(fair=fair) | {
+        said = configuration(strategies) | {
             "webhook": {"port": given.port, "certDir": str(place)},
             "internalCertManagement": {"enable": False},
             "health": {"healthProbeBindAddress": "127.0.0.1:0"},
@@ -116,16 +114,14 @@ async def kueue(place: Path, given: Kueue, *, fair: bool) -> AsyncIterator[Conne
 
 
 async def _hook(connection: Connection, hook: dict[str, Any], port: int, authority: str) -> None:
-    """Register webhooks. Our API server has no validating ones: those are called as mutating ones that change nothing,
-    after the others, by the names of the configurations. It calls none for subresources."""
+    """Register the webhooks of a configuration that are about kinds that are served here."""
     served = ("kueue.x-k8s.io", "batch")
     hook["webhooks"] = [one for one in hook["webhooks"] if set(one["rules"][0]["apiGroups"]) <= set(served)]
     for one in hook["webhooks"]:
         path = one["clientConfig"].pop("service")["path"]
-        for rule in one["rules"]:
-            rule["resources"] = [name for name in rule["resources"] if "/" not in name]
         one["clientConfig"] = {"url": f"https://127.0.0.1:{port}{path}", "caBundle": authority}
-    await _create(connection, _WEBHOOKS, {"metadata": hook["metadata"], "webhooks": hook["webhooks"]})
+    body = {"metadata": hook["metadata"], "webhooks": hook["webhooks"]}
+    await _create(connection, _WEBHOOKS[hook["kind"]], body)
 
 
 async def _run(stack: AsyncExitStack, place: Path, name: str, words: list[str], **around: str) -> Process:

@@ -7,11 +7,34 @@ from typing import Any
 import pytest
 
 from phalanx.embedded.controllers.operators.volcano import kinds
-from phalanx.embedded.controllers.operators.volcano.job_spec import JobFault, read_job
+from phalanx.embedded.controllers.operators.volcano.job_spec import JobFault, never_starts, read_job
 from phalanx.embedded.controllers.operators.volcano.plugins.registry import plugin_objects
 from phalanx.embedded.controllers.operators.volcano.plugins.services import host_data
 from tests.embedded.controllers.operators.volcano.test_plugins import DDP, made, variables
 from tests.embedded.controllers.operators.volcano.written import job, task
+
+LATE = {"dependsOn": {"name": ["a", "b"], "iteration": "any"}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "most"),
+    [
+        ({}, 2),  # all three pods, by default
+        ({"minAvailable": 3}, 2),
+        ({"minAvailable": 2}, None),
+        ({"minAvailable": 1}, None),
+    ],
+    ids=str,
+)
+def test_gang_that_waits_for_itself_is_reported(spec: dict[str, Any], most: int | None) -> None:
+    said = never_starts(read_job(job(task("a", 1), task("b", 1), task("c", 1, **LATE), **spec)))
+    assert said == "" if most is None else f"at most {most} in a new Job" in said
+
+
+def test_minimum_of_a_late_task_counts_if_minimums_of_tasks_do() -> None:
+    tasks = (task("a", 3, minAvailable=1), task("c", 1, minAvailable=1, dependsOn={"name": ["a"]}))
+    assert "at most 1 in a new Job" in never_starts(read_job(job(*tasks, minAvailable=2)))
+    assert never_starts(read_job(job(*tasks, minAvailable=1))) == ""
 
 
 def test_env_and_svc() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from phalanx.client.connection import Object
-from phalanx.client.kind import CONFIG_MAPS, EVENTS, PODS, SECRETS, SERVICES, VOLUME_CLAIMS
+from phalanx.client.kind import CONFIG_MAPS, EVENTS, PODS, SECRETS, SERVICES, STATEFUL_SETS, VOLUME_CLAIMS
 from phalanx.embedded.controllers.operators.volcano.kinds import COMMANDS, JOBS, POD_GROUPS, QUEUES
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.controllers.cluster import Cluster, scenario
@@ -63,6 +63,33 @@ def test_a_job_from_its_creation_to_its_end(volcano_server: ServerProcess) -> No
         ):
             await here.gone(kind, name)
         assert len(await here.list(PODS)) == 2
+
+    scenario(volcano_server, play)
+
+
+def test_gangs_that_never_start_are_told_why(volcano_server: ServerProcess) -> None:
+    async def play(here: Cluster) -> None:
+        late = task("b", 1, dependsOn={"name": ["a"]})
+        await here.make(JOBS, "j", spec={"tasks": [task("a", 1), late]})
+        container = {"name": "c", "image": "i"}
+        spec = {
+            "replicas": 2,
+            "serviceName": "s",
+            "selector": {"matchLabels": {"app": "s"}},
+            "template": {
+                "metadata": {"labels": {"app": "s"}},
+                "spec": {"schedulerName": "volcano", "containers": [container]},
+            },
+        }
+        notes = {"annotations": {"scheduling.volcano.sh/group-min-member": "2"}}
+        await here.make(STATEFUL_SETS, "s", spec=spec, metadata=notes)
+
+        def told(events: list[Object]) -> bool:
+            found = {(one["involvedObject"]["kind"], one["reason"]) for one in events}
+            wanted = {("Job", "NeverStarts"), ("StatefulSet", "GangNeverComplete"), ("Pod", "GangNeverComplete")}
+            return wanted <= found
+
+        assert await here.until(lambda: here.list(EVENTS), told)
 
     scenario(volcano_server, play)
 

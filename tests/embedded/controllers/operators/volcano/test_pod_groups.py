@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from phalanx.client.connection import Object
-from phalanx.embedded.controllers.operators.volcano.around.pod_groups import make_group
+from phalanx.embedded.controllers.operators.volcano.around.pod_groups import make_group, never_complete
 
 
 def pod(**annotations: str) -> Object:
@@ -17,6 +17,20 @@ def pod(**annotations: str) -> Object:
 def owner(**annotations: str) -> Object:
     said = {f"scheduling.volcano.sh/{key.replace('_', '-')}": text for key, text in annotations.items()}
     return {"kind": "StatefulSet", "metadata": {"name": "s", "uid": "us", "annotations": said}}
+
+
+def stateful_set(minimum: int, **spec: Any) -> str:
+    return never_complete({**owner(), "spec": {"replicas": 3, **spec}}, minimum)
+
+
+def test_gang_that_never_exists_together_is_reported() -> None:
+    assert stateful_set(1) == ""
+    assert stateful_set(3, podManagementPolicy="Parallel") == ""
+    assert "podManagementPolicy: Parallel" in stateful_set(2)
+    assert "set at least 4 replicas" in stateful_set(4, podManagementPolicy="Parallel")
+    deployment = {"kind": "ReplicaSet", "spec": {"replicas": 3}}
+    assert (never_complete(deployment, 3), never_complete({"kind": "DaemonSet"}, 9)) == ("", "")
+    assert "there are 3 replicas" in never_complete(deployment, 4)
 
 
 def spec_of(found: Object) -> Any:

@@ -20,7 +20,13 @@ from phalanx.client.informer import Change, key_of
 from phalanx.client.kind import CONFIG_MAPS, PODS, PRIORITY_CLASSES, SECRETS, VOLUME_CLAIMS, Kind
 from phalanx.embedded.controllers.job.pods import slow_start
 from phalanx.embedded.controllers.operators.volcano.decide import FINISHED, Scene, VolcanoActions, decide
-from phalanx.embedded.controllers.operators.volcano.job_spec import JobFault, JobSpec, VolcanoTask, read_job
+from phalanx.embedded.controllers.operators.volcano.job_spec import (
+    JobFault,
+    JobSpec,
+    VolcanoTask,
+    never_starts,
+    read_job,
+)
 from phalanx.embedded.controllers.operators.volcano.kinds import COMPONENT, JOBS, POD_GROUPS
 from phalanx.embedded.controllers.operators.volcano.plugins.keys import key_pair, key_secret, secret_name
 from phalanx.embedded.controllers.operators.volcano.plugins.registry import PLUGINS, plugin_objects
@@ -112,6 +118,8 @@ class VolcanoJobController:
         for reason, message in found.told:
             self._recorder.tell(COMPONENT, owner, "Normal", reason, message)
         if found.run:
+            if (status.get("state") or {}).get("phase", "Pending") == "Pending" and (why := never_starts(job)):
+                self._recorder.tell(COMPONENT, owner, "Warning", "NeverStarts", why)
             self._tell_waiting(owner, job, status)
             if not await self._prepare(owner, job, found.status):
                 found.status.pop("taskStatusCount", None)

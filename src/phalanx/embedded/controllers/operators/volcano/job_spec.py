@@ -121,6 +121,23 @@ def read_job(job: Object) -> JobSpec:
     )
 
 
+def never_starts(job: JobSpec) -> str:
+    """Return why no pod of the job can ever start, and how to mend it; empty if some can. The gang then needs pods of a
+    task that waits until another task of the gang runs (`dependsOn`). Volcano lets such a job wait without a word."""
+    late = [task for task in job.tasks if task.depends_on]
+    first = sum(task.replicas for task in job.tasks if not task.depends_on)
+    of_tasks = sum(task.minimum for task in job.tasks)
+    needs_late = job.minimum > first or (job.minimum >= of_tasks and any(task.minimum for task in late))
+    if not late or not needs_late:
+        return ""
+    most = min(first, of_tasks - 1)
+    names = ", ".join(task.name for task in late)
+    return (
+        f"no pod can start: {job.minimum} must start together (minAvailable), but those of {names} are not created "
+        f"before the tasks in their dependsOn run; set spec.minAvailable to at most {most} in a new Job"
+    )
+
+
 def _task(at: int, said: Mapping[str, Any]) -> VolcanoTask:
     name, replicas = said.get("name") or f"default{at}", int(said.get("replicas") or 0)
     partitions = said.get("partitionPolicy") or {}

@@ -59,8 +59,12 @@ class PodGroupController:
         owner = None if of is None else await self._owner(of, meta["namespace"])
         if of is not None and owner is None:
             return  # the garbage collector takes the pod, too
+        group = make_group(name, pod, owner)
+        if owner is not None and (why := never_complete(owner, group["spec"]["minMember"])):
+            for about in (owner, pod):
+                self._recorder.tell(kinds.COMPONENT, about, "Warning", "GangNeverComplete", why)
         try:
-            await self._calls.create(kinds.POD_GROUPS, make_group(name, pod, owner), meta["namespace"])
+            await self._calls.create(kinds.POD_GROUPS, group, meta["namespace"])
         except ApiRefusal as refusal:
             if refusal.reason == "AlreadyExists":
                 return
@@ -76,6 +80,24 @@ class PodGroupController:
             if gone(refusal):
                 return None
             raise
+
+
+def never_complete(owner: Object, minimum: int) -> str:
+    """Return why fewer pods than `minimum` will ever exist together, and how to mend it; empty if as many can."""
+    spec, kind = owner.get("spec") or {}, owner["kind"]
+    replicas = int(spec.get("replicas", 1))
+    if kind != "DaemonSet" and minimum > replicas:
+        return (
+            f"no pod can start: {_MIN_MEMBER} says that {minimum} pods start together, and there are {replicas} "
+            f"replicas; set at least {minimum} replicas, or lower the annotation in a new {kind}"
+        )
+    if kind == "StatefulSet" and minimum > 1 and spec.get("podManagementPolicy") != "Parallel":
+        return (
+            f"no pod can start: {_MIN_MEMBER} says that {minimum} pods start together, but with "
+            "podManagementPolicy: OrderedReady the second pod is created when the first is ready; make the StatefulSet "
+            "anew with podManagementPolicy: Parallel, or without the annotation"
+        )
+    return ""
 
 
 def make_group(name: str, pod: Object, owner: Object | None) -> Object:
