@@ -103,6 +103,7 @@ async def kueue(place: Path, given: Kueue, strategies: Sequence[str]) -> AsyncIt
             "metrics": {"bindAddress": "0"},
             "leaderElection": {"leaderElect": False},
             "clientConnection": {"qps": 300, "burst": 500},
+            "featureGates": {**_GATES, "VisibilityOnDemand": False},  # its server wants certificates at a fixed place
         }
         (place / "kueue.yaml").write_text(yaml.safe_dump(said))
         words = [str(given.program), "--config", str(place / "kueue.yaml"), "--kubeconfig", str(kubeconfig)]
@@ -110,6 +111,7 @@ async def kueue(place: Path, given: Kueue, strategies: Sequence[str]) -> AsyncIt
         await _listens(given.port, process, place / "kueue.log")
         for hook in yaml.safe_load_all((given.components / "webhook" / "manifests.yaml").read_text()):
             await _hook(connection, hook, given.port, authority)
+        _check_runs(process, place / "kueue.log")
         yield connection
 
 
@@ -172,8 +174,7 @@ async def _serves(connection: Connection, kinds: Iterable[Kind]) -> None:
 
 async def _listens(port: int, process: Process, log: Path) -> None:
     for _ in range(_TRIES):
-        if process.returncode is not None:
-            raise ChildProcessError(f"Kueue ended: {(await asyncio.to_thread(log.read_text))[-2000:]}")
+        _check_runs(process, log)
         try:
             _, writer = await asyncio.open_connection("127.0.0.1", port)
         except OSError:
@@ -182,6 +183,11 @@ async def _listens(port: int, process: Process, log: Path) -> None:
             writer.close()
             return
     raise TimeoutError(f"Kueue does not listen on port {port}")
+
+
+def _check_runs(process: Process, log: Path) -> None:
+    if process.returncode is not None:
+        raise ChildProcessError(f"Kueue ended: {log.read_text()[-2000:]}")
 
 
 async def _create(connection: Connection, kind: Kind, body: dict[str, Any], namespace: str = "") -> None:
