@@ -51,7 +51,8 @@ def impurity(seed: int) -> str:
             return f"cycle {number} decides {plan}, and rebuilt {anew}"
         for name, said in reasons(cluster, decided).items():
             both = {said, said_anew := reasons(other, decided)[name]}
-            if len(both) > 1 and not (QUOTA & both and not NEVER & both):
+            told_next = None in both and decided.wake_s is not None and decided.wake_s <= turn.now_s  # R26: at once
+            if len(both) > 1 and not told_next and not (QUOTA & both and not NEVER & both):
                 return f"cycle {number} says of {name} {said}, and rebuilt {said_anew}"
         turn = world.turn(cluster)
     return ""

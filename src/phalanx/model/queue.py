@@ -149,6 +149,10 @@ class BorrowingPolicy(StrEnum):
     PREEMPTIBLE = "preemptible"  # only preemptible jobs (KAI)
     NONE = "none"
 
+    def allows(self, *, preemptible: bool) -> bool:
+        """Return whether a job that is preemptible, or is not, may use more than the guarantee."""
+        return self is BorrowingPolicy.ALL or (self is BorrowingPolicy.PREEMPTIBLE and preemptible)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quota:

@@ -145,8 +145,8 @@ class Cycle:
     def never_within_quota(self, head: Candidate) -> bool:
         """Return whether quota would not allow the request on an empty cluster."""
         request_class = head.request_class
-        if self.state.is_within_limits(request_class) and request_class.key.terms.preemptible:
-            return False  # whether a job may borrow can depend on that, and the headroom leaves it out
+        if self.state.is_within_limits(request_class) and not request_class.placement_class.flavor_classes:
+            return False  # the headroom leaves out the quota of flavors
         offers = self.state.offers(head)
         if any(offer.short is None for offer in offers):
             return False

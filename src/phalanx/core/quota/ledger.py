@@ -14,7 +14,7 @@ from typing import Any
 from phalanx.core.quota import shares as share
 from phalanx.core.quota.shares import DominantShare
 from phalanx.model.pod import Amount
-from phalanx.model.queue import BorrowingPolicy, Limits
+from phalanx.model.queue import Limits
 from phalanx.state.cluster import Cluster, time_limit_s
 from phalanx.state.pending.bounds import Bound, Rule
 from phalanx.state.queue_tree import Branch, Charge, Cost, Key, QueueTree, QueueUsage, SubjectUsage, post_charge
@@ -202,7 +202,7 @@ def branch_shortfall(
         tally = account.jobs.get(charge.job, NOTHING)
         if found := subject_shortfall(branch.name, queue.per_job, tally, charge, charge.job, Rule.JOB):
             return found
-    if queue.borrow is BorrowingPolicy.ALL or (queue.borrow is BorrowingPolicy.PREEMPTIBLE and preemptible):
+    if queue.borrow.allows(preemptible=preemptible):
         return None
     if (over := key_beyond_guarantee(ledger, branch, charge.cost)) is None:
         return None

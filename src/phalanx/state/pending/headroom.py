@@ -21,7 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phalanx.model.pod import Amount
-from phalanx.model.queue import BorrowingPolicy
 from phalanx.state.pending.bounds import Bound, Rule, amount_left
 from phalanx.state.queue_tree import ROOT, Branch, Charge, QueueTree, QueueUsage
 
@@ -37,13 +36,15 @@ QUEUE: Subject = ("", "")
 
 class HeadroomRow(NamedTuple):
     """A row. `user`, `group`, `job`: empty unless a limit on the path counts them apart. `account`: empty unless the
-    order of the queue compares accounts."""
+    order of the queue compares accounts. `preemptible`: whether its jobs may be preempted; some queues let only such
+    jobs use more than the guarantee."""
 
     queue: str
     user: str = ""
     group: str = ""
     job: str = ""
     account: str = ""
+    preemptible: bool = True
 
 
 class Headroom:
@@ -199,7 +200,7 @@ def bounds_of(branch: Branch, row: HeadroomRow) -> Iterable[Bound]:
     yield from (Bound(branch.name, Rule.LIMIT, key) for key in branch.limit if not key[0])
     if queue.total.running is not None:
         yield Bound(branch.name, Rule.RUNNING)
-    if queue.borrow is BorrowingPolicy.NONE:
+    if not queue.borrow.allows(preemptible=row.preemptible):
         yield from (Bound(branch.name, Rule.GUARANTEE, key) for key in branch.guaranteed if not key[0])
 
 

@@ -180,7 +180,9 @@ class Pending:
             whole=not is_job or branch.queue is None or branch.queue.gang,
             counts=is_job,
         )
-        row = self.headroom.row(HeadroomRow(key.queue, terms.user, terms.group, terms.job, terms.account))
+        row = self.headroom.row(
+            HeadroomRow(key.queue, terms.user, terms.group, terms.job, terms.account, terms.preemptible)
+        )
         request_class = self.request_classes[key] = RequestClass(key, self._join(placement_key), row, first)
         self.columns.add(request_class)
         self._place_in_tree(request_class, branch)

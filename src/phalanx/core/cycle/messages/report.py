@@ -166,10 +166,12 @@ class ReasonReporter:
         self.renewed = True
 
     def report_first_few(self, found: PlacementClass) -> None:
-        """Report the new reason of a placement class to the first requests of its first few request classes."""
+        """Report the new reason of a placement class to the first requests of its first few request classes that quota
+        allows (rule R25)."""
         columns = self.pending.columns
         reason = self.known.reason_of_placement_class(found)
         some = (columns.placement_class == found.number) & (columns.reported_blocker == Blocker.CAPACITY)
+        some &= self.state.within_limits(columns.placement_class, columns.row)
         for number in some.nonzero()[0][:EXPLAINED].tolist():
             request_class = columns.request_classes[number]
             if (

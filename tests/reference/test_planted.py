@@ -1,0 +1,12 @@
+"""Planted bugs: each changes one place of today's code."""
+
+from __future__ import annotations
+
+import pytest
+
+from .planted import BUGS, ROOT, Bug
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.text)
+def test_each_bug_changes_one_place(bug: Bug) -> None:
+    assert (ROOT / "src" / "phalanx" / bug.path).read_text().count(bug.right) == 1
