@@ -172,15 +172,10 @@ class ReasonReporter:
         reason = self.known.reason_of_placement_class(found)
         some = (columns.placement_class == found.number) & (columns.reported_blocker == Blocker.CAPACITY)
         some &= self.state.within_limits(columns.placement_class, columns.row)
-        for number in some.nonzero()[0][:EXPLAINED].tolist():
-            request_class = columns.request_classes[number]
-            if (
-                request_class is not None
-                and request_class.reason is None
-                and (entry := self.state.first_waiting(request_class)) is not None
-            ):
+        for candidate in self.unreported(some.nonzero()[0][:EXPLAINED].tolist()):
+            if candidate.request_class.reason is None:
                 assert reason is not None  # the caller has just computed the reason
-                self.report(Candidate(request_class, entry), reason, Blocker.CAPACITY, None)
+                self.report(candidate, reason, Blocker.CAPACITY, None)
 
     def report_untried(self) -> None:
         """Report to the request classes that quota or a count kept from being tried, if their blocker has changed.
