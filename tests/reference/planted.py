@@ -224,7 +224,7 @@ from tests.whole_way.story import Story
 for seed in range(int(sys.argv[1])):
     try:
         wrong = clockwork.run(Story(seed).play())
-    except Exception as error:
+    except Exception as error:  # whatever it raises, the bug was noticed
         wrong = [repr(error)]
     if wrong:
         print("noticed in seed", seed + 1, "--", wrong[0].splitlines()[0])
