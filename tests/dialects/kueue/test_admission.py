@@ -164,6 +164,14 @@ def test_jobs_without_a_queue_are_suspended_if_the_configuration_manages_them(se
         managed = sent_when_served(server, kind, {"metadata": meta, "spec": {}})
         assert at(managed["spec"], framework.suspend) is True, kind
         assert managed["metadata"]["annotations"] == {"a": "b", gangs.UNQUEUED: "true"}
+    assert "annotations" not in made_pod(server, "without-pods")["metadata"]
+    frameworks = 'integrations:\n  frameworks:\n  - "batch/job"\n  - "pod"\n'
+    on = {"data": {"controller_manager_config.yaml": text + frameworks}}
+    assert isinstance(change(server, config, body["metadata"]["name"], on, "kueue-system"), dict)
+    pod = until_managed(server)
+    assert pod["spec"]["schedulerName"] == "phalanx"
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": "u", "controller": True}
+    assert "annotations" not in made_pod(server, "owned", ownerReferences=[owner])["metadata"]
     off = {"data": {"controller_manager_config.yaml": text.replace("true", "false")}}
     assert isinstance(change(server, config, body["metadata"]["name"], off, "kueue-system"), dict)
     sent_until(server, lambda number: {"metadata": {"name": f"after-{number}"}, "spec": spec}, suspended=False)
@@ -177,6 +185,23 @@ def test_a_frameworks_job_without_a_queue_gets_the_local_queue_default(server: S
         made = sent_when_served(server, kind, {"metadata": {"name": "d", "labels": {"a": "b"}}, "spec": {}}, "crew")
         assert made["metadata"]["labels"] == {"a": "b", f"{PREFIX}queue-name": "default"}
         assert at(made["spec"], FRAMEWORKS[kind].suspend) is True
+
+
+def made_pod(server: ServerProcess, name: str, **meta: object) -> Object:
+    found = send(server, PODS, {"metadata": {"name": name, **meta}, "spec": POD})
+    assert isinstance(found, dict)
+    return found
+
+
+def until_managed(server: ServerProcess, most_s: float = 60.0) -> Object:
+    """The first pod that is marked: the server may see the ConfigMap a moment later."""
+    end_s, number = time.monotonic() + most_s, 0
+    while time.monotonic() < end_s:
+        number += 1
+        pod = made_pod(server, f"managed-{number}")
+        if (pod["metadata"].get("annotations") or {}).get(gangs.UNQUEUED) == "true":
+            return pod
+    raise AssertionError("no pod was marked")
 
 
 def sent_until(

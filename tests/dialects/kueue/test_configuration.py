@@ -147,6 +147,7 @@ def test_a_managed_job_waits_until_it_names_a_local_queue() -> None:
     named_later = gangs.options_of("Job", {**meta, "labels": {"kueue.x-k8s.io/queue-name": "l"}})
     assert named_later["phalanx.dev/queue"].endswith("default/l")
     assert gangs.options_of("Job", {"namespace": "default"}) == {}
+    assert gangs.options_of("Pod", meta) == {"phalanx.dev/queue": options["phalanx.dev/queue"]}
 
 
 @pytest.mark.parametrize(("text", "fault"), FAULTS)

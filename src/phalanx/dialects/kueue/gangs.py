@@ -42,7 +42,8 @@ SET_NAME, SET_INDEX = f"{kinds.PREFIX}job-owner-name", f"{kinds.PREFIX}component
 STATEFUL_SET_UID = f"{kinds.PREFIX}job-uid"
 
 
-# On Jobs that name no LocalQueue although Kueue's Configuration says manageJobsWithoutQueueName; set by a policy.
+# Set by a policy on jobs and pods that name no LocalQueue although Kueue's Configuration says
+# manageJobsWithoutQueueName.
 UNQUEUED = "kueue.phalanx.dev/unqueued"
 
 

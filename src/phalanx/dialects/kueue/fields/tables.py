@@ -261,8 +261,9 @@ CONFIGURATION: Mapping[str, Use] = {
     ),
     "manageJobsWithoutQueueName": Becomes(
         "Claim.blocked",
-        "jobs of all kinds but pods, outside of kube-system and kueue-system, wait until they name a LocalQueue; those "
-        "of a namespace that the selector above does not select start at once",
+        "jobs outside of kube-system and kueue-system wait until they name a LocalQueue, and pods without an owner "
+        "where integrations.frameworks has pod; those of a namespace that the selector above does not select start at "
+        "once",
     ),
     "integrations": Ignored("which job kinds are read is the scheduler's option --dialect"),
     "featureGates": _PROCESS,

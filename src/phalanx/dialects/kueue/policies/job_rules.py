@@ -76,6 +76,15 @@ _MANAGED = {
 }
 
 
+_MANAGED_PODS = {
+    "own": NOT_OWNED,  # first: most pods have an owner
+    **UNQUEUED,
+    "of-the-default-scheduler": '!has(object.spec.schedulerName) || object.spec.schedulerName == "default-scheduler"',
+    **IS_MANAGED,
+    "with-pods": f'{_FILE}.matches("(?m)^ *- *[\\x22\\x27]?pod[\\x22\\x27]? *$")',
+}
+
+
 def if_managed(found: list[tuple[Kind, Object]]) -> list[tuple[Kind, Object]]:
     """Return a policy and its binding that read Kueue's Configuration as their parameter. The policy applies to every
     job, so a failed evaluation is ignored."""
@@ -95,6 +104,10 @@ _MARKED = _SUSPEND.replace(
 )
 
 
+_MARKED_POD = (
+    f'Object{{metadata: Object.metadata{{annotations: {{"{gangs.UNQUEUED}": "true"}}}}, '
+    'spec: Object.spec{schedulerName: "phalanx"}}'
+)
 _NOTES, _OLD_LABELS = "object.metadata.annotations", "oldObject.metadata.labels"
 _NAME = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
 
@@ -184,6 +197,7 @@ JOB_POLICIES: Final[tuple[tuple[Kind, Object], ...]] = (
     *in_default_queue(mutating("default-queue", _JOBS, _UNQUEUED, _DEFAULT)),
     *if_managed(mutating("managed-jobs", _JOBS, _MANAGED, _MARKED)),
     *mutating("jobs", _JOBS, {"queued": QUEUED, "own": NOT_OWNED}, _SUSPEND),
+    *if_managed(mutating("managed-pods", [rule("", "pods", "CREATE")], _MANAGED_PODS, _MARKED_POD)),
     *mutating("pods", [rule("", "pods", "CREATE")], {"queued": QUEUED, "own": NOT_OWNED}, _POD_SCHEDULER),
     *validating(
         "checked-jobs",
