@@ -23,12 +23,14 @@ from phalanx.slurm.jobs.ask import Ask
 from phalanx.slurm.jobs.ended import _components
 from phalanx.slurm.jobs.steps import records
 from phalanx.slurm.submission import manifest, numbers
+from phalanx.slurm.submission.creation import SUBMISSIONS
 from tests.embedded.login.test_rules import define, shared
 from tests.slurm.test_sight import Elsewhere, asked, submit
 
 RBAC = "rbac.authorization.k8s.io"
 HOME = "user-bob"
 JOBS = f"/apis/batch/v1/namespaces/{HOME}/jobs"
+SECRETS = f"/api/v1/namespaces/{HOME}/secrets"
 STEERING = "\x1b]0;owned\x07\x9b31m\nroot"
 
 
@@ -197,6 +199,44 @@ def test_nonsense_draws_no_number(clients: dict[str, Elsewhere], count: str) -> 
     with pytest.raises(Refused) as refused:
         clients["bob"].call("POST", "/slurm/v1/numbers", count=count)
     assert refused.value.code == 400
+
+
+def submission(user: str, number: int) -> dict[str, Any]:
+    ask = asked(user)
+    return {"secret": manifest.secret(number, ask, {"A": "b"}), "job": manifest.job(number, ask, site.Site(), {}, [])}
+
+
+def test_a_submission_makes_a_job_with_its_secret_in_one_commit(clients: dict[str, Elsewhere]) -> None:
+    bob = clients["bob"]
+    number = numbers.take(bob, 1, 1)
+    bob.call("POST", SUBMISSIONS, submission("bob", number), namespace=HOME)
+    secret, job = bob.get(f"{SECRETS}/slurm-{number}"), bob.get(f"{JOBS}/slurm-{number}")
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": f"slurm-{number}", "uid": job["metadata"]["uid"]}
+    assert secret["metadata"]["ownerReferences"] == [owner]
+    assert int(job["metadata"]["resourceVersion"]) == int(secret["metadata"]["resourceVersion"]) + 1
+
+
+@pytest.mark.parametrize(
+    "case", ["of a stranger's number", "in a stranger's namespace", "of another user", "twice", "wrong", "without"]
+)
+def test_a_submission_that_is_refused_makes_nothing(clients: dict[str, Elsewhere], case: str) -> None:
+    bob, namespace = clients["bob"], HOME
+    number = numbers.take(clients["ada" if "number" in case else "bob"], 1, 1)
+    body = submission("ada" if "user" in case else "bob", number)
+    match case:
+        case "in a stranger's namespace":
+            namespace = "user-ada"
+        case "twice":
+            bob.create(SECRETS, body["secret"])
+        case "wrong":
+            del body["job"]["spec"]["template"]["spec"]["containers"]
+        case "without":
+            del body["secret"]
+    with pytest.raises(Refused) as refused:
+        bob.call("POST", SUBMISSIONS, body, namespace=namespace)
+    assert refused.value.code == {"twice": 409, "wrong": 422, "of another user": 422, "without": 400}.get(case, 403)
+    for path, made in ((JOBS, False), (SECRETS, case == "twice")):
+        assert (clients["root"].find(f"{path.replace(HOME, namespace)}/slurm-{number}") is not None) == made
 
 
 def test_the_hold_of_an_administrator_is_not_its_users_to_end(clients: dict[str, Elsewhere]) -> None:

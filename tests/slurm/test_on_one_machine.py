@@ -93,7 +93,7 @@ def test_a_job_that_starts_at_once_makes_few_writes(shell: Shell, monkeypatch: p
 
     assert [one["reason"] for one in api.get(paths["events"])["items"]] == ["Scheduled"]
     assert written("events") == 1
-    assert written("secrets") == 2  # made, and given to its Job
+    assert written("secrets") == 1
     assert written("pods") in (4, 5)  # made, bound, (running,) ended, let go
     assert written("jobs") in (3, 4)  # made, started, (running,) ended
 

@@ -27,6 +27,7 @@ from phalanx.embedded.apiserver.endpoints.listing import ReadEndpoints
 from phalanx.embedded.apiserver.endpoints.paths.namesakes import Namesakes
 from phalanx.embedded.apiserver.endpoints.paths.public import Public
 from phalanx.embedded.apiserver.endpoints.paths.slurm_numbers import SlurmNumbers
+from phalanx.embedded.apiserver.endpoints.paths.slurm_submissions import SlurmSubmissions
 from phalanx.embedded.apiserver.endpoints.paths.slurm_view import JOBS, PODS, ROOT, SlurmView
 from phalanx.embedded.apiserver.endpoints.reconcilers.definitions import DefinitionReconciler
 from phalanx.embedded.apiserver.endpoints.reconcilers.quota_usage import QuotaUsage
@@ -73,6 +74,8 @@ class Api:
         self.writer = ObjectWriter(store, registry, knowledge)
         self._slurm = SlurmView(store, _built_in(registry, *JOBS), _built_in(registry, *PODS), self._authorizer.may)
         self._numbers = SlurmNumbers(store, self.writer, _built_in(registry, "", "configmaps"))
+        secrets, jobs = _built_in(registry, "", "secrets"), _built_in(registry, *JOBS)
+        self._submissions = SlurmSubmissions(self.writer, self._authorizer, secrets, jobs)
         self.deleter = Deleter(store, knowledge)
         self.reader = ReadEndpoints(store, self.hub, settings)
         self._nodes, self._streams = NodeClient(settings), Streams(store, settings)
@@ -149,6 +152,8 @@ class Api:
                 return await self._aggregated.get(request)
             if path == f"{ROOT}numbers":
                 return await self._numbers.answer(request)
+            if path == f"{ROOT}submissions":
+                return await self._submissions.answer(request)
             if path == f"{ROOT}ledger":
                 return await self._aggregated.get(self._slurm.asking(request))
             if path.startswith(ROOT):

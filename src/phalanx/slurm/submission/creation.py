@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -21,7 +21,7 @@ from phalanx.slurm.cluster.api import JOBS, SECRETS, Api, Object, Refused
 from phalanx.slurm.cluster.together import for_each
 from phalanx.slurm.cluster.token import give
 from phalanx.slurm.jobs.ask import KEY, TOOLS, TOOLS_PATH, Ask
-from phalanx.slurm.jobs.names import name_of, secret_of
+from phalanx.slurm.jobs.names import name_of
 from phalanx.slurm.notation.arrays import Array
 from phalanx.slurm.options import Usage
 from phalanx.slurm.submission import dependency, manifest, numbers
@@ -31,6 +31,8 @@ from phalanx.slurm.submission.environment import variables
 
 if TYPE_CHECKING:
     from phalanx.slurm.jobs.view import Job
+
+SUBMISSIONS = "/slurm/v1/submissions"
 
 
 def hardware(api: Api, here: site.Site, said: Options) -> Hardware:
@@ -69,31 +71,50 @@ def submit(api: Api, here: site.Site, asked: SubmissionRequest, script: str, arg
     of_each = "aftercorr" in (asked.said.get("dependency") or "")
     asks = [asked.ask if asked.array is None else _task(asked.ask, asked.array, first, at) for at in range(count)]
     names = [name_of(number, ask) for number, ask in zip(given, asks, strict=True)]
-    shared: dict[str, str] = {}
-    owners: list[Object] = []
-    parts: list[Object] = []
+    image, shared = asked.ask.image or manifest.default_image(), dict[str, str]()
+    parts: list[tuple[int, Ask, dict[str, str], dict[str, str]]] = []
+    for number, ask in zip(given, asks, strict=True):
+        needs = needs_of(api, asked, ask.task) if of_each else needs
+        ask.dependency = needs.shown
+        around = {**asked.environment, **variables(number, ask, here, asked.said, script, asked.array)}
+        if not shared:
+            shared = {**around, **daemon(here, image, os.urandom(32).hex())}
+            require_room(shared)
+        own = {name: text for name, text in around.items() if shared[name] != text}
+        parts.append((number, ask, scheduling_words(ask, needs), own))
+
+    def jobs(account: str) -> list[Object]:
+        return [manifest.job(number, ask, here, words, args, image, own, account) for number, ask, words, own in parts]
+
+    secret = manifest.secret(given[0], asks[0], shared)
+    with_token = image != manifest.HOST and bool(here.tools)
+    if count > 1 or with_token or not _created_together(api, secret, jobs("")[0]):
+        _create_one_by_one(api, secret, lambda made: jobs(give(api, names, [made]) if with_token else ""))
+    return [first, *(number for number in given if number != first)]
+
+
+def _created_together(api: Api, secret: Object, job: Object) -> bool:
+    """Create both objects of a job in one call. Return False if nothing was created, because the server refuses it or
+    has no such call. Raises Unreachable."""
     try:
-        for number, ask in zip(given, asks, strict=True):
-            needs = needs_of(api, asked, ask.task) if of_each else needs
-            ask.dependency = needs.shown
-            around = {**asked.environment, **variables(number, ask, here, asked.said, script, asked.array)}
-            if not shared:
-                image = asked.ask.image or manifest.default_image()
-                shared = {**around, **daemon(here, image, os.urandom(32).hex())}
-                require_room(shared)
-                secret = api.create(SECRETS, manifest.secret(number, ask, shared))
-                account = give(api, names, [secret]) if image != manifest.HOST and here.tools else ""
-            own = {name: text for name, text in around.items() if shared[name] != text}
-            words = scheduling_words(ask, needs)
-            parts.append(manifest.job(number, ask, here, words, args, image, own, account))
-        create_all(api, parts, owners)
+        api.call("POST", SUBMISSIONS, {"secret": secret, "job": job}, namespace=api.namespace)
+    except Refused:
+        return False
+    return True
+
+
+def _create_one_by_one(api: Api, secret: Object, jobs_of: Callable[[Object], list[Object]]) -> None:
+    """Create the Secret, then Jobs, then make the Jobs the owners of the Secret. `jobs_of`: return the Jobs of the
+    Secret that was created. Raises Usage, Unreachable."""
+    made, owners = api.create(SECRETS, secret), list[Object]()
+    try:
+        create_all(api, jobs_of(made), owners)
     finally:
-        path = f"{SECRETS}/{secret_of(first, asked.ask)}"
+        path = f"{SECRETS}/{made['metadata']['name']}"
         if owners:
             api.patch(path, {"metadata": {"ownerReferences": owners}})
-        elif shared:
+        else:
             api.delete(path)
-    return [first, *(number for number in given if number != first)]
 
 
 def require_reservation(api: Api, ask: Ask) -> None:

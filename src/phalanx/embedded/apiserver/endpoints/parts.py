@@ -75,6 +75,11 @@ class Knowledge:
         self._webhooks = Webhooks(store)
         self._reader = Committed(store)
 
+    @property
+    def has_webhooks(self) -> bool:
+        """Return whether any webhook is registered."""
+        return self._webhooks.any
+
     def check_schema(self, resource: Resource, obj: Object) -> list[str]:
         """Bring `obj` into the stored form; the paths of unknown fields, which are dropped. Raises `ApiError` 400."""
         if isinstance(resource.strategy, CustomStrategy):

@@ -13,7 +13,7 @@ finalizer of an object that is being deleted removes the object.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -86,6 +86,36 @@ class ObjectWriter:
         self, target: RouteTarget, body: object, intent: Intent, *, applied: bool = False
     ) -> WrittenObject:
         """`applied` says that managedFields are made already. Raises `ApiError`."""
+        obj, warnings = await self._new(target, body, intent, applied=applied)
+        if intent.dry_run:
+            return WrittenObject(stored=Stored(0, encode(obj), obj), created=True, warnings=warnings)
+        stored = await self._put(target, obj)
+        return WrittenObject(stored=stored, created=True, warnings=warnings)
+
+    async def create_owned(
+        self, owned: RouteTarget, owner: RouteTarget, bodies: tuple[object, object], intent: Intent
+    ) -> None:
+        """Create two objects in one commit, of which the second owns the first. `bodies`: both objects. Neither is
+        created if one is refused, or if there are webhooks, which may take time. Raises `ApiError`."""
+        if self._knowledge.has_webhooks:
+            raise ApiError(404, "NotFound", "objects are created one by one while there are webhooks", details={})
+        made, _ = await self._new(owner, bodies[1], intent)
+        first = ordered(owned.resource, bodies[0])
+        reference = {"apiVersion": made["apiVersion"], "kind": made["kind"]}
+        reference |= {key: made["metadata"][key] for key in ("name", "uid")}
+        objectmeta.metadata_of(first)["ownerReferences"] = [reference]
+        held, _ = await self._new(owned, first, intent)
+        puts = self._put(owned, held), self._put(owner, made)  # in one turn of the event loop, so in one commit
+        for put in puts:
+            await put
+
+    def _put(self, target: RouteTarget, obj: Object) -> Awaitable[Stored]:
+        return self._store.put(target.resource.key, target.namespace, obj["metadata"]["name"], obj)
+
+    async def _new(
+        self, target: RouteTarget, body: object, intent: Intent, *, applied: bool = False
+    ) -> tuple[Object, list[str]]:
+        """Return a new object that may be stored in this turn of the event loop, and warnings. Raises `ApiError`."""
         resource, strategy = target.resource, target.resource.strategy
         obj = ordered(resource, body)
         warnings = self._schema(resource, obj, intent, code=400)
@@ -109,14 +139,10 @@ class ObjectWriter:
             raise invalid(resource.key[0], resource.kind, meta.get("name", ""), causes)
         warnings += self._knowledge.approve(resource, obj, None, intent.user)
         warnings += await self._knowledge.judge(resource, obj, None, intent.user, dry_run=intent.dry_run) or ()
-        name = meta["name"]
-        if self._store.head(resource.key, target.namespace, name) is not None:
-            raise already_exists(resource.group, resource.plural, name)
+        if self._store.head(resource.key, target.namespace, meta["name"]) is not None:
+            raise already_exists(resource.group, resource.plural, meta["name"])
         warnings += strategy.warnings(obj, None)
-        if intent.dry_run:
-            return WrittenObject(stored=Stored(0, encode(obj), obj), created=True, warnings=warnings)
-        stored = await self._store.put(resource.key, target.namespace, name, obj)
-        return WrittenObject(stored=stored, created=True, warnings=warnings)
+        return obj, warnings
 
     def checked(self, resource: Resource, body: object, intent: Intent) -> Object:
         """An object that is not to be stored, in its schema's form. Raises `ApiError`."""

@@ -1,7 +1,8 @@
 """Paths that name no object.
 
-public         version, health, discovery, OpenAPI
-namesakes      paths where nothing is, while a kind of the same name in another group has it
-slurm_view     all users' Slurm jobs and how busy nodes are, as far as Slurm shows them
-slurm_numbers  job numbers of Slurm
+public             version, health, discovery, OpenAPI
+namesakes          paths where nothing is, while a kind of the same name in another group has it
+slurm_view         all users' Slurm jobs and how busy nodes are, as far as Slurm shows them
+slurm_numbers      job numbers of Slurm
+slurm_submissions  the Secret and the Job of a Slurm job in one commit
 """
