@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache, cached_property
-from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
@@ -57,7 +58,10 @@ _PLAIN: dict[Shape, type] = {"string": str, "boolean": bool}
 @cache
 def definitions() -> Mapping[str, Mapping[str, Any]]:
     """All definitions, by name (`io.k8s.api.core.v1.Pod`), as JSON schema with x-kubernetes-* extensions."""
-    raw = files("kubernetes_validate").joinpath(SOURCE).read_bytes()
+    package = find_spec("kubernetes_validate")  # not imported: an import brings jsonschema, of which nothing is needed
+    assert package is not None
+    assert package.origin is not None
+    raw = (Path(package.origin).parent / SOURCE).read_bytes()
     found: dict[str, Mapping[str, Any]] = msgspec.json.decode(raw)["$defs"]
     return found
 
