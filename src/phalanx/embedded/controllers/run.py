@@ -48,9 +48,8 @@ from phalanx.embedded.controllers.operators.volcano.around.pod_groups import Pod
 from phalanx.embedded.controllers.operators.volcano.controller import VolcanoJobController
 from phalanx.embedded.controllers.runtime.calls import Calls, Clock, Informers
 from phalanx.embedded.controllers.runtime.pod_index import OwnerPodIndex
-from phalanx.embedded.controllers.runtime.reconciler import Reconciler
+from phalanx.embedded.controllers.runtime.reconciler import ControllerContext, Reconciler
 from phalanx.embedded.controllers.runtime.recorder import EventRecorder, marking
-from phalanx.embedded.controllers.runtime.work_queue import Retry
 from phalanx.embedded.controllers.workloads.cron_job import CronJobController
 from phalanx.embedded.controllers.workloads.deployment import DeploymentController
 from phalanx.embedded.controllers.workloads.replica_set import ReplicaSetController
@@ -111,13 +110,13 @@ async def run_controllers(
     nodes = NodeHealth(calls, recorder, grace_s=settings.node_grace_s, period_s=settings.node_period_s, clock=clock)
     evictions = TaintEviction(calls, recorder, clock=clock)
     protection, groups = VolumeProtection(calls), PodGroupProtection(calls)
-    loops: list[Reconciler | VolumeBinding] = [*_loops(calls, index, job_index, recorder, settings.job.retry, clock)]
-    loops.append(VolumeBinding(calls, recorder, settings.volumes_dir, retry=settings.job.retry))
-    for wrapping in settings.wrappings:
-        retry = settings.job.retry
-        loops.append(AppWrapperController(calls, recorder, wrapping, retry=retry, clock=clock).loop)
+    retry = settings.job.retry
+    context = ControllerContext(calls=calls, recorder=recorder, pods=index, jobs=job_index, retry=retry, clock=clock)
+    loops: list[Reconciler | VolumeBinding] = [*_loops(context)]
+    loops.append(VolumeBinding(calls, recorder, settings.volumes_dir, retry=retry))
+    loops += [AppWrapperController(context, wrapping) for wrapping in settings.wrappings]
     if settings.profiles is not None:
-        loops.append(ProfileController(calls, recorder, settings.profiles, retry=settings.job.retry).loop)
+        loops.append(ProfileController(context, settings.profiles))
     others = (namespaces, accounts, ttl, budgets, nodes, evictions, protection, groups)
     for controller in (jobs, *others):
         controller.start()
@@ -140,26 +139,23 @@ async def run_controllers(
             group.create_task(endless(name, run))
 
 
-def _loops(
-    calls: Calls, index: OwnerPodIndex, jobs: OwnerPodIndex, recorder: EventRecorder, retry: Retry, clock: Clock
-) -> tuple[Reconciler, ...]:
-    """Return the loops of the controllers for one kind each. A kind that is not served yet does not delay the
-    others."""
-    volcano = VolcanoJobController(calls, index, recorder, retry=retry, clock=clock)
+def _loops(context: ControllerContext) -> tuple[Reconciler, ...]:
+    """Return the controllers for one kind each. A kind that is not served yet does not delay the others."""
+    volcano = VolcanoJobController(context)
     return (
-        CronJobController(calls, recorder, retry=retry, clock=clock).loop,
-        ReplicaSetController(calls, index, recorder, retry=retry).loop,
-        DeploymentController(calls, recorder, retry=retry, clock=clock).loop,
-        StatefulSetController(calls, index, recorder, retry=retry).loop,
-        ServiceController(calls, recorder, retry=retry).loop,
-        TrainingController(calls, index, recorder, retry=retry, clock=clock).loop,
-        volcano.loop,
-        CommandController(calls, recorder, volcano.command, retry=retry).loop,
-        JobSetController(calls, jobs, recorder, retry=retry, clock=clock).loop,
-        MPIJobController(calls, index, recorder, retry=retry, clock=clock).loop,
-        TrainJobController(calls, recorder, retry=retry, clock=clock).loop,
-        QueueController(calls, recorder, retry=retry).loop,
-        PodGroupController(calls, recorder, retry=retry).loop,
-        JobFlowController(calls, recorder, retry=retry).loop,
-        CronJobController(calls, recorder, CRONS, retry=retry, clock=clock).loop,
+        CronJobController(context),
+        ReplicaSetController(context),
+        DeploymentController(context),
+        StatefulSetController(context),
+        ServiceController(context),
+        TrainingController(context),
+        volcano,
+        CommandController(context, volcano.command),
+        JobSetController(context),
+        MPIJobController(context),
+        TrainJobController(context),
+        QueueController(context),
+        PodGroupController(context),
+        JobFlowController(context),
+        CronJobController(context, CRONS),
     )

@@ -10,7 +10,7 @@ from phalanx.client.connection import Connection, Object
 from phalanx.client.informer import Informer
 from phalanx.client.kind import PODS, Kind
 from phalanx.embedded.controllers.runtime.calls import Calls
-from phalanx.embedded.controllers.runtime.reconciler import Reconciler
+from phalanx.embedded.controllers.runtime.reconciler import ControllerContext, Reconciler
 from phalanx.embedded.controllers.runtime.recorder import EventRecorder
 from phalanx.embedded.controllers.runtime.work_queue import Retry
 
@@ -43,13 +43,17 @@ def played(
         looked: list[str] = []
         told = Told()
 
-        async def look(job: Object) -> None:
-            looked.append(job["metadata"]["name"])
-            if fails:
-                raise KeyError("spec")
+        class Jobs(Reconciler):
+            kind, component = JOBS, "c"
+
+            async def reconcile(self, job: Object) -> None:
+                looked.append(job["metadata"]["name"])
+                if fails:
+                    raise KeyError("spec")
 
         calls = Calls(nobody, lambda kind: caches[kind])
-        loop = Reconciler(calls, told, JOBS, look, component="c", gather_s=gather_s, retry=Retry(first_s=60.0))
+        loop = Jobs(ControllerContext(calls=calls, recorder=told, retry=Retry(first_s=60.0)))
+        loop.gather_s = gather_s
         loop.start()
         scene(caches[JOBS], caches[PODS], looked)
         working = asyncio.ensure_future(loop.run())

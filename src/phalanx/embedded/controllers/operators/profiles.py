@@ -12,11 +12,8 @@ from typing import Final, Protocol
 from phalanx.client.connection import ApiRefusal, Object
 from phalanx.client.informer import Change
 from phalanx.client.kind import Kind
-from phalanx.embedded.controllers.runtime.calls import Calls
 from phalanx.embedded.controllers.runtime.pod_state import owner_reference
-from phalanx.embedded.controllers.runtime.reconciler import Reconciler
-from phalanx.embedded.controllers.runtime.recorder import EventRecorder
-from phalanx.embedded.controllers.runtime.work_queue import Retry
+from phalanx.embedded.controllers.runtime.reconciler import ControllerContext, Reconciler
 
 COMPONENT: Final = "pod-profiles"
 
@@ -36,24 +33,22 @@ class Profiles(Protocol):
         """Return what a profile becomes. `classes`: by name."""
 
 
-class ProfileController:
-    """Run `loop`. `profiles`: the facts about the kind."""
+class ProfileController(Reconciler):
+    """`profiles`: the facts about the kind."""
 
-    def __init__(
-        self, calls: Calls, recorder: EventRecorder, profiles: Profiles, *, retry: Retry | None = None
-    ) -> None:
-        self._calls, self._profiles = calls, profiles
-        self.loop = Reconciler(
-            calls, recorder, profiles.kind, self._look, component=COMPONENT, owns=profiles.made, retry=retry
-        )
-        calls.cache(profiles.classes).subscribe(self._class_changed)
+    component = COMPONENT
+
+    def __init__(self, context: ControllerContext, profiles: Profiles) -> None:
+        self._profiles, self.kind, self.owns = profiles, profiles.kind, profiles.made
+        super().__init__(context)
+        self._calls.cache(profiles.classes).subscribe(self._class_changed)
 
     def _class_changed(self, change: Change) -> None:
         """A class has another priority: the profiles that name it say so."""
-        for key in self.loop.objects:
-            self.loop.queue.add(key)
+        for key in self.objects:
+            self.queue.add(key)
 
-    async def _look(self, profile: Object) -> None:
+    async def reconcile(self, profile: Object) -> None:
         wanted = self._profiles.objects(profile, self._calls.cache(self._profiles.classes).objects)
         for kind, body in wanted:
             await self._write(profile, kind, body)

@@ -8,5 +8,5 @@ calls        one list and watch per kind, shared; calls to the API, and what the
 discovery    the kinds that are served
 recorder     events, alike ones combined
 work_queue   keys that are to be looked at, each by one worker at a time
-reconciler   the loop of a controller of one kind
+reconciler   the base of the controllers of one kind, and what they share
 """

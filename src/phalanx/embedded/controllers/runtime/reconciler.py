@@ -1,4 +1,4 @@
-"""The loop of a controller for one kind: reconcile an object when it, or an object that it controls, changes.
+"""The base of the controllers of one kind: reconcile an object when it, or an object that it controls, changes.
 
 A controller defines how to reconcile one object (`reconcile`); this loop decides when. Terminating objects are left to
 the garbage collector. If a kind is not served yet, because its definition is missing, `run` waits for it, and no other
@@ -7,47 +7,58 @@ controller is delayed.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from phalanx.client.connection import ApiRefusal, Object
 from phalanx.client.informer import Change, key_of
 from phalanx.client.kind import PODS, Kind
-from phalanx.embedded.controllers.runtime.calls import Calls, gone
+from phalanx.embedded.controllers.runtime.calls import Calls, Clock, gone
+from phalanx.embedded.controllers.runtime.pod_index import OwnerPodIndex
 from phalanx.embedded.controllers.runtime.pod_state import controller_of, is_deleting
 from phalanx.embedded.controllers.runtime.recorder import EventRecorder, marking
 from phalanx.embedded.controllers.runtime.work_queue import Retry, WorkQueue
 
-Reconcile = Callable[[Object], Awaitable[None]]
 _AGAIN_S = 0.1  # after a status that somebody else wrote meanwhile
 
 
-class Reconciler:
-    """Call `start`, then `run`. `owns`: the kinds of controlled objects; their changes are collected for `gather_s`,
-    because a reconciliation reads all of an object's controlled objects. `reads`: further kinds that decisions depend
-    on; no object is reconciled before they are listed. An exception of `reconcile` is retried; a defect is also
-    reported on the object, as an Event of `component`."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerContext:
+    """What all controllers of a process share. `pods` and `jobs` find the pods and the Jobs that an object controls."""
 
-    def __init__(
-        self,
-        calls: Calls,
-        recorder: EventRecorder,
-        kind: Kind,
-        reconcile: Reconcile,
-        *,
-        component: str,
-        owns: tuple[Kind, ...] = (PODS,),
-        reads: tuple[Kind, ...] = (),
-        gather_s: float = 0.0,
-        workers: int = 4,
-        retry: Retry | None = None,
-    ) -> None:
-        self._gather_s = gather_s
-        self._calls, self._kind, self._owns, self._reconcile = calls, kind, owns, reconcile
-        self._reads = reads
-        self._cache = calls.cache(kind)
-        self.queue = WorkQueue(kind.name, self._look, workers=workers, retry=retry)
-        self.queue.on_defect = marking(recorder, self._cache, component)
+    calls: Calls
+    recorder: EventRecorder
+    pods: OwnerPodIndex = field(default_factory=OwnerPodIndex)
+    jobs: OwnerPodIndex = field(default_factory=OwnerPodIndex)
+    retry: Retry | None = None
+    clock: Clock = time.time
+
+
+class Reconciler(ABC):
+    """Call `start`, then `run`. `component`: the source of its Events. `owns`: the kinds of controlled objects; their
+    changes are collected for `gather_s`, because a reconciliation reads all of an object's controlled objects.
+    `reads`: further kinds that decisions depend on; no object is reconciled before they are listed."""
+
+    kind: Kind
+    component: str
+    owns: tuple[Kind, ...] = (PODS,)
+    reads: tuple[Kind, ...] = ()
+    gather_s = 0.0
+
+    def __init__(self, context: ControllerContext) -> None:
+        self._calls, self._recorder, self._clock = context.calls, context.recorder, context.clock
+        self._index = context.pods
+        self._cache = self._calls.cache(self.kind)
+        self.queue = WorkQueue(self.kind.name, self._look, workers=4, retry=context.retry)
+        self.queue.on_defect = marking(self._recorder, self._cache, self.component)
+
+    @abstractmethod
+    async def reconcile(self, obj: Object, /) -> None:
+        """Bring the cluster nearer to what the object asks for. An exception is retried; a defect is also reported on
+        the object, as an Event."""
 
     @property
     def objects(self) -> Mapping[str, Object]:
@@ -57,14 +68,18 @@ class Reconciler:
     def start(self) -> None:
         """Subscribe to the kinds that it reads."""
         self._cache.subscribe(self._changed)
-        for kind in self._owns:
+        for kind in self.owns:
             self._calls.cache(kind).subscribe(self._owned_changed)
 
     async def run(self) -> None:
         """Work until cancelled, from when everything it looks at was listed once."""
-        for kind in (self._kind, *self._owns, *self._reads):
+        for kind in (self.kind, *self.owns, *self.reads):
             await self._calls.cache(kind).synced.wait()
         await self.queue.run()
+
+    def tell(self, obj: Object, type: str, reason: str, text: str) -> None:
+        """Report an Event on the object."""
+        self._recorder.tell(self.component, obj, type, reason, text)
 
     def look_after(self, obj: Object, delay_s: float) -> None:
         """Have it looked at again then, though nothing changes."""
@@ -76,7 +91,7 @@ class Reconciler:
         if status == (obj.get("status") or {}):
             return True
         try:
-            await self._calls.replace(self._kind, {**obj, "status": dict(status)}, "status")
+            await self._calls.replace(self.kind, {**obj, "status": dict(status)}, "status")
         except ApiRefusal as refusal:
             if refusal.code != 409 and not gone(refusal):
                 raise
@@ -93,14 +108,14 @@ class Reconciler:
         `Job`."""
         for obj in (change.old, change.new):
             owner = controller_of(obj) if obj is not None else None
-            if obj is None or owner is None or owner["kind"] != self._kind.name:
+            if obj is None or owner is None or owner["kind"] != self.kind.name:
                 continue
-            if owner["apiVersion"].rpartition("/")[0] == self._kind.group:
+            if owner["apiVersion"].rpartition("/")[0] == self.kind.group:
                 space = obj["metadata"].get("namespace")
                 key = f"{space}/{owner['name']}" if space else owner["name"]
-                self.queue.add_after(key, self._gather_s)
+                self.queue.add_after(key, self.gather_s)
 
     async def _look(self, key: str) -> None:
         obj = self.objects.get(key)
         if obj is not None and not is_deleting(obj):
-            await self._reconcile(obj)
+            await self.reconcile(obj)

@@ -8,7 +8,6 @@ k8s.io/kubernetes/pkg/controller/cronjob.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
@@ -19,7 +18,6 @@ from phalanx.client.connection import ApiRefusal, Object
 from phalanx.client.kind import CRON_JOBS, JOBS, Kind
 from phalanx.client.moment import write_moment
 from phalanx.embedded.controllers.job.view import is_finished
-from phalanx.embedded.controllers.runtime.calls import Calls, Clock
 from phalanx.embedded.controllers.runtime.pod_state import (
     condition,
     controller_of,
@@ -27,10 +25,8 @@ from phalanx.embedded.controllers.runtime.pod_state import (
     owner_reference,
     uid_of,
 )
-from phalanx.embedded.controllers.runtime.reconciler import Reconciler
-from phalanx.embedded.controllers.runtime.recorder import EventRecorder
+from phalanx.embedded.controllers.runtime.reconciler import ControllerContext, Reconciler
 from phalanx.embedded.controllers.runtime.timestamp import seconds
-from phalanx.embedded.controllers.runtime.work_queue import Retry
 from phalanx.embedded.controllers.workloads.schedule import Next, schedule
 
 SCHEDULED_AT = "batch.kubernetes.io/cronjob-scheduled-timestamp"
@@ -69,28 +65,13 @@ BATCH = CronKind(
 )
 
 
-class CronJobController:
-    """Run `loop`."""
+class CronJobController(Reconciler):
+    def __init__(self, context: ControllerContext, kind: CronKind = BATCH) -> None:
+        self._kind, self.kind, self.component, self.owns = kind, kind.crons, kind.component, (kind.jobs,)
+        super().__init__(context)
+        self._jobs = self._calls.cache(kind.jobs)
 
-    def __init__(
-        self,
-        calls: Calls,
-        recorder: EventRecorder,
-        kind: CronKind = BATCH,
-        *,
-        retry: Retry | None = None,
-        clock: Clock = time.time,
-    ) -> None:
-        self._calls, self._recorder, self._clock, self._kind = calls, recorder, clock, kind
-        self._jobs = calls.cache(kind.jobs)
-        self.loop = Reconciler(
-            calls, recorder, kind.crons, self._look, component=kind.component, owns=(kind.jobs,), retry=retry
-        )
-
-    def _tell(self, cron: Object, type: str, reason: str, text: str) -> None:
-        self._recorder.tell(self._kind.component, cron, type, reason, text)
-
-    async def _look(self, cron: Object) -> None:
+    async def reconcile(self, cron: Object) -> None:
         space = f"{cron['metadata']['namespace']}/"
         own = [job for key, job in self._jobs.objects.items() if key.startswith(space) and _is_of(job, cron)]
         await self._clear(cron, own)
@@ -99,13 +80,13 @@ class CronJobController:
         try:
             due, upcoming = _due(cron, self._clock())
         except (ValueError, OSError, KeyError) as error:
-            self._tell(cron, "Warning", "UnparseableSchedule", str(error))
+            self.tell(cron, "Warning", "UnparseableSchedule", str(error))
             return
         if due is not None and not cron["spec"].get("suspend"):
             status = await self._make(cron, due, active, status)
-        await self.loop.write_status(cron, status)
+        await self.write_status(cron, status)
         if upcoming is not None and not cron["spec"].get("suspend"):
-            self.loop.look_after(cron, max(0.0, upcoming - self._clock()))
+            self.look_after(cron, max(0.0, upcoming - self._clock()))
 
     async def _make(self, cron: Object, due_s: float, active: list[Object], status: dict[str, Any]) -> dict[str, Any]:
         """The Job of a due time, as the concurrency policy has it. Return the status that follows."""
@@ -113,7 +94,7 @@ class CronJobController:
         running = [job for job in active if not is_deleting(job)]
         if policy == "Forbid" and running:
             text = "Not starting job because prior execution is running and concurrency policy is Forbid"
-            self._tell(cron, "Normal", "JobAlreadyActive", text)
+            self.tell(cron, "Normal", "JobAlreadyActive", text)
             return status
         if policy == "Replace":
             for job in running:
@@ -123,10 +104,10 @@ class CronJobController:
             made = await self._calls.create(self._kind.jobs, job, job["metadata"]["namespace"])
         except ApiRefusal as refusal:
             if refusal.code != 409:
-                self._tell(cron, "Warning", "FailedCreate", f"Error creating job: {refusal}")
+                self.tell(cron, "Warning", "FailedCreate", f"Error creating job: {refusal}")
                 raise
         else:
-            self._tell(cron, "Normal", "SuccessfulCreate", f"Created job {job['metadata']['name']}")
+            self.tell(cron, "Normal", "SuccessfulCreate", f"Created job {job['metadata']['name']}")
             left = [] if policy == "Replace" else status.get("active") or []
             status = {**status, "active": [*left, self._reference(made)]}
         return {**status, "lastScheduleTime": write_moment(due_s)}

@@ -8,7 +8,6 @@ as `kubectl rollout history` and `undo` read it.
 from __future__ import annotations
 
 import json
-import time
 from hashlib import sha256
 from typing import Any
 
@@ -16,11 +15,8 @@ from phalanx.client.connection import ApiRefusal, Object
 from phalanx.client.informer import key_of
 from phalanx.client.kind import DEPLOYMENTS, REPLICA_SETS
 from phalanx.client.moment import write_moment
-from phalanx.embedded.controllers.runtime.calls import Calls, Clock
 from phalanx.embedded.controllers.runtime.pod_state import controller_of, is_deleting, owner_reference, uid_of
-from phalanx.embedded.controllers.runtime.reconciler import Reconciler
-from phalanx.embedded.controllers.runtime.recorder import EventRecorder
-from phalanx.embedded.controllers.runtime.work_queue import Retry
+from phalanx.embedded.controllers.runtime.reconciler import ControllerContext, Reconciler
 from phalanx.embedded.controllers.workloads.replica_set import FAILURE
 from phalanx.embedded.controllers.workloads.rollout import Size, bounds, step
 
@@ -30,19 +26,14 @@ HASH, REVISION = "pod-template-hash", "deployment.kubernetes.io/revision"
 _OWN_ANNOTATIONS = ("deployment.kubernetes.io/", "kubectl.kubernetes.io/last-applied-configuration")
 
 
-class DeploymentController:
-    """Run `loop`."""
+class DeploymentController(Reconciler):
+    kind, component, owns = DEPLOYMENTS, COMPONENT, (REPLICA_SETS,)
 
-    def __init__(
-        self, calls: Calls, recorder: EventRecorder, *, retry: Retry | None = None, clock: Clock = time.time
-    ) -> None:
-        self._calls, self._clock = calls, clock
-        self._sets = calls.cache(REPLICA_SETS)
-        self.loop = Reconciler(
-            calls, recorder, DEPLOYMENTS, self._look, component=COMPONENT, owns=(REPLICA_SETS,), retry=retry
-        )
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
+        self._sets = self._calls.cache(REPLICA_SETS)
 
-    async def _look(self, deployment: Object) -> None:
+    async def reconcile(self, deployment: Object) -> None:
         own = [one for one in self._sets.objects.values() if _is_of(one, deployment) and not is_deleting(one)]
         own.sort(key=_revision)
         name = _set_name(deployment)
@@ -89,8 +80,8 @@ class DeploymentController:
     async def _tell_status(self, deployment: Object, new: Object | None, old: list[Object]) -> None:
         status = _status(deployment, new, old, write_moment(self._clock()))
         # The Deployment's revision may have been written since.
-        fresh = self.loop.objects.get(key_of(deployment)) or deployment
-        await self.loop.write_status(fresh, status)
+        fresh = self.objects.get(key_of(deployment)) or deployment
+        await self.write_status(fresh, status)
 
 
 def _is_of(replica_set: Object, deployment: Object) -> bool:

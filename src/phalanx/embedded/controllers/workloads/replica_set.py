@@ -7,7 +7,6 @@ of the refusal, which its Deployment has, too.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import Counter
 from typing import Any
 
@@ -15,8 +14,6 @@ from phalanx.client.connection import ApiRefusal, Object
 from phalanx.client.kind import PODS, REPLICA_SETS
 from phalanx.client.moment import write_moment
 from phalanx.embedded.controllers.job.pods import slow_start
-from phalanx.embedded.controllers.runtime.calls import Calls, Clock
-from phalanx.embedded.controllers.runtime.pod_index import OwnerPodIndex
 from phalanx.embedded.controllers.runtime.pod_state import (
     deletion_cost,
     is_active,
@@ -26,29 +23,15 @@ from phalanx.embedded.controllers.runtime.pod_state import (
     uid_of,
 )
 from phalanx.embedded.controllers.runtime.reconciler import Reconciler
-from phalanx.embedded.controllers.runtime.recorder import EventRecorder
-from phalanx.embedded.controllers.runtime.work_queue import Retry
 
 COMPONENT = "replicaset-controller"
 FAILURE = "ReplicaFailure"
 
 
-class ReplicaSetController:
-    """Run `loop`."""
+class ReplicaSetController(Reconciler):
+    kind, component = REPLICA_SETS, COMPONENT
 
-    def __init__(
-        self,
-        calls: Calls,
-        index: OwnerPodIndex,
-        recorder: EventRecorder,
-        *,
-        retry: Retry | None = None,
-        clock: Clock = time.time,
-    ) -> None:
-        self._calls, self._index, self._recorder, self._clock = calls, index, recorder, clock
-        self.loop = Reconciler(calls, recorder, REPLICA_SETS, self._look, component=COMPONENT, retry=retry)
-
-    async def _look(self, replica_set: Object) -> None:
+    async def reconcile(self, replica_set: Object) -> None:
         pods = [pod for pod in self._index.owned_by(uid_of(replica_set)) if is_active(pod)]
         surplus = len(pods) - int(replica_set["spec"].get("replicas", 1))
         try:
@@ -68,17 +51,17 @@ class ReplicaSetController:
             try:
                 made = await asyncio.gather(*(self._calls.create(PODS, pod, _space(pod)) for _ in batch))
             except ApiRefusal as refusal:
-                self._recorder.tell(COMPONENT, replica_set, "Warning", "FailedCreate", f"Error creating: {refusal}")
+                self.tell(replica_set, "Warning", "FailedCreate", f"Error creating: {refusal}")
                 raise
             for one in made:
                 text = f"Created pod: {one['metadata']['name']}"
-                self._recorder.tell(COMPONENT, replica_set, "Normal", "SuccessfulCreate", text)
+                self.tell(replica_set, "Normal", "SuccessfulCreate", text)
 
     async def _delete(self, replica_set: Object, pods: list[Object]) -> None:
         for pod in pods:
             await self._calls.remove(PODS, pod, policy=None)
             text = f"Deleted pod: {pod['metadata']['name']}"
-            self._recorder.tell(COMPONENT, replica_set, "Normal", "SuccessfulDelete", text)
+            self.tell(replica_set, "Normal", "SuccessfulDelete", text)
 
     async def _tell_status(self, replica_set: Object, failed: str = "", why: str = "") -> None:
         """`failed`: what could not be done, and `why`."""
@@ -91,7 +74,7 @@ class ReplicaSetController:
         status["observedGeneration"] = replica_set["metadata"]["generation"]
         if conditions := _conditions(replica_set, failed, why, write_moment(self._clock())):
             status["conditions"] = conditions
-        await self.loop.write_status(replica_set, status)
+        await self.write_status(replica_set, status)
 
 
 def _conditions(replica_set: Object, failed: str, why: str, now: str) -> list[dict[str, Any]]:

@@ -12,11 +12,8 @@ from itertools import zip_longest
 from phalanx.client.connection import Object
 from phalanx.client.informer import Change, key_of
 from phalanx.client.kind import ENDPOINT_SLICES, ENDPOINTS, PODS, SERVICES, Kind
-from phalanx.embedded.controllers.runtime.calls import Calls
 from phalanx.embedded.controllers.runtime.pod_state import controller_of
-from phalanx.embedded.controllers.runtime.reconciler import Reconciler
-from phalanx.embedded.controllers.runtime.recorder import EventRecorder
-from phalanx.embedded.controllers.runtime.work_queue import Retry
+from phalanx.embedded.controllers.runtime.reconciler import ControllerContext, Reconciler
 from phalanx.embedded.controllers.workloads.endpoints import endpoints, selects, slices
 
 COMPONENT = "endpoint-slice-controller"
@@ -24,11 +21,11 @@ _GATHER_S = 0.1
 _Table = dict[str, dict[str, Object]]
 
 
-class ServiceController:
-    """Run `loop`."""
+class ServiceController(Reconciler):
+    kind, component, owns = SERVICES, COMPONENT, (ENDPOINTS, ENDPOINT_SLICES)
 
-    def __init__(self, calls: Calls, recorder: EventRecorder, *, retry: Retry | None = None) -> None:
-        self._calls = calls
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
         self._pods: _Table = {}  # namespace -> key -> pod
         self._services: _Table = {}
         self._slices: _Table = {}  # uid of the service -> key -> slice
@@ -37,9 +34,7 @@ class ServiceController:
             (SERVICES, lambda change: _take_in(self._services, change, _space)),
             (ENDPOINT_SLICES, lambda change: _take_in(self._slices, change, _owner)),
         ):
-            calls.cache(kind).subscribe(subscriber)
-        owned = (ENDPOINTS, ENDPOINT_SLICES)
-        self.loop = Reconciler(calls, recorder, SERVICES, self._look, component=COMPONENT, owns=owned, retry=retry)
+            self._calls.cache(kind).subscribe(subscriber)
 
     def _pod_changed(self, change: Change) -> None:
         _take_in(self._pods, change, _space)
@@ -47,9 +42,9 @@ class ServiceController:
         assert one is not None  # a change has at least one side
         for key, service in self._services.get(_space(one), {}).items():
             if any(pod is not None and selects(service, pod) for pod in (change.old, change.new)):
-                self.loop.queue.add_after(key, _GATHER_S)
+                self.queue.add_after(key, _GATHER_S)
 
-    async def _look(self, service: Object) -> None:
+    async def reconcile(self, service: Object) -> None:
         if not service["spec"].get("selector") or service["spec"].get("type") == "ExternalName":
             return
         await self._calls.cache(PODS).synced.wait()

@@ -18,12 +18,8 @@ from typing import Any
 
 from phalanx.client.connection import ApiRefusal, Object
 from phalanx.client.kind import PODS, STATEFUL_SETS, VOLUME_CLAIMS
-from phalanx.embedded.controllers.runtime.calls import Calls
-from phalanx.embedded.controllers.runtime.pod_index import OwnerPodIndex
 from phalanx.embedded.controllers.runtime.pod_state import is_deleting, is_ready, is_terminal, owner_reference, uid_of
 from phalanx.embedded.controllers.runtime.reconciler import Reconciler
-from phalanx.embedded.controllers.runtime.recorder import EventRecorder
-from phalanx.embedded.controllers.runtime.work_queue import Retry
 
 COMPONENT = "statefulset-controller"
 REVISION = "controller-revision-hash"
@@ -97,16 +93,10 @@ def revision(stateful_set: Object) -> str:
     return f"{stateful_set['metadata']['name']}-{sha256(text).hexdigest()[:10]}"
 
 
-class StatefulSetController:
-    """Run `loop`."""
+class StatefulSetController(Reconciler):
+    kind, component = STATEFUL_SETS, COMPONENT
 
-    def __init__(
-        self, calls: Calls, index: OwnerPodIndex, recorder: EventRecorder, *, retry: Retry | None = None
-    ) -> None:
-        self._calls, self._index, self._recorder = calls, index, recorder
-        self.loop = Reconciler(calls, recorder, STATEFUL_SETS, self._look, component=COMPONENT, retry=retry)
-
-    async def _look(self, stateful_set: Object) -> None:
+    async def reconcile(self, stateful_set: Object) -> None:
         todo = step(stateful_set, self._pods(stateful_set))
         for ordinal in todo.create:
             await self._create(stateful_set, ordinal)
@@ -114,8 +104,8 @@ class StatefulSetController:
             await self._calls.remove(PODS, pod, policy=None)
             name = pod["metadata"]["name"]
             text = f"delete Pod {name} in StatefulSet {stateful_set['metadata']['name']} successful"
-            self._recorder.tell(COMPONENT, stateful_set, "Normal", "SuccessfulDelete", text)
-        await self.loop.write_status(stateful_set, status_of(stateful_set, self._pods(stateful_set)))
+            self.tell(stateful_set, "Normal", "SuccessfulDelete", text)
+        await self.write_status(stateful_set, status_of(stateful_set, self._pods(stateful_set)))
 
     def _pods(self, stateful_set: Object) -> list[Object]:
         return self._index.owned_by(uid_of(stateful_set))
@@ -136,9 +126,9 @@ class StatefulSetController:
         except ApiRefusal as refusal:
             if refusal.reason != "AlreadyExists":  # our own, which is not seen yet
                 text = f"{what} failed error: {refusal}"
-                self._recorder.tell(COMPONENT, stateful_set, "Warning", "FailedCreate", text)
+                self.tell(stateful_set, "Warning", "FailedCreate", text)
             raise
-        self._recorder.tell(COMPONENT, stateful_set, "Normal", "SuccessfulCreate", f"{what} successful")
+        self.tell(stateful_set, "Normal", "SuccessfulCreate", f"{what} successful")
 
 
 def claims_of(stateful_set: Object, ordinal: int) -> list[Object]:

@@ -13,6 +13,7 @@ from phalanx.client.kind import Kind
 from phalanx.embedded.controllers.operators.volcano.around.commands import CommandController, QueueController
 from phalanx.embedded.controllers.operators.volcano.kinds import COMMANDS, JOBS, POD_GROUPS, QUEUES
 from phalanx.embedded.controllers.runtime.calls import Calls
+from phalanx.embedded.controllers.runtime.reconciler import ControllerContext
 from phalanx.embedded.controllers.runtime.recorder import EventRecorder
 from phalanx.embedded.controllers.runtime.work_queue import Retry
 
@@ -76,9 +77,10 @@ def played(server: Server, scene: Callable[[dict[Kind, Informer]], Awaitable[Non
         api, handed = cast(Connection, server), list[tuple[str, str]]()
         caches = {kind: Informer(api, kind) for kind in (COMMANDS, JOBS, QUEUES, POD_GROUPS)}
         calls, retry = Calls(api, caches.__getitem__), Retry(first_s=60.0)
+        context = ControllerContext(calls=calls, recorder=Quiet(), retry=retry)
         loops = [
-            CommandController(calls, Quiet(), lambda key, action: handed.append((key, action)), retry=retry).loop,
-            QueueController(calls, Quiet(), retry=retry).loop,
+            CommandController(context, lambda key, action: handed.append((key, action))),
+            QueueController(context),
         ]
         for loop in loops:
             loop.start()

@@ -7,7 +7,6 @@ users get only objects that they may create themselves, and the server applies e
 
 from __future__ import annotations
 
-import time
 from typing import Final
 
 from phalanx.client.connection import ApiError, ApiRefusal, Object
@@ -18,42 +17,31 @@ from phalanx.embedded.controllers.operators.appwrapper import first_generation
 from phalanx.embedded.controllers.operators.appwrapper.phases import Do, PhaseStep, Seen, step
 from phalanx.embedded.controllers.operators.appwrapper.settings import settings_of
 from phalanx.embedded.controllers.operators.appwrapper.wrapping import Wrapping
-from phalanx.embedded.controllers.runtime.calls import Calls, Clock, gone
+from phalanx.embedded.controllers.runtime.calls import gone
 from phalanx.embedded.controllers.runtime.discovery import Catalog, discover
 from phalanx.embedded.controllers.runtime.pod_state import condition, controller_of, owner_reference
-from phalanx.embedded.controllers.runtime.reconciler import Reconciler
-from phalanx.embedded.controllers.runtime.recorder import EventRecorder
-from phalanx.embedded.controllers.runtime.work_queue import Retry
+from phalanx.embedded.controllers.runtime.reconciler import ControllerContext, Reconciler
 from phalanx.errors import PhalanxError
 
 COMPONENT: Final = "appwrapper"
 _POLL_S: Final = 2.0  # for objects that are being removed, and for kinds without a watch
 _ASK_S: Final = 2.0  # the pause until a kind that is not served is looked up again
 _FATAL: Final = frozenset({400, 403, 404, 405, 409, 422})
-_WATCHED: Final = (PODS, JOBS, DEPLOYMENTS)
 
 
-class AppWrapperController:
-    """Run `loop`. `wrapping`: the facts about the kind."""
+class AppWrapperController(Reconciler):
+    """`wrapping`: the facts about the kind."""
 
-    def __init__(
-        self,
-        calls: Calls,
-        recorder: EventRecorder,
-        wrapping: Wrapping,
-        *,
-        retry: Retry | None = None,
-        clock: Clock = time.time,
-    ) -> None:
-        self._calls, self._recorder, self._wrapping, self._clock = calls, recorder, wrapping, clock
+    component, owns = COMPONENT, (PODS, JOBS, DEPLOYMENTS)
+
+    def __init__(self, context: ControllerContext, wrapping: Wrapping) -> None:
+        self._wrapping, self.kind = wrapping, wrapping.kind
+        super().__init__(context)
         self._catalog: Catalog | None = None
         self._asked_s = 0.0  # the time of the last discovery
         self._pods: dict[str, dict[str, Object]] = {}  # AppWrapper (namespace/name) -> uid -> pod
         self._faults: dict[str, tuple[str, bool]] = {}  # uid -> why a component cannot be created; whether ever
-        self.loop = Reconciler(
-            calls, recorder, wrapping.kind, self._look, component=COMPONENT, owns=_WATCHED, retry=retry
-        )
-        calls.cache(PODS).subscribe(self._on_pod)
+        self._calls.cache(PODS).subscribe(self._on_pod)
 
     def _on_pod(self, change: Change) -> None:
         """Pods belong to an AppWrapper by their label, whoever created them."""
@@ -69,12 +57,12 @@ class AppWrapperController:
             self._pods[key].pop(meta["uid"], None)
             if not self._pods[key]:
                 del self._pods[key]
-        self.loop.queue.add(key)
+        self.queue.add(key)
 
-    async def _look(self, own: Object) -> None:
+    async def reconcile(self, own: Object) -> None:
         if not has_components(own):
             text = "spec.components is missing, or one of them has no template: nothing can be created"
-            self._recorder.tell(COMPONENT, own, "Warning", "Invalid", text)
+            self.tell(own, "Warning", "Invalid", text)
             return
         if (own["spec"].get("managedBy") or self._wrapping.manager) != self._wrapping.manager:
             return
@@ -98,10 +86,10 @@ class AppWrapperController:
         if found.status.get("phase", found.status.get("state")) not in ("Resuming", "Running", "Failed"):
             self._faults.pop(uid, None)
         for reason, message in found.events:
-            self._recorder.tell(COMPONENT, obj, "Normal", reason, message)
-        await self.loop.write_status(obj, found.status)
+            self.tell(obj, "Normal", reason, message)
+        await self.write_status(obj, found.status)
         if found.look_s:
-            self.loop.look_after(obj, max(0.05, found.look_s - now_s))
+            self.look_after(obj, max(0.05, found.look_s - now_s))
 
     # --- what there is ------------------------------------------------------------------------------------------------
 
@@ -149,7 +137,7 @@ class AppWrapperController:
         if kind is None or not name:
             return None
         space = obj["metadata"]["namespace"]
-        if kind in _WATCHED:
+        if kind in self.owns:
             found = self._calls.cache(kind).objects.get(f"{space}/{name}")
         else:
             found = await self._get(kind, name, space)

@@ -6,8 +6,6 @@ Jobs are created and deleted by name, so that repeated steps are harmless.
 
 from __future__ import annotations
 
-import time
-
 from phalanx.client.connection import ApiRefusal, Object
 from phalanx.client.kind import JOB_SETS, JOBS, SERVICES, Kind
 from phalanx.embedded.controllers.operators.job_set.jobs import (
@@ -19,29 +17,18 @@ from phalanx.embedded.controllers.operators.job_set.jobs import (
     template_patch,
 )
 from phalanx.embedded.controllers.operators.job_set.judge import JobSetActions, judge
-from phalanx.embedded.controllers.runtime.calls import Calls, Clock, create_owned
-from phalanx.embedded.controllers.runtime.pod_index import OwnerPodIndex
-from phalanx.embedded.controllers.runtime.reconciler import Reconciler
-from phalanx.embedded.controllers.runtime.recorder import EventRecorder
-from phalanx.embedded.controllers.runtime.work_queue import Retry
+from phalanx.embedded.controllers.runtime.calls import create_owned
+from phalanx.embedded.controllers.runtime.reconciler import ControllerContext, Reconciler
 
 
-class JobSetController:
-    """Run `loop`. `jobs`: finds the Jobs of a JobSet."""
+class JobSetController(Reconciler):
+    kind, component, owns = JOB_SETS, COMPONENT, (JOBS,)
 
-    def __init__(
-        self,
-        calls: Calls,
-        jobs: OwnerPodIndex,
-        recorder: EventRecorder,
-        *,
-        retry: Retry | None = None,
-        clock: Clock = time.time,
-    ) -> None:
-        self._calls, self._index, self._recorder, self._clock = calls, jobs, recorder, clock
-        self.loop = Reconciler(calls, recorder, JOB_SETS, self._look, component=COMPONENT, owns=(JOBS,), retry=retry)
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
+        self._index = context.jobs
 
-    async def _look(self, job_set: Object) -> None:
+    async def reconcile(self, job_set: Object) -> None:
         if (job_set["spec"].get("managedBy") or OPERATOR) != OPERATOR:
             return
         job_set = {**job_set, "apiVersion": JOB_SETS.api_version, "kind": JOB_SETS.name}
@@ -51,9 +38,9 @@ class JobSetController:
             await self._calls.remove(JOB_SETS, job_set)
             return
         await self._do(job_set, found)
-        await self.loop.write_status(job_set, found.status)
+        await self.write_status(job_set, found.status)
         if found.look_s:
-            self.loop.look_after(job_set, found.look_s - now_s)
+            self.look_after(job_set, found.look_s - now_s)
 
     async def _do(self, job_set: Object, found: JobSetActions) -> None:
         for job in found.delete:
@@ -84,5 +71,5 @@ class JobSetController:
             if refusal.reason == "AlreadyExists" and kind == SERVICES:
                 return  # JobSets may share a subdomain
             text = f"{kind.name} {body['metadata']['name']} could not be created: {refusal}"
-            self._recorder.tell(COMPONENT, job_set, "Warning", f"{kind.name}CreationFailed", text)
+            self.tell(job_set, "Warning", f"{kind.name}CreationFailed", text)
             raise

@@ -9,7 +9,6 @@ launcher is created when all workers are ready.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 
 from phalanx.client.connection import ApiRefusal, Object
@@ -30,36 +29,22 @@ from phalanx.embedded.controllers.operators.mpi_job.objects import (
     worker_name,
 )
 from phalanx.embedded.controllers.operators.mpi_job.status import finished, judge
-from phalanx.embedded.controllers.runtime.calls import Calls, Clock, create_owned
-from phalanx.embedded.controllers.runtime.pod_index import OwnerPodIndex
+from phalanx.embedded.controllers.runtime.calls import create_owned
 from phalanx.embedded.controllers.runtime.pod_state import controller_of, is_controlled_by, is_deleting, is_ready, phase
-from phalanx.embedded.controllers.runtime.reconciler import Reconciler
-from phalanx.embedded.controllers.runtime.recorder import EventRecorder
+from phalanx.embedded.controllers.runtime.reconciler import ControllerContext, Reconciler
 from phalanx.embedded.controllers.runtime.timestamp import seconds
-from phalanx.embedded.controllers.runtime.work_queue import Retry
 
 _MUTABLE = (("metadata", "labels"), ("metadata", "annotations"), ("spec", "nodeSelector"), ("spec", "tolerations"))
 
 
-class MPIJobController:
-    """Run `loop`. `index` finds pods by who controls them."""
+class MPIJobController(Reconciler):
+    kind, component, owns = MPI_JOBS, COMPONENT, (PODS, JOBS)
 
-    def __init__(
-        self,
-        calls: Calls,
-        index: OwnerPodIndex,
-        recorder: EventRecorder,
-        *,
-        retry: Retry | None = None,
-        clock: Clock = time.time,
-    ) -> None:
-        self._calls, self._index, self._recorder, self._clock = calls, index, recorder, clock
-        self._jobs = calls.cache(JOBS)
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
+        self._jobs = self._calls.cache(JOBS)
         self._told: dict[str, dict[str, str]] = {}  # uid of a job -> the data of its ConfigMap, once all else is made
-        self.loop = Reconciler(
-            calls, recorder, MPI_JOBS, self._look, component=COMPONENT, owns=(PODS, JOBS), retry=retry
-        )
-        calls.cache(PODS).subscribe(lambda change: self._launcher_changed(change.new))
+        self._calls.cache(PODS).subscribe(lambda change: self._launcher_changed(change.new))
 
     def _launcher_changed(self, pod: Object | None) -> None:
         """A launcher's pod is its Job's; the MPIJob runs when it does."""
@@ -68,9 +53,9 @@ class MPIJobController:
             job = self._jobs.objects.get(f"{pod['metadata']['namespace']}/{owner['name']}")
             above = controller_of(job) if job is not None else None
             if above is not None and above["kind"] == MPI_JOBS.name:
-                self.loop.queue.add(f"{pod['metadata']['namespace']}/{above['name']}")
+                self.queue.add(f"{pod['metadata']['namespace']}/{above['name']}")
 
-    async def _look(self, job: Object) -> None:
+    async def reconcile(self, job: Object) -> None:
         policy = job["spec"].get("runPolicy") or {}
         if (policy.get("managedBy") or OPERATOR) != OPERATOR:
             return
@@ -84,7 +69,7 @@ class MPIJobController:
             await self._make(job, launcher, workers, suspended=bool(policy.get("suspend")))
             launcher = self._launcher(job)
         pods = self._index.owned_by(launcher["metadata"]["uid"]) if launcher is not None else []
-        await self.loop.write_status(job, judge(job, launcher, pods, workers, write_moment(self._clock())))
+        await self.write_status(job, judge(job, launcher, pods, workers, write_moment(self._clock())))
 
     async def _make(self, job: Object, launcher: Object | None, workers: Sequence[Object], *, suspended: bool) -> None:
         wanted = 0 if suspended else worker_count(job)
@@ -139,7 +124,7 @@ class MPIJobController:
         if (ttl_s := policy.get("ttlSecondsAfterFinished")) is not None:
             left_s = seconds((job.get("status") or {})["completionTime"]) + float(ttl_s) - self._clock()
             if left_s > 0:
-                self.loop.look_after(job, left_s)
+                self.look_after(job, left_s)
             else:
                 await self._calls.remove(MPI_JOBS, job)
 
@@ -158,7 +143,7 @@ class MPIJobController:
                 text = f"there is a {kind.name} {name} that it has not made: delete the one or the other"
                 raise ValueError(text) from refusal
             text = f"{kind.name} {name} could not be created: {refusal}"
-            self._recorder.tell(COMPONENT, job, "Warning", "MPIJobFailed", text)
+            self.tell(job, "Warning", "MPIJobFailed", text)
             raise
 
 

@@ -6,7 +6,6 @@ the TrainJob says. The JobSet's end is the TrainJob's.
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from phalanx.client.connection import ApiRefusal, Object
@@ -15,12 +14,10 @@ from phalanx.client.moment import write_moment
 from phalanx.embedded.controllers.operators.conditions import is_true, with_condition
 from phalanx.embedded.controllers.operators.train_job.job_set import RuntimeFault, make_job_set
 from phalanx.embedded.controllers.operators.train_job.mpi import companions
-from phalanx.embedded.controllers.runtime.calls import Calls, Clock, create_owned
+from phalanx.embedded.controllers.runtime.calls import create_owned
 from phalanx.embedded.controllers.runtime.pod_state import controller_of
-from phalanx.embedded.controllers.runtime.reconciler import Reconciler
-from phalanx.embedded.controllers.runtime.recorder import EventRecorder
+from phalanx.embedded.controllers.runtime.reconciler import ControllerContext, Reconciler
 from phalanx.embedded.controllers.runtime.timestamp import seconds
-from phalanx.embedded.controllers.runtime.work_queue import Retry
 
 COMPONENT = "trainjob-controller"
 OPERATOR = "trainer.kubeflow.org/trainjob-controller"  # the value of managedBy
@@ -39,21 +36,16 @@ _AGAIN_S = 5.0  # a runtime that is not there may come
 _ENDED = {"Completed": "Complete", "Failed": "Failed"}
 
 
-class TrainJobController:
-    """Run `loop`."""
+class TrainJobController(Reconciler):
+    kind, component, owns = TRAIN_JOBS, COMPONENT, (JOB_SETS,)
 
-    def __init__(
-        self, calls: Calls, recorder: EventRecorder, *, retry: Retry | None = None, clock: Clock = time.time
-    ) -> None:
-        self._calls, self._recorder, self._clock = calls, recorder, clock
-        self._job_sets = calls.cache(JOB_SETS)
-        self._runtimes = {name: calls.cache(kind) for name, kind in RUNTIMES.items()}
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
+        self._job_sets = self._calls.cache(JOB_SETS)
+        self._runtimes = {name: self._calls.cache(kind) for name, kind in RUNTIMES.items()}
         self._told: dict[str, dict[str, str]] = {}  # uid of a job -> the data of its ConfigMap, once that is made
-        self.loop = Reconciler(
-            calls, recorder, TRAIN_JOBS, self._look, component=COMPONENT, owns=(JOB_SETS,), retry=retry
-        )
 
-    async def _look(self, job: Object) -> None:
+    async def reconcile(self, job: Object) -> None:
         if (job["spec"].get("managedBy") or OPERATOR) != OPERATOR:
             return
         job = {**job, "apiVersion": TRAIN_JOBS.api_version, "kind": TRAIN_JOBS.name}
@@ -62,13 +54,13 @@ class TrainJobController:
             fault = await self._follow(job)
             status["conditions"] = self._conditions(job, fault)
             if fault:
-                self.loop.look_after(job, _AGAIN_S)
+                self.look_after(job, _AGAIN_S)
         else:
             self._told.pop(job["metadata"]["uid"], None)
         made = self._made(job)
         if made is not None:
             status["jobsStatus"] = (made.get("status") or {}).get("replicatedJobsStatus") or []
-        await self.loop.write_status(job, status)
+        await self.write_status(job, status)
 
     async def _follow(self, job: Object) -> str:
         """Make its JobSet as it should be. Return what is wrong with it, or nothing."""
@@ -136,7 +128,7 @@ class TrainJobController:
         since = began[0]["lastTransitionTime"] if began else job["metadata"]["creationTimestamp"]
         left_s = seconds(since) + float(limit_s) - self._clock()
         if left_s > 0:
-            self.loop.look_after(job, left_s)
+            self.look_after(job, left_s)
             return ""
         await self._calls.remove(JOB_SETS, made)
         return "DeadlineExceeded"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from typing import Any
 
 from phalanx.client.connection import ApiError, ApiRefusal, Object
@@ -17,35 +16,24 @@ from phalanx.client.kind import PODS, SERVICES, Kind
 from phalanx.embedded.controllers.operators.training.definition import PYTORCH_JOBS
 from phalanx.embedded.controllers.operators.training.pods import OPERATOR, make_pod, make_service, replicas
 from phalanx.embedded.controllers.operators.training.status import TrainingActions, broken_status, finished, judge
-from phalanx.embedded.controllers.runtime.calls import Calls, Clock, create_owned
-from phalanx.embedded.controllers.runtime.pod_index import OwnerPodIndex
-from phalanx.embedded.controllers.runtime.reconciler import Reconciler
-from phalanx.embedded.controllers.runtime.recorder import BROKEN, EventRecorder, broken_message
-from phalanx.embedded.controllers.runtime.work_queue import Retry
+from phalanx.embedded.controllers.runtime.calls import create_owned
+from phalanx.embedded.controllers.runtime.reconciler import ControllerContext, Reconciler
+from phalanx.embedded.controllers.runtime.recorder import BROKEN, broken_message
 
 log = logging.getLogger(__name__)
 
 _MANAGER = "kubeflow.org/training-operator"
 
 
-class TrainingController:
-    """Run `loop`. `index` finds a job's pods."""
+class TrainingController(Reconciler):
+    kind, component = PYTORCH_JOBS, OPERATOR
 
-    def __init__(
-        self,
-        calls: Calls,
-        index: OwnerPodIndex,
-        recorder: EventRecorder,
-        *,
-        retry: Retry | None = None,
-        clock: Clock = time.time,
-    ) -> None:
-        self._calls, self._index, self._recorder, self._clock = calls, index, recorder, clock
-        self.loop = Reconciler(calls, recorder, PYTORCH_JOBS, self._look, component=OPERATOR, retry=retry)
-        self.loop.queue.on_defect = self._mark
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
+        self.queue.on_defect = self._mark
         self._marks: set[asyncio.Task[None]] = set()  # under way; the loop itself keeps none
 
-    async def _look(self, job: Object) -> None:
+    async def reconcile(self, job: Object) -> None:
         policy = job["spec"].get("runPolicy") or {}
         if (policy.get("managedBy") or _MANAGER) != _MANAGER:
             return
@@ -56,15 +44,15 @@ class TrainingController:
             return
         await self._do(job, found)
         if found.look_s:
-            self.loop.look_after(job, found.look_s - now_s)
+            self.look_after(job, found.look_s - now_s)
 
     def _mark(self, key: str, error: Exception) -> None:
         """Say at the job that it cannot be dealt with, by an Event and in its status."""
-        job = self.loop.objects.get(key)
+        job = self.objects.get(key)
         if job is None:
             return
         message = broken_message(error)
-        self._recorder.tell(OPERATOR, job, "Warning", BROKEN, message)
+        self.tell(job, "Warning", BROKEN, message)
         task = asyncio.ensure_future(self._write_mark(job, message))
         self._marks.add(task)
         task.add_done_callback(self._marks.discard)
@@ -93,11 +81,11 @@ class TrainingController:
             _, created = await create_owned(self._calls, kind, body, job)
         except ApiRefusal as refusal:
             text = f"Error creating: {refusal}"
-            self._recorder.tell(OPERATOR, job, "Warning", f"FailedCreate{kind.name}", text)
+            self.tell(job, "Warning", f"FailedCreate{kind.name}", text)
             raise
         if created:
             told = f"Created {kind.name.lower()}: {body['metadata']['name']}"
-            self._recorder.tell(OPERATOR, job, "Normal", f"SuccessfulCreate{kind.name}", told)
+            self.tell(job, "Normal", f"SuccessfulCreate{kind.name}", told)
 
     async def _delete_services(self, job: Object) -> None:
         for replica in replicas(job):

@@ -10,7 +10,6 @@ Pods exist as soon as the job does, and wait for their gang's start; Volcano mak
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any
@@ -33,54 +32,33 @@ from phalanx.embedded.controllers.operators.volcano.plugins.registry import PLUG
 from phalanx.embedded.controllers.operators.volcano.plugins.services import host_data
 from phalanx.embedded.controllers.operators.volcano.pods import group_name, make_group, make_pod
 from phalanx.embedded.controllers.operators.volcano.policies import happenings
-from phalanx.embedded.controllers.runtime.calls import Calls, Clock, create_owned
-from phalanx.embedded.controllers.runtime.pod_index import OwnerPodIndex
+from phalanx.embedded.controllers.runtime.calls import create_owned
 from phalanx.embedded.controllers.runtime.pod_state import controller_of, is_deleting, owner_reference, uid_of
-from phalanx.embedded.controllers.runtime.reconciler import Reconciler
-from phalanx.embedded.controllers.runtime.recorder import EventRecorder
+from phalanx.embedded.controllers.runtime.reconciler import ControllerContext, Reconciler
 from phalanx.embedded.controllers.runtime.timestamp import seconds
-from phalanx.embedded.controllers.runtime.work_queue import Retry
 
 _CLAIM_CHARS = 12
 _GATHER_S = 0.1  # changes of pods are gathered, because one reconciliation counts all pods of the Job
 
 
-class VolcanoJobController:
-    """Run `loop`. `index` finds a job's pods."""
+class VolcanoJobController(Reconciler):
+    kind, component, owns, gather_s = JOBS, COMPONENT, (PODS, POD_GROUPS), _GATHER_S
 
-    def __init__(
-        self,
-        calls: Calls,
-        index: OwnerPodIndex,
-        recorder: EventRecorder,
-        *,
-        retry: Retry | None = None,
-        clock: Clock = time.time,
-    ) -> None:
-        self._calls, self._index, self._recorder, self._clock = calls, index, recorder, clock
-        self._groups, self._claims = calls.cache(POD_GROUPS), calls.cache(VOLUME_CLAIMS)
-        self._priorities = calls.cache(PRIORITY_CLASSES)
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
+        self._groups, self._claims = self._calls.cache(POD_GROUPS), self._calls.cache(VOLUME_CLAIMS)
+        self._priorities = self._calls.cache(PRIORITY_CLASSES)
         self._commands: dict[str, str] = {}  # job -> the action that a Command of its user requests
         self._evicted: dict[str, dict[str, float]] = {}  # uid of a job -> names of pods that others deleted, and when
         self._taking: set[str] = set()  # uids of pods that go because of us
         self._hosts: dict[str, int] = {}  # uid of a job -> the generation that its ConfigMap was made for
-        self.loop = Reconciler(
-            calls,
-            recorder,
-            JOBS,
-            self._look,
-            component=COMPONENT,
-            owns=(PODS, POD_GROUPS),
-            gather_s=_GATHER_S,
-            retry=retry,
-        )
-        calls.cache(PODS).subscribe(self._pod_changed)
-        calls.cache(JOBS).subscribe(self._job_changed)
+        self._calls.cache(PODS).subscribe(self._pod_changed)
+        self._calls.cache(JOBS).subscribe(self._job_changed)
 
     def command(self, key: str, action: str) -> None:
         """Take a user's wish for a job, which is carried out at most once."""
         self._commands[key] = action
-        self.loop.queue.add(key)
+        self.queue.add(key)
 
     def _job_changed(self, change: Change) -> None:
         if change.new is None and change.old is not None:
@@ -98,12 +76,12 @@ class VolcanoJobController:
         elif owner is not None and owner["kind"] == JOBS.name and owner["apiVersion"] == JOBS.api_version:
             self._evicted.setdefault(owner["uid"], {})[change.old["metadata"]["name"]] = self._clock()
 
-    async def _look(self, owner: Object) -> None:
+    async def reconcile(self, owner: Object) -> None:
         try:
             job = read_job(owner)
             await self._judge(owner, job)
         except JobFault as fault:
-            self._recorder.tell(COMPONENT, owner, "Warning", "PluginError", str(fault))
+            self.tell(owner, "Warning", "PluginError", str(fault))
 
     async def _judge(self, owner: Object, job: JobSpec) -> None:
         key, uid = key_of(owner), uid_of(owner)
@@ -116,7 +94,7 @@ class VolcanoJobController:
         if evicted and found.look_s > now_s:  # a policy delays its reaction to the evictions
             self._evicted[uid] = {**evicted, **self._evicted.get(uid, {})}
         for reason, message in found.told:
-            self._recorder.tell(COMPONENT, owner, "Normal", reason, message)
+            self.tell(owner, "Normal", reason, message)
         if found.run:
             if (status.get("state") or {}).get("phase", "Pending") == "Pending" and (why := never_starts(job)):
                 self._recorder.tell(COMPONENT, owner, "Warning", "NeverStarts", why)
@@ -124,17 +102,17 @@ class VolcanoJobController:
             if not await self._prepare(owner, job, found.status):
                 found.status.pop("taskStatusCount", None)
                 found.status.pop("pending", None)
-                await self.loop.write_status(owner, found.status)
+                await self.write_status(owner, found.status)
                 return
         if found.clear:
             self._forget_plugins(found.status)
-        if not await self.loop.write_status(owner, found.status):
+        if not await self.write_status(owner, found.status):
             if command:
                 self._commands[key] = command
             return
         await self._do(owner, job, found)
         if found.look_s > now_s:
-            self.loop.look_after(owner, found.look_s - now_s)
+            self.look_after(owner, found.look_s - now_s)
         await self._expire(owner, job, found.status, now_s)
 
     async def _do(self, owner: Object, job: JobSpec, found: VolcanoActions) -> None:
@@ -164,7 +142,7 @@ class VolcanoJobController:
         if due_s <= now_s:
             await self._calls.remove(JOBS, owner, policy="Foreground")
         else:
-            self.loop.look_after(owner, due_s - now_s)
+            self.look_after(owner, due_s - now_s)
 
     # --- what it has beside its pods ----------------------------------------------------------------------------------
 
@@ -186,7 +164,7 @@ class VolcanoJobController:
         for one in said.get("conditions") or ():
             if one.get("type") == "Unschedulable" and one.get("status") == "True":
                 text = f"PodGroup {job.namespace}:{job.name} unschedulable, reason: {one.get('message', '')}"
-                self._recorder.tell(COMPONENT, owner, "Warning", "PodGroupPending", text)
+                self.tell(owner, "Warning", "PodGroupPending", text)
 
     async def _prepare(self, owner: Object, job: JobSpec, status: dict[str, Any]) -> bool:
         """Create the objects that the pods need, and note them in the status. Return True if all exist."""
@@ -250,8 +228,8 @@ class VolcanoJobController:
             claim = volume["volumeClaimName"]
             if f"{job.namespace}/{claim}" not in self._claims.objects:
                 text = f"pvc {claim} is not found, the job will be in the Pending state until the PVC is created"
-                self._recorder.tell(COMPONENT, owner, "Warning", "PVCError", text)
-                self.loop.look_after(owner, 1.0)
+                self.tell(owner, "Warning", "PVCError", text)
+                self.look_after(owner, 1.0)
                 return False
             status.setdefault("controlledResources", {})[f"volume-pvc-{claim}"] = claim
         return True
@@ -264,7 +242,7 @@ class VolcanoJobController:
             await create_owned(self._calls, kind, full, owner)
         except ApiRefusal as refusal:
             text = f"{kind.name} {body['metadata']['name']}: {refusal}"
-            self._recorder.tell(COMPONENT, owner, "Warning", "FailedCreate", text)
+            self.tell(owner, "Warning", "FailedCreate", text)
             raise
 
     def _forget_plugins(self, status: dict[str, Any]) -> None:

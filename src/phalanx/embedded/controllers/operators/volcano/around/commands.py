@@ -15,10 +15,7 @@ from phalanx.client.connection import ApiRefusal, Object
 from phalanx.client.informer import Change
 from phalanx.client.kind import Kind
 from phalanx.embedded.controllers.operators.volcano.kinds import COMMANDS, COMPONENT, JOBS, POD_GROUPS, QUEUES
-from phalanx.embedded.controllers.runtime.calls import Calls
-from phalanx.embedded.controllers.runtime.reconciler import Reconciler
-from phalanx.embedded.controllers.runtime.recorder import EventRecorder
-from phalanx.embedded.controllers.runtime.work_queue import Retry
+from phalanx.embedded.controllers.runtime.reconciler import ControllerContext, Reconciler
 
 log = logging.getLogger(__name__)
 
@@ -28,26 +25,17 @@ _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _BY_PARENT = "volcano.sh/closed-by-parent"
 
 
-class CommandController:
-    """Run `loop`. `to_job`: hands an action to the job of that key."""
+class CommandController(Reconciler):
+    """`to_job`: hands an action to the job of that key."""
 
-    def __init__(
-        self, calls: Calls, recorder: EventRecorder, to_job: Callable[[str, str], None], *, retry: Retry | None = None
-    ) -> None:
-        self._calls, self._recorder, self._to_job = calls, recorder, to_job
-        self._queues, self._groups = calls.cache(QUEUES), calls.cache(POD_GROUPS)
-        self.loop = Reconciler(
-            calls,
-            recorder,
-            COMMANDS,
-            self._look,
-            component=COMPONENT,
-            owns=(),
-            reads=(QUEUES, POD_GROUPS),
-            retry=retry,
-        )
+    kind, component, owns, reads = COMMANDS, COMPONENT, (), (QUEUES, POD_GROUPS)
 
-    async def _look(self, command: Object) -> None:
+    def __init__(self, context: ControllerContext, to_job: Callable[[str, str], None]) -> None:
+        super().__init__(context)
+        self._to_job = to_job
+        self._queues, self._groups = self._calls.cache(QUEUES), self._calls.cache(POD_GROUPS)
+
+    async def reconcile(self, command: Object) -> None:
         named, action = command.get("target") or {}, str(command.get("action") or "")
         name, space = str(named.get("name") or ""), command["metadata"]["namespace"]
         kind = QUEUES if named.get("kind") == QUEUES.name else JOBS
@@ -67,7 +55,7 @@ class CommandController:
                 log.warning("a command on the queue %s in %s counts only in %s", name, space, _OF_QUEUES)
         else:  # the uid in `target` is not compared, as in Volcano: people write Commands by hand
             text = f"Start to execute command {action}, and clean it up to make sure executed not more than once."
-            self._recorder.tell(COMPONENT, target, "Normal", "CommandIssued", text)
+            self.tell(target, "Normal", "CommandIssued", text)
             self._to_job(f"{space}/{name}", action)
 
     async def _target(self, kind: Kind, name: str, namespace: str) -> Object | None:
@@ -90,12 +78,12 @@ class CommandController:
                 text = (
                     f"Open queue failed for its parent queue {above['metadata']['name']} is closed: open that one first"
                 )
-                self._recorder.tell(COMPONENT, queue, "Warning", "OpenQueue", text)
+                self.tell(queue, "Warning", "OpenQueue", text)
                 return
             await self._open(queue)
         else:
             text = f"{action} failed for queue {name}: there are OpenQueue and CloseQueue, and root stays open"
-            self._recorder.tell(COMPONENT, queue, "Warning", action or "Command", text)
+            self.tell(queue, "Warning", action or "Command", text)
 
     async def _close(self, queue: Object, *, by_parent: bool) -> None:
         name = queue["metadata"]["name"]
@@ -103,7 +91,7 @@ class CommandController:
             await self._calls.patch(QUEUES, queue, {"metadata": {"annotations": {_BY_PARENT: "true"}}})
         state = "Closing" if any(_queue_of(one) == name for one in self._groups.objects.values()) else "Closed"
         await self._calls.patch(QUEUES, queue, {"status": {"state": state}}, subresource="status")
-        self._recorder.tell(COMPONENT, queue, "Normal", "CloseQueue", "Close queue succeed")
+        self.tell(queue, "Normal", "CloseQueue", "Close queue succeed")
         for child in self._children(name):
             if _state(child) not in ("Closed", "Closing"):
                 await self._close(child, by_parent=True)
@@ -113,7 +101,7 @@ class CommandController:
         if _BY_PARENT in (queue["metadata"].get("annotations") or {}):
             await self._calls.patch(QUEUES, queue, {"metadata": {"annotations": {_BY_PARENT: None}}})
         await self._calls.patch(QUEUES, queue, {"status": {"state": "Open"}}, subresource="status")
-        self._recorder.tell(COMPONENT, queue, "Normal", "OpenQueue", "Open queue succeed")
+        self.tell(queue, "Normal", "OpenQueue", "Open queue succeed")
         for child in self._children(name):
             if _BY_PARENT in (child["metadata"].get("annotations") or {}):
                 await self._open(child)
@@ -124,21 +112,21 @@ class CommandController:
         return [one for one in found if one["metadata"]["name"] != name]
 
 
-class QueueController:
-    """Makes Closed of Closing when the last PodGroup has left a queue. Run `loop`."""
+class QueueController(Reconciler):
+    """Makes Closed of Closing when the last PodGroup has left a queue."""
 
-    def __init__(self, calls: Calls, recorder: EventRecorder, *, retry: Retry | None = None) -> None:
-        self._calls, self._groups = calls, calls.cache(POD_GROUPS)
-        self.loop = Reconciler(
-            calls, recorder, QUEUES, self._look, component=COMPONENT, owns=(), reads=(POD_GROUPS,), retry=retry
-        )
+    kind, component, owns, reads = QUEUES, COMPONENT, (), (POD_GROUPS,)
+
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
+        self._groups = self._calls.cache(POD_GROUPS)
         self._groups.subscribe(self._group_changed)
 
     def _group_changed(self, change: Change) -> None:
         if change.new is None and change.old is not None:
-            self.loop.queue.add(_queue_of(change.old))
+            self.queue.add(_queue_of(change.old))
 
-    async def _look(self, queue: Object) -> None:
+    async def reconcile(self, queue: Object) -> None:
         name, state = queue["metadata"]["name"], (queue.get("status") or {}).get("state")
         if state == "Closing" and not any(_queue_of(one) == name for one in self._groups.objects.values()):
             # Another writer may open the queue at this moment.

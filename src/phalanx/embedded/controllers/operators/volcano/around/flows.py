@@ -24,11 +24,8 @@ from phalanx.embedded.controllers.operators.volcano.kinds import (
     JOB_TEMPLATES,
     JOBS,
 )
-from phalanx.embedded.controllers.runtime.calls import Calls
 from phalanx.embedded.controllers.runtime.pod_state import controller_of, is_deleting, owner_reference, uid_of
-from phalanx.embedded.controllers.runtime.reconciler import Reconciler
-from phalanx.embedded.controllers.runtime.recorder import EventRecorder
-from phalanx.embedded.controllers.runtime.work_queue import Retry
+from phalanx.embedded.controllers.runtime.reconciler import ControllerContext, Reconciler
 from phalanx.embedded.controllers.workloads.cron_job import CronKind
 
 _LISTS = {
@@ -64,25 +61,24 @@ CRONS = CronKind(
 )
 
 
-class JobFlowController:
-    """Run `loop`."""
+class JobFlowController(Reconciler):
+    kind, component, owns = JOB_FLOWS, COMPONENT, (JOBS,)
 
-    def __init__(self, calls: Calls, recorder: EventRecorder, *, retry: Retry | None = None) -> None:
-        self._calls, self._recorder = calls, recorder
-        self._jobs, self._templates = calls.cache(JOBS), calls.cache(JOB_TEMPLATES)
-        self.loop = Reconciler(calls, recorder, JOB_FLOWS, self._look, component=COMPONENT, owns=(JOBS,), retry=retry)
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
+        self._jobs, self._templates = self._calls.cache(JOBS), self._calls.cache(JOB_TEMPLATES)
         self._templates.subscribe(self._template_changed)
 
     def _template_changed(self, change: Change) -> None:
         """A flow that waits for a template is looked at again when there is one."""
         if change.new is not None and change.old is None:
             space, name = change.new["metadata"]["namespace"], change.new["metadata"]["name"]
-            for key, flow in self.loop.objects.items():
+            for key, flow in self.objects.items():
                 named = {one.get("name") for one in (flow.get("spec") or {}).get("flows") or ()}
                 if key.startswith(f"{space}/") and name in named:
-                    self.loop.queue.add(key)
+                    self.queue.add(key)
 
-    async def _look(self, flow: Object) -> None:
+    async def reconcile(self, flow: Object) -> None:
         name, flows = flow["metadata"]["name"], (flow.get("spec") or {}).get("flows") or ()
         jobs = {one["name"]: self._job(flow, f"{name}-{one['name']}") for one in flows}
         status = flow_status(flow, jobs)
@@ -96,7 +92,7 @@ class JobFlowController:
                 done = all((job := jobs.get(each)) is not None and job_phase(job) == "Completed" for each in targets)
                 if jobs[one["name"]] is None and done:
                     await self._make(flow, one["name"])
-        await self.loop.write_status(flow, status)
+        await self.write_status(flow, status)
 
     def _job(self, flow: Object, name: str) -> Object | None:
         job: Object | None = self._jobs.objects.get(f"{flow['metadata']['namespace']}/{name}")
@@ -108,7 +104,7 @@ class JobFlowController:
         template = self._templates.objects.get(f"{meta['namespace']}/{template_name}")
         if template is None:
             text = f"the JobTemplate {template_name} does not exist: create it"
-            self._recorder.tell(COMPONENT, flow, "Warning", "FailedCreate", text)
+            self.tell(flow, "Warning", "FailedCreate", text)
             return
         name = f"{meta['name']}-{template_name}"
         made_by = {
@@ -130,12 +126,12 @@ class JobFlowController:
         try:
             await self._calls.create(JOBS, body, meta["namespace"])
         except ApiRefusal as refusal:
-            self._recorder.tell(COMPONENT, flow, "Warning", "FailedCreate", f"job {name}: {refusal}")
+            self.tell(flow, "Warning", "FailedCreate", f"job {name}: {refusal}")
             if refusal.reason != "AlreadyExists":
                 raise
-            self.loop.look_after(flow, _TEMPLATE_WAIT_S)  # another flow's Job: wait until it is deleted
+            self.look_after(flow, _TEMPLATE_WAIT_S)  # another flow's Job: wait until it is deleted
         else:
-            self._recorder.tell(COMPONENT, flow, "Normal", "Created", f"create a job named {name}!")
+            self.tell(flow, "Normal", "Created", f"create a job named {name}!")
 
 
 def flow_status(flow: Object, jobs: Mapping[str, Object | None]) -> dict[str, Any]:

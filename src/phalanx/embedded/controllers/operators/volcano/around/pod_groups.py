@@ -17,11 +17,9 @@ from phalanx.client.connection import ApiRefusal, Object
 from phalanx.client.kind import PODS, Kind
 from phalanx.embedded.controllers.operators.volcano import kinds
 from phalanx.embedded.controllers.operators.volcano.pods import least_of
-from phalanx.embedded.controllers.runtime.calls import Calls, gone
+from phalanx.embedded.controllers.runtime.calls import gone
 from phalanx.embedded.controllers.runtime.pod_state import controller_of, is_terminal, owner_reference
-from phalanx.embedded.controllers.runtime.reconciler import Reconciler
-from phalanx.embedded.controllers.runtime.recorder import EventRecorder
-from phalanx.embedded.controllers.runtime.work_queue import Retry
+from phalanx.embedded.controllers.runtime.reconciler import ControllerContext, Reconciler
 
 _OF_PODS: Final = "podgroup-"  # the beginning of the names that the API server gives
 _MIN_MEMBER: Final = "scheduling.volcano.sh/group-min-member"
@@ -34,23 +32,14 @@ _OWNERS: Final = {
 }
 
 
-class PodGroupController:
-    """Run `loop`."""
+class PodGroupController(Reconciler):
+    kind, component, owns, reads = PODS, kinds.COMPONENT, (), (kinds.POD_GROUPS,)
 
-    def __init__(self, calls: Calls, recorder: EventRecorder, *, retry: Retry | None = None) -> None:
-        self._calls, self._recorder, self._groups = calls, recorder, calls.cache(kinds.POD_GROUPS)
-        self.loop = Reconciler(
-            calls,
-            recorder,
-            PODS,
-            self._look,
-            component=kinds.COMPONENT,
-            owns=(),
-            reads=(kinds.POD_GROUPS,),
-            retry=retry,
-        )
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
+        self._groups = self._calls.cache(kinds.POD_GROUPS)
 
-    async def _look(self, pod: Object) -> None:
+    async def reconcile(self, pod: Object) -> None:
         meta = pod["metadata"]
         name = str((meta.get("annotations") or {}).get(kinds.GROUP_NAME) or "")
         if not name.startswith(_OF_PODS) or is_terminal(pod) or f"{meta['namespace']}/{name}" in self._groups.objects:
@@ -69,7 +58,7 @@ class PodGroupController:
             if refusal.reason == "AlreadyExists":
                 return
             text = f"PodGroup {name}: {refusal}"
-            self._recorder.tell(kinds.COMPONENT, pod, "Warning", "FailedCreate", text)
+            self.tell(pod, "Warning", "FailedCreate", text)
             raise
 
     async def _owner(self, of: Mapping[str, Any], namespace: str) -> Object | None:
