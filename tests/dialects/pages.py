@@ -9,7 +9,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from phalanx.dialects.frame.dialect import Use
+from phalanx.dialects.frame.fields import Use
 from tests.dialects.kueue.test_fields_tables import fields, inside, row
 
 Tables = Mapping[str, Mapping[str, Use]]

@@ -3,7 +3,7 @@
 Parts, lowest first:
 
     schema             Phalanx's own queues, flavors, reservations, policies and recordings, as users write them
-    frame              the protocol of a dialect, and code that several dialects share
+    frame              what a dialect is, and code that several dialects share
     frameworks         the job kinds of training and data frameworks
     appwrapper         workload.codeflare.dev, mcad.ibm.com
     job_kinds          all supported job kinds of frameworks

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from phalanx.dialects.frame.dialect import unused
+from phalanx.dialects.frame.fields import unused
 from phalanx.dialects.kai.fields.notes import notes
 from phalanx.dialects.kai.fields.tables import TABLES
 

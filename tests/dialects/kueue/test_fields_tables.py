@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.dialects.frame.dialect import Answered, Becomes, Ignored, Use, unused
+from phalanx.dialects.frame.fields import Answered, Becomes, Ignored, Use, unused
 from phalanx.dialects.kueue.fields.notes import notes
 from phalanx.dialects.kueue.fields.tables import CONFIGURATION, TABLES, WORDS
 

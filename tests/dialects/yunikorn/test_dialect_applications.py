@@ -58,7 +58,7 @@ def read_options(one: Object) -> dict[str, str]:
 def claimed(one: Object) -> Claim:
     options = read_options(one)
     said = Said(gang="ns/app", namespace="ns", queue=options[QUEUE_OPTION], options=options)
-    found = YUNIKORN.claim(defined(), said)
+    found = YUNIKORN.claim(defined(), said, {})
     assert found is not None
     return found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from phalanx.dialects.frame.dialect import Ignored
+from phalanx.dialects.frame.fields import Ignored
 from phalanx.dialects.yunikorn.gangs import POD
 from phalanx.dialects.yunikorn.placement.made import NAMESPACE as NAMESPACE_TABLE
 from phalanx.dialects.yunikorn.queues import TABLE

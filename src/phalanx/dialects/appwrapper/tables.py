@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from phalanx.dialects.appwrapper import kinds
-from phalanx.dialects.frame.dialect import Answered, Becomes, Ignored, Use
+from phalanx.dialects.frame.fields import Answered, Becomes, Ignored, Use
 
 _QUEUE = "for Kueue's own controller; here a flavor is granted together with nodes"
 APP_WRAPPER: Mapping[str, Use] = {

@@ -1,7 +1,7 @@
-"""The protocol of a dialect: it reads another scheduler's API and writes that API's status, in three parts.
+"""A dialect, as a value: it reads another scheduler's API and writes that API's status, in three parts.
 
 - *Definitions*: its queues, quotas, flavors and priorities become queues of the one queue tree (`Dialect.define`).
-- *Gangs*: its labels, annotations and job kinds become Phalanx's own (`words`). `claim` returns what the definitions
+- *Gangs*: its labels, annotations and job kinds become Phalanx's own (`options_of`). `claim` returns what the definitions
   mean for one gang: its queue in the tree, its priority, the reason why it may not start.
 - *Answers*: status, conditions and objects that show the decisions to the dialect's users (`answer`, `statuses`).
 
@@ -10,7 +10,7 @@ to the core and writes the answers. It knows no dialect by name. A new dialect n
 `phalanx.dialects.enabled`. Several dialects work together, because each only adds queues to the tree and labels to
 objects.
 
-A field without effect is never ignored silently: a table lists every field with its `Use`.
+A field without effect is never ignored silently: a table lists every field with its `fields.Use`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from phalanx.client.kind import Kind
 from phalanx.client.tally import MetricFamily
@@ -379,56 +379,60 @@ Defined = TypeVar("Defined", bound=Definitions)
 Read = TypeVar("Read", bound=Definitions, contravariant=True)
 
 
-class Dialect(Protocol[Defined]):
-    """The API of another scheduler.
+class OptionsOf(Protocol):
+    def __call__(self, kind: str, meta: Mapping[str, Any], scheduler: str = "") -> Mapping[str, str]: ...
+
+
+def no_answers(*of: Any) -> Iterable[Answer]:
+    """Answer nothing: `Dialect.answer` and `Dialect.statuses` of a dialect that only reads."""
+    return ()
+
+
+def of_pods(options_of: Callable[[Mapping[str, Any], str], Mapping[str, str]]) -> OptionsOf:
+    """Return `Dialect.options_of` of a dialect that reads the labels and annotations of pods alone."""
+    return lambda kind, meta, scheduler="": options_of(meta, scheduler) if kind == "Pod" else {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialect(Generic[Defined]):
+    """The API of another scheduler: its names, its kinds, and the functions that read and answer it.
 
     `scheduler_names`: Phalanx binds pods with these scheduler names.
     `definition_kinds`: the kinds that `define` reads. `by_status`: kind -> the parts of its status that `define` reads
     too.
     `answer_kinds`: the kinds that Phalanx writes.
     `crds`: the file with its CustomResourceDefinitions, which are created if they are missing; empty if there are none.
-    `policies`: admission policies in place of its webhooks, and further objects of its installation."""
+    `policies`: admission policies in place of its webhooks, and further objects of its installation.
 
-    @property
-    def name(self) -> str: ...
-    @property
-    def scheduler_names(self) -> frozenset[str]: ...
-    @property
-    def definition_kinds(self) -> tuple[Kind, ...]: ...
-    @property
-    def by_status(self) -> Mapping[Kind, tuple[str, ...]]: ...
-    @property
-    def answer_kinds(self) -> tuple[Kind, ...]: ...
-    @property
-    def crds(self) -> str: ...
-    @property
-    def policies(self) -> tuple[tuple[Kind, Object], ...]: ...
+    `define(objects)` translates all definition objects. It never raises: an unreadable object becomes a queue that
+    starts no jobs.
+    `options_of(kind, meta, scheduler)` returns the Phalanx options in an object's labels and annotations; empty if it
+    has none. `meta`: its metadata. The key `template` has the metadata of its pods, `group` the group in a pod's spec.
+    `scheduler`: a pod's scheduler name.
+    `claim(defined, said, objects)` returns the settings of a gang from the definitions and from users' changes to
+    answers (`objects`); None if the gang does not belong to this dialect.
+    `notes(kind, obj)` returns a sentence for each part of an object that has no effect, with the reason. `obj`: a
+    definition, or a job with the dialect's labels.
+    `gang_of(answer)` returns the id of the gang to which an answer object belongs; empty if it belongs to none.
+    `answer(defined, told, objects, now)` returns the answers for one gang. `objects`: the existing objects of
+    `answer_kinds`. `now`: as a metav1.Time.
+    `statuses(defined, everyone, objects, now)` returns the answers for the definitions. `everyone`: all gangs of the
+    dialect."""
 
-    def define(self, objects: Objects) -> Defined:
-        """Translate all definition objects. Never raises: an unreadable object becomes a queue that starts no jobs."""
-
-    def options_of(self, kind: str, meta: Mapping[str, Any], scheduler: str = "") -> Mapping[str, str]:
-        """Return the Phalanx options in an object's labels and annotations; empty if it has none. `meta`: its metadata.
-        The key `template` has the metadata of its pods, `group` the group in a pod's spec. `scheduler`: a pod's
-        scheduler name."""
-
-    def claim(self, defined: Defined, said: Said, objects: Objects) -> Claim | None:
-        """Return the settings of a gang from the definitions and from users' changes to answers (`objects`); None if
-        the gang does not belong to this dialect."""
-
-    def notes(self, kind: str, obj: Object) -> Iterable[str]:
-        """Return a sentence for each part of an object that has no effect, with the reason. `obj`: a definition, or a
-        job with the dialect's labels."""
-
-    def gang_of(self, answer: Object) -> str:
-        """Return the id of the gang to which an answer object belongs; empty if it belongs to none."""
-
-    def answer(self, defined: Defined, told: Told, objects: Objects, now: str) -> Iterable[Answer]:
-        """Return the answers for one gang. `objects`: the existing objects of `answer_kinds`. `now`: as a
-        metav1.Time."""
-
-    def statuses(self, defined: Defined, everyone: Iterable[Told], objects: Objects, now: str) -> Iterable[Answer]:
-        """Return the answers for the definitions. `everyone`: all gangs of the dialect."""
+    name: str
+    scheduler_names: frozenset[str] = frozenset()
+    definition_kinds: tuple[Kind, ...]
+    by_status: Mapping[Kind, tuple[str, ...]] = field(default_factory=dict)
+    answer_kinds: tuple[Kind, ...] = ()
+    crds: str = ""
+    policies: tuple[tuple[Kind, Object], ...] = ()
+    define: Callable[[Objects], Defined]
+    options_of: OptionsOf = lambda kind, meta, scheduler="": {}
+    claim: Callable[[Defined, Said, Objects], Claim | None]
+    notes: Callable[[str, Object], Iterable[str]] = lambda kind, obj: ()
+    gang_of: Callable[[Object], str] = lambda answer: ""
+    answer: Callable[[Defined, Told, Objects, str], Iterable[Answer]] = no_answers
+    statuses: Callable[[Defined, Iterable[Told], Objects, str], Iterable[Answer]] = no_answers
 
 
 class Figures(Protocol[Read]):
@@ -473,60 +477,3 @@ class View(Protocol[Read]):
     ) -> Object | list[Object]:
         """Return the response to a path below the group, which begins with the version. A refusal is a Status with its
         code, or an object with a `status_code`. `objects`: the objects of `answer_kinds`, and nodes."""
-
-
-# --- the use of fields ------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Becomes:
-    """A field that becomes `field` of Phalanx's model. `how`: the difference, if any."""
-
-    field: str
-    how: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Ignored:
-    """A field without effect in Phalanx. `why`: the reason."""
-
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """A field that Phalanx writes as the other scheduler would. `how`: the difference, if any."""
-
-    how: str = ""
-
-
-Use: TypeAlias = Becomes | Ignored | Answered
-
-
-def unused(values: Mapping[str, Any], table: Mapping[str, Use], path: str = "spec") -> Iterable[str]:
-    """Yield a sentence for each field of `values` without effect, with the reason. In paths, `[]` stands for each entry
-    of a list."""
-    for name, value in values.items():
-        here = f"{path}.{name}" if path else name
-        match table.get(here):
-            case Becomes() | Answered():
-                yield from _inside(value, table, here)
-            case Ignored(why):
-                yield f"{here} has no effect: {why}"
-            case None if any(known.startswith((f"{here}.", f"{here}[].")) for known in table):
-                yield from _inside(value, table, here)
-            case None:
-                yield f"{here} is not known here, and has no effect"
-
-
-def _inside(value: Any, table: Mapping[str, Use], path: str) -> Iterable[str]:
-    if not isinstance(value, (Mapping, list)):
-        return  # most values are scalars, and searching the table costs time
-    if not any(known.startswith((f"{path}.", f"{path}[].")) for known in table):
-        return
-    if isinstance(value, Mapping):
-        yield from unused(value, table, path)
-    else:
-        for one in value:
-            if isinstance(one, Mapping):
-                yield from unused(one, table, f"{path}[]")

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from phalanx.client.kind import Kind
-from phalanx.dialects.frame.dialect import Becomes, Ignored, Use
+from phalanx.dialects.frame.fields import Becomes, Ignored, Use
 from phalanx.dialects.frameworks.form import LATER, Object, as_job, at, ended, manager, nested, patched
 
 NAME = "kubeflow"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import Final
 
-from phalanx.client.kind import NODES, Kind
-from phalanx.dialects.frame.dialect import Answer, Claim, Object, Objects, Said, Told
+from phalanx.client.kind import NODES
+from phalanx.dialects.frame.dialect import Answer, Dialect, Objects, Told, of_pods
 from phalanx.dialects.koordinator import kinds
 from phalanx.dialects.koordinator.definitions import groups
 from phalanx.dialects.koordinator.definitions.defined import KoordinatorDefinitions, define
@@ -17,12 +17,20 @@ from phalanx.dialects.koordinator.reservation import statuses
 from phalanx.dialects.koordinator.webhooks.refusals import POLICIES
 
 
-class Koordinator:
-    """`frame.Dialect` of Koordinator."""
+def _statuses(
+    defined: KoordinatorDefinitions, everyone: Iterable[Told], objects: Objects, now: str
+) -> Iterable[Answer]:
+    told = list(everyone)
+    yield from pod_groups.statuses(told, objects, now)
+    yield from profiles.answers(defined, objects)
+    yield from usage.answers(defined, told, objects)
+    yield from statuses.statuses(told, objects, now)
 
-    name: Final = kinds.NAME
-    scheduler_names: Final = frozenset({kinds.SCHEDULER_NAME})
-    definition_kinds: Final[tuple[Kind, ...]] = (
+
+KOORDINATOR: Final = Dialect(
+    name=kinds.NAME,
+    scheduler_names=frozenset({kinds.SCHEDULER_NAME}),
+    definition_kinds=(
         kinds.POD_GROUPS,
         kinds.ELASTIC_QUOTAS,
         kinds.QUOTA_PROFILES,
@@ -33,45 +41,17 @@ class Koordinator:
         kinds.MIGRATION_JOBS,
         kinds.NETWORK_TOPOLOGIES,
         kinds.EXPLANATIONS,
-    )
-    by_status: Final[Mapping[Kind, tuple[str, ...]]] = {kinds.RESERVATIONS: ("phase", "nodeName")}
+    ),
+    by_status={kinds.RESERVATIONS: ("phase", "nodeName")},
     # Nodes: their capacity is the amount that the quotas share.
-    answer_kinds: Final[tuple[Kind, ...]] = (
-        kinds.POD_GROUPS,
-        kinds.ELASTIC_QUOTAS,
-        kinds.QUOTA_PROFILES,
-        kinds.RESERVATIONS,
-        NODES,
-    )
-    crds: Final = "koordinator/definitions.json"
-    policies: Final[tuple[tuple[Kind, Object], ...]] = POLICIES
-
-    def define(self, objects: Objects) -> KoordinatorDefinitions:
-        return define(objects)
-
-    def options_of(self, kind: str, meta: Mapping[str, Any], scheduler: str = "") -> Mapping[str, str]:
-        return claims.options_of(meta, scheduler) if kind == "Pod" else {}
-
-    def claim(self, defined: KoordinatorDefinitions, said: Said, objects: Objects) -> Claim | None:
-        return claims.claim(defined, said, objects)
-
-    def notes(self, kind: str, obj: Object) -> Iterable[str]:
-        return notes.notes(kind, obj)
-
-    def gang_of(self, answer: Object) -> str:
-        return groups.gang_of(answer)
-
-    def answer(self, defined: KoordinatorDefinitions, told: Told, objects: Objects, now: str) -> Iterable[Answer]:
-        return pod_groups.answer(told, objects, now)
-
-    def statuses(
-        self, defined: KoordinatorDefinitions, everyone: Iterable[Told], objects: Objects, now: str
-    ) -> Iterable[Answer]:
-        told = list(everyone)
-        yield from pod_groups.statuses(told, objects, now)
-        yield from profiles.answers(defined, objects)
-        yield from usage.answers(defined, told, objects)
-        yield from statuses.statuses(told, objects, now)
-
-
-KOORDINATOR: Final = Koordinator()
+    answer_kinds=(kinds.POD_GROUPS, kinds.ELASTIC_QUOTAS, kinds.QUOTA_PROFILES, kinds.RESERVATIONS, NODES),
+    crds="koordinator/definitions.json",
+    policies=POLICIES,
+    define=define,
+    options_of=of_pods(claims.options_of),
+    claim=claims.claim,
+    notes=notes.notes,
+    gang_of=groups.gang_of,
+    answer=lambda defined, told, objects, now: pod_groups.answer(told, objects, now),
+    statuses=_statuses,
+)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from phalanx.dialects.frame.dialect import Answered, Becomes, Ignored, Use
+from phalanx.dialects.frame.fields import Answered, Becomes, Ignored, Use
 
 _TEMPLATE = Ignored("a template: what counts is the PodGroup that is made from it, as for kube-scheduler")
 _CLAIMS = Ignored("devices are asked for as resources of the pods")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from phalanx.dialects.frame.dialect import Answered, Becomes, Ignored, Use
+from phalanx.dialects.frame.fields import Answered, Becomes, Ignored, Use
 from phalanx.dialects.scheduler_plugins import kinds
 
 _ZONES = Ignored("zones of nodes are read from the annotation phalanx.dev/zones of the node")

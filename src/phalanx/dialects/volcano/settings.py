@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from phalanx.dialects.frame.dialect import Answered, Becomes, Ignored, Object, Use
+from phalanx.dialects.frame.dialect import Object
+from phalanx.dialects.frame.fields import Answered, Becomes, Ignored, Use
 from phalanx.dialects.volcano.definitions.configuration import (
     Setting,
     VolcanoConfigurationError,

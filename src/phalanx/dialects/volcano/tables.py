@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from phalanx.dialects.frame.dialect import Answered, Becomes, Ignored, Object, Use, unused
+from phalanx.dialects.frame.dialect import Object
+from phalanx.dialects.frame.fields import Answered, Becomes, Ignored, Use, unused
 from phalanx.dialects.volcano.definitions.queues import fault_of
 
 _NEAR = Becomes(

@@ -16,13 +16,25 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from hashlib import sha256
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from phalanx.client.kind import NAMESPACES, PODS, Kind
 from phalanx.client.moment import read_moment
-from phalanx.dialects.frame.dialect import Answer, Claim, Definitions, GroupClaim, Object, Objects, Said, Stage, Told
+from phalanx.dialects.frame.dialect import (
+    Answer,
+    Claim,
+    Definitions,
+    Dialect,
+    GroupClaim,
+    Object,
+    Objects,
+    Said,
+    Stage,
+    Told,
+    of_pods,
+)
 from phalanx.dialects.schema.queue import read_queue
 from phalanx.dialects.yunikorn.checks import DEFAULT_PARTITION, read
 from phalanx.dialects.yunikorn.configuration import (
@@ -73,7 +85,6 @@ _OUR_USER, _OUR_GROUP = "phalanx.dev/user", "phalanx.dev/group"
 _LAST_VICTIM, _SIZE = "phalanx.dev/last-victim", "phalanx.dev/size"
 _TIMED_OUT = "Scheduling has timed out due to insufficient resources"
 _MADE_ANEW = frozenset({"ReplicaSet", "StatefulSet", "DaemonSet"})  # owners that replace failed pods without end
-NONE: Objects = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,88 +118,73 @@ class YuniKornDefinitions(Definitions):
         return frozenset(fair_leaves(found.branch, f"{found.above}.", found.properties))
 
 
-class YuniKorn:
-    """`frame.Dialect` of YuniKorn."""
+def _define(objects: Objects) -> YuniKornDefinitions:
+    try:
+        text = configuration_text(objects.get(CONFIGURATIONS, {}))
+        found = YuniKornDefinitions() if text is None else _definitions(text)
+    except YuniKornConfigurationError as error:
+        at = next((key for key in _maps_with_queues(objects.get(CONFIGURATIONS, {}))), "")
+        return YuniKornDefinitions(fault=f"{_FILE} is refused whole: {error}", fault_at=(CONFIGURATIONS, at))
+    tags = {name: namespace_tags(one) for name, one in objects.get(NAMESPACES, {}).items()}
+    return replace(found, spaces={name: said for name, said in tags.items() if said != _NO_TAGS})
 
-    name: Final = SCHEDULER_NAME
-    scheduler_names: Final = frozenset({SCHEDULER_NAME})
-    definition_kinds: Final[tuple[Kind, ...]] = (NAMESPACES, CONFIGURATIONS)
-    by_status: Final[Mapping[Kind, tuple[str, ...]]] = {}
-    answer_kinds: Final[tuple[Kind, ...]] = ()
-    crds: Final = ""
-    policies: Final[tuple[tuple[Kind, Object], ...]] = ()
 
-    def define(self, objects: Objects) -> YuniKornDefinitions:
-        try:
-            text = configuration_text(objects.get(CONFIGURATIONS, {}))
-            found = YuniKornDefinitions() if text is None else _definitions(text)
-        except YuniKornConfigurationError as error:
-            at = next((key for key in _maps_with_queues(objects.get(CONFIGURATIONS, {}))), "")
-            return YuniKornDefinitions(fault=f"{_FILE} is refused whole: {error}", fault_at=(CONFIGURATIONS, at))
-        tags = {name: namespace_tags(one) for name, one in objects.get(NAMESPACES, {}).items()}
-        return replace(found, spaces={name: said for name, said in tags.items() if said != _NO_TAGS})
+def _claim(defined: YuniKornDefinitions, said: Said, objects: Objects) -> Claim | None:
+    if not said.queue.startswith(QUEUE_PREFIX):
+        return None
+    if defined.fault:
+        return Claim(queue=said.queue, blocked=Reason(code=ReasonCode.INVALID, text=defined.fault))
+    as_pods = is_application(said.options) or is_given_up(said.options)
+    group = GroupClaim() if as_pods else None
+    spared = {_LAST_VICTIM: "true"} if opts_out(said.options) else {}
+    if not defined.named:
+        return Claim(queue="", group=group, options=spared)
+    found = submit(defined, said.namespace, said.queue, said.options)
+    if found.fault or has_failed(said.options):
+        queue = defined.named.get(found.queue, QUEUE_PREFIX + found.queue)
+        return Claim(queue=queue, blocked=Reason(code=ReasonCode.INVALID, text=found.fault or _TIMED_OUT))
+    options = {**{key: text for key, text in found.whose.items() if text}, **spared}
+    queue, queues = QUEUE_PREFIX + found.queue, found.queues
+    if found.by_share and as_pods:
+        own = _own_queue(queue, said.gang, {each.name: each for each in (*defined.queues, *queues)})
+        queue, queues = own.name, (*queues, own)
+    elif as_pods:
+        options[_SIZE] = GangSize.IN_TURN
+    return Claim(queue=queue, options=options, group=group, queues=queues)
 
-    def options_of(self, kind: str, meta: Mapping[str, Any], scheduler: str = "") -> Mapping[str, str]:
-        return options_of(meta, scheduler) if kind == "Pod" else {}
 
-    def claim(self, defined: YuniKornDefinitions, said: Said, objects: Objects = NONE) -> Claim | None:
-        if not said.queue.startswith(QUEUE_PREFIX):
-            return None
-        if defined.fault:
-            return Claim(queue=said.queue, blocked=Reason(code=ReasonCode.INVALID, text=defined.fault))
-        as_pods = is_application(said.options) or is_given_up(said.options)
-        group = GroupClaim() if as_pods else None
-        spared = {_LAST_VICTIM: "true"} if opts_out(said.options) else {}
-        if not defined.named:
-            return Claim(queue="", group=group, options=spared)
-        found = submit(defined, said.namespace, said.queue, said.options)
-        if found.fault or has_failed(said.options):
-            queue = defined.named.get(found.queue, QUEUE_PREFIX + found.queue)
-            return Claim(queue=queue, blocked=Reason(code=ReasonCode.INVALID, text=found.fault or _TIMED_OUT))
-        options = {**{key: text for key, text in found.whose.items() if text}, **spared}
-        queue, queues = QUEUE_PREFIX + found.queue, found.queues
-        if found.by_share and as_pods:
-            own = _own_queue(queue, said.gang, {each.name: each for each in (*defined.queues, *queues)})
-            queue, queues = own.name, (*queues, own)
-        elif as_pods:
-            options[_SIZE] = GangSize.IN_TURN
-        return Claim(queue=queue, options=options, group=group, queues=queues)
-
-    def gang_of(self, answer: Object) -> str:
-        return ""
-
-    def notes(self, kind: str, obj: Object) -> Iterable[str]:
-        return ()
-
-    def answer(self, defined: YuniKornDefinitions, told: Told, objects: Objects, now: str) -> Iterable[Answer]:
-        """Fail the pods of an application that is rejected, or whose gang had its time; or look again then."""
-        if told.stage is not Stage.WAITING or defined.fault:
+def _answer(defined: YuniKornDefinitions, told: Told, objects: Objects, now: str) -> Iterable[Answer]:
+    """Fail the pods of an application that is rejected, or whose gang had its time; or look again then."""
+    if told.stage is not Stage.WAITING or defined.fault:
+        return
+    pods = [pod for pod in told.owners if pod.get("kind") == PODS.name and _waits(pod)]
+    if defined.named and pods:
+        queue = told.options.get(QUEUE_OPTION, QUEUE_PREFIX)
+        if fault := submit(defined, told.namespace, queue, told.options).fault:
+            yield from _failed(pods, "ApplicationRejected", fault)
             return
-        pods = [pod for pod in told.owners if pod.get("kind") == PODS.name and _waits(pod)]
-        if defined.named and pods:
-            queue = told.options.get(QUEUE_OPTION, QUEUE_PREFIX)
-            if fault := submit(defined, told.namespace, queue, told.options).fault:
-                yield from _failed(pods, "ApplicationRejected", fault)
-                return
-        if has_failed(told.options):
-            yield from _failed(pods, "ResourceReservationTimeout", _TIMED_OUT)
-            return
-        within_s = timeout_s(told.options) if has_task_groups(told.options) else None
-        if within_s is None or not pods:
-            return
-        if (due_s := told.created_s + within_s) > read_moment(now):
-            yield Answer(kind=PODS, key=_key(pods[0]), again_s=due_s)
-        else:  # marked first: the gang must not start while its pods fail one after the other
-            mark = {GIVEN_UP: HARD if is_hard(told.options) else SOFT}
-            yield from (Answer(kind=PODS, key=_key(pod), annotations=mark) for pod in pods)
-
-    def statuses(
-        self, defined: YuniKornDefinitions, everyone: Iterable[Told], objects: Objects, now: str
-    ) -> Iterable[Answer]:
-        return ()
+    if has_failed(told.options):
+        yield from _failed(pods, "ResourceReservationTimeout", _TIMED_OUT)
+        return
+    within_s = timeout_s(told.options) if has_task_groups(told.options) else None
+    if within_s is None or not pods:
+        return
+    if (due_s := told.created_s + within_s) > read_moment(now):
+        yield Answer(kind=PODS, key=_key(pods[0]), again_s=due_s)
+    else:  # marked first: the gang must not start while its pods fail one after the other
+        mark = {GIVEN_UP: HARD if is_hard(told.options) else SOFT}
+        yield from (Answer(kind=PODS, key=_key(pod), annotations=mark) for pod in pods)
 
 
-YUNIKORN: Final = YuniKorn()
+YUNIKORN: Final = Dialect(
+    name=SCHEDULER_NAME,
+    scheduler_names=frozenset({SCHEDULER_NAME}),
+    definition_kinds=(NAMESPACES, CONFIGURATIONS),
+    define=_define,
+    options_of=of_pods(options_of),
+    claim=_claim,
+    answer=_answer,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ from typing import Any, Final
 import msgspec
 
 from phalanx.client.quantity import QuantityError, amount, parse
-from phalanx.dialects.frame.dialect import Becomes, Use
+from phalanx.dialects.frame.fields import Becomes, Use
 from phalanx.model.pod import MAX_AMOUNT
 
 SCHEDULER_NAME = "yunikorn"

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from phalanx.dialects.frame.dialect import Becomes, Ignored, Use
+from phalanx.dialects.frame.fields import Becomes, Ignored, Use
 from phalanx.dialects.schema.fields import LONGEST_S
 from phalanx.dialects.yunikorn.checks import DEFAULT_PARTITION, amounts
 from phalanx.dialects.yunikorn.configuration import ANYBODY, Limit, QueueBranch, QueuePartition, YuniKornConfiguration

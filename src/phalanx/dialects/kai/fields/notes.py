@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from phalanx.dialects.frame.dialect import Ignored, Object, unused
+from phalanx.dialects.frame.dialect import Object
+from phalanx.dialects.frame.fields import Ignored, unused
 from phalanx.dialects.kai import kinds
 from phalanx.dialects.kai.fields.tables import TABLES, WORDS
 from phalanx.dialects.kai.queues import RESOURCES

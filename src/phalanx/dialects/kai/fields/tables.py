@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from phalanx.dialects.frame.dialect import Answered, Becomes, Ignored, Use
+from phalanx.dialects.frame.fields import Answered, Becomes, Ignored, Use
 from phalanx.dialects.kai import kinds
 from phalanx.dialects.kai.gang.grouper import (
     DEVICES,

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from phalanx.dialects.frame.dialect import Ignored, Object, unused
+from phalanx.dialects.frame.dialect import Object
+from phalanx.dialects.frame.fields import Ignored, unused
 from phalanx.dialects.koordinator.fields.tables import (
     NODE_WORDS,
     POD_WORDS,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from phalanx.dialects.frame.dialect import Answered, Becomes, Ignored, Use
+from phalanx.dialects.frame.fields import Answered, Becomes, Ignored, Use
 from phalanx.dialects.koordinator import kinds
 from phalanx.dialects.koordinator.definitions import cpus
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from phalanx.dialects.frame.dialect import Answered, Becomes, Ignored, Use
+from phalanx.dialects.frame.fields import Answered, Becomes, Ignored, Use
 
 _CHECKS = Ignored("for the controller of that name, which says its Active condition and decides")
 _PARAMETERS = Becomes("NodeGroup.on_demand", "of provisioning-request; else for the controller of that name")

@@ -16,7 +16,8 @@ from typing import Any
 import msgspec
 
 from phalanx.client.quantity import QuantityError, amount
-from phalanx.dialects.frame.dialect import Becomes, Object, Use
+from phalanx.dialects.frame.dialect import Object
+from phalanx.dialects.frame.fields import Becomes, Use
 from phalanx.dialects.yunikorn.configuration import ROOT, ChildTemplate, QueueBranch, Resources
 from phalanx.dialects.yunikorn.queues import properties_of
 from phalanx.model.pod import MAX_AMOUNT
