@@ -5,6 +5,7 @@ Parts, lowest first:
     moment      times in the format of the API
     quantity    amounts in the format of the API
     kind        kinds and their paths
+    policies    admission policies and their bindings
     tally       counters of API calls
     proxy       connections through an HTTP proxy
     access      the server's address and the caller's credentials

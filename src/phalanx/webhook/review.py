@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from phalanx.client.policies import MUTATING, MUTATING_BINDINGS, VALIDATING, VALIDATING_BINDINGS
 from phalanx.embedded.apiserver.apimachinery.expressions.admission_policy import (
     Patches,
     PolicyReader,
@@ -29,12 +30,8 @@ from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
 from phalanx.embedded.apiserver.apimachinery.patch.json_patch import json_patch
 from phalanx.embedded.apiserver.apimachinery.schema.typed import merged
 from phalanx.kube.install.admission_policy import (
-    BINDINGS,
-    CHECK_BINDINGS,
-    CHECKS,
     GUARDED,
     INSTALLED,
-    POLICIES,
     RECORDS_POLICIES,
 )
 from phalanx.webhook.difference import difference
@@ -99,7 +96,7 @@ _READER = PolicyReader(
     policies=lambda plural: [body for kind, body in CARRIED_OUT if kind.plural == plural], param=lambda *_: None
 )
 assert {kind.plural for kind, _ in CARRIED_OUT} == {
-    each.plural for each in (POLICIES, BINDINGS, CHECKS, CHECK_BINDINGS)
+    each.plural for each in (MUTATING, MUTATING_BINDINGS, VALIDATING, VALIDATING_BINDINGS)
 }
 # The policies set fields of objects but no items of lists, so merging needs no schema.
 _PATCHES = Patches(

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from phalanx.client.connection import ApiRefusal, Connection
+from phalanx.client.policies import MUTATING, bound
 from phalanx.embedded.apiserver.admission import service_addresses
 from phalanx.embedded.apiserver.auth.authentication import write_tokens
 from phalanx.embedded.apiserver.endpoints.reconcilers import quota_usage
@@ -20,9 +21,6 @@ from phalanx.embedded.login.admission import CONTROL_PLANE
 from phalanx.embedded.login.grants import give_namespace, install_grants
 from phalanx.embedded.login.quota import DEFAULT
 from phalanx.kube.install.admission_policy import (
-    BINDINGS,
-    POLICIES,
-    USERS_BINDING,
     USERS_POLICY,
     records_policies,
 )
@@ -102,7 +100,7 @@ def definition() -> Object:
 
 
 async def installed(admin: InProcess) -> None:
-    for kind, body in ((POLICIES, USERS_POLICY), (BINDINGS, USERS_BINDING)):
+    for kind, body in ((MUTATING, USERS_POLICY), bound(MUTATING, USERS_POLICY["metadata"]["name"])):
         await admin.make(f"{ADMISSION}/{kind.plural}", body)
     await define(admin, definition())
 

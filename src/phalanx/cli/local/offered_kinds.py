@@ -18,18 +18,9 @@ from typing import Any, Final
 
 from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.kind import CRDS, Kind
+from phalanx.client.policies import VALIDATING, VALIDATING_BINDINGS, Made, made
 from phalanx.errors import PhalanxError
 
-_ADMISSION = "admissionregistration.k8s.io"
-_POLICIES = Kind(
-    group=_ADMISSION, plural="validatingadmissionpolicies", name="ValidatingAdmissionPolicy", namespaced=False
-)
-_BINDINGS = Kind(
-    group=_ADMISSION,
-    plural="validatingadmissionpolicybindings",
-    name="ValidatingAdmissionPolicyBinding",
-    namespaced=False,
-)
 _OPEN: Final[Object] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
@@ -180,7 +171,7 @@ def _definition(each: Offered, kind: str, plural: str, short_name: str) -> Objec
     }
 
 
-def _warning(project: str, each: Offered) -> list[tuple[Kind, Object]]:
+def _warning(project: str, each: Offered) -> list[Made]:
     """Return the policy that warns users who create an object of the project, and its binding."""
     name = f"no-controller-of-{project}.phalanx.dev"
     resources = [plural for _, plural, _ in each.kinds]
@@ -191,10 +182,7 @@ def _warning(project: str, each: Offered) -> list[tuple[Kind, Object]]:
         "validations": [{"expression": "false", "message": _missing(each, "Objects of this kind are")}],
     }
     binding = {"policyName": name, "validationActions": ["Warn"]}
-    return [
-        (kind, {"apiVersion": kind.api_version, "kind": kind.name, "metadata": {"name": name}, "spec": body})
-        for kind, body in ((_POLICIES, spec), (_BINDINGS, binding))
-    ]
+    return [made(VALIDATING, name, spec), made(VALIDATING_BINDINGS, name, binding)]
 
 
 async def _create(connection: Connection, kind: Kind, body: Object) -> None:

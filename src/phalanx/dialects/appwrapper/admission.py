@@ -11,13 +11,12 @@ Source: internal/webhook/appwrapper_webhook.go of v1.2.1.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-from phalanx.client.kind import Kind
+from phalanx.client.policies import Made, changing, refusing, rule
 from phalanx.dialects.appwrapper import kinds
 from phalanx.dialects.frame.dialect import Object
 
-_GROUP = "admissionregistration.k8s.io"
 _NOTES, _OLD_NOTES = "object.metadata.annotations", "oldObject.metadata.annotations"
 _PARTS = "(has(object.spec.components) ? object.spec.components : [])"
 _ITEMS = (
@@ -25,54 +24,24 @@ _ITEMS = (
     "has(i.generictemplate) ? i.generictemplate : {{}}) : [])"
 )
 _WRAPPED = _ITEMS.format("object")
-Made = tuple[Kind, Object]
 
 
-def _kind(plural: str, name: str) -> Kind:
-    return Kind(group=_GROUP, plural=plural, name=name, namespaced=False)
+def _rules(operation: str) -> list[Object]:
+    made = rule(
+        kinds.GROUP,
+        kinds.APP_WRAPPERS.plural,
+        operation,
+        versions=(kinds.APP_WRAPPERS.version, kinds.MCAD_VERSION),
+    )
+    return [{**made, "apiGroups": [kinds.GROUP, kinds.IBM_APP_WRAPPERS.group]}]
 
 
-_MUTATING = _kind("mutatingadmissionpolicies", "MutatingAdmissionPolicy")
-_MUTATING_BINDING = _kind("mutatingadmissionpolicybindings", "MutatingAdmissionPolicyBinding")
-_VALIDATING = _kind("validatingadmissionpolicies", "ValidatingAdmissionPolicy")
-_VALIDATING_BINDING = _kind("validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding")
+def _changing(name: str, conditions: dict[str, str], change: str) -> list[Made]:
+    return changing(f"{name}.appwrapper.phalanx.dev", _rules("CREATE"), conditions, change)
 
 
-def _policy(name: str, kind: Kind, operation: str, conditions: dict[str, str], spec: Object) -> list[Made]:
-    full = f"{name}.appwrapper.phalanx.dev"
-    rule: Object = {
-        "apiGroups": [kinds.GROUP, kinds.IBM_APP_WRAPPERS.group],
-        "apiVersions": [kinds.APP_WRAPPERS.version, kinds.MCAD_VERSION],
-        "operations": [operation],
-        "resources": [kinds.APP_WRAPPERS.plural],
-    }
-    body: dict[str, Any] = {
-        "failurePolicy": "Fail",
-        "matchConstraints": {"resourceRules": [rule]},
-        "matchConditions": [{"name": key, "expression": text} for key, text in conditions.items()],
-        **spec,
-    }
-    validating = kind == _VALIDATING
-    bound = _VALIDATING_BINDING if validating else _MUTATING_BINDING
-    binding = {"policyName": full, **({"validationActions": ["Deny"]} if validating else {})}
-    return [_made(kind, full, body), _made(bound, full, binding)]
-
-
-def _made(kind: Kind, name: str, spec: Object) -> Made:
-    return kind, {"apiVersion": kind.api_version, "kind": kind.name, "metadata": {"name": name}, "spec": spec}
-
-
-def _mutations(expression: str) -> Object:
-    return {
-        "reinvocationPolicy": "IfNeeded",
-        "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}}],
-    }
-
-
-def _validations(checks: dict[str, str]) -> Object:
-    return {
-        "validations": [{"expression": text, "message": said, "reason": "Forbidden"} for said, text in checks.items()]
-    }
+def _refusing(name: str, operation: str, checks: dict[str, str]) -> list[Made]:
+    return refusing(f"{name}.appwrapper.phalanx.dev", _rules(operation), {}, checks)
 
 
 def _kept(key: str) -> str:
@@ -130,15 +99,9 @@ _UPDATE = {
     ),
 }
 POLICIES: Final[tuple[Made, ...]] = (
-    *_policy("created", _MUTATING, "CREATE", {}, _mutations(_SIGNATURE)),
-    *_policy("suspended", _MUTATING, "CREATE", _OURS, _mutations(_SUSPEND)),
-    *_policy(
-        "labelled",
-        _MUTATING,
-        "CREATE",
-        {"is-a-label": f"request.userInfo.username.matches('{_NAME}')"},
-        _mutations(_LABELS),
-    ),
-    *_policy("checked", _VALIDATING, "CREATE", {}, _validations(_CREATE)),
-    *_policy("immutable", _VALIDATING, "UPDATE", {}, _validations(_UPDATE)),
+    *_changing("created", {}, _SIGNATURE),
+    *_changing("suspended", _OURS, _SUSPEND),
+    *_changing("labelled", {"is-a-label": f"request.userInfo.username.matches('{_NAME}')"}, _LABELS),
+    *_refusing("checked", "CREATE", _CREATE),
+    *_refusing("immutable", "UPDATE", _UPDATE),
 )

@@ -1,8 +1,8 @@
 """A dialect, as a value: it reads another scheduler's API and writes that API's status, in three parts.
 
 - *Definitions*: its queues, quotas, flavors and priorities become queues of the one queue tree (`Dialect.define`).
-- *Gangs*: its labels, annotations and job kinds become Phalanx's own (`options_of`). `claim` returns what the definitions
-  mean for one gang: its queue in the tree, its priority, the reason why it may not start.
+- *Gangs*: its labels, annotations and job kinds become Phalanx's own (`options_of`). `claim` returns what the
+  definitions mean for one gang: its queue in the tree, its priority, the reason why it may not start.
 - *Answers*: status, conditions and objects that show the decisions to the dialect's users (`answer`, `statuses`).
 
 Each part is a table or a pure function. `kube` watches the kinds that a dialect names, calls the parts, reports changes

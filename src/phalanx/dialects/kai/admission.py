@@ -8,41 +8,17 @@ Source: pkg/apis/scheduling/{v2,v2alpha2}/*_webhook.go, pkg/admission, deploymen
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-from phalanx.client.kind import PRIORITY_CLASSES, Kind
+from phalanx.client.kind import PRIORITY_CLASSES
+from phalanx.client.policies import Made, refusing, rule
 from phalanx.dialects.frame.dialect import BROUGHT_BY, Object
 from phalanx.dialects.kai import kinds
 from phalanx.dialects.kai.queues import CLASSES, GPU
 
-_GROUP = "admissionregistration.k8s.io"
-_POLICY = Kind(group=_GROUP, plural="validatingadmissionpolicies", name="ValidatingAdmissionPolicy", namespaced=False)
-_BINDING = Kind(
-    group=_GROUP, plural="validatingadmissionpolicybindings", name="ValidatingAdmissionPolicyBinding", namespaced=False
-)
-Made = tuple[Kind, Object]
 
-
-def _policy(
-    name: str, rule: tuple[str, str, str], operations: list[str], conditions: dict[str, str], checks: dict[str, str]
-) -> list[Made]:
-    """Return a policy and its binding. `rule`: group, version, resource. `checks`: message -> the expression that must
-    hold."""
-    full = f"{name}.kai.phalanx.dev"
-    group, version, plural = rule
-    resources = {"apiGroups": [group], "apiVersions": [version], "operations": operations, "resources": [plural]}
-    spec: dict[str, Any] = {
-        "failurePolicy": "Fail",
-        "matchConstraints": {"resourceRules": [resources]},
-        "matchConditions": [{"name": key, "expression": text} for key, text in conditions.items()],
-        "validations": [{"expression": text, "message": said, "reason": "Forbidden"} for said, text in checks.items()],
-    }
-    binding = {"policyName": full, "validationActions": ["Deny"]}
-    return [_made(_POLICY, full, {"spec": spec}), _made(_BINDING, full, {"spec": binding})]
-
-
-def _made(kind: Kind, name: str, parts: Object) -> Made:
-    return kind, {"apiVersion": kind.api_version, "kind": kind.name, "metadata": {"name": name}, **parts}
+def _policy(name: str, rule: Object, conditions: dict[str, str], checks: dict[str, str]) -> list[Made]:
+    return refusing(f"{name}.kai.phalanx.dev", [rule], conditions, checks)
 
 
 _SUB, _SPEC = "object.spec.subGroups", "object.spec"
@@ -79,7 +55,10 @@ _SHARES = {
     "for-kai": f'object.spec.schedulerName == "{kinds.SCHEDULER_NAME}"',
     "asks-a-part": f'has({_NOTES}) && ("gpu-fraction" in {_NOTES} || "gpu-memory" in {_NOTES})',
 }
-_QUEUE_RULE = (kinds.GROUP, kinds.QUEUES.version, "queues")
+
+
+def _queues(*operations: str) -> Object:
+    return rule(kinds.GROUP, "queues", *operations, versions=(kinds.QUEUES.version,))
 
 
 def _class(name: str, value: int) -> Object:
@@ -91,15 +70,13 @@ def _class(name: str, value: int) -> Object:
 POLICIES: Final[tuple[Made, ...]] = (
     *_policy(
         "checked-queues",
-        _QUEUE_RULE,
-        ["CREATE", "UPDATE"],
+        _queues("CREATE", "UPDATE"),
         {},
         {"resources must be specified": f"has({_SPEC}) && has({_SPEC}.resources)"},
     ),
     *_policy(
         "deleted-queues",
-        _QUEUE_RULE,
-        ["DELETE"],
+        _queues("DELETE"),
         {},
         {
             "the queue has queues below it: delete these first": (
@@ -110,11 +87,10 @@ POLICIES: Final[tuple[Made, ...]] = (
     ),
     *_policy(
         "checked-podgroups",
-        (kinds.GROUP, kinds.POD_GROUPS.version, "podgroups"),
-        ["CREATE", "UPDATE"],
+        rule(kinds.GROUP, "podgroups", "CREATE", "UPDATE", versions=(kinds.POD_GROUPS.version,)),
         {"has-a-spec": f"has({_SPEC})"},
         _POD_GROUP,
     ),
-    *_policy("checked-pods", ("", "v1", "pods"), ["CREATE"], _SHARES, _POD),
+    *_policy("checked-pods", rule("", "pods", "CREATE"), _SHARES, _POD),
     *((PRIORITY_CLASSES, _class(name, value)) for name, value in CLASSES.items()),
 )

@@ -17,18 +17,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from phalanx.client.kind import Kind
+from phalanx.client.policies import Made, refusing, rule
 from phalanx.dialects.frame.dialect import Object
 from phalanx.dialects.volcano.kinds import NAME
 
-_GROUP = "admissionregistration.k8s.io"
-_POLICIES = Kind(group=_GROUP, plural="validatingadmissionpolicies", name="ValidatingAdmissionPolicy", namespaced=False)
-_BINDINGS = Kind(
-    group=_GROUP,
-    plural="validatingadmissionpolicybindings",
-    name="ValidatingAdmissionPolicyBinding",
-    namespaced=False,
-)
 _PLUGINS = ("env", "svc", "ssh", "tensorflow", "pytorch", "mpi", "ray", "hcclrank")
 _EVENTS = ("*", "PodFailed", "PodEvicted", "PodPending", "Unknown", "TaskCompleted", "TaskFailed", "JobUpdated")
 _ACTIONS = (
@@ -206,30 +198,21 @@ def _checked(
     operations: tuple[str, ...],
     checks: dict[str, str],
     variables: Sequence[dict[str, str]] = (),
-) -> list[tuple[Kind, Object]]:
+) -> list[Made]:
     """Return a policy and its binding. `checks`: message -> the expression that must hold."""
-    full = f"{name}.{NAME}.phalanx.dev"
-    rule = {"apiGroups": [group], "apiVersions": [version], "operations": list(operations), "resources": [plural]}
-    going = "has(object.spec) && !has(object.metadata.deletionTimestamp)"
     spec: Object = {
-        "failurePolicy": "Fail",
-        "matchConstraints": {"resourceRules": [rule]},
-        "matchConditions": [{"name": "alive", "expression": going}],
         **({"variables": list(variables)} if variables else {}),
         "validations": [{"expression": text, "message": message} for message, text in checks.items()],
     }
-    bound = {"policyName": full, "validationActions": ["Deny"]}
-    meta = {"metadata": {"name": full}}
-    return [
-        (_POLICIES, {"apiVersion": _POLICIES.api_version, "kind": _POLICIES.name, **meta, "spec": spec}),
-        (_BINDINGS, {"apiVersion": _BINDINGS.api_version, "kind": _BINDINGS.name, **meta, "spec": bound}),
-    ]
+    alive = {"alive": "has(object.spec) && !has(object.metadata.deletionTimestamp)"}
+    rules = [rule(group, plural, *operations, versions=(version,))]
+    return refusing(f"{name}.{NAME}.phalanx.dev", rules, alive, {}, **spec)
 
 
 _BATCH, _SCHEDULING, _FLOW = "batch.volcano.sh", "scheduling.volcano.sh", "flow.volcano.sh"
 _DEPENDED = "(has(t.dependsOn) && has(t.dependsOn.name) ? t.dependsOn.name : [])"
 _TARGETS = "(has(t.dependsOn) && has(t.dependsOn.targets) ? t.dependsOn.targets : [])"
-POLICIES: Final[tuple[tuple[Kind, Object], ...]] = (
+POLICIES: Final[tuple[Made, ...]] = (
     *_checked("checked-jobs", _BATCH, "jobs", "v1alpha1", ("CREATE",), _JOB, _rounds(_LISTED_TASKS, _DEPENDED)),
     *_checked("changed-jobs", _BATCH, "jobs", "v1alpha1", ("UPDATE",), _JOB_CHANGES),
     *_checked("checked-cronjobs", _BATCH, "cronjobs", "v1alpha1", ("CREATE",), _CRONS),

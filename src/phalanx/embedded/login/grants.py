@@ -11,6 +11,7 @@ from typing import Any
 
 from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.kind import NAMESPACES, Kind
+from phalanx.client.policies import VALIDATING, VALIDATING_BINDINGS
 from phalanx.embedded.login import coordinators
 from phalanx.embedded.login.account import USERS, LoginAccount
 from phalanx.embedded.login.admission import BINDING, NUMBERS, NUMBERS_BINDING, POLICY
@@ -25,16 +26,6 @@ _CLUSTER_ROLES = Kind(group=_GROUP, plural="clusterroles", name="ClusterRole", n
 _CLUSTER_BINDINGS = Kind(group=_GROUP, plural="clusterrolebindings", name="ClusterRoleBinding", namespaced=False)
 _BINDINGS = Kind(group=_GROUP, plural="rolebindings", name="RoleBinding")
 _CONFIG_MAPS = Kind(plural="configmaps", name="ConfigMap")
-_ADMISSION = "admissionregistration.k8s.io"
-_POLICIES = Kind(
-    group=_ADMISSION, plural="validatingadmissionpolicies", name="ValidatingAdmissionPolicy", namespaced=False
-)
-_POLICY_BINDINGS = Kind(
-    group=_ADMISSION,
-    plural="validatingadmissionpolicybindings",
-    name="ValidatingAdmissionPolicyBinding",
-    namespaced=False,
-)
 _READ = ["get", "list", "watch"]
 _WRITE = [*_READ, "create", "update", "patch", "delete"]
 _SEES, _OWNS = "phalanx:sees", "phalanx:owns"
@@ -108,9 +99,9 @@ async def install_grants(api: Connection, policies: Iterable[tuple[Kind, Object]
     for kind, body in policies:
         await _put(api, kind, body)
     for policy in (POLICY, NUMBERS, *coordinators.POLICIES):
-        await _put(api, _POLICIES, policy)
+        await _put(api, VALIDATING, policy)
     for bound in (BINDING, NUMBERS_BINDING, *coordinators.BINDINGS):
-        await _put(api, _POLICY_BINDINGS, bound)
+        await _put(api, VALIDATING_BINDINGS, bound)
     for name, rules in _RULES.items():
         await _put(api, _CLUSTER_ROLES, {"metadata": {"name": name}, "rules": rules})
     everybody = [{"apiGroup": _GROUP, "kind": "Group", "name": USERS}]

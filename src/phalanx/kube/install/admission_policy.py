@@ -26,6 +26,7 @@ from enum import Enum
 
 from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.kind import JOBS, Kind
+from phalanx.client.policies import MUTATING, VALIDATING, bound
 from phalanx.dialects.frameworks.form import BY_ROLE
 from phalanx.dialects.job_kinds import SIGNED_BY_THEIR_DIALECT
 from phalanx.kube.read.labels import JOB, QUEUE, REMOVABLE, SCHEDULER_NAME, USER, WRITTEN
@@ -35,15 +36,6 @@ log = logging.getLogger(__name__)
 
 _NAME, _USERS = "jobs.phalanx.dev", "users.phalanx.dev"
 _GROUP = "admissionregistration.k8s.io"
-POLICIES = Kind(group=_GROUP, plural="mutatingadmissionpolicies", name="MutatingAdmissionPolicy", namespaced=False)
-BINDINGS = Kind(
-    group=_GROUP, plural="mutatingadmissionpolicybindings", name="MutatingAdmissionPolicyBinding", namespaced=False
-)
-CHECKS = Kind(group=_GROUP, plural="validatingadmissionpolicies", name="ValidatingAdmissionPolicy", namespaced=False)
-CHECK_BINDINGS = Kind(
-    group=_GROUP, plural="validatingadmissionpolicybindings", name="ValidatingAdmissionPolicyBinding", namespaced=False
-)
-
 _OURS = f'has(object.metadata.labels) && ("{QUEUE}" in object.metadata.labels || "{JOB}" in object.metadata.labels)'
 _NO_OTHER_MANAGER = '!has(object.spec.managedBy) || object.spec.managedBy == "kubernetes.io/job-controller"'
 _SCHEDULER = "object.spec.template.spec.schedulerName"
@@ -54,8 +46,8 @@ _CHANGE = (
 )
 
 POLICY: Object = {
-    "apiVersion": POLICIES.api_version,
-    "kind": POLICIES.name,
+    "apiVersion": MUTATING.api_version,
+    "kind": MUTATING.name,
     "metadata": {"name": _NAME},
     "spec": {
         "failurePolicy": "Fail",
@@ -109,8 +101,8 @@ def _rules_of(kinds: Iterable[Kind]) -> tuple[Object, ...]:
 
 _SIGNED_HERE = [kind for kind in FRAMEWORK_KINDS if kind not in SIGNED_BY_THEIR_DIALECT]
 USERS_POLICY: Object = {
-    "apiVersion": POLICIES.api_version,
-    "kind": POLICIES.name,
+    "apiVersion": MUTATING.api_version,
+    "kind": MUTATING.name,
     "metadata": {"name": _USERS},
     "spec": {
         "failurePolicy": "Fail",
@@ -135,14 +127,7 @@ USERS_POLICY: Object = {
 }
 
 
-def _binding(name: str) -> Object:
-    meta, spec = {"name": name}, {"policyName": name}
-    return {"apiVersion": BINDINGS.api_version, "kind": BINDINGS.name, "metadata": meta, "spec": spec}
-
-
-BINDING: Object = _binding(_NAME)
-USERS_BINDING: Object = _binding(_USERS)
-INSTALLED = ((POLICIES, POLICY), (BINDINGS, BINDING), (POLICIES, USERS_POLICY), (BINDINGS, USERS_BINDING))
+INSTALLED = ((MUTATING, POLICY), bound(MUTATING, _NAME), (MUTATING, USERS_POLICY), bound(MUTATING, _USERS))
 
 
 # Only the scheduler may write the scheduler's annotations. A record may be removed: that puts a Job back to the queue.
@@ -186,8 +171,8 @@ _COPIED = (
 def _records_policy(scheduler: str, name: str, group: str, plural: str, *others: Object, failure: str) -> Object:
     rule = {"apiGroups": [group], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": [plural]}
     return {
-        "apiVersion": CHECKS.api_version,
-        "kind": CHECKS.name,
+        "apiVersion": VALIDATING.api_version,
+        "kind": VALIDATING.name,
         "metadata": {"name": name},
         "spec": {
             "failurePolicy": failure,
@@ -207,14 +192,6 @@ def _records_policy(scheduler: str, name: str, group: str, plural: str, *others:
     }
 
 
-def _check_binding(policy: Object) -> Object:
-    name = policy["metadata"]["name"]
-    spec = {"policyName": name, "validationActions": ["Deny"]}
-    return {"apiVersion": CHECK_BINDINGS.api_version, "kind": CHECK_BINDINGS.name, "metadata": {"name": name}} | {
-        "spec": spec
-    }
-
-
 def _records_of_jobs(scheduler: str) -> Object:
     rules = _rules_of(FRAMEWORK_KINDS)
     return _records_policy(scheduler, "job-records.phalanx.dev", "batch", "jobs", *rules, failure="Fail")
@@ -225,9 +202,8 @@ def records_policies(scheduler: str, of_pods: str = "Ignore") -> tuple[tuple[Kin
     for pods. In a cluster it must be `Ignore`, because Phalanx must never block foreign pods."""
     of_jobs = _records_of_jobs(scheduler)
     pods = _records_policy(scheduler, "pod-records.phalanx.dev", "", "pods", failure=of_pods)
-    return tuple(
-        pair for policy in (of_jobs, pods) for pair in ((CHECKS, policy), (CHECK_BINDINGS, _check_binding(policy)))
-    )
+    policies = ((VALIDATING, policy, policy["metadata"]["name"]) for policy in (of_jobs, pods))
+    return tuple(pair for kind, policy, name in policies for pair in ((kind, policy), bound(kind, name)))
 
 
 RECORDS_OF_JOBS = _records_of_jobs(ACCOUNT)

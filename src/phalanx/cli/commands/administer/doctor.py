@@ -22,7 +22,7 @@ from phalanx.client.moment import MomentError, read_moment
 from phalanx.clusters.choice.offer import PRICE
 from phalanx.dialects.kueue.kinds import ADMISSION_CHECKS, MULTI_CLUSTERS
 from phalanx.dialects.kueue.tree.multi import CONTROLLER
-from phalanx.kube.install.admission_policy import BINDINGS, INSTALLED, POLICIES, WEBHOOK, WEBHOOKS
+from phalanx.kube.install.admission_policy import INSTALLED, WEBHOOK, WEBHOOKS
 from phalanx.kube.install.definitions import QUEUES
 from phalanx.kube.install.rivals import rivals_at_work
 from phalanx.kube.leader.lease import NAME, NAMESPACE
@@ -122,7 +122,7 @@ async def _of_rivals(connection: Connection, now_s: float) -> list[Finding]:
 
 async def _of_admission(connection: Connection) -> list[Finding]:
     """Return whether Jobs with our label become ours at their creation."""
-    wanted = [(kind, obj["metadata"]["name"]) for kind, obj in INSTALLED if kind in (POLICIES, BINDINGS)]
+    wanted = [(kind, obj["metadata"]["name"]) for kind, obj in INSTALLED]
     try:
         there = [await _is_there(connection, kind, name) for kind, name in wanted]
         webhook = await _is_there(connection, WEBHOOKS, WEBHOOK["metadata"]["name"])

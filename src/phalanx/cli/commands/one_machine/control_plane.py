@@ -38,6 +38,7 @@ from phalanx.cli.views.job.served import ServedViews
 from phalanx.client.connection import Connection
 from phalanx.client.informer import Informer
 from phalanx.client.kind import NODES, Kind
+from phalanx.client.policies import VALIDATING, VALIDATING_BINDINGS
 from phalanx.client.quantity import amount
 from phalanx.dialects.appwrapper.wrapping import WRAPPINGS
 from phalanx.dialects.enabled import DIALECTS as FRAMED
@@ -53,7 +54,7 @@ from phalanx.embedded.node.machine.rdma import parse_rdma
 from phalanx.embedded.node.machine.settings import NodeSettings, SimulatedSettings
 from phalanx.embedded.node.run import run_node, run_simulated_nodes
 from phalanx.embedded.node.simulated.nodes import retire
-from phalanx.kube.install.admission_policy import CHECK_BINDINGS, CHECKS, install_policy, records_policies
+from phalanx.kube.install.admission_policy import install_policy, records_policies
 from phalanx.kube.install.definitions import install
 from phalanx.kube.install.dialects import install_dialect
 from phalanx.kube.leader.lease import Lease, LeaseDurations
@@ -209,7 +210,7 @@ def _companions(
             max_priority=machines.user_max_priority,
             policies=(
                 *records_policies(CONTROL_PLANE, of_pods="Fail"),
-                *zip((CHECKS, CHECK_BINDINGS), owner_objects(), strict=True),
+                *zip((VALIDATING, VALIDATING_BINDINGS), owner_objects(), strict=True),
             ),
         )
         yield run_login(connection, login)

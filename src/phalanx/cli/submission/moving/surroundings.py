@@ -28,6 +28,7 @@ from phalanx.client.kind import (
     VOLUME_CLAIMS,
     Kind,
 )
+from phalanx.client.policies import VALIDATING, VALIDATING_BINDINGS
 from phalanx.dialects.appwrapper.kinds import QUOTA_SUBTREES
 from phalanx.dialects.kai.kinds import QUEUES as KAI_QUEUES
 from phalanx.dialects.koordinator.kinds import ELASTIC_QUOTAS
@@ -35,7 +36,6 @@ from phalanx.dialects.kueue import kinds as kueue
 from phalanx.dialects.volcano.kinds import JOBS as VOLCANO_JOBS
 from phalanx.dialects.volcano.kinds import QUEUES as VOLCANO_QUEUES
 from phalanx.embedded.login.grants import GID, UID
-from phalanx.kube.install.admission_policy import CHECK_BINDINGS, CHECKS
 from phalanx.kube.install.definitions import DEFAULT_QUEUE, FLAVORS, QUEUES, RESERVATIONS
 from phalanx.kube.read.labels import whole_number
 from phalanx.slurm.cluster import admission
@@ -168,7 +168,7 @@ async def _copy_site(ends: Ends, copier: Copier) -> None:
     if site is not None:
         await copier.copy(CONFIG_MAPS, site, "Slurm's accounts")
         for name in (admission.NAME, admission.OWNERS, admission.STEPS):
-            for kind in (CHECKS, CHECK_BINDINGS):
+            for kind in (VALIDATING, VALIDATING_BINDINGS):
                 if (policy := await find(ends.source, kind, name)) is not None:
                     await copier.copy(kind, policy, "Slurm's policies", theirs_wins=True)
     await _copy_number(ends, copier)

@@ -17,17 +17,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from phalanx.client.kind import PRIORITY_CLASSES, Kind
+from phalanx.client.policies import MUTATING, MUTATING_BINDINGS, bound, made, rule
 from phalanx.dialects.frame.dialect import Object
 from phalanx.dialects.koordinator import kinds
 
-_GROUP: Final = "admissionregistration.k8s.io"
-_POLICIES: Final = Kind(
-    group=_GROUP, plural="mutatingadmissionpolicies", name="MutatingAdmissionPolicy", namespaced=False
-)
-_BINDINGS: Final = Kind(
-    group=_GROUP, plural="mutatingadmissionpolicybindings", name="MutatingAdmissionPolicyBinding", namespaced=False
-)
-_PODS: Final = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
 _QOS, _PRIORITY = kinds.QOS, kinds.PRIORITY
 _PERCENT = re.compile(r"(\d{1,3})%?")
 _ALL: Final = 100
@@ -38,7 +31,7 @@ class ColocationProfiles:
 
     kind: Final[Kind] = kinds.COLOCATION_PROFILES
     classes: Final[Kind] = PRIORITY_CLASSES
-    made: Final[tuple[Kind, Kind]] = (_POLICIES, _BINDINGS)
+    made: Final[tuple[Kind, Kind]] = (MUTATING, MUTATING_BINDINGS)
 
     def objects(self, profile: Object, classes: Mapping[str, Object]) -> Sequence[tuple[Kind, Object]]:
         """Return the policy of a profile and its binding; empty if the profile changes nothing. `classes`: the
@@ -52,17 +45,16 @@ class ColocationProfiles:
         policy: Object = {
             "failurePolicy": "Ignore",
             "reinvocationPolicy": "Never",
-            "matchConstraints": {"resourceRules": [_PODS], **{key: each for key, each in selectors.items() if each}},
+            "matchConstraints": {
+                "resourceRules": [rule("", "pods", "CREATE")],
+                **{key: each for key, each in selectors.items() if each},
+            },
             "mutations": mutations,
         }
         if share < _ALL:  # the type of `request` has no uid: its value has one, on `phalanx up`, where this is used
-            bound = f"{share * 2**32 // _ALL:08x}"
-            policy["matchConditions"] = [{"name": "probability", "expression": f'dyn(request).uid < "{bound}"'}]
-        bodies = (policy, {"policyName": name})
-        return tuple(
-            (kind, {"apiVersion": kind.api_version, "kind": kind.name, "metadata": {"name": name}, "spec": body})
-            for kind, body in zip(self.made, bodies, strict=True)
-        )
+            limit = f"{share * 2**32 // _ALL:08x}"
+            policy["matchConditions"] = [{"name": "probability", "expression": f'dyn(request).uid < "{limit}"'}]
+        return made(MUTATING, name, policy), bound(MUTATING, name)
 
 
 COLOCATION: Final = ColocationProfiles()

@@ -11,17 +11,13 @@ Sources: pkg/webhook/{elasticquota,pod/validating} of v1.8.0.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-from phalanx.client.kind import PRIORITY_CLASSES, Kind
+from phalanx.client.kind import PRIORITY_CLASSES
+from phalanx.client.policies import Made, refusing, rule
 from phalanx.dialects.frame.dialect import BROUGHT_BY, Object
 from phalanx.dialects.koordinator import kinds
 
-_GROUP = "admissionregistration.k8s.io"
-_POLICIES = Kind(group=_GROUP, plural="validatingadmissionpolicies", name="ValidatingAdmissionPolicy", namespaced=False)
-_BINDINGS = Kind(
-    group=_GROUP, plural="validatingadmissionpolicybindings", name="ValidatingAdmissionPolicyBinding", namespaced=False
-)
 _LABELS, _OLD_LABELS = "object.metadata.labels", "oldObject.metadata.labels"
 _QOS, _PRIORITY_CLASS, _BANDS = kinds.QOS, kinds.PRIORITY_CLASS, kinds.BANDS
 
@@ -57,30 +53,8 @@ def _qos(name: str) -> str:
     return f'{_LABELS}["{_QOS}"] == "{name}"'
 
 
-def _policy(name: str, rule: Object, conditions: dict[str, str], checks: dict[str, str]) -> list[tuple[Kind, Object]]:
-    """Return a policy and its binding. `conditions`: name -> CEL expression that selects objects. `checks`: message ->
-    CEL expression that must be true."""
-    full = f"{name}.koordinator.phalanx.dev"
-    spec: dict[str, Any] = {
-        "failurePolicy": "Fail",
-        "matchConstraints": {"resourceRules": [rule]},
-        "matchConditions": [{"name": key, "expression": text} for key, text in conditions.items()],
-        "validations": [
-            {"expression": text, "message": message, "reason": "Forbidden"} for message, text in checks.items()
-        ],
-    }
-    bound = {"policyName": full, "validationActions": ["Deny"]}
-    return [
-        (
-            kind,
-            {"apiVersion": kind.api_version, "kind": kind.name, "metadata": {"name": full}, "spec": body},
-        )
-        for kind, body in ((_POLICIES, spec), (_BINDINGS, bound))
-    ]
-
-
-def _rule(group: str, version: str, plural: str, *operations: str) -> Object:
-    return {"apiGroups": [group], "apiVersions": [version], "operations": list(operations), "resources": [plural]}
+def _policy(name: str, rule: Object, conditions: dict[str, str], checks: dict[str, str]) -> list[Made]:
+    return refusing(f"{name}.koordinator.phalanx.dev", [rule], conditions, checks)
 
 
 _MIN, _MAX = "object.spec.min", "object.spec.max"
@@ -131,13 +105,11 @@ _CLASSES = tuple(
     for band, (low, _) in _BANDS.items()
 )
 
-POLICIES: Final[tuple[tuple[Kind, Object], ...]] = (
+POLICIES: Final[tuple[Made, ...]] = (
     *_CLASSES,
-    *_policy("checked-quotas", _rule(kinds.SIGS, "v1alpha1", "elasticquotas", "CREATE", "UPDATE"), {}, _QUOTAS),
     *_policy(
-        "checked-pods", _rule("", "v1", "pods", "CREATE", "UPDATE"), {"with-a-class": _has(_QOS), "its": _OURS}, _PODS
+        "checked-quotas", rule(kinds.SIGS, "elasticquotas", "CREATE", "UPDATE", versions=("v1alpha1",)), {}, _QUOTAS
     ),
-    *_policy(
-        "batch-pods", _rule("", "v1", "pods", "CREATE"), {"its": _OURS, "asks-batch-resources": _ASKS_BATCH}, _BATCH
-    ),
+    *_policy("checked-pods", rule("", "pods", "CREATE", "UPDATE"), {"with-a-class": _has(_QOS), "its": _OURS}, _PODS),
+    *_policy("batch-pods", rule("", "pods", "CREATE"), {"its": _OURS, "asks-batch-resources": _ASKS_BATCH}, _BATCH),
 )

@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import Final
 
 from phalanx.client.kind import Kind
+from phalanx.client.policies import rule
 from phalanx.dialects.frame.dialect import Object
 from phalanx.dialects.kueue import kinds
-from phalanx.dialects.kueue.policies.policy import ALIVE, rule, validating
+from phalanx.dialects.kueue.policies.policy import ALIVE, validating
 
 _GROUPS = "has(object.spec.resourceGroups)"
 _SELECTOR = "object.spec.namespaceSelector"

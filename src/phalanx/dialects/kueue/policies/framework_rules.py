@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import Final
 
 from phalanx.client.kind import Kind
+from phalanx.client.policies import rule
 from phalanx.dialects.appwrapper.job_form import IBM_APP_WRAPPER
 from phalanx.dialects.frame.dialect import Object
 from phalanx.dialects.job_kinds import FRAMEWORKS
@@ -28,16 +29,7 @@ from phalanx.dialects.kueue.policies.job_rules import (
     in_default_queue,
     label_checks,
 )
-from phalanx.dialects.kueue.policies.policy import (
-    ALIVE,
-    LABELS,
-    NOT_OWNED,
-    QUEUED,
-    QUEUED_BEFORE,
-    mutating,
-    rule,
-    validating,
-)
+from phalanx.dialects.kueue.policies.policy import ALIVE, LABELS, NOT_OWNED, QUEUED, QUEUED_BEFORE, mutating, validating
 
 _CONDITIONS = {"queued": QUEUED, "own": NOT_OWNED}
 _SUSPEND = (

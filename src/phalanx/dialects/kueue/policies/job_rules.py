@@ -10,18 +10,10 @@ from __future__ import annotations
 from typing import Final
 
 from phalanx.client.kind import Kind
+from phalanx.client.policies import rule
 from phalanx.dialects.frame.dialect import Object
 from phalanx.dialects.kueue import gangs, kinds
-from phalanx.dialects.kueue.policies.policy import (
-    ALIVE,
-    LABELS,
-    NOT_OWNED,
-    QUEUED,
-    QUEUED_BEFORE,
-    mutating,
-    rule,
-    validating,
-)
+from phalanx.dialects.kueue.policies.policy import ALIVE, LABELS, NOT_OWNED, QUEUED, QUEUED_BEFORE, mutating, validating
 
 SCHEDULER = "object.spec.template.spec.schedulerName"
 # Its worker chooses who binds its pods.

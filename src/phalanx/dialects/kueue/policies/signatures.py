@@ -9,10 +9,11 @@ from __future__ import annotations
 from typing import Final
 
 from phalanx.client.kind import JOBS, Kind
+from phalanx.client.policies import rule
 from phalanx.dialects.frame.dialect import Object
 from phalanx.dialects.job_kinds import FRAMEWORKS, SIGNED_BY_THEIR_DIALECT
 from phalanx.dialects.kueue.kinds import QUEUE_LABEL
-from phalanx.dialects.kueue.policies.policy import NOT_OWNED, QUEUED, mutating, rule
+from phalanx.dialects.kueue.policies.policy import NOT_OWNED, QUEUED, mutating
 
 _USER = "phalanx.dev/user"
 _OLD_LABELS = "oldObject.metadata.labels"

@@ -1,0 +1,84 @@
+"""Admission policies of the API server (CEL) and their bindings, as objects of the API."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+from phalanx.client.kind import Kind
+
+Made: TypeAlias = tuple[Kind, dict[str, Any]]  # an object with its kind
+
+
+def _kind(plural: str, name: str) -> Kind:
+    return Kind(group="admissionregistration.k8s.io", plural=plural, name=name, namespaced=False)
+
+
+VALIDATING: Final = _kind("validatingadmissionpolicies", "ValidatingAdmissionPolicy")
+VALIDATING_BINDINGS: Final = _kind("validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding")
+MUTATING: Final = _kind("mutatingadmissionpolicies", "MutatingAdmissionPolicy")
+MUTATING_BINDINGS: Final = _kind("mutatingadmissionpolicybindings", "MutatingAdmissionPolicyBinding")
+_BINDINGS: Final = {VALIDATING: VALIDATING_BINDINGS, MUTATING: MUTATING_BINDINGS}
+
+
+def rule(group: str, plural: str, *operations: str, versions: Sequence[str] = ("v1",)) -> dict[str, Any]:
+    """Return a rule that matches these operations on objects of one kind."""
+    return {
+        "apiGroups": [group],
+        "apiVersions": list(versions),
+        "operations": list(operations),
+        "resources": [plural],
+    }
+
+
+def refusing(
+    name: str,
+    rules: Sequence[dict[str, Any]],
+    conditions: Mapping[str, str],
+    checks: Mapping[str, str],
+    **more: Any,
+) -> list[Made]:
+    """Return a policy that refuses matching objects, and its binding. `conditions`: name -> the expression that selects
+    objects. `checks`: message -> the expression that must hold. `more`: further fields of the spec."""
+    found = [{"expression": text, "message": message, "reason": "Forbidden"} for message, text in checks.items()]
+    return _policy(VALIDATING, name, rules, conditions, {"validations": found, **more})
+
+
+def changing(
+    name: str,
+    rules: Sequence[dict[str, Any]],
+    conditions: Mapping[str, str],
+    change: str,
+    *,
+    patch: bool = False,
+    **more: Any,
+) -> list[Made]:
+    """Return a policy that changes matching objects, and its binding. `patch`: `change` is a JSON patch, otherwise an
+    apply configuration."""
+    how, field = ("JSONPatch", "jsonPatch") if patch else ("ApplyConfiguration", "applyConfiguration")
+    found = [{"patchType": how, field: {"expression": change}}]
+    return _policy(MUTATING, name, rules, conditions, {"reinvocationPolicy": "IfNeeded", "mutations": found, **more})
+
+
+def made(kind: Kind, name: str, spec: dict[str, Any]) -> Made:
+    """Return an object of a kind with a spec."""
+    return kind, {"apiVersion": kind.api_version, "kind": kind.name, "metadata": {"name": name}, "spec": spec}
+
+
+def bound(kind: Kind, name: str) -> Made:
+    """Return the binding of a policy of that kind."""
+    return made(
+        _BINDINGS[kind], name, {"policyName": name, **({"validationActions": ["Deny"]} if kind is VALIDATING else {})}
+    )
+
+
+def _policy(
+    kind: Kind, name: str, rules: Sequence[dict[str, Any]], conditions: Mapping[str, str], spec: dict[str, Any]
+) -> list[Made]:
+    whole = {
+        "failurePolicy": "Fail",
+        "matchConstraints": {"resourceRules": list(rules)},
+        "matchConditions": [{"name": key, "expression": text} for key, text in conditions.items()],
+        **spec,
+    }
+    return [made(kind, name, whole), bound(kind, name)]
