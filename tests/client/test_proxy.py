@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from phalanx.client.access.proxy import Proxy, find_proxy
 from phalanx.client.http import Http
-from phalanx.client.proxy import Proxy, find_proxy
 from phalanx.errors import PhalanxError
 from tests.client.test_http import get, ok
 

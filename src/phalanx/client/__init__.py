@@ -7,8 +7,7 @@ Parts, lowest first:
     kind        kinds and their paths
     policies    admission policies and their bindings
     tally       counters of API calls
-    proxy       connections through an HTTP proxy
-    access      the server's address and the caller's credentials
+    access      the server's address, the proxy before it, and the caller's credentials
     http        HTTP/1.1 on connections that are kept open
     connection  API calls and their outcomes
     informer    a cache of one kind, kept up to date by list and watch

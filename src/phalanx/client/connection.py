@@ -34,9 +34,9 @@ import msgspec
 from phalanx import __version__
 from phalanx.client.access.credentials import Identity, read_credentials
 from phalanx.client.access.kubeconfig import KubeconfigCluster, KubeconfigUser
+from phalanx.client.access.proxy import Proxy, find_proxy
 from phalanx.client.http import Http
 from phalanx.client.kind import Kind
-from phalanx.client.proxy import Proxy, find_proxy
 from phalanx.client.tally import Tally
 from phalanx.errors import PhalanxError
 

@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 
 import httptools
 
-from phalanx.client.proxy import Proxy, tunnel
+from phalanx.client.access.proxy import Proxy, tunnel
 
 _IDLE_S = 20.0
 _STREAM_BUFFER_BYTES = 1 << 20

@@ -1,7 +1,8 @@
-"""The server's address and the caller's credentials.
+"""The server's address, the proxy before it, and the caller's credentials.
 
 Parts, lowest first:
 
+    proxy        connections through an HTTP proxy
     kubeconfig   clusters, users and contexts in kubectl's files
     plugin       credentials from another program (exec)
     credentials  server and credentials from a kubeconfig or a service account

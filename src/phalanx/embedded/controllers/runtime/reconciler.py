@@ -27,7 +27,8 @@ _AGAIN_S = 0.1  # after a status that somebody else wrote meanwhile
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerContext:
-    """What all controllers of a process share. `pods` and `jobs` find the pods and the Jobs that an object controls."""
+    """The dependencies that the controllers of a process share. `pods` and `jobs` find the pods and the Jobs that an
+    object controls."""
 
     calls: Calls
     recorder: EventRecorder
