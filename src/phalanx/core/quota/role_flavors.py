@@ -2,13 +2,13 @@
 
 A role gets one flavor of each resource group of which it requests a resource. Its pods run on nodes of all these
 flavors. A flavor suits a role if its pods tolerate the flavor's taints, and if the flavor's labels match their
-selector and required affinity. Only labels of a flavor of the group are compared (Kueue's rule); placement
-checks the others.
+selector and required affinity. Only labels that the flavor has are compared (Kueue's rule); placement checks the
+others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping
 from itertools import islice, product
 
 from phalanx.model.node import Flavor, joined_name, taint_text
@@ -37,8 +37,7 @@ def choices(known: Mapping[str, Flavor], groups: tuple[ResourceGroup, ...], dema
 def suitable_flavors(known: Mapping[str, Flavor], group: ResourceGroup, demand: Demand) -> tuple[str, ...]:
     """Return the flavors of the group that suit the role, in the queue's order. If none does, return all of them; such
     a job does not contend."""
-    keys = label_keys(known, group)
-    suit = tuple(name for name in group.flavors if not why_unsuitable(known.get(name), demand.shape, keys))
+    suit = tuple(name for name in group.flavors if not why_unsuitable(known.get(name), demand.shape))
     return suit or group.flavors
 
 
@@ -47,23 +46,17 @@ def groups_asked(groups: tuple[ResourceGroup, ...], demand: Demand) -> list[Reso
     return [group for group in groups if any(group.covers(resource) for resource, _ in demand.costs)]
 
 
-def label_keys(known: Mapping[str, Flavor], group: ResourceGroup) -> Set[str]:
-    """Return the label keys of the group's flavors."""
-    return {key for name in group.flavors if name in known for key, _ in known[name].labels}
-
-
-def why_unsuitable(flavor: Flavor | None, shape: Shape, keys: Set[str]) -> str:
-    """Return why such pods may not get the flavor, as in "flavor x …"; empty if they may. `keys`: the compared
-    labels."""
+def why_unsuitable(flavor: Flavor | None, shape: Shape) -> str:
+    """Return why such pods may not get the flavor, as in "flavor x …"; empty if they may."""
     if flavor is None:
         return ""
     if taint := flavor.untolerated(shape):
         return f"has the taint {taint_text(taint)}, which they do not tolerate"
     labels = dict(flavor.labels)
     for key, value in shape.selector:
-        if key in keys and labels.get(key) != value:
+        if key in labels and labels[key] != value:
             return f"is not of their selector {key}={value}"
-    terms = [[each for each in term if each.key in keys and each.operator in COMPARED] for term in shape.affinity]
+    terms = [[each for each in term if each.key in labels and each.operator in COMPARED] for term in shape.affinity]
     if terms and not any(all(requirement_holds(labels.get(each.key), each) for each in term) for term in terms):
         return "is not of their required node affinity"
     return ""

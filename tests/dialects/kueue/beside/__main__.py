@@ -34,6 +34,7 @@ def main() -> int:
     parser.add_argument("--strategies", nargs="+", default=STRATEGIES, help="of fair sharing, in this order")
     parser.add_argument("--batch", type=int, default=10, help="scenarios at the same time")
     parser.add_argument("--quiet", type=float, default=2.0, help="seconds without a change before a picture")
+    parser.add_argument("--port", type=int, default=19443, help="of Kueue's webhooks")
     parser.add_argument("--out", type=Path, help="where each scenario that differs is written")
     said = parser.parse_args()
     seeds = said.only or range(said.seed, said.seed + said.scenarios)
@@ -50,7 +51,7 @@ def main() -> int:
 
 
 async def _compare(chosen: list[Scenario], said: argparse.Namespace, score: Counter[str], *, fair: bool) -> None:
-    given = Kueue(program=said.kueue, components=said.components) if said.kueue else None
+    given = Kueue(program=said.kueue, components=said.components, port=said.port) if said.kueue else None
     with tempfile.TemporaryDirectory(prefix="beside-") as place:
         places = [Path(place, name) for name in ("first", "second")]
         for each in places:

@@ -43,7 +43,7 @@ class Kueue:
 
     program: Path
     components: Path
-    port: int = 19443
+    port: int
 
 
 def configuration(strategies: Sequence[str]) -> dict[str, Any]:

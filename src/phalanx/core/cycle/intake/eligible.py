@@ -102,10 +102,7 @@ def no_suitable_flavor(cluster: Cluster, branch: Branch, record: JobRecord) -> R
     """Return why no flavor of some resource group suits a role; None if each role has a suitable one."""
     for demand in record.gang.demands:
         for group in role_flavors.groups_asked(branch.flavors, demand):
-            labels = role_flavors.label_keys(cluster.flavors, group)
-            found = [
-                role_flavors.why_unsuitable(cluster.flavors.get(name), demand.shape, labels) for name in group.flavors
-            ]
+            found = [role_flavors.why_unsuitable(cluster.flavors.get(name), demand.shape) for name in group.flavors]
             if all(found):
                 said = "; ".join(f"flavor {name} {why}" for name, why in zip(group.flavors, found, strict=True))
                 text = f"its pods can be given no flavor of queue {branch.name!r}: {said}"
