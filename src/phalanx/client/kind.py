@@ -46,6 +46,7 @@ STORAGE_CLASSES = Kind(group="storage.k8s.io", plural="storageclasses", name="St
 CSI_NODES = Kind(group="storage.k8s.io", plural="csinodes", name="CSINode", namespaced=False)
 JOBS = Kind(group="batch", plural="jobs", name="Job")
 REPLICA_SETS = Kind(group="apps", plural="replicasets", name="ReplicaSet")
+REPLICATION_CONTROLLERS = Kind(plural="replicationcontrollers", name="ReplicationController")
 DEPLOYMENTS = Kind(group="apps", plural="deployments", name="Deployment")
 STATEFUL_SETS = Kind(group="apps", plural="statefulsets", name="StatefulSet")
 CRON_JOBS = Kind(group="batch", plural="cronjobs", name="CronJob")

@@ -64,6 +64,16 @@ _TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": _POD}
 _SERVICE_TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": {**_POD, "restartPolicy": "Always"}}
 _SELECTOR = {"matchLabels": {"a": "b"}, "matchExpressions": [{"key": "c", "operator": "In", "values": ["d"]}]}
 
+_CLAIM = {
+    "devices": {
+        "requests": [
+            {"name": "a", "exactly": {"deviceClassName": "b", "selectors": [{"cel": {"expression": "true"}}]}}
+        ],
+        "constraints": [{"requests": ["a"], "matchAttribute": "a/b"}],
+        "config": [{"requests": ["a"], "opaque": {"driver": "a.example", "parameters": {"c": 1}}}],
+    }
+}
+
 SPECS: dict[str, Json] = {
     "Pod": {"spec": _POD},
     "Job": {
@@ -86,6 +96,21 @@ SPECS: dict[str, Json] = {
     "Ingress": {"spec": {"defaultBackend": {"service": {"name": "a", "port": {"number": 80}}}}},
     "EndpointSlice": {"addressType": "IPv4", "endpoints": [{"addresses": ["10.1.2.3"]}], "ports": [{"port": 80}]},
     "StorageClass": {"provisioner": "a.example/b"},
+    "CSIDriver": {"spec": {"tokenRequests": [{"audience": "a"}], "volumeLifecycleModes": ["Ephemeral"]}},
+    "CSINode": {"spec": {"drivers": [{"name": "a.example", "nodeID": "n", "topologyKeys": ["a/b"]}]}},
+    "CSIStorageCapacity": {"storageClassName": "a", "capacity": "1Gi", "nodeTopology": _SELECTOR},
+    "VolumeAttachment": {"spec": {"attacher": "a.example", "nodeName": "n", "source": {"persistentVolumeName": "v"}}},
+    "DeviceClass": {"spec": {"selectors": [{"cel": {"expression": "true"}}]}},
+    "ResourceClaim": {"spec": _CLAIM},
+    "ResourceClaimTemplate": {"spec": {"spec": _CLAIM}},
+    "ResourceSlice": {
+        "spec": {
+            "driver": "a.example",
+            "nodeName": "n",
+            "pool": {"name": "p", "resourceSliceCount": 1},
+            "devices": [{"name": "d", "attributes": {"a": {"int": 1}}, "capacity": {"m": {"value": "1Gi"}}}],
+        }
+    },
     "IngressClass": {"spec": {"controller": "a.example/b"}},
     "CertificateSigningRequest": {
         "spec": {"request": _signing_request(), "signerName": "a.example/b", "usages": ["client auth"]}
@@ -127,6 +152,7 @@ SPECS: dict[str, Json] = {
     "StatefulSet": {
         "spec": {"serviceName": "s", "selector": {"matchLabels": {"a": "b"}}, "template": _SERVICE_TEMPLATE}
     },
+    "ReplicationController": {"spec": {"selector": {"a": "b"}, "template": _SERVICE_TEMPLATE}},
     "ReplicaSet": {"spec": {"selector": {"matchLabels": {"a": "b"}}, "template": _SERVICE_TEMPLATE}},
     "DaemonSet": {"spec": {"selector": {"matchLabels": {"a": "b"}}, "template": _SERVICE_TEMPLATE}},
     "CronJob": {"spec": {"schedule": "0 * * * *", "jobTemplate": {"spec": {"template": _TEMPLATE}}}},

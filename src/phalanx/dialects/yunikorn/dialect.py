@@ -84,7 +84,8 @@ _NO_TAGS = NamespaceTags()
 _OUR_USER, _OUR_GROUP = "phalanx.dev/user", "phalanx.dev/group"
 _LAST_VICTIM, _SIZE = "phalanx.dev/last-victim", "phalanx.dev/size"
 _TIMED_OUT = "Scheduling has timed out due to insufficient resources"
-_MADE_ANEW = frozenset({"ReplicaSet", "StatefulSet", "DaemonSet"})  # owners that replace failed pods without end
+# Owners that replace failed pods without end.
+_MADE_ANEW = frozenset({"ReplicaSet", "ReplicationController", "StatefulSet", "DaemonSet"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

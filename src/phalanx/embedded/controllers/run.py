@@ -52,7 +52,7 @@ from phalanx.embedded.controllers.runtime.reconciler import ControllerContext, R
 from phalanx.embedded.controllers.runtime.recorder import EventRecorder, marking
 from phalanx.embedded.controllers.workloads.cron_job import CronJobController
 from phalanx.embedded.controllers.workloads.deployment import DeploymentController
-from phalanx.embedded.controllers.workloads.replica_set import ReplicaSetController
+from phalanx.embedded.controllers.workloads.replica_set import ReplicaSetController, ReplicationControllerController
 from phalanx.embedded.controllers.workloads.service import ServiceController
 from phalanx.embedded.controllers.workloads.stateful_set import StatefulSetController
 from phalanx.embedded.controllers.workloads.volumes.binding import VolumeBinding
@@ -145,6 +145,7 @@ def _loops(context: ControllerContext) -> tuple[Reconciler, ...]:
     return (
         CronJobController(context),
         ReplicaSetController(context),
+        ReplicationControllerController(context),
         DeploymentController(context),
         StatefulSetController(context),
         ServiceController(context),

@@ -1,4 +1,4 @@
-"""Deployments and ReplicaSets on the real embedded API server."""
+"""Deployments, ReplicaSets and ReplicationControllers on the real embedded API server."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from phalanx.client.connection import Object
-from phalanx.client.kind import DEPLOYMENTS, PODS, REPLICA_SETS
+from phalanx.client.kind import DEPLOYMENTS, PODS, REPLICA_SETS, REPLICATION_CONTROLLERS
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.controllers.cluster import Cluster, scenario
 
@@ -57,5 +57,27 @@ def test_pods_are_kept_replaced_and_rolled_over(api_server: ServerProcess) -> No
         assert sorted(one["spec"]["replicas"] for one in sets) == [0, 2]
         await here.connection.delete(DEPLOYMENTS, "d", here.namespace)
         await here.until(lambda: here.list(PODS), lambda found: not found)
+
+    scenario(api_server, play)
+
+
+def test_a_replication_controller_keeps_its_pods(api_server: ServerProcess) -> None:
+    async def play(here: Cluster) -> None:
+        template = {"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+        await here.make(REPLICATION_CONTROLLERS, "r", spec={"replicas": 2, "template": template})
+        pods = await here.until(lambda: here.list(PODS), lambda found: len(found) == 2)
+        owners = {(one["kind"], one["name"]) for pod in pods for one in pod["metadata"]["ownerReferences"]}
+        assert owners == {("ReplicationController", "r")}
+        await make_ready(here, pods[0])
+        await here.connection.delete(PODS, pods[1]["metadata"]["name"], here.namespace)
+        await here.until(
+            lambda: here.get(REPLICATION_CONTROLLERS, "r"),
+            lambda found: found["status"].get("replicas") == 2 and found["status"].get("readyReplicas") == 1,
+        )
+        await here.connection.delete(REPLICATION_CONTROLLERS, "r", here.namespace)  # its pods stay, as for a Job
+        kept = await here.until(
+            lambda: here.list(PODS), lambda found: all("ownerReferences" not in one["metadata"] for one in found)
+        )
+        assert len(kept) == 2
 
     scenario(api_server, play)

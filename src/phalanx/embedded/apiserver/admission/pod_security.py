@@ -21,6 +21,7 @@ PREFIX = "pod-security.kubernetes.io/"
 TEMPLATES: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("", "pods"): ("spec",),
     ("", "podtemplates"): ("template", "spec"),
+    ("", "replicationcontrollers"): ("spec", "template", "spec"),
     ("apps", "daemonsets"): ("spec", "template", "spec"),
     ("apps", "deployments"): ("spec", "template", "spec"),
     ("apps", "replicasets"): ("spec", "template", "spec"),

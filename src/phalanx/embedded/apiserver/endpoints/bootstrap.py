@@ -27,10 +27,13 @@ _PRIORITIES = {
 }
 # Source: plugin/pkg/auth/authorizer/rbac/bootstrappolicy, for the kinds that are served here.
 _READ, _WRITE = ["get", "list", "watch"], ["create", "delete", "deletecollection", "patch", "update"]
-_CORE = ("configmaps", "endpoints", "events", "persistentvolumeclaims", "pods", "pods/log", "pods/status", "services")
+_CORE = (
+    *("configmaps", "endpoints", "events", "persistentvolumeclaims", "replicationcontrollers"),
+    *("replicationcontrollers/scale", "pods", "pods/log", "pods/status", "services"),
+)
 _STREAMS = ("pods/attach", "pods/exec", "pods/portforward", "pods/proxy", "services/proxy")
 _SEEN = {
-    "": [*_CORE, "serviceaccounts", "limitranges", "resourcequotas", "namespaces"],
+    "": [*_CORE, "replicationcontrollers/status", "serviceaccounts", "limitranges", "resourcequotas", "namespaces"],
     "apps": ["daemonsets", "deployments", "replicasets", "statefulsets"],
     "autoscaling": ["horizontalpodautoscalers"],
     "batch": ["cronjobs", "jobs", "jobs/status"],
@@ -38,11 +41,13 @@ _SEEN = {
     "metrics.k8s.io": ["nodes", "pods"],
     "networking.k8s.io": ["ingresses", "networkpolicies"],
     "policy": ["poddisruptionbudgets"],
+    "resource.k8s.io": ["resourceclaims", "resourceclaims/status", "resourceclaimtemplates"],
 }
 _EDITED = {
     **_SEEN,
     "": [*_CORE[:-3], "services", "secrets", "serviceaccounts", "serviceaccounts/token", "pods/eviction", *_STREAMS],
     "coordination.k8s.io": ["leases"],
+    "resource.k8s.io": ["resourceclaims", "resourceclaimtemplates"],
 }
 
 

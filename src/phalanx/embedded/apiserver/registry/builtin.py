@@ -1,9 +1,10 @@
 """The built-in kinds of this server, as in discovery.
 
-The server has the kinds around jobs, pods and nodes. Kinds that no component would act on (CSI drivers …) are missing
-rather than pretended. Daemon sets and HorizontalPodAutoscalers are stored, with a warning that
-they have no controller here, because clients and manifests expect the kinds. Names, short names, categories and verbs
-are those of kube-apiserver 1.36.
+The server has the kinds around jobs, pods and nodes. Most kinds that no component would act on are missing rather than
+pretended. Some are stored because clients list or write them: daemon sets,
+HorizontalPodAutoscalers, network policies, and what drivers of volumes and devices publish (CSI, dynamic resource
+allocation; the Cluster Autoscaler lists them before it starts). A warning at their creation states that nothing acts on
+them. Names, short names, categories and verbs are those of kube-apiserver 1.36.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from phalanx.embedded.apiserver.apimachinery.meta.resource import ALL_VERBS, Resource, Subresource
+from phalanx.embedded.apiserver.apimachinery.meta.resource import ALL_VERBS, Resource, ResourceStrategy, Subresource
 from phalanx.embedded.apiserver.registry.crd.crd import DefinitionStrategy
 from phalanx.embedded.apiserver.registry.kinds.batch.job import CronJobStrategy, JobStrategy
 from phalanx.embedded.apiserver.registry.kinds.batch.pod_group import PodGroupStrategy, PodGroupTemplatesStrategy
+from phalanx.embedded.apiserver.registry.kinds.drivers import claims, csi
+from phalanx.embedded.apiserver.registry.kinds.drivers.slices import SliceStrategy
 from phalanx.embedded.apiserver.registry.kinds.nodes.lease import LeaseStrategy
 from phalanx.embedded.apiserver.registry.kinds.nodes.node import NamespaceStrategy, NodeStrategy
 from phalanx.embedded.apiserver.registry.kinds.nodes.priority import PriorityClassStrategy, RuntimeClassStrategy
@@ -31,7 +34,7 @@ from phalanx.embedded.apiserver.registry.kinds.policy.rbac import RoleBindingStr
 from phalanx.embedded.apiserver.registry.kinds.policy.signing import SigningRequestStrategy
 from phalanx.embedded.apiserver.registry.kinds.policy.webhook import WebhookStrategy
 from phalanx.embedded.apiserver.registry.kinds.workloads import event
-from phalanx.embedded.apiserver.registry.kinds.workloads.apps import WorkloadStrategy
+from phalanx.embedded.apiserver.registry.kinds.workloads.apps import ReplicationControllerStrategy, WorkloadStrategy
 from phalanx.embedded.apiserver.registry.kinds.workloads.config import (
     ConfigMapStrategy,
     SecretStrategy,
@@ -79,6 +82,9 @@ def _scale() -> Subresource:
     return Subresource(name="scale", kind="Scale", group="autoscaling", version="v1")
 
 
+_REPLICAS = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
+
+
 def _workload(kind: str, short_name: str, *, scales: bool = True, fixed: tuple[str, ...] = ("selector",)) -> Resource:
     """A kind of apps/v1, kept for the clients that expect it."""
     parts = (_scale(), _status(kind, "apps")) if scales else (_status(kind, "apps"),)
@@ -92,8 +98,13 @@ def _workload(kind: str, short_name: str, *, scales: bool = True, fixed: tuple[s
         categories=("all",),
         subresources=parts,
         strategy=WorkloadStrategy(kind.lower(), replicated=scales, fixed=fixed),
-        scale={"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"} if scales else None,
+        scale=_REPLICAS if scales else None,
     )
+
+
+def _of_drivers(group: str, kind: str, plural: str, strategy: ResourceStrategy, *, spaced: bool = False) -> Resource:
+    """A kind that drivers of volumes (`storage`) or devices (`resource`) publish, without subresources."""
+    return _kind(f"{group}.k8s.io", "v1", group, kind, plural, strategy=strategy, namespaced=spaced)
 
 
 PODS = _core(
@@ -170,6 +181,15 @@ RESOURCES: tuple[Resource, ...] = (
     ),
     PODS,
     _core("PodTemplate", "podtemplates", strategy=PodTemplateStrategy()),
+    _core(
+        "ReplicationController",
+        "replicationcontrollers",
+        strategy=ReplicationControllerStrategy(),
+        short_names=("rc",),
+        categories=("all",),
+        subresources=(_scale(), _status("ReplicationController")),
+        scale=_REPLICAS,
+    ),
     _core(
         "ResourceQuota",
         "resourcequotas",
@@ -330,6 +350,33 @@ RESOURCES: tuple[Resource, ...] = (
         namespaced=False,
         short_names=("sc",),
     ),
+    _of_drivers("storage", "CSIDriver", "csidrivers", csi.DriverStrategy()),
+    _of_drivers("storage", "CSINode", "csinodes", csi.NodeDriversStrategy()),
+    _of_drivers("storage", "CSIStorageCapacity", "csistoragecapacities", csi.CapacityStrategy(), spaced=True),
+    _kind(
+        "storage.k8s.io",
+        "v1",
+        "storage",
+        "VolumeAttachment",
+        "volumeattachments",
+        strategy=csi.AttachmentStrategy(),
+        namespaced=False,
+        subresources=(_status("VolumeAttachment", "storage.k8s.io"),),
+    ),
+    _of_drivers("resource", "DeviceClass", "deviceclasses", claims.DeviceClassStrategy()),
+    _kind(
+        "resource.k8s.io",
+        "v1",
+        "resource",
+        "ResourceClaim",
+        "resourceclaims",
+        strategy=claims.ResourceClaimStrategy(),
+        subresources=(_status("ResourceClaim", "resource.k8s.io"),),
+    ),
+    _of_drivers(
+        "resource", "ResourceClaimTemplate", "resourceclaimtemplates", claims.ClaimTemplateStrategy(), spaced=True
+    ),
+    _of_drivers("resource", "ResourceSlice", "resourceslices", SliceStrategy()),
     _kind(
         "apiextensions.k8s.io",
         "v1",

@@ -1,4 +1,5 @@
-"""The ReplicaSet controller: as many pods as the set says, no more and no less. Source: pkg/controller/replicaset.
+"""The controllers of ReplicaSets and of ReplicationControllers, which differ in the kind alone: they keep as many pods
+as the set says, no more and no less. Source: pkg/controller/replicaset, pkg/controller/replication.
 
 Pods that nobody owns are not adopted. While pods are refused, the set has the condition ReplicaFailure with the words
 of the refusal, which its Deployment has, too.
@@ -11,7 +12,7 @@ from collections import Counter
 from typing import Any
 
 from phalanx.client.connection import ApiRefusal, Object
-from phalanx.client.kind import PODS, REPLICA_SETS
+from phalanx.client.kind import PODS, REPLICA_SETS, REPLICATION_CONTROLLERS, Kind
 from phalanx.client.moment import write_moment
 from phalanx.embedded.controllers.job.pods import slow_start
 from phalanx.embedded.controllers.runtime.pod_state import (
@@ -24,12 +25,11 @@ from phalanx.embedded.controllers.runtime.pod_state import (
 )
 from phalanx.embedded.controllers.runtime.reconciler import Reconciler
 
-COMPONENT = "replicaset-controller"
 FAILURE = "ReplicaFailure"
 
 
 class ReplicaSetController(Reconciler):
-    kind, component = REPLICA_SETS, COMPONENT
+    kind, component = REPLICA_SETS, "replicaset-controller"
 
     async def reconcile(self, replica_set: Object) -> None:
         pods = [pod for pod in self._index.owned_by(uid_of(replica_set)) if is_active(pod)]
@@ -46,7 +46,7 @@ class ReplicaSetController(Reconciler):
 
     async def _create(self, replica_set: Object, count: int) -> None:
         """In growing batches, so that who refuses all is asked once. Raises ApiError."""
-        pod = _pod(replica_set)
+        pod = _pod(self.kind, replica_set)
         for batch in slow_start([None] * count):
             try:
                 made = await asyncio.gather(*(self._calls.create(PODS, pod, _space(pod)) for _ in batch))
@@ -77,6 +77,10 @@ class ReplicaSetController(Reconciler):
         await self.write_status(replica_set, status)
 
 
+class ReplicationControllerController(ReplicaSetController):
+    kind, component = REPLICATION_CONTROLLERS, "replication-controller"
+
+
 def _conditions(replica_set: Object, failed: str, why: str, now: str) -> list[dict[str, Any]]:
     """Return the conditions; the condition of a failure stays unchanged while any failure lasts."""
     before = (replica_set.get("status") or {}).get("conditions") or []
@@ -98,7 +102,7 @@ def going_first(pods: list[Object]) -> list[Object]:
     return sorted(pods, key=lambda pod: removal_rank(pod, deletion_cost(pod), on_node[pod["spec"].get("nodeName")]))
 
 
-def _pod(replica_set: Object) -> Object:
+def _pod(kind: Kind, replica_set: Object) -> Object:
     meta, template = replica_set["metadata"], replica_set["spec"]["template"]
     said = template.get("metadata") or {}
     kept = {key: said[key] for key in ("labels", "annotations", "finalizers") if said.get(key)}
@@ -108,7 +112,7 @@ def _pod(replica_set: Object) -> Object:
         "metadata": {
             "generateName": f"{meta['name'][:57]}-",
             "namespace": meta["namespace"],
-            "ownerReferences": [owner_reference(REPLICA_SETS, replica_set)],
+            "ownerReferences": [owner_reference(kind, replica_set)],
             **kept,
         },
         "spec": template["spec"],

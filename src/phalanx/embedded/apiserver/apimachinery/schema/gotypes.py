@@ -13,7 +13,7 @@ from __future__ import annotations
 # Definitions whose zero values are dropped: for the groups below, the pointers are listed in full.
 _GROUPS = (
     *("apps", "batch", "coordination", "core", "discovery", "events", "networking", "node", "policy", "rbac"),
-    "scheduling",
+    *("resource", "scheduling", "storage"),
 )
 KNOWN = (*(f"io.k8s.api.{group}." for group in _GROUPS), "io.k8s.apimachinery.pkg.apis.meta.v1.")
 
@@ -27,9 +27,12 @@ def _table(text: str) -> dict[str, frozenset[str]]:
 # Scalar fields that are pointers: a zero that was sent is kept.
 POINTERS = _table(
     """
+    AllocatedDeviceStatus: shareID
     AppArmorProfile: localhostProfile
     AzureDiskVolumeSource: cachingMode fsType kind readOnly
     AzureFilePersistentVolumeSource: secretNamespace
+    CSIDriverSpec: attachRequired fsGroupPolicy nodeAllocatableUpdatePeriodSeconds podInfoOnMount \
+preventPodSchedulingIfMissing requiresRepublish seLinuxMount serviceAccountTokenInSecrets storageCapacity
     CSIVolumeSource: fsType readOnly
     ClientIPConfig: timeoutSeconds
     ClusterTrustBundleProjection: name optional signerName
@@ -46,6 +49,12 @@ POINTERS = _table(
     DeleteOptions: gracePeriodSeconds orphanDependents propagationPolicy
     DeploymentSpec: progressDeadlineSeconds replicas revisionHistoryLimit
     DeploymentStatus: collisionCount terminatingReplicas
+    Device: allNodes allowMultipleAllocations bindsToNode nodeName
+    DeviceAttribute: bool int string version
+    DeviceClassSpec: extendedResourceName
+    DeviceConstraint: distinctAttribute matchAttribute
+    DeviceRequestAllocationResult: adminAccess shareID
+    DeviceToleration: tolerationSeconds
     DownwardAPIVolumeFile: mode
     DownwardAPIVolumeSource: defaultMode
     Endpoint: hostname nodeName zone
@@ -53,6 +62,7 @@ POINTERS = _table(
     EndpointConditions: ready serving terminating
     EndpointPort: appProtocol
     EphemeralContainer: restartPolicy
+    ExactDeviceRequest: adminAccess
     FCVolumeSource: lun
     FileKeySelector: optional
     GRPCAction: service
@@ -69,6 +79,7 @@ manualSelector maxFailedIndexes parallelism podReplacementPolicy suspend ttlSeco
     LoadBalancerIngress: ipMode
     LocalVolumeSource: fsType
     NetworkPolicyPort: endPort protocol
+    NodeAllocatableResourceMapping: capacityKey
     NodeFeatures: supplementalGroupsPolicy
     NodeRuntimeHandlerFeatures: recursiveReadOnlyMounts userNamespaces
     NodeSwapStatus: capacity
@@ -99,6 +110,7 @@ preemptionPolicy priority runtimeClassName setHostnameAsFQDN shareProcessNamespa
     ReplicaSetSpec: replicas
     ReplicaSetStatus: terminatingReplicas
     ReplicationControllerSpec: replicas
+    ResourceSliceSpec: allNodes nodeName perDeviceNodeSelection
     RollingUpdateStatefulSetStrategy: partition
     SeccompProfile: localhostProfile
     Secret: immutable
@@ -115,13 +127,18 @@ runAsUser
 trafficDistribution
     StatefulSetSpec: replicas revisionHistoryLimit
     StatefulSetStatus: collisionCount
+    StorageClass: allowVolumeExpansion reclaimPolicy volumeBindingMode
     SuccessPolicyRule: succeededCount succeededIndexes
+    TokenRequest: expirationSeconds
     Toleration: tolerationSeconds
     TopologySpreadConstraint: minDomains nodeAffinityPolicy nodeTaintsPolicy
     TypedLocalObjectReference: apiGroup
     TypedObjectReference: apiGroup namespace
+    VolumeAttachmentSource: persistentVolumeName
+    VolumeError: errorCode
     VolumeMount: mountPropagation recursiveReadOnly
     VolumeMountStatus: recursiveReadOnly
+    VolumeNodeResources: count
     WindowsSecurityContextOptions: gmsaCredentialSpec gmsaCredentialSpecName hostProcess runAsUserName
     """
 )
@@ -130,6 +147,7 @@ trafficDistribution
 # `metadata`, `spec` and `status` of a kind are so too (`ALWAYS_STRUCT`).
 BY_VALUE = _table(
     """
+    AllocationResult: devices
     Container: resources
     ContainerStatus: lastState state
     DaemonSetSpec: updateStrategy
@@ -145,6 +163,7 @@ BY_VALUE = _table(
     PersistentVolumeClaimTemplate: metadata
     PodTemplate: template
     PodTemplateSpec: metadata spec
+    ResourceClaimSpec: devices
     ResourceFieldSelector: divisor
     ServiceStatus: loadBalancer
     ServicePort: targetPort
@@ -170,12 +189,16 @@ NULL_TIMES = _table(
     ReplicaSetCondition: lastTransitionTime
     ReplicationControllerCondition: lastTransitionTime
     StatefulSetCondition: lastTransitionTime
+    VolumeError: time
     """
 )
 
-# Optional pointers without `omitempty`: printed as `null`, too.
+# Optional pointers and lists without `omitempty`: printed as `null`, too.
 NULLS = _table(
     """
+    AllocatedDeviceStatus: conditions
+    CSINodeDriver: topologyKeys
+    DeviceClaim: requests
     PodGroupSpec: podGroupTemplateRef
     PodGroupTemplate: schedulingConstraints
     PodGroupTemplateReference: workload

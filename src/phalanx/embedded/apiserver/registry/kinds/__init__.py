@@ -6,5 +6,6 @@ nodes        nodes, and where pods may be placed
 pods         pods and their templates
 batch        Jobs
 workloads    what pods run for and read: applications, services, configuration, events, volumes
+drivers      what drivers of volumes and of devices publish: CSI, dynamic resource allocation
 policy       who may do what: limits, budgets, roles, admission
 """

@@ -5,6 +5,7 @@ printer         columns and cells
 core_rows       rows of the core group and its neighbours
 pod_row         the row of a pod
 workload_rows   rows of workloads
+driver_rows     rows of what drivers of volumes and devices publish
 printers        all of them, by kind
 table           a list as a Table
 """

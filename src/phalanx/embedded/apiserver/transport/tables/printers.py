@@ -23,6 +23,12 @@ from phalanx.embedded.apiserver.transport.tables.core_rows import (
     storage_class_cells,
     volume_cells,
 )
+from phalanx.embedded.apiserver.transport.tables.driver_rows import (
+    attachment_cells,
+    capacity_cells,
+    claim_state,
+    driver_cells,
+)
 from phalanx.embedded.apiserver.transport.tables.pod_row import pod_cells
 from phalanx.embedded.apiserver.transport.tables.printer import Cells, Object, Printer, age, columns, name_and_age
 from phalanx.embedded.apiserver.transport.tables.workload_rows import (
@@ -32,6 +38,7 @@ from phalanx.embedded.apiserver.transport.tables.workload_rows import (
     job_cells,
     pod_template_cells,
     replica_set_cells,
+    replication_controller_cells,
     stateful_set_cells,
 )
 
@@ -136,6 +143,10 @@ PRINTERS: Mapping[tuple[str, str], Printer] = {
         volume_cells,
     ),
     ("", "PodTemplate"): _printer("Name | Containers | Images | Pod Labels", pod_template_cells),
+    ("", "ReplicationController"): _printer(
+        "Name | Desired:integer | Current:integer | Ready:integer | Age | Containers+ | Images+ | Selector+",
+        replication_controller_cells,
+    ),
     ("", "ResourceQuota"): _printer("Name | Request | Limit | Age", quota_cells),
     ("batch", "Job"): _printer(
         "Name | Status | Completions | Duration | Age | Containers+ | Images+ | Selector+", job_cells
@@ -185,6 +196,29 @@ PRINTERS: Mapping[tuple[str, str], Printer] = {
     ("networking.k8s.io", "Ingress"): _printer("Name | Class | Hosts | Address | Ports | Age", ingress_cells),
     ("storage.k8s.io", "StorageClass"): _printer(
         "Name | Provisioner | ReclaimPolicy | VolumeBindingMode | AllowVolumeExpansion | Age", storage_class_cells
+    ),
+    ("storage.k8s.io", "CSIDriver"): _printer(
+        "Name | AttachRequired:boolean | PodInfoOnMount:boolean | StorageCapacity:boolean | TokenRequests"
+        " | RequiresRepublish:boolean | Modes | Age",
+        driver_cells,
+    ),
+    ("storage.k8s.io", "CSINode"): _printer(
+        "Name | Drivers:integer | Age", name_and_age(lambda one: len(one["spec"].get("drivers") or ()))
+    ),
+    ("storage.k8s.io", "CSIStorageCapacity"): _printer("Name | StorageClassName | Capacity", capacity_cells),
+    ("storage.k8s.io", "VolumeAttachment"): _printer(
+        "Name | Attacher | PV | Node | Attached:boolean | Age", attachment_cells
+    ),
+    ("resource.k8s.io", "DeviceClass"): _printer("Name | Age", name_and_age()),
+    ("resource.k8s.io", "ResourceClaim"): _printer("Name | State | Age", name_and_age(claim_state)),
+    ("resource.k8s.io", "ResourceClaimTemplate"): _printer("Name | Age", name_and_age()),
+    ("resource.k8s.io", "ResourceSlice"): _printer(
+        "Name | Node | Driver | Pool | Age",
+        name_and_age(
+            lambda one: one["spec"].get("nodeName", ""),
+            lambda one: one["spec"].get("driver", ""),
+            lambda one: one["spec"].get("pool", {}).get("name", ""),
+        ),
     ),
     ("events.k8s.io", "Event"): _printer(_EVENT_COLUMNS, new_event_cells),
     ("node.k8s.io", "RuntimeClass"): _printer("Name | Handler | Age", name_and_age(lambda one: one.get("handler", ""))),

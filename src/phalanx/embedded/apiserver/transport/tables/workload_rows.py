@@ -102,6 +102,11 @@ def replica_set_cells(replicas: Object, now_s: float) -> list[Any]:
     return [replicas["metadata"]["name"], *counts, age(replicas, now_s), *shown]
 
 
+def replication_controller_cells(replicas: Object, now_s: float) -> list[Any]:
+    selector = labels_text(replicas["spec"].get("selector"))
+    return [*replica_set_cells({**replicas, "spec": {**replicas["spec"], "selector": None}}, now_s)[:-1], selector]
+
+
 def stateful_set_cells(replicas: Object, now_s: float) -> list[Any]:
     spec, status = replicas["spec"], replicas.get("status", {})
     ready = f"{status.get('readyReplicas', 0)}/{spec.get('replicas', 1)}"

@@ -2,7 +2,7 @@
 
 pod_template   PodTemplate
 rollout        how pods of a workload are replaced
-apps           Deployment, ReplicaSet, StatefulSet, DaemonSet
+apps           Deployment, ReplicaSet, StatefulSet, DaemonSet, ReplicationController
 service        Service
 endpoints      Endpoints and EndpointSlice
 network        NetworkPolicy, Ingress and IngressClass

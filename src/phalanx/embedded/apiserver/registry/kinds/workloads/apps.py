@@ -1,12 +1,14 @@
-"""Deployments, replica sets, stateful sets, daemon sets.
+"""Deployments, replica sets, stateful sets, daemon sets, and replication controllers.
 
 Daemon sets have no controller here. The kind is served because clients list it and manifests contain it; a warning at
-its creation states that it gets no pods. Source: pkg/apis/apps/v1/defaults.go, pkg/apis/apps/validation.
+its creation states that it gets no pods. A ReplicationController is the older form of a ReplicaSet, with a map of
+labels as its selector; the controller of ReplicaSets keeps its pods. Source: pkg/apis/apps/v1/defaults.go,
+pkg/apis/apps/validation; pkg/apis/core/v1/defaults.go, pkg/apis/core/validation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Object
 from phalanx.embedded.apiserver.apimachinery.meta.status import Cause, invalid_value, not_supported, required
@@ -18,6 +20,8 @@ from phalanx.embedded.apiserver.registry.kinds.workloads import rollout
 
 _ACTED_ON = ("deployment", "replicaset", "statefulset")
 EMPTY_SELECTOR = "empty selector is invalid for {}"
+UNMATCHED = "`selector` does not match template `labels`"
+_COUNTS = ("replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas", "observedGeneration")
 
 
 class WorkloadStrategy(SpecAndStatus):
@@ -53,12 +57,8 @@ class WorkloadStrategy(SpecAndStatus):
                 found.append(invalid_value("spec.selector", selector, EMPTY_SELECTOR.format(self.kind)))
         labels = (template.get("metadata") or {}).get("labels") or {}
         if selector and not selects(selector, labels):
-            text = "`selector` does not match template `labels`"
-            found.append(invalid_value("spec.template.metadata.labels", labels, text))
-        pod_spec.template(found, template, "spec.template")
-        policy = (template.get("spec") or {}).get("restartPolicy", "")
-        if policy != "Always":
-            found.append(not_supported("spec.template.spec.restartPolicy", policy, ("Always",)))
+            found.append(invalid_value("spec.template.metadata.labels", labels, UNMATCHED))
+        _template(found, template)
         if (check := _STRATEGIES.get(self.kind)) is not None:
             check(found, spec)
         return found
@@ -76,6 +76,69 @@ class WorkloadStrategy(SpecAndStatus):
         if old is not None or self.kind in _ACTED_ON:
             return []
         return [f"no controller of this cluster acts on a {self.kind}: no pods will be created for it; use a Job"]
+
+
+class ReplicationControllerStrategy(SpecAndStatus):
+    """`replicationcontrollers`."""
+
+    counts = True
+    default_propagation = "orphan"
+
+    def default(self, obj: Object) -> None:
+        spec = obj["spec"]
+        spec.setdefault("replicas", 1)
+        if (template := spec.get("template")) is None:
+            return
+        defaults.pod_spec(template["spec"])
+        if labels := (template.get("metadata") or {}).get("labels"):
+            if not spec.get("selector"):
+                spec["selector"] = dict(labels)
+            if not obj["metadata"].get("labels"):
+                obj["metadata"]["labels"] = dict(labels)
+
+    def first_status(self, obj: Object) -> Object:
+        return {"replicas": 0}
+
+    def validate(self, obj: Object) -> list[Cause]:
+        found: Found = []
+        spec = obj["spec"]
+        not_negative(found, spec, ("minReadySeconds", "replicas"), "spec")
+        selector, template = spec.get("selector") or {}, spec.get("template")
+        if not selector:
+            found.append(required("spec.selector"))
+        if template is None:
+            found.append(required("spec.template"))
+            return found
+        labels = (template.get("metadata") or {}).get("labels") or {}
+        if any(labels.get(key) != value for key, value in selector.items()):
+            found.append(invalid_value("spec.template.metadata.labels", labels, UNMATCHED))
+        _template(found, template)
+        return found
+
+    def validate_status_update(self, obj: Object, old: Object) -> list[Cause]:
+        found: Found = []
+        status = obj["status"]
+        not_negative(found, status, _COUNTS, "status")
+        for field in _COUNTS[1:4]:
+            if status.get(field, 0) > status.get("replicas", 0):
+                found.append(invalid_value(f"status.{field}", status[field], "cannot be greater than status.replicas"))
+        if status.get("availableReplicas", 0) > status.get("readyReplicas", 0):
+            text = "cannot be greater than readyReplicas"
+            found.append(invalid_value("status.availableReplicas", status["availableReplicas"], text))
+        return found
+
+    def selectable_names(self) -> Iterable[str]:
+        return ("status.replicas",)
+
+    def selectable_fields(self, obj: Object) -> Mapping[str, str]:
+        return {"status.replicas": str((obj.get("status") or {}).get("replicas", 0))}
+
+
+def _template(found: Found, template: Object) -> None:
+    pod_spec.template(found, template, "spec.template")
+    policy = (template.get("spec") or {}).get("restartPolicy", "")
+    if policy != "Always":
+        found.append(not_supported("spec.template.spec.restartPolicy", policy, ("Always",)))
 
 
 def _deployment(spec: Object) -> None:
