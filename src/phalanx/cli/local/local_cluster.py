@@ -33,6 +33,7 @@ from phalanx.slurm.main import SOCKET_NAME, service_command
 
 HOST = "127.0.0.1"
 _SOCKET_BYTES = 107  # the longest path of a socket, unix(7)
+_FILES = ("local_images", "device_plugins", "local_devices", "node_groups")
 _FLAGS = ("local_node", "shared", "static_cpus", "local_open_network")
 
 _Count = Annotated[int, Parameter(validator=Number(gte=0))]
@@ -120,6 +121,10 @@ class LocalMachines:
     """Add a group of simulated nodes that are requested when jobs need them: a100-spot=0x8gpu,max=20,delay=3m,price=2.5
     (docs/guide/autoscaling.md). May be repeated."""
 
+    node_groups: Path | None = None
+    """Request nodes for gangs that do not fit from the node groups of this file, as `phalanx scheduler --node-groups`
+    does (docs/guide/autoscaling.md)."""
+
     kinds: str | None = None
     """Serve the job kinds of these projects: ray, spark, tfjob, lws, argo, or all. Their controllers do not run here:
     objects are stored and queued (docs/dialects/frameworks.md)."""
@@ -146,12 +151,12 @@ class LocalMachines:
             from phalanx.cli.local.offered_kinds import offered  # most starts name no kinds
 
             offered(self.kinds)
-        if self.node_group:
-            from phalanx.cli.local.node_groups.option import (
-                node_groups,  # most starts have no group, and it is much to import
+        if self.node_group or self.node_groups is not None:
+            from phalanx.cli.local.node_groups.one_machine import (
+                read_local_groups,  # most starts have no group, and it is much to import
             )
 
-            node_groups(self.node_group)
+            read_local_groups(self.node_group, self.node_groups)
         if self.shared and os.geteuid() != 0:
             raise PhalanxError(
                 "--shared needs root, who alone can run pods as their users. Nothing was started. Start it as root "
@@ -161,7 +166,7 @@ class LocalMachines:
     def options(self) -> tuple[str, ...]:
         """The command line that says the same."""
         given = {name: value for name, value in asdict(self).items() if name not in _FLAGS and value is not None}
-        paths = {name: getattr(self, name) for name in ("local_images", "device_plugins", "local_devices")}
+        paths = {name: getattr(self, name) for name in _FILES}
         given |= {name: path.resolve() for name, path in paths.items() if path is not None}
         groups = given.pop("node_group")
         said = [f"--{name.replace('_', '-')}={value}" for name, value in given.items()]

@@ -14,12 +14,10 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import uvloop
@@ -30,7 +28,7 @@ from phalanx.cli.cluster.scheduling import AnswerOf, schedule
 from phalanx.cli.files.policy_file import DIALECTS, PolicySettings, settings_of
 from phalanx.cli.local.data_directory import DataDirectory
 from phalanx.cli.local.local_cluster import LocalMachines, keep_logs_s
-from phalanx.cli.local.node_groups.option import node_groups
+from phalanx.cli.local.node_groups.one_machine import local_provisioning
 from phalanx.cli.local.offered_kinds import install_offered, offered
 from phalanx.cli.terminal.output import log_to_stderr
 from phalanx.cli.terminal.stopping import until_stopped
@@ -63,8 +61,6 @@ from phalanx.kube.world import KubeWorld
 from phalanx.ledger.entry import url_of
 from phalanx.metrics.address import address
 from phalanx.metrics.collector import Scheduler
-from phalanx.providers.provision import Provisioning
-from phalanx.providers.simulated import SimulatedProvider
 from phalanx.slurm.cluster.admission import owner_objects
 from phalanx.state.cluster import Cluster
 
@@ -126,7 +122,7 @@ async def _run_all(
         await install_offered(connection, offered(machines.kinds or ""))
         await asyncio.gather(*(install_dialect(connection, dialect) for dialect in FRAMED.values()))
         await retire(connection, machines.simulate_nodes)
-        nodes = _node_groups(connection, machines, group)
+        nodes = await local_provisioning(machines.node_group, machines.node_groups, connection, informers, group)
         for part in _companions(connection, informers, directory, machines):
             group.create_task(part)
         group.create_task(_say_ready(informers, machines))
@@ -154,15 +150,6 @@ def _served(
     starts: Callable[[], Mapping[str, float]],
 ) -> AnswerOf:
     return ServedViews(cluster, world, informers, now_s, starts, ledger).answer
-
-
-def _node_groups(connection: Connection, machines: LocalMachines, group: asyncio.TaskGroup) -> Provisioning | None:
-    """Return the simulated node groups; None if there are none."""
-    groups = node_groups(machines.node_group)
-    if not groups:
-        return None
-    provider = SimulatedProvider(connection, groups, group, Random())
-    return Provisioning([(each.group, provider) for each in groups], time.time)
 
 
 def _is_bound_here(spec: Mapping[str, Any]) -> bool:

@@ -1,4 +1,4 @@
-"""`phalanx scheduler --node-groups FILE`: the node groups of a cluster and their providers.
+"""`--node-groups FILE` of `phalanx scheduler` and `phalanx up`: the node groups of a cluster and their providers.
 
 Docs/guide/autoscaling.md has every field. An error names the file, the line and the field."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Sequence
+from random import Random
 
 from phalanx.cli.local.node_groups.file import GroupInFile
 from phalanx.cli.local.node_groups.machine_fields import complete
@@ -29,6 +30,8 @@ from phalanx.providers.counted.webhook import Webhook
 from phalanx.providers.provider import Provider
 from phalanx.providers.provision import Provisioning
 from phalanx.providers.removal import EmptyNodes
+from phalanx.providers.simulated import SimulatedProvider
+from phalanx.simulator.workload.node_groups import SimulatedGroup
 from phalanx.slurm.notation.hostlist import compress
 
 
@@ -37,12 +40,16 @@ async def provisioning(
     connection: Connection,
     informers: Callable[[Kind], Informer],
     tasks: asyncio.TaskGroup,
+    simulated: Sequence[SimulatedGroup] = (),
 ) -> Provisioning | None:
     """Return the node groups with their providers; None if there are no groups. Raises PhalanxError if Machines or a
     cloud cannot be read."""
-    if not groups:
+    if not groups and not simulated:
         return None
     found: list[tuple[NodeGroup, Provider]] = []
+    if simulated:
+        provider = SimulatedProvider(connection, simulated, tasks, Random())
+        found += ((each.group, provider) for each in simulated)
     autoscaled: list[AutoscalerGroup] = []
     for each in groups:
         match each.provider:
@@ -57,8 +64,8 @@ async def provisioning(
             case CloudProvider() as said:
                 found.append(await _cloud(each, said, connection, informers(NODES)))
             case ExecProvider() | WebhookProvider() as said:
-                provider = CountedProvider(documents(said), lambda name: provider_id(informers(NODES), name))
-                found.append((each.group, EmptyNodes(provider, connection)))
+                calls = CountedProvider(documents(said), lambda name: provider_id(informers(NODES), name))
+                found.append((each.group, EmptyNodes(calls, connection)))
     if autoscaled:
         autoscaler = AutoscalerProvider(connection, informers, autoscaled, tasks)
         found += ((each.group, autoscaler) for each in autoscaled)

@@ -1,5 +1,4 @@
-"""What drivers of volumes and devices publish (CSI, dynamic resource allocation): stored, checked and shown. No component
-acts on them."""
+"""What drivers of volumes and devices publish (CSI, dynamic resource allocation): stored, checked and shown."""
 
 from __future__ import annotations
 
