@@ -2,8 +2,9 @@
 
 The server has the kinds around jobs, pods and nodes. Most kinds that no component would act on are missing rather than
 pretended. Some are stored because clients list or write them: daemon sets, HorizontalPodAutoscalers, network policies,
-and the kinds that drivers of volumes and devices publish (CSI, dynamic resource allocation; the Cluster Autoscaler lists
-them before it starts). A warning at their creation states that nothing acts on them. Names, short names, categories and verbs are those of kube-apiserver 1.36.
+and the kinds that drivers of volumes and devices publish. (The Cluster Autoscaler lists these before its first loop.) A
+warning at their creation states that nothing acts on them. Names, short names, categories and verbs are those of
+kube-apiserver 1.36.
 """
 
 from __future__ import annotations
