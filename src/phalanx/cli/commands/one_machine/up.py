@@ -84,7 +84,6 @@ async def up(
         phalanx up --data ./cluster --port 7443
         phalanx up --simulate-nodes 100 --node-cpu 100 --node-gpu 8
         phalanx up --node-group a100-spot=0x8gpu,max=20,delay=3m,price=2.5
-        phalanx up --no-local-node --node-groups node-groups.yaml
         phalanx up --detach && phalanx status && phalanx down
         phalanx up --dashboard --kinds ray,spark
         phalanx up --shared --data /var/lib/phalanx
