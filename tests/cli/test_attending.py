@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from phalanx.cli.cluster.jobs import attending
-from tests.cli.test_views import batch_job, started_pod
+from tests.cli.test_job_reading import batch_job, started_pod
 
 
 def test_a_program_that_was_never_started_is_told_beside_its_exit_code() -> None:

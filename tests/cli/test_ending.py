@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from phalanx.cli.cluster.jobs.ending import is_silent, why_stuck, with_events
+from tests.cli.test_job_reading import CREATED
 from tests.cli.test_stuck import MOUNT, event, waiting_pod
-from tests.cli.test_views import CREATED
 
 
 async def test_pods_that_end_or_wait_for_a_node_do_not_make_a_job_stuck() -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from phalanx.cli.cluster.jobs.finding import FoundJob, Member
 from phalanx.cli.commands.status.explain import as_said_by, row_of, row_of_pods
-from phalanx.cli.views.job import job_view
+from phalanx.cli.views.job import reading
 from phalanx.cli.views.job.job_row import short_row
 from phalanx.client.kind import PODS
 from phalanx.dialects.frame.peer_reasons import Peer
 from phalanx.ledger.entry import JobEntry
 from phalanx.model.reason import Reason, ReasonCode
-from tests.cli.test_views import NOW_S, foreign_pod, meta, node, queue, rows, snapshot
+from tests.cli.test_job_reading import NOW_S, foreign_pod, meta, node, queue, rows, snapshot
 
 
 async def test_the_pods_of_a_volcano_job_are_shown_under_the_name_that_its_user_gave() -> None:
@@ -27,7 +27,7 @@ async def test_the_pods_of_a_volcano_job_are_shown_under_the_name_that_its_user_
     pod["spec"] = {"schedulerName": "phalanx", "containers": pod["spec"]["containers"]}
     seen = snapshot(node("n1"), queue("default"), pod)
     seen.objects[PODS]["default/claimant-main-0"]["metadata"]["ownerReferences"] = [owner]
-    [view] = job_view.views(seen)
+    [view] = reading.views(seen)
     assert (view.id, view.name, view.kind) == ("default/podgroup:claimant-d75b", "claimant", "Job.batch.volcano.sh")
     [row] = rows(seen)
     assert short_row(row, NOW_S, with_namespace=True)[0] == "default/claimant"

@@ -9,7 +9,7 @@ import pytest
 from phalanx.cli.cluster.target import Scope
 from phalanx.cli.commands.status.jobs import print_changes
 from phalanx.cli.views.job.job_row import JobRow, short_row, tasks_together
-from tests.cli.test_views import NOW_S, array_job, batch_job, foreign_pod, node, queue, rows, snapshot
+from tests.cli.test_job_reading import NOW_S, array_job, batch_job, foreign_pod, node, queue, rows, snapshot
 
 
 async def test_a_job_of_which_nothing_changes_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:

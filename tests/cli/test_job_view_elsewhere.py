@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from phalanx.cli.views.job.job_page import _cluster_lines, _verdict
 from phalanx.cli.views.job.job_row import COLUMNS, table_of
-from phalanx.cli.views.job.job_view import JobView, _cluster_lines, _verdict
+from phalanx.cli.views.job.job_view import JobView
 from phalanx.model.reason import Reason, ReasonCode
 
 HERE = JobView(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from phalanx.cli.views import node_view
-from tests.cli.test_views import foreign_pod, node, snapshot
+from tests.cli.test_job_reading import foreign_pod, node, snapshot
 
 
 async def test_a_node_says_what_is_used_and_by_whom() -> None:

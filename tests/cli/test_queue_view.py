@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from phalanx.cli.views import queue_view
-from phalanx.cli.views.job import job_view
-from tests.cli.test_views import batch_job, node, queue, snapshot, started_pod
+from phalanx.cli.views.job import reading
+from tests.cli.test_job_reading import batch_job, node, queue, snapshot, started_pod
 
 
 async def test_a_job_for_an_unknown_queue_says_so() -> None:
     seen = snapshot(node("n1"), queue("default"), batch_job("train", 1, "1", queue="nowhere"))
-    [view] = job_view.views(seen)
+    [view] = reading.views(seen)
     assert view.reason is not None
     assert (view.reason.code, "nowhere" in view.reason.text) == ("QueueUnknown", True)
     [missing] = [queue_view.row(one) for one in queue_view.views(seen) if not one.exists]

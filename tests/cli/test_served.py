@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from phalanx.cli.views import queue_view
-from phalanx.cli.views.job import job_view
+from phalanx.cli.views.job import job_page, reading
 from phalanx.cli.views.job.job_row import JobRow
 from phalanx.cli.views.job.served import ServedViews
 from phalanx.client.connection import Connection
@@ -25,7 +25,7 @@ from phalanx.ledger.store import Ledger
 from phalanx.model.event import PolicySeen, Ticked
 from phalanx.model.policy import Policy
 from phalanx.state.cluster import Cluster
-from tests.cli.test_views import NOW_S, batch_job, foreign_pod, node, queue, snapshot
+from tests.cli.test_job_reading import NOW_S, batch_job, foreign_pod, node, queue, snapshot
 
 OBJECTS = (
     node("n1"),
@@ -67,7 +67,7 @@ def rows_of(answer: Any) -> list[JobRow]:
 async def test_rows_are_those_that_commands_compute() -> None:
     served, _ = scheduler(*OBJECTS)
     answer = ask(served, "namespaces", "-", "jobs", "-", "row", recorded="true")
-    assert rows_of(answer) == [view.row(None, NOW_S, recorded=True) for view in job_view.views(snapshot(*OBJECTS))]
+    assert rows_of(answer) == [view.row(None, NOW_S, recorded=True) for view in reading.views(snapshot(*OBJECTS))]
     assert (answer["live"], answer["now_s"]) == (2, NOW_S)
     other = ask(served, "namespaces", "other", "jobs", "-", "row")
     assert (other["live"], other["items"]) == (2, [])
@@ -81,9 +81,9 @@ async def test_the_page_is_the_one_that_explain_computes(tmp_path: Path) -> None
     served, _ = scheduler(*OBJECTS, ledger=url)
     seen = snapshot(*OBJECTS)
     answer = ask(served, "namespaces", "default", "jobs", "wide", "page")
-    view = job_view.live_view(seen, "default/wide")
+    view = reading.live_view(seen, "default/wide")
     assert view is not None
-    assert (answer["text"], answer["record"]) == (job_view.page(view, seen), job_view.whole_record(view, seen))
+    assert (answer["text"], answer["record"]) == (job_page.page(view, seen), job_page.whole_record(view, seen))
     assert msgspec.convert(answer["entry"], JobEntry) == entry
     assert ask(served, "namespaces", "default", "jobs", "none", "page")["code"] == 404
     assert served.answer(("v1", "namespaces", "default", "jobs", "wide", "reason"), {}) is None

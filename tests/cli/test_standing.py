@@ -5,8 +5,8 @@ from __future__ import annotations
 from phalanx.cli.cluster.jobs.finding import Member
 from phalanx.cli.cluster.jobs.standing import standing
 from phalanx.client.kind import JOBS
+from tests.cli.test_job_reading import batch_job
 from tests.cli.test_stuck import waiting_pod
-from tests.cli.test_views import batch_job
 
 
 def test_wait_says_why_a_job_is_stuck_while_its_pod_exists() -> None:

@@ -12,13 +12,13 @@ from phalanx.cli.cluster.jobs.finding import FoundJob, Member
 from phalanx.cli.cluster.jobs.following import Followed
 from phalanx.cli.cluster.live_state import Snapshot, _with_events
 from phalanx.cli.commands.status.jobs import Shown
-from phalanx.cli.views.job import job_view
+from phalanx.cli.views.job import job_page, reading
 from phalanx.cli.views.job.job_row import short_row, wide_row
 from phalanx.client.connection import Connection
 from phalanx.client.informer import Change
 from phalanx.client.kind import JOBS, PODS, Kind
 from phalanx.kube.read.wire import epoch_s
-from tests.cli.test_views import CREATED, NOW_S, batch_job, find, node, queue, snapshot, started_pod
+from tests.cli.test_job_reading import CREATED, NOW_S, batch_job, find, node, queue, snapshot, started_pod
 
 
 async def test_a_pod_that_cannot_start_its_container_says_why() -> None:
@@ -26,7 +26,7 @@ async def test_a_pod_that_cannot_start_its_container_says_why() -> None:
     job["spec"]["suspend"] = False
     pod = started_pod(job, "n1", {"waiting": {"reason": "ErrImagePull", "message": "no such image"}})
     seen = snapshot(node("n1"), queue("default"), job, pod)
-    page = job_view.page(find(seen, "web", "default"), seen)
+    page = job_page.page(find(seen, "web", "default"), seen)
     assert "web-0: pending on n1\n    container main: ErrImagePull: no such image" in page
 
 
@@ -62,11 +62,11 @@ def waiting_pod(reason: str, message: str = "") -> dict[str, Any]:
 async def test_a_job_of_which_a_pod_cannot_start_is_stuck_and_says_which_and_why(reason: str, message: str) -> None:
     running = started_pod(batch_job("web", 2, "1"), "n1", {"running": {}})
     seen = started_job(running, waiting_pod(reason, message))
-    [view] = job_view.views(seen)
+    [view] = reading.views(seen)
     cause = f"pod web-1, container main: {reason}: {message}"
     assert short_row(view.row(None, NOW_S), NOW_S, with_namespace=False)[2:] == ["stuck", "2/2", "2m10s", cause]
     assert (view.record()["state"], view.record()["message"]) == ("stuck", cause)
-    assert f"web: stuck for 2m10s, queue default\n  {cause}. The job keeps its nodes" in job_view.page(view, seen)
+    assert f"web: stuck for 2m10s, queue default\n  {cause}. The job keeps its nodes" in job_page.page(view, seen)
     assert Shown(state=("stuck",)).of([view], ()) == [view]
     assert Shown(state=("running",)).of([view], ()) == []
     assert (
@@ -78,13 +78,13 @@ async def test_a_stuck_job_counts_its_other_pods_that_cannot_start_and_names_ini
     first = waiting_pod("PodInitializing")
     waits = {"waiting": {"reason": "ErrImagePull", "message": "no\nsuch image"}}
     first["status"]["initContainerStatuses"] = [{"name": "prepare", "state": waits}]
-    [view] = job_view.views(started_job(first, waiting_pod("CrashLoopBackOff")))
+    [view] = reading.views(started_job(first, waiting_pod("CrashLoopBackOff")))
     assert view.where() == ("pod web-0, container prepare: ErrImagePull: no such image; 1 more pod cannot start either")
 
 
 @pytest.mark.parametrize("reason", ["ContainerCreating", "PodInitializing"])
 async def test_a_job_whose_containers_are_on_their_way_is_not_stuck(reason: str) -> None:
-    [view] = job_view.views(started_job(waiting_pod(reason), waiting_pod(reason)))
+    [view] = reading.views(started_job(waiting_pod(reason), waiting_pod(reason)))
     assert view.state == "running"
 
 

@@ -8,7 +8,7 @@ from phalanx.cli.cluster.target import Target, find_ledger_of
 from phalanx.ledger.entry import FILE, JobEntry, StartEntry, State, url_of
 from phalanx.ledger.past_runs import past_runs
 from phalanx.ledger.store import Ledger
-from tests.cli.test_views import NOW_S, batch_job, node, queue, snapshot
+from tests.cli.test_job_reading import NOW_S, batch_job, node, queue, snapshot
 
 
 def test_expected_starts_follow_what_the_ledger_knows_of_past_runs(tmp_path: Path) -> None:

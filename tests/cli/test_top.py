@@ -20,8 +20,8 @@ from phalanx.client.connection import ApiRefusal, Connection
 from phalanx.client.kind import JOBS, NAMESPACES, NODES, Kind
 from phalanx.kube.install.definitions import QUEUES, install
 from tests import clockwork
+from tests.cli.test_job_reading import batch_job
 from tests.cli.test_live_state import Shared
-from tests.cli.test_views import batch_job
 from tests.cli.upstart import PHALANX, phalanx
 from tests.embedded.apiserver.process import ServerProcess
 from tests.kube import double

@@ -10,10 +10,10 @@ from typing import Any
 from phalanx.cli.cluster.live_state import Snapshot
 from phalanx.cli.commands.status.top import Shown, refresh
 from phalanx.cli.views import node_view, queue_view, top_view
-from phalanx.cli.views.job import job_view
+from phalanx.cli.views.job import reading
 from phalanx.cli.views.top_view import TopPicture, own_first, screen, text_screen
 from phalanx.errors import PhalanxError
-from tests.cli.test_views import NOW_S, batch_job, foreign_pod, node, queue, snapshot
+from tests.cli.test_job_reading import NOW_S, batch_job, foreign_pod, node, queue, snapshot
 
 USER = "phalanx.dev/user"
 
@@ -36,7 +36,7 @@ SEEN = snapshot(
 
 
 def picture(**changes: Any) -> TopPicture:
-    jobs, own = own_first(job_view.views(SEEN), "ada", "default")
+    jobs, own = own_first(reading.views(SEEN), "ada", "default")
     found = TopPicture(
         now_s=NOW_S,
         user="ada",
@@ -72,7 +72,7 @@ def test_the_screen_shows_header_nodes_queues_and_own_jobs_first() -> None:
 
 
 def test_a_job_without_a_user_is_ones_own_in_the_own_namespace() -> None:
-    found = [replace(view, user="") for view in job_view.views(SEEN)]
+    found = [replace(view, user="") for view in reading.views(SEEN)]
     assert own_first(found, "ada", "default")[1] == {"default/a", "default/b"}
     assert own_first(found, "ada", "team")[1] == set()
 

@@ -25,7 +25,7 @@ from phalanx.model.plan import Start
 from phalanx.model.pod import Shape
 from phalanx.model.policy import Policy
 from phalanx.model.queue import Queue, Quota
-from tests.cli.test_views import NOW_S, batch_job, node, queue, snapshot
+from tests.cli.test_job_reading import NOW_S, batch_job, node, queue, snapshot
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "guide" / "whatif.md"

@@ -10,7 +10,7 @@ import pytest
 from phalanx.cli.cluster.live_state import Snapshot
 from phalanx.cli.files.policy_file import settings_from
 from phalanx.cli.views import queue_view
-from phalanx.cli.views.job import job_view
+from phalanx.cli.views.job import reading
 from phalanx.cli.views.page.following import snapshot_of
 from phalanx.cli.views.page.future import outlook
 from phalanx.cli.views.page.rows import state_of
@@ -71,7 +71,7 @@ MIXED = (
 def test_each_job_is_as_phalanx_jobs_has_it() -> None:
     snapshot = cluster(*MIXED)
     state = seen(snapshot)
-    told = {view.id: view.record() for view in job_view.views(snapshot, finished=True)}
+    told = {view.id: view.record() for view in reading.views(snapshot, finished=True)}
     assert set(state.jobs) == set(told)
     assert len(told) == 5
     for name, record in told.items():

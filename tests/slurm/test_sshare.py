@@ -10,7 +10,7 @@ from phalanx.slurm.cluster.site import Site
 from phalanx.slurm.commands.accounting import sshare
 from phalanx.slurm.jobs.ask import Ask
 from phalanx.slurm.jobs.view import Job
-from tests.slurm.test_fair_shares import CAPTURES, GOLDEN, SMALL
+from tests.slurm.test_fair_tree_shares import CAPTURES, GOLDEN, SMALL
 
 COLUMNS = "Account,User,RawShares,NormShares,RawUsage,NormUsage,EffectvUsage,FairShare,LevelFS"
 

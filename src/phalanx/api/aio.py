@@ -28,7 +28,7 @@ from phalanx.cli.submission.job_options import JobOptions
 from phalanx.cli.submission.scheduling_options import WishOptions
 from phalanx.cli.submission.sending import create_document, require_queues
 from phalanx.cli.views import entry_view, queue_view
-from phalanx.cli.views.job import job_view
+from phalanx.cli.views.job import job_view, reading
 from phalanx.client.connection import Connection
 from phalanx.errors import PhalanxError
 
@@ -152,7 +152,7 @@ async def jobs(*, finished: bool = False, every_namespace: bool = False, cluster
     namespace = "" if every_namespace else cluster.own_namespace
     async with connected(cluster.target) as connection:
         snapshot = await look(connection, namespace)
-    return Table([_job(view) for view in job_view.views(snapshot, namespace, finished=finished)])
+    return Table([_job(view) for view in reading.views(snapshot, namespace, finished=finished)])
 
 
 async def queues(*, cluster: Cluster = HERE) -> Table[Queue]:

@@ -21,7 +21,7 @@ from phalanx.cli.terminal.keys import DOWN, QUIT, pressed_keys
 from phalanx.cli.terminal.output import console, note, print_json, print_table
 from phalanx.cli.terminal.stopping import until_stopped
 from phalanx.cli.views import node_view, queue_view
-from phalanx.cli.views.job import job_view
+from phalanx.cli.views.job import job_page, reading
 from phalanx.cli.views.job.job_view import JobView
 from phalanx.cli.views.page.agents import METRICS, ClusterAgent, user_of
 from phalanx.cli.views.top_view import KEYS, TopPicture, Use, header, own_first, screen, tables, text_screen
@@ -129,7 +129,7 @@ async def see(connection: Connection, user: str, namespace: str, *, everybody: b
         _measured(connection, _NODE_METRICS),
         _pods_measured(connection, home),
     )
-    found, own = own_first(job_view.views(snapshot, namespace), user, home)
+    found, own = own_first(reading.views(snapshot, namespace), user, home)
     told = [queue_view.told_view(each) for each in summaries or ()]
     picture = TopPicture(
         now_s=snapshot.now_s,
@@ -274,7 +274,7 @@ class Shown:
                 self.position = max(0, min(self.position, len(self.picture.jobs) - 1))
                 self.chosen = self.picture.jobs[self.position].id
             case "e":
-                self.text, self.from_end = job_view.page(job, self.snapshot), False
+                self.text, self.from_end = job_page.page(job, self.snapshot), False
             case "l":
                 self.text, self.from_end = await self._told(self._log(job.title)), True
             case "c":

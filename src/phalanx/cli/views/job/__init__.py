@@ -3,7 +3,9 @@
 expected_start  when a waiting job is expected to start
 told_numbers    the numbers that the cluster tells a user about an own job
 job_row         a row, and rows of an array's tasks as one
-job_view        from a snapshot to rows and pages
+job_view        one job: the value that rows and pages are made of
+reading         the jobs of a snapshot
+job_page        the page of one job
 looking         the rows of all jobs, served or computed
 served          rows and pages that the scheduler serves from its own state, also rows of queues
 """

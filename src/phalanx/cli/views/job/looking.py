@@ -30,7 +30,7 @@ async def look_at_rows(
     if served is not None:
         return served["now_s"], msgspec.convert(served["items"], list[JobRow])
     from phalanx.cli.cluster.live_state import look
-    from phalanx.cli.views.job.job_view import expected_starts, views
+    from phalanx.cli.views.job.reading import expected_starts, views
 
     snapshot = await look(connection, namespace, ledger)
     found = views(snapshot, namespace, finished=finished)

@@ -24,7 +24,8 @@ from phalanx.cli.cluster.numbers.fetching import ALL, VERSION
 from phalanx.cli.cluster.visibility import Ask
 from phalanx.cli.views import queue_view
 from phalanx.cli.views.entry_view import last_entry
-from phalanx.cli.views.job.job_view import live_view, page, views, whole_record
+from phalanx.cli.views.job.job_page import page, whole_record
+from phalanx.cli.views.job.reading import live_view, views
 from phalanx.client.connection import Object
 from phalanx.client.informer import Informer
 from phalanx.client.kind import JOBS, NODES, PODS, Kind

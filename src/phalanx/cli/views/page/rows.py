@@ -16,7 +16,7 @@ import msgspec
 from phalanx import __version__
 from phalanx.cli.cluster.live_state import Snapshot
 from phalanx.cli.views import queue_view
-from phalanx.cli.views.job import job_view
+from phalanx.cli.views.job import reading
 from phalanx.cli.views.job.job_view import JobView
 from phalanx.cli.views.node_view import GPU
 from phalanx.cli.views.page.future import Outlook, PlayedRun
@@ -69,7 +69,7 @@ def state_of(
     were backfills."""
     nodes = [node for node in snapshot.cluster.columns.nodes if node is not None]
     unit = Unit(nodes)
-    found = job_view.views(snapshot, finished=True)
+    found = reading.views(snapshot, finished=True)
     if thought is not None:
         found = list(_with_reasons(found, thought))
     reasons = {reason_key(view.reason): view.reason for view in found if view.reason is not None}

@@ -1,4 +1,4 @@
-"""`cli/views/job/job_view.py`: A job as people see it."""
+"""`cli/views/job/job_page.py`: the page of one job."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from phalanx.cli.views.job import job_view
+from phalanx.cli.views.job import job_page, job_view, reading
 from phalanx.cli.views.job.job_row import short_row
-from tests.cli.test_views import (
+from tests.cli.test_job_reading import (
     CREATED,
     CREATED_S,
     NOW_S,
@@ -25,7 +25,7 @@ from tests.cli.test_views import (
 
 @pytest.fixture
 def one_job() -> job_view.JobView:
-    return job_view.views(snapshot(node("n1"), queue("default"), batch_job("train", 2, "2")))[0]
+    return reading.views(snapshot(node("n1"), queue("default"), batch_job("train", 2, "2")))[0]
 
 
 async def test_a_job_that_gave_way_says_how_often_and_for_whom() -> None:
@@ -34,9 +34,9 @@ async def test_a_job_that_gave_way_says_how_often_and_for_whom() -> None:
     pushed["metadata"]["annotations"] = {"phalanx.dev/preempted": mark, "phalanx.dev/preemptions": "2"}
     seen = snapshot(node("n1"), queue("default"), pushed, batch_job("calm", 2, "4"))
     view = find(seen, "train", "default")
-    assert "preempted\n  2 times, last for default/owner\n" in job_view.page(view, seen)
+    assert "preempted\n  2 times, last for default/owner\n" in job_page.page(view, seen)
     assert view.record()["preempted"] == {"times": 2, "by": "default/owner"}
-    assert "preempted" not in job_view.page(find(seen, "calm", "default"), seen)
+    assert "preempted" not in job_page.page(find(seen, "calm", "default"), seen)
 
 
 async def test_a_job_that_waits_again_is_queued_since_it_was_suspended() -> None:
@@ -46,8 +46,8 @@ async def test_a_job_that_waits_again_is_queued_since_it_was_suspended() -> None
     seen = snapshot(node("n1"), queue("default"), pushed, batch_job("calm", 2, "4"))
     view = find(seen, "train", "default")
     assert (view.record()["submitted"], view.record()["since"]) == (CREATED, "2026-01-01T00:02:00Z")
-    assert job_view.page(view, seen).startswith("default/train: queued for 10s, submitted 2m10s ago, queue default\n")
-    assert job_view.page(find(seen, "calm", "default"), seen).startswith("default/calm: queued for 2m10s, queue")
+    assert job_page.page(view, seen).startswith("default/train: queued for 10s, submitted 2m10s ago, queue default\n")
+    assert job_page.page(find(seen, "calm", "default"), seen).startswith("default/calm: queued for 2m10s, queue")
 
 
 async def test_a_job_on_many_nodes_names_a_few(one_job: job_view.JobView) -> None:
@@ -58,8 +58,8 @@ async def test_a_job_on_many_nodes_names_a_few(one_job: job_view.JobView) -> Non
 
 async def test_jobs_of_other_namespaces_are_shown_only_when_asked_for() -> None:
     seen = snapshot(queue("default"), batch_job("a", 1, "1"), batch_job("b", 1, "1", namespace="team"))
-    assert [view.id for view in job_view.views(seen, "team")] == ["team/b"]
-    assert len(job_view.views(seen)) == 2
+    assert [view.id for view in reading.views(seen, "team")] == ["team/b"]
+    assert len(reading.views(seen)) == 2
 
 
 async def test_a_failed_job_says_how_it_failed_when_finished_ones_are_asked_for() -> None:
@@ -67,8 +67,8 @@ async def test_a_failed_job_says_how_it_failed_when_finished_ones_are_asked_for(
     condition = {"type": "Failed", "status": "True", "message": "too bad", "lastTransitionTime": CREATED}
     failed["status"] = {"conditions": [condition]}
     seen = snapshot(queue("default"), failed)
-    assert job_view.views(seen) == []
-    [view] = job_view.views(seen, finished=True)
+    assert reading.views(seen) == []
+    [view] = reading.views(seen, finished=True)
     assert (view.state, view.where()) == ("failed", "too bad")
 
 
@@ -78,9 +78,9 @@ async def test_a_failed_job_says_in_one_line_or_on_its_page_how_its_pod_ended() 
     message = f"Job has reached the specified backoff limit; pod bad-0: {how}"
     failed["status"] = {"conditions": [{"type": "Failed", "status": "True", "message": message}]}
     seen = snapshot(queue("default"), failed)
-    [view] = job_view.views(seen, finished=True)
+    [view] = reading.views(seen, finished=True)
     assert view.where() == "pod bad-0: container main: exit code 7: ValueError: no"
-    assert "  pod bad-0: container main: exit code 7; its log ends:\n    Traceback\n" in job_view.page(view, seen)
+    assert "  pod bad-0: container main: exit code 7; its log ends:\n    Traceback\n" in job_page.page(view, seen)
 
 
 async def test_pods_without_a_job_are_shown_when_they_are_over_too() -> None:
@@ -88,7 +88,7 @@ async def test_pods_without_a_job_are_shown_when_they_are_over_too() -> None:
     worker = ended_pod("worker", "Failed", 3, "2026-01-01T00:01:00Z", **{"phalanx.dev/job": "spark"})
     lone = ended_pod("lone", "Succeeded", 0, "2026-01-01T00:00:30Z")
     seen = snapshot(node("n1"), queue("default"), driver, worker, lone)
-    gang, single = job_view.views(seen, finished=True)
+    gang, single = reading.views(seen, finished=True)
     assert (gang.id, gang.state, gang.where(), gang.since_s) == (
         "default/spark",
         "failed",
@@ -97,12 +97,12 @@ async def test_pods_without_a_job_are_shown_when_they_are_over_too() -> None:
     )
     assert (single.id, single.state, single.nodes) == ("default/pod:lone", "complete", {"n1": 1})
     assert find(seen, "lone", "default") == single
-    assert "complete for 1m40s, queue default" in job_view.page(single, seen)
+    assert "complete for 1m40s, queue default" in job_page.page(single, seen)
 
 
 async def test_the_page_of_a_job_tells_reason_roles_and_place() -> None:
     seen = snapshot(node("n1"), queue("default"), batch_job("first", 1, "100"), batch_job("second", 2, "100"))
-    page = job_view.page(find(seen, "second", "default"), seen)
+    page = job_page.page(find(seen, "second", "default"), seen)
     assert "default/second: queued for 2m10s, queue default" in page
     assert "NeverFits: a pod of role second asks 100 cpu, but the largest node has 4" in page
     assert "second: 2 x (100 cpu), start together" in page
@@ -124,7 +124,7 @@ async def test_a_job_that_runs_with_fewer_pods_than_it_asks_says_so(size: str, m
     train["spec"] |= {"suspend": False, "parallelism": 1}
     train["status"] = {"startTime": CREATED}
     seen = snapshot(node("n1"), queue("default"), train, started_pod(train, "n1", {"running": {}}))
-    page = job_view.page(find(seen, "train", "default"), seen)
+    page = job_page.page(find(seen, "train", "default"), seen)
     assert f"It runs with 1 of its 3 pods; {more}" in page
 
 
@@ -136,17 +136,17 @@ async def test_the_page_says_when_a_job_is_expected_to_start() -> None:
     pod = started_pod(running, "n1", {"running": {}})
     seen = snapshot(node("n1"), queue("default"), running, pod, batch_job("next", 1, "1"))
     view = find(seen, "next", "default")
-    page = job_view.page(view, seen)
+    page = job_page.page(view, seen)
     assert "enough is expected back by 01:02:10 UTC" in page  # the reason and the forecast say the same
     assert "expected start\n  in 1h at the latest (01:02:10 UTC), when default/train ends" in page
-    assert job_view.whole_record(view, seen)["expected_start"] == {
+    assert job_page.whole_record(view, seen)["expected_start"] == {
         "at": "2026-01-01T01:02:10Z",
         "likely": ["2026-01-01T01:02:10Z", "2026-01-01T01:02:10Z"],
         "nearly_sure": ["2026-01-01T01:02:10Z", "2026-01-01T01:02:10Z"],
         "latest": "2026-01-01T01:02:10Z",
         "after": "default/train",
     }
-    assert job_view.whole_record(find(seen, "train", "default"), seen)["expected_start"] is None
+    assert job_page.whole_record(find(seen, "train", "default"), seen)["expected_start"] is None
 
 
 def ended_job(number: int, run_min: int) -> dict[str, Any]:
@@ -170,13 +170,13 @@ async def test_finished_jobs_say_when_a_waiting_one_is_expected_to_start() -> No
     ended = [ended_job(number, run_min) for number, run_min in enumerate((20, 21, 22, 23, 24, 25, 26))]
     seen = snapshot(node("n1"), queue("default"), running, pod, batch_job("next", 1, "1"), *ended)
     view = find(seen, "next", "default")
-    page = job_view.page(view, seen)
+    page = job_page.page(view, seen)
     assert "expected start\n  expected 00:21–00:25 UTC (that holds every other time)\n" in page
     assert "in 1h57m at the latest (02:00:00 UTC), when default/train-9 ends" in page
-    told = job_view.whole_record(view, seen)["expected_start"]
+    told = job_page.whole_record(view, seen)["expected_start"]
     assert told["nearly_sure"][0] < told["likely"][0] < told["at"] < told["likely"][1] < told["nearly_sure"][1]
     assert told["nearly_sure"][1] < told["latest"] == "2026-01-01T02:00:00Z"
-    expected = job_view.expected_starts(job_view.views(seen), seen)
+    expected = reading.expected_starts(reading.views(seen), seen)
     assert list(expected) == ["default/next"]
     row = short_row(view.row(expected["default/next"], NOW_S), NOW_S, with_namespace=False)
     assert row[-1].startswith("expected 00:21–00:25 UTC; the largest free node has 0 of the 1 cpu asked")
@@ -190,6 +190,6 @@ async def test_the_page_of_a_running_job_says_when_its_time_limit_ends_it() -> N
     waiting["metadata"]["annotations"] = {"phalanx.dev/time-limit": "1-12"}
     seen = snapshot(node("n1"), queue("default"), running, started_pod(running, "n1", {"running": {}}), waiting)
     [train, queued] = [find(seen, name, "default") for name in ("train", "next")]
-    assert "time limit\n  1h2m, so it is ended at 01:02:10 UTC" in job_view.page(train, seen)
-    assert "time limit\n  1d12h\n" in job_view.page(queued, seen)
+    assert "time limit\n  1h2m, so it is ended at 01:02:10 UTC" in job_page.page(train, seen)
+    assert "time limit\n  1d12h\n" in job_page.page(queued, seen)
     assert (train.record()["time_limit_s"], queued.record()["time_limit_s"]) == (3730.0, 129_600.0)

@@ -14,7 +14,7 @@ from phalanx.cli.cluster.live_state import Snapshot, think
 from phalanx.cli.commands.status.explain import row_of
 from phalanx.cli.commands.status.jobs import Shown
 from phalanx.cli.terminal.output import table
-from phalanx.cli.views.job import job_view
+from phalanx.cli.views.job import job_view, reading
 from phalanx.cli.views.job.expected_start import interval
 from phalanx.cli.views.job.job_row import COLUMNS, JobRow, short_row
 from phalanx.client.connection import Connection
@@ -89,11 +89,11 @@ def snapshot(*objects: dict[str, Any], runs: Sequence[RunTold] = ()) -> Snapshot
 def find(seen: Snapshot, name: str, namespace: str) -> job_view.JobView:
     """Return the view of the job or the pod of that name."""
     ids = {f"{namespace}/{name}", f"{namespace}/pod:{name}"}
-    return next(view for view in job_view.views(seen, finished=True) if view.id in ids)
+    return next(view for view in reading.views(seen, finished=True) if view.id in ids)
 
 
 def rows(seen: Snapshot) -> list[JobRow]:
-    return [view.row(None, seen.now_s, recorded=True) for view in job_view.views(seen)]
+    return [view.row(None, seen.now_s, recorded=True) for view in reading.views(seen)]
 
 
 def jobs_table(seen: Snapshot) -> str:
@@ -114,7 +114,7 @@ async def test_a_job_that_waits_is_shown_with_its_reason_and_the_numbers_of_this
 
 
 async def test_a_job_with_room_is_said_to_start() -> None:
-    [view] = job_view.views(snapshot(node("n1"), queue("default"), batch_job("train", 2, "2")))
+    [view] = reading.views(snapshot(node("n1"), queue("default"), batch_job("train", 2, "2")))
     assert (view.soon, view.reason) == (True, None)
     assert view.where() == "there is room; it starts in a moment"
 
@@ -123,7 +123,7 @@ async def test_a_job_that_rests_after_a_start_that_came_to_nothing_says_so() -> 
     """Only the scheduler's memory knows it, and the reason that it wrote on the Job."""
     resting = batch_job("train", 2, "2")
     resting["metadata"]["annotations"] = {"phalanx.dev/reason": "Backoff: its start was taken back: 1 of 2 pods"}
-    [view] = job_view.views(snapshot(node("n1"), queue("default"), resting))
+    [view] = reading.views(snapshot(node("n1"), queue("default"), resting))
     assert view.reason is not None
     assert (view.soon, view.reason.code, view.where()) == (False, "Backoff", "its start was taken back: 1 of 2 pods")
 
@@ -136,7 +136,7 @@ async def test_a_job_whose_pods_have_ended_runs_until_it_is_said_how() -> None:
     }
     over["status"] = {"succeeded": 2}
     seen = snapshot(node("n1"), queue("default"), over)
-    [view] = job_view.views(seen)
+    [view] = reading.views(seen)
     assert short_row(view.row(None, NOW_S), NOW_S, with_namespace=False) == [
         *("train", "default", "running", "0/2", "2m10s"),
         "its pods have ended; how, its Job says in a moment",
@@ -146,7 +146,7 @@ async def test_a_job_whose_pods_have_ended_runs_until_it_is_said_how() -> None:
 async def test_a_reason_written_once_gives_way_to_that_of_this_moment() -> None:
     resting = batch_job("train", 2, "4")
     resting["metadata"]["annotations"] = {"phalanx.dev/reason": "Backoff: its start was taken back"}
-    [view] = job_view.views(snapshot(node("n1"), queue("default"), resting))
+    [view] = reading.views(snapshot(node("n1"), queue("default"), resting))
     assert view.reason is not None
     assert view.reason.code != "Backoff"
 
@@ -168,7 +168,7 @@ async def test_where_the_job_controller_does_not_say_how_the_pod_does() -> None:
     failed["status"] = {"conditions": [entry]}
     one = ended_pod("bad-0", "Failed", 7, "2026-01-01T00:00:10Z")
     one["metadata"]["ownerReferences"] = [{"kind": "Job", "uid": failed["metadata"]["uid"], "controller": True}]
-    [view] = job_view.views(snapshot(queue("default"), failed, one), finished=True)
+    [view] = reading.views(snapshot(queue("default"), failed, one), finished=True)
     assert view.where() == "Job has reached the specified backoff limit; pod bad-0: exit code 7"
 
 
@@ -177,7 +177,7 @@ async def test_a_gang_of_pods_of_which_one_runs_is_not_over() -> None:
     runs = foreign_pod("worker", "n1", "1")
     runs["metadata"] = meta("worker", labels=over["metadata"]["labels"])
     runs["spec"]["schedulerName"] = "phalanx"
-    found = job_view.views(snapshot(node("n1"), queue("default"), over, runs), finished=True)
+    found = reading.views(snapshot(node("n1"), queue("default"), over, runs), finished=True)
     assert not {view.state for view in found} & {"complete", "failed"}
 
 
@@ -214,12 +214,12 @@ async def test_a_job_that_its_time_limit_ended_says_so() -> None:
     late["spec"]["activeDeadlineSeconds"] = 90
     failed = {"type": "Failed", "status": "True", "reason": "DeadlineExceeded", "lastTransitionTime": CREATED}
     late["status"] = {"conditions": [failed | {"message": "Job was active longer than specified deadline"}]}
-    [view] = job_view.views(snapshot(node("n1"), queue("default"), late), finished=True)
+    [view] = reading.views(snapshot(node("n1"), queue("default"), late), finished=True)
     assert (view.state, view.where()) == ("failed", "it had run as long as it may (1m30s) and was ended")
 
 
 async def test_json_has_the_reason_with_its_numbers() -> None:
-    [view] = job_view.views(snapshot(node("n1"), queue("default"), batch_job("train", 2, "100")))
+    [view] = reading.views(snapshot(node("n1"), queue("default"), batch_job("train", 2, "100")))
     record = view.record()
     assert record["pods"] == {"wanted": 2, "placed": 0}
     assert record["submitted"] == CREATED
@@ -243,7 +243,7 @@ def array_job(task: int, cap: int = 0, cpu: str = "100") -> dict[str, Any]:
 
 def test_jobs_are_chosen_by_name_user_queue_and_state() -> None:
     seen = snapshot(node("n1"), queue("default"), array_job(5), array_job(7), batch_job("train", 1, "99"))
-    found = job_view.views(seen)
+    found = reading.views(seen)
 
     def chosen(*names: str, **said: Any) -> list[str]:
         return sorted(view.name for view in Shown(**said).of(found, names))

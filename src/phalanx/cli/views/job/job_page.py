@@ -1,0 +1,178 @@
+"""The page of `phalanx explain` about one job. Pure: a view and a snapshot in, text out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import inf
+from typing import Any
+
+from phalanx.cli.cluster.jobs.ending import obstacles
+from phalanx.cli.cluster.jobs.standing import STUCK
+from phalanx.cli.cluster.live_state import Snapshot
+from phalanx.cli.terminal.output import amounts_text, counted, duration
+from phalanx.cli.views.job import told_numbers
+from phalanx.cli.views.job.expected_start import interval, said, start_record
+from phalanx.cli.views.job.job_row import MANY_JOBS, RUNS
+from phalanx.cli.views.job.job_view import WAITS, JobView
+from phalanx.kube.read.pod import Pod
+from phalanx.model.job import Role
+from phalanx.model.pod import format_amount
+from phalanx.model.reason import StartForecast, format_time
+from phalanx.report.queue_status import queue_positions
+
+_FORESEEN = 60_000  # jobs of the cluster, times the place of a job of which a forecast is made
+_AGAIN_S = 2.0  # the longest time until the Job controller reports that a new Job is suspended
+
+
+def page(view: JobView, snapshot: Snapshot) -> str:
+    """All there is to say about one job."""
+    sections = [
+        f"{view.title}: {view.state} for {_age(view, snapshot.now_s)}, queue {view.queue}",
+        f"  {_verdict(view)}",
+        "",
+        *_role_lines(view.roles),
+        *_limit_lines(view, snapshot.now_s),
+        *_pod_lines(view, snapshot),
+        *_cluster_lines(view),
+        *_preempted_lines(view),
+        *_line_lines(view, snapshot),
+        *_holder_lines(view),
+    ]
+    return "\n".join(sections).rstrip()
+
+
+def whole_record(view: JobView, snapshot: Snapshot) -> dict[str, Any]:
+    """All there is to say about one job, for `--json`."""
+    told = snapshot.numbers.get(view.id)
+    numbers = {} if told is None else {"numbers": told_numbers.record(told)}
+    return {**view.record(), "expected_start": start_record(_start(view, snapshot)), **numbers}
+
+
+def _age(view: JobView, now_s: float) -> str:
+    """Return the time in its present state, and the time since its submission if that differs."""
+    again = view.state in WAITS and view.since_s - view.submitted_s >= _AGAIN_S
+    return duration(now_s - view.since_s) + (f", submitted {duration(now_s - view.submitted_s)} ago" if again else "")
+
+
+def _verdict(view: JobView) -> str:
+    if view.cluster and view.state == "running":
+        return f"It runs in cluster {view.cluster}, which has a copy of it."
+    if view.reason is not None:
+        return f"{view.reason.code}: {view.reason.text}"
+    if view.soon:
+        return "There is room for it now: the scheduler starts it in its next cycle. If this stays, does one run?"
+    if view.state == "stopping":
+        return "It gives way to another: its pods are ending, and then it waits again with its age."
+    if view.state == STUCK:
+        return (
+            f"{view.message}. The job keeps its nodes, and starts once the cause is mended; `phalanx cancel` ends it."
+        )
+    if view.state == "starting":
+        return "Its places are decided; it starts when all pods of its minimum exist and are bound together."
+    if view.state != "running" or view.ending:
+        return view.message.replace("\n", "\n  ") or view.where() or "It is over."
+    if view.placed >= view.wanted:
+        return "It has all that it asked for."
+    more = "it keeps that size until it starts again" if view.fixed else "more follow as room and its queue allow"
+    return f"It runs with {view.placed} of its {view.wanted} pods; {more}."
+
+
+def _role_lines(roles: Sequence[Role]) -> Iterator[str]:
+    if roles:
+        yield "roles"
+    for role in roles:
+        together = "start together" if role.minimum == role.count else f"of which {role.minimum} must start together"
+        yield f"  {role.name or 'pods'}: {role.count} x ({amounts_text(role.shape.requests)}), {together}"
+
+
+def _limit_lines(view: JobView, now_s: float) -> Iterator[str]:
+    if view.limit_s is not None:
+        ends = f", so it is ended at {format_time(view.since_s + view.limit_s, now_s)}" if view.state in RUNS else ""
+        yield "time limit"
+        yield f"  {duration(view.limit_s)}{ends}"
+
+
+def _pod_lines(view: JobView, snapshot: Snapshot) -> Iterator[str]:
+    gang = snapshot.gangs.get(view.id)
+    pods = sorted(gang.pods.values(), key=lambda pod: pod.name) if gang else []
+    if pods:
+        yield "pods"
+    for pod in pods:
+        yield f"  {pod.name}: {_pod_state(pod)}"
+        if (obj := snapshot.pods.get(pod.key)) is not None:
+            yield from (f"    {text}" for text in obstacles(obj))
+
+
+def _cluster_lines(view: JobView) -> Iterator[str]:
+    if view.cluster or view.clusters:
+        yield f"cluster {view.cluster}" if view.cluster else "clusters"
+        yield from (f"  {line}" for line in view.clusters)
+
+
+def _pod_state(pod: Pod) -> str:
+    if not pod.node:
+        return "waits, has no node"
+    return f"{'ending' if pod.going else pod.phase.lower()} on {pod.node}"
+
+
+def _preempted_lines(view: JobView) -> Iterator[str]:
+    if view.preempted:
+        yield "preempted"
+        yield f"  {counted(view.preempted, 'time')}" + (f", last for {view.preempted_by}" if view.preempted_by else "")
+
+
+def _line_lines(view: JobView, snapshot: Snapshot) -> Iterator[str]:
+    """Return the lines about the job's place in the queue's order. Order is not a barrier: who fits may start before
+    who does not."""
+    if (numbers := snapshot.numbers.get(view.id)) is not None:
+        yield from told_numbers.lines(numbers)
+        yield from _start_lines(view, snapshot)
+    if view.state not in WAITS or snapshot.partial:
+        return
+    queue = [place.job for place in queue_positions(snapshot.cluster, view.queue, len(snapshot.cluster.jobs))]
+    before = queue[: queue.index(view.id)]
+    yield "place"
+    yield f"  {len(before) + 1} of {len(queue)} that wait in queue {view.queue}" + (
+        f", after {', '.join(before[-3:])}" if before else ""
+    )
+    yield from _start_lines(view, snapshot)
+
+
+def _start_lines(view: JobView, snapshot: Snapshot) -> Iterator[str]:
+    """When it is expected to start, by how long jobs like those that run ran; and at the latest, if limits tell."""
+    if (found := _start(view, snapshot)) is None:
+        return
+    now_s, latest_s = snapshot.now_s, found.latest_s
+    yield "expected start"
+    if found.nearly_sure_s[0] < latest_s:
+        yield f"  {said(found, now_s)} (that holds every other time)"
+    if found.nearly_sure_s[0] < min(latest_s, found.nearly_sure_s[1]):
+        yield f"  {interval(found.nearly_sure_s, now_s)} (that holds nine times in ten)"
+    if latest_s < inf:
+        after = f", when {found.after} ends" if found.after else ""
+        yield f"  in {duration(latest_s - now_s)} at the latest ({format_time(latest_s, now_s)}){after}"
+
+
+def _start(view: JobView, snapshot: Snapshot) -> StartForecast | None:
+    if view.state not in WAITS or view.soon or not _is_foreseeable(view, snapshot):
+        return None
+    return snapshot.expected([view.id]).get(view.id)
+
+
+def _is_foreseeable(view: JobView, snapshot: Snapshot) -> bool:
+    """Return True if the expected start is known, or a forecast takes about two seconds at most. A forecast simulates
+    the starts of all jobs before this one, and each simulated cycle costs in proportion to the number of jobs."""
+    jobs = len(snapshot.cluster.jobs)
+    if jobs <= MANY_JOBS or snapshot.partial or snapshot.starts is not None:
+        return True
+    first = queue_positions(snapshot.cluster, view.queue, _FORESEEN // jobs)
+    return any(place.job == view.id for place in first)
+
+
+def _holder_lines(view: JobView) -> Iterator[str]:
+    numbers = view.reason.numbers if view.reason else {}
+    holders, resource = numbers.get("holders"), numbers.get("resource", "")
+    if holders:
+        yield f"most {resource} is held by" if resource else "those that run"
+        for job, amount in holders.items():
+            yield f"  {job}: {format_amount(resource, amount)}" if resource else f"  {job}"
