@@ -73,7 +73,8 @@ def test_commands_print_the_same_with_their_service_and_without(shell: Shell) ->
 
 
 def test_a_job_that_starts_at_once_makes_few_writes(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A busy machine may see the Job and its pod running, which is one write more of each."""
+    """Eight, and the draw of a number now and then. A busy machine may see the Job and its pod running, which is one
+    write more of each."""
     namespace, kubeconfig = "counted", json.loads((shell.up.data / "kubeconfig").read_text())
     kubeconfig["contexts"][0]["context"]["namespace"] = namespace
     (own := shell.folder / "kubeconfig").write_text(json.dumps(kubeconfig))
@@ -83,7 +84,6 @@ def test_a_job_that_starts_at_once_makes_few_writes(shell: Shell, monkeypatch: p
     paths = {kind: f"/api/v1/namespaces/{namespace}/{kind}" for kind in ("pods", "secrets", "events")}
     paths["jobs"] = f"/apis/batch/v1/namespaces/{namespace}/jobs"
     shell("sbatch -W -o /dev/null --wrap true", KUBECONFIG=str(own))
-    until(lambda: all("finalizers" not in one["metadata"] for one in api.get(paths["pods"])["items"]))
     until(lambda: len(api.get(paths["events"])["items"]) > 0)
 
     def written(kind: str) -> int:
@@ -94,7 +94,7 @@ def test_a_job_that_starts_at_once_makes_few_writes(shell: Shell, monkeypatch: p
     assert [one["reason"] for one in api.get(paths["events"])["items"]] == ["Scheduled"]
     assert written("events") == 1
     assert written("secrets") == 1
-    assert written("pods") in (4, 5)  # made, bound, (running,) ended, let go
+    assert written("pods") in (3, 4)  # made, bound, (running,) ended
     assert written("jobs") in (3, 4)  # made, started, (running,) ended
 
 

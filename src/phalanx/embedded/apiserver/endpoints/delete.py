@@ -41,6 +41,7 @@ ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 _OPTIONS = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
 _POLICIES = ("Background", "Foreground", "Orphan")
 _DELETED_BY = objectmeta.DELETED_BY
+_TRACKING, _JOB_CONTROLLER = "batch.kubernetes.io/job-tracking", "kubernetes.io/job-controller"
 # Besides pods: kinds whose end somebody will ask about.
 _SIGNED_GROUPS = ("batch", "kubeflow.org", "jobset.x-k8s.io", "trainer.kubeflow.org")
 _PROTECTED_NAMESPACES = ("default", "kube-system", "kube-public")
@@ -151,6 +152,8 @@ class Deleter:
         if not old.obj["metadata"].get("deletionTimestamp"):
             resource.strategy.begin_deletion(obj, objectmeta.now_text())
         wanted = gc_finalizers(resource, meta.get("finalizers") or [], options.policy)
+        if _TRACKING in wanted and not self._will_be_counted(obj):
+            wanted.remove(_TRACKING)
         if wanted:
             meta["finalizers"] = wanted
         else:
@@ -161,6 +164,20 @@ class Deleter:
             _sign(resource, obj, old, options)
             return Deleted(stored=await self._keep(target, old, obj, options), gone=False)
         return await self._remove(target, old, obj, options, marked=marked)
+
+    def _will_be_counted(self, pod: Object) -> bool:
+        """Return False if the pod's Job is over or gone, so that the Job controller of this server will not count it
+        any more. A tracking finalizer then holds nothing, and no write is needed to remove it first."""
+        meta = pod["metadata"]
+        owner = next((one for one in meta.get("ownerReferences") or () if one.get("controller")), None)
+        if owner is None or owner["kind"] != "Job":
+            return True
+        job = self._store.head(("batch", "jobs"), meta["namespace"], owner["name"])
+        if job is None or job.obj["metadata"]["uid"] != owner["uid"]:
+            return False
+        conditions = (job.obj.get("status") or {}).get("conditions") or ()
+        is_over = any(one["type"] in ("Complete", "Failed") and one["status"] == "True" for one in conditions)
+        return not is_over or job.obj["spec"].get("managedBy", _JOB_CONTROLLER) != _JOB_CONTROLLER
 
     async def _keep(self, target: RouteTarget, old: Stored, obj: Object, options: DeleteOptions) -> Stored:
         if options.dry_run or obj == old.obj:

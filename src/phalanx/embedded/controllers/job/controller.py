@@ -100,7 +100,7 @@ class JobController:
         self._note_selector(job, key, gone=change.new is None)
         if change.new is None or is_finished(job):
             for pod in self._index.owned_by(uid):
-                if is_tracked(pod):
+                if is_tracked(pod) and is_deleting(pod):
                     self._orphans.add(key_of(pod))
             self._streaks.pop(uid, None)
             self._begun.pop(uid, None)
@@ -218,7 +218,8 @@ class JobController:
 
     async def _count(self, key: str, view: JobObservation, tracked: Track, streak: Streak) -> list[ApiError]:
         """Steps 1 to 3 of `track`. A Job whose end needs no further step gets its last status in one write: pods of a
-        finished Job are never counted again, so their finalizers go afterwards (`_job_changed`)."""
+        finished Job are never counted again. Their finalizers stay, and the API server drops them when such a pod is
+        deleted. Pods that are being deleted already are freed by `_job_changed`."""
         job = view.job
         status, notes = settle(tracked, (), view.spec, self._clock())
         if is_finished({"status": status}):
