@@ -88,6 +88,28 @@ def test_the_seat_of_a_pod_that_was_lost_before_its_binding_is_free_when_the_hol
     play(scene())
 
 
+@pytest.mark.parametrize("replaced", [True, False])
+def test_the_hold_of_a_pod_counts_from_its_loss(replaced: bool) -> None:
+    """The pod is lost an hour after the start, when a new gang's hold would be over."""
+
+    async def scene() -> None:
+        stage = stage_with(node("n1", 2))
+        async with stage.scheduler():
+            stage.put(member("a"), member("b"))
+            await stage.until(lambda: len(stage.api.bound()) == 2)
+            await after(stage, 3600)
+            await lost(stage, "a")
+            stage.put(pod("other", queue="default"))
+            await after(stage, HOLD_S - 10)
+            assert set(stage.api.bound()) == {"b"}
+            if replaced:
+                stage.put(member("c"))
+            await after(stage, 11)
+            assert set(stage.api.bound()) == {"b", "c" if replaced else "other"}
+
+    play(scene())
+
+
 def test_a_hold_ends_also_if_another_pod_lacked_a_node_for_too_long() -> None:
     """Two pods of different sizes are lost, and only the smaller one is replaced."""
 

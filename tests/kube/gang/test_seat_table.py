@@ -20,7 +20,7 @@ def test_an_index_keeps_its_seat() -> None:
     meta = {"annotations": {"batch.kubernetes.io/job-completion-index": "1"}}
     first = a_pod("a", job="j", meta=meta)
     assert seats.take(0, first) == Slot(0, 1)
-    seats.leave("a")
+    seats.leave("a", 0.0)
     seats.take(0, a_pod("other", job="j"))
     assert seats.take(0, a_pod("b", job="j", meta=meta)) == Slot(0, 1)
 
@@ -39,7 +39,7 @@ def test_a_pod_that_was_over_before_the_last_was_bound_counts_as_started() -> No
     for name in ("a", "b"):
         slot = seats.take(0, a_pod(name, job="j"))
         seats.mark(slot, ready=True, bound=True)
-        seats.leave(name)
+        seats.leave(name, 0.0)
     assert seats.started()
     assert seats.minimum_bound == 0
 

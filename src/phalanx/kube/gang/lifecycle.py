@@ -461,16 +461,17 @@ class GangLifecycle:
             self.history.forgive()
 
     def _end_holds(self, parts: StartedParts, now_s: float) -> None:
-        """Release the capacity that was reserved for pods that were not created in time; bound pods go on. A start with
-        bound pods that lost another pod has holds too: bare pods are never taken back, so it may last for ever."""
-        vacant = parts.start.seats.vacant_of_pods()
+        """Release the capacity that was reserved for pods that were not created in time, or not replaced in time after
+        their loss; bound pods go on. A start with bound pods that lost another pod has holds too: bare pods are never
+        taken back, so it may last for ever."""
+        seats = parts.start.seats
+        vacant = seats.vacant_of_pods()
         if not parts.barrier.gate_open or not vacant or not parts.start.record.gang or parts.start.elsewhere:
             return
-        end_s = parts.start.record.at_s + self.effects.timeouts.hold_s
-        if now_s < end_s:
-            self._wake(end_s)
-        else:
-            parts.barrier.release(vacant)
+        hold_s = self.effects.timeouts.hold_s
+        ends = {slot: max(parts.start.record.at_s, seats[slot].lost_s) + hold_s for slot in vacant}
+        parts.barrier.release(slot for slot, end_s in ends.items() if end_s <= now_s)
+        self._wake(*(end_s for end_s in ends.values() if end_s > now_s))
 
     # --- going back -----------------------------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ from phalanx.model.job import Placement, Role, Slot
 class Seat:
     """A slot of a started gang, and its pod. `node`: the granted node; "" if there is none. `devices`: the node's
     devices for the pod. `asked`: True if a node was requested from the core. `sent`: True if a binding was sent and is
-    not answered."""
+    not answered. `lost_s`: when its last pod was lost, in seconds since the epoch; 0: it never had one."""
 
     node: str = ""
     devices: tuple[str, ...] = ()
@@ -32,6 +32,7 @@ class Seat:
     ready: bool = False  # taken by a pod that could be bound, and planned; or bound
     reached: bool = False
     refusals: int = 0
+    lost_s: float = 0.0
 
     @property
     def machine(self) -> str:
@@ -160,14 +161,15 @@ class GangSeats:
         slot = self.slot_of[pod.uid] = Slot(role, ordinal)
         return slot
 
-    def leave(self, uid: str) -> Slot | None:
-        """Return the pod is over or gone: its seat is vacant, its node still promised."""
+    def leave(self, uid: str, now_s: float) -> Slot | None:
+        """Vacate the seat of a pod that is over or gone, and return its slot; None: the pod had no seat. The seat keeps
+        its node."""
         slot = self.slot_of.pop(uid, None)
         if slot is None:
             return None
         row, seat = self.rows[slot.role], self[slot]
         self.mark(slot, ready=False, bound=False)
-        seat.pod, seat.sent = "", False
+        seat.pod, seat.sent, seat.lost_s = "", False, now_s
         row.vacant[slot.ordinal] = None
         return slot
 
@@ -179,7 +181,7 @@ class GangSeats:
         if not seat.node or (ordinal := next(waits, None)) is None:
             return ""
         former = row.seats[ordinal]
-        seat.pod, former.pod = former.pod, ""
+        seat.pod, former.pod, former.lost_s = former.pod, "", seat.lost_s
         row.vacant[ordinal] = row.vacant.pop(slot.ordinal)
         self.slot_of[seat.pod] = slot
         return seat.pod

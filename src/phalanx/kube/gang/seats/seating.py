@@ -43,7 +43,7 @@ class Seating:
         """Note that the pod is over or gone."""
         self._fresh.pop(pod.uid, None)
         self._barrier.forget(pod.uid)
-        slot = self._seats.leave(pod.uid)
+        slot = self._seats.leave(pod.uid, self._start.effects.now_s())
         if slot is None:
             return
         if pod.rejected:
