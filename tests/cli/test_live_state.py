@@ -14,8 +14,10 @@ from phalanx.client.kind import JOBS, LIMIT_RANGES, NODES, RESOURCE_QUOTAS, VOLU
 from phalanx.client.tally import Tally
 from phalanx.kube.install.definitions import QUEUES
 from phalanx.kube.read.labels import REASON
-from phalanx.model.plan import Plan, Wait
+from phalanx.model.job import Placement
+from phalanx.model.plan import Nominate, Plan, Wait
 from phalanx.model.reason import Reason, ReasonCode
+from phalanx.state.cluster import Cluster
 from tests import clockwork
 from tests.kube.double import Api, Client, Object, job, node
 from tests.kube.stage import Stage
@@ -103,3 +105,22 @@ def test_what_only_the_scheduler_knows_about_requested_nodes_is_what_it_wrote() 
             assert (found["other"], found["limited"]) == (short, limit)
 
     clockwork.run(scene())
+
+
+def test_a_job_is_promised_only_what_exists_or_was_promised() -> None:
+    """Of three nominated jobs one waits for its victims, one for nodes that an autoscaler has promised, and one for
+    nodes that were only requested."""
+    cluster = Cluster()
+    cluster.columns.groups.granted.add("promised")
+    waits = Reason(code=ReasonCode.WAITING_FOR_NODES, text="waits for nodes")
+    nominations = [Nominate(name, (Placement(0, 0, "n1"),)) for name in ("victims", "promised", "requested")]
+    seen = Snapshot(
+        cluster=cluster,
+        events=(),
+        plan=Plan((*nominations, Wait("promised", waits), Wait("requested", waits))),
+        gangs={},
+        objects={},
+        wrong={},
+        now_s=0.0,
+    )
+    assert seen.nominated == {"victims", "promised"}

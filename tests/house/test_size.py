@@ -10,7 +10,7 @@ import pytest
 
 from .test_structure import SOURCE
 
-CEILINGS = {"model": 1_155, "state": 3_115, "core": 11_260, "scaling": 590, "report": 390}
+CEILINGS = {"model": 1_155, "state": 3_115, "core": 11_290, "scaling": 620, "report": 390}
 LAYOUT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 

@@ -6,8 +6,11 @@ from __future__ import annotations
 import asyncio
 
 from phalanx.client.kind import EVENTS, JOBS, PODS, Kind
+from phalanx.kube.install.definitions import QUEUES
 from phalanx.kube.write.events import EventReporter, ReportRate
+from phalanx.model.policy import Policy
 from phalanx.providers.provision import Provisioning
+from phalanx.scaling.admitted import admitted_together
 from tests.kube.double import Object, job, node, pod
 from tests.kube.stage import Stage
 from tests.kube.test_bind_barrier import play, settle
@@ -170,6 +173,48 @@ def test_an_autoscaler_sees_all_pods_of_a_gang_at_once() -> None:
             await settle(stage)
             await report(stage, 8)
             assert {condition(each)["reason"] for each in stage.api.pods()} == {"Unschedulable"}
+
+    play(scene())
+
+
+def reasons(stage: Stage, gang: str) -> set[str]:
+    """Return the reasons of the conditions of the gang's pods."""
+    pods = (each for each in stage.api.pods() if each["metadata"]["name"].startswith(gang))
+    return {one["reason"] for each in pods for one in each["status"].get("conditions", ())}
+
+
+def gang_of(name: str, pods: int, cpu: str, **said: str) -> list[Object]:
+    size = {"job": name, "min_available": str(pods), "queue": "team", **said}
+    return [pod(f"{name}-{number}", cpu, **size) for number in range(pods)]
+
+
+def test_of_two_gangs_that_share_a_quota_one_asks_autoscalers() -> None:
+    """Three pods and two pods of 8 cpu, in a queue with 24: each gang fits into the quota, but not both."""
+
+    async def scene() -> None:
+        stage = Stage(nodes=[node("n1", 2)])
+        limits = [{"limit": {"cpu": "24"}}]
+        stage.api.put(QUEUES, {"metadata": {"name": "team"}, "spec": {"quotas": limits}})
+        stage.put(*gang_of("one", 3, "8", priority="5"), *gang_of("two", 2, "8"))
+        async with stage.scheduler():
+            quick(stage)
+            reporter, policy = stage.world.effects.reporter, Policy()
+            reporter.admitted = lambda jobs: admitted_together(stage.cluster, policy, stage.now_s, jobs)
+            await settle(stage)
+            await report(stage, 5)
+            assert (reasons(stage, "one"), reasons(stage, "two")) == ({"Unschedulable"}, {"PhalanxQueued"})
+            for number in range(3):
+                stage.api.drop(PODS, f"default/one-{number}")
+            await stage.until(lambda: set(stage.world.gangs) == {"default/two"})
+            stage.now_s += 120
+            await report(stage, 7)
+            assert reasons(stage, "two") == {"Unschedulable"}, "the quota has room for it now"
+            written = len(stage.api.writes)
+        async with stage.scheduler():  # what the pods say already is not written again
+            quick(stage)
+            await settle(stage)
+            await report(stage, written + 1)
+            assert len(stage.api.writes) == written
 
     play(scene())
 

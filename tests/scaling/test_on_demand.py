@@ -14,6 +14,7 @@ from phalanx.model.pod import amounts
 from phalanx.model.policy import Policy
 from phalanx.model.queue import Queue, QueuePreemption, Quota, WithinQueue
 from phalanx.model.reason import Reason, ReasonCode
+from phalanx.report.forecast import forecast
 from phalanx.state.cluster import Cluster
 from tests.core.builders import job, node, role
 from tests.invariants import check_invariants
@@ -93,6 +94,13 @@ def test_a_job_starts_on_nodes_that_come_and_its_request_ends() -> None:
     assert [each.group for each in actions if isinstance(each, ReleaseNodes)] == ["prov"]
     assert not scene.cluster.columns.groups.coming
     assert scene.code("two") is ReasonCode.QUEUE_LIMIT
+
+
+def test_a_start_is_expected_only_once_the_nodes_are_promised() -> None:
+    scene = begun()
+    assert forecast(scene.cluster, POLICY, scene.now_s, ["one"]) == {}
+    scene.played(NodesNoted("one", "Provisioned", granted=True))
+    assert list(forecast(scene.cluster, POLICY, scene.now_s, ["one"])) == ["one"]
 
 
 def test_a_job_that_is_held_gives_its_quota_to_the_next() -> None:

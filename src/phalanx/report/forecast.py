@@ -227,10 +227,13 @@ class ForecastRun:
         return decision.plan
 
     def arrived(self) -> Iterator[Event]:
-        """Yield the arrivals of requested nodes that are expected by `now_s`."""
-        for name, coming in list(self.book.columns.groups.coming.items()):
-            node = self.book.columns.node(name)
-            if coming.expected_s <= self.now_s and node is not None:
+        """Yield the arrivals of requested nodes that are expected by `now_s`. Nobody knows when nodes on demand arrive
+        (a ProvisioningRequest) before they were promised."""
+        groups = self.book.columns.groups
+        for name, coming in list(groups.coming.items()):
+            node, group = self.book.columns.node(name), groups.known.get(coming.group)
+            is_known = group is None or group.on_demand is None or name.removeprefix(f"{group.name}/") in groups.granted
+            if is_known and coming.expected_s <= self.now_s and node is not None:
                 yield NodeSeen(replace(node, ready=True, unschedulable=False))
 
     def submitted(self) -> Iterator[Event]:

@@ -7,7 +7,7 @@ are no reason to request nodes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from heapq import nsmallest
 from itertools import islice
 from typing import NamedTuple
@@ -50,16 +50,19 @@ class Admitted(NamedTuple):
 
 class Waiting:
     """The waiting requests of one cycle. The `state` has the quota that earlier requests of the cycle have taken.
-    `later_s`: when nodes may be requested for jobs that have not waited long enough (seconds since the epoch)."""
+    `later_s`: when nodes may be requested for jobs that have not waited long enough (seconds since the epoch).
+    `among`: the request classes that are considered; None: all."""
 
-    def __init__(self, cluster: Cluster, policy: Policy, now_s: float) -> None:
+    def __init__(
+        self, cluster: Cluster, policy: Policy, now_s: float, among: Iterable[RequestClass] | None = None
+    ) -> None:
         self.cluster, self.now_s = cluster, now_s
         self.later_s: list[float] = []
         self.state = CycleState(cluster, policy, now_s)
         self.state.search_classes = frozenset()
         self.request_classes = [
             request_class
-            for request_class in cluster.pending.request_classes.values()
+            for request_class in (cluster.pending.request_classes.values() if among is None else among)
             if self.needs_capacity(request_class)
         ]
 

@@ -102,9 +102,17 @@ class Snapshot:
 
     @property
     def nominated(self) -> set[str]:
-        """Jobs for which others are made to leave."""
+        """Jobs for which other jobs are made to leave, or whose nodes an autoscaler has promised. A job whose nodes are
+        only requested is not among them, because they may never arrive."""
+        if self.partial:
+            return set()
+        requested = {
+            action.job
+            for action in self.plan.actions
+            if isinstance(action, Wait) and action.reason.code is ReasonCode.WAITING_FOR_NODES
+        }
         found = {action.job for action in self.plan.actions if isinstance(action, Nominate) and action.placements}
-        return set() if self.partial else found
+        return found - (requested - self.cluster.columns.groups.granted)
 
     @property
     def reasons(self) -> dict[str, Reason]:

@@ -38,6 +38,7 @@ from phalanx.model.reason import Reason
 from phalanx.model.status import ClusterStatus, QueueStatus
 from phalanx.report.cluster_status import cluster_status
 from phalanx.report.queue_status import queue_statuses, with_expected_starts
+from phalanx.scaling.admitted import admitted_together
 from phalanx.state.cluster import Cluster
 
 if TYPE_CHECKING:  # servers and a database, which are imported only where they are used
@@ -107,6 +108,7 @@ async def _lead(
     clusters = Dispatcher(connection, informers, clock, lease.fence) if KUEUE in policies.dialects else None
     async with open_world(connection, informers, settings, clock, lease.fence, breaches, nodes, clusters) as world:
         admits(world.installed.admission)
+        world.effects.reporter.admitted = lambda jobs: admitted_together(cluster, policy, clock(), jobs)
         glance = Glance(cluster, now_s=clock)
         sight = seen(world, glance, informers, lease)
         unattended = unattended_pods(

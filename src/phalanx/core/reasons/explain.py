@@ -37,6 +37,7 @@ from phalanx.state.nodes.table import NodeTable
 
 QUEUES_NAMED = 10  # in the reason of a job whose queue does not exist
 KEPT_NAMED = 3  # parts of nodes, in a sentence
+GROUPS_NAMED = 3  # node groups, in a sentence
 
 
 def why_not(cluster: Cluster, draft: Draft, gang: Gang, shortfall: PlacementShortfall, granted: CycleGrants) -> Reason:
@@ -48,7 +49,57 @@ def why_not(cluster: Cluster, draft: Draft, gang: Gang, shortfall: PlacementShor
         or filtered.filtered_out(draft, gang, shortfall)
         or no_room(cluster, draft, gang, shortfall, granted)
     )
+    if cluster.columns.groups.known and reason.more_nodes_help:
+        reason = with_group_limits(cluster, gang, reason)
     return with_failed_requests(cluster, gang, reason) if cluster.columns.groups.failed else reason
+
+
+def with_group_limits(cluster: Cluster, gang: Gang, reason: Reason) -> Reason:
+    """Return the reason, which also names the node groups that are too small for the gang, and what to change."""
+    groups = cluster.columns.groups.known.values()
+    if any(group.on_demand is not None for group in groups):
+        return reason
+    for at in gang.required_roles():
+        if text := beyond_groups(cluster, gang.demands[at], gang.roles[at]):
+            text = f"{reason.text}; {text}"
+            return Reason(code=reason.code, text=text, numbers=reason.numbers, more_nodes_help=reason.more_nodes_help)
+    return reason
+
+
+def beyond_groups(cluster: Cluster, demand: Demand, role: Role) -> str:
+    """Return which node groups cannot hold the role's minimum, and what to change; empty if they may hold it. Node
+    selectors and taints of groups are not compared."""
+    columns, groups = cluster.columns, cluster.columns.groups.known.values()
+    useful = {group.name: group for group in groups if holds(group, demand)}
+    if not useful:
+        largest = {
+            name: max(dict(each.template.allocatable).get(name, 0) for each in groups) for name, _ in demand.asks
+        }
+        short = [
+            f"{format_amount(name, amount)} {name}, and a node of a node group has at most "
+            f"{format_amount(name, largest[name])}"
+            for name, amount in demand.asks
+            if amount > largest[name]
+        ]
+        return f"a pod requests {'; '.join(short)}: add a node group with larger nodes" if short else ""
+    rows = [int(row) for row in fit.matching(columns.attributes, demand.where).nonzero()[0]]
+    others = [row for row in rows if (node := columns.nodes[row]) is not None and node.group not in useful]
+    beside = int(node_resources.pods_held(columns.allocatable, demand.asks, np.array(others, np.intp)).sum())
+    most = sum(each.max_nodes * pods_of_a_node(each, demand) for each in useful.values())
+    if beside + most >= role.minimum:
+        return ""
+    named = ", ".join(f"{each.name} (max {each.max_nodes} nodes)" for each in islice(useful.values(), GROUPS_NAMED))
+    more = f" and {len(useful) - GROUPS_NAMED} more" if len(useful) > GROUPS_NAMED else ""
+    return (
+        f"node group{'s' if len(useful) > 1 else ''} {named}{more} can hold {most} of {counted(role)}: raise max, or "
+        "request fewer pods"
+    )
+
+
+def pods_of_a_node(group: NodeGroup, demand: Demand) -> int:
+    """Return how many pods of the demand an empty node of the group holds."""
+    has = dict(group.template.allocatable)
+    return min((has.get(name, 0) // amount for name, amount in demand.asks if amount), default=0)
 
 
 def with_failed_requests(cluster: Cluster, gang: Gang, reason: Reason) -> Reason:

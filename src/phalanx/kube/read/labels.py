@@ -17,6 +17,7 @@ SCHEDULER_NAME = "phalanx"  # spec.schedulerName of the pods that we bind
 OURS = frozenset({SCHEDULER_NAME})
 DEFAULT_SCHEDULER = "default-scheduler"  # the scheduler of pods that name none
 FIELD_MANAGER = "phalanx"  # our name in managedFields
+UNSCHEDULABLE = "Unschedulable"  # the reason of the condition PodScheduled on which cluster autoscalers act
 
 # Set by users.
 QUEUE = "phalanx.dev/queue"  # label: the queue

@@ -63,7 +63,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):  # made for every event: t
     devices: tuple[str, ...]
     record: StartRecord | None
     mark: PreemptionMark | None
-    waits_for: str  # the code of the reason that its PodScheduled condition gives
+    waits_for: str  # the code that its PodScheduled condition gives, and `Unschedulable` if autoscalers may act on it
     options: Mapping[str, str]
     claims: tuple[str, ...] = ()
     unplaced: tuple[str, ...] = ()
@@ -234,7 +234,8 @@ def _awaited(spec: Object, status: Object) -> str:
 def _waits_for(status: Object) -> str:
     for condition in status.get("conditions") or ():
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
-            return str(condition.get("message") or "").partition(":")[0]
+            code = str(condition.get("message") or "").partition(":")[0]
+            return f"{code} {labels.UNSCHEDULABLE}" if condition.get("reason") == labels.UNSCHEDULABLE else code
     return ""
 
 

@@ -2,8 +2,9 @@
 
 A queued job costs nothing while it waits. When the *code* of its reason changes, and it still waits a moment later, the
 newest reason is written once: on Jobs as one annotation, on pods that wait unbound as the `PodScheduled` condition,
-and one Event. The condition's reason is `Unschedulable` if more nodes would help and Phalanx requests none itself,
-because autoscalers act on that word; otherwise it is `PhalanxQueued`. An object is written three times in a row and
+and one Event. The condition's reason is `Unschedulable` if more nodes would help, Phalanx requests none itself, and the
+quota admits the gang beside the other gangs of which this is said; autoscalers act on that word. Otherwise it is
+`PhalanxQueued`. The reason is written again when the answer changes. An object is written three times in a row and
 then once a minute (a token bucket, as client-go's for Events), and all objects together have a budget. A newer reason
 replaces one that was not written yet. The full text with its numbers is the command line's.
 
@@ -14,8 +15,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Collection, Coroutine, Iterator
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
@@ -56,7 +58,8 @@ class EventReporter:
     `is_busy`: returns whether other writes, such as bindings, wait to be sent. An Event costs the API server as much as
     a binding, so Events go after them.
     `asks_autoscalers`: False if Phalanx requests nodes itself, so that an autoscaler buys nothing beside it;
-    `on_demand`: the queues for which it requests nodes in any case."""
+    `on_demand`: the queues for which it requests nodes in any case.
+    `admitted`: returns the gangs, among the given ones, that their quotas admit together."""
 
     asks_autoscalers = True
     on_demand: frozenset[str] = frozenset()
@@ -71,8 +74,13 @@ class EventReporter:
     ) -> None:
         self._api, self._clock, self._budget, self._may_write = api, clock, budget or ReportRate(), may_write
         self._is_busy = is_busy
+        self.admitted: Callable[[Collection[str]], frozenset[str]] = frozenset
         self._newest: dict[str, tuple[float, GangLifecycle, Reason]] = {}  # gang id -> since when
         self._written: dict[str, dict[str, tuple[str, float]]] = {}  # gang id -> uid -> its code, full again at
+        self._helped: dict[str, tuple[GangLifecycle, Reason]] = {}  # gangs with pods that more nodes would help
+        self._judged: frozenset[str] = frozenset()  # gangs about which `admitted` was asked last
+        self._asking: frozenset[str] = frozenset()  # and those that it returned
+        self._judge_at_s = 0.0  # on the monotonic clock
         self._events: deque[Object] = deque(maxlen=self._budget.events_kept)
         self._queued_s: deque[float] = deque(maxlen=self._budget.events_kept)  # when each Event was queued
         self._wake = asyncio.Event()
@@ -80,12 +88,17 @@ class EventReporter:
     def waits(self, gang: GangLifecycle, reason: Reason) -> None:
         since_s, _, known = self._newest.get(gang.id, (self._clock(), gang, reason))
         self._newest[gang.id] = (since_s if known.code is reason.code else self._clock(), gang, reason)
+        if reason.more_nodes_help and self._may_ask(gang) and gang.pods:
+            self._helped[gang.id] = gang, reason
+        else:
+            self._helped.pop(gang.id, None)
         self._wake.set()
 
     def forget(self, gang: str) -> None:
         """Note that it no longer waits."""
         self._newest.pop(gang, None)
         self._written.pop(gang, None)
+        self._helped.pop(gang, None)
 
     def event(self, about: BatchJob | Pod, reason: str, text: str, *, warning: bool = False) -> None:
         meta = {"namespace": about.namespace, "name": about.name, "uid": _uid(about)}
@@ -132,7 +145,8 @@ class EventReporter:
                 await self._send(self._api.create(EVENTS, event, event["metadata"]["namespace"]))
                 await asyncio.sleep(pause_s / 5)
             try:
-                async with asyncio.timeout(self._budget.settle_s if self._newest or self._events else None):
+                is_due = self._newest or self._events or self._helped
+                async with asyncio.timeout(self._budget.settle_s if is_due else None):
                     await self._wake.wait()
                 await asyncio.sleep(self._budget.settle_s)  # quick changes become one Event
             except TimeoutError:
@@ -148,24 +162,42 @@ class EventReporter:
         """Yield the reasons to write now, by gang, and whether they ask autoscalers for nodes. A reason that is written
         on all objects is dropped."""
         now_s, most_s = self._clock(), self._budget.per_object_s * (self._budget.burst - 1)
+        self._judge()
         for name, (since_s, gang, reason) in list(self._newest.items()):
-            if now_s - since_s < self._budget.settle_s:
+            if now_s - since_s < self._budget.settle_s or (name in self._helped and name not in self._judged):
                 continue
+            asks = name in self._helped and name in self._asking
             later, written, due = False, self._written.setdefault(name, {}), []
             for about in _waiting(gang):
                 code, full_s = written.get(_uid(about), (_said(about), 0.0))
-                if code == _key(reason):
+                if code == (key := _key(about, reason, asks)):
                     continue
                 if full_s - now_s > most_s:
                     later = True
                     continue
-                written[_uid(about)] = (_key(reason), max(now_s, full_s) + self._budget.per_object_s)
-                sent = gang.spec is not None and gang.spec.sent  # nodes of this cluster are of no use to it
-                due.append((about, reason, self.asks_autoscalers and not sent and gang.queue not in self.on_demand))
+                written[_uid(about)] = (key, max(now_s, full_s) + self._budget.per_object_s)
+                due.append((about, reason, asks))
             if not later:
                 del self._newest[name]
             if due:
                 yield due
+
+    def _may_ask(self, gang: GangLifecycle) -> bool:
+        """Return whether nodes that an autoscaler adds for the gang's pods would be of use to it."""
+        sent = gang.spec is not None and gang.spec.sent  # nodes of this cluster are of no use to it
+        return self.asks_autoscalers and not sent and gang.queue not in self.on_demand
+
+    def _judge(self) -> None:
+        """Ask which gangs the quotas admit together; a gang for which the answer has changed is written again. This
+        takes at most a twentieth of the time."""
+        began_s = time.monotonic()
+        if began_s < self._judge_at_s or not (self._helped or self._asking):
+            return
+        asking = self.admitted(self._helped) if self._helped else frozenset()
+        for name in self._helped.keys() & (asking ^ self._asking):
+            self._newest.setdefault(name, (0.0, *self._helped[name]))
+        self._judged, self._asking = frozenset(self._helped), asking
+        self._judge_at_s = began_s + 20 * (time.monotonic() - began_s)
 
     async def _say(self, about: BatchJob | Pod, reason: Reason, asks: bool) -> None:
         meta: Object = {"uid": _uid(about), "resourceVersion": about.resource_version}
@@ -181,7 +213,7 @@ class EventReporter:
         condition = {
             "type": "PodScheduled",
             "status": "False",
-            "reason": "Unschedulable" if reason.more_nodes_help and asks else "PhalanxQueued",
+            "reason": labels.UNSCHEDULABLE if asks else "PhalanxQueued",
             "message": text,
             "lastTransitionTime": write_moment(self._clock()),
         }
@@ -209,10 +241,12 @@ def _kind(about: BatchJob | Pod) -> Kind:
     return about.adapter.kind if isinstance(about, BatchJob) else PODS
 
 
-def _key(reason: Reason) -> str:
-    """Return the part of a reason that is written again when it changes: its code, and the state of requested nodes."""
-    note = reason.numbers.get("note") if reason.code is ReasonCode.WAITING_FOR_NODES else ""
-    return f"{reason.code} {note}" if note else str(reason.code)
+def _key(about: BatchJob | Pod, reason: Reason, asks: bool) -> str:
+    """Return the part of a reason that is written again when it changes: its code, the state of requested nodes, and
+    for pods whether autoscalers may add nodes."""
+    note = str(reason.numbers.get("note") or "") if reason.code is ReasonCode.WAITING_FOR_NODES else ""
+    asked = labels.UNSCHEDULABLE if asks and isinstance(about, Pod) else ""
+    return " ".join(part for part in (str(reason.code), asked, note) if part)
 
 
 def _said(about: BatchJob | Pod) -> str:

@@ -23,16 +23,17 @@ WAITS = ("queued", "promised")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobView:
-    """`state`: queued, promised (nominated; its victims terminate), starting, running, stuck (the job has started, and
-    one of its pods cannot start), stopping (the job is being preempted), complete or failed. `placed`: pods that have a
-    node, of `wanted`. `since_s`: in this state, in seconds since the epoch. `nodes`: node -> pods there. `soon`: the
-    next cycle starts it. `preempted`: how often the whole job was preempted. `preempted_by`: the preemptor, while the
-    job waits after a preemption. `limit_s`: the time limit of each run; None: no limit, or unknown. `ending`: no pod of
-    the job runs or will run, and its end is not reported yet. `fixed`: it starts with as many pods as fit, and does not
-    grow. `kind`: the kind of the object that the user created. `made`: the name of that object, if the scheduler knows
-    the job by another object. `user`: the submitter. `array`: the name of the array that the task belongs to. `cap`:
-    how many tasks of the array may run at a time; 0: all. `cluster`: the other cluster that runs it; `clusters`: what
-    is known of each cluster for it, or why that one was chosen."""
+    """`state`: queued, promised (nominated; its victims terminate, or an autoscaler has promised its nodes),
+    starting, running, stuck (the job has started, and one of its pods cannot start), stopping (the job is being
+    preempted), complete or failed. `placed`: pods that have a node, of `wanted`. `since_s`: in this state, in
+    seconds since the epoch. `nodes`: node -> pods there. `soon`: the next cycle starts it. `preempted`: how often
+    the whole job was preempted. `preempted_by`: the preemptor, while the job waits after a preemption. `limit_s`:
+    the time limit of each run; None: no limit, or unknown. `ending`: no pod of the job runs or will run, and its
+    end is not reported yet. `fixed`: it starts with as many pods as fit, and does not grow. `kind`: the kind of the
+    object that the user created. `made`: the name of that object, if the scheduler knows the job by another object.
+    `user`: the submitter. `array`: the name of the array that the task belongs to. `cap`: how many tasks of the
+    array may run at a time; 0: all. `cluster`: the other cluster that runs it; `clusters`: what is known of each
+    cluster for it, or why that one was chosen."""
 
     id: str
     queue: str
