@@ -68,11 +68,6 @@ class Work:
     def is_elastic(self) -> bool:
         return self.job.size is GangSize.ELASTIC
 
-    @property
-    def ends_s(self) -> float:
-        """Return when the time limit ends a started job; infinity without a limit."""
-        return self.started_s + (self.job.limit_s or float("inf"))
-
     def kept(self) -> dict[int, str]:
         """Return the pods that stay."""
         if self.phase is Phase.STOPPING:

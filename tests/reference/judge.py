@@ -350,7 +350,7 @@ class Walk(Cycle):
                     rule = "R23" if demand is Demand.TAKE_OVER else "R22" if request.kind is Kind.GROWTH else "R17"
                     raise Broken(
                         rule,
-                        f"{name} {demand.value}, and the plan has nothing{self.hint(request)}",
+                        f"{name} {demand.value}, and the plan has nothing",
                         is_late=self.is_late,
                     )
                 self.nominate(request, demand, mine)
@@ -395,10 +395,6 @@ class Walk(Cycle):
         self.put(request.work, {ordinal: nodes[chosen]})
         request.work.imagined.add(ordinal)
         return Demand.START
-
-    def hint(self, request: Request) -> str:
-        found = Search(self.facts, request, self.holder_for(request)).first()
-        return f" (victims: {sorted(found[0])} {dict(found[1])})" if found else ""
 
     def said(self, decision: Decision) -> str:
         what = "is nominated" if decision.is_nomination else "starts"

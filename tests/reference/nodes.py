@@ -9,7 +9,7 @@ from typing import NamedTuple
 from phalanx.model.job import Phase
 
 from .facts import Facts, Nodes, Work, plus
-from .order import Kind, Request
+from .order import Request
 from .tree import Amounts
 
 
@@ -20,14 +20,15 @@ def free(facts: Facts, *, is_soon: bool = False, gone: Mapping[str, Collection[i
     for name, work in facts.works.items():
         pods = work.kept() if is_soon else work.pods
         held = [node for ordinal, node in pods.items() if not gone or ordinal not in gone.get(name, ())]
-        _take(left, [*held, *work.nominated.values()], work.asks)
+        take(left, [*held, *work.nominated.values()], work.asks)
     return left
 
 
-def _take(left: Nodes, nodes: Iterable[str], asks: Amounts) -> None:
+def take(left: Nodes, nodes: Iterable[str], asks: Amounts, pods: int = 1) -> None:
+    """Charge `pods` pods to each of the nodes; -1: give one pod back."""
     for node in nodes:
         if node in left:
-            left[node] = plus(left[node], asks, -1)
+            left[node] = plus(left[node], asks, -pods)
 
 
 def places(left: Nodes, asks: Amounts) -> Counter[str]:
@@ -64,25 +65,25 @@ class Reservation(NamedTuple):
     at_s: float
 
 
+def ends_s(facts: Facts, work: Work) -> float:
+    """R13: return when the job ends: at its time limit, which counts from now if the job has not started."""
+    return (facts.now_s if work.phase is Phase.QUEUED else work.started_s) + (work.job.limit_s or float("inf"))
+
+
 def free_at(facts: Facts, at_s: float, gone: Mapping[str, Collection[int]] | None = None) -> Nodes:
     """R13: return what is free at that time, if started jobs end at their limits, overdue jobs and terminating pods end
     now, and nominated jobs run from now."""
     left = dict(facts.nodes)
     for name, work in facts.works.items():
-        began_s = work.started_s if work.phase is not Phase.QUEUED else facts.now_s
-        if began_s + (work.job.limit_s or float("inf")) > at_s:
+        if ends_s(facts, work) > at_s:
             held = [node for ordinal, node in work.kept().items() if not gone or ordinal not in gone.get(name, ())]
-            _take(left, [*held, *work.nominated.values()], work.asks)
+            take(left, [*held, *work.nominated.values()], work.asks)
     return left
 
 
 def reserve(facts: Facts, request: Request) -> Reservation | None:
     """R13: return the reservation of a request that nodes have no capacity for; None if its time cannot be foreseen."""
-    ends = {
-        work.ends_s if work.phase is not Phase.QUEUED else facts.now_s + (work.job.limit_s or float("inf"))
-        for work in facts.works.values()
-        if work.pods or work.nominated
-    }
+    ends = {ends_s(facts, work) for work in facts.works.values() if work.pods or work.nominated}
     asks = request.work.asks
     for at_s in sorted({max(each, facts.now_s) for each in ends | {facts.now_s} if each < float("inf")}):
         if fits(free_at(facts, at_s), asks, request.pods):
@@ -99,12 +100,11 @@ def respects(
 ) -> bool:
     """R13: return whether the job may take these pods beside the reservation: it ends before the shadow time, or the
     first request still fits at that time on some nodes."""
-    began_s = work.started_s if work.is_started and not work.is_new else facts.now_s
-    if held is None or held.request.work is work or began_s + (work.job.limit_s or float("inf")) <= held.at_s:
+    if held is None or held.request.work is work or ends_s(facts, work) <= held.at_s:
         return True
     left = free_at(facts, held.at_s, gone)
     for node, pods in way.items():
-        _take(left, [node] * pods, work.asks)
+        take(left, [node], work.asks, pods)
     return fits(left, held.request.work.asks, held.request.pods)
 
 
@@ -120,8 +120,3 @@ def may_take(
     if room.total() < request.pods or not respects(facts, held, request.work, {}, gone):
         return False
     return any(respects(facts, held, request.work, way, gone) for way in ways(room, request.pods))
-
-
-def is_foreseeable(request: Request) -> bool:
-    """Return whether a request may get the reservation: growth may not (R13)."""
-    return request.kind in (Kind.JOB, Kind.REPLACEMENT)

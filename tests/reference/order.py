@@ -112,7 +112,7 @@ class Contest:
     def own(self, queue: str) -> Request | None:
         """R8: return the first request of the queue itself that would get something. A strict queue takes part with its
         first request; R14: unless that is growth or can never start."""
-        order, strict = order_of(self.facts, queue), self.is_strict(queue)
+        order, strict = order_of(self.facts, queue), bool(strict_above(self.facts, queue))
         mine = [each for each in self.waiting if each.work.queue == queue]
         for request in sorted(mine, key=lambda each: (rank(order, each), self.tie(each))):
             if (request.kind, request.name) in self.tried:
@@ -120,10 +120,6 @@ class Contest:
             if self.gets(request) or (strict and request.kind is Kind.JOB):
                 return request
         return None
-
-    def is_strict(self, queue: str) -> bool:
-        """Return whether the queue, or a queue above it, is strict."""
-        return bool(strict_above(self.facts, queue))
 
     def tie(self, request: Request) -> str:
         """R6: equal ranks go by name; growth goes as the requests are listed."""

@@ -7,7 +7,7 @@ from enum import Enum
 from phalanx.model.job import Phase
 
 from .facts import Facts, Nodes, Work, plus
-from .nodes import Reservation, fits, free, is_foreseeable, may_take, reserve
+from .nodes import Reservation, fits, free, may_take, reserve, take
 from .order import Kind, Request
 from .quota import all_of, allows, charges
 from .rights import comes_before, has_right, may_search
@@ -48,9 +48,7 @@ class Cycle:
         """R23: return the capacity for a nomination whose time is over: that of nodes that are not over capacity, and
         there its own. Empty: its time is not over, or its pods do not fit."""
         left = free(self.facts)
-        for node in work.nominated.values():
-            if min(left[node]) >= 0:
-                left[node] = plus(left[node], work.asks)
+        take(left, [node for node in work.nominated.values() if min(left[node]) >= 0], work.asks, -1)
         is_slow = work.until_s <= self.facts.now_s
         return left if is_slow and fits(left, work.asks, len(work.nominated)) else {}
 
@@ -59,9 +57,7 @@ class Cycle:
         left = free(self.facts, is_soon=is_soon)
         for other in self.facts.works.values():
             if other.rank > work.rank:
-                for node in other.nominated.values():
-                    if node in left:
-                        left[node] = plus(left[node], other.asks)
+                take(left, other.nominated.values(), other.asks, -1)
         return all(min(left[node]) >= 0 for node in set(work.nominated.values()))
 
     def outcome(self, request: Request) -> Demand:
@@ -101,7 +97,9 @@ class Cycle:
         return None if is_free else self.held
 
     def may_reserve(self, request: Request) -> bool:
-        return self.facts.has_reservations and self.held is None and is_foreseeable(request)
+        """R13: return whether the request may get the reservation: growth may not."""
+        is_growth = request.kind not in (Kind.JOB, Kind.REPLACEMENT)
+        return self.facts.has_reservations and self.held is None and not is_growth
 
     def could_take_over(self, request: Request, other: Work, *, strictly: bool = False) -> bool:
         """R23: return whether the job fits where a job of lower priority of its queue is nominated.

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
-from itertools import combinations, islice, permutations, product
+from itertools import combinations, islice, product
 
 from phalanx.model.job import Phase
 from phalanx.model.queue import Strategy, VictimOrder
 
 from .facts import Facts, Nodes, Work, plus, times
-from .nodes import Reservation, free, may_take
+from .nodes import Reservation, free, may_take, take
 from .order import Kind, Request
 from .quota import Usage, all_of, allows, charges, less
 from .rights import Victims, comes_before, falls_below, has_right, is_protected, returns, richer
@@ -78,9 +78,7 @@ class Search:
         for name, ordinals in victims.items():
             work = self.facts.works[name]
             if len(ordinals) == len(work.kept()):
-                for node in work.nominated.values():
-                    if node in left:
-                        left[node] = plus(left[node], work.asks)
+                take(left, work.nominated.values(), work.asks, -1)
         return left
 
     def surplus_choices(self, gangs: Collection[str]) -> Iterator[Victims]:
@@ -99,41 +97,31 @@ class Search:
             if all(len(pods) <= self.facts.works[name].spare() for name, pods in victims.items()):
                 yield victims
 
-    def may_take_surplus(self, surplus: Victims) -> bool:
-        """R15, R18: return whether each pod may be taken in some order, each judged with the earlier ones gone."""
-        return self._pods_may_go(self.usage, {name: len(pods) for name, pods in surplus.items()})
-
-    def _pods_may_go(self, usage: Usage, left: dict[str, int]) -> bool:
-        if not left:
-            return True
+    def may_go(self, usage: Usage, left: Mapping[str, int], *, whole: bool) -> bool:
+        """R15, R18: return whether all may go in some order, each judged with the earlier ones gone. `left`: job -> the
+        number of its pods that go one by one; with `whole`, 1 for each gang."""
         for name in left:
             work = self.facts.works[name]
-            if has_right(self.facts, usage, self.request, work, work.asks):
-                rest = {each: pods - (each == name) for each, pods in left.items() if pods > (each == name)}
-                if self._pods_may_go(less(usage, work, 1), rest):
+            loss, pods = (all_of(work), work.charged()) if whole else (work.asks, 1)
+            if has_right(self.facts, usage, self.request, work, loss):
+                rest = {each: count - (each == name) for each, count in left.items() if count > (each == name)}
+                if self.may_go(less(usage, work, pods), rest, whole=whole):
                     return True
-        return False
+        return not left
 
     def may_take_gangs(self, usage: Usage, gangs: Collection[str]) -> bool:
         """R15, R16, R18: return whether the gangs may be taken in some order. `usage`: the charges before the first.
         Gangs of the preemptor's own queue are not counted as gone."""
         works = [self.facts.works[name] for name in gangs]
         own = [work for work in works if work.queue == self.request.work.queue]
-        others = [work for work in works if work.queue != self.request.work.queue]
+        others = {work.job.id: 1 for work in works if work.queue != self.request.work.queue}
         if any(not has_right(self.facts, usage, self.request, work, self.facts.zero) for work in own):
             return False
         for queue in {work.queue for work in works}:
             mine = [work for work in works if work.queue == queue]
             if any(is_protected(self.facts, work, len(mine) - 1) for work in mine):
                 return False
-        return any(self._may_go_in(usage, order) for order in permutations(others))
-
-    def _may_go_in(self, usage: Usage, order: Sequence[Work]) -> bool:
-        for work in order:
-            if not has_right(self.facts, usage, self.request, work, all_of(work)):
-                return False
-            usage = less(usage, work, work.charged())
-        return True
+        return self.may_go(usage, others, whole=True)
 
     def is_permitted(self, gangs: Gangs, surplus: Victims, *, strictly: bool) -> bool:
         """R18: return whether the victims may be taken. Rights are judged before surplus goes. `strictly`: and also
@@ -142,7 +130,7 @@ class Search:
         verdicts = (self.may_take_gangs(usage, gangs) for usage in usages)
         if not (all(islice(verdicts, 2)) if strictly else any(verdicts)):
             return False
-        return self.may_take_surplus(surplus)
+        return self.may_go(self.usage, {name: len(pods) for name, pods in surplus.items()}, whole=False)
 
     def reduced(self, surplus: Victims) -> Usage:
         usage = self.usage
