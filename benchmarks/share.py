@@ -25,7 +25,7 @@ from phalanx.model.pod import Shape
 from phalanx.model.policy import FairShareFormula, Policy, PriorityWeights
 from phalanx.model.queue import Queue, QueueOrder
 from phalanx.state.cluster import Cluster
-from phalanx.state.queue_tree import QueueTree
+from phalanx.state.queues.tree import QueueTree
 
 USERS_PER_QUEUE = 50
 JOBS = 2000

@@ -21,7 +21,8 @@ from phalanx.model.pod import Amount, Amounts
 from phalanx.model.queue import Queue
 from phalanx.state.cluster import Cluster, JobRecord
 from phalanx.state.pending.request_class import Kind, Request
-from phalanx.state.queue_tree import Charge, Key, QueueTree, QueueUsage
+from phalanx.state.queues.quota import Charge, Key, QueueUsage
+from phalanx.state.queues.tree import QueueTree
 from tests.recount import index_errors, related_truly, residents_truly
 
 TREES = 4  # queue trees that are built again and kept for the next check
@@ -196,11 +197,11 @@ def tree_adds_up(cluster: Cluster) -> Iterator[str]:
     for name, branch in tree.branches.items():
         if name in anew.branches and branch.charged != anew.branches[name].charged:
             yield f"queue {name!r} is charged for {branch.charged}, the records say {anew.branches[name].charged}"
-        for extra, known in branch.shares.items():
+        for extra, known in branch.account.shares.items():
             if known != (now := shares.dominant_share(branch, branch.account, tree.pool, extra)):
                 yield f"the share of queue {name!r} with {extra} more is kept as {known} and is {now}"
-    if cluster.submitted_jobs.lists != (counts := submitted_jobs(cluster).lists):
-        yield f"submitted jobs are counted as {cluster.submitted_jobs.lists}, there are {counts}"
+    if cluster.tree.submitted.lists != (counts := submitted_jobs(cluster).lists):
+        yield f"submitted jobs are counted as {cluster.tree.submitted.lists}, there are {counts}"
     if not alike(tree.pool, has := pool_of(cluster)):
         yield f"the tree's pool is {tree.pool}, the nodes have {has}"
 

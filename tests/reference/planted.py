@@ -73,9 +73,9 @@ BUGS = (
     Bug(
         "R9",
         "what queues keep for themselves is lent",
-        "state/queue_tree.py",
-        "branch.kept[key] = max(0, amount - _sane(lends[key]))",
-        "branch.kept[key] = 0",
+        "state/queues/quota.py",
+        "self.kept[key] = max(0, amount - _sane(lends[key]))",
+        "self.kept[key] = 0",
     ),
     Bug(
         "R10",

@@ -337,9 +337,9 @@ class Run:
         """Check that no queue exceeds its limit, unless the limit was lowered."""
         for queue in () if self.bounds_changed else self.variety.queues:
             branch = self.cluster.tree.branch(queue.name)
-            for key, allowed in branch.limit.items():
+            for key, allowed in branch.quota.limit.items():
                 if branch.account.total.get(key, 0) > allowed:
-                    raise Unfair(f"{queue.name} has {branch.account.total} and may have {branch.limit}")
+                    raise Unfair(f"{queue.name} has {branch.account.total} and may have {branch.quota.limit}")
 
     def nothing_that_fits_waits(self) -> None:
         """Single shapes are decided exactly; gangs of several roles are searched, which promises less."""

@@ -21,7 +21,8 @@ from phalanx.model.queue import QueueOrder, QueueState
 from phalanx.model.status import QueuePosition, QueueStatus, ResourceUsage
 from phalanx.report.forecast import typical_starts
 from phalanx.state.cluster import Cluster, JobRecord
-from phalanx.state.queue_tree import Branch, Key
+from phalanx.state.queues.branch import Branch
+from phalanx.state.queues.quota import Key
 
 _MOST_SHOWN = 100_000  # the most jobs of a queue that are ranked for its first positions
 _STARTED = (Phase.STARTING, Phase.RUNNING)
@@ -30,7 +31,8 @@ _STARTED = (Phase.STARTING, Phase.RUNNING)
 def queue_statuses(cluster: Cluster, places: int = 20) -> Iterator[QueueStatus]:
     """Yield every queue's status, parents before children, siblings by name, with its first `places` pending jobs."""
     pending, running = _counts(cluster)
-    owned = {key for branch in cluster.tree.branches.values() for key, amount in branch.guaranteed.items() if amount}
+    quotas = [branch.quota for branch in cluster.tree.branches.values()]
+    owned = {key for quota in quotas for key, amount in quota.guaranteed.items() if amount}
     left = [(branch, 0) for branch in reversed(_by_name(cluster.tree.root))]
     while left:
         branch, depth = left.pop()
@@ -143,17 +145,17 @@ def _usage(branch: Branch, owned: Set[Key]) -> Iterator[ResourceUsage]:
     """Yield the usage of each flavor and resource that the queue uses, guarantees or limits. `owned`: the keys for
     which some queue of the tree has a guarantee."""
     used: Mapping[Key, Amount] = branch.account.total
-    keys = {key for key, amount in used.items() if amount} | branch.guaranteed.keys() | branch.limit.keys()
+    keys = {key for key, amount in used.items() if amount} | branch.quota.guaranteed.keys() | branch.quota.limit.keys()
     for flavor, resource in sorted(keys):
         key = flavor, resource
-        guaranteed = branch.guaranteed.get(key)
+        quota, guaranteed = branch.quota, branch.quota.guaranteed.get(key)
         unbounded = guaranteed is not None and guaranteed >= MAX_AMOUNT
         yield ResourceUsage(
             flavor=flavor,
             resource=resource,
             used=used.get(key, 0),
             guaranteed=None if unbounded else guaranteed,
-            limit=branch.limit.get(key),
+            limit=quota.limit.get(key),
             owned=key in owned and not unbounded,
-            lendable=0 if unbounded else max(0, (guaranteed or 0) - max(used.get(key, 0), branch.kept.get(key, 0))),
+            lendable=0 if unbounded else max(0, (guaranteed or 0) - max(used.get(key, 0), quota.kept.get(key, 0))),
         )

@@ -9,8 +9,7 @@ Parts, lowest first:
     dependencies  which jobs wait for which others; arrays; how finished jobs ended
     history/      what is remembered of jobs that are over: usage, run times
     nodes/        the nodes as columns: amounts, attributes, devices, and which pods run where
-    queue_tree    the queues as a tree, what is charged to each, and what a gang costs
-    limits        which submitted jobs count against limits on submissions
+    queues/       the queues as a tree, what is charged to each, and what a gang costs
     pending/      the jobs that wait, and what each waits for
     running       running jobs: as columns, by expected end, by what they hold
     cluster       the whole: `Cluster`, and a `JobRecord` for each live job

@@ -24,11 +24,11 @@ from phalanx.model.reason import Reason
 from phalanx.state.classes import AffinityClass, Gang, InternTable
 from phalanx.state.dependencies import JobDependencies
 from phalanx.state.history.usage import DecayedUsage
-from phalanx.state.limits import SubmittedJobs
 from phalanx.state.nodes.table import NodeTable
 from phalanx.state.pending.pending import Pending
 from phalanx.state.pending.request_class import Request
-from phalanx.state.queue_tree import Charge, Key, QueueTree
+from phalanx.state.queues.quota import Charge, Key
+from phalanx.state.queues.tree import QueueTree
 from phalanx.state.running import ExpectedEnds, LargestConsumers, RunningPods
 
 REMEMBERED = 4096  # gangs with flavors
@@ -165,7 +165,6 @@ class Cluster:
         self.policy = Policy()
         self.declared_topologies: tuple[Topology, ...] = ()
         self.tree = QueueTree()
-        self.submitted_jobs = SubmittedJobs()
         self.reservations: dict[str, Reservation] = {}
         self.now_s = 0.0
         self.told_s = 0.0
@@ -339,7 +338,7 @@ class Cluster:
         other.foreign, other.foreign_usage = dict(self.foreign), dict(self.foreign_usage)
         other.residents = set(self.residents)
         other.foreign_usage_on = {node: dict(held) for node, held in self.foreign_usage_on.items()}
-        other.policy, other.tree, other.submitted_jobs = self.policy, self.tree.copy(), self.submitted_jobs.copy()
+        other.policy, other.tree = self.policy, self.tree.copy()
         other.foreign_identity, other.foreign_devices = dict(self.foreign_identity), dict(self.foreign_devices)
         other.interned, other.flavored_gangs = self.interned, dict(self.flavored_gangs)
         other.pending = self.pending.copy(other.tree)
@@ -356,7 +355,7 @@ class Cluster:
 def time_limit_s(cluster: Cluster, job: Job) -> float | None:
     """Return the time limit of the job (seconds): its own, else the least limit of its queue and the queues above;
     None: no limit."""
-    return job.limit_s if job.limit_s is not None else cluster.tree.branches[cluster.queue_of(job)].longest_s
+    return job.limit_s if job.limit_s is not None else cluster.tree.branches[cluster.queue_of(job)].limits.longest_s
 
 
 MOST_DEMANDS = 1 << 16  # with more, the columns are built again, without demands that no pod has

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from phalanx.core.preemption.policy import queue_relation
 from phalanx.core.quota.shares import NOTHING, DominantShare, dominant_share, own_share
 from phalanx.model.queue import Queue, Quota
-from phalanx.state.queue_tree import Charge, Cost, QueueTree
+from phalanx.state.queues.quota import Charge, Cost
+from phalanx.state.queues.tree import QueueTree
 
 POOL = {("", "cpu"): 100, ("", "gpu"): 10}
 
@@ -112,7 +112,7 @@ def test_two_queues_are_compared_below_their_lowest_common_ancestor() -> None:
     grown = tree(queue("p"), queue("x", "p"), queue("y", "p"), queue("z"), queue("w", "x"))
 
     def sides(one: str, other: str) -> tuple[str | None, str | None]:
-        tie = queue_relation(grown.branch(one), grown.branch(other))
+        tie = grown.branch(one).relation_to(grown.branch(other))
         return tie.ours and tie.ours.name, tie.theirs and tie.theirs.name
 
     assert sides("w", "y") == ("x", "y")
@@ -148,7 +148,7 @@ def test_what_is_taken_cannot_be_taken_back(grown: QueueTree, data: st.DataObjec
     for name, amounts in data.draw(st.lists(st.tuples(some, JOBS), max_size=6)):
         use(grown, name, **amounts)
     use(grown, victim, **held)
-    tie = queue_relation(grown.branch(taker), grown.branch(victim))
+    tie = grown.branch(taker).relation_to(grown.branch(victim))
     if tie.ours is None or tie.theirs is None:
         return
     ours, theirs = tie.ours.name, tie.theirs.name

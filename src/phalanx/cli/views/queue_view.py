@@ -18,7 +18,7 @@ from phalanx.model.queue import QueueState
 from phalanx.model.status import QueueStatus, ResourceUsage
 from phalanx.report.queue_status import queue_statuses
 from phalanx.state.cluster import JobRecord
-from phalanx.state.queue_tree import Key
+from phalanx.state.queues.quota import Key
 
 COLUMNS = ("QUEUE", "RUNNING", "PENDING", "SHARE", "STATE", "USED / GUARANTEED / LIMIT")
 GIVES_WAY = ("SHARE",)

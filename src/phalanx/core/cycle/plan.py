@@ -104,13 +104,10 @@ def frees_array_slot(cycle: Cycle, job: str, reason: Reason) -> bool:
 
 def waits_for_quota(cycle: Cycle) -> bool:
     """Return whether a request waits for quota."""
-    columns = cycle.pending.columns
-    report = any(report == Blocker.QUOTA for report, _ in cycle.reporter.reports.values())
-    return (
-        report
-        or cycle.reporter.eased
-        or bool(((columns.reported_blocker == Blocker.QUOTA) & (columns.placement_class >= 0)).any())
-    )
+    columns, reporter = cycle.pending.columns, cycle.reporter
+    if reporter.eased or any(blocker == Blocker.QUOTA for blocker, _ in reporter.reports.values()):
+        return True
+    return bool(((columns.reported_blocker == Blocker.QUOTA) & (columns.placement_class >= 0)).any())
 
 
 def may_satisfy_affinity(cycle: Cycle) -> bool:

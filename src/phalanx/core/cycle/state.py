@@ -36,7 +36,7 @@ from phalanx.state.pending.request_class import (
     Request,
     RequestClass,
 )
-from phalanx.state.queue_tree import Charge, Cost
+from phalanx.state.queues.quota import Charge, Cost
 
 NO_CHARGE = Charge("", "", "", (), 0)
 

@@ -302,10 +302,8 @@ class Cycle:
     def prefers_preemption(self, candidate: Candidate, offer: FlavorAssignment) -> bool:
         """Return whether the queue prefers to preempt for this offer over trying the next one."""
         queue = self.cluster.tree.branches[candidate.request_class.key.queue].queue
-        if queue is None:
-            return False
-        wish = queue.fungibility
-        return wish.preempt_before_next or (wish.prefer_preemption and offer.short is not None)
+        wish = None if queue is None else queue.fungibility
+        return wish is not None and (wish.preempt_before_next or (wish.prefer_preemption and offer.short is not None))
 
     def make_room(self, candidate: Candidate, offers: Sequence[FlavorAssignment]) -> bool:
         """Preempt other jobs, if the request may do that and it frees enough, without delaying reservations. Return
@@ -331,8 +329,6 @@ class Cycle:
     def try_again(self, *, across: bool) -> None:
         """Let request classes be tried again whose searches for victims failed, because a decision may let them
         succeed. `across`: only classes that may preempt jobs of other queues."""
-        if across and not self.state.search_classes:
-            return
         over, preempting = self.state.is_done, self.preempting
         again = [
             number for number in self.state.search_classes if over[number] and preempting.may_try_again(number, across)
@@ -355,11 +351,8 @@ class Cycle:
         reason = self.known.why_not(candidate.request_class, offers, found)
         if key in self.preempting.searched and reason.code not in SHORT and not held:  # no eviction can help
             self.preempting.await_change(key)
-        self.reporter.report_denied(
-            candidate,
-            reason,
-            Blocker.RESERVATION if held else Blocker.CAPACITY if lacks else Blocker.NONE_REPORTED,
-        )
+        blocker = Blocker.RESERVATION if held else Blocker.CAPACITY if lacks else Blocker.NONE_REPORTED
+        self.reporter.report_denied(candidate, reason, blocker)
         if lacks and any(each.code not in NEVER for each in found):
             self.reserve_or_block(candidate, holds_up=reason.code not in ALONE)
         else:

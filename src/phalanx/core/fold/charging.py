@@ -20,9 +20,9 @@ from operator import itemgetter
 from phalanx.model.job import Phase, Placement, Slot, pods_by_role
 from phalanx.model.pod import Amount
 from phalanx.state.cluster import Cluster, JobRecord
-from phalanx.state.limits import SubmittedJobs
 from phalanx.state.pending.request_class import Request
-from phalanx.state.queue_tree import Charge, gang_cost
+from phalanx.state.queues.quota import Charge, gang_cost
+from phalanx.state.queues.submitted import SubmittedJobs
 
 SLOT = partial(tuple.__new__, Slot)  # as `Slot._make`, without a Python call for each pod
 # Parts of a placement: its slot, its node, and the key of its lot (role, node and devices).
@@ -158,12 +158,12 @@ def rebuild_tree(cluster: Cluster) -> None:
             record.charge = queue_charge(cluster, record)
             if record.charge is not None:
                 tree.charge(record.charge, 1)
-        cluster.submitted_jobs = submitted_jobs(cluster)
+        cluster.tree.submitted = submitted_jobs(cluster)
         cluster.pending.arrange(tree)
     if tree.pool_stale:
         tree.pool = cluster.pool()
         for branch in tree.branches.values():
-            branch.shares.clear()
+            branch.account.shares.clear()
         tree.pool_stale = False
         tree.eased = True
         cluster.pending.headroom.renew_pool()
@@ -172,7 +172,7 @@ def rebuild_tree(cluster: Cluster) -> None:
 def submitted_jobs(cluster: Cluster) -> SubmittedJobs:
     """Return the live jobs that limits on submitted jobs count."""
     found = SubmittedJobs()
-    gated = any(branch.limits_submissions for branch in cluster.tree.branches.values())
+    gated = any(branch.limits.submissions for branch in cluster.tree.branches.values())
     for record in cluster.jobs.values() if gated else ():
         for _ in found.enter(cluster.tree.branch(cluster.queue_of(record.job)), record.job):
             pass

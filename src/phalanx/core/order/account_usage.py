@@ -13,7 +13,8 @@ from math import fsum, inf
 from phalanx.model.job import Job
 from phalanx.model.queue import Queue
 from phalanx.state.cluster import Cluster
-from phalanx.state.queue_tree import Branch, Cost
+from phalanx.state.queues.branch import Branch
+from phalanx.state.queues.quota import Cost
 
 
 class AccountUsage:

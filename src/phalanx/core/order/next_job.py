@@ -14,7 +14,7 @@ inner queue chooses among its children; its own jobs compete like a child:
 
 The winner's request is tried. The result changes the rank of the cursors on its path to the root only, so the next
 choice costs the depth of the tree times the logarithm of the children. Queues between which one order alone decides are
-one *arena* (`state.queue_tree`) and have one cursor. So a thousand queues by priority need no ranking. A cursor draws
+one *arena* (`state.queues.tree`) and have one cursor. So a thousand queues by priority need no ranking. A cursor draws
 its request classes one at a time and in order (`core.cycle.candidates`), because most are never tried.
 
 The *rank* of a request orders it among all others: higher priority, then earlier arrival, then id. In FIFO order it is
@@ -39,14 +39,16 @@ from phalanx.core.quota import shares
 from phalanx.core.quota.ledger import QuotaLedger, within_guarantee
 from phalanx.model.queue import QueueOrder
 from phalanx.state.pending.request_class import Candidate, Kind, QueuedRequest, RequestClass, RequestClassKey
-from phalanx.state.queue_tree import Branch, Cost, Key, QueueTree
+from phalanx.state.queues.branch import Branch
+from phalanx.state.queues.quota import Cost, Key
+from phalanx.state.queues.tree import QueueTree
 
 SortKey: TypeAlias = tuple[object, ...]
 Draws: TypeAlias = Iterator[tuple[SortKey, RequestClass]]
 
 
 class Arena(NamedTuple):
-    """A set of request classes that are ordered together: those of an arena (`state.queue_tree.Branch.arena`), or of
+    """A set of request classes that are ordered together: those of an arena (`state.queues.branch.Branch.arena`), or of
     one account in it if the order is USAGE."""
 
     queue: str
@@ -284,9 +286,9 @@ class Tournament:
             return share, -priority, ranked
         if parent.order is QueueOrder.USAGE:
             ranked = (self.used(cursor), *ranked)
-        if not parent.contested:
+        if not parent.quota.contested:
             return ranked
-        return self.borrows(cursor, parent.contested, key.gang.due()), ranked
+        return self.borrows(cursor, parent.quota.contested, key.gang.due()), ranked
 
     def used(self, cursor: QueueCursor) -> float:
         if cursor.own is None or cursor.branch.queue is None:

@@ -7,7 +7,6 @@ from operator import attrgetter
 
 from phalanx.model.job import GangSize, Job
 from phalanx.model.queue import QueueOrder
-from phalanx.state import queue_tree
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster, JobRecord, is_growth
 from phalanx.state.pending.request_class import (
@@ -19,7 +18,7 @@ from phalanx.state.pending.request_class import (
     RequestClassKey,
     Terms,
 )
-from phalanx.state.queue_tree import Branch
+from phalanx.state.queues.branch import Branch
 
 # Further fields of a job that the answer depends on, and their values for most jobs.
 DETAILS = attrgetter("limit_s", "estimate_s", "deadline_s", "preemptible", "preempts", "reservation")
@@ -37,7 +36,7 @@ def request_class_of(
     branch = cluster.tree.branches[queue]
     whole = branch.queue is None or branch.queue.gang
     if slot is not None and slots is not None and whole and not is_growth(record, slot):
-        limit_s = queue_tree.queue_time_limit_s(job, branch)
+        limit_s = branch.limits.time_limit_s(job)
         terms = PLAIN if limit_s is None else Terms(limit_s=limit_s, job=job.id)  # its pods end with their own job
         return RequestClassKey(int(Kind.REPLACEMENT), job.priority, slots, "", terms), QueuedRequest(
             *record.open[slot], request
@@ -51,7 +50,7 @@ def request_class_of(
         return RequestClassKey(int(Kind.JOB), job.priority, record.gang, queue, terms), QueuedRequest(
             job.submitted_s, job.id, request
         )
-    if branch.caps_jobs or terms.limit_s is not None:
+    if branch.limits.by_job or terms.limit_s is not None:
         terms = terms._replace(job=job.id)
     kind = Kind.GROWTH if whole else Kind.POD
     arrival_s, number = record.open[slot]
@@ -64,15 +63,15 @@ def request_class_of(
 def terms_of(job: Job, branch: Branch, *, by_person: bool) -> Terms:
     """Return the terms of the job's request. `by_person`: whether reservations are for some users or groups only."""
     factors, by_usage = branch.by_factors, branch.order is QueueOrder.USAGE
-    plain = DETAILS(job) == PLAIN_DETAILS and branch.longest_s is None
-    if plain and not (by_person or branch.by_user or branch.by_group or factors or by_usage):
+    plain = DETAILS(job) == PLAIN_DETAILS and branch.limits.longest_s is None
+    if plain and not (by_person or branch.limits.by_user or branch.limits.by_group or factors or by_usage):
         return PLAIN  # as for most jobs
-    user = job.user if by_person or branch.by_user or factors else ""
-    group = job.group if by_person or branch.by_group else ""
+    user = job.user if by_person or branch.limits.by_user or factors else ""
+    group = job.group if by_person or branch.limits.by_group else ""
     terms = Terms(
         user,
         group,
-        queue_tree.queue_time_limit_s(job, branch),
+        branch.limits.time_limit_s(job),
         job.estimate_s,
         job.deadline_s,
         job.preemptible,

@@ -23,10 +23,9 @@ from phalanx.core.preemption.context import PreemptionContext
 from phalanx.core.preemption.policy import GOES_BEYOND, PreemptionPolicy, PreemptionRule
 from phalanx.core.preemption.victims import CandidatePods, CandidateTable, Ints
 from phalanx.model.job import GangSize, Placement, Slot, pods_by_role
-from phalanx.state import queue_tree
 from phalanx.state.classes import Demand
 from phalanx.state.cluster import JobRecord, nominated_placements, spare_pods, with_their_members
-from phalanx.state.queue_tree import Charge, Cost, Key
+from phalanx.state.queues.quota import Charge, Cost, Key, gang_cost
 
 SURPLUS = -1  # the tier of pods above a minimum: before all gangs
 LAST = 3  # added to the tier of a last victim, so that all other victims come first
@@ -302,7 +301,7 @@ class VictimCandidates:
             cost.update(dict(charge.cost))
         if told:
             pods = pods_by_role(told, len(record.job.roles))
-            cost.subtract(dict(queue_tree.gang_cost(record.gang, pods, record.flavors)))
+            cost.subtract(dict(gang_cost(record.gang, pods, record.flavors)))
         return record.charge._replace(cost=tuple(cost.items()))
 
     def go(self, candidate: int, rule: PreemptionRule) -> None:
@@ -344,7 +343,7 @@ class VictimCandidates:
 
     def _cost(self, record: JobRecord, pods: Sequence[int]) -> Cost:
         branch = self.cluster.tree.branch(self.cluster.queue_of(record.job))
-        return queue_tree.gang_cost(record.gang, pods, record.flavors, branch.flavors)
+        return gang_cost(record.gang, pods, record.flavors, branch.flavors)
 
     def _enter(self, candidate: int, sign: int) -> None:
         """Enter the eviction in the ledger, and count it against the budget of the queue. `sign` 1: undo this."""

@@ -26,7 +26,7 @@ from phalanx.core.preemption.search import PreemptionPlan, VictimSearch
 from phalanx.core.quota.flavor_assignment import FlavorAssignment
 from phalanx.model.job import Job, Placement, pods_by_role
 from phalanx.state.cluster import JobRecord
-from phalanx.state.queue_tree import Charge
+from phalanx.state.queues.quota import Charge
 
 ATTEMPTS = 8
 

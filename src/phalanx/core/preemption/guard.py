@@ -30,7 +30,7 @@ from phalanx.core.quota.flavor_assignment import FlavorAssignment
 from phalanx.model.job import Slot
 from phalanx.state.cluster import Cluster, JobRecord
 from phalanx.state.pending.request_class import Request
-from phalanx.state.queue_tree import Charge, Cost
+from phalanx.state.queues.quota import Charge, Cost
 
 
 class ReservationGuard:

@@ -25,9 +25,8 @@ queue's `min_run_s`, if it is terminating already, or if its queue's budget of t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
-from itertools import takewhile
 from math import inf
 from typing import TypeAlias
 
@@ -50,7 +49,8 @@ from phalanx.model.queue import (
     WithinQueue,
 )
 from phalanx.state.cluster import Cluster, JobRecord
-from phalanx.state.queue_tree import Branch, Charge, Cost, Key
+from phalanx.state.queues.branch import Branch, QueueRelation
+from phalanx.state.queues.quota import Charge, Cost, Key
 from phalanx.state.running import clamped_priority
 
 NOBODY = -(2**62) - 1
@@ -77,21 +77,6 @@ KUEUE = {
     PreemptionRule.FAIR_SHARE: "InCohortFairSharing",
     PreemptionRule.BORROWING: "InCohortReclaimWhileBorrowing",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class QueueRelation:
-    """The relation of the preemptor's queue to another queue.
-
-    `ours`, `theirs`: the preemptor's side and the victim's side, below the lowest branch that contains both queues. The
-        preemptor's side is None if its queue is that branch itself.
-    `way`: the branches from the other queue up to its side.
-    `named`: the keys for which one of these branches has a guarantee."""
-
-    ours: Branch | None
-    theirs: Branch | None
-    way: tuple[Branch, ...]
-    named: frozenset[Key]
 
 
 class PreemptionPolicy:
@@ -149,7 +134,7 @@ class PreemptionPolicy:
         guarantee."""
         wants = self.preemption
         others = wants.within is not WithinQueue.NEVER or wants.borrowing
-        return not others and not any(branch.guaranteed for branch in self.branch.path)
+        return not others and not any(branch.quota.guaranteed for branch in self.branch.path)
 
     def _anybody_is_richer(self) -> bool:
         """Return whether a sibling of one of the preemptor's sides has a higher share than that side would have with
@@ -296,13 +281,13 @@ class PreemptionPolicy:
         capacity, because the preemptor goes beyond its own guarantee (rule R20). `lost`: queue -> the charges of its
         victims."""
         for branch in self._tie(queue).way:
-            if branch.guaranteed and branch.parent is not None and self._may_reclaim(branch):
+            if branch.quota.guaranteed and branch.parent is not None and self._may_reclaim(branch):
                 total, costs = (
                     self.ledger.account(branch).total,
                     (lost[each] for each in lost if self.is_under(each, branch.name)),
                 )
-                keys = {key for cost in costs for key, amount in cost.items() if amount} & branch.parent.contested
-                if keys and all(total.get(key, 0) < branch.guaranteed.get(key, 0) for key in keys):
+                keys = {key for cost in costs for key, amount in cost.items() if amount} & branch.parent.quota.contested
+                if keys and all(total.get(key, 0) < branch.quota.guaranteed.get(key, 0) for key in keys):
                     return True
         return False
 
@@ -319,12 +304,12 @@ class PreemptionPolicy:
         theirs = queue_preemption(self.cluster, queue)
         if not theirs.reclaimable or (self.fence is not None and not self.is_under(queue, self.fence)):
             return ()
-        tie: QueueRelation = self.branch.ties.get(queue) or self._tie(queue)
+        tie = self._tie(queue)
         keys, found = self._keys(tie) if tie.named else self._asked, []
         if tie.theirs is None or not keys:
             return ()
         if wants.reclaim is not ReclaimWithinCohort.NEVER and tie.ours is not None:
-            if tie.ours.guaranteed and self._stays_within(tie.ours, keys):
+            if tie.ours.quota.guaranteed and self._stays_within(tie.ours, keys):
                 found.append(PreemptionRule.RECLAIM)
             elif wants.down_to is ReclaimFloor.FAIR_SHARE and self._would_be_poorer(tie.ours, tie.theirs):
                 found.append(PreemptionRule.FAIR_SHARE)
@@ -357,10 +342,7 @@ class PreemptionPolicy:
 
     def _tie(self, queue: str) -> QueueRelation:
         """Return the relation of the preemptor's queue to the other queue."""
-        tie: QueueRelation | None = self.branch.ties.get(queue)
-        if tie is None:
-            tie = self.branch.ties[queue] = queue_relation(self.branch, self.cluster.tree.branch(queue))
-        return tie
+        return self.branch.relation_to(self.cluster.tree.branches[queue])
 
     def _keys(self, tie: QueueRelation) -> list[Key]:
         """Return the keys of the job's cost that count between the two queues."""
@@ -368,12 +350,12 @@ class PreemptionPolicy:
 
     def _beyond(self, branch: Branch, keys: list[Key]) -> bool:
         """Return whether the branch has more than its guarantee of one of the keys."""
-        total, guaranteed = self.ledger.account(branch).total, branch.guaranteed
+        total, guaranteed = self.ledger.account(branch).total, branch.quota.guaranteed
         return any(total.get(key, 0) > guaranteed.get(key, 0) for key in keys)
 
     def _stays_within(self, branch: Branch, keys: list[Key]) -> bool:
         """Return whether the branch stays within its guarantee of the keys with the job."""
-        total, guaranteed = self.ledger.account(branch).total, branch.guaranteed
+        total, guaranteed = self.ledger.account(branch).total, branch.quota.guaranteed
         return all(total.get(key, 0) + self._amounts[key] <= guaranteed.get(key, 0) for key in keys)
 
     def is_under(self, queue: str, branch: str) -> bool:
@@ -426,20 +408,10 @@ class GuaranteeOnlyPolicy(PreemptionPolicy):
         """Return whether the queue, or one above it except the root, stays within its guarantee with the growth (rule
         R22)."""
         for branch in self.branch.path[:-1]:
-            keys = [key for key in self._asked if key in branch.guaranteed]
+            keys = [key for key in self._asked if key in branch.quota.guaranteed]
             if keys and self._stays_within(branch, keys):
                 return True
         return False
-
-
-def queue_relation(ours: Branch, theirs: Branch) -> QueueRelation:
-    """Return the relation of the two branches."""
-    above = {branch.name: at for at, branch in enumerate(ours.path)}
-    way = tuple(takewhile(lambda branch: branch.name not in above, theirs.path))
-    meet = above[theirs.path[len(way)].name]  # at the root at the latest
-    side = ours.path[meet - 1] if meet else None
-    named = frozenset[Key]().union(*(each.guaranteed for each in (side, *way) if each is not None))
-    return QueueRelation(side, way[-1] if way else None, way, named)
 
 
 def richest_children(context: PreemptionContext) -> Mapping[str, DominantShare]:

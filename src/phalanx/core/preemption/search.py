@@ -41,7 +41,7 @@ from phalanx.core.quota.flavor_assignment import FlavorAssignment
 from phalanx.model.job import Job, Placement
 from phalanx.model.node import parts_of
 from phalanx.state.cluster import minimum_gang
-from phalanx.state.queue_tree import Cost
+from phalanx.state.queues.quota import Cost
 
 TRIALS = 20  # each trial evicts for twice as many pods as the last
 TRIED_AGAIN = 64  # candidates that are tested by placing the gang again, if its place depends on more than amounts

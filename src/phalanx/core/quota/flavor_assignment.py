@@ -16,15 +16,12 @@ from phalanx.core.quota.fungibility import FlavorMode, Preferences, Rank
 from phalanx.core.quota.ledger import EmptyLedger, QuotaLedger, QuotaShortfall, key_beyond_guarantee, shortfall
 from phalanx.core.quota.partial import PartialAdmission
 from phalanx.model.job import GangSize, Job, Placement
-from phalanx.state import queue_tree
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster
 from phalanx.state.pending.request_class import Kind, RequestClassKey
-from phalanx.state.queue_tree import (
-    Branch,
-    Charge,
-    QueueTree,
-)
+from phalanx.state.queues.branch import Branch
+from phalanx.state.queues.quota import Charge, gang_cost
+from phalanx.state.queues.tree import QueueTree
 
 TRIED = 8  # the most choices of members to leave out, with the same flavors
 
@@ -72,7 +69,7 @@ def flavor_assignments(
     every = []
     ways = [given] if given else role_flavors.combinations(cluster.flavors, branch.flavors, key.gang)
     for flavors in ways:
-        charge = whole._replace(cost=queue_tree.gang_cost(key.gang, pods, flavors, branch.flavors))
+        charge = whole._replace(cost=gang_cost(key.gang, pods, flavors, branch.flavors))
         gang = cluster.with_flavors(key.gang, flavors)
         every.append(flavor_assignment(ledger, branch, flavors, gang, charge, preemptible=job.preemptible))
     if jobs and key.gang.optional:
@@ -91,7 +88,7 @@ def with_partial_admission(
 
     def offered(way: PartialAdmission) -> FlavorAssignment:
         if way.roles not in seen:
-            cost = queue_tree.gang_cost(whole.gang, way.pods, whole.flavors, branch.flavors)
+            cost = gang_cost(whole.gang, way.pods, whole.flavors, branch.flavors)
             charge = whole.charge._replace(cost=cost)
             seen[way.roles] = flavor_assignment(
                 ledger, branch, whole.flavors, whole.gang, charge, preemptible=whole.preemptible
@@ -118,7 +115,7 @@ def capped_gang(cluster: Cluster, ledger: QuotaLedger, offer: FlavorAssignment) 
         low, high = role.minimum, max(role.minimum, role.count)
         while low < high:
             middle = (low + high + 1) // 2
-            wanted = queue_tree.gang_cost(gang, [*pods[:at], middle, *pods[at + 1 :]], offer.flavors, branch.flavors)
+            wanted = gang_cost(gang, [*pods[:at], middle, *pods[at + 1 :]], offer.flavors, branch.flavors)
             if shortfall(ledger, branch, offer.charge._replace(cost=wanted), preemptible=offer.preemptible):
                 high = middle - 1
             else:
@@ -143,7 +140,7 @@ def charge_for_pods(offer: FlavorAssignment, pods: Sequence[int]) -> Charge:
     """Return the charge of the queue for the assignment with `pods[role]` pods of each role."""
     if tuple(pods) == offer.gang.minimums:
         return offer.charge
-    return offer.charge._replace(cost=queue_tree.gang_cost(offer.gang, pods, offer.flavors))
+    return offer.charge._replace(cost=gang_cost(offer.gang, pods, offer.flavors))
 
 
 def flavor_assignment(
@@ -152,7 +149,9 @@ def flavor_assignment(
     """Return the assignment of these flavors, with its shortfall if it is not affordable."""
     short = shortfall(ledger, branch, charge, preemptible=preemptible)
     borrows = (
-        short is None and bool(branch.guaranteed) and key_beyond_guarantee(ledger, branch, charge.cost) is not None
+        short is None
+        and bool(branch.quota.guaranteed)
+        and key_beyond_guarantee(ledger, branch, charge.cost) is not None
     )
     return FlavorAssignment(
         flavors=flavors, gang=gang, charge=charge, borrows=borrows, short=short, preemptible=preemptible

@@ -21,7 +21,8 @@ from phalanx.model.node import Flavor, parts_of
 from phalanx.model.pod import Amount
 from phalanx.model.queue import FlavorFungibility
 from phalanx.state.classes import Gang
-from phalanx.state.queue_tree import Branch, Charge, Key
+from phalanx.state.queues.branch import Branch
+from phalanx.state.queues.quota import Charge, Key
 
 Rank: TypeAlias = tuple[int, ...]
 
@@ -93,7 +94,7 @@ def flavor_mode(ledger: QuotaLedger, branch: Branch, charge: Charge, *, preempti
     """Return how quota allows the charge."""
     if shortfall(ledger, branch, charge, preemptible=preemptible) is not None:
         return FlavorMode.SHORT
-    borrows = bool(branch.guaranteed) and key_beyond_guarantee(ledger, branch, charge.cost) is not None
+    borrows = bool(branch.quota.guaranteed) and key_beyond_guarantee(ledger, branch, charge.cost) is not None
     return FlavorMode.BORROWS if borrows else FlavorMode.FITS
 
 

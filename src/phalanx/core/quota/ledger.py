@@ -2,7 +2,7 @@
 
 A charge is checked from the queue up: limits of amounts at every level; running jobs, users', groups' and jobs' limits
 at every level; whether the queue may borrow; and at the root, whether other queues keep what is asked for
-(`state.queue_tree`). The first limit that does not allow the charge is the `QuotaShortfall`.
+(`state.queues.tree`). The first limit that does not allow the charge is the `QuotaShortfall`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ from phalanx.model.pod import Amount
 from phalanx.model.queue import Limits
 from phalanx.state.cluster import Cluster, time_limit_s
 from phalanx.state.pending.bounds import Bound, Rule
-from phalanx.state.queue_tree import Branch, Charge, Cost, Key, QueueTree, QueueUsage, SubjectUsage, post_charge
+from phalanx.state.queues.branch import Branch, post_charge
+from phalanx.state.queues.quota import Charge, Cost, Key, QueueUsage, SubjectUsage
+from phalanx.state.queues.tree import QueueTree
 
-REMEMBERED = 256  # shares of a branch
+REMEMBERED = 256  # shares of an account
 NOTHING = SubjectUsage()
 UNCHARGED = QueueUsage()
 
@@ -54,10 +56,8 @@ class QuotaLedger:
         self.version = 0
         self._log: list[tuple[Charge, int]] = []
         self._entered = 0  # the number of log entries in the accounts; the others are entered when they are needed
-        # Branch -> the largest consumers of its bounds (`core.reasons.no_quota`), and its shares by charge. Both
-        # are valid until the next charge.
+        # Branch -> the largest consumers of its bounds (`core.reasons.no_quota`), valid until the next charge.
         self.had: dict[str, dict[Bound, Any]] = {}
-        self._shares: dict[str, dict[Cost, DominantShare]] = {}
 
     def account(self, branch: Branch) -> QueueUsage:
         """Return the usage of the branch."""
@@ -69,20 +69,12 @@ class QuotaLedger:
 
     def share(self, branch: Branch, extra: Cost = ()) -> DominantShare:
         """Return the weighted dominant share of the branch among its siblings, with the further charge `extra`."""
-        known: DominantShare | None = None if self._log else branch.shares.get(extra)
-        if known is not None:
-            return known
         account = self.account(branch)
-        if account is branch.account:
-            if (known := branch.shares.get(extra)) is None:
-                if len(branch.shares) >= REMEMBERED:
-                    branch.shares.clear()
-                known = branch.shares[extra] = share.dominant_share(branch, account, self.tree.pool, extra)
-            return known
-        shares = self._shares.setdefault(branch.name, {})
-        known = shares.get(extra)
+        known: DominantShare | None = account.shares.get(extra)
         if known is None:
-            known = shares[extra] = share.dominant_share(branch, account, self.tree.pool, extra)
+            if len(account.shares) >= REMEMBERED:
+                account.shares.clear()
+            known = account.shares[extra] = share.dominant_share(branch, account, self.tree.pool, extra)
         return known
 
     def ending(self, cluster: Cluster) -> list[str]:
@@ -122,8 +114,8 @@ class QuotaLedger:
         """Restore the accounts as they were at the mark."""
         if self._entered - mark > mark:  # entering the remaining charges again is faster than giving back the others
             del self._log[mark:]
-            for known in (self._over, self._shares, self.had):
-                known.clear()
+            self._over.clear()
+            self.had.clear()
             self._entered = 0
             self.version += 1
         while len(self._log) > mark:
@@ -135,9 +127,8 @@ class QuotaLedger:
 
     def _changed(self, charge: Charge) -> None:
         self.version += 1
-        if self._shares or self.had:
+        if self.had:
             for branch in self.tree.branches[charge.queue].path:
-                self._shares.pop(branch.name, None)
                 self.had.pop(branch.name, None)
 
     def _enter(self, charge: Charge, sign: int) -> None:
@@ -181,24 +172,24 @@ def branch_shortfall(
     if queue is None:
         return None
     for key, asked in charge.cost:
-        allowed = branch.limit.get(key)
+        allowed = branch.quota.limit.get(key)
         if allowed is not None and account.total.get(key, 0) + asked > allowed:
             return quota_shortfall(Bound(branch.name, Rule.LIMIT, key), asked, account.total.get(key, 0), allowed)
     if queue.total.running is not None and account.running + charge.jobs > queue.total.running:
         return quota_shortfall(Bound(branch.name, Rule.RUNNING), charge.jobs, account.running, queue.total.running)
-    if branch.limits_users:
+    if branch.limits.users:
         tally = account.users.get(charge.user, NOTHING)
         if found := subject_shortfall(
             branch.name, queue.per_user.of(charge.user), tally, charge, charge.user, Rule.USER, Rule.USER_RUNNING
         ):
             return found
-    if branch.limits_groups:
+    if branch.limits.groups:
         tally = account.groups.get(charge.group, NOTHING)
         if found := subject_shortfall(
             branch.name, queue.per_group.of(charge.group), tally, charge, charge.group, Rule.GROUP, Rule.GROUP_RUNNING
         ):
             return found
-    if branch.limits_jobs:
+    if branch.limits.jobs:
         tally = account.jobs.get(charge.job, NOTHING)
         if found := subject_shortfall(branch.name, queue.per_job, tally, charge, charge.job, Rule.JOB):
             return found
@@ -208,7 +199,7 @@ def branch_shortfall(
         return None
     used = account.total.get(over, 0)
     return quota_shortfall(
-        Bound(branch.name, Rule.GUARANTEE, over), dict(charge.cost)[over], used, branch.guaranteed[over]
+        Bound(branch.name, Rule.GUARANTEE, over), dict(charge.cost)[over], used, branch.quota.guaranteed[over]
     )
 
 
@@ -242,7 +233,7 @@ def key_beyond_guarantee(ledger: QuotaLedger, branch: Branch, cost: Cost) -> Key
     guarantee do not count."""
     total = ledger.account(branch).total
     for key, asked in cost:
-        allowed = branch.guaranteed.get(key)
+        allowed = branch.quota.guaranteed.get(key)
         if allowed is not None and total.get(key, 0) + asked > allowed:
             return key
     return None
@@ -254,8 +245,8 @@ def kept_shortfall(ledger: QuotaLedger, branch: Branch, cost: Cost) -> QuotaShor
     for key, asked in cost:
         rising = asked
         for each in branch.path:
-            claimed, kept = ledger.account(each).claimed.get(key, 0), each.kept.get(key, 0)
-            allowed = each.limit.get(key)
+            claimed, kept = ledger.account(each).claimed.get(key, 0), each.quota.kept.get(key, 0)
+            allowed = each.quota.limit.get(key)
             if allowed is not None and rising and claimed + rising > allowed:
                 return QuotaShortfall(
                     bound=Bound(each.name, Rule.LIMIT, key), asked=rising, used=claimed, allowed=allowed
@@ -275,7 +266,7 @@ def pool_shortfall(ledger: QuotaLedger, branch: Branch, cost: Cost) -> QuotaShor
             continue
         rising = asked
         for each in path[:-1]:
-            before, kept = ledger.account(each).claimed.get(key, 0), each.kept.get(key, 0)
+            before, kept = ledger.account(each).claimed.get(key, 0), each.quota.kept.get(key, 0)
             rising = max(kept, before + rising) - max(kept, before)
         if rising and claimed + rising > pool.get(key, 0):
             bound = Bound(path[-1].name, Rule.POOL, key)
@@ -286,7 +277,9 @@ def pool_shortfall(ledger: QuotaLedger, branch: Branch, cost: Cost) -> QuotaShor
 def within_guarantee(ledger: QuotaLedger, branch: Branch, contested: set[Key], cost: Cost) -> bool:
     """Return whether the branch with the cost stays within its guarantee of each contested key."""
     total = ledger.account(branch).total
-    return all(total.get(key, 0) + asked <= branch.guaranteed.get(key, 0) for key, asked in cost if key in contested)
+    return all(
+        total.get(key, 0) + asked <= branch.quota.guaranteed.get(key, 0) for key, asked in cost if key in contested
+    )
 
 
 def missing_amount(short: QuotaShortfall) -> float:

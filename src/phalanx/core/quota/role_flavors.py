@@ -15,7 +15,7 @@ from phalanx.model.node import Flavor, joined_name, taint_text
 from phalanx.model.pod import Operator, Shape
 from phalanx.state.classes import Demand, Gang
 from phalanx.state.nodes.pod_index import requirement_holds
-from phalanx.state.queue_tree import ResourceGroup
+from phalanx.state.queues.quota import ResourceGroup
 
 COMBINATIONS = 64  # the most combinations of flavors that are tried for a gang
 COMPARED = frozenset(Operator) - {Operator.GT, Operator.LT}

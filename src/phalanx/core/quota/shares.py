@@ -29,7 +29,8 @@ from typing import NamedTuple
 
 from phalanx.model.pod import Amount
 from phalanx.model.queue import Queue
-from phalanx.state.queue_tree import Branch, Cost, Key, QueueUsage
+from phalanx.state.queues.branch import Branch
+from phalanx.state.queues.quota import Cost, Key, QueueUsage
 
 
 class DominantShare(NamedTuple):
@@ -51,10 +52,10 @@ def dominant_share(branch: Branch, account: QueueUsage, pool: Mapping[Key, int],
     `extra`: a further charge."""
     if branch.queue is None or branch.parent is None:
         return NOTHING
-    above, guaranteed = branch.parent, branch.guaranteed
+    above, guaranteed = branch.parent, branch.quota.guaranteed
     used = added(account.total, extra)
     most = NOTHING
-    for key in above.contested or used:
+    for key in above.quota.contested or used:
         beyond = used.get(key, 0) - guaranteed.get(key, 0)
         if beyond > 0:
             most = max(most, weighted(ratio(beyond, above, key, pool), branch.queue, key[1]))
@@ -69,10 +70,10 @@ def fill(branch: Branch, used: Mapping[Key, Amount], pool: Mapping[Key, int], *,
     for key, amount in used.items():
         if amount <= 0:
             continue
-        if not own and key in branch.stated:
-            whole: Amount = branch.guaranteed[key] or amount
+        if not own and key in branch.quota.stated:
+            whole: Amount = branch.quota.guaranteed[key] or amount
         else:
-            whole = next((each.limit[key] for each in branch.path if key in each.limit), pool.get(key, 0))
+            whole = next((each.quota.limit[key] for each in branch.path if key in each.quota.limit), pool.get(key, 0))
         most = max(most, float(amount / whole) if whole else inf)
     return most
 
@@ -81,7 +82,7 @@ def own_share(branch: Branch, used: Mapping[Key, Amount], pool: Mapping[Key, int
     """Return the share of a queue's own jobs among its children: they have no guarantee and the weight 1. `used`: their
     usage."""
     together = added(used, extra)
-    ratios = [ratio(together.get(key, 0), branch, key, pool) for key in branch.contested or together]
+    ratios = [ratio(together.get(key, 0), branch, key, pool) for key in branch.quota.contested or together]
     return DominantShare(0, max(ratios, default=0.0))
 
 
@@ -97,7 +98,7 @@ def added(used: Mapping[Key, Amount], extra: Cost) -> Mapping[Key, Amount]:
 
 def ratio(beyond: Amount, above: Branch, key: Key, pool: Mapping[Key, int]) -> float:
     """Return `beyond` as a part of the amount that the branch above can share out."""
-    lendable = above.guaranteed[key] if key in above.stated else pool.get(key, 0)
+    lendable = above.quota.guaranteed[key] if key in above.quota.stated else pool.get(key, 0)
     if beyond <= 0:
         return 0.0
     return float(beyond / lendable) if lendable > 0 else inf

@@ -18,9 +18,10 @@ from phalanx.model.queue import Queue, QueueState
 from phalanx.model.reason import NEVER, LazyReason, Reason, ReasonCode, format_time
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster, JobRecord
-from phalanx.state.limits import SubmitLimit
 from phalanx.state.pending.bounds import Bound, Rule
-from phalanx.state.queue_tree import Branch, Key
+from phalanx.state.queues.branch import Branch
+from phalanx.state.queues.quota import Key
+from phalanx.state.queues.submitted import SubmitLimit
 
 OF_SOMEBODY = {Rule.USER, Rule.USER_RUNNING, Rule.GROUP, Rule.GROUP_RUNNING, Rule.JOB}
 LARGEST = 3
@@ -183,7 +184,7 @@ def gives_back(cluster: Cluster, ledger: QuotaLedger, bound: Bound, job: str) ->
     given = use(cluster, ledger, job, bound.key)
     if bound.rule is Rule.POOL and len(path) > 1:  # the keep of its topmost queue is not released
         top = path[-2]
-        beyond = ledger.account(top).total.get(bound.key, 0) - top.kept.get(bound.key, 0)
+        beyond = ledger.account(top).total.get(bound.key, 0) - top.quota.kept.get(bound.key, 0)
         return max(0, min(given, beyond))
     return given
 

@@ -13,7 +13,7 @@ from phalanx.core.reasons import expected_release
 from phalanx.model.pod import Amount, format_amount, json_number
 from phalanx.model.reason import ReasonCode
 from phalanx.state.pending.bounds import Rule
-from phalanx.state.queue_tree import Key
+from phalanx.state.queues.quota import Key
 
 Holders = tuple[tuple[str, Amount], ...]
 

@@ -10,7 +10,8 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from phalanx.model.pod import Amount
-from phalanx.state.queue_tree import Branch, Key, QueueUsage
+from phalanx.state.queues.branch import Branch
+from phalanx.state.queues.quota import Key, QueueUsage
 
 
 class Rule(StrEnum):
@@ -41,13 +42,13 @@ def amount_left(branch: Branch, account: QueueUsage, bound: Bound, pool: Mapping
     queue, key = branch.queue, bound.key
     match bound.rule:
         case Rule.LIMIT:
-            return branch.limit.get(key, 0) - account.total.get(key, 0)
+            return branch.quota.limit.get(key, 0) - account.total.get(key, 0)
         case Rule.GUARANTEE:
-            return branch.guaranteed.get(key, 0) - account.total.get(key, 0)
+            return branch.quota.guaranteed.get(key, 0) - account.total.get(key, 0)
         case Rule.POOL:
             return pool.get(key, 0) - account.claimed.get(key, 0)
         case Rule.KEEP:
-            return branch.kept.get(key, 0) - account.claimed.get(key, 0)
+            return branch.quota.kept.get(key, 0) - account.claimed.get(key, 0)
     assert queue is not None  # the root has no limits
     if bound.rule is Rule.RUNNING:
         return (queue.total.running or 0) - account.running

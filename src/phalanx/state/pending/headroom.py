@@ -7,7 +7,7 @@ is the least amount on its path:
     headroom(row, resource) = min( min of left(bound) over the path,
                                    left(pool) + sum of max(0, kept - claimed) over the path )
 
-The second term is the availability rule of Kueue's KEP-79 (`state.queue_tree`): charges within the keeps of the path
+The second term is the availability rule of Kueue's KEP-79 (`state.queues.tree`): charges within the keeps of the path
 use nothing of the pool. A request that costs more than the headroom of its row cannot start. For other requests
 `core.quota.flavor_assignment` decides (flavors, optional groups, borrowing). The number of started jobs is counted like
 a resource."""
@@ -22,7 +22,9 @@ from numpy.typing import NDArray
 
 from phalanx.model.pod import Amount
 from phalanx.state.pending.bounds import Bound, Rule, amount_left
-from phalanx.state.queue_tree import ROOT, Branch, Charge, QueueTree, QueueUsage
+from phalanx.state.queues.branch import ROOT, Branch
+from phalanx.state.queues.quota import Charge, QueueUsage
+from phalanx.state.queues.tree import QueueTree
 
 RUNNING = ""  # stands for started jobs in place of a resource
 UNBOUNDED, NOTHING = 0, 1  # places in `left` of an infinite amount and of zero
@@ -152,11 +154,11 @@ class Headroom:
 
     def _bind_keeps(self, branch: Branch, slack: list[tuple[int, int]]) -> None:
         for each in branch.path[:-1]:
-            for key, kept in each.kept.items():
+            for key, kept in each.quota.kept.items():
                 if kept and not key[0]:
                     slack.append((self.key(key[1]), self._place(each, Bound(each.name, Rule.KEEP, key), QUEUE)))
         if not self.pool:
-            resources = {key for each in self.tree.branches.values() for key, kept in each.kept.items() if kept}
+            resources = {key for each in self.tree.branches.values() for key, kept in each.quota.kept.items() if kept}
             for key in sorted(resources | self.tree.pool.keys()):
                 if not key[0]:
                     bound = Bound(ROOT, Rule.POOL, key)
@@ -197,11 +199,11 @@ def bounds_of(branch: Branch, row: HeadroomRow) -> Iterable[Bound]:
     queue = branch.queue
     if queue is None:
         return
-    yield from (Bound(branch.name, Rule.LIMIT, key) for key in branch.limit if not key[0])
+    yield from (Bound(branch.name, Rule.LIMIT, key) for key in branch.quota.limit if not key[0])
     if queue.total.running is not None:
         yield Bound(branch.name, Rule.RUNNING)
     if not queue.borrow.allows(preemptible=row.preemptible):
-        yield from (Bound(branch.name, Rule.GUARANTEE, key) for key in branch.guaranteed if not key[0])
+        yield from (Bound(branch.name, Rule.GUARANTEE, key) for key in branch.quota.guaranteed if not key[0])
 
 
 def bounds_of_subjects(branch: Branch, row: HeadroomRow) -> Iterable[tuple[Subject, Bound]]:
@@ -210,16 +212,16 @@ def bounds_of_subjects(branch: Branch, row: HeadroomRow) -> Iterable[tuple[Subje
     if queue is None:
         return
     found = []
-    if branch.limits_users:
+    if branch.limits.users:
         found.append((("user", row.user), queue.per_user.of(row.user), Rule.USER, Rule.USER_RUNNING))
-    if branch.limits_groups:
+    if branch.limits.groups:
         found.append((("group", row.group), queue.per_group.of(row.group), Rule.GROUP, Rule.GROUP_RUNNING))
     for subject, limits, amounts, running in found:
         for resource, _ in limits.resources:
             yield subject, Bound(branch.name, amounts, ("", resource), subject[1])
         if limits.running is not None:
             yield subject, Bound(branch.name, running, whose=subject[1])
-    if branch.limits_jobs and row.job:
+    if branch.limits.jobs and row.job:
         for resource, _ in queue.per_job.resources:
             yield ("job", row.job), Bound(branch.name, Rule.JOB, ("", resource), row.job)
 

@@ -38,7 +38,9 @@ from phalanx.state.pending.request_class import (
     RequestClassKey,
 )
 from phalanx.state.pending.timers import Timers
-from phalanx.state.queue_tree import Branch, Key, QueueTree
+from phalanx.state.queues.branch import Branch
+from phalanx.state.queues.quota import Key
+from phalanx.state.queues.tree import QueueTree
 
 STALE = 1 << 30  # cycles; the reason is computed again as soon as possible
 REMEMBERED = 1 << 16  # answers of `_heeds` that are remembered

@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 from phalanx.model.job import Slot
 from phalanx.model.reason import Reason
 from phalanx.state.classes import Gang
-from phalanx.state.queue_tree import ResourceGroup
+from phalanx.state.queues.quota import ResourceGroup
 
 BEHIND_ALL_S = float(2**53)  # later than any submission: seconds since the epoch
 

@@ -17,10 +17,10 @@ from phalanx.core.reasons.quota_shortage import amount, whose
 from phalanx.model.pod import json_number
 from phalanx.model.queue import QueueState
 from phalanx.model.reason import NotEligible, Reason, ReasonCode
-from phalanx.state import queue_tree
 from phalanx.state.cluster import Cluster, JobRecord
 from phalanx.state.dependencies import JobFamily
-from phalanx.state.queue_tree import Branch, Cost
+from phalanx.state.queues.branch import Branch
+from phalanx.state.queues.quota import Cost, gang_cost
 
 
 def not_eligible(
@@ -42,7 +42,7 @@ def not_eligible(
         return NotEligible(reason)
     if reason := beyond_limits(cluster, branch, record):
         return NotEligible(reason)
-    if branch.limits_submissions and (gate := cluster.submitted_jobs.kept_out(branch, job)):
+    if branch.limits.submissions and (gate := cluster.tree.submitted.kept_out(branch, job)):
         return NotEligible(no_quota.too_many(gate, name))
     if job.reservation and (reserved := advance.reservation_not_eligible(cluster, job, now_s)):
         return reserved
@@ -64,7 +64,7 @@ def queue_state_reason(branch: Branch, record: JobRecord, now_s: float) -> Reaso
 
 def beyond_limits(cluster: Cluster, branch: Branch, record: JobRecord) -> Reason | None:
     """Return why the job could not start even if no other job ran."""
-    longest_s, limit_s = branch.longest_s, record.job.limit_s
+    longest_s, limit_s = branch.limits.longest_s, record.job.limit_s
     if longest_s is not None and limit_s is not None and limit_s > longest_s:
         return no_quota.never(
             f"a time limit of {limit_s:.15g} s asked, but queue {branch.name!r} allows {longest_s:.15g} s",
@@ -72,7 +72,7 @@ def beyond_limits(cluster: Cluster, branch: Branch, record: JobRecord) -> Reason
             allowed_s=longest_s,
             queue=branch.name,
         )
-    if branch.unbounded and not branch.caps_jobs:
+    if branch.unbounded and not branch.limits.by_job:
         return None
     if branch.queue is not None and not branch.queue.gang:
         roles = range(len(record.gang.roles))
@@ -88,10 +88,10 @@ def beyond_limits(cluster: Cluster, branch: Branch, record: JobRecord) -> Reason
 def beyond_ceiling(cluster: Cluster, branch: Branch, record: JobRecord, pods: Sequence[int]) -> Reason | None:
     """Return the reason for the first ceiling that `pods` pods of each role exceed, whatever flavors they get."""
     if not branch.flavors:
-        return ceiling_reason(branch, record, queue_tree.gang_cost(record.gang, pods))
+        return ceiling_reason(branch, record, gang_cost(record.gang, pods))
     found = None
     for flavors in role_flavors.combinations(cluster.flavors, branch.flavors, record.gang):
-        cost = queue_tree.gang_cost(record.gang, pods, flavors, branch.flavors)
+        cost = gang_cost(record.gang, pods, flavors, branch.flavors)
         found = ceiling_reason(branch, record, cost)
         if found is None:
             return None
@@ -118,7 +118,7 @@ def ceiling_reason(branch: Branch, record: JobRecord, cost: Cost) -> Reason | No
         per_job, per_user = dict(each.queue.per_job.resources), dict(each.queue.per_user.of(record.job.user).resources)
         per_group = dict(each.queue.per_group.of(record.job.group).resources)
         for key, asked in cost:
-            ceilings = [(each.limit.get(key), "limit", "in all")]
+            ceilings = [(each.quota.limit.get(key), "limit", "in all")]
             if not key[0]:
                 ceilings += [(per_job.get(key[1]), "job", "a job"), (per_user.get(key[1]), "user", "a user")]
                 ceilings.append((per_group.get(key[1]), "group", "a group"))

@@ -96,14 +96,11 @@ class Intake:
             self.enter(record, request)
 
     def enter(self, record: JobRecord, request: Request) -> None:
-        if (
-            request.slot is not None
-            and request.slot != replacement.slots_together(self.cluster, record, request.slot)[0]
-        ):
-            self.state.waiting_for_event[request] = None  # the first slot of its group waits for all of them
-            return
         slots = None
         if request.slot is not None:
+            if request.slot != replacement.slots_together(self.cluster, record, request.slot)[0]:
+                self.state.waiting_for_event[request] = None  # the first slot of its group waits for all of them
+                return
             topologies = self.cluster.topologies(self.state.policy)
             slots = replacement.replacement_gang(self.cluster, topologies, record, request.slot)
         key, entry = request_class_of(self.cluster, record, request, slots)

@@ -26,7 +26,8 @@ from phalanx.model.queue import QueueOrder
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import JobRecord, minimum_gang
 from phalanx.state.pending.request_class import Candidate, Request
-from phalanx.state.queue_tree import Branch, Charge, gang_cost
+from phalanx.state.queues.branch import Branch
+from phalanx.state.queues.quota import Charge, gang_cost
 
 Actions: TypeAlias = list[Start] | list[Action]
 
@@ -168,10 +169,12 @@ class Surplus:
             return -seen, shares.fill(child, used, ledger.tree.pool, own=own), rank(growing, parent.order)
         if child is parent:
             share = shares.own_share(parent, ledger.account(parent).own, ledger.tree.pool, cost)
-            borrows = any(key in parent.contested for key, _ in cost)
+            borrows = any(key in parent.quota.contested for key, _ in cost)
         else:
             share = ledger.share(child, cost)
-            borrows = bool(parent.contested) and not quota.within_guarantee(ledger, child, parent.contested, cost)
+            borrows = bool(parent.quota.contested) and not quota.within_guarantee(
+                ledger, child, parent.quota.contested, cost
+            )
         if parent.order is QueueOrder.TIERED:
             priority = 0 if child is parent or child.queue is None else child.queue.priority
             return share > shares.NOTHING, -priority, share, rank(growing, parent.order)

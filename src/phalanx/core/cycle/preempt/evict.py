@@ -21,7 +21,7 @@ from phalanx.model.reason import Reason
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster, JobRecord, nominated_placements, time_limit_s
 from phalanx.state.pending.request_class import Request
-from phalanx.state.queue_tree import gang_cost
+from phalanx.state.queues.quota import gang_cost
 
 
 def settle(

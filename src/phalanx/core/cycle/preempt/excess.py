@@ -22,7 +22,8 @@ from phalanx.model.plan import Action
 from phalanx.model.pod import Amount
 from phalanx.model.reason import Reason, ReasonCode
 from phalanx.state.cluster import Cluster, JobRecord, spare_pods
-from phalanx.state.queue_tree import Branch, Cost, Key, gang_cost
+from phalanx.state.queues.branch import Branch
+from phalanx.state.queues.quota import Cost, Key, gang_cost
 
 Excess: TypeAlias = dict[Key, Amount]
 
@@ -62,7 +63,7 @@ def due_s(cluster: Cluster, queue: str, since_s: float) -> float:
 def above_limit(branch: Branch) -> Excess:
     """Return the usage of the queue above its limit."""
     total = branch.account.total
-    return {key: total[key] - limit for key, limit in branch.limit.items() if total.get(key, 0) > limit}
+    return {key: total[key] - limit for key, limit in branch.quota.limit.items() if total.get(key, 0) > limit}
 
 
 def victims(cluster: Cluster, branch: Branch) -> Iterator[tuple[JobRecord, tuple[Slot, ...]]]:
@@ -70,8 +71,8 @@ def victims(cluster: Cluster, branch: Branch) -> Iterator[tuple[JobRecord, tuple
     excess = above_limit(branch)
     for each in branch.path:
         total = each.account.total
-        for key in excess.keys() & each.guaranteed.keys():
-            excess[key] = min(excess[key], max(0, total[key] - each.guaranteed[key]))
+        for key in excess.keys() & each.quota.guaranteed.keys():
+            excess[key] = min(excess[key], max(0, total[key] - each.quota.guaranteed[key]))
     for name, part in divided(branch, excess):
         yield from victims_of_queue(cluster, name, part)
 
@@ -95,7 +96,7 @@ def divided(branch: Branch, excess: Excess) -> Iterator[tuple[str, Excess]]:
 
 def above_guarantee(branch: Branch) -> Excess:
     """Return the usage of the queue above its guarantee."""
-    found = {key: used - branch.guaranteed.get(key, 0) for key, used in branch.account.total.items()}
+    found = {key: used - branch.quota.guaranteed.get(key, 0) for key, used in branch.account.total.items()}
     return {key: amount for key, amount in found.items() if amount > 0}
 
 

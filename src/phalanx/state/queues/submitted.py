@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import NamedTuple, TypeAlias
 
 from phalanx.model.job import Job
-from phalanx.state.queue_tree import Branch
+from phalanx.state.queues.branch import Branch
 
 SubmitOrder: TypeAlias = tuple[float, str]  # submitted (seconds since the epoch), id
 
@@ -74,7 +74,7 @@ class SubmittedJobs:
 
 def submit_limits(branch: Branch, job: Job) -> Iterator[SubmitLimit]:
     """Yield the limits on submitted jobs that count the job, from its queue up."""
-    for each in branch.path if branch.limits_submissions else ():
+    for each in branch.path if branch.limits.submissions else ():
         queue = each.queue
         if queue is None:
             continue

@@ -1,4 +1,4 @@
-"""The queue tree: what may be taken is what KEP-79 says from the top down, though it is charged from the bottom up."""
+"""The queue tree: the amount that may be taken is that of KEP-79 from the top down; charges go from the bottom up."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from phalanx.model.event import Finished, QueueGone, QueueSeen
 from phalanx.model.job import Placement
 from phalanx.model.plan import Start
 from phalanx.model.queue import Limits, Queue, Quota
-from phalanx.state.queue_tree import Branch, Charge, QueueTree
+from phalanx.state.queues.branch import Branch
+from phalanx.state.queues.quota import Charge
+from phalanx.state.queues.tree import QueueTree
 from tests.core.builders import cluster, event, job, node, role
 from tests.invariants import check_invariants
 
@@ -44,9 +46,9 @@ def built(queues: list[Queue], pool: int) -> QueueTree:
 
 
 def claim(branch: Branch, used: dict[str, int]) -> int:
-    """From scratch: the definition in `state.queue_tree`."""
+    """From scratch: the definition in `state.queues.tree`."""
     below = used.get(branch.name, 0) + sum(claim(child, used) for child in branch.children.values())
-    return max(branch.kept.get(CPU, 0), below)
+    return max(branch.quota.kept.get(CPU, 0), below)
 
 
 def available(tree: QueueTree, branch: Branch, used: dict[str, int]) -> int:
@@ -54,7 +56,7 @@ def available(tree: QueueTree, branch: Branch, used: dict[str, int]) -> int:
     if branch.parent is None:
         return tree.pool[CPU] - used.get("", 0) - sum(claim(child, used) for child in branch.children.values())
     below = used.get(branch.name, 0) + sum(claim(child, used) for child in branch.children.values())
-    return max(0, branch.kept.get(CPU, 0) - below) + max(0, available(tree, branch.parent, used))
+    return max(0, branch.quota.kept.get(CPU, 0) - below) + max(0, available(tree, branch.parent, used))
 
 
 @given(

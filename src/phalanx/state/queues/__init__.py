@@ -1,0 +1,9 @@
+"""The queues as a tree, and what is charged to each.
+
+Parts, lowest first:
+
+    quota      guarantees and limits of a queue, the charges of jobs, and all that is charged to a queue
+    branch     a queue's place in the tree, with its settings and its charges
+    submitted  which submitted jobs count against limits on submissions
+    tree       all branches, and the capacity that they share
+"""

@@ -1,0 +1,272 @@
+"""The quota of a queue, the charges of its jobs, and its usage: all charges to it.
+
+`BranchQuota` has guarantees and limits by key, `JobLimits` limits on users, groups and single jobs. A `QueueUsage` has
+amounts, claims (`state.queues.tree`), and the usage of single users, groups and jobs.
+
+Amounts are stored by `Key`, (flavor, resource). The usage of a pod on nodes of a flavor counts under that flavor, and
+like all usage under the empty flavor, "all nodes"."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+from phalanx.model.job import Job
+from phalanx.model.node import parts_of
+from phalanx.model.pod import MAX_AMOUNT, Amount, format_amount
+from phalanx.model.queue import Limits, Queue
+from phalanx.state.classes import Gang
+
+Key: TypeAlias = tuple[str, str]  # (flavor, resource); the empty flavor: all nodes
+Cost: TypeAlias = tuple[tuple[Key, Amount], ...]
+
+
+class ResourceGroup(NamedTuple):
+    """Flavors in order of preference. A pod gets one of them for the resources of the group; no resources: for all."""
+
+    flavors: tuple[str, ...]
+    resources: frozenset[str] = frozenset()
+
+    def covers(self, resource: str) -> bool:
+        return not self.resources or resource in self.resources
+
+
+class BranchQuota:
+    """The quota of a branch.
+
+    `guaranteed`, `kept`, `limit`: key -> amount; a missing key has no guarantee, no keep, no limit.
+    `stated`: the keys of bounded guarantees that the queue states itself.
+    `contested`: the keys of which a child has a guarantee."""
+
+    __slots__ = ("contested", "guaranteed", "kept", "limit", "stated")
+
+    def __init__(self, queue: Queue | None, children: Mapping[str, BranchQuota]) -> None:
+        below = total_guaranteed(children)
+        self.contested = {key for key, amount in below.items() if amount}
+        self.guaranteed: dict[Key, int] = {}
+        self.stated: set[Key] = set()
+        self.limit: dict[Key, int] = {}
+        self.kept: dict[Key, int] = {}
+        if queue is None:
+            self.guaranteed = below
+            return
+        for quota in queue.quotas:
+            for resource, amount in quota.guaranteed:
+                self.guaranteed[quota.flavor, resource] = _sane(amount)
+            for resource, amount in quota.limit:
+                self.limit[quota.flavor, resource] = _sane(amount)
+        self.stated = {key for key, amount in self.guaranteed.items() if amount < MAX_AMOUNT}
+        for resource, amount in queue.total.resources:
+            self.limit["", resource] = min(_sane(amount), self.limit.get(("", resource), MAX_AMOUNT))
+        self._add_children(below)
+        lends = {(quota.flavor, resource): amount for quota in queue.quotas for resource, amount in quota.lend}
+        for key, amount in self.guaranteed.items():
+            if key in lends:
+                self.kept[key] = max(0, amount - _sane(lends[key]))
+
+    def _add_children(self, below: Mapping[Key, int]) -> None:
+        """Add guarantees that the queue does not state itself: the sum of its children's, and for all nodes the sum
+        over its flavors."""
+        for key, amount in below.items():
+            self.guaranteed.setdefault(key, amount)
+        flavored: dict[Key, int] = {}
+        for (flavor, resource), amount in self.guaranteed.items():
+            if flavor:
+                flavored["", resource] = flavored.get(("", resource), 0) + amount
+        for key, amount in flavored.items():
+            if key not in self.stated:
+                self.guaranteed[key] = max(amount, self.guaranteed.get(key, 0))
+
+
+def total_guaranteed(quotas: Mapping[str, BranchQuota]) -> dict[Key, int]:
+    """Return the sum of the guarantees."""
+    total: dict[Key, int] = {}
+    for quota in quotas.values():
+        for key, amount in quota.guaranteed.items():
+            total[key] = total.get(key, 0) + amount
+    return total
+
+
+def child_errors(name: str, quota: BranchQuota, children: Mapping[str, BranchQuota]) -> Iterator[str]:
+    """Yield an error for each key of which the children are guaranteed more than the queue states for itself."""
+    below = total_guaranteed(children)
+    for key in sorted(quota.stated):
+        if below.get(key, 0) > quota.guaranteed[key]:
+            parts = [
+                f"{child} {format_amount(key[1], each.guaranteed[key])}"
+                for child, each in children.items()
+                if key in each.guaranteed
+            ]
+            of = f" of flavor {key[0]!r}" if key[0] else ""
+            yield (
+                f"queue {name!r} is guaranteed {format_amount(key[1], quota.guaranteed[key])} {key[1]}{of}, "
+                f"but its children are guaranteed {format_amount(key[1], below[key])} ({', '.join(parts)})"
+            )
+
+
+def _sane(amount: int) -> int:
+    return max(0, min(amount, MAX_AMOUNT))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobLimits:
+    """Which limits a queue has on users, groups and jobs. "On the path" means in the queue or a queue above it.
+
+    `users`, `groups`, `jobs`: whether the queue itself limits each user, each group, the size of a job.
+    `by_user`, `by_group`, `by_job`: the same of a queue on the path.
+    `submissions`: whether a queue on the path limits submitted jobs.
+    `longest_s`: the longest time limit that the path allows a job (seconds)."""
+
+    users: bool = False
+    groups: bool = False
+    jobs: bool = False
+    by_user: bool = False
+    by_group: bool = False
+    by_job: bool = False
+    submissions: bool = False
+    longest_s: float | None = None
+
+    def time_limit_s(self, job: Job) -> float | None:
+        """Return the time limit of the job (seconds): its own, else the longest that the path allows; None: none."""
+        return job.limit_s if job.limit_s is not None else self.longest_s
+
+
+NO_LIMITS = JobLimits()
+
+
+def job_limits(queue: Queue, above: JobLimits) -> JobLimits:
+    """Return the limits of the queue. `above`: those of its parent."""
+    users, groups, jobs = bounds_jobs(queue.per_user), bounds_jobs(queue.per_group), bool(queue.per_job.resources)
+    stated = queue.total, queue.per_user, queue.per_group
+    walls = [each.wall_s for each in (*stated, queue.per_job) if each.wall_s is not None]
+    if above.longest_s is not None:
+        walls.append(above.longest_s)
+    return JobLimits(
+        users=users,
+        groups=groups,
+        jobs=jobs,
+        by_user=users or above.by_user,
+        by_group=groups or above.by_group,
+        by_job=jobs or above.by_job,
+        submissions=above.submissions or any(each.submitted is not None for each in stated),
+        longest_s=min(walls, default=None),
+    )
+
+
+def bounds_jobs(limits: Limits) -> bool:
+    """Return whether the limits may keep a job from starting."""
+    return limits.running is not None or bool(limits.resources) or bool(limits.named)
+
+
+class Charge(NamedTuple):
+    """The charge of a started or nominated job: to its queue, to the queues above, and to its user and group in each.
+
+    `jobs`: the number of running jobs that the charge counts as; 0 for further pods of a started job."""
+
+    queue: str
+    user: str
+    group: str
+    cost: Cost
+    jobs: int = 1
+    job: str = ""
+
+
+def gang_cost(
+    gang: Gang, pods: Sequence[int], flavors: tuple[str, ...] = (), groups: tuple[ResourceGroup, ...] = ()
+) -> Cost:
+    """Return the cost of `pods[role]` pods of each role, by key: for all nodes, and for the flavor of each resource.
+    `groups`: the resource groups of the queue."""
+    if not flavors and gang.minimums == tuple(pods):
+        return gang.due()
+    total: dict[Key, Amount] = {}
+    for role, (demand, count) in enumerate(zip(gang.demands, pods, strict=True)):
+        given = parts_of(flavors[role]) if role < len(flavors) else ()
+        named = [(flavor, next((each for each in groups if flavor in each.flavors), None)) for flavor in given]
+        for resource, amount in demand.costs if count else ():
+            for flavor in ("", *(flavor for flavor, group in named if group is None or group.covers(resource))):
+                total[flavor, resource] = total.get((flavor, resource), 0) + amount * count
+    return tuple(sorted(total.items()))
+
+
+class SubjectUsage:
+    """The usage of one user, group or job in a queue and below: running jobs, and amounts by resource."""
+
+    __slots__ = ("running", "used")
+
+    def __init__(self) -> None:
+        self.running = 0
+        self.used: dict[str, Amount] = {}
+
+    def copy(self) -> SubjectUsage:
+        other = SubjectUsage()
+        other.running, other.used = self.running, dict(self.used)
+        return other
+
+
+class QueueUsage:
+    """The usage that is charged to a branch.
+
+    `total`: key -> usage of the queue and all queues below.
+    `own`: key -> usage of the queue's own jobs; only if it has children.
+    `claimed`: key -> own usage and claims of the children.
+    `users`, `groups`, `jobs`: usage of each; only those that `limits` has a limit for.
+    `shares`: charge -> the branch's share with it, until an amount changes (`core.quota.ledger`)."""
+
+    __slots__ = ("claimed", "groups", "jobs", "limits", "own", "running", "shares", "total", "users")
+
+    def __init__(self, limits: JobLimits = NO_LIMITS) -> None:
+        self.limits = limits
+        self.total: dict[Key, Amount] = {}
+        self.claimed: dict[Key, Amount] = {}
+        self.own: dict[Key, Amount] = {}
+        self.running = 0
+        self.users: dict[str, SubjectUsage] = {}
+        self.groups: dict[str, SubjectUsage] = {}
+        self.jobs: dict[str, SubjectUsage] = {}
+        self.shares: dict[Cost, Any] = {}
+
+    def copy(self) -> QueueUsage:
+        other = QueueUsage(self.limits)
+        other.total, other.claimed, other.running = dict(self.total), dict(self.claimed), self.running
+        other.own = dict(self.own)
+        other.users = {name: tally.copy() for name, tally in self.users.items()}
+        other.groups = {name: tally.copy() for name, tally in self.groups.items()}
+        other.jobs = {name: tally.copy() for name, tally in self.jobs.items()}
+        return other
+
+    def shown(self) -> tuple[object, ...]:
+        """Return all amounts except zeros, for comparisons."""
+        tallies = (
+            {
+                name: (each.running, {key: used for key, used in each.used.items() if used})
+                for name, each in some.items()
+            }
+            for some in (self.users, self.groups, self.jobs)
+        )
+        amounts = ({key: used for key, used in each.items() if used} for each in (self.total, self.claimed, self.own))
+        return (*amounts, self.running, *tallies)
+
+    def add(self, charge: Charge, sign: int) -> None:
+        """Add the charge (`sign` 1) or give it back (-1). Claims are not changed."""
+        self.shares.clear()
+        total, limits = self.total, self.limits
+        for key, amount in charge.cost:
+            total[key] = total.get(key, 0) + sign * amount
+        self.running += sign * charge.jobs
+        if limits.users:
+            _add(self.users, charge.user, charge, sign)
+        if limits.groups:
+            _add(self.groups, charge.group, charge, sign)
+        if limits.jobs:
+            _add(self.jobs, charge.job, charge, sign)
+
+
+def _add(tallies: dict[str, SubjectUsage], name: str, charge: Charge, sign: int) -> None:
+    tally = tallies.setdefault(name, SubjectUsage())
+    tally.running += sign * charge.jobs
+    for (flavor, resource), amount in charge.cost:
+        if not flavor:
+            tally.used[resource] = tally.used.get(resource, 0) + sign * amount
+    if not tally.running and not any(tally.used.values()):
+        del tallies[name]

@@ -1,0 +1,214 @@
+"""The queue tree: the parent, the quota and the usage of each queue, and the charges.
+
+A *branch* is the place of a queue in the tree. Its `path` leads up to the unnamed root, whose pool is the capacity of
+the cluster. Amounts are stored by `Key`, (flavor, resource). The usage of a pod on nodes of a flavor counts under that
+flavor, and like all usage under the empty flavor, "all nodes".
+
+A `QueueUsage` has the charges of a branch. `total` is the usage of all jobs in the queue and below it. A queue *keeps*
+its guarantee less the amount that it lends. `claimed` is the usage of the queue's own jobs plus the claims of its
+children. A queue *claims* that amount from its parent, but never less than it keeps:
+
+    claim(q) = max(kept(q), own use(q) + sum of claim(child))        and        claim(root) <= pool
+
+This is the availability rule of Kueue's KEP-79 ("hierarchical cohorts"), in which kept amounts count as used. A charge
+within the keep of a queue changes neither its claim nor the claims above it. The cost of a charge is the depth of the
+tree times the number of requested resources.
+
+A tree may contradict itself. `Branch.fault` then says where and why; it holds for the branch and all branches below.
+Jobs that run in such a branch are charged like others, up to the root.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from phalanx.model.pod import Amount
+from phalanx.model.queue import Queue, QueueOrder, quota_errors
+from phalanx.state.queues.branch import ROOT, Branch, BranchMap, post_charge
+from phalanx.state.queues.quota import BranchQuota, Charge, Key, QueueUsage, child_errors
+from phalanx.state.queues.submitted import SubmittedJobs
+
+# The next job depends on usage, now or in the past.
+BY_HOLDINGS = frozenset({QueueOrder.FAIR, QueueOrder.TIERED, QueueOrder.FILL, QueueOrder.USAGE})
+
+
+class QueueTree:
+    """All branches, and the pool.
+
+    `pool`: key -> capacity of the cluster.
+    `keeps`: whether any queue keeps an amount, so that claims differ from totals.
+    `stricts`: the names of strict queues.
+    `trimmed`: the names of queues whose usage above their limit is evicted.
+    `keeps_claimed`: branch -> its claims when no job runs.
+    `eased`: whether a charge was given back since the last plan.
+    `charged`, `subjects`: queues, and users, groups and jobs, whose charges changed since the headroom was computed.
+    `outdated`: queues that changed since the tree was built.
+    `submitted`: the live jobs under each limit on submitted jobs."""
+
+    def __init__(self) -> None:
+        self.root = Branch(ROOT, None, None)
+        self.branches = BranchMap({ROOT: self.root})
+        self.pool: dict[Key, int] = {}
+        self.keeps = False
+        self.stricts: set[str] = set()
+        self.trimmed: set[str] = set()
+        self.stale = self.pool_stale = False
+        self.keeps_claimed: dict[str, dict[Key, Amount]] = {}
+        self.eased = False
+        self.charged: dict[str, None] = {}
+        self.subjects: dict[tuple[str, str], None] = {}
+        self.outdated: list[str] = []
+        self.submitted = SubmittedJobs()
+
+    def outdate(self, *queues: str) -> None:
+        """Note that these queues changed since the tree was built."""
+        self.stale = True
+        self.outdated += queues
+
+    def branch(self, queue: str) -> Branch:
+        """Return the queue's branch; the root's for a deleted queue, whose jobs may still run."""
+        return self.branches[queue]
+
+    def strict_above(self, queue: str) -> Branch | None:
+        """Return the highest strict queue on the queue's path; None if there is none."""
+        return self.branches[queue].strict
+
+    def charge(self, charge: Charge, sign: int) -> None:
+        """Make the charge (`sign` 1) or give it back (-1)."""
+        own = self.branches[charge.queue]
+        path = own.path
+        if sign > 0:
+            own.charged[charge.job] = charge.cost
+        else:
+            own.charged.pop(charge.job, None)
+        if self.keeps:
+            post_charge([(branch, branch.account) for branch in path], charge, sign, keeps=True)
+        else:
+            for branch in path:
+                branch.account.add(charge, sign)
+        self.note_charged(charge)
+        if sign < 0:
+            self.eased = True
+
+    def note_charged(self, charge: Charge) -> None:
+        """Note that the headroom of the charge's queue and of the queues above must be computed again."""
+        own = self.branches[charge.queue]
+        for branch in own.path:
+            self.charged[branch.name] = None
+        if own.limits.by_user or own.limits.by_group or own.limits.by_job:
+            self.subjects["user", charge.user] = self.subjects["group", charge.group] = None
+            self.subjects["job", charge.job] = None
+
+    def build(self, queues: Mapping[str, Queue], flavors: Iterable[str]) -> None:
+        """Build the tree from the queues, without charges. The caller then charges running jobs and sets the pool."""
+        self.root = Branch(ROOT, None, None)
+        self.branches = BranchMap({ROOT: self.root})
+        known = {"", *flavors}
+        for name in queues:
+            _add_branch(self, queues, name)
+        if len(self.root.children) == 1:
+            (only,) = self.root.children.values()
+            if only.order not in BY_HOLDINGS:
+                self.root.order = only.order  # without siblings, its own order decides
+        for branch in reversed(list(self.root.below())):
+            _add_quota(branch, known)
+        self.keeps = any(any(branch.quota.kept.values()) for branch in self.branches.values())
+        for branch in self.root.below():
+            above = branch.parent
+            branch.fault = branch.fault or (above.fault if above is not None else "")
+            branch.unbounded = above is None or (not self.keeps and above.unbounded and not branch.is_bounded())
+            _join_arena(branch)
+            branch.request_class_queue = _request_class_queue(branch)
+        self.stricts = {name for name, queue in queues.items() if queue.strict}
+        self.trimmed = {name for name, queue in queues.items() if queue.preemption.excess_delay_s is not None}
+        self.keeps_claimed = {}
+        if self.keeps:
+            self._claim_keeps()
+        self.stale = False
+        self.eased = True
+
+    def clear(self) -> None:
+        """Give back all charges."""
+        for name, branch in self.branches.items():
+            branch.account = QueueUsage(branch.limits)
+            branch.account.claimed.update(self.keeps_claimed.get(name, ()))
+            branch.charged.clear()
+
+    def copy(self) -> QueueTree:
+        other = QueueTree()
+        queues = {name: branch.queue for name, branch in self.branches.items() if branch.queue is not None}
+        other.build(queues, {flavor for flavor, _ in self.pool})
+        for name, branch in self.branches.items():
+            other.branches[name].account, other.branches[name].charged = branch.account.copy(), dict(branch.charged)
+        other.pool, other.eased, other.outdated = dict(self.pool), self.eased, list(self.outdated)
+        other.stale, other.pool_stale, other.submitted = self.stale, self.pool_stale, self.submitted.copy()
+        return other
+
+    def _claim_keeps(self) -> None:
+        """Enter the kept amounts as claims on the parents, before any job is charged."""
+        for branch in reversed(list(self.root.below())):
+            if branch.parent is not None:
+                claimed = branch.parent.account.claimed
+                for key in {**branch.quota.kept, **branch.account.claimed}:
+                    claim = max(branch.quota.kept.get(key, 0), branch.account.claimed.get(key, 0))
+                    claimed[key] = claimed.get(key, 0) + claim
+        self.keeps_claimed = {name: dict(each.account.claimed) for name, each in self.branches.items()}
+
+
+def _add_branch(tree: QueueTree, queues: Mapping[str, Queue], name: str) -> Branch:
+    """Return the queue's branch; make it, and those above it, if they are missing. A queue without a way to the root
+    becomes a child of the root, with a fault."""
+    way: list[str] = []
+    fault, at = "", name
+    while at not in tree.branches:
+        way.append(at)
+        at = queues[at].parent
+        if at in way:
+            circle = " > ".join((*way[way.index(at) :], at))
+            fault = f"queue {at!r} is below itself ({circle})"
+        elif at not in queues and at:
+            fault = f"the parent {at!r} of queue {way[-1]!r} does not exist"
+        if fault:
+            at = ROOT
+    for step in reversed(way):
+        parent = tree.branches[at]
+        branch = tree.branches[step] = parent.children[step] = Branch(step, queues[step], parent)
+        branch.fault = fault
+        at = step
+    return tree.branches[name]
+
+
+def _join_arena(branch: Branch) -> None:
+    """Give the branch its parent's arena, if one order alone decides between the parent's children. This is not so in
+    FAIR order (shares decide), in USAGE order (past usage decides), where a child has a guarantee, and for a strict
+    queue, which leaves the contest by itself."""
+    parent = branch.parent
+    if parent is None:
+        return
+    strict = branch.queue is not None and branch.queue.strict
+    alike = parent.order is branch.order and branch.order not in BY_HOLDINGS
+    if alike and not parent.quota.contested and not strict:
+        branch.arena = parent.arena
+    else:
+        parent.arena.split = True
+
+
+def _request_class_queue(branch: Branch) -> str:
+    """Return the queue in the request classes of its jobs (`Branch.request_class_queue`)."""
+    plain = branch.unbounded and branch.order is not QueueOrder.MULTIFACTOR and not branch.by_factors
+    if branch.queue is None or not plain or branch.preempts or not branch.queue.gang:
+        return branch.name
+    arena = branch.arena.queue
+    return branch.arena.name if arena is None or (arena.gang and not branch.arena.preempts) else branch.name
+
+
+def _add_quota(branch: Branch, flavors: set[str]) -> None:
+    """Compute the quota of the branch, and its own fault. The quotas of its children are known."""
+    below = {name: child.quota for name, child in branch.children.items()}
+    branch.quota = BranchQuota(branch.queue, below)
+    if branch.queue is None or branch.fault:
+        return
+    faults = list(quota_errors(branch.queue, flavors))
+    if not branch.queue.oversubscribed:
+        faults += child_errors(branch.name, branch.quota, below)
+    branch.fault = "; ".join(faults)
