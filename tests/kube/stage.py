@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from phalanx import loop
 from phalanx.client.kind import JOBS, NODES, PODS
 from phalanx.core.fold.fold import fold_plan
-from phalanx.kube.gang.timeouts import GangTimeouts
+from phalanx.kube.gang.effects import GangTimeouts
 from phalanx.kube.install.definitions import QUEUES
 from phalanx.kube.install.installation import Installation
 from phalanx.kube.read.records import RecordKey

@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from phalanx.kube.capacity.node_allocations import NodeAllocations
-from phalanx.kube.gang.effects import Answered, RoleStart, WriteOutcome
+from phalanx.kube.gang.effects import Answered, GangTimeouts, RoleStart, WriteOutcome
 from phalanx.kube.gang.lifecycle import GangLifecycle
 from phalanx.kube.gang.objects import GangObjects
 from phalanx.kube.gang.seats.gang_start import GangStart
 from phalanx.kube.gang.seats.seat_table import GangSeats
 from phalanx.kube.gang.spec.gang_spec import GangSpec, JobPods
-from phalanx.kube.gang.timeouts import GangTimeouts
 from phalanx.kube.read.node import read_node
 from phalanx.kube.read.pod import Pod, read_pod
 from phalanx.kube.read.records import PreemptionMark, StartRecord

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from phalanx.kube.gang.seats.readiness import Readiness
 from phalanx.kube.gang.stages import NEXT, Leaving, Running, Starting, Waiting
 from tests.kube.gang.test_lifecycle import starting, waiting
 
@@ -14,7 +15,7 @@ def test_a_stage_has_its_own_fields_and_no_others() -> None:
     for kind, fields in {
         Waiting: {"spec"},
         Starting: {"parts", "held"},
-        Running: {"parts", "bound_s", "unready"},
+        Running: {"parts", "readiness"},
         Leaving: {"parts", "departure"},
     }.items():
         assert set(kind.__slots__) == fields
@@ -32,6 +33,6 @@ def test_only_the_stages_that_may_follow_do() -> None:
     assert isinstance(other.state, Starting)
     parts = other.state.parts
     gang.state = Starting(parts=parts)
-    gang.state = Running(parts=parts, bound_s=1.0)
+    gang.state = Running(parts=parts, readiness=Readiness(1.0))
     with pytest.raises(AssertionError, match="default/j"):
         gang.state = Starting(parts=parts)

@@ -4,12 +4,12 @@ taken back. No I/O.
 Parts, lowest first:
 
     spec/       from the members of a gang to the `Job` that stands for them
-    timeouts    how long each step of a start may take, and why a start is taken back
     effects     what a gang may ask of the API
     objects     the API objects of one gang
     seats/      the seats of a started gang, and its pods on them
     departure   how a preempted gang, or one whose start is taken back, leaves its nodes
     stages      waiting, starting, running, leaving, and what is true in each
+    deadlines   when a start is taken back, unless enough of its pods are bound, ready or running
     lifecycle   from stage to stage; when a gang that left is requeued
     restart     which starts a scheduler before this one had begun
 """

@@ -13,15 +13,43 @@ from typing import Protocol, TypeAlias
 
 from phalanx.dialects.frame.dialect import PodUpdate
 from phalanx.kube.capacity.node_allocations import NodeAllocations
-from phalanx.kube.gang.timeouts import GangTimeouts
 from phalanx.kube.read.pod import Pod
 from phalanx.kube.read.records import PreemptionMark, StartRecord
 from phalanx.kube.read.workload.batch_job import BatchJob
 from phalanx.model.event import Event
-from phalanx.model.reason import Reason
+from phalanx.model.reason import Reason, ReasonCode
 
 Member: TypeAlias = BatchJob | Pod
 NO_UPDATE = PodUpdate()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GangTimeouts:
+    """Time-outs of a gang, in seconds. `start_s` and `start_share_s` (for each pod): from the resume to the barrier.
+    `place_s`: how long a pod of a started gang may lack a node. `hold_s`: how long capacity is reserved for pods that a
+    driver has yet to create. `avoid_s`: how long other nodes are preferred to a node whose kubelet refused a pod.
+    `regrow_s`: from giving up pods to requesting more again. `guarded_s`: how long a job that a PodDisruptionBudget
+    protected is not preempted again. `start_attempts`: how often the gang's pods may be bound and not become ready in
+    the queue's time; then the gang is held. `backoff_s`: the pause after a failed start, doubled each time up to
+    `backoff_most_s`."""
+
+    start_s: float = 60.0
+    start_share_s: float = 0.5
+    place_s: float = 300.0
+    hold_s: float = 600.0
+    avoid_s: float = 600.0
+    regrow_s: float = 60.0
+    guarded_s: float = 300.0
+    start_attempts: int = 3
+    backoff_s: float = 30.0
+    backoff_most_s: float = 600.0
+
+    def barrier_s(self, pods: int) -> float:
+        return self.start_s + self.start_share_s * pods
+
+    def rest_s(self, failures: int) -> float:
+        """Return the pause after this number of failed starts in a row, in seconds."""
+        return min(self.backoff_most_s, self.backoff_s * 2.0 ** min(30, failures - 1))
 
 
 class WriteOutcome(Enum):
@@ -125,3 +153,13 @@ class Effects(Protocol):
     def retry_later(self, gang: str, refusals: int, call: Callable[[], None]) -> None:
         """Call in a while, which is longer the more `refusals` there were in a row: what was refused is tried again.
         The gang draws its conclusions then."""
+
+
+def report_rejection(effects: Effects, pod: Pod, job: BatchJob | None) -> None:
+    """Report that a kubelet refused the pod. The reason of its Job says so, even if the refusal makes the Job fail
+    (backoffLimit 0)."""
+    said = f": {pod.message}" if pod.message else ""
+    text = f"the kubelet of {pod.node} refused pod {pod.name} ({pod.reason}{said}); other nodes are preferred"
+    effects.report(job or pod, "Rejected", text, warning=True)
+    if job is not None:
+        effects.jobs.explain(job, f"{ReasonCode.REJECTED}: {text}")

@@ -8,22 +8,15 @@ requesting parts. To receive a change is cheap. `advance` reconciles the gang, o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import inf
 
+from phalanx.kube.gang.deadlines import StartDeadlines, member_went_reason
 from phalanx.kube.gang.departure import Departure, PreemptionRequest
-from phalanx.kube.gang.effects import Effects, WriteOutcome
+from phalanx.kube.gang.effects import Effects, WriteOutcome, report_rejection
 from phalanx.kube.gang.objects import GangObjects
 from phalanx.kube.gang.seats.gang_start import GangStart
-from phalanx.kube.gang.seats.seat_table import GangSeats
+from phalanx.kube.gang.seats.readiness import Readiness
 from phalanx.kube.gang.spec.gang_spec import GangDefaults, GangSpec, allows, claim_on, gang_spec
 from phalanx.kube.gang.stages import NEXT, Leaving, Running, Stage, StartedParts, StartHistory, Starting, State, Waiting
-from phalanx.kube.gang.timeouts import (
-    barrier_timeout_reason,
-    binding_timeout_reason,
-    member_went_reason,
-    staleness_reason,
-    start_timeout_reason,
-)
 from phalanx.kube.read.pod import Pod
 from phalanx.kube.read.records import StartRecord
 from phalanx.kube.read.workload.batch_job import BatchJob
@@ -140,61 +133,40 @@ class GangLifecycle:
         if self.parts is not None:
             self.parts.seating.vacate(pod)
         if isinstance(self.state, Running):
-            self.state.unready.pop(pod.uid, None)
+            self.state.readiness.lose(pod.uid)
 
     def _rejected(self, pod: Pod) -> None:
-        """Note that a kubelet refused the pod. The Job's reason says so, even if the refusal makes the Job fail
-        (backoffLimit 0). For `avoid_s` seconds, the gang's pods prefer other nodes."""
-        now_s, avoid_s = self.effects.now_s(), self.effects.timeouts.avoid_s
+        """Note that a kubelet refused the pod. For `avoid_s` seconds, the gang's pods prefer other nodes."""
         if pod.node:
-            self.history.avoided[pod.node] = max(now_s + avoid_s, self.history.avoided.get(pod.node, 0.0))
+            now_s = self.effects.now_s()
+            self.history.avoid(pod.node, now_s + self.effects.timeouts.avoid_s)
             if self.parts is not None:
                 self.parts.start.prefer_nodes(self.history.preference(now_s))
-        said = f": {pod.message}" if pod.message else ""
-        text = f"the kubelet of {pod.node} refused pod {pod.name} ({pod.reason}{said}); other nodes are preferred"
-        job = self.objects.job_of(pod)
-        self.effects.report(job or pod, "Rejected", text, warning=True)
-        if job is not None:
-            self.effects.jobs.explain(job, f"{ReasonCode.REJECTED}: {text}")
+        report_rejection(self.effects, pod, self.objects.job_of(pod))
 
     # --- decided --------------------------------------------------------------------------------------------------
 
     def start(self, decided: Start, gang: bool) -> None:
         """Take up a start: the record goes to the Jobs first, then their pods come, then the barrier."""
-        now_s, spec = self.effects.now_s(), self.state.spec if isinstance(self.state, Waiting) else None
+        spec = self.state.spec if isinstance(self.state, Waiting) else None
         if spec is None or spec.job.blocked is not None:
             text = "it changed while it was planned"
             self.effects.emit_event(
-                Refused(self.id, decided.attempt, Reason(code=ReasonCode.BACKOFF, text=text), now_s + 1.0)
+                Refused(
+                    self.id, decided.attempt, Reason(code=ReasonCode.BACKOFF, text=text), self.effects.now_s() + 1.0
+                )
             )
             return
-        seats = GangSeats(spec.job.roles, spec.sources)
-        if gang:
-            seats.leave_out({placement.role for placement in decided.placements})
-        record = StartRecord(
-            attempt=decided.attempt,
-            queue=spec.job.queue,
-            count=seats.least,
-            priority=spec.job.priority,
-            at_s=decided.at_s or now_s,
-            gang=gang,
-            flavors=decided.flavors,
-            limit_s=decided.limit_s,
-            placed=len(decided.placements),
-            cluster=spec.cluster_of(decided.placements),
-        )
-        seats.plan(decided.placements)
-        parts = self.new_parts(spec, record, seats)
+        parts = self.parts_of(GangStart.planned(self.effects, self.objects, spec, decided, gang=gang))
         self.effects.drop_wait_reason(self.id)  # now, because reasons during the start are about pods that still wait
         self.state = Starting(parts=parts, held=spec.gated)
         if gang:
-            parts.elastic.grant([len(row.seats) for row in seats.rows])
+            parts.elastic.grant([len(row.seats) for row in parts.start.seats.rows])
         if not spec.gated:
             parts.seating.update(spec.updates)
             self.resume_jobs(parts)
 
-    def new_parts(self, spec: GangSpec, record: StartRecord, seats: GangSeats) -> StartedParts:
-        start = GangStart(self.effects, self.objects, spec, record, seats)
+    def parts_of(self, start: GangStart) -> StartedParts:
         return StartedParts.of(start, lambda request: self._preempted(start, request))
 
     def resume_jobs(self, parts: StartedParts) -> None:
@@ -303,8 +275,8 @@ class GangLifecycle:
             if parts.start.elsewhere:  # pods that run in another cluster get no seat in this one
                 continue
             parts.seating.look_at(pod)
-            if pod.ready and isinstance(self.state, Running) and self.state.unready:
-                self._ready(self.state, pod)
+            if isinstance(self.state, Running) and self.state.readiness.see(pod):
+                self.history.forgive()
         parts.seating.fit(parts.elastic.seats_of)
         if isinstance(self.state, Running):
             for pod in parts.start.unsent_pods():  # a pod that was created after the others were sent
@@ -316,7 +288,8 @@ class GangLifecycle:
             self._run(parts, defaults)
         wake_s = parts.elastic.offer(), parts.elastic.withdraw()
         parts.elastic.resize()
-        self._check_time(parts, defaults)
+        if isinstance(self.state, Starting | Running):
+            self._check_time(self.state, defaults)
         self._wake(*wake_s)
 
     def _drained(self, parts: StartedParts, defaults: GangDefaults) -> Reason | None:
@@ -356,122 +329,27 @@ class GangLifecycle:
 
     def _run(self, parts: StartedParts, defaults: GangDefaults) -> None:
         """All are bound: from now on they have so long to become ready, if their queue says how long."""
-        running = Running(parts=parts, bound_s=self.effects.now_s())
-        self.state = running
+        timed = defaults.start_timeout_s(self.queue) is not None and parts.start.record.gang
+        is_watched = timed and not parts.start.elsewhere
+        unready = [uid for uid, pod in self.pods.items() if not pod.ready] if is_watched else ()
+        self.state = Running(parts=parts, readiness=Readiness(self.effects.now_s(), unready))
         parts.start.phase, self.history.failures = Phase.RUNNING, 0
         self.effects.emit_event(Started(self.id, parts.start.record.attempt))
-        self._tell_started(parts)
-        timed = defaults.start_timeout_s(self.queue) is not None and parts.start.record.gang
-        if timed and not parts.start.elsewhere:
-            running.unready = {uid: None for uid, pod in self.pods.items() if not pod.ready}
-
-    def _tell_started(self, parts: StartedParts) -> None:
-        first = next(iter(self.jobs.values()), None) or next(iter(self.pods.values()), None)
-        if first is not None and (cluster := parts.start.elsewhere):
-            self.effects.report(first, "Scheduled", f"Sent to cluster {cluster}")
-            return
-        nodes = [seat.machine for _, seat in parts.start.seats.all() if seat.bound]
-        where = nodes[0] if len(set(nodes)) == 1 else f"{len(set(nodes))} nodes"
-        what = "its pod" if len(nodes) == 1 else f"its {len(nodes)} pods, together,"
-        if first is not None:
-            self.effects.report(first, "Scheduled", f"Bound {what} to {where}")
+        parts.start.report_bound()
 
     # --- time -----------------------------------------------------------------------------------------------------
 
     def _wake(self, *times_s: float) -> None:
         self.wake_s = min((at_s for at_s in (self.wake_s, *times_s) if at_s), default=0.0)
 
-    def _check_time(self, parts: StartedParts, defaults: GangDefaults) -> None:
-        start, now_s = parts.start, self.effects.now_s()
-        if self._is_stale_too_long(parts, defaults, now_s):
-            return
-        deadline_s = self._deadline_s(parts)
-        if deadline_s and now_s >= deadline_s:
-            self.take_back_start(parts, self._timeout_reason(parts, now_s - start.since_s))
-            if not start.going_on:
-                return
-            deadline_s = 0.0  # the gang has bare pods on nodes
-        if isinstance(self.state, Running) and self._is_unready_too_long(self.state, defaults, now_s):
-            return
-        self._end_holds(parts, now_s)
-        if start.guarded_s and now_s >= start.guarded_s:
-            start.guarded_s = 0.0
-            start.emit_full_state()
-        self._wake(deadline_s, start.guarded_s, *parts.barrier.resting.values())
-
-    def _deadline_s(self, parts: StartedParts) -> float:
-        """Return the time at which the start is taken back unless its pods are bound (seconds since the epoch); 0:
-        never."""
-        start, timeouts = parts.start, self.effects.timeouts
-        if not start.record.gang or start.elsewhere:
-            return 0.0
-        if isinstance(self.state, Starting):
-            return start.since_s + timeouts.barrier_s(start.seats.least)
-        return start.since_s + timeouts.place_s if start.seats.lacks_members() else 0.0
-
-    def _timeout_reason(self, parts: StartedParts, waited_s: float) -> Reason:
-        seats = parts.start.seats
-        others = " and ".join(sorted({job.scheduler for job in self.jobs.values() if job.pinned}))
-        if others and parts.barrier.gate_open:
-            bound = seats.minimum_bound
-            return binding_timeout_reason(
-                schedulers=others, bound=bound, needed=seats.least, exist=seats.taken, waited_s=waited_s
-            )
-        return barrier_timeout_reason(
-            ready=seats.minimum_ready, needed=seats.least, exist=seats.taken, waited_s=waited_s
-        )
-
-    def _is_unready_too_long(self, running: Running, defaults: GangDefaults, now_s: float) -> bool:
-        limit_s = defaults.start_timeout_s(self.queue) if running.unready else None
-        if limit_s is None:
-            return False
-        if now_s >= running.bound_s + limit_s:
-            self._time_out(running, now_s)
-            return True
-        self._wake(running.bound_s + limit_s)
-        return False
-
-    def _is_stale_too_long(self, parts: StartedParts, defaults: GangDefaults, now_s: float) -> bool:
-        said_s, seats = parts.start.spec.staleness_grace_s, parts.start.seats
-        grace_s = defaults.staleness_grace_s(self.queue) if said_s is None else said_s
-        end_s = parts.staleness.ends_s(grace_s)
-        if not end_s or now_s < end_s:
-            self._wake(end_s)
-            return False
-        waited_s = now_s - end_s + grace_s
-        why = staleness_reason(bound=seats.minimum_bound, needed=seats.least, waited_s=waited_s)
-        self.take_back_start(parts, why, evicts=True)
-        return True
-
-    def _time_out(self, running: Running, now_s: float) -> None:
-        """Handle pods that did not become ready in time: avoid their nodes at the next attempt, and hold the gang after
-        `start_attempts`."""
-        late, running.unready = [self.pods[uid] for uid in running.unready], {}
-        history, hold = self.history, ""
-        history.avoided |= {pod.node: inf for pod in late if pod.node}
-        history.timeouts += 1
-        history.failures = history.timeouts - 1
-        if history.timeouts >= self.effects.timeouts.start_attempts:
-            hold, history.timeouts = f"{history.timeouts} starts in a row came to nothing", 0
-        self.take_back_start(running.parts, start_timeout_reason(late, now_s - running.bound_s), hold)
-
-    def _ready(self, running: Running, pod: Pod) -> None:
-        running.unready.pop(pod.uid, None)
-        if not running.unready:
-            self.history.forgive()
-
-    def _end_holds(self, parts: StartedParts, now_s: float) -> None:
-        """Release the capacity that was reserved for pods that were not created in time, or not replaced in time after
-        their loss; bound pods go on. A start with bound pods that lost another pod has holds too: bare pods are never
-        taken back, so it may last for ever."""
-        seats = parts.start.seats
-        vacant = seats.vacant_of_pods()
-        if not parts.barrier.gate_open or not vacant or not parts.start.record.gang or parts.start.elsewhere:
-            return
-        hold_s = self.effects.timeouts.hold_s
-        ends = {slot: max(parts.start.record.at_s, seats[slot].lost_s) + hold_s for slot in vacant}
-        parts.barrier.release(slot for slot, end_s in ends.items() if end_s <= now_s)
-        self._wake(*(end_s for end_s in ends.values() if end_s > now_s))
+    def _check_time(self, started: Starting | Running, defaults: GangDefaults) -> None:
+        """Take the start back if a deadline has passed."""
+        deadlines = StartDeadlines(started, self.history, defaults)
+        for overdue in deadlines.overdue():
+            self.take_back_start(started.parts, overdue.why, overdue.hold, evicts=overdue.evicts)
+            if not started.parts.start.going_on:
+                break
+        self._wake(deadlines.wake_s)
 
     # --- going back -----------------------------------------------------------------------------------------------
 
@@ -527,12 +405,9 @@ class GangLifecycle:
         if not departure.left:
             return
         departure.end()
-        failed = not departure.preempted and departure.why.code is ReasonCode.BACKOFF
-        self.history.failures += failed
-        requeued_s = self._requeue_time_s() if failed else 0.0  # a preempted gang may start again at once
+        requeued_s = 0.0  # a preempted gang may start again at once
+        if not departure.preempted and departure.why.code is ReasonCode.BACKOFF:
+            self.history.failures += 1
+            requeued_s = self.effects.now_s() + self.effects.timeouts.rest_s(self.history.failures)
         self.effects.emit_event(Refused(self.id, start.record.attempt, departure.why, requeued_s))
         self.state = Waiting(spec=start.spec)
-
-    def _requeue_time_s(self) -> float:
-        """Return the time before which a gang whose start failed does not start again (seconds since the epoch)."""
-        return self.effects.now_s() + self.effects.timeouts.rest_s(self.history.failures)

@@ -19,12 +19,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from phalanx.kube.gang.deadlines import member_went_reason
 from phalanx.kube.gang.lifecycle import GangLifecycle
+from phalanx.kube.gang.seats.gang_start import GangStart
+from phalanx.kube.gang.seats.readiness import Readiness
 from phalanx.kube.gang.seats.seat_table import GangSeats, pod_source
 from phalanx.kube.gang.spec.elsewhere import confined
 from phalanx.kube.gang.spec.gang_spec import FuturePods, GangDefaults, GangMembers, GangSpec, gang_spec
 from phalanx.kube.gang.stages import Running, StartedParts, Starting
-from phalanx.kube.gang.timeouts import member_went_reason
 from phalanx.kube.read import labels
 from phalanx.kube.read.pod import Pod
 from phalanx.kube.read.records import PreemptionMark, RecordKey, StartRecord
@@ -160,7 +162,7 @@ def _without_holds(spec: GangSpec) -> GangSpec:
 def adopt(gang: GangLifecycle, begun: UnfinishedStart) -> None:
     """Continue a start of an earlier process: its pods take their seats again, and the core gets the started job."""
     seats = GangSeats(begun.spec.job.roles, begun.spec.sources)
-    parts = gang.new_parts(begun.spec, begun.record, seats)
+    parts = gang.parts_of(GangStart(gang.effects, gang.objects, begun.spec, begun.record, seats))
     for number, row in enumerate(seats.rows):
         row.left_out = _was_left_out(parts.start.job_of_role(number))
     _seat_pods(parts)
@@ -168,8 +170,8 @@ def adopt(gang: GangLifecycle, begun: UnfinishedStart) -> None:
         _recall_seats(parts)
         _recall_leaving(parts)
     if parts.start.elsewhere or (parts.barrier.gate_open and seats.started()):
-        unready = {uid: None for uid, pod in gang.pods.items() if pod.node and pod.phase == "Pending"}
-        gang.state = Running(parts=parts, bound_s=gang.effects.now_s(), unready=unready)
+        unready = [uid for uid, pod in gang.pods.items() if pod.node and pod.phase == "Pending"]
+        gang.state = Running(parts=parts, readiness=Readiness(gang.effects.now_s(), unready))
         parts.start.phase = Phase.RUNNING
     else:
         gang.state = Starting(parts=parts)

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from math import inf
 from typing import TypeAlias
 
 from phalanx.kube.gang.departure import Departure, Preemption, PreemptionRequest
@@ -20,6 +21,7 @@ from phalanx.kube.gang.effects import RoleStart, WriteOutcome
 from phalanx.kube.gang.seats.bind_barrier import BindBarrier
 from phalanx.kube.gang.seats.elastic import ElasticParallelism
 from phalanx.kube.gang.seats.gang_start import GangStart
+from phalanx.kube.gang.seats.readiness import Readiness
 from phalanx.kube.gang.seats.seating import Seating
 from phalanx.kube.gang.seats.staleness import Staleness
 from phalanx.kube.gang.spec.elsewhere import outside
@@ -122,12 +124,10 @@ class Starting:
 
 @dataclass(slots=True, kw_only=True)
 class Running:
-    """The stage in which its whole minimum was bound, the last of it at `bound_s`. `unready`: its pods that have not
-    been ready yet, where its queue limits how long that may take."""
+    """The stage in which its whole minimum was bound."""
 
     parts: StartedParts
-    bound_s: float
-    unready: dict[str, None] = field(default_factory=dict)
+    readiness: Readiness
 
 
 @dataclass(slots=True, kw_only=True)
@@ -165,6 +165,21 @@ class StartHistory:
         """Note that all pods of a start became ready."""
         self.timeouts = 0
         self.avoided.clear()
+
+    def avoid(self, node: str, until_s: float) -> None:
+        """Prefer other nodes until then (seconds since the epoch)."""
+        self.avoided[node] = max(until_s, self.avoided.get(node, 0.0))
+
+    def time_out(self, late: Sequence[Pod], attempts: int) -> str:
+        """Note that these pods did not become ready in time: their nodes are avoided. Return why the gang is held; ""
+        if it may start again. `attempts`: the number of starts after which it is held."""
+        self.avoided |= {pod.node: inf for pod in late if pod.node}
+        self.timeouts += 1
+        self.failures = self.timeouts - 1
+        if self.timeouts < attempts:
+            return ""
+        hold, self.timeouts = f"{self.timeouts} starts in a row came to nothing", 0
+        return hold
 
     def preference(self, now_s: float) -> NodePreference | None:
         """Return a preference for other nodes than the avoided ones; the avoided ones are used if no other node

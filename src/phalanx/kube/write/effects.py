@@ -10,8 +10,7 @@ from phalanx.client.informer import Informer
 from phalanx.client.kind import Kind
 from phalanx.kube.capacity.dialect_watch import DialectWatch
 from phalanx.kube.capacity.node_allocations import NodeAllocations
-from phalanx.kube.gang.effects import Member
-from phalanx.kube.gang.timeouts import GangTimeouts
+from phalanx.kube.gang.effects import GangTimeouts, Member
 from phalanx.kube.read.pod import Pod
 from phalanx.kube.read.records import RecordKey
 from phalanx.kube.write.events import EventReporter, ReportRate

@@ -25,7 +25,7 @@ from phalanx.core.fold.fold import fold
 from phalanx.core.fold.lifecycle import IllegalTransition
 from phalanx.dialects.schema.fields import Misread, duration_s
 from phalanx.errors import PhalanxError
-from phalanx.kube.gang.timeouts import GangTimeouts
+from phalanx.kube.gang.effects import GangTimeouts
 from phalanx.model.event import PolicySeen, Submitted, Ticked
 from phalanx.model.job import Phase
 from phalanx.model.policy import Policy

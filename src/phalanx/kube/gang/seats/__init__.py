@@ -6,4 +6,5 @@ bind_barrier    when pods are bound, and refused bindings
 seating         assign pods to seats; unplanned pods
 elastic         shrink and grow
 staleness       gangs with too few running bare pods
+readiness       pods of a bound gang that are not ready yet
 """

@@ -15,6 +15,7 @@ from phalanx.kube.read.records import StartRecord
 from phalanx.kube.read.workload.batch_job import BatchJob, pod_set_names
 from phalanx.model.event import Adopted
 from phalanx.model.job import Outcome, Phase, Slot
+from phalanx.model.plan import Start
 from phalanx.model.pod import NodePreference
 from phalanx.model.reason import Reason
 
@@ -36,6 +37,29 @@ class GangStart:
         self.leaving: dict[Slot, Reason] = {}
         self.updates: Mapping[str, PodUpdate] = {}
         self._preference: NodePreference | None = None  # beside those of its pods
+
+    @classmethod
+    def planned(
+        cls, effects: Effects, objects: GangObjects, spec: GangSpec, decided: Start, *, gang: bool
+    ) -> GangStart:
+        """Return the start that the core has decided. `gang`: it starts whole or not at all."""
+        seats = GangSeats(spec.job.roles, spec.sources)
+        if gang:
+            seats.leave_out({placement.role for placement in decided.placements})
+        record = StartRecord(
+            attempt=decided.attempt,
+            queue=spec.job.queue,
+            count=seats.least,
+            priority=spec.job.priority,
+            at_s=decided.at_s or effects.now_s(),
+            gang=gang,
+            flavors=decided.flavors,
+            limit_s=decided.limit_s,
+            placed=len(decided.placements),
+            cluster=spec.cluster_of(decided.placements),
+        )
+        seats.plan(decided.placements)
+        return cls(effects, objects, spec, record, seats)
 
     @property
     def id(self) -> str:
@@ -125,6 +149,25 @@ class GangStart:
         """A PodDisruptionBudget protects it: nobody is to try again for a while."""
         self.guarded_s = self.effects.now_s() + self.effects.timeouts.guarded_s
         self.emit_full_state()
+
+    def end_guard(self) -> None:
+        """Allow preemption again, if the time is over for which a PodDisruptionBudget protects it."""
+        if self.guarded_s and self.effects.now_s() >= self.guarded_s:
+            self.guarded_s = 0.0
+            self.emit_full_state()
+
+    def report_bound(self) -> None:
+        """Report by an Event where the pods of the minimum were bound."""
+        first = next(iter(self.objects.jobs.values()), None) or next(iter(self.objects.pods.values()), None)
+        if first is None:
+            return
+        if self.elsewhere:
+            self.effects.report(first, "Scheduled", f"Sent to cluster {self.elsewhere}")
+            return
+        nodes = [seat.machine for _, seat in self.seats.all() if seat.bound]
+        where = nodes[0] if len(set(nodes)) == 1 else f"{len(set(nodes))} nodes"
+        what = "its pod" if len(nodes) == 1 else f"its {len(nodes)} pods, together,"
+        self.effects.report(first, "Scheduled", f"Bound {what} to {where}")
 
     def emit_full_state(self, phase: Phase | None = None) -> None:
         """Pass the full state of this started job to the core. `phase`: the phase to report; None: its own."""
