@@ -31,8 +31,7 @@ _STARTED = (Phase.STARTING, Phase.RUNNING)
 def queue_statuses(cluster: Cluster, places: int = 20) -> Iterator[QueueStatus]:
     """Yield every queue's status, parents before children, siblings by name, with its first `places` pending jobs."""
     pending, running = _counts(cluster)
-    quotas = [branch.quota for branch in cluster.tree.branches.values()]
-    owned = {key for quota in quotas for key, amount in quota.guaranteed.items() if amount}
+    owned = {key for each in cluster.tree.branches.values() for key, amount in each.quota.guaranteed.items() if amount}
     left = [(branch, 0) for branch in reversed(_by_name(cluster.tree.root))]
     while left:
         branch, depth = left.pop()
