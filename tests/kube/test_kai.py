@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from phalanx.client.kind import DEPLOYMENTS, JOBS, REPLICA_SETS, Kind
 from phalanx.dialects.frame.dialect import Objects
-from phalanx.dialects.kai import kinds
-from phalanx.dialects.kai.dialect import Kai
+from phalanx.dialects.kai import dialect, kinds
 from phalanx.dialects.kai.queues import KaiDefinitions
 from tests.kube import double
 from tests.kube.double import Object, node
@@ -422,14 +422,14 @@ def test_a_job_set_of_two_billion_replicas_starts_nothing_and_holds_nobody_up() 
 
 
 def test_one_definition_that_cannot_be_read_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    read = Kai.define
+    read = dialect.KAI.define
 
-    def define(self: Kai, objects: Objects) -> KaiDefinitions:
+    def define(objects: Objects) -> KaiDefinitions:
         if "odd" in objects.get(kinds.QUEUES, {}):
             raise OverflowError("too much of it")
-        return read(self, objects)
+        return read(objects)
 
-    monkeypatch.setattr(Kai, "define", define)
+    monkeypatch.setattr(dialect, "KAI", replace(dialect.KAI, define=define))
 
     async def scene() -> None:
         stage = stage_with()
