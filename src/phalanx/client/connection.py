@@ -353,7 +353,7 @@ class Connection:
                     raise ApiUnknown(f"the API server answered {error.status} to {path}") from error
                 raise ApiRefusal(error.status, "", f"the API server answered {error.status} to {path}") from error
             except (aiohttp.ClientError, OSError, TimeoutError) as error:
-                raise ApiUnknown(f"GET {self.server}{path}: {error or type(error).__name__}") from error
+                raise ApiUnknown(f"GET {self.server}{path}: {str(error) or type(error).__name__}") from error
             try:
                 yield socket
             finally:
@@ -374,7 +374,7 @@ class Connection:
         return answer
 
     def _unknown(self, method: str, path: str, error: OSError) -> ApiUnknown:
-        return ApiUnknown(f"{method} {self.server}{path}: {error or type(error).__name__}")
+        return ApiUnknown(f"{method} {self.server}{path}: {str(error) or type(error).__name__}")
 
 
 def _impersonating(acting: Sequence[str]) -> str:

@@ -59,6 +59,20 @@ def test_a_client_that_stops_reading_is_cut_off_and_nobody_else_notices(data_dir
     serving(data_dir, act, watch_buffer_bytes=100_000)
 
 
+def test_a_client_that_was_cut_off_gets_no_bookmark_of_what_it_missed(data_dir: Path) -> None:
+    """The bookmark would say that it has seen the events that were dropped, and they would never come."""
+
+    async def act(server: InProcess) -> None:
+        stalled = await server.watch(f"{MAPS}?watch=1&allowWatchBookmarks=true")
+        for number in range(40):
+            await server.make(MAPS, named(f"m{number}", padding="x" * 10_000))
+        await asyncio.sleep(0.05)  # what is tested is that nothing comes, at intervals of 0.01 s
+        assert await stalled.next() is None
+        await stalled.close()
+
+    serving(data_dir, act, watch_buffer_bytes=100_000, bookmark_interval_s=0.01)
+
+
 def test_watches_of_other_namespaces_are_not_asked(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Watch] = []
     offer = Watch.offer

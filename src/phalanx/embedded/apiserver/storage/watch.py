@@ -101,7 +101,10 @@ class Watch:
         return line
 
     def send(self, line: bytes) -> None:
-        """Append a finished line."""
+        """Append a finished line, if the watch goes on: after events that were dropped, a bookmark would say to the
+        client that it has seen them."""
+        if self._over:
+            return
         self._buffer.append(line)
         self.buffered_bytes += len(line)
         if self.buffered_bytes > self._limit_bytes:

@@ -121,7 +121,7 @@ async def _http_get(get: Object, address: str, container: Object, timeout_s: flo
             good = 200 <= got.status < 400
             return good, "" if good else f"HTTP probe failed with statuscode: {got.status}"
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
-        return False, f'Get "{url}": {error or type(error).__name__}'
+        return False, f'Get "{url}": {str(error) or type(error).__name__}'
 
 
 async def _connect(host: str, port: int, timeout_s: float) -> tuple[bool, str]:

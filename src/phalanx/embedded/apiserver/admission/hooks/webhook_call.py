@@ -78,7 +78,7 @@ class WebhookCaller:
             async with asyncio.timeout(timeout_s):  # connecting and waiting for a turn are part of it
                 answer = await self._client(place).call("POST", target, _HEAD, body, timeout_s=float(timeout_s))
         except (OSError, ValueError) as error:
-            why = f'failed to call webhook: Post "{shown}": {error or type(error).__name__}'
+            why = f'failed to call webhook: Post "{shown}": {str(error) or type(error).__name__}'
             raise CallFailed(f'failed calling webhook "{name}": {why}') from error
         try:
             return answered(name, review, uid, answer)

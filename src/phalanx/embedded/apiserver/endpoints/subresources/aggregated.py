@@ -110,10 +110,11 @@ class Aggregated:
                 code, answer = await self._ask(asked)
             value: Any = msgspec.json.decode(answer)
         except (OSError, TimeoutError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
+            why = str(error) or type(error).__name__
             raise ApiError(
                 503,
                 "ServiceUnavailable",
-                f"the scheduler, which answers for {path}, is not there: {error or type(error).__name__}. Try again.",
+                f"the scheduler, which answers for {path}, is not there: {why}. Try again.",
                 retry_after_s=1,
             ) from None
         media, encoded = negotiation.render(request.accept, value)
