@@ -16,10 +16,22 @@ from tests.cli.test_job_reading import (
     batch_job,
     ended_pod,
     find,
+    meta,
     node,
     queue,
     snapshot,
     started_pod,
+)
+
+_QUOTAS = [{"name": "any", "resources": [{"name": "cpu", "nominalQuota": "9"}]}]
+KUEUE = (
+    {"kind": "ResourceFlavor", "metadata": meta("any", ""), "spec": {}},
+    {
+        "kind": "ClusterQueue",
+        "metadata": meta("team", ""),
+        "spec": {"namespaceSelector": {}, "resourceGroups": [{"coveredResources": ["cpu"], "flavors": _QUOTAS}]},
+    },
+    {"kind": "LocalQueue", "metadata": meta("l"), "spec": {"clusterQueue": "team"}},
 )
 
 
@@ -70,6 +82,25 @@ async def test_a_failed_job_says_how_it_failed_when_finished_ones_are_asked_for(
     assert reading.views(seen) == []
     [view] = reading.views(seen, finished=True)
     assert (view.state, view.where()) == ("failed", "too bad")
+
+
+async def test_a_finished_job_with_kueues_label_alone_is_shown_with_the_queue_it_had() -> None:
+    def labelled(name: str, **labels: str) -> dict[str, Any]:
+        obj = batch_job(name, 1, "1")
+        obj["metadata"]["labels"] = labels
+        return obj
+
+    objects = [labelled(name, **{"kueue.x-k8s.io/queue-name": "l"}) for name in ("runs", "ended")]
+    objects += [labelled("foreign"), batch_job("ours", 1, "1")]
+    done = {"type": "Complete", "status": "True", "lastTransitionTime": CREATED}
+    for obj in objects[1:]:
+        obj["status"] = {"conditions": [done]}
+    seen = snapshot(queue("default"), *KUEUE, *objects, dialects=frozenset({"kueue"}))
+    [waits] = job_view.views(seen)
+    found = {view.id: view for view in job_view.views(seen, finished=True)}
+    assert sorted(found) == ["default/ended", "default/ours", "default/runs"]
+    assert found["default/ended"].queue == waits.queue != "default"
+    assert found["default/ended"].state == "complete"
 
 
 async def test_a_failed_job_says_in_one_line_or_on_its_page_how_its_pod_ended() -> None:

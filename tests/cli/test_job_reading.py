@@ -20,6 +20,7 @@ from phalanx.cli.views.job.job_row import COLUMNS, JobRow, short_row
 from phalanx.client.connection import Connection
 from phalanx.client.informer import Informer
 from phalanx.client.kind import JOBS, NODES, PODS, Kind
+from phalanx.dialects.kueue.kinds import CLUSTER_QUEUES, LOCAL_QUEUES, RESOURCE_FLAVORS
 from phalanx.errors import PhalanxError
 from phalanx.kube.install.definitions import QUEUES
 from phalanx.kube.routing.settings import KubeSettings
@@ -75,15 +76,23 @@ def foreign_pod(name: str, node: str, cpu: str) -> dict[str, Any]:
     }
 
 
-def snapshot(*objects: dict[str, Any], runs: Sequence[RunTold] = ()) -> Snapshot:
+def snapshot(
+    *objects: dict[str, Any], runs: Sequence[RunTold] = (), dialects: frozenset[str] = frozenset()
+) -> Snapshot:
     """What the commands see of a cluster that holds these objects."""
-    kinds = {"Node": NODES, "Pod": PODS, "Job": JOBS, "Queue": QUEUES}
+    kinds = {kind.name: kind for kind in (NODES, PODS, JOBS, QUEUES, CLUSTER_QUEUES, LOCAL_QUEUES, RESOURCE_FLAVORS)}
     connection = Connection("http://nowhere", headers={}, tls=None)
-    caches: dict[Kind, Informer] = {kind: Informer(connection, kind) for kind in kinds.values()}
+    caches: dict[Kind, Informer] = {}
+
+    def cache(kind: Kind) -> Informer:
+        return caches.setdefault(kind, Informer(connection, kind))
+
     for obj in objects:
-        caches[kinds[obj["kind"]]].observe(obj)
-    world = KubeWorld(connection, caches.__getitem__, KubeSettings(), lambda: NOW_S)
-    return think(world, caches.__getitem__, NOW_S, runs=runs)
+        cache(kinds[obj["kind"]]).observe(obj)
+    world = KubeWorld(connection, cache, KubeSettings(dialects=dialects), lambda: NOW_S)
+    if dialects:
+        world.caches.look_up([kind for kind in caches if kind.group])
+    return think(world, cache, NOW_S, runs=runs)
 
 
 def find(seen: Snapshot, name: str, namespace: str) -> job_view.JobView:

@@ -29,12 +29,14 @@ from phalanx.core.fold.fold import fold, fold_plan
 from phalanx.dialects.kueue.kinds import MULTI_CLUSTERS
 from phalanx.errors import PhalanxError
 from phalanx.kube.gang.lifecycle import GangLifecycle
-from phalanx.kube.gang.spec.gang_spec import GangDefaults
+from phalanx.kube.gang.spec.gang_spec import GangDefaults, GangMembers, claim_on
 from phalanx.kube.install.definitions import QUEUES
 from phalanx.kube.leader.lease import NAME, NAMESPACE
-from phalanx.kube.read.labels import POLICY, REASON
+from phalanx.kube.read.labels import POLICY, QUEUE, REASON
 from phalanx.kube.read.template.admission import AdmissionDefaults
 from phalanx.kube.read.wire import epoch_s
+from phalanx.kube.read.workload.adapter import JobAdapter
+from phalanx.kube.read.workload.batch_job import read_job
 from phalanx.kube.routing.settings import KubeSettings
 from phalanx.kube.world import KubeWorld
 from phalanx.ledger.past_runs import MOST, past_runs, with_past_runs
@@ -99,6 +101,19 @@ class Snapshot:
             told = {job: forecast_of(self.numbers[job]) for job in jobs if job in self.numbers}
             return {job: found for job, found in told.items() if found is not None}
         return forecast(self.cluster, self.cluster.policy, self.now_s, jobs)
+
+    def queue_of(self, form: JobAdapter, obj: Object) -> str | None:
+        """Return the queue of an object that was read as a Job in this form, also if another scheduler's label queues
+        it; None: it is in no queue."""
+        said = (obj["metadata"].get("labels") or {}).get(QUEUE)
+        if said is not None or self.reading is None:
+            return said
+        admission, defaults = self.reading
+        job = read_job(obj, admission, form)
+        if not job.queued:
+            return None
+        claim = claim_on(GangMembers(id=job.key, jobs=[job], pods=()), defaults)
+        return (claim.queue if claim is not None else job.options.get(QUEUE)) or defaults.default_queue
 
     @property
     def nominated(self) -> set[str]:

@@ -184,12 +184,13 @@ def _finished(snapshot: Snapshot) -> list[JobView]:
     for pod in snapshot.pods.values():
         for owner in pod["metadata"].get("ownerReferences") or ():
             owned[owner["uid"]].append(pod)
-    found = [
-        _over(
-            kind, [form.read(obj) for form in adapters(kind, obj)], sorted(owned[obj["metadata"]["uid"]], key=_ended_s)
-        )
-        for kind, obj in _job_objects(snapshot)
-    ]
+    found = []
+    for kind, obj in _job_objects(snapshot):
+        forms = adapters(kind, obj)
+        queue = snapshot.queue_of(forms[0], obj) if forms else None
+        if queue is not None:
+            pods = sorted(owned[obj["metadata"]["uid"]], key=_ended_s)
+            found.append(_over(kind, queue, [form.read(obj) for form in forms], pods))
     return sorted([*(view for view in found if view), *_ended_pods(snapshot)], key=lambda view: -view.since_s)
 
 
@@ -245,16 +246,15 @@ def _job_objects(snapshot: Snapshot) -> Iterator[tuple[Kind, Object]]:
         yield from ((kind, obj) for obj in snapshot.objects.get(kind, {}).values())
 
 
-def _over(kind: Kind, shown: Sequence[Object], pods: Sequence[Object]) -> JobView | None:
-    """Return a job that is over. `shown`: what stands on its object, each role as a Job; `pods`: in order of end."""
-    if not shown or QUEUE not in (shown[0]["metadata"].get("labels") or {}):
-        return None
+def _over(kind: Kind, queue: str, shown: Sequence[Object], pods: Sequence[Object]) -> JobView | None:
+    """Return a job that is over; None if it is not. `shown`: what stands on its object, each role as a Job; `pods`: in
+    order of end."""
     meta, status = shown[0]["metadata"], shown[0].get("status") or {}
     for condition in status.get("conditions") or ():
         if condition["type"] in {"Complete", "Failed"} and condition["status"] == "True":
             return JobView(
                 id=f"{meta['namespace']}/{meta['name']}",
-                queue=meta["labels"][QUEUE],
+                queue=queue,
                 state=condition["type"].lower(),
                 wanted=sum(one["spec"].get("completions") or one["spec"].get("parallelism") or 1 for one in shown),
                 placed=sum((one.get("status") or {}).get("succeeded") or 0 for one in shown),
