@@ -1,8 +1,8 @@
 """A manager sends Jobs to three workers: jobs dispatched a second, writes, processor time, and wrong dispatches.
 
 Four API servers in processes of their own. This process is the scheduler of the manager. One child for each worker
-starts each copy at once and ends it after `--seconds`, without pods; another child submits the Jobs. Two thirds of the
-jobs fit at a time at most, so that jobs wait, and places are used again.
+starts each copy at once and ends it after `--seconds`, without pods, and lets deleted copies go. Another child submits
+the Jobs. Two thirds of the jobs fit at a time at most, so that jobs wait, and places are used again.
 
 `--own` queues the Jobs in a queue of Phalanx whose flavors are the clusters, instead of a ClusterQueue with
 MultiKueue's AdmissionCheck; then there are no Workloads to write. Prints one JSON object:
@@ -21,6 +21,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import base64
+import contextlib
 import json
 import multiprocessing
 import os
@@ -29,13 +30,14 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Coroutine
 from contextlib import ExitStack
 from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
 from typing import Any
 
 from phalanx import loop
-from phalanx.client.connection import Connection
+from phalanx.client.connection import ApiRefusal, Connection
 from phalanx.client.informer import Informer
 from phalanx.client.kind import JOBS, NAMESPACES, NODES, SECRETS, Kind
 from phalanx.clusters import copies
@@ -127,6 +129,11 @@ async def play(kubeconfig: Path, seconds: float, told: Pipe) -> None:
         informer.subscribe(lambda change: news.put_nowait(change.new) if change.new is not None else None)
         tasks = {asyncio.ensure_future(informer.run())}
 
+        async def collect(name: str) -> None:
+            """Let a deleted copy go, as the garbage collector does when its pods are gone."""
+            with contextlib.suppress(ApiRefusal):  # it is gone
+                await there.patch(JOBS, name, {"metadata": {"finalizers": None}}, "default")
+
         async def run(name: str) -> None:
             now = "2026-01-01T00:00:00Z"
             body = {"spec": {"suspend": False}}
@@ -143,13 +150,18 @@ async def play(kubeconfig: Path, seconds: float, told: Pipe) -> None:
 
         async def listen() -> None:
             while True:
-                copied = await news.get()
-                if copied["metadata"]["uid"] not in seen:
-                    seen.add(copied["metadata"]["uid"])
-                    made[copied["metadata"]["name"]] += 1
-                    task = asyncio.ensure_future(run(copied["metadata"]["name"]))
-                    tasks.add(task)
-                    task.add_done_callback(tasks.discard)
+                meta = (await news.get())["metadata"]
+                if "deletionTimestamp" in meta:
+                    begin(collect(meta["name"]))
+                elif meta["uid"] not in seen:
+                    seen.add(meta["uid"])
+                    made[meta["name"]] += 1
+                    begin(run(meta["name"]))
+
+        def begin(work: Coroutine[Any, Any, None]) -> None:
+            task = asyncio.ensure_future(work)
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
 
         tasks.add(asyncio.ensure_future(listen()))
         await asyncio.to_thread(told.recv)

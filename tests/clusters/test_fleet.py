@@ -17,7 +17,7 @@ from phalanx.client.kind import CRDS, JOB_SETS, JOBS, NAMESPACES, NODES, SECRETS
 from phalanx.clusters import worker as worker_
 from phalanx.clusters.fleet import Fleet
 from phalanx.clusters.mirror import mirrored
-from phalanx.clusters.source import SourceError, source_of
+from phalanx.clusters.source import Source, SourceError, source_of
 from phalanx.clusters.state import read_figures
 from phalanx.dialects.kueue.dialect import KUEUE
 from phalanx.dialects.kueue.kinds import MULTI_CLUSTERS
@@ -207,6 +207,41 @@ async def test_a_worker_that_ends_and_comes_back_is_followed(
         with ServerProcess.started(data, int(worker.url.rpartition(":")[2])):
             await until("w2", says("Connected"))
         await connection.delete(MULTI_CLUSTERS, "w2")
+
+
+async def test_a_cache_that_fails_ends_the_connection_which_is_made_again() -> None:
+    """Otherwise the ends of jobs would not be seen, although the cluster answers."""
+
+    async def fail() -> None:
+        raise KeyError("object")
+
+    found = worker_.Worker("w1", Source("w1"), None, lambda: 0.0, lambda worker: None)  # type: ignore[arg-type]  # not called
+    found.look_s = 0.0
+    with pytest.raises(KeyError):
+        await found._stay(None, (None, None), [asyncio.ensure_future(fail())])  # type: ignore[arg-type]  # not called
+
+
+async def test_answers_that_cannot_be_read_are_shown_and_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    told, seen = asyncio.Event(), []
+
+    def changed(worker: worker_.Worker) -> None:
+        assert worker.state is not None
+        seen.append(worker.state.message)
+        told.set()
+
+    found = worker_.Worker("w1", Source("w1"), None, lambda: 0.0, changed)  # type: ignore[arg-type]  # not called
+
+    async def strange() -> None:
+        raise AttributeError("'str' object has no attribute 'get'")
+
+    monkeypatch.setattr(found, "_once", strange)
+    running = asyncio.ensure_future(found.run())
+    await told.wait()
+    assert "its answers cannot be read: AttributeError" in seen[0]
+    assert "Kubernetes API server" in seen[0]
+    assert not running.done()
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
 
 
 def test_a_cluster_profile_is_refused() -> None:

@@ -12,6 +12,7 @@ import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from phalanx.client.moment import MomentError, read_moment, write_moment
 from phalanx.clusters.sendable import Sendable
 from phalanx.dialects.frame.dialect import CLUSTER
 from phalanx.dialects.frameworks.form import difference, nested, patched
@@ -25,6 +26,7 @@ Object = Mapping[str, Any]
 JOB = "phalanx.dev/origin-uid"  # the uid of the job
 START = "phalanx.dev/origin-start"  # the time of its start
 MANAGER = "phalanx.dev/origin-manager"  # the uid of the manager's namespace kube-system
+MADE = "phalanx.dev/origin-time"  # an annotation: when the copy was made, by the manager's clock
 _NOT_COPIED = frozenset(
     {*labels.WRITTEN, labels.USER, labels.CLUSTER_CHOICE, "kubectl.kubernetes.io/last-applied-configuration"}
 )
@@ -46,10 +48,12 @@ def body(
     manager: str,
     origin: str,
     *,
+    made_s: float,
     renamed: bool = False,
 ) -> dict[str, Any]:
-    """Return the copy of an object. `roles`: the same object as it was read; none of a bare pod. `renamed`: True if
-    Phalanx does not run in the worker, so that no pod may name it as its scheduler."""
+    """Return the copy of an object. `roles`: the same object as it was read; none of a bare pod. `made_s`: now, in
+    seconds since the epoch. `renamed`: True if Phalanx does not run in the worker, so that no pod may name it as its
+    scheduler."""
     kind, meta = sendable.kind, obj["metadata"]
     return {
         "apiVersion": kind.api_version,
@@ -64,7 +68,10 @@ def body(
                 START: start_of(record),
                 MANAGER: manager,
             },
-            "annotations": {k: v for k, v in (meta.get("annotations") or {}).items() if _is_copied(k)},
+            "annotations": {
+                **{k: v for k, v in (meta.get("annotations") or {}).items() if _is_copied(k)},
+                MADE: write_moment(made_s),
+            },
         },
         "spec": _spec(sendable, obj, roles, renamed) if roles else _pod_spec(obj, renamed),
     }
@@ -135,6 +142,15 @@ def uid_of(copied: Object) -> str:
 
 def _label(obj: Object, key: str) -> str:
     return str((obj["metadata"].get("labels") or {}).get(key) or "")
+
+
+def made_s(copied: Object, start: StartRecord) -> float:
+    """Return when the copy was made, by the manager's clock (seconds since the epoch). A copy of an earlier version
+    does not say it: then the time of the start counts."""
+    try:
+        return read_moment((copied["metadata"].get("annotations") or {}).get(MADE))
+    except MomentError:
+        return start.at_s
 
 
 def status_to_write(sendable: Sendable, job: Object, copied: Object) -> dict[str, Any] | None:

@@ -9,21 +9,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
-from phalanx.client.connection import ApiError, ApiRefusal, Connection
+from phalanx.client.connection import ApiError, ApiRefusal, ApiUnknown, Connection
 from phalanx.client.informer import Change, Informer, key_of
 from phalanx.client.kind import JOBS, NAMESPACES, PODS, Kind
 from phalanx.client.moment import write_moment
 from phalanx.clusters import copies, defaulting
-from phalanx.clusters.calls import WorkerBusy, WorkerCalls
+from phalanx.clusters.calls import WorkerAway, WorkerBusy, WorkerCalls
 from phalanx.clusters.choice.choices import Choices
 from phalanx.clusters.choice.offer import offer_of
 from phalanx.clusters.echo import CopyLook, Echo
 from phalanx.clusters.fleet import Fleet
 from phalanx.clusters.keys import Keys
-from phalanx.clusters.sendable import SENDABLE, Key, Sendable
+from phalanx.clusters.sendable import SENDABLE, Key
+from phalanx.clusters.sent import Sent, sent_of
 from phalanx.clusters.worker import Worker
 from phalanx.dialects.kueue.kinds import MULTI_CLUSTERS
 from phalanx.dialects.kueue.tree.configuration import CONFIGURATIONS, MultiKueue, configuration
@@ -31,7 +32,6 @@ from phalanx.kube.gang.effects import Member
 from phalanx.kube.gang.lifecycle import GangLifecycle
 from phalanx.kube.gang.spec.elsewhere import Choose
 from phalanx.kube.read.labels import FIELD_MANAGER, REASON
-from phalanx.kube.read.records import StartRecord
 from phalanx.kube.read.workload.batch_job import BatchJob
 from phalanx.model.event import Event
 from phalanx.model.reason import Reason, ReasonCode
@@ -41,45 +41,15 @@ log = logging.getLogger(__name__)
 AT_ONCE = 32  # jobs that are looked at side by side
 RETRY_S = 2.0  # after an unknown outcome, and while a copy is being deleted
 AVOID_S = 600.0  # a cluster that could not run a job does not get it for this time, if other clusters are ready
-START_S = 300.0  # a copy that has not started within this time is tried in other clusters, if any is ready
+START_S = 300.0  # a copy that has not started so long after it was made is tried in other clusters, if any is ready
+PATIENCE_S = 120.0  # a job that waits so long for a cluster to take its copy, or to delete one, returns to the queue
 _OWN = "kube-system"  # the namespace whose uid names the manager
 
 Object = dict[str, Any]
 
 
-class Sent(NamedTuple):
-    """A job that another cluster is to run. `gang`: its gang. `members`: the job as it was read, namely the roles of an
-    object, or one bare pod."""
-
-    gang: str
-    kind: Kind
-    uid: str
-    members: tuple[Member, ...]
-    record: StartRecord
-
-    @property
-    def sendable(self) -> Sendable:
-        return SENDABLE[self.kind]
-
-    @property
-    def roles(self) -> tuple[BatchJob, ...]:
-        return tuple(one for one in self.members if isinstance(one, BatchJob))
-
-    @property
-    def cluster(self) -> str:
-        return self.record.cluster
-
-    @property
-    def start(self) -> str:
-        return copies.start_of(self.record)
-
-    def same(self, other: Sent | None) -> bool:
-        """Return whether the other is the same start of the same job."""
-        return other is not None and (self.uid, self.start) == (other.uid, other.start)
-
-
 class _NotYet(Exception):
-    """Nothing can be done about the Job now; it is looked at again."""
+    """Nothing can be done about the job now, for this reason; it is looked at again."""
 
 
 class Dispatcher:
@@ -103,8 +73,9 @@ class Dispatcher:
         self._api, self._informers, self._now_s = api, informers, now_s
         self.choices = Choices(self.fleet.workers, self._clusters, now_s, self._choose_again)
         self.choose: Choose = self.choices.choose
-        self.calls, self.echo = WorkerCalls(), Echo(now_s)
+        self.calls, self.echo = WorkerCalls(self.keys.put), Echo(now_s)
         self._manager = ""
+        self._waits_s: dict[Key, float] = {}  # since when a job waits for a cluster (seconds since the epoch)
         self._sent: dict[Key, Sent] = {}  # the jobs that other clusters run, with their present starts
         self._of_gang: dict[str, frozenset[Key]] = {}  # gang -> its jobs
         self._followed: set[Kind] = set()  # kinds whose objects on the manager are followed
@@ -119,7 +90,7 @@ class Dispatcher:
         """Take up the present start of a gang."""
         if not gang.waits or gang.done:
             self.choices.forget(gang.id)
-        now = {} if (record := gang.elsewhere) is None else dict(_sent_of(gang, record))
+        now = {} if (record := gang.elsewhere) is None else dict(sent_of(gang, record))
         before = self._of_gang.pop(gang.id, frozenset())
         if now:
             self._of_gang[gang.id] = frozenset(now)
@@ -235,19 +206,26 @@ class Dispatcher:
     async def work(self) -> None:
         """Look at one Job after the other, until cancelled."""
         while True:
-            key = await self.keys.take()
+            key, waits = await self.keys.take(), False
             try:
                 await self._reconcile(key)
-            except (_NotYet, WorkerBusy):
+                self._waits_s.pop(key, None)
+            except WorkerBusy:
+                waits = True
+            except (_NotYet, WorkerAway) as wait:
+                self._endure(key, str(wait))
                 self.keys.later(key, RETRY_S)
             except ApiError as error:
                 log.info("%s is looked at again: %s", key, error)
+                self._endure(key, str(error))
                 self.keys.later(key, RETRY_S)
             except Exception:  # a defect that one Job brings out: the others go on
                 log.exception("%s could not be sent or followed", key)
                 self.keys.later(key, 10 * RETRY_S)
             finally:
                 self.keys.done(key)
+                if not waits:
+                    self.calls.leave(key)
 
     async def _reconcile(self, key: Key) -> None:
         job, sendable = self._known(key), SENDABLE[key.kind]
@@ -284,26 +262,26 @@ class Dispatcher:
             await self._create(key, job, sent, worker)
         elif not copies.is_of(copied, self._manager):
             self._refuse(sent, f"it has a {key.kind.name} of that name that this cluster did not send: {key.name}")
-        elif copies.is_of_start(copied, sent.uid, sent.start):
+        elif self._is_present(copied, sent):
             await self._follow(key, job, copied, sent)
-            await self._echo(worker, copied, sent)
+            await self._echo(key, worker, copied, sent)
         else:
-            raise _NotYet  # a copy of an earlier start is being deleted
+            raise _NotYet(f"cluster {worker.name} still has an earlier copy of it{_leaving(copied)}")
 
     async def _follow(self, key: Key, job: Object, copied: Object, sent: Sent) -> None:
-        if "deletionTimestamp" in copied["metadata"]:
-            raise _NotYet  # somebody deletes the copy: it is created again
+        if "deletionTimestamp" in copied["metadata"] and not sent.sendable.is_over(copied):
+            raise _NotYet(f"somebody deletes its copy in cluster {sent.cluster}{_leaving(copied)}")
         if (status := copies.status_to_write(sent.sendable, job, copied)) is not None:
             await self._write_status(key, job, status)
         elif sent.sendable.is_suspended(copied) and not sent.sendable.is_over(copied):
             self._give_back_if_stopped(job, copied, sent)
 
-    async def _echo(self, worker: Worker, copied: Object, sent: Sent) -> None:
+    async def _echo(self, key: Key, worker: Worker, copied: Object, sent: Sent) -> None:
         """Report the worker's warnings about the copy."""
         pods = worker.caches[PODS].objects.values() if PODS in worker.caches else ()
         suspended = sent.sendable.is_suspended(copied)
-        look = CopyLook((sent.uid, sent.start), sent.record.at_s, copied, suspended)
-        for reason, message in await self.echo.warnings(look, pods, lambda: self.calls.to(worker)):
+        look = CopyLook((sent.uid, sent.start), copies.made_s(copied, sent.record), copied, suspended)
+        for reason, message in await self.echo.warnings(look, pods, lambda: self.calls.to(worker, key)):
             self.report(sent.members[0], reason, f"cluster {worker.name}: {message}")
 
     async def _write_status(self, key: Key, job: Object, status: Object) -> None:
@@ -336,23 +314,28 @@ class Dispatcher:
             sent.record,
             self._manager,
             self.settings().origin,
+            made_s=self._now_s(),
             renamed="Phalanx" not in worker.scheduler,
         )
         try:
-            async with self.calls.to(worker) as link:
+            async with self.calls.to(worker, key) as link:
                 made = await link.create(kind, body, space)
+        except ApiUnknown as error:
+            raise _NotYet(f"cluster {worker.name} does not say whether it takes it: {error}") from error
         except ApiRefusal as error:
+            if error.code == 429:
+                raise _NotYet(f"cluster {worker.name} is too busy to take it: {error.message}") from error
             if error.reason != "AlreadyExists":
                 self._refuse(sent, f"it refuses the job: {error.message}")
                 return
-            async with self.calls.to(worker) as link:
+            async with self.calls.to(worker, key) as link:
                 made = await link.get(kind, name, space)
             if not copies.is_of(made, self._manager):
                 self._refuse(sent, f"it has a {kind.name} of that name that this cluster did not send: {key.name}")
                 return
             if not copies.is_of_start(made, sent.uid, sent.start):
                 await self._remove(key, worker, made)
-                raise _NotYet from None
+                raise _NotYet(f"cluster {worker.name} still has an earlier copy of it{_leaving(made)}") from None
         worker.sent[kind].observe(made)
         self.keys.put(key)
 
@@ -362,7 +345,7 @@ class Dispatcher:
         worker = self.fleet.workers.get(name)
         if worker is None or not worker.active or worker.link is None:
             if worker is not None and not self._is_lost(worker):
-                raise _NotYet
+                raise _NotYet(f"cluster {name}, which may still have a copy of it, does not answer")
             self.report(
                 sent.members[0],
                 "MayRunTwice",
@@ -372,7 +355,7 @@ class Dispatcher:
             return
         space, _, of = key.name.partition("/")
         try:
-            async with self.calls.to(worker) as link:
+            async with self.calls.to(worker, key) as link:
                 copied = await link.get(key.kind, of, space)
         except ApiRefusal as error:
             if error.code == 403:
@@ -383,7 +366,7 @@ class Dispatcher:
             return
         if copies.is_of(copied, self._manager):
             await self._remove(key, worker, copied)
-            raise _NotYet
+            raise _NotYet(f"cluster {name} still has an earlier copy of it{_leaving(copied)}")
 
     async def _remove(self, key: Key, worker: Worker, copied: Object) -> None:
         """Delete a copy, and its pods first. A copy without a job is deleted only if the manager confirms that."""
@@ -401,13 +384,30 @@ class Dispatcher:
                     raise _NotYet  # the cache does not have it yet
         options = {"propagationPolicy": "Foreground", "preconditions": {"uid": meta["uid"]}}
         try:
-            async with self.calls.to(worker) as link:
+            async with self.calls.to(worker, key) as link:
                 await link.delete(key.kind, meta["name"], meta["namespace"], options)
         except ApiRefusal as error:
             if error.code not in (404, 409):
                 raise
 
-    # --- going back -------------------------------------------------------------------------------------------------
+    # --- waiting, and going back ------------------------------------------------------------------------------------
+
+    def _endure(self, key: Key, why: str) -> None:
+        """Note that nothing could be done about a job now. If that is so for long, its user is told: the job returns to
+        the queue with that reason, or, if its copy runs, an Event says it."""
+        sent, now_s = self._sent.get(key), self._now_s()
+        if now_s - self._waits_s.setdefault(key, now_s) < PATIENCE_S or sent is None or not why:
+            return
+        del self._waits_s[key]
+        worker = self.fleet.workers.get(sent.cluster)
+        copied = worker.job(key) if worker is not None else None
+        if copied is None or "deletionTimestamp" in copied["metadata"] or not self._is_present(copied, sent):
+            self._back(sent, why)
+        else:
+            self.report(sent.members[0], "NotFollowed", f"the state in cluster {sent.cluster} is not shown here: {why}")
+
+    def _is_present(self, copied: Object, sent: Sent) -> bool:
+        return copies.is_of(copied, self._manager) and copies.is_of_start(copied, sent.uid, sent.start)
 
     def _is_lost(self, worker: Worker) -> bool:
         state = worker.state
@@ -428,7 +428,7 @@ class Dispatcher:
         if sent.sendable.runs(job.get("status") or {}):
             self._back(sent, f"it was evicted on worker cluster {sent.cluster}{why}")
             return
-        if not self._others(sent) or self._now_s() - sent.record.at_s < START_S:
+        if not self._others(sent) or self._now_s() - copies.made_s(copied, sent.record) < START_S:
             return
         self._back(sent, f"cluster {sent.cluster} has not started it within {START_S / 60:g} minutes{why}")
 
@@ -444,6 +444,14 @@ class Dispatcher:
         return [each for each in self.fleet.workers.values() if each.active and each.name != sent.cluster]
 
 
+def _leaving(copied: Object) -> str:
+    """Return since when a copy is being deleted, and what it waits for, as a part of a sentence."""
+    meta = copied["metadata"]
+    since = f", which is being deleted since {meta['deletionTimestamp']}" if "deletionTimestamp" in meta else ""
+    held = ", ".join(map(str, meta.get("finalizers") or ()))
+    return since + (f" and has the finalizers {held}" if since and held else "")
+
+
 def _is_kept(key: Key, worker: Worker, copied: Object, job: Object | None, sent: Sent | None) -> bool:
     """Return whether a copy stays: that of the present start, and that of a job that has ended."""
     if job is None or copies.uid_of(copied) != job["metadata"]["uid"]:
@@ -452,17 +460,3 @@ def _is_kept(key: Key, worker: Worker, copied: Object, job: Object | None, sent:
         return worker.name == sent.cluster and copies.is_of_start(copied, sent.uid, sent.start)
     sendable = SENDABLE[key.kind]
     return sendable.is_over(job) and sendable.is_over(copied)
-
-
-def _sent_of(gang: GangLifecycle, record: StartRecord) -> Iterator[tuple[Key, Sent]]:
-    """Yield the objects of a gang that another cluster is to run. A bare pod must have the record of this start."""
-    found: dict[Key, list[BatchJob]] = {}
-    for job in gang.jobs.values():
-        if job.sent and not job.finished and job.adapter.kind in SENDABLE:
-            found.setdefault(Key(job.adapter.kind, job.key), []).append(job)
-    for key, roles in found.items():
-        yield key, Sent(gang.id, key.kind, roles[0].object_uid, tuple(roles), record)
-    for pod in gang.pods.values():
-        known = pod.record
-        if known is not None and copies.start_of(known) == copies.start_of(record) and gang.objects.job_of(pod) is None:
-            yield Key(PODS, pod.key), Sent(gang.id, PODS, pod.uid, (pod,), record)

@@ -94,7 +94,10 @@ class Fleet:
         spent_s = 0.0
         for name in stale:
             began_s = time.perf_counter()
-            self._tell_nodes(name)
+            try:
+                self._tell_nodes(name)
+            except Exception:  # what one worker shows must not stop the scheduler, nor hide the others
+                log.exception("the nodes of cluster %s cannot be read", name)
             spent_s += time.perf_counter() - began_s
             await asyncio.sleep(0)  # the Lease is renewed meanwhile
             try:
@@ -102,6 +105,8 @@ class Fleet:
             except ApiError as error:
                 log.info("the status of cluster %s was not written: %s", name, error)
                 self._later(name)
+            except Exception:  # as above
+                log.exception("the figures of cluster %s cannot be read", name)
         await asyncio.sleep(max(CHANGES_S, SPARE * spent_s))
 
     def _touch(self, name: str) -> None:

@@ -36,6 +36,7 @@ SOURCE_S = 60.0  # its kubeconfig is read again this often
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0
 OLDEST = (1, 29)  # Kubernetes; older ones are not tested, and know no managedBy
 _HIDDEN = "its nodes and pods are hidden: jobs are sent by quota alone"
+_STRANGE = "Look whether its address is that of a Kubernetes API server, and what this scheduler's log says about it."
 _QUEUES = {"kueue.x-k8s.io": ("Kueue", ("v1beta1", "v1beta2")), "phalanx.dev": ("Phalanx", ())}
 
 
@@ -110,6 +111,9 @@ class Worker:
                 self._become(Why.BAD_CONFIG, error.text, error.mend)
             except (PhalanxError, OSError, TimeoutError) as error:
                 self._become(Why.FAILED, *_explained(error, self.source))
+            except Exception as error:  # whatever it answers, the connection is made again, and other workers go on
+                log.exception("cluster %s", self.name)
+                self._become(Why.FAILED, f"its answers cannot be read: {type(error).__name__}: {error}", _STRANGE)
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
@@ -132,7 +136,7 @@ class Worker:
                 self.caches, self.sent, self.link = caches, sent, connection
                 self._become(Why.ACTIVE, self._lack())
                 self._follow()
-                await self._stay(connection, (cluster, user))
+                await self._stay(connection, (cluster, user), watching)
             finally:
                 self.link = None
                 for task in watching:
@@ -150,12 +154,20 @@ class Worker:
         self._require_other()
         await connection.request("GET", JOBS.path(), params={"limit": "1"})
 
-    async def _stay(self, connection: Connection, first: tuple[KubeconfigCluster, KubeconfigUser]) -> None:
-        """Call the worker at intervals, until it refuses a call or its kubeconfig changes. Raises PhalanxError."""
+    async def _stay(
+        self,
+        connection: Connection,
+        first: tuple[KubeconfigCluster, KubeconfigUser],
+        watching: Iterable[asyncio.Future[None]],
+    ) -> None:
+        """Call the worker at intervals, until it refuses a call, its kubeconfig changes, or one of its caches fails.
+        Raises PhalanxError; whatever the cache raised."""
         failures, clock = 0, asyncio.get_running_loop().time
         read_s = clock()
         while True:
             await asyncio.sleep(self.look_s if not failures else min(1.0, self.look_s))
+            for ended in (task for task in watching if task.done()):
+                await ended  # a cache that does not follow its objects would hide the ends of jobs
             try:
                 async with asyncio.timeout(CALL_S):
                     await connection.request("GET", "/version")

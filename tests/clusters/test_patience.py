@@ -1,0 +1,186 @@
+"""No job waits in silence for a cluster: a slow one, one that deletes an earlier copy, one that does not answer."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from phalanx.client.kind import JOBS
+from phalanx.clusters import calls
+from phalanx.clusters.calls import AT_ONE, WorkerBusy, WorkerCalls
+from phalanx.clusters.sendable import Key
+from tests.clusters.several import Manager, Worker
+from tests.kube.double import Api
+from tests.kube.test_bind_barrier import play
+
+
+async def test_jobs_call_a_slow_cluster_in_the_order_in_which_they_asked() -> None:
+    looked: list[Key] = []
+    found, worker = WorkerCalls(looked.append), Worker("w1", Api(), lambda write: None, looked.append)
+    keys = [Key(JOBS, f"default/j{number}") for number in range(AT_ONE + 4)]
+    answers = [asyncio.Event() for _ in keys]
+
+    async def call(number: int) -> None:
+        async with found.to(worker, keys[number]):  # type: ignore[arg-type]  # a double
+            await answers[number].wait()
+
+    open_ = [asyncio.ensure_future(call(number)) for number in range(AT_ONE)]
+    await asyncio.sleep(0)
+    for number in range(AT_ONE, AT_ONE + 3):
+        with pytest.raises(WorkerBusy):
+            await call(number)
+    answers[0].set()
+    await open_[0]
+    assert looked == [keys[AT_ONE]], "the first in the line has its turn"
+    for number in (AT_ONE + 3, AT_ONE + 1):
+        with pytest.raises(WorkerBusy):
+            await call(number)  # newcomers, and others in the line, wait
+    looked.clear()
+    found.leave(keys[AT_ONE])
+    assert looked == [keys[AT_ONE + 1]], "a job that needs no call any more gives its turn on"
+    open_.append(asyncio.ensure_future(call(AT_ONE + 1)))
+    await asyncio.sleep(0)
+    assert found.open["w1"] == AT_ONE
+    for task in open_:
+        task.cancel()
+    await asyncio.gather(*open_, return_exceptions=True)
+    assert not found.open["w1"]
+
+
+def test_every_job_of_a_slow_cluster_is_sent_and_one_that_asked_first_is_sent_first() -> None:
+    async def scene() -> None:
+        here = Manager(200, w1=200)
+        here.tasks = 4 * calls.AT_ONE
+        for number in range(40):
+            here.submit(f"j{number}", 1)
+        async with here.process():
+            await here.until(lambda: len(here.apis["w1"].objects[JOBS]) == 40, 12)
+
+    play(scene())
+
+
+def test_a_copy_has_five_minutes_from_when_it_was_made_however_late_that_was() -> None:
+    async def scene() -> None:
+        here = Manager(w1=4, w2=4)
+        here.submit("one")
+        late = True
+        here.fault = lambda write: "broken: slow" if late and "create Job" in write else None
+        async with here.process():
+            await here.until(lambda: any(api.broken for api in here.apis.values()))
+            here.stage.now_s += 100
+            await here.turn()
+            late = False
+            here.stage.now_s += 300
+            await here.until(lambda: bool(here.where("default/one")))
+            [first] = here.where("default/one")
+            here.stage.now_s += 290
+            for _ in range(5):
+                await here.turn()
+            assert here.where("default/one") == [first], "its five minutes are not over"
+            here.begin()
+            here.finish()
+            await here.until(here.over)
+            assert here.most == 1
+
+    play(scene())
+
+
+def test_a_copy_that_is_being_deleted_for_long_is_the_reason_for_which_its_job_waits() -> None:
+    async def scene() -> None:
+        here = Manager(w1=4)
+        here.submit("one")
+        async with here.process():
+            await here.until(lambda: bool(here.where("default/one")))
+            leave(here)
+            for _ in range(40):
+                await here.turn()
+                here.stage.now_s += 10
+                if "is being deleted since" in here.reason():
+                    break
+            assert "somebody deletes its copy in cluster w1, which is being deleted since 2026-01-01" in here.reason()
+            assert "has the finalizers example.com/slow" in here.reason()
+            assert here.api.job("one")["spec"]["suspend"], "it waits in the queue"
+            for _ in range(60):
+                await here.turn()
+                here.stage.now_s += 30
+                if "an earlier copy" in here.reason():
+                    break
+            assert "cluster w1 still has an earlier copy of it" in here.reason()
+            here.apis["w1"].drop(JOBS, "default/one")
+            for _ in range(60):
+                await here.turn()
+                here.stage.now_s += 30
+                here.begin()
+                here.finish()
+                if here.over():
+                    break
+            assert here.over()
+            assert here.most == 1
+
+    play(scene())
+
+
+def test_a_copy_that_has_ended_counts_also_while_it_is_being_deleted() -> None:
+    async def scene() -> None:
+        here = Manager(w1=4)
+        here.submit("one")
+        async with here.process():
+            await here.until(lambda: bool(here.where("default/one")))
+            here.begin()
+            here.finish()
+            leave(here)
+            await here.until(here.over)
+            assert here.api.job("one")["status"]["succeeded"] == 2
+
+    play(scene())
+
+
+def test_a_cluster_that_never_says_whether_it_takes_a_job_is_left_for_another() -> None:
+    async def scene() -> None:
+        here = Manager(w1=4, w2=4)
+        here.fault = lambda write: "broken: a webhook is down" if write == "w1: create Job" else None
+        here.submit("one")
+        async with here.process():
+            for _ in range(60):
+                await here.turn()
+                here.stage.now_s += 20
+                if here.where("default/one"):
+                    break
+            assert here.where("default/one") == ["w2"]
+            here.begin()
+            await here.until(lambda: "startTime" in here.api.job("one")["status"])
+            assert here.most == 1
+
+    play(scene())
+
+
+def test_a_status_that_the_manager_refuses_is_told_to_the_user() -> None:
+    async def scene() -> None:
+        here = Manager(w1=4)
+        here.submit("one")
+        async with here.process():
+            await here.until(lambda: bool(here.where("default/one")))
+            here.fault = lambda write: "no right to jobs/status" if write.endswith("jobs/one") else None
+            here.begin()
+            for _ in range(30):
+                await here.turn()
+                here.stage.now_s += 10
+            assert "NotFollowed: the state in cluster w1 is not shown here: no right to jobs/status" in here.told
+            assert not here.api.job("one")["spec"]["suspend"], "it runs, and goes on"
+            here.fault = lambda write: None
+            await here.until(lambda: "startTime" in here.api.job("one")["status"])
+
+    play(scene())
+
+
+def leave(here: Manager, name: str = "one") -> None:
+    """Somebody deletes the copy, which a finalizer keeps."""
+    for api in here.apis.values():
+        if (copied := api.objects[JOBS].get(f"default/{name}")) is not None:
+            meta = {
+                **copied["metadata"],
+                "finalizers": ["example.com/slow"],
+                "deletionTimestamp": "2026-01-01T00:00:00Z",
+            }
+            api.put(JOBS, {**copied, "metadata": meta})
