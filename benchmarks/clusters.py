@@ -40,9 +40,8 @@ from phalanx import loop
 from phalanx.client.connection import ApiRefusal, Connection
 from phalanx.client.informer import Informer
 from phalanx.client.kind import JOBS, NAMESPACES, NODES, SECRETS, Kind
-from phalanx.clusters import copies
+from phalanx.clusters.copies.sendable import SENDABLE
 from phalanx.clusters.dispatch import Dispatcher
-from phalanx.clusters.sendable import SENDABLE
 from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.dialect import KUEUE
 from phalanx.dialects.kueue.tree.multi import is_active
@@ -243,7 +242,7 @@ async def manage(manager: Server, arguments: argparse.Namespace, labels: dict[st
                 return
             name = new["metadata"]["name"]
             versions.setdefault(name, set()).add(new["metadata"]["resourceVersion"])
-            if not count[f"sent {name}"] and copies.sent_to(new):
+            if not count[f"sent {name}"] and content.sent_to(new):
                 count[f"sent {name}"], sent_s = 1, time.monotonic()
             if not count[f"over {name}"] and SENDABLE[JOBS].is_over(new):
                 count[f"over {name}"] = 1

@@ -9,10 +9,10 @@ from typing import Any
 
 from phalanx.client.informer import Informer, key_of
 from phalanx.client.kind import JOBS, NAMESPACES, NODES, PODS, Kind
+from phalanx.clusters.copies.sendable import SENDABLE, Key
 from phalanx.clusters.dispatch import Dispatcher
-from phalanx.clusters.mirror import mirrored
-from phalanx.clusters.sendable import SENDABLE, Key
-from phalanx.clusters.state import State, Why
+from phalanx.clusters.workers.mirror import mirrored
+from phalanx.clusters.workers.state import State, Why
 from phalanx.dialects.kueue import kinds
 from phalanx.kube.world import KubeWorld
 from phalanx.model.node import Node

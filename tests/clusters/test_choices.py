@@ -12,7 +12,7 @@ from phalanx.client.connection import ApiRefusal, ApiUnknown
 from phalanx.client.kind import JOBS
 from phalanx.clusters.choice import choices as choices_
 from phalanx.clusters.choice.choices import Choices
-from phalanx.clusters.state import State, Why
+from phalanx.clusters.workers.state import State, Why
 from phalanx.dialects.kueue import kinds
 from phalanx.kube.gang.spec.elsewhere import ClusterChoice, Sought
 from phalanx.kube.read.labels import CLUSTER_CHOICE, DATA

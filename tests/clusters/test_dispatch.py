@@ -8,8 +8,10 @@ from collections.abc import Callable
 import pytest
 
 from phalanx.client.kind import JOBS
-from phalanx.clusters import calls, copies, dispatch
+from phalanx.clusters import dispatch
 from phalanx.clusters.choice.offer import PRICE
+from phalanx.clusters.copies import content
+from phalanx.clusters.workers import calls
 from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.tree.configuration import CONFIGURATIONS
 from phalanx.kube.install.definitions import FLAVORS, QUEUES
@@ -131,7 +133,7 @@ def test_copies_without_a_job_are_deleted_and_those_of_another_manager_are_not()
         here = Manager(w1=4)
         for name, manager in (("ours", "manager"), ("theirs", "another")):
             copied = job(name, 1)
-            copied["metadata"]["labels"] |= {copies.MANAGER: manager, copies.JOB: "gone", copies.START: "1-0"}
+            copied["metadata"]["labels"] |= {content.MANAGER: manager, content.JOB: "gone", content.START: "1-0"}
             here.apis["w1"].put(JOBS, copied)
         async with here.process():
             await here.until(lambda: not here.where("default/ours"))

@@ -17,9 +17,10 @@ from phalanx import loop
 from phalanx.client.connection import ApiRefusal, Connection
 from phalanx.client.informer import Informer
 from phalanx.client.kind import CRDS, JOBS, NODES, PODS, Kind
-from phalanx.clusters import copies, dispatch
+from phalanx.clusters import dispatch
+from phalanx.clusters.copies import content
+from phalanx.clusters.copies.sendable import SENDABLE
 from phalanx.clusters.dispatch import Dispatcher
-from phalanx.clusters.sendable import SENDABLE
 from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.tree.configuration import CONFIGURATIONS
 from phalanx.dialects.kueue.tree.multi import SENDING
@@ -180,5 +181,5 @@ def check(here: Watched, far: Watched) -> None:
     assert max(here.changes.values()) <= 3, here.changes
     for each in PLAYS:
         obj, copied = here.one(each.kind), far.one(each.kind)
-        assert copies.uid_of(copied) == obj["metadata"]["uid"]
+        assert content.uid_of(copied) == obj["metadata"]["uid"]
         assert each.kind is not PODS or "nodeName" not in obj["spec"], "no pod is bound on the manager"

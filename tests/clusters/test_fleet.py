@@ -14,11 +14,11 @@ import pytest
 
 from phalanx.client.connection import Connection
 from phalanx.client.kind import CRDS, JOB_SETS, JOBS, NAMESPACES, NODES, SECRETS, Kind
-from phalanx.clusters import worker as worker_
-from phalanx.clusters.fleet import Fleet
-from phalanx.clusters.mirror import mirrored
-from phalanx.clusters.source import Source, SourceError, source_of
-from phalanx.clusters.state import read_figures
+from phalanx.clusters.workers import worker as worker_
+from phalanx.clusters.workers.fleet import Fleet
+from phalanx.clusters.workers.mirror import mirrored
+from phalanx.clusters.workers.source import Source, SourceError, source_of
+from phalanx.clusters.workers.state import read_figures
 from phalanx.dialects.kueue.dialect import KUEUE
 from phalanx.dialects.kueue.kinds import MULTI_CLUSTERS
 from phalanx.embedded.controllers.runtime.calls import SharedInformers

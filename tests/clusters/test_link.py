@@ -16,11 +16,12 @@ from phalanx import loop
 from phalanx.client.connection import Connection
 from phalanx.client.informer import Informer
 from phalanx.client.kind import CRDS, JOB_SETS, JOBS, NODES, SECRETS, Kind
-from phalanx.clusters import copies, dispatch
-from phalanx.clusters import worker as worker_
+from phalanx.clusters import dispatch
+from phalanx.clusters.copies import content
+from phalanx.clusters.copies.sendable import SENDABLE
 from phalanx.clusters.dispatch import Dispatcher
-from phalanx.clusters.reach import cluster_of, reached
-from phalanx.clusters.sendable import SENDABLE
+from phalanx.clusters.workers import worker as worker_
+from phalanx.clusters.workers.reach import cluster_of, reached
 from phalanx.dialects.kueue import kinds
 from phalanx.embedded.controllers.runtime.calls import SharedInformers
 from phalanx.errors import PhalanxError
@@ -181,7 +182,7 @@ async def can_be_read(user: Connection, url: str) -> None:
     assert cluster_of([found]) == "w1"
     async with reached(user, [found]) as there:
         assert there.server == url
-        assert (await there.get(JOBS, "j0", "default"))["metadata"]["labels"][copies.JOB] == found["metadata"]["uid"]
+        assert (await there.get(JOBS, "j0", "default"))["metadata"]["labels"][content.JOB] == found["metadata"]["uid"]
     await user.delete(SECRETS, "w1", "kueue-system")
     with pytest.raises(PhalanxError, match="the job is in cluster w1, whose kubeconfig you cannot use"):
         async with reached(user, [found]):

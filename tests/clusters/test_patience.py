@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from phalanx.client.kind import JOBS
-from phalanx.clusters import calls
-from phalanx.clusters.calls import AT_ONE, WorkerBusy, WorkerCalls
-from phalanx.clusters.sendable import Key
+from phalanx.clusters.copies.sendable import Key
+from phalanx.clusters.workers import calls
+from phalanx.clusters.workers.calls import AT_ONE, WorkerBusy, WorkerCalls
 from tests.clusters.several import Manager, Worker
 from tests.kube.double import Api
 from tests.kube.test_bind_barrier import play

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from phalanx.client.kind import JOB_SETS, JOBS, PODS
-from phalanx.clusters import copies
-from phalanx.clusters.sendable import SENDABLE
+from phalanx.clusters.copies import content
+from phalanx.clusters.copies.sendable import SENDABLE
 from phalanx.dialects.frameworks.form import at
 from phalanx.dialects.frameworks.replica_types import PYTORCH_JOB
 from phalanx.dialects.job_kinds import FRAMEWORKS
@@ -48,8 +48,8 @@ def test_a_job_of_each_kind_is_sent_whole_and_its_status_comes_back_in_three_wri
             assert not any(
                 "ttlSecondsAfterFinished" in part for part in (copied["spec"], copied["spec"].get("runPolicy", {}))
             )
-            assert {at(one, ("metadata", "labels", copies.JOB)) for one in templates(play_of, copied)} == {
-                copies.uid_of(copied)
+            assert {at(one, ("metadata", "labels", content.JOB)) for one in templates(play_of, copied)} == {
+                content.uid_of(copied)
             }
             here.begin()
             await here.until(lambda: sendable.runs(here.api.objects[kind][KEY].get("status") or {}))

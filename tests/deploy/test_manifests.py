@@ -20,8 +20,8 @@ from phalanx.aggregation.front_proxy import CONFIG_MAP
 from phalanx.cli.commands.in_cluster.visibility import APIS, READ
 from phalanx.cli.local.node_groups.provider_fields import NODE_REQUESTS
 from phalanx.client.kind import JOBS, Kind
-from phalanx.clusters.sendable import SENDABLE
-from phalanx.clusters.source import NAMESPACE as KUBECONFIGS
+from phalanx.clusters.copies.sendable import SENDABLE
+from phalanx.clusters.workers.source import NAMESPACE as KUBECONFIGS
 from phalanx.dialects.enabled import DIALECTS, RIVALS
 from phalanx.dialects.kueue.tree.multi import SENDING
 from phalanx.kube.install.admission_policy import (

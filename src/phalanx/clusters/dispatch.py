@@ -16,16 +16,17 @@ from phalanx.client.connection import ApiError, ApiRefusal, ApiUnknown, Connecti
 from phalanx.client.informer import Change, Informer, key_of
 from phalanx.client.kind import JOBS, NAMESPACES, PODS, Kind
 from phalanx.client.moment import write_moment
-from phalanx.clusters import copies, defaulting
-from phalanx.clusters.calls import WorkerAway, WorkerBusy, WorkerCalls
+from phalanx.clusters import defaulting
 from phalanx.clusters.choice.choices import Choices
 from phalanx.clusters.choice.offer import offer_of
-from phalanx.clusters.echo import CopyLook, Echo
-from phalanx.clusters.fleet import Fleet
+from phalanx.clusters.copies import content
+from phalanx.clusters.copies.sendable import SENDABLE, Key
+from phalanx.clusters.copies.sent import Sent, sent_of
 from phalanx.clusters.keys import Keys
-from phalanx.clusters.sendable import SENDABLE, Key
-from phalanx.clusters.sent import Sent, sent_of
-from phalanx.clusters.worker import Worker
+from phalanx.clusters.workers.calls import WorkerAway, WorkerBusy, WorkerCalls
+from phalanx.clusters.workers.echo import CopyLook, Echo
+from phalanx.clusters.workers.fleet import Fleet
+from phalanx.clusters.workers.worker import Worker
 from phalanx.dialects.kueue.kinds import MULTI_CLUSTERS
 from phalanx.dialects.kueue.tree.configuration import CONFIGURATIONS, MultiKueue, configuration
 from phalanx.kube.gang.effects import Member
@@ -236,7 +237,7 @@ class Dispatcher:
             copied = worker.job(key)
             if (
                 copied is not None
-                and copies.is_of(copied, self._manager)
+                and content.is_of(copied, self._manager)
                 and not _is_kept(key, worker, copied, job, sent)
             ):
                 await self._remove(key, worker, copied)
@@ -244,7 +245,7 @@ class Dispatcher:
             return
         if sent is not None:
             await self._send(key, job, sent)
-        elif (status := copies.status_to_clear(sendable, job)) is not None and copies.sent_to(job):
+        elif (status := content.status_to_clear(sendable, job)) is not None and content.sent_to(job):
             await self._write_status(key, job, status)
 
     def _known(self, key: Key) -> Object | None:
@@ -260,7 +261,7 @@ class Dispatcher:
         copied = worker.job(key)
         if copied is None:
             await self._create(key, job, sent, worker)
-        elif not copies.is_of(copied, self._manager):
+        elif not content.is_of(copied, self._manager):
             self._refuse(sent, f"it has a {key.kind.name} of that name that this cluster did not send: {key.name}")
         elif self._is_present(copied, sent):
             await self._follow(key, job, copied, sent)
@@ -271,7 +272,7 @@ class Dispatcher:
     async def _follow(self, key: Key, job: Object, copied: Object, sent: Sent) -> None:
         if "deletionTimestamp" in copied["metadata"] and not sent.sendable.is_over(copied):
             raise _NotYet(f"somebody deletes its copy in cluster {sent.cluster}{_leaving(copied)}")
-        if (status := copies.status_to_write(sent.sendable, job, copied)) is not None:
+        if (status := content.status_to_write(sent.sendable, job, copied)) is not None:
             await self._write_status(key, job, status)
         elif sent.sendable.is_suspended(copied) and not sent.sendable.is_over(copied):
             self._give_back_if_stopped(job, copied, sent)
@@ -280,7 +281,7 @@ class Dispatcher:
         """Report the worker's warnings about the copy."""
         pods = worker.caches[PODS].objects.values() if PODS in worker.caches else ()
         suspended = sent.sendable.is_suspended(copied)
-        look = CopyLook((sent.uid, sent.start), copies.made_s(copied, sent.record), copied, suspended)
+        look = CopyLook((sent.uid, sent.start), content.made_s(copied, sent.record), copied, suspended)
         for reason, message in await self.echo.warnings(look, pods, lambda: self.calls.to(worker, key)):
             self.report(sent.members[0], reason, f"cluster {worker.name}: {message}")
 
@@ -296,7 +297,7 @@ class Dispatcher:
     # --- copies -----------------------------------------------------------------------------------------------------
 
     async def _create(self, key: Key, job: Object, sent: Sent, worker: Worker) -> None:
-        for name in copies.sent_to(job):
+        for name in content.sent_to(job):
             if name != sent.cluster:
                 await self._require_clear(key, name, sent)
         if not sent.same(self._sent.get(key)) or worker.link is None:
@@ -307,7 +308,7 @@ class Dispatcher:
             return
         if kind is PODS:  # the cache has a part of its fields
             job = await self._api.get(kind, name, space)
-        body = copies.body(
+        body = content.body(
             sent.sendable,
             job,
             sent.roles,
@@ -330,10 +331,10 @@ class Dispatcher:
                 return
             async with self.calls.to(worker, key) as link:
                 made = await link.get(kind, name, space)
-            if not copies.is_of(made, self._manager):
+            if not content.is_of(made, self._manager):
                 self._refuse(sent, f"it has a {kind.name} of that name that this cluster did not send: {key.name}")
                 return
-            if not copies.is_of_start(made, sent.uid, sent.start):
+            if not content.is_of_start(made, sent.uid, sent.start):
                 await self._remove(key, worker, made)
                 raise _NotYet(f"cluster {worker.name} still has an earlier copy of it{_leaving(made)}") from None
         worker.sent[kind].observe(made)
@@ -364,7 +365,7 @@ class Dispatcher:
             if error.code != 404:
                 raise
             return
-        if copies.is_of(copied, self._manager):
+        if content.is_of(copied, self._manager):
             await self._remove(key, worker, copied)
             raise _NotYet(f"cluster {name} still has an earlier copy of it{_leaving(copied)}")
 
@@ -380,7 +381,7 @@ class Dispatcher:
                 if error.code != 404:
                     raise
             else:
-                if job["metadata"]["uid"] == copies.uid_of(copied):
+                if job["metadata"]["uid"] == content.uid_of(copied):
                     raise _NotYet  # the cache does not have it yet
         options = {"propagationPolicy": "Foreground", "preconditions": {"uid": meta["uid"]}}
         try:
@@ -407,7 +408,7 @@ class Dispatcher:
             self.report(sent.members[0], "NotFollowed", f"the state in cluster {sent.cluster} is not shown here: {why}")
 
     def _is_present(self, copied: Object, sent: Sent) -> bool:
-        return copies.is_of(copied, self._manager) and copies.is_of_start(copied, sent.uid, sent.start)
+        return content.is_of(copied, self._manager) and content.is_of_start(copied, sent.uid, sent.start)
 
     def _is_lost(self, worker: Worker) -> bool:
         state = worker.state
@@ -428,7 +429,7 @@ class Dispatcher:
         if sent.sendable.runs(job.get("status") or {}):
             self._back(sent, f"it was evicted on worker cluster {sent.cluster}{why}")
             return
-        if not self._others(sent) or self._now_s() - copies.made_s(copied, sent.record) < START_S:
+        if not self._others(sent) or self._now_s() - content.made_s(copied, sent.record) < START_S:
             return
         self._back(sent, f"cluster {sent.cluster} has not started it within {START_S / 60:g} minutes{why}")
 
@@ -454,9 +455,9 @@ def _leaving(copied: Object) -> str:
 
 def _is_kept(key: Key, worker: Worker, copied: Object, job: Object | None, sent: Sent | None) -> bool:
     """Return whether a copy stays: that of the present start, and that of a job that has ended."""
-    if job is None or copies.uid_of(copied) != job["metadata"]["uid"]:
+    if job is None or content.uid_of(copied) != job["metadata"]["uid"]:
         return False
     if sent is not None:
-        return worker.name == sent.cluster and copies.is_of_start(copied, sent.uid, sent.start)
+        return worker.name == sent.cluster and content.is_of_start(copied, sent.uid, sent.start)
     sendable = SENDABLE[key.kind]
     return sendable.is_over(job) and sendable.is_over(copied)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from phalanx.clusters.sendable import Key
+from phalanx.clusters.copies.sendable import Key
 
 
 class Keys:

@@ -10,7 +10,7 @@ from phalanx.cli.terminal.output import duration
 from phalanx.client.connection import Object
 from phalanx.client.moment import MomentError, read_moment
 from phalanx.clusters.choice.offer import ClusterOffer, offer_of
-from phalanx.clusters.state import Figures, read_figures
+from phalanx.clusters.workers.state import Figures, read_figures
 from phalanx.model.pod import CPU, MEMORY, PODS, format_amount
 
 COLUMNS = ("CLUSTER", "STATE", "SINCE", "NODES", "CPU", "MEMORY", "OTHERS", "JOBS", "VERSION", "OFFERS", "WHY")

@@ -6,4 +6,5 @@ Parts, lowest first:
     question  a gang as a question to a worker, and the worker's answer
     ranking   the order of the clusters for one gang
     choices   the choice for each waiting gang, kept up to date
+    figured   workers in a snapshot, from the figures of the scheduler
 """

@@ -8,8 +8,8 @@ from typing import Any
 
 from phalanx.client.kind import Kind
 from phalanx.clusters.choice.choices import Choices
-from phalanx.clusters.mirror import whole_cluster
-from phalanx.clusters.state import read_figures
+from phalanx.clusters.workers.mirror import whole_cluster
+from phalanx.clusters.workers.state import read_figures
 from phalanx.dialects.kueue.tree.multi import is_active
 from phalanx.kube.gang.effects import Member
 from phalanx.kube.gang.lifecycle import GangLifecycle

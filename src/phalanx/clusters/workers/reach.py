@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from phalanx.client.connection import ApiRefusal, ApiUnknown, Connection
-from phalanx.clusters.copies import sent_to
-from phalanx.clusters.source import SourceError, credentials, source_of
+from phalanx.clusters.copies.content import sent_to
+from phalanx.clusters.workers.source import SourceError, credentials, source_of
 from phalanx.dialects.kueue.kinds import MULTI_CLUSTERS
 from phalanx.errors import PhalanxError
 

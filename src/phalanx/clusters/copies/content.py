@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from phalanx.client.moment import MomentError, read_moment, write_moment
-from phalanx.clusters.sendable import Sendable
+from phalanx.clusters.copies.sendable import Sendable
 from phalanx.dialects.frame.dialect import CLUSTER
 from phalanx.dialects.frameworks.form import difference, nested, patched
 from phalanx.kube.read import labels

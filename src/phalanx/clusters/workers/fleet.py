@@ -15,10 +15,10 @@ from typing import Any
 from phalanx.client.connection import ApiError, ApiRefusal, Connection
 from phalanx.client.informer import Change, Informer
 from phalanx.client.kind import JOBS, Kind
-from phalanx.clusters.sendable import Key
-from phalanx.clusters.source import Source, SourceError, source_of
-from phalanx.clusters.state import FIGURES, State, Why, condition
-from phalanx.clusters.worker import Worker
+from phalanx.clusters.copies.sendable import Key
+from phalanx.clusters.workers.source import Source, SourceError, source_of
+from phalanx.clusters.workers.state import FIGURES, State, Why, condition
+from phalanx.clusters.workers.worker import Worker
 from phalanx.dialects.kueue.kinds import MULTI_CLUSTERS
 from phalanx.kube.read.labels import FIELD_MANAGER
 from phalanx.model.event import Event, NodeGone, NodeSeen

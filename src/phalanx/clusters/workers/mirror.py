@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from phalanx.client.quantity import QuantityError
-from phalanx.clusters.copies import JOB
+from phalanx.clusters.copies.content import JOB
 from phalanx.dialects.frame.dialect import CLUSTER
 from phalanx.kube.gang.spec.elsewhere import ANY_NODE, node_name
 from phalanx.kube.read.node import read_node

@@ -17,11 +17,11 @@ from phalanx.client.access.kubeconfig import KubeconfigCluster, KubeconfigUser
 from phalanx.client.connection import ApiError, ApiRefusal, Connection
 from phalanx.client.informer import Change, Informer, key_of
 from phalanx.client.kind import JOBS, NAMESPACES, NODES, PODS, Kind
-from phalanx.clusters.copies import uid_of
-from phalanx.clusters.mirror import mirrored, takes_pods, unbounded, used_by_node
-from phalanx.clusters.sendable import Key, is_over
-from phalanx.clusters.source import Source, SourceError, credentials
-from phalanx.clusters.state import Figures, State, Why
+from phalanx.clusters.copies.content import uid_of
+from phalanx.clusters.copies.sendable import Key, is_over
+from phalanx.clusters.workers.mirror import mirrored, takes_pods, unbounded, used_by_node
+from phalanx.clusters.workers.source import Source, SourceError, credentials
+from phalanx.clusters.workers.state import Figures, State, Why
 from phalanx.errors import PhalanxError
 from phalanx.kube.read.labels import ORIGIN
 from phalanx.kube.read.node import read_node

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from phalanx.client.kind import PODS, Kind
-from phalanx.clusters import copies
-from phalanx.clusters.sendable import SENDABLE, Key, Sendable
+from phalanx.clusters.copies import content
+from phalanx.clusters.copies.sendable import SENDABLE, Key, Sendable
 from phalanx.kube.gang.effects import Member
 from phalanx.kube.gang.lifecycle import GangLifecycle
 from phalanx.kube.read.records import StartRecord
@@ -38,7 +38,7 @@ class Sent(NamedTuple):
 
     @property
     def start(self) -> str:
-        return copies.start_of(self.record)
+        return content.start_of(self.record)
 
     def same(self, other: Sent | None) -> bool:
         """Return whether the other is the same start of the same job."""
@@ -55,5 +55,9 @@ def sent_of(gang: GangLifecycle, record: StartRecord) -> Iterator[tuple[Key, Sen
         yield key, Sent(gang.id, key.kind, roles[0].object_uid, tuple(roles), record)
     for pod in gang.pods.values():
         known = pod.record
-        if known is not None and copies.start_of(known) == copies.start_of(record) and gang.objects.job_of(pod) is None:
+        if (
+            known is not None
+            and content.start_of(known) == content.start_of(record)
+            and gang.objects.job_of(pod) is None
+        ):
             yield Key(PODS, pod.key), Sent(gang.id, PODS, pod.uid, (pod,), record)

@@ -13,8 +13,8 @@ from contextlib import asynccontextmanager
 from itertools import islice
 
 from phalanx.client.connection import ApiUnknown, Connection
-from phalanx.clusters.sendable import Key
-from phalanx.clusters.worker import Worker
+from phalanx.clusters.copies.sendable import Key
+from phalanx.clusters.workers.worker import Worker
 
 AT_ONE = 6  # calls to one worker that are not answered
 CALL_S = 15.0  # the longest time of a call
