@@ -40,6 +40,7 @@ from phalanx import loop
 from phalanx.client.connection import ApiRefusal, Connection
 from phalanx.client.informer import Informer
 from phalanx.client.kind import JOBS, NAMESPACES, NODES, SECRETS, Kind
+from phalanx.clusters.copies import content
 from phalanx.clusters.copies.sendable import SENDABLE
 from phalanx.clusters.dispatch import Dispatcher
 from phalanx.dialects.kueue import kinds
