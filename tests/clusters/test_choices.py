@@ -87,6 +87,7 @@ class Board:
 async def test_workers_are_asked_before_a_job_is_sent_and_equal_jobs_ask_once() -> None:
     async with Board(w1=lambda: starts_in(3600.0), w2=lambda: starts_in(0.0)) as board:
         assert board.choices.choose(sought()).blocked is choices_._ASKING
+        assert choices_._ASKING.brief, "it costs no write"
         found = await board.chosen()
         assert found.clusters == ("w2",)
         assert board.changed == ["default/one"] * 2

@@ -25,7 +25,6 @@ from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.tree.configuration import CONFIGURATIONS
 from phalanx.dialects.kueue.tree.multi import SENDING
 from phalanx.embedded.controllers.runtime.calls import SharedInformers
-from phalanx.kube.read.labels import SENT_TO
 from phalanx.kube.routing.settings import KubeSettings
 from phalanx.kube.world import open_world
 from phalanx.model.policy import Policy
@@ -58,7 +57,7 @@ def of_user(each: Play) -> Object:
 
 
 class Watched:
-    """All objects of these kinds in a cluster. `changes`: how often each was changed, from the write that sends it."""
+    """All objects of these kinds in a cluster. `changes`: how often each was changed since it was created."""
 
     def __init__(self, there: Connection, of: tuple[Kind, ...]) -> None:
         self.news = asyncio.Event()
@@ -68,8 +67,7 @@ class Watched:
             cache.subscribe(lambda change, kind=kind: self._on(kind, change))
 
     def _on(self, kind: Kind, change: Any) -> None:
-        said = (change.new or {"metadata": {}})["metadata"].get("annotations") or {}
-        if change.old is not None and SENT_TO in said:
+        if change.old is not None and change.new is not None:
             self.changes[kind.name, change.new["metadata"]["name"]] += 1
         self.news.set()
 

@@ -9,6 +9,7 @@ from phalanx.client.kind import EVENTS, JOBS, PODS, Kind
 from phalanx.kube.install.definitions import QUEUES
 from phalanx.kube.write.events import EventReporter, ReportRate
 from phalanx.model.policy import Policy
+from phalanx.model.reason import Reason, ReasonCode
 from phalanx.providers.provision import Provisioning
 from phalanx.scaling.admitted import admitted_together
 from tests.kube.double import Object, job, node, pod
@@ -51,6 +52,24 @@ def test_a_job_that_waits_is_told_why_once() -> None:
             stage.now_s += 300
             await settle(stage)
             assert stage.api.writes == ["patch jobs/j"]
+
+    play(scene())
+
+
+def test_a_reason_that_goes_away_within_seconds_is_written_only_if_it_stays() -> None:
+    async def scene() -> None:
+        stage = Stage(nodes=[node("n1", 2)])
+        stage.put(job("j", 4))
+        async with stage.scheduler():
+            await settle(stage)
+            quick(stage)
+            reporter, gang = stage.world.effects.reporter, stage.world.gangs["default/j"]
+            reporter.waits(gang, Reason(code=ReasonCode.BACKOFF, text="it is being looked at", brief=True))
+            await report(stage, 0)
+            assert stage.api.writes == []
+            stage.now_s += 11
+            await report(stage, 1)
+            assert stage.api.job("j")["metadata"]["annotations"]["phalanx.dev/reason"].startswith("Backoff")
 
     play(scene())
 

@@ -82,12 +82,14 @@ SHORT = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reason:
-    """A reason why a job waits. `more_nodes_help`: more nodes would help, so a cluster autoscaler may react."""
+    """A reason why a job waits. `more_nodes_help`: more nodes would help, so a cluster autoscaler may react. `brief`:
+    it goes away within seconds, so it is not written on objects at once."""
 
     code: ReasonCode
     text: str
     numbers: Mapping[str, Any] = field(default_factory=dict, hash=False)
     more_nodes_help: bool = False
+    brief: bool = False
 
     def names(self, job: str) -> bool:
         """Return whether the reason names the job as a holder of the missing amounts."""
@@ -121,6 +123,7 @@ class LazyReason(Reason):
         put(self, "code", code)
         put(self, "facts", facts)
         put(self, "more_nodes_help", more_nodes_help)
+        put(self, "brief", False)
 
     @property
     def text(self) -> str:

@@ -32,7 +32,7 @@ ASK_S = 5.0  # the longest time of a question
 AGAIN_S = 15.0  # the age of an answer after which it is asked for again
 REST_S = 30.0  # so long a worker that did not answer is not asked
 MOST = 256  # different questions that are kept; gangs beyond that go without answers
-_ASKING = Reason(code=ReasonCode.BACKOFF, text="the clusters are being asked when each would start it")
+_ASKING = Reason(code=ReasonCode.BACKOFF, text="the clusters are being asked when each would start it", brief=True)
 
 
 @dataclass(slots=True)

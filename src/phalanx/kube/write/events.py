@@ -40,12 +40,13 @@ _LONGEST = 1024  # the most characters of a text on an object, which may quote i
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportRate:
-    """Limits on the rate of reports. `settle_s`: a reason younger than this is not written. `per_object_s`: the time
-    between two writes to one object, after a `burst` of writes. `writes_per_s`: the writes to all objects together.
-    `events_kept`: the most queued Events; older ones are dropped. `late_s`: the longest time that an Event waits for
-    other writes to go first."""
+    """Limits on the rate of reports. `settle_s`: a reason younger than this is not written; `brief_s`: the same of a
+    brief one. `per_object_s`: the time between two writes to one object, after a `burst` of writes. `writes_per_s`: the
+    writes to all objects together. `events_kept`: the most queued Events; older ones are dropped. `late_s`: the longest
+    time that an Event waits for other writes to go first."""
 
     settle_s: float = 1.0
+    brief_s: float = 10.0
     per_object_s: float = 60.0
     burst: int = 3
     writes_per_s: float = 20.0
@@ -164,7 +165,8 @@ class EventReporter:
         now_s, most_s = self._clock(), self._budget.per_object_s * (self._budget.burst - 1)
         self._judge()
         for name, (since_s, gang, reason) in list(self._newest.items()):
-            if now_s - since_s < self._budget.settle_s or (name in self._helped and name not in self._judged):
+            settle_s = self._budget.brief_s if reason.brief else self._budget.settle_s
+            if now_s - since_s < settle_s or (name in self._helped and name not in self._judged):
                 continue
             asks = name in self._helped and name in self._asking
             later, written, due = False, self._written.setdefault(name, {}), []
