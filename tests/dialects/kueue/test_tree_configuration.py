@@ -5,15 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import yaml
 
 from phalanx.client.kind import NAMESPACES
 from phalanx.dialects.frame.dialect import Claim, Object, Said
 from phalanx.dialects.kueue import gangs
 from phalanx.dialects.kueue.dialect import KUEUE
-from phalanx.dialects.kueue.tree.configuration import CONFIGURATIONS, DEFAULTS, configuration
+from phalanx.dialects.kueue.tree.configuration import (
+    CONFIGURATIONS,
+    DEFAULTS,
+    KueueConfigurationError,
+    configuration,
+    read_configuration,
+)
 from phalanx.dialects.kueue.tree.definitions import KueueDefinitions, define
 from phalanx.model.pod import amounts
 from tests.dialects.kueue.written import cluster_queue, group, local_queue, named, objects
+
+INCREMENTAL = "kueue.x-k8s.io/multikueue-dispatcher-incremental"
 
 
 def config_map(text: str) -> Object:
@@ -178,3 +187,21 @@ def test_what_of_the_configuration_has_no_effect_is_said_of_its_config_map() -> 
         "mystery is not known here, and has no effect",
     ]
     assert list(KUEUE.notes(CONFIGURATIONS.name, named("other", "kueue-system", data={}))) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("incrementalDispatcherConfig: {stepSize: 2}", "only valid if dispatcherName is"),
+        (f"dispatcherName: {INCREMENTAL}, incrementalDispatcherConfig: {{stepSize: 0}}", "stepSize"),
+        (f"dispatcherName: {INCREMENTAL}, incrementalDispatcherConfig: {{stepSize: 2}}", ""),
+        ("externalFrameworks: [{name: PipelineRun.v1.tekton.dev}]", ""),
+    ],
+)
+def test_settings_of_a_dispatcher_that_is_not_chosen_are_refused_as_in_kueue(text: str, wrong: str) -> None:
+    document = {"multiKueue": yaml.safe_load(f"{{{text}}}")}
+    if not wrong:
+        assert not read_configuration(document).multi.dispatcher, "the scheduler chooses"
+        return
+    with pytest.raises(KueueConfigurationError, match=wrong):
+        read_configuration(document)

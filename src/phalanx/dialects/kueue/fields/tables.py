@@ -255,6 +255,12 @@ CONFIGURATION: Mapping[str, Use] = {
     "multiKueue.dispatcherName": Becomes(
         "Claim.clusters", "an external dispatcher nominates the clusters; both of Kueue's: the scheduler chooses"
     ),
+    "multiKueue.incrementalDispatcherConfig.stepSize": Ignored(
+        "checked as in Kueue; one cluster is chosen, so no clusters are added in rounds"
+    ),
+    "multiKueue.externalFrameworks": Ignored(
+        "kinds that docs/guide/several-clusters.md lists are sent without it, and other kinds are not sent"
+    ),
     "multiKueue": Ignored("both dispatchers: one cluster is chosen, and no other gets the job"),
     "managedJobsNamespaceSelector": Becomes(
         "Claim.queue", "a job of another namespace has no Workload, and starts as one that names no queue"

@@ -32,7 +32,8 @@ _KEY = "kueue-system/kueue-manager-config"
 _FILE = "controller_manager_config.yaml"
 SAMPLING_S = 300.0  # admissionFairSharing.usageSamplingInterval
 START_TIMEOUT_S = 1800.0  # waitForPodsReady.timeout; on by default since 0.19
-_OWN_DISPATCHERS = ("", *(f"kueue.x-k8s.io/multikueue-dispatcher-{name}" for name in ("all-at-once", "incremental")))
+_INCREMENTAL = "kueue.x-k8s.io/multikueue-dispatcher-incremental"
+_OWN_DISPATCHERS = ("", "kueue.x-k8s.io/multikueue-dispatcher-all-at-once", _INCREMENTAL)
 _SPACE = "kubernetes.io/metadata.name"
 _MANAGED: Final = {
     "matchExpressions": [{"key": _SPACE, "operator": "NotIn", "values": ["kube-system", "kueue-system"]}]
@@ -205,11 +206,16 @@ class _Retained(msgspec.Struct):
     workloads: _Retention | None = None
 
 
+class _Incremental(msgspec.Struct, frozen=True, rename="camel"):
+    step_size: Annotated[int, msgspec.Meta(ge=1)] = 3
+
+
 class _Multi(msgspec.Struct, frozen=True, rename="camel"):
     gc_interval: Any = 60
     origin: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$")] = "multikueue"
     worker_lost_timeout: Any = 900
     dispatcher_name: str = ""
+    incremental_dispatcher_config: _Incremental | None = None
 
 
 class _Said(msgspec.Struct, rename="camel"):
@@ -256,7 +262,11 @@ def read_configuration(document: Any) -> KueueConfiguration:
 
 
 def _multi(said: _Multi) -> MultiKueue:
-    """Return the settings of jobs for other clusters; an interval of 0 turns a look for copies off. Raises Misread."""
+    """Return the settings of jobs for other clusters; an interval of 0 turns a look for copies off. Raises Misread, as
+    Kueue does also for the settings of a dispatcher that is not chosen."""
+    if said.incremental_dispatcher_config is not None and said.dispatcher_name != _INCREMENTAL:
+        path = ("multiKueue", "incrementalDispatcherConfig")
+        raise Misread(path, f"it is only valid if dispatcherName is {_INCREMENTAL}")
     return MultiKueue(
         dispatcher="" if said.dispatcher_name in _OWN_DISPATCHERS else said.dispatcher_name,
         origin=said.origin,
