@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from phalanx.cli.commands.administer.node_group_findings import of_node_groups
 from phalanx.cli.local.node_groups.file import read_node_groups
 from phalanx.client.connection import ApiRefusal, Connection
 from phalanx.client.kind import DEPLOYMENTS, LEASES, NODES, Kind
+from phalanx.clusters.workers.state import FIGURES
 from phalanx.dialects.kueue.kinds import ADMISSION_CHECKS, MULTI_CLUSTERS, RESOURCE_FLAVORS
 from phalanx.kube.install.admission_policy import INSTALLED
 from phalanx.kube.install.definitions import FLAVORS, QUEUES
@@ -160,6 +162,12 @@ async def test_a_cluster_that_gets_no_jobs_and_a_check_without_clusters_are_name
 
     assert await _of_clusters(Cluster()) == []
     good = (MULTI_CLUSTERS, "w1", {"metadata": {"name": "w1"}, "status": active(True, "Connected")})
+    figures = json.dumps({"note": "it does not define these kinds of jobs: RayJob", "lacks": ["RayJob"]})
+    lacking = (MULTI_CLUSTERS, "w3", {**good[2], "metadata": {"name": "w3", "annotations": {FIGURES: figures}}})
+    [lacks, _] = await _of_clusters(Cluster(good, lacking))
+    assert (lacks.about, lacks.state) == ("cluster w3", WARNING)
+    assert lacks.text == "it does not define these kinds of jobs: RayJob"
+    assert "install their definitions there" in lacks.mend
     away = active(False, "it cannot be reached: no answer. Look whether it runs.")
     bad = (MULTI_CLUSTERS, "w2", {"metadata": {"name": "w2"}, "status": away})
     spec = {"controllerName": "kueue.x-k8s.io/multikueue"}

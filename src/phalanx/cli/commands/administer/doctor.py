@@ -213,8 +213,15 @@ def node_findings(nodes: Iterable[Object]) -> Iterator[Finding]:
             yield Finding(about=f"{kind} on {where}", state=state, text=text, mend=mend)
 
 
+_RESTRICTED = (
+    "If it is to get such jobs, install their definitions there, and let the manager's account there list them, nodes "
+    "and pods: docs/guide/several-clusters.md, step 1."
+)
+
+
 async def _of_clusters(connection: Connection) -> list[Finding]:
-    """Return the other clusters to which no job is sent, and the checks that can send jobs nowhere."""
+    """Return the other clusters to which no job is sent, or not every kind of jobs, and the checks that can send jobs
+    nowhere."""
     try:
         clusters, checks = await asyncio.gather(connection.list(MULTI_CLUSTERS), connection.list(ADMISSION_CHECKS))
     except ApiRefusal as error:  # without Kueue's kinds there are no clusters
@@ -224,6 +231,11 @@ async def _of_clusters(connection: Connection) -> list[Finding]:
         Finding(about=f"cluster {view.name}", state=WARNING, text=f"gets no jobs: {view.why}", mend=view.mend)
         for view in views
         if not view.active
+    ]
+    found += [
+        Finding(about=f"cluster {view.name}", state=WARNING, text=view.figures.note, mend=_RESTRICTED)
+        for view in views
+        if view.active and view.figures.note
     ]
     found += [
         Finding(
