@@ -23,7 +23,7 @@ from phalanx.clusters.copies.sendable import SENDABLE
 from phalanx.clusters.dispatch import Dispatcher
 from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.tree.configuration import CONFIGURATIONS
-from phalanx.dialects.kueue.tree.multi import SENDING
+from phalanx.dialects.kueue.tree.multi import SENDING, is_active
 from phalanx.embedded.controllers.runtime.calls import SharedInformers
 from phalanx.kube.routing.settings import KubeSettings
 from phalanx.kube.world import open_world
@@ -153,11 +153,13 @@ def test_jobs_of_all_kinds_are_sent_and_come_back_in_three_writes_each(
 
 
 async def until_listed(informers: SharedInformers) -> None:
-    """Wait until the policy of the manager knows the queue that sends its jobs away."""
-    listed = asyncio.Event()
-    cache = informers(CONFIGURATIONS)
+    """Wait until the policy of the manager knows the queue that sends its jobs away, and the worker is connected."""
+    listed, connected = asyncio.Event(), asyncio.Event()
+    cache, clusters = informers(CONFIGURATIONS), informers(kinds.MULTI_CLUSTERS)
     cache.subscribe(lambda _: listed.set() if f"kueue-system/{SENDING}" in cache.objects else None)
+    clusters.subscribe(lambda _: connected.set() if all(map(is_active, clusters.objects.values())) else None)
     await listed.wait()
+    await connected.wait()
 
 
 async def until_done(here: Watched, tasks: list[asyncio.Future[None]]) -> None:

@@ -2,50 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-
-import pytest
-
 from phalanx.client.kind import JOBS
-from phalanx.clusters.copies.sendable import Key
 from phalanx.clusters.workers import calls
-from phalanx.clusters.workers.calls import AT_ONE, WorkerBusy, WorkerCalls
-from tests.clusters.several import Manager, Worker
-from tests.kube.double import Api
+from tests.clusters.several import Manager
 from tests.kube.test_bind_barrier import play
-
-
-async def test_jobs_call_a_slow_cluster_in_the_order_in_which_they_asked() -> None:
-    looked: list[Key] = []
-    found, worker = WorkerCalls(looked.append), Worker("w1", Api(), lambda write: None, looked.append)
-    keys = [Key(JOBS, f"default/j{number}") for number in range(AT_ONE + 4)]
-    answers = [asyncio.Event() for _ in keys]
-
-    async def call(number: int) -> None:
-        async with found.to(worker, keys[number]):  # type: ignore[arg-type]  # a double
-            await answers[number].wait()
-
-    open_ = [asyncio.ensure_future(call(number)) for number in range(AT_ONE)]
-    await asyncio.sleep(0)
-    for number in range(AT_ONE, AT_ONE + 3):
-        with pytest.raises(WorkerBusy):
-            await call(number)
-    answers[0].set()
-    await open_[0]
-    assert looked == [keys[AT_ONE]], "the first in the line has its turn"
-    for number in (AT_ONE + 3, AT_ONE + 1):
-        with pytest.raises(WorkerBusy):
-            await call(number)  # newcomers, and others in the line, wait
-    looked.clear()
-    found.leave(keys[AT_ONE])
-    assert looked == [keys[AT_ONE + 1]], "a job that needs no call any more gives its turn on"
-    open_.append(asyncio.ensure_future(call(AT_ONE + 1)))
-    await asyncio.sleep(0)
-    assert found.open["w1"] == AT_ONE
-    for task in open_:
-        task.cancel()
-    await asyncio.gather(*open_, return_exceptions=True)
-    assert not found.open["w1"]
 
 
 def test_every_job_of_a_slow_cluster_is_sent_and_one_that_asked_first_is_sent_first() -> None:
