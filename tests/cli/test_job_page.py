@@ -96,8 +96,8 @@ async def test_a_finished_job_with_kueues_label_alone_is_shown_with_the_queue_it
     for obj in objects[1:]:
         obj["status"] = {"conditions": [done]}
     seen = snapshot(queue("default"), *KUEUE, *objects, dialects=frozenset({"kueue"}))
-    [waits] = job_view.views(seen)
-    found = {view.id: view for view in job_view.views(seen, finished=True)}
+    [waits] = reading.views(seen)
+    found = {view.id: view for view in reading.views(seen, finished=True)}
     assert sorted(found) == ["default/ended", "default/ours", "default/runs"]
     assert found["default/ended"].queue == waits.queue != "default"
     assert found["default/ended"].state == "complete"

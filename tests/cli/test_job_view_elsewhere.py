@@ -41,6 +41,9 @@ def test_the_column_cluster_is_there_if_another_cluster_runs_a_job() -> None:
 def test_a_job_that_runs_elsewhere_is_explained_by_its_cluster_though_that_shows_no_nodes() -> None:
     unseen = replace(THERE, reason=Reason(code=ReasonCode.NO_NODE_MATCHES, text="3 are not ready"))
     assert _verdict(unseen) == "It runs in cluster w1, which has a copy of it."
+    assert (
+        _verdict(replace(THERE, state="starting")) == "It was sent to cluster w1, which has not started its copy yet."
+    )
     assert list(_cluster_lines(THERE)) == ["cluster w1", "  w1: price 1/h", "  w2: no room, price 0.5/h"]
     assert list(_cluster_lines(HERE)) == []
     assert THERE.record()["cluster"] == "w1"

@@ -11,6 +11,7 @@ from phalanx.client.kind import JOBS
 from phalanx.clusters import dispatch
 from phalanx.clusters.choice.offer import PRICE
 from phalanx.clusters.copies import content
+from phalanx.clusters.copies.sent import waits_elsewhere
 from phalanx.clusters.workers import calls
 from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.tree.configuration import CONFIGURATIONS
@@ -41,8 +42,11 @@ def test_a_job_is_sent_to_a_cluster_with_room_and_its_status_comes_back_in_three
             assert copied["metadata"]["labels"]["kueue.x-k8s.io/multikueue-origin"] == "multikueue"
             assert ADMITTED not in copied["metadata"]["annotations"]
             assert not here.api.pods()
+            gang = here.stage.world.gangs["default/one"]
+            assert waits_elsewhere(gang, here.api.objects), "people are told that it starts, and not that it runs"
             here.begin()
             await here.until(lambda: "startTime" in here.api.job("one")["status"])
+            assert not waits_elsewhere(gang, here.api.objects)
             status = workload(here.stage, "one")["status"]
             assert status["clusterName"] == "w2"
             assert status["admissionChecks"][0]["message"] == 'The workload was admitted on "w2"'

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 from phalanx.client.kind import PODS, Kind
 from phalanx.clusters.copies import content
@@ -61,3 +61,13 @@ def sent_of(gang: GangLifecycle, record: StartRecord) -> Iterator[tuple[Key, Sen
             and gang.objects.job_of(pod) is None
         ):
             yield Key(PODS, pod.key), Sent(gang.id, PODS, pod.uid, (pod,), record)
+
+
+def waits_elsewhere(gang: GangLifecycle, objects: Mapping[Kind, Mapping[str, Any]]) -> bool:
+    """Return whether another cluster is to run the gang, and has started nothing of it. `objects`: those of the
+    manager, by kind and `namespace/name`."""
+    record = gang.elsewhere
+    found = [] if record is None else list(sent_of(gang, record))
+    return bool(found) and not any(
+        sent.sendable.runs((objects.get(key.kind, {}).get(key.name) or {}).get("status") or {}) for key, sent in found
+    )

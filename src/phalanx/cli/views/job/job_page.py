@@ -57,6 +57,8 @@ def _age(view: JobView, now_s: float) -> str:
 def _verdict(view: JobView) -> str:
     if view.cluster and view.state == "running":
         return f"It runs in cluster {view.cluster}, which has a copy of it."
+    if view.cluster and view.state == "starting":
+        return f"It was sent to cluster {view.cluster}, which has not started its copy yet."
     if view.reason is not None:
         return f"{view.reason.code}: {view.reason.text}"
     if view.soon:

@@ -14,6 +14,7 @@ from phalanx.cli.views.job.job_row import MANY_JOBS
 from phalanx.cli.views.job.job_view import WAITS, JobView
 from phalanx.client.connection import Object
 from phalanx.client.kind import JOBS, PODS, Kind
+from phalanx.clusters.copies.sent import waits_elsewhere
 from phalanx.clusters.workers.reach import cluster_of
 from phalanx.kube.gang.lifecycle import GangLifecycle
 from phalanx.kube.gang.spec.elsewhere import EXPLAINED
@@ -73,10 +74,11 @@ def _live(snapshot: Snapshot, record: JobRecord, reason: Reason | None, soon: bo
     )
     kind, made = _made(snapshot, job.id)
     stuck = _why_stuck(snapshot, record)
+    waits = gang is not None and waits_elsewhere(gang, snapshot.objects)
     return JobView(
         id=job.id,
         queue=snapshot.cluster.queue_of(job),
-        state=STUCK if stuck else str(record.phase),
+        state=STUCK if stuck else "starting" if waits else str(record.phase),
         wanted=wanted or whole,
         placed=len(record.placements),
         since_s=_since(snapshot, record),
