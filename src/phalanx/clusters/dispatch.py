@@ -50,7 +50,7 @@ Object = dict[str, Any]
 
 
 class _NotYet(Exception):
-    """Nothing can be done about the job now, for this reason; it is looked at again."""
+    """The job can be neither sent nor followed now. The text has the reason. The job is looked at again soon."""
 
 
 class Dispatcher:
@@ -394,8 +394,8 @@ class Dispatcher:
     # --- waiting, and going back ------------------------------------------------------------------------------------
 
     def _endure(self, key: Key, why: str) -> None:
-        """Note that nothing could be done about a job now. If that is so for long, its user is told: the job returns to
-        the queue with that reason, or, if its copy runs, an Event says it."""
+        """Note that a job could be neither sent nor followed now. A job that has waited for `PATIENCE_S` returns to the
+        queue with the reason. If its copy runs, the job gets an Event instead."""
         sent, now_s = self._sent.get(key), self._now_s()
         if now_s - self._waits_s.setdefault(key, now_s) < PATIENCE_S or sent is None or not why:
             return

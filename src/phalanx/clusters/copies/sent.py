@@ -64,8 +64,8 @@ def sent_of(gang: GangLifecycle, record: StartRecord) -> Iterator[tuple[Key, Sen
 
 
 def waits_elsewhere(gang: GangLifecycle, objects: Mapping[Kind, Mapping[str, Any]]) -> bool:
-    """Return whether another cluster is to run the gang, and has started nothing of it. `objects`: those of the
-    manager, by kind and `namespace/name`."""
+    """Return whether another cluster is to run the gang, and has started nothing of it. `objects`: the
+    objects of the manager, by kind and `namespace/name`."""
     record = gang.elsewhere
     found = [] if record is None else list(sent_of(gang, record))
     return bool(found) and not any(

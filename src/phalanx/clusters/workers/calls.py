@@ -1,7 +1,7 @@
-"""Calls to workers, few at a time to each, so that a slow worker holds up no other.
+"""Calls to workers. Each worker gets few calls at a time, so a slow worker does not delay jobs of other workers.
 
-A job that finds no free call waits in a line for that worker, the first one first. When a call ends, the first in the
-line is looked at again. So every job gets its call, however many wait for a slow worker.
+A job that cannot call its worker yet waits in the line of that worker. When a call ends, the first job of the line is
+looked at again. So every job can call its worker at some time, however many jobs wait for a slow worker.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class WorkerAway(Exception):
 
 
 class WorkerCalls:
-    """The calls of one manager that are not answered. `look_again`: called with a job whose turn has come. `open`: the
+    """The calls of one manager that are not answered. `look_again`: called with the next job of a line. `open`: the
     number of calls, by worker."""
 
     def __init__(self, look_again: Callable[[Key], None]) -> None:
