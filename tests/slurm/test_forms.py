@@ -63,6 +63,15 @@ def test_notices_come_after_all_values_are_read(capsys: pytest.CaptureFixture[st
     assert error.value.text.endswith("srun: fatal: Failed to parse --cpu-bind= values.")
 
 
+def test_hint_and_cpu_bind_are_read_after_all_other_values(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(Usage, match="unrecognized --hint"):
+        check_forms("sbatch", {"hint": "x", "thread-spec": "3"})
+    assert "Ignoring --thread-spec since" in capsys.readouterr().err
+    with pytest.raises(Usage, match="Invalid --signal specification"):
+        check_forms("srun", {"cpu-bind": "", "signal": "B:USR1@10"})
+    check_forms("sbatch", {"signal": "B:USR1@10", "extra-node-info": ""})
+
+
 def test_hints_change_nothing_but_what_scontrol_shows(capsys: pytest.CaptureFixture[str]) -> None:
     line = (
         "-m block:cyclic --mem-bind=local --propagate=STACK --profile=task --no-kill --get-user-env --priority=10 "

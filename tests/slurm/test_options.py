@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from phalanx.slurm.commands.launch import srun
 from phalanx.slurm.options import OptionReader, Usage, declare
 
 READER = OptionReader(
@@ -31,3 +32,8 @@ def test_what_is_not_understood_is_refused_by_its_name(words: list[str], text: s
     with pytest.raises(Usage) as error:
         READER.read(words)
     assert error.value.text == text
+
+
+def test_ambiguous_options_of_srun_stand_in_the_order_of_slurm() -> None:
+    with pytest.raises(Usage, match="possibilities: '--threads' '--thread-spec' '--threads-per-core'"):
+        OptionReader("srun", srun.OPTIONS, mixed=False).read(["--thre=1"])

@@ -52,6 +52,8 @@ def test_sizes_and_defaults() -> None:
         ("--batch=fast", FAILED + "Job --batch option is invalid or not a subset of --constraints"),
         ("--gres=gpu:5", FAILED + "Requested node configuration is not available"),
         ("--gres=fpga:1", "Invalid generic resource"),
+        ("--gres=fpga:1 -p nowhere", "Invalid generic resource"),
+        ("--gres=gpu:a:b:1", "Invalid generic resource"),
         ("--begin=whenever", "Invalid time specification (pos=0): whenever\nsbatch: error: Invalid --begin"),
         ("--deadline=2020-01-01", FAILED + "Requested time limit is invalid"),
         ("-c 17", "CPU count per node can not be satisfied"),

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from phalanx.slurm.cluster.site import Partition, Site
-from phalanx.slurm.commands.cluster import sinfo
 from phalanx.slurm.commands.cluster.sinfo_fields import Seen
+from phalanx.slurm.commands.cluster.sinfo_rows import rows_of
 from phalanx.slurm.jobs.nodes import Node
 
 
@@ -13,4 +13,4 @@ def test_sinfo_shows_one_row_for_partitions_that_no_column_tells_apart() -> None
     node = Node(name="n1", cpus=4, memory_mib=64000, gpus=0, ready=True, drained=False)
     seen = [Seen(node, "idle", 0)]
     for letters, rows in (({"a", "t"}, 1), ({"P", "t"}, 2), ({"l"}, 2)):
-        assert len(sinfo._rows(here, seen, {}, None, letters)) == rows
+        assert len(rows_of(here.all, seen, {}, None, letters)) == rows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from phalanx.slurm.commands.jobs import squeue
 from phalanx.slurm.jobs.view import Job
@@ -26,3 +27,12 @@ def test_what_squeue_chooses() -> None:
     assert not squeue._asked({"name": "hel"}).has(job)
     assert squeue._asked({"jobs": "12;beside"}).has(job)
     assert squeue._asked({"steps": "", "states": "CD"}).has(job)  # steps run, whatever states are named
+
+
+def test_squeue_turns_jobs_without_nodes_round_by_nodes() -> None:
+    """Measured on 22.05: with -S N jobs without nodes come in the opposite order; waiting tasks of an array stay."""
+    array = ask("-a 1-2").ask
+    tasks = [Job(number=11 + task, ask=replace(array, array=11, task=task), state="PENDING") for task in (0, 1)]
+    jobs = [Job(number=20, ask=ask("").ask, state="PENDING"), *tasks, Job(number=10, ask=ask("").ask, state="PENDING")]
+    assert [job.number for job in squeue._sorted(list(jobs), {"sort": "N"})] == [10, 11, 12, 20]
+    assert [job.number for job in squeue._sorted(list(jobs), {"sort": "-N"})] == [20, 11, 12, 10]

@@ -76,6 +76,7 @@ def test_what_srun_ends_with(tmp_path: Path, words: list[str], code: int, told: 
         ([], "srun: fatal: No command given to execute."),
         (["--propagate=X", "true"], "srun: error: --propagate=X is not valid."),
         (["--mpi=pmix", "true"], "--mpi=pmix is not supported by Phalanx"),
+        (["--mpi=", "true"], "Invalid MPI type '', --mpi=list for acceptable types"),
     ],
 )
 def test_what_is_refused(tmp_path: Path, words: list[str], text: str) -> None:

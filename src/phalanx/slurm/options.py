@@ -63,6 +63,8 @@ def declare(text: str, *, refused: bool = False) -> tuple[Option, ...]:
     return tuple(found)
 
 
+# Slurm lists their options by name, but for these, which stand where the texts say.
+_PLACES = {"cluster-constraint": "", "contiguous": "consa", "jobid": "job", "threads": "max"}
 _LAUNCHING = ("sbatch", "salloc", "srun")  # which end with 255 for an option that they do not know
 
 
@@ -73,8 +75,8 @@ class OptionReader:
         """`mixed`: options may stand behind the first argument, as GNU has it."""
         self._command, self._hint, self._mixed = command, hint, mixed
         listed = [(option.spelled or option.name, option) for option in options]
-        if command in _LAUNCHING:  # Slurm lists theirs by name, but for one
-            listed.sort(key=lambda one: (one[0] != "cluster-constraint", one[0]))
+        if command in _LAUNCHING:
+            listed.sort(key=lambda one: _PLACES.get(one[0], one[0]))
         self._long = dict(listed)
         self._short = {option.letter: option for option in self._long.values() if option.letter}
 

@@ -117,7 +117,7 @@ class Ask(msgspec.Struct, kw_only=True, omit_defaults=True):
     cap_group: str = ""
     cap_reason: str = ""
     node_cpus: Count = 0
-    comment: str = ""
+    comment: str | None = None
     reservation: str = ""
     command: str = ""
     workdir: str = ""

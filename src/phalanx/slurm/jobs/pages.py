@@ -114,7 +114,7 @@ def _wishes(found: Job) -> Page:
         ],
         [f"Command={ask.command or null}"],
         [f"WorkDir={ask.workdir}"],
-        *([[f"Comment={ask.comment}"]] if ask.comment else []),
+        *([[f"Comment={ask.comment}"]] if ask.comment is not None else []),
         [f"StdErr={file_name(ask.stderr or ask.stdout, of, found.own)}"],
         [f"StdIn={os.path.join(ask.workdir, ask.stdin)}"],
         [f"StdOut={file_name(ask.stdout, of, found.own)}"],

@@ -27,6 +27,7 @@ from phalanx.slurm.options import Usage
 from phalanx.slurm.submission import dependency, manifest, numbers
 from phalanx.slurm.submission.asked.hardware import FAILED, Hardware, fails
 from phalanx.slurm.submission.asked.request import Options, SubmissionRequest, partitions, require_room
+from phalanx.slurm.submission.asked.size import require_gres
 from phalanx.slurm.submission.environment import variables
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ def hardware(api: Api, here: site.Site, said: Options) -> Hardware:
     """Return the hardware of the nodes in the partitions that the job names. Raises Usage."""
     from phalanx.slurm.jobs.nodes import nodes, with_cloud
 
+    require_gres(said)  # Slurm says what is wrong with it before what is wrong with the partition
     named = partitions(said, here)
     names = {node for one in named for node in one.nodes} if all(one.nodes for one in named) else set()
     listed = with_cloud(here, nodes(api))

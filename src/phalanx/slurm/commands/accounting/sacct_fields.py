@@ -179,7 +179,7 @@ FIELDS: dict[str, tuple[int, Show]] = {
     ),
     "AllocTRES": (10, lambda line: _tres(line) if line.job.start_s is not None else ""),
     "Cluster": (10, _all(lambda job: cluster_name(os.environ.get("KUBECONFIG")))),
-    "Comment": (14, _both(lambda job: job.ask.comment)),
+    "Comment": (14, _both(lambda job: job.ask.comment or "")),
     "Constraints": (19, _both(lambda job: job.ask.features)),
     "CPUTime": (10, lambda line: times.long_elapsed(_cpu_time_s(line))),
     "CPUTimeRAW": (10, lambda line: str(_cpu_time_s(line))),

@@ -13,7 +13,8 @@ from msgspec.structs import replace
 
 from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import Api
-from phalanx.slurm.commands.cluster.sinfo_fields import FIELDS, NAMES, Seen, SinfoRow, name_of, states_of
+from phalanx.slurm.commands.cluster.sinfo_fields import FIELDS, NAMES, Seen, SinfoRow, name_of
+from phalanx.slurm.commands.cluster.sinfo_rows import rows_of, sort_rows
 from phalanx.slurm.jobs.nodes import Node, Used, nodes, used, with_cloud
 from phalanx.slurm.notation import times
 from phalanx.slurm.notation.amounts import read_width
@@ -26,7 +27,7 @@ OPTIONS = declare(
     "states,t= usage verbose,v version,V"
 ) + declare("yaml", refused=True)
 _ENVIRONMENT = {
-    "SINFO_ALL": "all", "SINFO_FORMAT": "format", "SINFO_PARTITION": "partition", "SINFO_SORT": "sort",
+    "SINFO_ALL": "all", "SINFO_PARTITION": "partition", "SINFO_SORT": "sort",
     "SLURM_CLUSTERS": "clusters",
 }  # fmt: skip
 _READER = OptionReader("sinfo", OPTIONS)
@@ -42,6 +43,8 @@ _STATES = (
     "powering_down,powered_down,power_down,powering_up,fail,maint,reboot,reboot^,unknown"
 )
 _ASKED = {"drain": "drained", "drng": "draining", "resv": "reserved", "comp": "completing"}
+_NOTHING = "(null)"
+_SIZE = re.compile(r"(\.?)(\d*)(.*)", re.DOTALL)
 _PART = re.compile(r"(\.?)(#?\d*)(.?)(.*)", re.DOTALL)
 
 
@@ -49,8 +52,14 @@ def run(words: Sequence[str]) -> int:
     typed, _ = _READER.read(words)
     said: dict[str, str | None] = dict(typed)
     cluster_from = "--cluster"
+    if formats := [(name, value) for name, value in typed if name in ("format", "Format")]:
+        # The last one counts, as names if -O was typed anywhere.
+        said = {name: value for name, value in said.items() if name not in ("format", "Format")}
+        said["Format" if any(name == "Format" for name, _ in formats) else "format"] = formats[-1][1]
+    elif not {"summarize", "Node", "list-reasons"} & said.keys() and (form := os.environ.get("SINFO_FORMAT")):
+        said["format"] = form
     for name, option in _ENVIRONMENT.items():
-        if os.environ.get(name) and option not in said and not (option == "format" and "Format" in said):
+        if os.environ.get(name) and option not in said:
             said[option] = os.environ[name]
             cluster_from = name if option == "clusters" else cluster_from
     if "help" in said or "usage" in said:
@@ -83,7 +92,7 @@ def _every_s(text: str | None) -> float:
     return float(text or 0)
 
 
-def _show(api: Api, here: site.Site, said: Mapping[str, str | None], wanted: set[str] | None) -> None:
+def _show(api: Api, here: site.Site, said: Mapping[str, str | None], wanted: list[set[str]] | None) -> None:
     found = [replace(one, node=replace(one.node, shape=here.sockets.get(one.node.name, ""))) for one in see(api, here)]
     if "json" in said:
         from phalanx.slurm.commands.cluster.sinfo_fields import document
@@ -91,11 +100,16 @@ def _show(api: Api, here: site.Site, said: Mapping[str, str | None], wanted: set
         print(document(here, found))
         return
     columns = _columns(said)
-    rows = _rows(here, found, said, wanted, {field.letter for field in columns if isinstance(field, SinfoColumn)})
-    if "list-reasons" in said:
-        rows = [row for row in rows if any(one.node.reason for one in row.seen)]
-        rows = _reasons(rows)
-    _print(columns, _sorted(rows, said), said)
+    letters = {field.letter for field in columns if isinstance(field, SinfoColumn)}
+    partitions = here.all
+    if (names := said.get("partition")) is not None:
+        partitions = [one for one in partitions if one.name in names.split(",")]
+    if (named := said.get("nodes")) is not None:
+        only = set(expand(named))
+        found = [one for one in found if one.node.name in only]
+    order = said.get("sort")
+    rows = rows_of(partitions, found, said, wanted, letters)
+    _print(columns, sort_rows(rows, ("N" if "Node" in said else "#P,-t") if order is None else order, here.all), said)
 
 
 def _reservations(api: Api, bare: bool) -> int:
@@ -133,128 +147,43 @@ def _state(node: Node, used: int) -> str:
     return "idle" if not used else "allocated" if used >= node.cpus else "mixed"
 
 
-def _wanted(said: Mapping[str, str | None]) -> set[str] | None:
+def _wanted(said: Mapping[str, str | None]) -> list[set[str]] | None:
+    """Return sets of states: a node is shown that is in one of each set; None: every node is shown."""
     if "dead" in said:
-        return {"down"}
+        return [{"down"}]
     text = said.get("states")
     if text is None:
-        return {"idle", "allocated", "mixed", "drained", "draining"} if "responding" in said else None
-    found: set[str] = set()
-    for word in re.split(r"[,&]", text.lower()) if text else ():
-        if word == "all":
-            return None
-        names = [name for name in _STATES.split(",") if word and name.startswith(_ASKED.get(word, word))]
-        if not names:
-            raise Usage(f'sinfo: error: Bad state string: "{word}"\nsinfo: error: valid states: {_STATES}')
-        state = names[0]
-        also = {"drain": {"drained", "draining"}, "allocated": {"allocated", "mixed"}, "drained": {"drained"}}
-        found |= {"drained", "draining"} if word == "drain" else also.get(state, {state})
-    return found
+        return [{"idle", "allocated", "mixed", "drained", "draining"}] if "responding" in said else None
+    if text.lower() == "all":
+        return None
+    found = [_states(word) for word in re.split("[,&]", text.lower()) if word]
+    return found if "&" in text else [{state for states in found for state in states}]
+
+
+def _states(word: str) -> set[str]:
+    """Return the states that a word of --states names by its beginning. Raises Usage."""
+    names = [name for name in _STATES.split(",") if name.startswith(_ASKED.get(word, word))]
+    if not names:
+        raise Usage(f'sinfo: error: Bad state string: "{word}"\nsinfo: error: valid states: {_STATES}')
+    return _MEANT.get(names[0], {names[0]})
+
+
+# What a state of --states also finds (measured): a node that is drained and has no job is idle, too.
+_MEANT = {
+    "drain": {"drained", "draining"},
+    "allocated": {"allocated", "mixed", "draining"},
+    "idle": {"idle", "drained"},
+}
 
 
 def _default(said: Mapping[str, str | None]) -> str:
-    if "list-reasons" in said:
-        return REASONS_LONG if "long" in said else REASONS
     if "summarize" in said:
         return SUMMARY
     if "Node" in said:
         return BY_NODE_LONG if "long" in said else BY_NODE
+    if "list-reasons" in said:
+        return REASONS_LONG if "long" in said else REASONS
     return LONG if "long" in said else DEFAULT
-
-
-def _rows(
-    here: site.Site,
-    found: Iterable[Seen],
-    said: Mapping[str, str | None],
-    wanted: set[str] | None,
-    letters: set[str],
-) -> list[SinfoRow]:
-    """Return one row for each partition and each group of its nodes that are equal in all columns.
-
-    Partitions that are equal in all columns of partitions share their rows.
-    """
-    partitions = here.all
-    if (names := said.get("partition")) is not None:
-        partitions = [one for one in partitions if one.name in names.split(",")]
-    only = None if said.get("nodes") is None else set(expand(said["nodes"] or ""))
-    seen = [
-        one for one in found
-        if (only is None or one.node.name in only) and (wanted is None or wanted & states_of(one))
-    ]  # fmt: skip
-    rows: dict[tuple[str, ...], SinfoRow] = {}
-    for partition in partitions:
-        within = [one for one in seen if not partition.nodes or one.node.name in partition.nodes]
-        if "Node" in said:
-            rows |= {(partition.name, one.node.name): SinfoRow(partition, (one,), one.state) for one in within}
-            continue
-        groups = _groups(partition, within, letters, exact="exact" in said, summed="summarize" in said)
-        of_partition = SinfoRow(partition, (), "")
-        shown = tuple(FIELDS[letter][1](of_partition) for letter in sorted(letters & _OF_PARTITION))
-        for key, some in groups.items():
-            whole = (partition.name,) if "summarize" in said else (*shown, "|", *key)
-            known = rows[whole].seen if whole in rows else ()
-            every = (*known, *(one for one in some if one not in known))
-            state = some[0].state if "summarize" not in said else "any"
-            rows[whole] = SinfoRow(rows[whole].partition if known else partition, every, state)
-        if not within and "list-reasons" not in said:
-            rows[(partition.name,)] = of_partition
-    listed = list(rows.values())
-    return sorted(listed, key=lambda row: row.seen[0].node.name) if "Node" in said else listed
-
-
-def _groups(
-    partition: site.Partition, within: Sequence[Seen], letters: set[str], *, exact: bool, summed: bool
-) -> dict[tuple[str, ...], list[Seen]]:
-    """Return the nodes of each kind. `summed`: all are one kind."""
-    groups: dict[tuple[str, ...], list[Seen]] = {}
-    apart = sorted(letters & (_APART | _EXACT if exact else _APART))
-    for one in within:
-        key = tuple(FIELDS[letter][1](SinfoRow(partition, (one,), one.state)) for letter in apart)
-        groups.setdefault(() if summed else key, []).append(one)
-    return dict(sorted(groups.items(), key=lambda group: _ORDER.index(group[1][0].state)))
-
-
-# Columns that keep nodes apart, always and with --exact (measured, 22.05: of other columns a span or a sum is shown).
-_APART = frozenset("tTEuUHfbGno") | {"memory allocated", "gres used", "complete state"}
-_EXACT = frozenset("cmdwzXYZ")
-_OF_PARTITION = frozenset("PRalLsrhgpIMSB")
-
-
-def _sorted(rows: list[SinfoRow], said: Mapping[str, str | None]) -> list[SinfoRow]:
-    """By --sort: letters of columns, each with a minus for descending."""
-    for key in reversed((said.get("sort") or "").split(",")):
-        letter = key.strip().lstrip("+-")
-        as_listed, letter = letter.startswith("#"), letter.lstrip("#")[:1]
-        if letter not in FIELDS:
-            continue
-        names = list(dict.fromkeys(row.partition.name for row in rows)) if as_listed else []
-
-        def value(row: SinfoRow, letter: str = letter, names: Sequence[str] = names) -> tuple[int, str]:
-            if letter in ("t", "T"):
-                return _NUMBERS.get(row.state, 99), ""
-            if names:
-                return names.index(row.partition.name), ""
-            text = row.seen[0].node.name if letter == "N" and row.seen else FIELDS[letter][1](row)
-            return (int(text), "") if text.isdigit() else (0, text)
-
-        rows = sorted(rows, key=value, reverse=key.strip().startswith("-"))
-    return rows
-
-
-_NUMBERS = {"down": 1, "idle": 2, "allocated": 3, "mixed": 5, "drained": 8, "draining": 9}  # in Slurm's order
-_ORDER = ("down", "drained", "draining", "mixed", "allocated", "idle")
-
-
-def _reasons(rows: Sequence[SinfoRow]) -> list[SinfoRow]:
-    """Return one row for each reason."""
-    found: dict[str, dict[str, Seen]] = {}
-    for row in rows:
-        for one in row.seen:
-            if one.node.reason:
-                found.setdefault(one.node.reason, {})[one.node.name] = one
-    return [
-        SinfoRow(rows[0].partition, tuple(each.values()), next(iter(each.values())).state) for each in found.values()
-    ]
 
 
 class SinfoColumn(Struct, frozen=True):
@@ -304,18 +233,19 @@ _ALL = "abcdefghlmnoprstuvwzABCDEFGHILMNOPRSTUVXYZ"
 
 def _by_names(text: str) -> Iterator[SinfoColumn | str]:
     """The columns of -O: `name:.30`, 20 wide if nothing is said."""
-    for word in text.split(","):
-        name, _, size = word.strip().partition(":")
+    for word in filter(None, text.split(",")):
+        name, colon, size = word.partition(":")
+        match = _SIZE.fullmatch(size)
+        assert match is not None  # each part may be empty
+        right, width, rest = match.groups()
         if name.lower() == "all":
             yield from _every_column()
             continue
         if (letter := NAMES.get(name.lower())) is None:
-            if name:
-                say(f"sinfo: error: Invalid job format specification: {name}")
-            continue
-        right = size.startswith(".")
-        width = size.lstrip(".")
-        yield SinfoColumn(letter, read_width(width) if width.isdigit() else 20, right)
+            say(f"sinfo: error: Invalid job format specification: {name}")
+        else:
+            yield SinfoColumn(letter, read_width(width or "0") if colon else 20, bool(right))
+        yield rest
 
 
 def _print(columns: Sequence[SinfoColumn | str], rows: Sequence[SinfoRow], said: Mapping[str, str | None]) -> None:
@@ -354,5 +284,9 @@ def _fit(column: SinfoColumn, text: str, widths: Mapping[str, int]) -> str:
     width = widths.get(column.letter, 0) if column.sized else column.width
     if not width:
         return text
+    if text == _NOTHING and not column.right and width < len(_NOTHING):
+        text = ""  # so printf(3) of the C library does
+    if column.letter == "P" and text.endswith("*") and len(text) > width:
+        text = text[: width - 1] + "*"  # the default partition keeps its mark
     cut = text if column.sized else text[:width]
     return cut.rjust(width) if column.right else cut.ljust(width)

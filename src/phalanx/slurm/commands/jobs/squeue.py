@@ -6,6 +6,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 import msgspec
@@ -295,7 +296,14 @@ def _sorted(found: list[Job], said: Mapping[str, str | None]) -> list[Job]:
             raise Usage(f"squeue: error: Invalid sort specification: {word[0]}")
         if word[0] == "b":
             say("squeue: Invalid sort specification: b")
-        if word[0] in "NS":
-            found.reverse()
-        found = sorted(found, key=_KEYS[word[0]], reverse=key.strip().startswith("-"))
+        falling = key.strip().startswith("-")
+        if word[0] == "S" or (word[0] == "N" and not falling):
+            found = _reversed(found)
+        found = sorted(found, key=_KEYS[word[0]], reverse=falling)
     return found
+
+
+def _reversed(found: Sequence[Job]) -> list[Job]:
+    """Return the jobs the other way round. The tasks of an array that wait are one record, and stay in their order."""
+    records = [[*tasks] for _, tasks in groupby(found, lambda job: job.base if job.state == "PENDING" else -job.own)]
+    return [job for tasks in reversed(records) for job in tasks]

@@ -7,14 +7,17 @@ Elsewhere it runs by the daemons of the allocation's pods (`steps.remote`).
 from __future__ import annotations
 
 import os
-import re
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from signal import SIGKILL
 
 from phalanx.slurm.cluster.api import Api, Unreachable
+from phalanx.slurm.commands.launch.srun_programs import around_step
+from phalanx.slurm.commands.launch.srun_streams import Said, named_by, outputs_of, source_of, streams_of
+from phalanx.slurm.commands.launch.srun_variables import with_variables
 from phalanx.slurm.jobs.ask import STEP, Ask
 from phalanx.slurm.jobs.names import path_of, path_within
 from phalanx.slurm.jobs.steps import layout, records
@@ -47,14 +50,14 @@ OPTIONS = declare(
     "uid= unbuffered,u usage verbose,v version,V wait,W= whole " + HINTS
 ) + declare("array,a= no-allocate,Z x11=?", refused=True)
 _READER = OptionReader("srun", OPTIONS, mixed=False)
-_PATTERN = re.compile(r"%(\d*)([%a-zA-Z])")
-_MPI = ("none", "list")
-Said = Mapping[str, str | None]
+_MPI = ("none", "list", "openmpi")  # openmpi: Slurm's older name of none
+_MPI_OF_SLURM = (*_MPI, "pmi", "cray_shasta")
 
 
 def run(words: Sequence[str]) -> int:
     parts = _parts(words)
     for each, _ in parts:
+        with_variables(each, os.environ)
         check_forms("srun", each)
     said, command = parts[0]
     if "help" in said or "usage" in said:
@@ -65,7 +68,15 @@ def run(words: Sequence[str]) -> int:
         return 0
     if not command:
         raise Usage("srun: fatal: No command given to execute.")
-    if (said.get("mpi") or "none") not in _MPI:
+    if (kind := said.get("mpi")) is not None and not kind.startswith(_MPI_OF_SLURM):
+        raise Usage(
+            f"srun: error: Couldn't find the specified plugin name for mpi/{kind} looking at all files\n"
+            f"srun: error: cannot find mpi plugin for mpi/{kind}\n"
+            f"srun: error: MPI: Cannot create context for mpi/{kind}\n"
+            "srun: error: MPI: Unable to load any plugin\n"
+            f"srun: error: Invalid MPI type '{kind}', --mpi=list for acceptable types"
+        )
+    if (kind or "none") not in _MPI:
         raise Usage(
             f"srun: error: --mpi={said['mpi']} is not supported by Phalanx, which has no PMI server: in a batch script "
             "or under salloc, start the program with mpirun, which takes its hosts and ranks from the allocation "
@@ -80,6 +91,8 @@ def run(words: Sequence[str]) -> int:
     around = os.environ
     job = said.get("jobid") or around.get("SLURM_JOB_ID", "")
     if not job:
+        if any("relative" in each for each, _ in parts):
+            raise Usage("srun: fatal: --relative option invalid for job allocation request")
         return _with_own(parts, words)
     if other := next((name for name in ("container-image", "container-mounts") if name in said), None):
         raise Usage(f"srun: error: --{other} of a step is not supported by Phalanx: all of a job is in one container "
@@ -96,8 +109,6 @@ def _notice(said: dict[str, str | None]) -> None:
     """Print Slurm's notice about options that it must ignore, and remove these options. Raises Usage."""
     if "threads-per-core" in said:
         say("srun: cluster configuration lacks support for cpu binding")
-    if (said.get("signal") or "").upper().startswith(("B:", "R:", "RB:", "BR:")):
-        raise Usage("srun: error: Invalid --signal specification", 255)
     if "pty" in said and not sys.stdin.isatty():
         say("srun: error: ioctl(TIOCGWINSZ): Inappropriate ioctl for device")
         say("srun: error: Not using a pseudo-terminal, disregarding --pty option")
@@ -174,13 +185,15 @@ def _beside(said: Said, command: Sequence[str], around: Mapping[str, str], job: 
         node=node,
         name=f"{job}.{number}",
         label="label" in said,
-        source=lambda task: _source(said, _named(around, job, number), task),
-        outputs=_outputs(said, around, job, number, tasks),
+        source=lambda task: source_of(said, named_by(around, job, number), task),
+        outputs=outputs_of(said, around, job, number, tasks),
         kill_s=_kill_s(said),
+        **_around_tasks(said),
         kill_on_bad_exit="kill-on-bad-exit" in said and bad != "0",
     )
     try:
-        return _recorded(api, path, number, record, lambda: run_tasks(step))
+        work = partial(around_step, said, command, {**around, **shared}, lambda: run_tasks(step))
+        return _recorded(api, path, number, record, work)
     finally:
         steps.end()
 
@@ -367,10 +380,11 @@ def _on(parts: Sequence[_Part], job: str) -> int:
         command=commands_of.__getitem__,
         environment={**_exported(said.get("export"), around), **shared, **layout.gpu_options(said)},
         directory=said.get("chdir") or os.getcwd(),
-        streams=_streams(said, around, leader, number),
+        streams=streams_of(said, around, leader, number),
         label="label" in said,
         terminal="pty" in said,
         kill_s=_kill_s(said),
+        **_around_tasks(said),
         kill_on_bad_exit="kill-on-bad-exit" in said and said.get("kill-on-bad-exit") != "0",
         first_input=int(said_input) if said_input is not None and said_input.isdigit() else ALL,
     )
@@ -381,7 +395,8 @@ def _on(parts: Sequence[_Part], job: str) -> int:
         return codes
 
     try:
-        return _recorded(api, path, number, record, work)
+        around_it = partial(around_step, said, first.command, {**around, **shared}, work)
+        return _recorded(api, path, number, record, around_it)
     except Broken as error:
         raise Usage(f"srun: error: Unable to create step for job {job}: {error}") from None
     finally:
@@ -466,6 +481,11 @@ def _begin(said: Said, job: str, steps: Steps, tasks: int, each: int, cpus: int,
     return number
 
 
+def _around_tasks(said: Said) -> dict[str, str]:
+    """Return the programs around each task, by the names that steps have for them."""
+    return {part: said.get(f"task-{part}") or "" for part in ("prolog", "epilog")}
+
+
 def _kill_s(said: Said) -> float | None:
     return float(said["wait"] or 0) or None if "wait" in said else None
 
@@ -484,82 +504,3 @@ def _exported(said: str | None, around: Mapping[str, str]) -> dict[str, str]:
         elif word in around:
             found[word] = around[word]
     return found
-
-
-def _named(around: Mapping[str, str], job: str, number: int) -> Callable[[str | None, int], str | None]:
-    """The file that a pattern names for a task; None: none."""
-    known = {
-        "j": job, "A": around.get("SLURM_ARRAY_JOB_ID", job), "a": around.get("SLURM_ARRAY_TASK_ID", "4294967294"),
-        "J": f"{job}.{number}", "s": str(number), "n": "0", "u": around.get("SLURM_JOB_USER", ""),
-        "x": around.get("SLURM_JOB_NAME", ""), "N": around.get("SLURMD_NODENAME", ""), "%": "%",
-    }  # fmt: skip
-
-    def named(pattern: str | None, task: int) -> str | None:
-        if not pattern or pattern == "all" or pattern.isdigit():
-            return None
-        if pattern == "none":
-            return os.devnull
-        own = {**known, "t": str(task)}
-        return _PATTERN.sub(lambda match: own.get(match[2], match[0]).zfill(int(match[1] or 0)), pattern)
-
-    return named
-
-
-def _source(said: Said, named: Callable[[str | None, int], str | None], task: int) -> str | None:
-    """The file that is a task's standard input; None: srun's own."""
-    text = said.get("input")
-    if text is None or text in ("all", str(task)):
-        return None
-    if text.isdigit() or text == "none":
-        return os.devnull
-    path = os.path.join(said.get("chdir") or os.getcwd(), named(text, task) or os.devnull)
-    try:
-        os.close(os.open(path, os.O_RDONLY))
-    except OSError as error:
-        raise Usage(f"srun: error: Could not open stdin file: {error.strerror}") from None
-    return path
-
-
-def _outputs(
-    said: Said, around: Mapping[str, str], job: str, number: int, tasks: int
-) -> Callable[[int], tuple[str | None, str | None]]:
-    """Files that all tasks write are emptied here, once. Raises Usage."""
-    named = _named(around, job, number)
-    how = os.O_APPEND if (said.get("open-mode") or "").startswith("a") else os.O_TRUNC
-    for option, what in (("output", "stdout"), ("error", "stderr")):
-        for file in {named(said.get(option), task) for task in range(tasks)} - {None, os.devnull}:
-            path = os.path.join(said.get("chdir") or os.getcwd(), file or "")
-            try:
-                os.close(os.open(path, os.O_WRONLY | os.O_CREAT | how, 0o666))
-            except OSError as error:
-                raise Usage(f"srun: error: Could not open {what} file: {error.strerror}") from None
-
-    def of(task: int) -> tuple[str | None, str | None]:
-        output = named(said.get("output"), task)
-        return output, named(said.get("error"), task) or output
-
-    return of
-
-
-def _streams(
-    said: Said, around: Mapping[str, str], job: str, number: int
-) -> Callable[[int], tuple[str | None, tuple[str, bool] | None, tuple[str, bool] | None]]:
-    """Return the same streams for a daemon. Files that several tasks write are truncated here, once."""
-    named, emptied = _named(around, job, number), set[str]()
-    folder = said.get("chdir") or os.getcwd()
-
-    def output(pattern: str | None, task: int) -> tuple[str, bool] | None:
-        file = named(pattern, task)
-        if file is None:
-            return None
-        path = os.path.join(folder, file)
-        if path not in emptied and not (said.get("open-mode") or "").startswith("a"):
-            emptied.add(path)
-            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666))
-        return path, True
-
-    def of(task: int) -> tuple[str | None, tuple[str, bool] | None, tuple[str, bool] | None]:
-        out = output(said.get("output"), task)
-        return _source(said, named, task), out, output(said.get("error"), task) or out
-
-    return of

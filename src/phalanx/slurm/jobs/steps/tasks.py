@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import IO
 
+from phalanx.slurm.jobs.steps.around_task import run_epilog, run_prolog
 from phalanx.slurm.jobs.steps.interrupts import HANDLED, interruptible
 from phalanx.slurm.jobs.steps.memory import MemoryKills
 from phalanx.slurm.jobs.steps.report import Report
@@ -27,7 +28,7 @@ class Step:
     """`command`, `of_task`: the program and the variables of each task. `name`: the name of the step, `12.0`. `source`:
     task -> the file for standard input; `outputs`: the files for standard output and error; None: the caller's streams.
     `kill_s`: the time after the end of the first task at which the others are killed; None: never. `kill_on_bad_exit`:
-    True if a failed task ends all others."""
+    True if a failed task ends all others. `prolog`, `epilog`: the programs around each task; empty: none."""
 
     command: Callable[[int], Sequence[str]]
     environment: Mapping[str, str]
@@ -40,6 +41,8 @@ class Step:
     outputs: Callable[[int], tuple[str | None, str | None]] = lambda task: (None, None)
     kill_s: float | None = None
     kill_on_bad_exit: bool = False
+    prolog: str = ""
+    epilog: str = ""
 
 
 @dataclass(slots=True)
@@ -163,6 +166,8 @@ def _become(
             elif target is not None:
                 os.dup2(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666), number)
         around = {**step.environment, **step.of_task[task], "SLURM_TASK_PID": str(os.getpid())}
+        if step.prolog and (failed := run_prolog(step.prolog, around, step.node)):
+            os._exit(failed)
         what = f"execve(): {told(command[0], step.directory)}"
         os.execvpe(command[0], list(command), around)  # noqa: S606 (that is what srun is for)
     except OSError as error:
@@ -190,6 +195,9 @@ def _wait(step: Step, started: _Run, report: Report) -> None:
         task = started.pids.pop(pid, None)
         if task is None:
             continue
+        if step.epilog:
+            around = {**step.environment, **step.of_task[task]}
+            os.write(2, run_epilog(step.epilog, around, step.directory, step.node))
         first_s = first_s if first_s is not None else time.monotonic()
         code = started.codes[task] = memory.told(os.waitstatus_to_exitcode(status))
         if report.ended(step.node, task, code):

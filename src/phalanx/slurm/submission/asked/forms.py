@@ -42,17 +42,21 @@ _GRES_FLAGS = {"disable-binding", "enforce-binding"}
 # --mail-type -> as scontrol shows it (measured, 22.05)
 MAIL_OF_ALL = ("INVALID_DEPEND", "BEGIN", "END", "FAIL", "REQUEUE", "STAGE_OUT")
 MAIL_TYPES = (*MAIL_OF_ALL, "ARRAY_TASKS", "TIME_LIMIT", "TIME_LIMIT_90", "TIME_LIMIT_80", "TIME_LIMIT_50")
+_LATE = ("hint", "cpu-bind", "propagate")  # Slurm reads their values when all options are known
 _RESERVED = "since it's not allowed by configuration (AllowSpecResourcesUsage = No)"
 
 
 def check_forms(command: str, said: Said) -> None:
     """Read the value of each option. Raises Usage for the first that cannot be read, in Slurm's words."""
-    for option, text in sorted(said.items(), key=lambda one: one[0] == "propagate"):  # Slurm reads that one last
-        if (form := FORMS.get(option)) is not None and text is not None:
+    for option, text in said.items():
+        if (form := FORMS.get(option)) is not None and text is not None and option not in _LATE:
             form(command, option, text)
     for option, spelled in (("core-spec", "-S"), ("thread-spec", "--thread-spec")):
         if int(said.get(option) or 0):
             say(f"{command}: error: Ignoring {spelled} {_RESERVED}")
+    for option in _LATE:
+        if (text := said.get(option)) is not None:
+            FORMS[option](command, option, text)
 
 
 def _invalid(command: str, option: str) -> Usage:
@@ -159,6 +163,8 @@ def _wait_all_nodes(command: str, option: str, text: str) -> None:
 
 def _geometry(command: str, option: str, text: str) -> None:
     """-B: sockets, cores and threads."""
+    if not text:
+        return
     for place, part in zip(("first", "second", "third"), text.split(":"), strict=False):
         if re.fullmatch(r"\*|\d+(-\d+)?", part) is None:
             raise Usage(f'{command}: error: Invalid numeric value "{part}" for {place} arg of -B.')
@@ -210,7 +216,7 @@ def _nodes(command: str, option: str, text: str) -> None:
 
 
 def _signal(command: str, option: str, text: str) -> None:
-    if read_warning(text) is None:
+    if read_warning(text) is None or (command == "srun" and text.upper().startswith(("B:", "R:", "RB:", "BR:"))):
         raise _invalid(command, option)
 
 

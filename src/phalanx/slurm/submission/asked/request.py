@@ -35,7 +35,7 @@ from phalanx.slurm.submission.asked.hardware import (
     require_fit,
 )
 from phalanx.slurm.submission.asked.optional import read_optional
-from phalanx.slurm.submission.asked.size import read_size, require_tasks_for_gpus
+from phalanx.slurm.submission.asked.size import read_size, require_gres
 
 _ENVIRONMENT_NAME = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
 _VALUE_BYTES = 120_000
@@ -56,7 +56,7 @@ def request(
     said: Options, site: Site, hardware: Hardware, script: str | None, args: list[str], line: str
 ) -> SubmissionRequest:
     """`hardware`: of the partitions that `partitions` returns. Raises Usage."""
-    require_tasks_for_gpus(said)
+    require_gres(said)
     named = partitions(said, site)
     partition = named[0]
     now_s = time.time()
@@ -73,7 +73,7 @@ def request(
         partition=partition.name,
         partitions=[one.name for one in named] if len(named) > 1 else [],
         submit_s=now_s,
-        comment=(said.get("comment") or "")[:TEXT_MOST],
+        comment=(said["comment"] or "")[:TEXT_MOST] if "comment" in said else None,
         reservation=said.get("reservation") or "",
         command=" ".join([script, *args])[:TEXT_MOST] if script is not None else "",
         workdir=os.path.join(os.getcwd(), said.get("chdir") or "").rstrip("/") or "/",

@@ -16,8 +16,11 @@ _GPUS = ("gpus", "gpus-per-node", "gpus-per-socket", "gpus-per-task", "gres")
 NO_GRES = "sbatch: error: Invalid generic resource (gres) specification"
 
 
-def require_tasks_for_gpus(said: Options) -> None:
-    """Raise Usage for GPUs of each task where nothing tells how many tasks there are."""
+def require_gres(said: Options) -> None:
+    """Raise Usage for generic resources that cannot be read, before anything of the site is looked at."""
+    for part in (said.get("gres") or "").split(","):
+        if part:
+            _gpus(part, "gres")
     if said.get("gpus-per-task") is not None and not {"gpus", "ntasks"} & said.keys():
         why = "--gpus-per-task used without either --gpus or -n/--ntasks is not allowed."
         raise Usage(f"sbatch: error: Failed to validate job spec. {why}\n{NO_GRES}")
@@ -161,6 +164,8 @@ def _gpus(part: str, option: str) -> tuple[int, str]:
             raise Usage(NO_GRES)
         words = words[1:]
     count = words.pop() if words and re.fullmatch(r"\d+[km]?", words[-1], re.IGNORECASE) else "1"
+    if option == "gres" and len(words) > 1:
+        raise Usage(NO_GRES)
     return amounts.read_count(count), ":".join(words)
 
 

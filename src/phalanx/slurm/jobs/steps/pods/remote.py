@@ -31,7 +31,7 @@ _TASK = struct.Struct("!I")
 class RemoteStep:
     """`tasks`: pod (by its index in the allocation) -> the variables of each of its tasks. `command`: the command of a
     task. `streams`: returns, for a task, the file of standard input and (file, append) of output and error; None means
-    the stream of srun."""
+    the stream of srun. `prolog`, `epilog`: the programs around each task; empty: none."""
 
     name: str
     indexes: Sequence[int]
@@ -45,6 +45,8 @@ class RemoteStep:
     kill_s: float | None = None
     kill_on_bad_exit: bool = False
     first_input: int = ALL
+    prolog: str = ""
+    epilog: str = ""
 
 
 @dataclass(slots=True)
@@ -99,6 +101,8 @@ def _asked(step: RemoteStep, tasks: Mapping[int, Mapping[str, str]]) -> dict[str
         "directory": step.directory,
         "tasks": [[task, dict(own)] for task, own in tasks.items()],
         "streams": {str(task): step.streams(task) for task in tasks},
+        "prolog": step.prolog,
+        "epilog": step.epilog,
         "pty": [size.lines, size.columns] if step.terminal else None,
     }
 

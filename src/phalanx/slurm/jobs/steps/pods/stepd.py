@@ -17,6 +17,7 @@ import os
 import pty
 import re
 import resource
+import shlex
 import signal
 import socket
 import struct
@@ -29,6 +30,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
+from phalanx.slurm.jobs.steps import around_task
 from phalanx.slurm.jobs.steps.layout import gpus_of_task
 from phalanx.slurm.jobs.steps.memory import MemoryKills
 from phalanx.slurm.jobs.steps.pods import channel
@@ -277,6 +279,8 @@ class _Step:
         try:
             path = _find(program[0], around, asked["directory"])
             command[4] = path
+            if prolog := asked.get("prolog"):
+                command[4:4] = [*_python(), "-I", "-m", around_task.__name__, prolog]
             if interactive:
                 self._terminal, inner = pty.openpty()
                 self._resize(asked["pty"])
@@ -321,6 +325,11 @@ class _Step:
 
     def _wait(self, task: int, process: subprocess.Popen[bytes]) -> None:
         code = self._memory.told(process.wait())
+        if epilog := self._asked.get("epilog"):
+            around = {**self._asked["environment"], **dict(self._asked["tasks"])[task]}
+            node = os.environ.get("SLURMD_NODENAME", "")
+            if said := around_task.run_epilog(epilog, around, self._asked["directory"], node):
+                self._tell(channel.STDERR, _TASK.pack(task) + said)
         self._tell(channel.ENDED, json.dumps([task, code]).encode())
 
     def _listen(self) -> None:
@@ -359,6 +368,11 @@ class _Step:
     def _resize(self, size: list[int]) -> None:
         if self._terminal is not None:
             fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, struct.pack("HHHH", size[0], size[1], 0, 0))
+
+
+def _python() -> list[str]:
+    """Return the interpreter that runs this program: in a bundle it is not `sys.executable`."""
+    return shlex.split(os.environ.get("PHALANX_PYTHON", ""))[:1] or [sys.executable]
 
 
 def _devices(around: dict[str, str]) -> dict[str, str]:

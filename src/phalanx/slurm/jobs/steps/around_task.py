@@ -1,0 +1,116 @@
+"""The programs of `srun --task-prolog` and `--task-epilog`, which run before and after each task of a step.
+
+    python -m phalanx.slurm.jobs.steps.around_task PROLOG COMMAND...   run the prolog, then become the command
+
+Lines that a prolog writes change the task: `export NAME=value` and `unset NAME` change its environment, `print TEXT`
+writes to its standard output. Rules and messages are those of Slurm 22.05.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, MutableMapping, Sequence
+from contextlib import suppress
+from typing import NoReturn
+
+EPILOG_S = 5.0  # after that time Slurm ends an epilog
+
+
+def run_prolog(program: str, around: MutableMapping[str, str], node: str) -> int:
+    """Run the prolog with the environment `around`, carry out its lines, and return its exit code."""
+    around["SLURM_SCRIPT_CONTEXT"] = "prolog_task"
+    what = f"slurmstepd-{node}: error: "
+    if why := _why_not(program):
+        _complain(f"{what}run_command: user task_prolog {why}")
+        return _failed(what, "Run command failed - configuration error")
+    ended = subprocess.run(
+        [program], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=dict(around),
+        check=False, process_group=0,
+    )  # fmt: skip
+    if ended.returncode < 0:
+        return _failed(what, os.fsdecode(ended.stdout))
+    _carry_out(ended.stdout, around)
+    if ended.returncode:
+        _complain(f"{what}--task-prolog failed status={ended.returncode}")
+    return ended.returncode
+
+
+def _why_not(program: str) -> str:
+    """Return why Slurm does not run the program; empty: it does."""
+    if not program.startswith("/"):
+        return f"is not fully qualified pathname ({program})"
+    if not os.path.exists(program):
+        return f"can not be executed ({program}) {os.strerror(2)}"
+    return "" if os.access(program, os.R_OK | os.X_OK) else f"can not be executed ({program}) {os.strerror(13)}"
+
+
+def _failed(what: str, reason: str) -> int:
+    _complain(f"{what}user task_prolog did not exit normally. reason: {reason}")
+    _complain(f"{what}--task-prolog failed status=1")
+    return 1
+
+
+def _complain(text: str) -> None:
+    os.write(2, text.encode() + b"\n")
+
+
+def _carry_out(said: bytes, around: MutableMapping[str, str]) -> None:
+    """Carry out the lines of a prolog. Lines of another form do nothing."""
+    for line in said.splitlines(keepends=True):
+        verb, _, rest = line.partition(b" ")
+        rest = rest.lstrip()
+        text = os.fsdecode(rest.rstrip(b"\n"))
+        match verb:
+            case b"print":
+                os.write(1, rest)
+            case b"export" if "=" in text:
+                name, _, value = text.partition("=")
+                around[name.rstrip()] = value
+            case b"unset":
+                around.pop(text.rstrip(), None)
+
+
+def run_epilog(program: str, around: Mapping[str, str], directory: str, node: str) -> bytes:
+    """Run the epilog of a task that has ended, for EPILOG_S at most. Return what goes to the step's standard error.
+
+    Slurm passes no other output of an epilog on.
+    """
+    own = {**around, "SLURM_SCRIPT_CONTEXT": "epilog_task", "SLURMD_NODENAME": node}
+    what = f"slurmstepd-{node}: error: "
+    if not program.startswith("/") or not os.access(program, os.R_OK | os.X_OK):
+        text = f"{what}Could not run user task_epilog [{program}]: access denied\n{what}TaskEpilog failed status=-1\n"
+        return text.encode()
+    try:
+        process = subprocess.Popen(
+            [program], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=own,
+            cwd=directory, process_group=0,
+        )  # fmt: skip
+    except OSError as error:
+        return f"{what}execve({program}): {error.strerror}\n{what}TaskEpilog failed status=32512\n".encode()
+    timer = threading.Timer(EPILOG_S, os.killpg, (process.pid, signal.SIGKILL))
+    timer.start()
+    said = process.communicate()[1]
+    code = process.returncode
+    timer.cancel()
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)  # what the epilog left behind
+    status = code << 8 if code >= 0 else -code  # as wait(2) has it
+    return said + (f"{what}TaskEpilog failed status={status}\n".encode() if status else b"")
+
+
+def main(words: Sequence[str]) -> NoReturn:
+    """Run the prolog, and become the command; end with the exit code of a prolog that failed."""
+    around, node = dict(os.environ), os.environ.get("SLURMD_NODENAME", "")
+    if code := run_prolog(words[0], around, node):
+        sys.exit(code)
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it, and the command would inherit that
+    around["SLURM_TASK_PID"] = str(os.getpid())
+    os.execve(words[1], list(words[1:]), around)  # noqa: S606 - that is what srun is for
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
