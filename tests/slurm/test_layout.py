@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from phalanx.slurm.commands.launch.multi_prog import commands
 from phalanx.slurm.jobs.steps.layout import block, cyclic, gpu_options, gpus_of_task
-from phalanx.slurm.jobs.steps.multi_prog import commands
 from phalanx.slurm.jobs.steps.records import StepRecord, ended, read
 from phalanx.slurm.notation.amounts import spread
 from phalanx.slurm.options import Usage

@@ -15,6 +15,7 @@ from functools import partial
 from signal import SIGKILL
 
 from phalanx.slurm.cluster.api import Api, Unreachable
+from phalanx.slurm.commands.launch.multi_prog import commands
 from phalanx.slurm.commands.launch.srun_programs import around_step
 from phalanx.slurm.commands.launch.srun_streams import Said, named_by, outputs_of, source_of, streams_of
 from phalanx.slurm.commands.launch.srun_variables import with_variables
@@ -23,7 +24,6 @@ from phalanx.slurm.jobs.names import path_of, path_within
 from phalanx.slurm.jobs.steps import layout, records
 from phalanx.slurm.jobs.steps.booking import Busy, Steps
 from phalanx.slurm.jobs.steps.memory import OUT_OF_MEMORY
-from phalanx.slurm.jobs.steps.multi_prog import commands
 from phalanx.slurm.jobs.steps.pods.channel import Broken
 from phalanx.slurm.jobs.steps.pods.place import Allocation, Gone, Waits, allocation
 from phalanx.slurm.jobs.steps.pods.remote import ALL, RemoteStep
