@@ -116,7 +116,7 @@ def test_step_daemon_runs_the_programs_around_a_task(tmp_path: Path) -> None:
         "prolog": program(tmp_path, "prolog", PROLOG),
         "epilog": program(tmp_path, "epilog", "echo over $SLURM_PROCID >&2"),
     }
-    stepd._Step(link, asked).run()  # type: ignore[arg-type]
+    stepd._Step(link, asked).run()  # type: ignore[arg-type] # a double of the connection
     said = b"".join(content[4:] for kind, content in link.sent if kind == channel.STDOUT).decode().splitlines()
     assert said[:2] == ["hello from 0", "spaced"]
     *foo, task_pid, own_pid = said[2].split()

@@ -94,3 +94,14 @@ def test_a_ledger_without_tables_has_no_rows(tmp_path: Path) -> None:
         assert book.rows("SELECT id FROM ledger_job WHERE number = ?", [1]) == []
         with pytest.raises(PhalanxError, match="no such table: other"):
             book.rows("SELECT id FROM other")
+
+
+def test_a_job_whose_node_was_taken_down_ends_with_node_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = url_of(tmp_path / "ledger.sqlite3")
+    monkeypatch.setenv("PHALANX_LEDGER", url)
+    one = entry(1)
+    words = {**one.words, "cancelled-by": "node"}
+    with Ledger.open(url) as ledger:
+        ledger.put([replace(one, state=State.CANCELLED, signal=15, words=words)])
+        [job] = recorded(numbers=[1])
+    assert (job.state, job.reason, job.exit_code, job.signal) == ("NODE_FAIL", "NodeDown", 0, 0)

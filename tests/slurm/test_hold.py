@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from phalanx.slurm.commands.cluster.verbs import hold
 from phalanx.slurm.jobs.view import Job
@@ -39,3 +40,24 @@ def test_an_administrators_hold_is_not_the_users_to_end(
     monkeypatch.setattr(hold.Api, "open", lambda: None)
     assert hold.hold(["7"], "") == 1
     assert capsys.readouterr().err.startswith("Access/permission denied for job 7\n")
+
+
+class _Server:
+    def __init__(self) -> None:
+        self.held: list[object] = []
+
+    def within(self, namespace: str) -> _Server:
+        return self
+
+    def patch(self, path: str, body: dict[str, dict[str, dict[str, object]]]) -> None:
+        self.held.append(body["metadata"]["annotations"]["phalanx.dev/hold"])
+
+
+def test_only_uhold_lets_the_user_release_what_root_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hold.os, "getuid", lambda: 0)
+    monkeypatch.setattr(hold, "refusal", lambda api, job: "")
+    monkeypatch.setattr(hold, "_may_release", lambda api, job: True)
+    server, job = _Server(), Job(number=12, ask=replace(ask("").ask, uid=1000), state="PENDING", reason="JobHeldAdmin")
+    for as_user in (False, True):
+        assert hold._hold(server, [job], "JobHeldUser", as_user=as_user) == ""  # type: ignore[arg-type]  # a double
+    assert server.held == ["JobHeldAdmin", "JobHeldUser"]

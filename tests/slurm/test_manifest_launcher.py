@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -175,3 +176,32 @@ def test_it_starts_no_program_that_the_shell_can_do_without(tmp_path: Path) -> N
     done = launched(tmp_path, out, sleeps="", PATH=str(own), SLURM_JOB_UID="0", SLURMD_NODENAME="n1.example")
     assert (done.returncode, done.stderr) == (0, "")
     assert (tmp_path / "n1-n1.out").read_text() == "done\n"
+
+
+@pytest.mark.parametrize(
+    ("first", "cause"),
+    [
+        (signal.SIGHUP, " DUE TO JOB REQUEUE"),
+        (signal.SIGQUIT, " DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS"),
+        (None, ""),
+    ],
+)
+def test_the_launcher_writes_why_the_job_was_cancelled(
+    first: signal.Signals | None, cause: str, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    environment = {
+        "PATH": "/usr/bin:/bin", "TMPDIR": str(tmp_path), "PHALANX_LAUNCHER": launcher(),
+        "PHALANX_SCRIPT": "#!/bin/sh\necho begun\nexec sleep 3000\n", "PHALANX_WORKDIR": str(tmp_path),
+        "PHALANX_STDOUT": str(out), "PHALANX_STDIN": "/dev/null", "SLURM_JOB_ID": "1", "SLURM_JOB_NUM_NODES": "1",
+        "SLURMD_NODENAME": "n1",
+    }  # fmt: skip
+    words = ["/bin/sh", "-c", 'eval "$PHALANX_LAUNCHER"', "slurm_script"]
+    with subprocess.Popen(words, env=environment) as process:
+        until(lambda: out.exists() and "begun" in out.read_text())
+        for number in (first, signal.SIGHUP if first else None, signal.SIGTERM):
+            if number is not None:
+                process.send_signal(number)
+        process.wait(60)
+    [line] = [line for line in out.read_text().splitlines() if "CANCELLED AT" in line]
+    assert re.sub(r"AT \S+", "AT T", line) == f"slurmstepd-n1: error: *** JOB 1 ON n1 CANCELLED AT T{cause} ***"

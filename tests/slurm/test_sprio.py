@@ -65,3 +65,9 @@ def test_sprio_prints_what_slurm_printed(capture: str, sprio_of: Callable[..., l
     assert but(sprio_of(["-l", "-n"], jobs, site, waited_s)) == but(text[normal + 1 : end])
     heading, wrong = fields.by_letters("%i %j %u %a %q %P %T %Q %p %D %C %m %l %V %e %r")
     assert (fields.heading(heading), wrong) == (text[end + 1], [])
+
+
+def test_jobs_that_may_not_begin_yet_are_left_out(sprio_of: Callable[..., list[str]]) -> None:
+    later = [msgspec.structs.replace(job, ask=msgspec.structs.replace(job.ask, begin_s=9e9)) for job in JOBS[:1]]
+    shown = sprio_of(["-h", "-o", "%i"], JOBS, SITE)
+    assert sprio_of(["-h", "-o", "%i"], [*later, *JOBS[1:]], SITE) == shown[1:]

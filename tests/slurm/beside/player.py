@@ -28,6 +28,8 @@ _RULES: tuple[tuple[str, str], ...] = (
     (r"[^\s:'\"=]*/slurm_script\b", "{SCRIPT}"),
     (r"\b[A-Z][a-z]{2} [A-Z][a-z]{2} \d\d \d\d:\d\d:\d\d 20\d\d\b", "{TIME}"),
     (r"Sid=\S+?:\d+", "Sid={PID}"),
+    (r"(?<=SrunHost:Pid=)(\S+?):\d+", r"\1:{OWN}"),
+    (r"(?<![\d:T-])29:[0-5]\d(?![\d:])", "{LEFT}"),  # of the half hour of a job that runs
     (r"\b(\w*(?:TASK_PID|_PORT|_IPADDR|COMM_HOST|_CONF|WORKING_CLUSTER|_JWT))=\S+", r"\1={OWN}"),
     (r"\b(CPULoad|FreeMem|NodeAddr|NodeHostName|Port|BootTime|SlurmdStartTime|LastBusyTime)=\S+", r"\1={OWN}"),
     (r"(?<=127\.0\.0\.1)(\s*[ |]\s*)\d{4,5}\b", r"\1{OWN}"),  # the port of a controller

@@ -20,14 +20,14 @@ _MANY = 16  # tasks of an array
 Told = Callable[[Job, Refused], None]
 
 
-def cancel_all(api: Api, going: Sequence[Job], refused: Told, *, now: bool) -> None:
-    """`now`: without the time that a script has between SIGTERM and SIGKILL. `refused` is told what the server does not
-    let go. Raises Unreachable."""
+def cancel_all(api: Api, going: Sequence[Job], refused: Told, *, now: bool, by: str = "") -> None:
+    """`by`: who cancels, if not the caller. `now`: without the time that a script has between SIGTERM and SIGKILL.
+    `refused` is told what the server does not let go. Raises Unreachable."""
     last = {job.number for job in _left_to_one(api, going)}
 
     def cancel(connection: Api, job: Job) -> None:
         try:
-            _cancel(connection, job, now=now)
+            _cancel(connection, job, now=now, by=by or str(os.getuid()))
         except Refused as error:
             if error.code != 404:
                 refused(job, error)
@@ -36,9 +36,9 @@ def cancel_all(api: Api, going: Sequence[Job], refused: Told, *, now: bool) -> N
     for_each(api, [job for job in going if job.number in last], cancel)
 
 
-def _cancel(api: Api, job: Job, *, now: bool) -> None:
+def _cancel(api: Api, job: Job, *, now: bool, by: str) -> None:
     api, path = api.within(job.namespace), path_of(job.number, job.ask)
-    api.patch(path, {"metadata": {"annotations": {CANCELLED: str(os.getuid())}}})
+    api.patch(path, {"metadata": {"annotations": {CANCELLED: by}}})
     # Foreground deletion keeps a running Job until its pods have ended: the Job still holds its nodes, and the exit
     # code can be read.
     policy = "Background" if job.state == "PENDING" else "Foreground"

@@ -12,6 +12,7 @@ from contextlib import suppress
 import msgspec
 
 from phalanx.client.moment import write_moment
+from phalanx.errors import PhalanxError
 from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import SECRETS, Api
 from phalanx.slurm.cluster.site import Site
@@ -52,8 +53,7 @@ def resume(api: Api, job: Job) -> None:
 
 def requeue(api: Api, job: Job, hold: str = "") -> None:
     """Requeue the job: it waits again, with the same number and a higher SLURM_RESTART_COUNT."""
-    with suppress(OSError):
-        send(api, job, signal.SIGHUP, LAUNCHER)  # why it is about to end
+    send_cause(api, job, signal.SIGHUP)
     api = api.within(job.namespace)
     ask = msgspec.structs.replace(job.ask, restarts=job.ask.restarts + 1, begin_s=time.time() + _REQUEUE_S)
     count = base64.b64encode(str(ask.restarts).encode()).decode()
@@ -68,6 +68,13 @@ def requeue(api: Api, job: Job, hold: str = "") -> None:
         **steps,
     }
     api.patch(path_of(job.number, job.ask), {"metadata": {"annotations": words}, "spec": {"suspend": True}})
+
+
+def send_cause(api: Api, job: Job, number: int) -> None:
+    """Signal to the script's launcher why the job is about to end: SIGHUP for a requeue, SIGQUIT for a node that is
+    taken down, also if it is requeued."""
+    with suppress(OSError, PhalanxError):
+        send(api, job, number, LAUNCHER)
 
 
 def may(api: Api, job: Job) -> bool:

@@ -14,7 +14,7 @@ import msgspec
 from phalanx.slurm.cluster.api import Api
 from phalanx.slurm.cluster.ledger.book import Book, ledger_url, marks
 from phalanx.slurm.cluster.ledger.fetched import Part
-from phalanx.slurm.jobs.ask import parse_ask
+from phalanx.slurm.jobs.ask import NODE_FAILED, parse_ask
 from phalanx.slurm.jobs.steps import records
 from phalanx.slurm.jobs.view import BY_SIGNAL, REASONS, Job, jobs
 
@@ -121,6 +121,9 @@ def _job(row: Sequence[object], starts: list[tuple[float, float | None, str, str
         job.nodes = tuple(dict.fromkeys(msgspec.json.decode(starts[-1][2], type=list[str])))
     if state == "CONFIGURING":
         job.state = "RUNNING"
+    if state == "CANCELLED" and job.cancelled_by == NODE_FAILED:
+        job.state, job.reason, job.exit_code, job.signal = "NODE_FAIL", "NodeDown", 0, 0
+        return job
     if state == "TIMEOUT":
         job.exit_code, job.signal, job.reason = 0, 0, "TimeLimit"
     if state == "FAILED":

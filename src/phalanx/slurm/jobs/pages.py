@@ -161,7 +161,8 @@ def step(found: Job, name: str) -> Page:
     record = record if batch else found.steps[int(name)]
     mib = (ask.memory_mib or 0) * (record.cpus if ask.per_cpu else len(record.nodes))
     amount = f",mem={amounts.memory(mib)}" if mib else ""
-    held = "(null)" if batch else f"cpu={record.cpus}{amount},node={len(record.nodes)}"
+    gpus = f",gres/gpu={ask.gpus_per_node * len(record.nodes)}" if ask.gpus_per_node else ""
+    held = "(null)" if batch else f"cpu={record.cpus}{gpus}{amount},node={len(record.nodes)}"
     listed = compress(record.nodes, ordered=True)
     return [
         [f"StepId={found.id}.{name} UserId={ask.uid} StartTime={times.moment(record.start_s)} TimeLimit=UNLIMITED"],
@@ -170,8 +171,9 @@ def step(found: Job, name: str) -> Page:
          "Network=(null)"],
         [f"TRES={held}"],
         ["ResvPorts=(null)"],
-        ["CPUFreqReq=Default"],
-        [f"SrunHost:Pid={'(null)' if batch else ask.host}:0"],
+        ["CPUFreqReq=Default", *([] if batch else [f"Dist={record.layout}"])],
+        [f"SrunHost:Pid={'(null)' if batch else ask.host}:{record.pid}"],
+        *([[f"TresPerNode={ask.tres_per_node}"]] if ask.tres_per_node and not batch else []),
     ]  # fmt: skip
 
 

@@ -126,7 +126,8 @@ _stop() {
     kill -TERM $_child 2> /dev/null
 }
 trap _stop TERM
-trap '_caught=1 _cause=" DUE TO JOB REQUEUE"' HUP
+trap '_caught=1 _cause=${_cause:-" DUE TO JOB REQUEUE"}' HUP
+trap '_caught=1 _cause=" DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS"' QUIT
 _await $_child
 if [ -n "$_mail" ]; then
     _time="Run time $(_seconds $(($(date +%s) - _began)))"

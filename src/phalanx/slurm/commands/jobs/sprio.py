@@ -112,7 +112,12 @@ def found(api: Api, here: Site, said: Mapping[str, str | None]) -> list[Priority
     except NoJob as error:
         raise Usage(f"sprio: error: Invalid job id: {error}") from None
     known = jobs(api, asked.numbers, places=False)
-    pending = [job for job in known if job.state == "PENDING" and not job.held and asked.has(job)]
+    now_s = time.time()  # jobs that may not begin yet are left out, as in Slurm
+    pending = [
+        job
+        for job in known
+        if job.state == "PENDING" and not job.held and (job.ask.begin_s or 0.0) <= now_s and asked.has(job)
+    ]
     waiting = list({job.own: job for job in pending}.values())  # tasks that wait are one job, as in Slurm
     if asked.ids and not waiting:
         print("Unable to find jobs matching user/id(s) specified")

@@ -225,6 +225,7 @@ def _record(said: Said, command: Sequence[str], tasks: int, each: int, cpus: int
         layout="Cyclic" if cyclic else "Block",
         start_s=time.time(),
         line=" ".join(["srun", *command])[:200],
+        pid=os.getpid(),
     )
 
 
@@ -390,13 +391,12 @@ def _on(parts: Sequence[_Part], job: str) -> int:
     )
 
     def work() -> dict[int, int]:
-        codes, used = run_remote(step, place)
+        codes, used = around_step(said, first.command, {**around, **shared}, lambda: run_remote(step, place))
         record.cpu_s, record.peak_kib = used["cpu_s"], used["peak_kib"]
         return codes
 
     try:
-        around_it = partial(around_step, said, first.command, {**around, **shared}, work)
-        return _recorded(api, path, number, record, around_it)
+        return _recorded(api, path, number, record, work)
     except Broken as error:
         raise Usage(f"srun: error: Unable to create step for job {job}: {error}") from None
     finally:

@@ -2,7 +2,7 @@
 
 booking     the numbers of steps, and the CPUs that steps hold
 layout      the node of each task
-around_task the programs before and after each task
+around_task  the programs before and after each task
 memory      detect tasks that the kernel killed because memory ran out
 interrupts  the effect of signals to srun on its step
 report      srun's messages about failed tasks

@@ -38,6 +38,7 @@ class StepRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     cpu_s: Moment | None = None
     peak_kib: Amount | None = None
     line: str = ""
+    pid: Amount = 0  # of srun
     components: tuple[int, ...] = (0,)  # the components of a heterogeneous job that the step runs on
 
     @property

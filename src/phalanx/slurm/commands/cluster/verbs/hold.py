@@ -33,7 +33,7 @@ def hold(words: Sequence[str], reason: str, verb: str = "") -> int:
             status = 1
             continue
         for job in shown_together(found):
-            if why := _hold(api, [job, *_others(found, job)], reason):
+            if why := _hold(api, [job, *_others(found, job)], reason, as_user=verb in ("uhold", "holdu")):
                 say_of(job, why)
                 if job.ask.task is None and "=" not in word:
                     say(f"slurm_suspend error: {why}")
@@ -48,8 +48,8 @@ def _others(found: Sequence[Job], first: Job) -> list[Job]:
     return [job for job in found if job.base == first.base and job.ask.task in first.others]
 
 
-def _hold(api: Api, of: Sequence[Job], reason: str) -> str:
-    """Hold the jobs for this reason, or release them. Return why not."""
+def _hold(api: Api, of: Sequence[Job], reason: str, *, as_user: bool = False) -> str:
+    """Hold the jobs for this reason, or release them. Return why not. `as_user`: their user may release them."""
     job = of[0]
     if not job.live:
         return "Job has already finished"
@@ -59,7 +59,7 @@ def _hold(api: Api, of: Sequence[Job], reason: str) -> str:
         return "" if reason else "Access/permission denied"  # a hold of an administrator stays one
     if job.state != "PENDING":
         return ""  # Slurm takes it, and it changes nothing unless the job is requeued
-    held = (reason if os.getuid() == job.ask.uid else "JobHeldAdmin") if reason else None
+    held = (reason if as_user or os.getuid() == job.ask.uid else "JobHeldAdmin") if reason else None
     for one in of:
         change = {"metadata": {"annotations": {"phalanx.dev/hold": held}}}
         api.within(one.namespace).patch(path_of(one.number, one.ask), change)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import signal
 import time
 from collections.abc import Sequence
 
@@ -13,7 +14,7 @@ from phalanx.slurm.cluster.api import Api, Object, Refused
 from phalanx.slurm.commands.cluster.verbs.values import count, minutes
 from phalanx.slurm.control import running
 from phalanx.slurm.control.cancelling import cancel_all
-from phalanx.slurm.jobs.ask import BATCH
+from phalanx.slurm.jobs.ask import BATCH, NODE_FAILED
 from phalanx.slurm.jobs.names import path_of
 from phalanx.slurm.jobs.nodes import DOWN
 from phalanx.slurm.jobs.nodes import PATH as NODES
@@ -106,13 +107,15 @@ def update_node(text: str, said: dict[str, str]) -> int:
 
 
 def _requeue_from(api: Api, names: set[str]) -> None:
-    """Requeue the running jobs of these nodes; jobs that may not be requeued end."""
+    """Requeue the running jobs of these nodes; jobs that may not be requeued end with NODE_FAIL."""
     there = [job for job in jobs(api) if job.state in ("RUNNING", "SUSPENDED") and names & set(job.nodes)]
     for job in there:
+        if job.ask.kind == BATCH:
+            running.send_cause(api, job, signal.SIGQUIT)
         if job.ask.requeue and job.ask.kind == BATCH:
             running.requeue(api, job)
     others = [job for job in there if not job.ask.requeue or job.ask.kind != BATCH]
-    cancel_all(api, others, lambda job, error: say(f"slurm_update error: {error}"), now=True)
+    cancel_all(api, others, lambda job, error: say(f"slurm_update error: {error}"), now=True, by=NODE_FAILED)
 
 
 def update_partition(name: str, said: dict[str, str]) -> int:
