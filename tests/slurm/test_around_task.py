@@ -89,6 +89,12 @@ def test_srun_runs_its_own_prolog_and_epilog(tmp_path: Path) -> None:
     assert (done.stdout, done.stderr) == ("task\n", "srun: Access denied for /nosuch: No such file or directory\n")
 
 
+def test_tasks_run_in_tmp_where_their_directory_is_gone(tmp_path: Path) -> None:
+    done = srun(tmp_path, "-n2", "--chdir=/nosuch", "pwd")
+    line = "slurmstepd-n1: error: couldn't chdir to `/nosuch': No such file or directory: going to /tmp instead\n"
+    assert (done.returncode, done.stdout, done.stderr) == (0, "/tmp\n/tmp\n", line * 3)
+
+
 class _Link:
     """The daemon's end of the connection with an srun that only listens."""
 

@@ -56,7 +56,7 @@ def test_what_only_root_may_say_is_refused_before_the_values_behind_it(monkeypat
 def test_notices_come_after_all_values_are_read(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(Usage):
         check_forms("sbatch", {"thread-spec": "2", "ntasks": "x"})
-    check_forms("sbatch", {"core-spec": "0", "power": "", "wait-all-nodes": "", "open-mode": "Two"})
+    check_forms("sbatch", {"power": "", "wait-all-nodes": "", "open-mode": "Two"})
     assert not capsys.readouterr().err
     with pytest.raises(Usage) as error:
         check_forms("srun", {"cpu-bind": "two"})
@@ -67,9 +67,13 @@ def test_hint_and_cpu_bind_are_read_after_all_other_values(capsys: pytest.Captur
     with pytest.raises(Usage, match="unrecognized --hint"):
         check_forms("sbatch", {"hint": "x", "thread-spec": "3"})
     assert "Ignoring --thread-spec since" in capsys.readouterr().err
+    check_forms("sbatch", {"core-spec": "0"})
+    assert "Ignoring -S since" in capsys.readouterr().err
     with pytest.raises(Usage, match="Invalid --signal specification"):
         check_forms("srun", {"cpu-bind": "", "signal": "B:USR1@10"})
     check_forms("sbatch", {"signal": "B:USR1@10", "extra-node-info": ""})
+    with pytest.raises(Usage, match='Invalid numeric value "-1" for --relative'):
+        check_forms("srun", {"relative": "-1"})
 
 
 def test_hints_change_nothing_but_what_scontrol_shows(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,6 +8,7 @@ writes to its standard output. Rules and messages are those of Slurm 22.05.
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -18,6 +19,22 @@ from contextlib import suppress
 from typing import NoReturn
 
 EPILOG_S = 5.0  # after that time Slurm ends an epilog
+
+
+def directory_of(directory: str, node: str, tasks: int) -> tuple[str, bytes]:
+    """Return the directory where tasks run: /tmp if `directory` cannot be entered; and what Slurm writes then.
+
+    `tasks`: the count on this node. Slurm writes the line for the step and for each task.
+    """
+    if os.path.isdir(directory) and os.access(directory, os.X_OK):
+        return directory, b""
+    try:
+        os.close(os.open(directory, os.O_PATH | os.O_DIRECTORY))
+        why = os.strerror(errno.EACCES)
+    except OSError as error:
+        why = error.strerror or ""
+    text = f"slurmstepd-{node}: error: couldn't chdir to `{directory}': {why}: going to /tmp instead\n"
+    return "/tmp", text.encode() * (1 + tasks)  # noqa: S108 - as Slurm does
 
 
 def run_prolog(program: str, around: MutableMapping[str, str], node: str) -> int:

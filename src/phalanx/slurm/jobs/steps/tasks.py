@@ -12,10 +12,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import IO
 
-from phalanx.slurm.jobs.steps.around_task import run_epilog, run_prolog
+from phalanx.slurm.jobs.steps.around_task import directory_of, run_epilog, run_prolog
 from phalanx.slurm.jobs.steps.interrupts import HANDLED, interruptible
 from phalanx.slurm.jobs.steps.memory import MemoryKills
 from phalanx.slurm.jobs.steps.report import Report
@@ -56,6 +56,9 @@ def run(step: Step) -> dict[int, int]:
     """Task -> how it ended, as `os.waitstatus_to_exitcode` says it."""
     started, report = _Run(), Report(step.name, kill_on_bad_exit=step.kill_on_bad_exit)
     lock = threading.Lock()
+    directory, complaint = directory_of(step.directory, step.node, len(step.of_task))
+    os.write(2, complaint)
+    step = replace(step, directory=directory)
     with interruptible(_sender(started, step)):
         count = len(step.of_task)
         inputs = {task: os.pipe() for task in range(count) if step.source(task) is None} if count > 1 else {}

@@ -52,7 +52,7 @@ def check_forms(command: str, said: Said) -> None:
         if (form := FORMS.get(option)) is not None and text is not None and option not in _LATE:
             form(command, option, text)
     for option, spelled in (("core-spec", "-S"), ("thread-spec", "--thread-spec")):
-        if int(said.get(option) or 0):
+        if said.get(option) is not None:  # also 0
             say(f"{command}: error: Ignoring {spelled} {_RESERVED}")
     for option in _LATE:
         if (text := said.get(option)) is not None:
@@ -211,7 +211,9 @@ def _nodes(command: str, option: str, text: str) -> None:
             raise Usage(f'{command}: error: "{text}" is not a valid node count', 255)
     if not least and not most:
         raise Usage(f'{command}: error: "{text}" is not a valid node count', 255)
-    if least.isdigit() and most.isdigit() and int(least) > int(most):
+    if least.isdigit() and text.endswith("-"):
+        most = "-1"
+    if least.isdigit() and re.fullmatch(r"-?\d+", most) and int(least) > int(most):
         raise Usage(f"{command}: error: Maximum node count {most} is less than minimum node count {least}", 255)
 
 
@@ -254,6 +256,7 @@ FORMS: dict[str, Form] = {
     "power": _power,
     "profile": _profile,
     "propagate": _propagate,
+    "relative": _number(0),
     "signal": _signal,
     "switches": _switches,
     "thread-spec": _number(1),

@@ -232,6 +232,10 @@ class _Step:
         self.over = threading.Event()
 
     def run(self) -> None:
+        node, tasks = os.environ.get("SLURMD_NODENAME", ""), len(self._asked["tasks"])
+        self._asked["directory"], complaint = around_task.directory_of(self._asked["directory"], node, tasks)
+        if complaint:
+            self._tell(channel.STDERR, _TASK.pack(0xFFFFFFFF) + complaint)
         for task, own in self._asked["tasks"]:
             self._start(int(task), own)
         threading.Thread(target=self._listen, daemon=True).start()
