@@ -34,6 +34,7 @@ def main() -> int:
     parser.add_argument("--strategies", nargs="+", default=STRATEGIES, help="of fair sharing, in this order")
     parser.add_argument("--batch", type=int, default=10, help="scenarios at the same time")
     parser.add_argument("--quiet", type=float, default=2.0, help="seconds without a change before a picture")
+    parser.add_argument("--most", type=float, default=60.0, help="seconds until a step that goes on changing is left")
     parser.add_argument("--port", type=int, default=19443, help="of Kueue's webhooks")
     parser.add_argument("--out", type=Path, help="where each scenario that differs is written")
     said = parser.parse_args()
@@ -60,7 +61,8 @@ async def _compare(chosen: list[Scenario], said: argparse.Namespace, score: Coun
         first = kueue(places[0], given, chosen_strategies) if given else phalanx(places[0], chosen_strategies)
         async with first as theirs, phalanx(places[1], chosen_strategies) as ours:
             binds = given is not None
-            players = (Player(theirs, binds=binds, quiet_s=said.quiet), Player(ours, binds=False, quiet_s=said.quiet))
+            waits = {"quiet_s": said.quiet, "most_s": said.most}
+            players = (Player(theirs, binds=binds, **waits), Player(ours, binds=False, **waits))
             for at in range(0, len(chosen), said.batch):
                 batch = chosen[at : at + said.batch]
                 real, made = await asyncio.gather(*(player.play(batch) for player in players))
