@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
 from phalanx import loop
+from phalanx.model.event import Event, NodeSeen
+from phalanx.model.node import Node
 from phalanx.model.queue import Queue
-from phalanx.simulator.cluster.disturbance import Disturbance, Faults
+from phalanx.simulator.cluster.agenda import Agenda
+from phalanx.simulator.cluster.disturbance import Disturbance, Faults, NodeFaults
 from phalanx.simulator.run.play import play
 from phalanx.simulator.run.setup import built_in
 from phalanx.simulator.workload.workload import processors
@@ -106,3 +110,25 @@ def test_the_same_seed_gives_the_same_schedule() -> None:
 def test_draws_are_the_same_in_every_version_of_python() -> None:
     disturbance = Disturbance(Faults(node_mtbf_s=1000), 7)
     assert [disturbance.up_s("n0"), disturbance.up_s("n0"), disturbance.up_s("n1")] == [416.383, 645.578, 1443.59]
+
+
+def test_a_node_fails_is_repaired_and_is_expected_to_fail_again() -> None:
+    node, agenda, lost = Node(name="a", allocatable=()), Agenda[Any]([]), list[str]()
+    nodes = {"a": node}
+
+    def lose(name: str) -> list[Event]:
+        lost.append(name)
+        del nodes[name]
+        return []
+
+    faults = NodeFaults(Disturbance(Faults(node_mtbf_s=100.0), 3), nodes, agenda, lambda name, event: (event,), lose)
+    faults.expect(restart=tuple)
+    assert (faults.coming, agenda.left()) == (1, 1), "no restart is drawn"
+    failed = agenda.take()
+    assert failed is not None
+    assert list(failed[1]()) == []
+    assert (lost, nodes, faults.coming) == (["a"], {}, 0)
+    repaired = agenda.take()
+    assert repaired is not None
+    assert list(repaired[1]()) == [NodeSeen(node)]
+    assert (nodes, faults.coming) == ({"a": node}, 1)

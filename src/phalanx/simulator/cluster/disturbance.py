@@ -7,9 +7,16 @@ distributions are computed from these."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import inf, log
 from random import Random
+from typing import Any
+
+from phalanx.model.event import Event, NodeSeen
+from phalanx.model.node import Node
+from phalanx.simulator.cluster.agenda import Agenda, AgendaKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,3 +85,47 @@ class Disturbance:
 
     def restart_after_s(self) -> float:
         return self.exponential_s("restart", "", self.faults.restart_every_s)
+
+
+class NodeFaults:
+    """The failures and repairs of nodes. `nodes`: the nodes of the cluster, by name. `send`: returns the events by
+    which the scheduler learns of an event about a node. `lose`: removes a node with the pods on it.
+
+    `coming`: the number of future node failures and restarts on the agenda."""
+
+    def __init__(
+        self,
+        disturbance: Disturbance,
+        nodes: dict[str, Node],
+        agenda: Agenda[Any],
+        send: Callable[[str, Event], Sequence[Event]],
+        lose: Callable[[str], Sequence[Event]],
+    ) -> None:
+        self.coming = 0
+        self._disturbance, self._nodes, self._agenda = disturbance, nodes, agenda
+        self._send, self._lose = send, lose
+
+    def expect(self, restart: Callable[[], Sequence[Event]]) -> None:
+        """Schedule the first failure of each node, and the first restart of the scheduler."""
+        for node in self._nodes.values():
+            self._expect_failure(node)
+        if (after_s := self._disturbance.restart_after_s()) < inf:
+            self.coming += 1
+            self._agenda.put(self._agenda.now_s + after_s, AgendaKind.RESTART, restart)
+
+    def _expect_failure(self, node: Node) -> None:
+        if (up_s := self._disturbance.up_s(node.name)) < inf:
+            self.coming += 1
+            self._agenda.put(self._agenda.now_s + up_s, AgendaKind.NODE, partial(self._fail, node))
+
+    def _fail(self, node: Node) -> Sequence[Event]:
+        """Fail the node, and repair it later."""
+        self.coming -= 1
+        down_s = self._disturbance.down_s(node.name)
+        self._agenda.put(self._agenda.now_s + down_s, AgendaKind.NODE, partial(self._repair, node))
+        return self._lose(node.name)
+
+    def _repair(self, node: Node) -> Sequence[Event]:
+        self._nodes[node.name] = node
+        self._expect_failure(node)
+        return self._send(node.name, NodeSeen(node))

@@ -14,22 +14,21 @@ In a run without faults:
 - Nodes of node groups come and go as the plans ask for them; `provider` has their faults and the bill.
 - With a `formula`, the formula computes a job's priority when the job is submitted.
 
-Each happening is one scheduling pass; `agenda` has their order. `disturbance` has the faults. A late event never
-overtakes an earlier event about the same subject."""
+Each happening is one scheduling pass; `agenda` has their order. `disturbance` has the faults, `messages` the late
+events, `arrivals` the submissions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from math import inf, nextafter
+from math import inf
 from typing import TypeAlias
 
 from phalanx.model.event import (
     Event,
     Finished,
     NodeGone,
-    NodeSeen,
     Opened,
     Refused,
     Released,
@@ -43,10 +42,12 @@ from phalanx.model.pod import CPU
 from phalanx.model.queue import Queue
 from phalanx.model.reason import Reason, ReasonCode
 from phalanx.simulator.cluster.agenda import Agenda, AgendaKind
-from phalanx.simulator.cluster.disturbance import Disturbance, Faults
+from phalanx.simulator.cluster.arrivals import Arrivals
+from phalanx.simulator.cluster.disturbance import Disturbance, Faults, NodeFaults
 from phalanx.simulator.cluster.estimate import Estimator
 from phalanx.simulator.cluster.factory import Creation, Factory
 from phalanx.simulator.cluster.listing import Live, everything
+from phalanx.simulator.cluster.messages import Messages
 from phalanx.simulator.cluster.provider import NodeProvider
 from phalanx.simulator.schedule.schedule import Fate, Stint
 from phalanx.simulator.workload.formula import Formula
@@ -86,31 +87,33 @@ class SimulatedWorld:
     ) -> None:
         self.nodes, self.queues, self.reservations = {node.name: node for node in nodes}, queues, reservations
         self.estimator, self.disturbance, self.checkpoint_s = estimator, disturbance, checkpoint_s
-        self.rounds, self.formula, self.counted = rounds, formula, counted
+        self.rounds, self.counted = rounds, counted
         self.factory = None if creation is None else Factory(creation)
         self.agenda: Agenda[Fate | Happening] = Agenda(
             [(fate.task.job.submitted_s, fate) for fate in fates if not fate.task.follows]
         )
-        self.followers: dict[str, list[Fate]] = {}
-        for fate in fates:
-            if fate.task.follows:
-                self.followers.setdefault(fate.task.follows, []).append(fate)
+        self.arrivals = Arrivals(
+            *(fates, self.agenda, estimator),
+            checkpoint_s=checkpoint_s,
+            rounds=rounds,
+            formula=formula,
+            counted=counted,
+        )
+        self.messages = Messages(self.agenda, disturbance)
         self.live: dict[str, Live] = {}
         self.running: dict[str, Live] = {}
         self.outcomes: dict[str, Outcome] = {}
         self.stints: list[Stint] = []
         self.cascades: list[int] = []  # for each preemption: the length of the chain of preemptions up to it
         self.ended = 0
-        self.era = 0  # the number of restarts of the scheduler
         self._round_over = False
-        self._mere_faults = 0  # the number of future node failures and restarts on the agenda
-        self._unheard: list[Event] = []
-        self._told_until_s: dict[str, float] = {}
         self._wake_s = inf
-        self._arrived_s = -inf
         self._left = len(fates)
+        self._tell = self.messages.send
+        self.node_faults = None
         if disturbance is not None:
-            self._expect_faults(disturbance)
+            self.node_faults = NodeFaults(disturbance, self.nodes, self.agenda, self._tell, self._lose)
+            self.node_faults.expect(self._restart)
         chance = Disturbance(Faults(), seed)
         self.provider = NodeProvider(groups, self.nodes, self.agenda, chance, self._tell, self._lose)
 
@@ -131,19 +134,20 @@ class SimulatedWorld:
                 assert not isinstance(what, Fate)
                 events = what()
             if agenda.next_s() == agenda.now_s if rounds is not None else kind < 0 and agenda.joins_next(kind):
-                self._unheard += events
+                self.messages.keep(events)
             elif rounds is not None and self._round_over:
-                yield self._with_unheard((*events, *self._end_round(rounds)))
+                yield self.messages.with_kept((*events, *self._end_round(rounds)))
             elif events or (kind == AgendaKind.WAKE and self._is_awaited()):
-                yield self._with_unheard(events)
-            if not self._left or self.provider.is_hopeless or (self.disturbance is not None and self._is_over()):
+                yield self.messages.with_kept(events)
+            if not self._left or self.provider.is_hopeless or self._is_over():
                 return
-        if self._unheard:
-            yield self._with_unheard(())
+        if self.messages.has_kept:
+            yield self.messages.with_kept(())
 
     def _is_over(self) -> bool:
         """Return whether only future faults are left, so that no pending job can ever run."""
-        return self.agenda.left() == self._mere_faults and not self._unheard
+        faults = self.node_faults
+        return faults is not None and self.agenda.left() == faults.coming and not self.messages.has_kept
 
     def apply(self, plan: Plan) -> None:
         """Apply the plan. An action for a job whose end is not yet reported to the scheduler has no effect."""
@@ -182,25 +186,9 @@ class SimulatedWorld:
 
     def submit(self, fate: Fate) -> Sequence[Event]:
         self._round_over = True
-        job = self.estimator.told(fate.task)
-        if job.submitted_s <= self._arrived_s:  # keep the trace's order at equal times; the core would use the names
-            job = replace(job, submitted_s=nextafter(self._arrived_s, inf))
-        self._arrived_s = job.submitted_s
-        if self.checkpoint_s:
-            job = replace(job, checkpoint_s=self.checkpoint_s)
-        if self.rounds is not None:
-            job = replace(job, priority=self.rounds.priority(fate.task, fate.work_s, *self.counted))
-        if self.formula is not None:
-            job = replace(job, priority=self.formula.priority(job, *self.counted))
+        job = self.arrivals.job_of(fate)
         self.live[job.id] = Live(job, fate)
         return self._tell(job.id, Submitted(job))
-
-    def _expect_follower(self, fate: Fate) -> None:
-        """Schedule the submission of a job whose preceding job has ended, after its user's think time."""
-        task, now_s = fate.task, self.now_s
-        at_s = max(now_s, task.job.submitted_s) if task.think_s is None else now_s + task.think_s
-        fate.task = replace(task, job=replace(task.job, submitted_s=at_s))
-        self.agenda.put(at_s, AgendaKind.SUBMISSION, fate)
 
     def start(self, live: Live, attempt: int, placements: tuple[Placement, ...]) -> None:
         live.attempt, live.number = attempt, live.number + 1
@@ -294,7 +282,7 @@ class SimulatedWorld:
         """Let the job's pods run now, or after their start delay."""
         delay_s = self.disturbance.start_delay_s(live.job.id) if self.disturbance is not None else 0.0
         if not delay_s:
-            self._unheard += self._begin(live, live.number)
+            self.messages.keep(self._begin(live, live.number))
         else:
             self.agenda.put(self.now_s + delay_s, AgendaKind.POD, partial(self._begin, live, live.number))
 
@@ -375,8 +363,7 @@ class SimulatedWorld:
         if self.disturbance is not None:
             self.outcomes[live.job.id] = outcome  # for a restarted scheduler
         live.number, live.plan = live.number + 1, live.plan + 1
-        for follower in self.followers.pop(live.job.id, ()):
-            self._expect_follower(follower)
+        self.arrivals.expect_followers(live.job.id)
         self._round_over = True
         self.ended += 1
         self._left -= 1
@@ -452,23 +439,7 @@ class SimulatedWorld:
             self.agenda.put(live.ends_s, AgendaKind.FORESEEN, partial(self._end, live, live.plan), live.ticket)
         return self._tell(live.job.id, live.adoption())
 
-    # Nodes, messages, time
-
-    def _expect_faults(self, disturbance: Disturbance) -> None:
-        for name, node in self.nodes.items():
-            if (up_s := disturbance.up_s(name)) < inf:
-                self._mere_faults += 1
-                self.agenda.put(self.now_s + up_s, AgendaKind.NODE, partial(self._lose_node, node))
-        if (after_s := disturbance.restart_after_s()) < inf:
-            self._mere_faults += 1
-            self.agenda.put(self.now_s + after_s, AgendaKind.RESTART, self._restart)
-
-    def _lose_node(self, node: Node) -> Sequence[Event]:
-        """Fail the node, and repair it later."""
-        assert self.disturbance is not None
-        self._mere_faults -= 1
-        self.agenda.put(self.now_s + self.disturbance.down_s(node.name), AgendaKind.NODE, partial(self._repair, node))
-        return self._lose(node.name)
+    # Nodes, time
 
     def _lose(self, node: str) -> Sequence[Event]:
         """Remove the node. Each job with a pod on it stops as a whole and waits again."""
@@ -483,20 +454,11 @@ class SimulatedWorld:
                     events += self._give_up(live)
         return events
 
-    def _repair(self, node: Node) -> Sequence[Event]:
-        assert self.disturbance is not None
-        self._mere_faults += 1
-        self.nodes[node.name] = node
-        self.agenda.put(self.now_s + self.disturbance.up_s(node.name), AgendaKind.NODE, partial(self._lose_node, node))
-        return self._tell(node.name, NodeSeen(node))
-
     def _restart(self) -> Sequence[Event]:
         """Restart the scheduler with a full list; delayed events for the old one are dropped."""
         assert self.disturbance is not None
         self.agenda.put(self.now_s + self.disturbance.restart_after_s(), AgendaKind.RESTART, self._restart)
-        self.era += 1
-        self._unheard.clear()
-        self._told_until_s.clear()
+        self.messages.restart()
         for live in self.live.values():
             if live.phase is Phase.QUEUED:
                 live.attempt = 0  # the new scheduler counts starts from 0
@@ -505,29 +467,9 @@ class SimulatedWorld:
             self.provider.listing(),
         )
 
-    def _tell(self, subject: str, event: Event) -> Sequence[Event]:
-        """Return the event if it is reported now; otherwise schedule its delivery and return nothing."""
-        if self.disturbance is None:
-            return (event,)
-        at_s = self.now_s + self.disturbance.message_delay_s(subject, self.now_s)
-        at_s = self._told_until_s[subject] = max(at_s, self._told_until_s.get(subject, 0.0))
-        if at_s <= self.now_s:
-            return (event,)
-        self.agenda.put(at_s, AgendaKind.MESSAGE, partial(self._deliver, self.era, event))
-        return ()
-
-    def _deliver(self, era: int, event: Event) -> Sequence[Event]:
-        return (event,) if era == self.era else ()
-
     def _is_awaited(self) -> bool:
         """Return whether the last plan asked for a pass at this time. Requests of earlier plans do not count."""
         awaited = self._wake_s == self.now_s
         if awaited:
             self._wake_s = inf
         return awaited
-
-    def _with_unheard(self, events: Sequence[Event]) -> Sequence[Event]:
-        if not self._unheard:
-            return events
-        told, self._unheard = (*self._unheard, *events), []
-        return told

@@ -73,8 +73,8 @@ def play(
         if stopped():
             found.interrupted = True
             break
-        if world.era != era:
-            cluster, era = Cluster(), world.era
+        if world.messages.era != era:
+            cluster, era = Cluster(), world.messages.era
         watched.begin()
         step(cluster, events, policy, world.now_s, watched)
         found.passes += 1
