@@ -108,6 +108,15 @@ def test_expired_means_list_again_and_tell_the_difference() -> None:
     assert sorted(informer.objects) == ["default/b", "default/c"]
 
 
+def test_an_event_that_cannot_be_read_ends_no_cache_but_all_are_listed_again(caplog: pytest.LogCaptureFixture) -> None:
+    nameless = {"metadata": {"uid": "x", "resourceVersion": "6"}}
+    server = Server([[pod("a", 3)], [pod("a", 3), pod("b", 8)]], [[("ADDED", nameless), ("ADDED", pod("c", 7))], []])
+    informer, told = follow(server)
+    assert told == ["+a", "+b"]
+    assert sorted(informer.objects) == ["default/a", "default/b"]
+    assert "what the server sends of pods cannot be read" in caplog.text
+
+
 END = {"metadata": {"resourceVersion": "9", "annotations": {"k8s.io/initial-events-end": "true"}}}
 
 

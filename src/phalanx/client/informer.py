@@ -197,6 +197,10 @@ class Informer:
             except ApiError as error:
                 log.info("watching %s: %s", self.kind.plural, error)
                 failures += 1
+            except Exception:  # a cache that ended would look as if nothing changed any more
+                log.exception("what the server sends of %s cannot be read: all are listed again", self.kind.plural)
+                self._version = ""
+                failures += 1
             if failures and failures % _PATIENCE == 0:
                 self._version = ""
             if failures:
