@@ -62,8 +62,8 @@ async def phalanx(place: Path, strategies: Sequence[str]) -> AsyncIterator[Conne
     """`phalanx up` without a node."""
     async with AsyncExitStack() as stack:
         words = [sys.executable, "-m", "phalanx.cli.app", "up", "--data", str(place), "--no-local-node", "--port", "0"]
-        await _run(stack, place, "up", words)
-        connection = await _reach(stack, place / "kubeconfig")
+        process = await _run(stack, place, "up", words)
+        connection = await _reach(stack, place / "kubeconfig", process, place / "up.log")
         await _serves(connection, KINDS.values())
         await _create(connection, NAMESPACES, {"metadata": {"name": "kueue-system"}})
         text = yaml.safe_dump(configuration(strategies))
@@ -78,11 +78,10 @@ async def phalanx(place: Path, strategies: Sequence[str]) -> AsyncIterator[Conne
 async def kueue(place: Path, given: Kueue, strategies: Sequence[str]) -> AsyncIterator[Connection]:
     """Kueue's program, with our API server and our controllers for Jobs and owners. Nobody binds pods."""
     async with AsyncExitStack() as stack:
-        await _run(
-            stack, place, "apiserver", [sys.executable, "-m", "phalanx.embedded.apiserver", "--data", str(place)]
-        )
+        words = [sys.executable, "-m", "phalanx.embedded.apiserver", "--data", str(place)]
+        server = await _run(stack, place, "apiserver", words)
         kubeconfig = place / "kubeconfig"
-        connection = await _reach(stack, kubeconfig)
+        connection = await _reach(stack, kubeconfig, server, place / "apiserver.log")
         await _run(
             stack,
             place,
@@ -143,9 +142,10 @@ async def _end(process: Process) -> None:
             await process.wait()
 
 
-async def _reach(stack: AsyncExitStack, kubeconfig: Path) -> Connection:
+async def _reach(stack: AsyncExitStack, kubeconfig: Path, process: Process, log: Path) -> Connection:
     """Return a connection as soon as the server answers and has its default namespace."""
     for _ in range(_TRIES):
+        _check_runs(process, log)
         if await asyncio.to_thread(kubeconfig.exists):
             connection = await Connection.open(kubeconfig)
             try:
@@ -187,7 +187,7 @@ async def _listens(port: int, process: Process, log: Path) -> None:
 
 def _check_runs(process: Process, log: Path) -> None:
     if process.returncode is not None:
-        raise ChildProcessError(f"Kueue ended: {log.read_text()[-2000:]}")
+        raise ChildProcessError(f"a program ended: {log.read_text()[-2000:]}")
 
 
 async def _create(connection: Connection, kind: Kind, body: dict[str, Any], namespace: str = "") -> None:
