@@ -186,8 +186,8 @@ BUGS = (
         "R22",
         "growth preempts beyond its queue's guarantee",
         "core/preemption/policy.py",
-        "within=WithinQueue.NEVER, down_to=ReclaimFloor.GUARANTEE, borrowing=False",
-        "within=WithinQueue.NEVER",
+        "if keys and self._stays_within(branch, keys):",
+        "if True:",
     ),
     Bug(
         "R23",
