@@ -36,3 +36,11 @@ def test_squeue_turns_jobs_without_nodes_round_by_nodes() -> None:
     jobs = [Job(number=20, ask=ask("").ask, state="PENDING"), *tasks, Job(number=10, ask=ask("").ask, state="PENDING")]
     assert [job.number for job in squeue._sorted(list(jobs), {"sort": "N"})] == [10, 11, 12, 20]
     assert [job.number for job in squeue._sorted(list(jobs), {"sort": "-N"})] == [20, 11, 12, 10]
+
+
+@pytest.mark.parametrize(("said", "lines"), [({}, 1), ({"long": None}, 2), ({"long": None, "noheader": None}, 0)])
+def test_steps_have_the_date_above_their_heading_with_long(
+    said: dict[str, str | None], lines: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert squeue._steps([], said, set()) == 0
+    assert len(capsys.readouterr().out.splitlines()) == lines

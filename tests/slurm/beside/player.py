@@ -39,6 +39,8 @@ _RULES: tuple[tuple[str, str], ...] = (
     (r"(?<![\d:T-])00:00:[0-5]\d(\.\d+)?(?![\d:])", "{SHORT}"),
     (r"(?<![\d:T-])00:[0-5]\d\.\d{3}(?![\d:])", "{SHORT}"),
     (r"(?<![\d:T-])0:[0-5]\d(?![\d:])", "{SHORT}"),
+    # Where the machine is busy, one side is minutes behind the other. Whole minutes are limits.
+    (r"(?<![\d:T-])(00:0)?[1-9]:(?!00)[0-5]\d(?![\d:])", "{SHORT}"),
 )
 
 

@@ -144,7 +144,9 @@ def _read_steps(said: Mapping[str, str | None]) -> set[str]:
 
 def _steps(found: Sequence[Job], said: Mapping[str, str | None], wanted: set[str]) -> int:
     """Show the steps that run: `12.batch`, `12.0`."""
-    lines = [] if "noheader" in said else [_STEP.format("STEPID", "NAME", "PARTITION", "USER", "TIME", "NODELIST")]
+    dated = [time.strftime("%a %b %d %H:%M:%S %Y")] if "long" in said else []
+    heading = [*dated, _STEP.format("STEPID", "NAME", "PARTITION", "USER", "TIME", "NODELIST")]
+    lines = [] if "noheader" in said else heading
     for job in found:
         if job.state not in ("RUNNING", "SUSPENDED"):
             continue
