@@ -17,6 +17,7 @@ from phalanx.client.informer import Informer
 from phalanx.client.kind import JOBS, NODES, PODS, Kind
 from phalanx.core.decide import decide
 from phalanx.core.fold.fold import fold, fold_plan
+from phalanx.dialects.kueue.kinds import CLUSTER_QUEUES, LOCAL_QUEUES, RESOURCE_FLAVORS
 from phalanx.kube.install.definitions import QUEUES
 from phalanx.kube.routing.settings import KubeSettings
 from phalanx.kube.world import KubeWorld
@@ -25,7 +26,8 @@ from phalanx.ledger.store import Ledger
 from phalanx.model.event import PolicySeen, Ticked
 from phalanx.model.policy import Policy
 from phalanx.state.cluster import Cluster
-from tests.cli.test_job_reading import NOW_S, batch_job, foreign_pod, node, queue, snapshot
+from tests.cli.test_job_page import KUEUE
+from tests.cli.test_job_reading import CREATED, NOW_S, batch_job, foreign_pod, node, queue, snapshot
 
 OBJECTS = (
     node("n1"),
@@ -37,19 +39,28 @@ OBJECTS = (
 
 
 def scheduler(
-    *objects: dict[str, Any], starts: dict[str, float] | None = None, ledger: str = ""
+    *objects: dict[str, Any],
+    starts: dict[str, float] | None = None,
+    ledger: str = "",
+    dialects: frozenset[str] = frozenset(),
 ) -> tuple[ServedViews, Cluster]:
     """Return what a scheduler serves that has decided once on these objects, and its state."""
-    kinds = {"Node": NODES, "Pod": PODS, "Job": JOBS, "Queue": QUEUES}
+    kinds = {kind.name: kind for kind in (NODES, PODS, JOBS, QUEUES, CLUSTER_QUEUES, LOCAL_QUEUES, RESOURCE_FLAVORS)}
     connection = Connection("http://nowhere", headers={}, tls=None)
-    caches: dict[Kind, Informer] = {kind: Informer(connection, kind) for kind in kinds.values()}
+    caches: dict[Kind, Informer] = {}
+
+    def cache(kind: Kind) -> Informer:
+        return caches.setdefault(kind, Informer(connection, kind))
+
     for obj in objects:
-        caches[kinds[obj["kind"]]].observe(obj)
-    world = KubeWorld(connection, caches.__getitem__, KubeSettings(), lambda: NOW_S)
+        cache(kinds[obj["kind"]]).observe(obj)
+    world = KubeWorld(connection, cache, KubeSettings(dialects=dialects), lambda: NOW_S)
+    if dialects:
+        world.caches.look_up([kind for kind in caches if kind.group])
     cluster = Cluster()
     fold(cluster, (PolicySeen(Policy()), Ticked(NOW_S), *world.events()))
     fold_plan(cluster, decide(cluster, Policy(), NOW_S))
-    return ServedViews(cluster, world, caches.__getitem__, lambda: NOW_S, lambda: starts or {}, ledger or None), cluster
+    return ServedViews(cluster, world, cache, lambda: NOW_S, lambda: starts or {}, ledger or None), cluster
 
 
 def ask(served: ServedViews, *path: str, **query: str) -> dict[str, Any]:
@@ -71,6 +82,15 @@ async def test_rows_are_those_that_commands_compute() -> None:
     assert (answer["live"], answer["now_s"]) == (2, NOW_S)
     other = ask(served, "namespaces", "other", "jobs", "-", "row")
     assert (other["live"], other["items"]) == (2, [])
+
+
+async def test_rows_of_ended_jobs_are_also_those_of_other_schedulers_queues() -> None:
+    ended = batch_job("ended", 1, "1")
+    ended["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "l"}
+    ended["status"] = {"conditions": [{"type": "Complete", "status": "True", "lastTransitionTime": CREATED}]}
+    served, _ = scheduler(*OBJECTS, *KUEUE, ended, dialects=frozenset({"kueue"}))
+    found = rows_of(ask(served, "namespaces", "-", "jobs", "-", "row", finished="true"))
+    assert [row.id for row in found if row.state == "complete"] == ["default/ended"]
 
 
 async def test_the_page_is_the_one_that_explain_computes(tmp_path: Path) -> None:
