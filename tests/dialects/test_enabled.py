@@ -25,6 +25,10 @@ def test_no_scheduler_name_belongs_to_two_dialects() -> None:
     assert len(names) == len(set(names))
 
 
+def test_a_dialect_may_be_the_key_of_a_table() -> None:
+    assert len({dialect: name for name, dialect in DIALECTS.items()}) == len(DIALECTS)
+
+
 def test_what_is_recorded_is_written() -> None:
     for name, kinds in RECORDED.items():
         written = {kind.name for kind in DIALECTS[name].answer_kinds} | {"Pod"}  # YuniKorn answers on pods

@@ -393,7 +393,7 @@ def of_pods(options_of: Callable[[Mapping[str, Any], str], Mapping[str, str]]) -
     return lambda kind, meta, scheduler="": options_of(meta, scheduler) if kind == "Pod" else {}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # a key of tables; its fields have no hash
 class Dialect(Generic[Defined]):
     """The API of another scheduler: its names, its kinds, and the functions that read and answer it.
 
