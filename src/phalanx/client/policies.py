@@ -36,12 +36,16 @@ def refusing(
     rules: Sequence[dict[str, Any]],
     conditions: Mapping[str, str],
     checks: Mapping[str, str],
+    *,
+    reason: str = "Forbidden",
     **more: Any,
 ) -> list[Made]:
     """Return a policy that refuses matching objects, and its binding. `conditions`: name -> the expression that selects
-    objects. `checks`: message -> the expression that must hold. `more`: further fields of the spec."""
-    found = [{"expression": text, "message": message, "reason": "Forbidden"} for message, text in checks.items()]
-    return _policy(VALIDATING, name, rules, conditions, {"validations": found, **more})
+    objects. `checks`: message -> the expression that must hold. `reason`: of the refusal; empty: the API server's own.
+    `more`: further fields of the spec."""
+    said = {"reason": reason} if reason else {}
+    found = [{"expression": text, "message": message, **said} for message, text in checks.items()]
+    return _policy(VALIDATING, name, rules, conditions, {**more, "validations": found})
 
 
 def changing(
@@ -57,7 +61,7 @@ def changing(
     apply configuration."""
     how, field = ("JSONPatch", "jsonPatch") if patch else ("ApplyConfiguration", "applyConfiguration")
     found = [{"patchType": how, field: {"expression": change}}]
-    return _policy(MUTATING, name, rules, conditions, {"reinvocationPolicy": "IfNeeded", "mutations": found, **more})
+    return _policy(MUTATING, name, rules, conditions, {**more, "mutations": found})
 
 
 def made(kind: Kind, name: str, spec: dict[str, Any]) -> Made:
@@ -77,6 +81,7 @@ def _policy(
 ) -> list[Made]:
     whole = {
         "failurePolicy": "Fail",
+        **({"reinvocationPolicy": "IfNeeded"} if kind is MUTATING else {}),
         "matchConstraints": {"resourceRules": list(rules)},
         "matchConditions": [{"name": key, "expression": text} for key, text in conditions.items()],
         **spec,

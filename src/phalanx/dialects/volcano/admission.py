@@ -18,7 +18,6 @@ from collections.abc import Sequence
 from typing import Final
 
 from phalanx.client.policies import Made, refusing, rule
-from phalanx.dialects.frame.dialect import Object
 from phalanx.dialects.volcano.kinds import NAME
 
 _PLUGINS = ("env", "svc", "ssh", "tensorflow", "pytorch", "mpi", "ray", "hcclrank")
@@ -200,13 +199,10 @@ def _checked(
     variables: Sequence[dict[str, str]] = (),
 ) -> list[Made]:
     """Return a policy and its binding. `checks`: message -> the expression that must hold."""
-    spec: Object = {
-        **({"variables": list(variables)} if variables else {}),
-        "validations": [{"expression": text, "message": message} for message, text in checks.items()],
-    }
+    more = {"variables": list(variables)} if variables else {}
     alive = {"alive": "has(object.spec) && !has(object.metadata.deletionTimestamp)"}
     rules = [rule(group, plural, *operations, versions=(version,))]
-    return refusing(f"{name}.{NAME}.phalanx.dev", rules, alive, {}, **spec)
+    return refusing(f"{name}.{NAME}.phalanx.dev", rules, alive, checks, reason="", **more)
 
 
 _BATCH, _SCHEDULING, _FLOW = "batch.volcano.sh", "scheduling.volcano.sh", "flow.volcano.sh"
