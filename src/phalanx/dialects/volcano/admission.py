@@ -15,7 +15,7 @@ Source: pkg/webhooks/admission of Volcano v1.15.1.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from phalanx.client.policies import Made, refusing, rule
 from phalanx.dialects.volcano.kinds import NAME
@@ -199,7 +199,7 @@ def _checked(
     variables: Sequence[dict[str, str]] = (),
 ) -> list[Made]:
     """Return a policy and its binding. `checks`: message -> the expression that must hold."""
-    more = {"variables": list(variables)} if variables else {}
+    more: dict[str, Any] = {"variables": list(variables)} if variables else {}
     alive = {"alive": "has(object.spec) && !has(object.metadata.deletionTimestamp)"}
     rules = [rule(group, plural, *operations, versions=(version,))]
     return refusing(f"{name}.{NAME}.phalanx.dev", rules, alive, checks, reason="", **more)

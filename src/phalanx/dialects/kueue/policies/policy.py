@@ -37,11 +37,11 @@ def mutating(
 ) -> list[Made]:
     """Return a policy that changes matching objects. `patch`: `change` is a JSON patch; otherwise it is an apply
     configuration."""
-    full, more = f"{name}.kueue.phalanx.dev", {"matchConstraints": _constraints(rules, conditions)}
-    return changing(full, rules, conditions, change, patch=patch, **more)
+    full, matching = f"{name}.kueue.phalanx.dev", _constraints(rules, conditions)
+    return changing(full, rules, conditions, change, patch=patch, matchConstraints=matching)
 
 
 def validating(name: str, rules: list[Object], conditions: dict[str, str], checks: dict[str, str]) -> list[Made]:
     """Return a policy that refuses matching objects. `checks`: message -> the expression that must hold."""
-    full, more = f"{name}.kueue.phalanx.dev", {"matchConstraints": _constraints(rules, conditions)}
-    return refusing(full, rules, conditions, checks, **more)
+    full, matching = f"{name}.kueue.phalanx.dev", _constraints(rules, conditions)
+    return refusing(full, rules, conditions, checks, matchConstraints=matching)
