@@ -71,7 +71,7 @@ def test_a_queue_that_a_rule_makes_has_the_template_or_what_its_namespace_says(
     spaces = {"lab": {"metadata": {"name": "lab", "annotations": notes}}}
     defined = YUNIKORN_DIALECT.define({CONFIGURATIONS: config, NAMESPACES: spaces})
     said = Said(gang="g", namespace="lab", queue=QUEUE_PREFIX, options={USER: "sue"})
-    claim = YUNIKORN_DIALECT.claim(defined, said)
+    claim = YUNIKORN_DIALECT.claim(defined, said, {})
     assert claim is not None
     assert claim.queue == "yunikorn/root.sue.lab"
     above, leaf = claim.queues
@@ -100,7 +100,7 @@ def test_a_gang_needs_a_leaf_that_sorts_by_fifo(queue: str, starts: bool) -> Non
     for groups in (GROUPS, ""):
         found = options_of(meta({"applicationId": "app", "queue": f"root.{queue}"}, task_groups=groups), YUNIKORN)
         said = Said(gang="g", namespace="n", queue=found["phalanx.dev/queue"], options=found)
-        claim = YUNIKORN_DIALECT.claim(defined, said)
+        claim = YUNIKORN_DIALECT.claim(defined, said, {})
         assert claim is not None
         assert (claim.blocked is None) == (starts or not groups)
 
@@ -110,7 +110,7 @@ def test_a_reason_shows_the_start_of_a_long_name_only(queue: str, user: str) -> 
     text = "partitions: [{queues: [{name: root, queues: [{name: a}]}]}]"
     config = {f"{NAMESPACE}/yunikorn-configs": {"data": {"queues.yaml": text}}}
     said = Said(gang="g", namespace="n", queue=QUEUE_PREFIX + queue, options={USER: user})
-    claim = YUNIKORN_DIALECT.claim(YUNIKORN_DIALECT.define({CONFIGURATIONS: config}), said)
+    claim = YUNIKORN_DIALECT.claim(YUNIKORN_DIALECT.define({CONFIGURATIONS: config}), said, {})
     assert claim is not None
     assert claim.blocked is not None
     assert "x.x." in claim.blocked.text
@@ -147,7 +147,7 @@ def test_an_application_is_admitted_by_the_acl_of_its_queue_or_of_one_above(
     config = {f"{NAMESPACE}/yunikorn-configs": {"data": {"queues.yaml": text}}}
     options = {USER: user, GROUPS_WORD: groups}
     gang = Said(gang="g", namespace="n", queue=f"{QUEUE_PREFIX}root.a", options=options)
-    claim = YUNIKORN_DIALECT.claim(YUNIKORN_DIALECT.define({CONFIGURATIONS: config}), gang)
+    claim = YUNIKORN_DIALECT.claim(YUNIKORN_DIALECT.define({CONFIGURATIONS: config}), gang, {})
     assert claim is not None
     assert (claim.blocked is None) == admitted
     if claim.blocked is not None:

@@ -74,7 +74,7 @@ def test_the_page_gives_named_users_and_groups_limits_of_their_own(
         {CONFIGURATIONS: {f"{NAMESPACE}/yunikorn-configs": {"data": {"queues.yaml": text}}}}
     )
     options = {USER: user, GROUPS_WORD: groups}
-    claim = YUNIKORN_DIALECT.claim(defined, Said(gang="g", namespace="n", queue=QUEUE_PREFIX, options=options))
+    claim = YUNIKORN_DIALECT.claim(defined, Said(gang="g", namespace="n", queue=QUEUE_PREFIX, options=options), {})
     assert claim is not None
     assert (claim.queue, claim.blocked) == (QUEUE_PREFIX + queue, None)
     [found] = [one for one in defined.queues if one.name == claim.queue]

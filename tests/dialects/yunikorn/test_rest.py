@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from phalanx.cli.cluster.visibility import SOCKET, Ask, visible
-from phalanx.client.connection import ApiRefusal, Connection
+from phalanx.client.connection import ApiRefusal, ApiUnknown, Connection
 from phalanx.client.kind import NODES, PODS, Kind
 from phalanx.dialects.frame.dialect import Object, Stage, Told
 from phalanx.dialects.yunikorn.dialect import CONFIGURATIONS, NAMESPACE, YUNIKORN, YuniKornDefinitions
@@ -294,6 +294,8 @@ async def is_settled(api: Connection) -> bool:
     except ApiRefusal as error:
         if error.code != 404:  # the queue is not known to the scheduler yet
             raise
+        return False
+    except ApiUnknown:  # the scheduler does not answer yet
         return False
     [shown] = await api.request("GET", "/ws/v1/partitions")
     counted = [(len(one["allocations"]), len(one["requests"])) for one in found]
