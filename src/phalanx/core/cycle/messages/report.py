@@ -188,7 +188,8 @@ class ReasonReporter:
         has_none, has_capacity = reported == Blocker.NONE_REPORTED, reported == Blocker.CAPACITY
         is_shut = within & ~state.blocked.open_mask[placement_class]
         may_never_fit = (reported == Blocker.QUOTA) & self.pending.renews  # a node has changed
-        another = live & np.where(within, is_shut & ~has_capacity, has_none | has_capacity | may_never_fit)
+        outdated = has_none | has_capacity | (reported == Blocker.RESERVATION) | may_never_fit
+        another = live & np.where(within, is_shut & ~has_capacity, outdated)
         if self.cluster.tree.stricts:
             another &= ~columns.strict[:count]
         for candidate in self.unreported(another.nonzero()[0].tolist()):
