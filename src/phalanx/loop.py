@@ -113,8 +113,8 @@ class Sweeps:
 
     Python starts a collection when 200,000 more objects were created than freed. In a long queue as many jobs end as
     are submitted, so this happens late, and in the middle of a cycle. It then visits hundreds of thousands of objects,
-    in 190 ms. Objects that survive two sweeps belong to the state, and are not visited again. Once in 800,000 events
-    and actions all objects are visited, because some of them became garbage in reference cycles later."""
+    in 190 ms. Objects that survive two collections belong to the state, and are not visited again. Once in 800,000
+    events and actions all objects are visited, because some of them became garbage in reference cycles later."""
 
     def __init__(self) -> None:
         self.items = self.sweeps = 0

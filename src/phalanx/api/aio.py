@@ -80,8 +80,8 @@ async def submit(
 ) -> Job:
     """Queue a job that runs `command` in each of its pods, and return at once. No shell sees the command.
 
-    `memory`: a quantity, 16Gi. `time_limit`: 30m, 8h. `after`: jobs that must have succeeded first. Raises PhalanxError
-    if the job cannot be: nothing is created then."""
+    `memory`: a quantity, 16Gi. `time_limit`: 30m, 8h. `after`: jobs that must have succeeded first. Raises
+    PhalanxError, and creates nothing, if the job is invalid."""
     options = JobOptions(
         name=name or None,
         pods=pods,

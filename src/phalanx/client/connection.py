@@ -326,8 +326,8 @@ class Connection:
     async def websocket(
         self, path: str, params: Sequence[tuple[str, str]], protocols: Sequence[str]
     ) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
-        """A WebSocket of the first of these subprotocols that the server has: exec, port-forward. Raises as `request`
-        does."""
+        """Open a WebSocket, for exec or port-forward, with the first of these subprotocols that the server supports.
+        Raises the errors of `request`."""
         import aiohttp  # few commands open one, and it takes as long to import as all else
 
         head = await self._ready()

@@ -87,8 +87,9 @@ class Session:
 
     `namespaces`: the namespaces whose jobs the viewer may list now; None: all namespaces.
     `reviewed_s`, `asked`: when that was asked last, and about which namespaces.
-    `board`: the state of this session, if its viewer may not see all names.
-    `streams`: how many streams it follows. `unseen`: how many states were published since it followed none.
+    `board`: the page's state for this session; None if its viewer may see all names.
+    `streams`: the number of streams that the session has open. `unseen`: the number of states that were published
+        since it had none.
     `reading`: output of a job is being read. `asking`: a question about what would be is being answered. `acting`: an
         action is being carried out. `measuring`: the use of a job is being read."""
 
@@ -222,7 +223,7 @@ class Doorkeeper:
         return f"phalanx-{self.port}"
 
     def enter(self, word: str) -> str | None:
-        """Return the secret of a new session. Return None for a word that was used, is too old, or is wrong."""
+        """Return the secret of a new session; None if the one-time key was used, has expired, or is wrong."""
         good = secrets.compare_digest(word.encode(), self._word.encode()) and self._clock() <= self._word_until_s
         if not good:
             return None

@@ -1,7 +1,7 @@
 """The routes of the page: its files, the state, the past, what would be, and one stream of changes.
 
 A stream sends at most one change a second, and a word every 15 s, so that proxies and the page notice a dead one. A
-page that comes back names the last state that it has, and gets what changed since, or the word to get all again.
+page that reconnects names its last state. It receives the changes since then, or a message that it must load all again.
 """
 
 from __future__ import annotations

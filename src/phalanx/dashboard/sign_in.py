@@ -29,7 +29,7 @@ from phalanx.errors import PhalanxError
 log = logging.getLogger(__name__)
 
 REVIEW_S = 60.0  # between two questions about what a viewer may list
-_NEW_S = 5.0  # the interval while the rights in a new namespace are unknown
+_NEW_S = 5.0  # the same, while the rights in a new namespace are unknown
 IDLE_S = 12 * 3600.0
 _AT_ONCE = 16  # identities that are being looked up
 _MOST_CHARS = 8192  # the longest token
@@ -80,7 +80,7 @@ class SignIn:
         self._salt = secrets.token_bytes(32)
 
     def listen(self, port: int) -> None:
-        """Answer at this port."""
+        """Note the port at which the page is served."""
         self.listens = port
 
     @property

@@ -25,9 +25,9 @@ class State(StrEnum):
     FAILED = "FAILED"
     TIMEOUT = "TIMEOUT"
     CANCELLED = "CANCELLED"  # deleted before it had ended by itself
-    PREEMPTED = "PREEMPTED"  # only a start: the job was preempted and waits again
-    REQUEUED = "REQUEUED"  # only a start: it was taken back after all pods were bound
-    LAUNCH_FAILED = "LAUNCH_FAILED"  # only a start: not all of its pods could be bound
+    PREEMPTED = "PREEMPTED"  # the end of a start, not of a job: the job was preempted and waits again
+    REQUEUED = "REQUEUED"  # the end of a start, not of a job: the start was undone after all pods were bound
+    LAUNCH_FAILED = "LAUNCH_FAILED"  # the end of a start, not of a job: not all pods could be bound
 
 
 OBJECT = (

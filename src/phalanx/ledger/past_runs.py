@@ -27,9 +27,9 @@ def past_runs(entries: Iterable[JobEntry]) -> Iterator[RunTold]:
 
 
 def with_past_runs(events: Sequence[Event], runs: Sequence[RunTold]) -> Sequence[Event]:
-    """Insert the runs into the first events of a world and return the result. The runs come after all queues, because
-    the queues' time limits matter, and before the world's own `RunTold` events, which are newer. A job that the world
-    reports itself is left out."""
+    """Insert past runs into the first events of a world (a cluster or the simulator) and return the result. The runs
+    come after all queues, because the queues' time limits matter, and before the world's own `RunTold` events, which
+    are newer. A job that the world reports itself is left out."""
     known = {event.job.id for event in events if isinstance(event, RunTold)}
     at = max((at for at, event in enumerate(events, 1) if isinstance(event, QueueSeen)), default=0)
     return [*events[:at], *(run for run in runs if run.job.id not in known), *events[at:]]

@@ -35,8 +35,9 @@ class MeasuredWorld(Protocol):
 class Decisions:
     """Counts since the process began to lead.
 
-    `made`: decisions by (action, queue). `pods`: pods that got a node, by queue. `refused`: starts that the world
-    refused, by reason code. `ended`: ended jobs by (outcome, queue). `waited_s`: the wait of started jobs, by queue.
+    `made`: decisions by (action, queue). `pods`: pods that got a node, by queue. `refused`: starts that the API
+    server or the simulator refused, by reason code. `ended`: ended jobs by (outcome, queue). `waited_s`: the wait of
+    started jobs, by queue.
     `cycle_s`: the time of each phase of a cycle."""
 
     def __init__(self) -> None:
@@ -59,7 +60,7 @@ class Decisions:
                     self.refused[str(event.reason.code)] += 1
 
     def planned(self, cluster: Cluster, actions: Sequence[Action]) -> None:
-        """Count the actions of a plan. Call it after the plan was folded."""
+        """Count the actions of a plan. Call it after the state has taken over the plan."""
         for action in actions:
             queue = queue_of(cluster, action.job)
             self.made[ACTION_NAMES[type(action)].lower(), queue] += 1

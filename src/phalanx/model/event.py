@@ -76,7 +76,7 @@ class NodesKept:
 
 @dataclass(frozen=True, slots=True)
 class NodesNoted:
-    """News about the nodes for which a job waits. `text`: a phrase for the sentence of the reason; empty: nothing is
+    """News about the nodes for which a job waits. `text`: a phrase that the job's reason contains; empty: nothing is
     known. `granted`: True if the nodes will come."""
 
     job: str

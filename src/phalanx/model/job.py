@@ -94,7 +94,7 @@ class GangSize(StrEnum):
     """The treatment of the pods between a role's minimum and its count (the surplus)."""
 
     ELASTIC = "elastic"  # the job starts with as many pods as fit, grows later, and releases its surplus first
-    IN_TURN = "in-turn"  # the same, but the surplus is taken, and asked for later, when it is the job's turn
+    IN_TURN = "in-turn"  # as ELASTIC, but the surplus gets nodes, then and later, at the job's place in the order
     FIXED_AT_START = "fixed-at-start"  # the size at the start is final (Kueue's partial admission)
     # It starts with its minimum, grows by all pods that it lacks or by none, and is preempted whole (Kueue's elastic
     # jobs).

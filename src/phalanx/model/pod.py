@@ -41,7 +41,7 @@ def format_amount(resource: str, amount: Amount) -> str:
     return str(amount)
 
 
-# Sorted (resource, amount) pairs without zeros. They are hashable, so equal requests become one shape.
+# Sorted (resource, amount) pairs without zeros. Such tuples are hashable, so equal requests share one `PodShape`.
 Amounts: TypeAlias = tuple[tuple[str, int], ...]
 
 CPU, MEMORY, PODS = "cpu", "memory", "pods"

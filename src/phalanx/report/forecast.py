@@ -94,7 +94,7 @@ def typical_starts(cluster: Cluster, policy: Policy, now_s: float, jobs: Collect
 
 def of_plays(starts: Sequence[float], latest_s: float, after: str) -> StartForecast:
     """Return the forecast of a job. `starts`: the job's starts in the simulated futures (plays), sorted. `latest_s`,
-    `after`: its start in the first play, and the job whose end it followed there."""
+    `after`: the job's start in the first play, and the job whose end made this start possible."""
     return StartForecast(
         start_s=quantile(starts, 0.5),
         likely_s=(quantile(starts, 0.25), quantile(starts, 0.75)),
@@ -193,7 +193,7 @@ class ForecastRun:
         return self.found
 
     def never_starts(self, job: str) -> bool:
-        """Return whether nothing that happens in a play lets the job start, so that no play goes on for it. In a play
+        """Return whether the job cannot start in any play, so that no play must continue because of it. In a play
         only jobs change, except where nodes are to come or an advance reservation closes some for a time."""
         record = self.book.jobs[job]
         if record.phase is not Phase.QUEUED or self.book.columns.groups.coming or self.book.reservations:

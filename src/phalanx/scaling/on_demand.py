@@ -28,7 +28,7 @@ TRIED = 64  # jobs that are tried on present nodes in one cycle
 
 
 def group_for(cluster: Cluster, queue: str, offer: FlavorAssignment) -> NodeGroup | None:
-    """Return the group that adds nodes for a job of the queue with this offer; None if there is none."""
+    """Return the group whose nodes a job of the queue can get with these flavors; None if there is none."""
     flavors = {part for flavor in offer.flavors for part in parts_of(flavor)}
     asked = {resource for demand in offer.gang.demands for resource, _ in demand.asks}
     for group in cluster.columns.groups.known.values():

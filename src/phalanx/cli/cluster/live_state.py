@@ -153,7 +153,7 @@ class Snapshot:
 
     @property
     def resting(self) -> dict[str, Reason]:
-        """Job id -> what the scheduler wrote on a Job that would start now for all that the objects say."""
+        """Return job id -> the scheduler's reason on a Job that could start now, judged by the objects alone."""
         starts = [action.job for action in self.plan.actions if isinstance(action, Start)]
         return {job: reason for job in starts if (reason := _written(self.gangs[job])) is not None}
 

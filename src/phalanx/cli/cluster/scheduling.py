@@ -47,7 +47,7 @@ if TYPE_CHECKING:  # servers and a database, which are imported only where they 
 
 _NUMBERS_S = 1.0  # the oldest numbers that users get, unless they take longer to compute
 FORESEEN_JOBS = 200  # with more live jobs than these, a status does not say when jobs are expected to start
-# Path and query -> how the answer is made; None: another part answers.
+# Path and query -> the function that makes the answer; None: the path belongs to another module.
 AnswerOf: TypeAlias = "Callable[[tuple[str, ...], Mapping[str, str]], Ask | None]"
 # The state, the world, its caches, the clock, and the expected starts -> the answers about jobs.
 RowsOf = Callable[

@@ -82,7 +82,8 @@ async def visible(
     await runner.setup()
     file = _entered(folder)
     try:
-        await web.UnixSite(runner, f"/proc/self/fd/{file}/{SOCKET}").start()  # however long the folder's path is
+        # A path through /proc, because a socket's path has at most 107 bytes.
+        await web.UnixSite(runner, f"/proc/self/fd/{file}/{SOCKET}").start()
         yield
     finally:
         os.close(file)

@@ -34,8 +34,8 @@ class Layout:
 def fit(
     columns: Sequence[str], rows: Sequence[Sequence[str]], width: int | None, gives_way: Sequence[str] = ()
 ) -> Layout:
-    """Return the table as it fits into `width` cells; None: of any width. `gives_way`: columns that may be left out,
-    the least important first."""
+    """Return the table, fitted to `width` columns of the terminal; None: no limit. `gives_way`: columns that may be
+    left out, the least important first."""
     widths = [max([cell_len(name), *(cell_len(row[at]) for row in rows)]) for at, name in enumerate(columns)]
     shown = list(range(len(columns)))
     if width is None or _total(widths, shown) <= width:

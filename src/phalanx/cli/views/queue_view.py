@@ -89,7 +89,7 @@ def views(snapshot: Snapshot) -> list[QueueView]:
 
 
 def told_view(summary: Object) -> QueueView:
-    """Return the queue as the cluster tells every user about it."""
+    """Return the part of a queue that every user of the cluster may see."""
     standing = standing_of(summary)
     return QueueView(standing=standing, gang=True, exists=True, wrong=standing.fault)
 

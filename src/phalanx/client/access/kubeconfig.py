@@ -65,7 +65,8 @@ class KubeconfigCluster(msgspec.Struct, frozen=True, kw_only=True):
 
 class Plugin(msgspec.Struct, frozen=True, kw_only=True):
     """A program that prints credentials (KEP-541). `mode`: whether it may ask the user: Never, IfAvailable or Always.
-    `hint`: how to install it. `wants_cluster`: it gets the cluster's settings."""
+    `hint`: how to install it. `wants_cluster`: the program needs the cluster's settings
+    (provideClusterInfo)."""
 
     command: str
     args: tuple[str, ...] = ()

@@ -123,7 +123,7 @@ def reservations_changed(cluster: Cluster, event: ReservationSeen | ReservationG
 
 
 def run_told(cluster: Cluster, event: RunTold) -> None:
-    """Fold the run time of a job that has ended."""
+    """Add the run time of an ended job to the known run times."""
     cluster.ends.run_times.learn(event.job, time_limit_s(cluster, event.job), event.run_s)
 
 
@@ -142,7 +142,7 @@ def usage_told(cluster: Cluster, event: UsageTold) -> None:
 
 
 def occupied(cluster: Cluster, event: Occupied) -> None:
-    """Fold a foreign pod."""
+    """Charge a node for a pod that another scheduler has placed."""
     held = (event.node, bounded_amounts(event.requests))
     kind = cluster.interned.kind(event.namespace, event.labels, event.near, event.away)
     seen, had = (kind, event.ports), cluster.foreign_identity.get(event.pod, (None, ()))

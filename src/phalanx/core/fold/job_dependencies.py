@@ -119,7 +119,7 @@ def queued(cluster: Cluster, name: str) -> bool:
 
 
 def waits_idly(cluster: Cluster, name: str) -> bool:
-    """Return whether the job is queued, and would not be received again anyway."""
+    """Return whether the job is queued, and the next cycle would not examine it anyway."""
     return queued(cluster, name) and Request(name) not in cluster.pending.fresh
 
 

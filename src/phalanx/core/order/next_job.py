@@ -104,7 +104,7 @@ class Field(Protocol):
 class Tournament:
     """The tournament of one cycle.
 
-    `field`: the request classes that contend."""
+    `field`: the request classes of which one comes next."""
 
     def __init__(self, tree: QueueTree, ledger: QuotaLedger, field: Field) -> None:
         self.tree, self.ledger, self.field = tree, ledger, field

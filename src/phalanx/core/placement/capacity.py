@@ -29,7 +29,7 @@ PAIRS = 1 << 18  # demands times rows compared in one operation: they stay in th
 
 
 def bring_up_to_date(cluster: Cluster) -> None:
-    """Count what has changed since the last time, and demands that were never counted."""
+    """Count the demands again on nodes that have changed since the last call, and new demands on all nodes."""
     pending, columns = cluster.pending, cluster.columns
     known, changed, described = pending.capacity, columns.recharged, (columns.described, len(columns.free))
     if len(columns.row_of) * len(known.number_of) <= FEW:

@@ -193,7 +193,7 @@ class Draft:
         return self.ordinary(demand) and not (self._named and asks_devices(self.columns, demand.asks))
 
     def pod_affinity(self, demand: Demand) -> PodAffinity:
-        """Return the pod affinity of the demand on this draft."""
+        """Return the demand's pod affinity, with the placements of this draft."""
         if demand not in self._wishes:
             self._wishes[demand] = PodAffinity(self.pod_counts, demand)
         return self._wishes[demand]

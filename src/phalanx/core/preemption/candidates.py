@@ -51,7 +51,7 @@ class VictimCandidates:
     """The candidates of one search.
 
     `going`: evicted candidate -> the rule that allows it, in the order of the evictions.
-    `above`: the number of candidates that are single pods. They have the numbers below it.
+    `above`: the number of candidates that are single pods. These have the first numbers, from 0 on.
     `evicted_slots`: job -> the slots that this cycle has evicted already; empty: the job is preempted whole.
     `excluded`: jobs that are not candidates."""
 

@@ -120,7 +120,7 @@ def find_quota_victims(
 
 def at_once_if_free(context: PreemptionContext, found: PreemptionPlan) -> PreemptionPlan:
     """Return the plan, with placements that are free now, if there are any. Reserved nodes count as free: the job may
-    preempt the holder. The draft is as before afterwards."""
+    preempt the holder. The draft is unchanged when the function returns."""
     drafted = context.draft.mark()
     placements = context.place(context.draft, minimum_gang(context.cluster, found.offer.gang), None, ())
     context.draft.rewind(drafted)

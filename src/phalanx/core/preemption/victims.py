@@ -199,7 +199,7 @@ class VictimPackages:
 
     `candidates[start[i]:stop[i]]` are evicted together for `gain[i]` pods on one position; the candidates `alone` on
     all of their nodes. `order`: the packages, cheapest first. Numbers below `len(alone)` are single candidates, the
-    others are runs."""
+    others are runs: candidates that are evicted together."""
 
     def __init__(self, field: CandidateTable, demand: Demand, need: int, rank: Ints | None) -> None:
         """By position, `_base` pods fit, and the next pod misses `_lacks` of each resource that is missing anywhere.

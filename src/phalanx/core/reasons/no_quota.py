@@ -58,7 +58,7 @@ def never(text: str, **numbers: object) -> Reason:
 
 
 def too_many(gate: SubmitLimit, own: str) -> Reason:
-    """Return the reason of a limit on submitted jobs."""
+    """Return the reason of a job that exceeds a limit on submitted jobs."""
     owner = f"{gate.kind} {gate.whose!r}" if gate.whose else f"whoever names no {gate.kind}"
     queue = f"queue {whose(gate.queue, own)}"
     text = f"{queue} has" if gate.kind == "queue" else f"{owner} has in {queue}"
@@ -201,7 +201,7 @@ def counts(bound: Bound, record: JobRecord, path: Sequence[Branch]) -> bool:
 
 
 def largest_jobs(cluster: Cluster, ledger: QuotaLedger, bound: Bound) -> Holders:
-    """Return the largest consumers of the cluster that the bound counts. They are named beside queues."""
+    """Return the largest consumers that the bound counts. The reason names them in addition to queues."""
     if bound.rule in OF_SOMEBODY or not cluster.tree.branch(bound.queue).children:
         return ()
     jobs = dict.fromkeys((*(job for job, _ in cluster.consumers.largest(bound.key[1], SEARCHED)), *ledger.of_jobs))

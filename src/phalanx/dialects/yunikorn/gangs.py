@@ -54,7 +54,8 @@ POD: Mapping[str, Use] = {
     TASK_GROUPS: Becomes("Role.minimum", "all of it has a place before one pod starts"),
     TASK_GROUP: Becomes("Role.name", "members of the application without one start one by one"),
     _PARAMETERS: Becomes(
-        "Claim.group", "a gang waits whole so long: then `Soft` pods start one by one, `Hard` pods fail"
+        "Claim.group",
+        "the time for all pods of a gang to find nodes: after it, `Soft` pods start one by one, `Hard` pods fail",
     ),
     USER: Becomes("Job.user", "where there is no user.info; for placement rules, ACLs and limits"),
     _USER_INFO: Becomes("Job.user", "and the groups, of which one counts (Job.group)"),

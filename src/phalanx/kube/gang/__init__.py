@@ -11,5 +11,5 @@ Parts, lowest first:
     stages      waiting, starting, running, leaving, and what is true in each
     deadlines   when a start is taken back, unless enough of its pods are bound, ready or running
     lifecycle   from stage to stage; when a gang that left is requeued
-    restart     which starts a scheduler before this one had begun
+    restart     the starts that an earlier scheduler process had begun
 """

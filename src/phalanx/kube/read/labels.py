@@ -137,7 +137,7 @@ Found = TypeVar("Found")
 
 
 def whole_number(text: str | None, least: int = 0) -> int | None:
-    """Return the number from `least` to 2,147,483,647 that a text is in plain digits; None: it is none."""
+    """Return the number that the digits of a text mean; None if it is not between `least` and 2,147,483,647."""
     if text is None or not text.isascii() or not text.isdigit() or len(text) > len(str(MOST)):
         return None
     return number if least <= (number := int(text)) <= MOST else None

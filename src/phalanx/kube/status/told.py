@@ -83,7 +83,7 @@ def _object(job: BatchJob, objects: Caches) -> Object | None:
 
 
 def as_pod(obj: Object) -> Object:
-    """Return the pod with its kind said, which lists leave out."""
+    """Return the pod with `apiVersion` and `kind`, which items of lists lack."""
     return {**obj, "apiVersion": PODS.api_version, "kind": PODS.name}
 
 

@@ -58,7 +58,7 @@ class Live:
         )
 
     def pace(self) -> float:
-        """Return the fraction of its pods that are placed."""
+        """Return the fraction of the job's pods that are placed."""
         return 1.0 if len(self.placed) == self.pods else len(self.placed) / self.pods
 
     def expect(self, limit_s: float) -> None:

@@ -15,7 +15,7 @@ from phalanx.simulator.schedule.schedule import Fate, Schedule
 from phalanx.simulator.schedule.statistic import mean
 from phalanx.simulator.workload.workload import Task, Workload
 
-LEAST_S = 1e-6  # the smallest delay that counts, the resolution of a schedule's hash
+LEAST_S = 1e-6  # smaller delays are ignored; schedule hashes round times to the same value
 
 
 def fair_starts(

@@ -29,7 +29,7 @@ REPORT_EVERY = 512  # passes between two progress reports
 
 
 class LoopStep(Protocol):
-    """The protocol of `phalanx.loop.step`."""
+    """The signature of `phalanx.loop.step`."""
 
     def __call__(
         self, cluster: Cluster, events: Sequence[Event], policy: Policy, now_s: float, world: TimedApplier

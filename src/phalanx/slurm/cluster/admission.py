@@ -123,8 +123,8 @@ _VALIDATIONS = {
 
 
 def owner_policy() -> Object:
-    """Return the spec of the policy about whose a job is: its user's, in no group of others, and with no advantage that
-    only operators give. It holds where the site has no users, too."""
+    """Return the spec of the policy on the owner of a job. Users submit only as themselves, name only groups of their
+    own, and set no field that is reserved for operators. The policy also holds on a site without users."""
     judged = {
         "a job of Slurm's is its submitter's: the label phalanx.dev/group is another user's name": (
             'variables.number == "" || variables.group == variables.who || !variables.isPerson && variables.group == ""'

@@ -72,7 +72,7 @@ def variables(number: int, ask: Ask, site: Site, said: Options, script: str, arr
         "SLURM_TOPOLOGY_ADDR_PATTERN": "node",
     }
     if ask.kind != BATCH and "no-shell" not in said and not ask.het_offset:
-        found["PHALANX_HELD"] = "1"  # by the salloc or srun that asked: without one it ends
+        found["PHALANX_HELD"] = "1"  # salloc or srun holds the allocation, which ends with that process
     if ask.overcommit:
         found["SLURM_OVERCOMMIT"] = "1"
     if not {"ntasks", "ntasks-per-node"} & said.keys():  # as many as there is room for (measured, 22.05)

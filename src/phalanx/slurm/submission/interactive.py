@@ -104,7 +104,7 @@ def _give_back(number: int) -> None:
 
 
 def _groups(api: Api, number: int, asks: Sequence[Ask]) -> dict[str, str]:
-    """Return the variables of all components, with their nodes, as soon as all have them."""
+    """Wait until each component has nodes. Return the environment variables of all components."""
     found = of_groups(number, asks)
     for at, ask in enumerate(asks):
         listed = compress(allocation(api, number + at).nodes, ordered=True)

@@ -21,9 +21,9 @@ theorem for sampling from a population", JASA 63, 1968). With weights, the proba
 value above it; the last gap weighs 1. x(0) is the time that the job has run already, and x(n + 1) its limit. Within a
 gap all values are equally likely. So few observations give wide intervals.
 
-Memory is bounded: `KEPT` run times of each of the `KINDS` kinds and users that ended last, and `KEPT_OF_ALL` of all
-users. The run times are not stored on disk. When a scheduler starts, it receives the runs that objects or the ledger
-still have (`RunTold`).
+Memory is bounded: the last `KEPT` run times of each of the `KINDS` most recent pairs of kind and user, and the last
+`KEPT_OF_ALL` of all users. The run times are not stored on disk. When a scheduler starts, it receives the runs that
+objects or the ledger still have (`RunTold`).
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ class DecayedUsage:
         self.default = Price()
         self.prices: dict[str, Price] = {}
         self.associations: dict[str, dict[str, AssociationUsage]] = {}
-        self._idle = 0  # associations without jobs since the last removal of associations without usage
+        self._idle = 0  # associations that lost their last job since the last removal of unused ones
 
     def enter(self, queue: str, user: str) -> None:
         """Note that a job of the user has entered the queue."""

@@ -30,7 +30,7 @@ from phalanx.state.nodes.pod_index import PodIndex
 from phalanx.state.nodes.score_cache import ScoreCache
 
 FIRST_ROWS = 16
-FEW_FACTS = 1024  # attribute values; fewer are never forgotten
+FEW_FACTS = 1024  # attribute values; up to this number, none is removed
 
 
 class NodeTable:
@@ -235,7 +235,7 @@ class NodeTable:
         return other
 
     def emptied(self) -> NodeTable:
-        """Return a read-only copy of the nodes without pods. It shares the attributes."""
+        """Return a read-only copy of all nodes as if no pods ran on them. It shares the attributes."""
         other = NodeTable()
         other.capacity, other.attributes = self.capacity, self.attributes
         other.names, other.nodes, other.row_of = list(self.names), list(self.nodes), dict(self.row_of)

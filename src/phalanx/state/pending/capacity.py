@@ -43,7 +43,7 @@ class Capacity:
         return len(self.demands)
 
     def refer(self, demand: Demand) -> int:
-        """Return the number of the demand, and count one more placement class that refers to it."""
+        """Return the index of the demand, and note that one more placement class refers to it."""
         number = self.number_of.get(demand)
         if number is None:
             number = self.number_of[demand] = self._place(demand)
@@ -55,7 +55,7 @@ class Capacity:
         self.users[number] -= 1
         if not self.users[number]:
             demand = self.demands[number]
-            assert demand is not None  # a placement class referred to it
+            assert demand is not None  # a placement class still refers to this demand
             del self.number_of[demand]
             self.demands[number] = None
             self.uncounted.pop(number, None)

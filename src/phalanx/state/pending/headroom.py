@@ -110,7 +110,7 @@ class Headroom:
             self.left[place] = min(left, self.left[place])
 
     def of_rows(self) -> Floats:
-        """Return the headroom, [key, row]."""
+        """Return the headroom as an array: `[key, row]` is that of the row in the resource `key`."""
         if self._tables is None:
             self._tables = table(self.bounds, len(self.keys), UNBOUNDED), table(self.slack, len(self.keys), NOTHING)
         least, slack = self._tables

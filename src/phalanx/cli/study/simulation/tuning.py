@@ -98,8 +98,8 @@ class TuningPlan:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuningResult:
     """`settings`: the settings of the best trial; None if no trial was completed. `trials`: the number of completed
-    trials. `bounds`: the bounds. `best`: the measures of the best trial on the first part. `aside`: the outcomes on the
-    second part; the best trial's is the last."""
+    trials. `bounds`: the bounds. `best`: the measures of the best trial on the first part. `aside`: the outcomes on
+    the second part of the log; the last one is the best trial's."""
 
     settings: Settings | None
     trials: int

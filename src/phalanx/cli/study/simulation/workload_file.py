@@ -38,7 +38,7 @@ def read_cluster(file: Path) -> WorkloadSite:
 
 
 def assembled(name: str, tasks: list[Task], site: WorkloadSite) -> Workload:
-    """Counted in GPUs if the jobs ask any, else in cpu."""
+    """Return the workload. Its size is counted in GPUs if any job requests one, else in CPUs."""
     asks_gpus = any(of_role(role, GPU) for task in tasks for role in task.job.roles)
     counted, unit = (GPU, 1) if asks_gpus else (CPU, MILLI_CPU)
     return Workload(

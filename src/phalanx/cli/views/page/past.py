@@ -1,4 +1,4 @@
-"""The ledger as rows of the page: the starts of jobs that are over."""
+"""The page's rows from the ledger: one row for each start of an ended job."""
 
 from __future__ import annotations
 

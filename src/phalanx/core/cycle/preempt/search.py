@@ -56,8 +56,8 @@ class CyclePreemption:
     `victims`: as in `PreemptionContext`.
     `kept`, `withdrawn`: jobs whose nominations stay in force, and jobs whose nominations end.
     `effort`: the cost of all searches so far.
-    `known`: the results of searches since the last decision. `known_at`: the number of decisions at that time, and
-        whether a reservation had to be respected.
+    `known`: the results of searches since the last decision. `known_at`: the number of decisions when
+        they were found, and whether a reservation had to be respected; they hold for these alone.
     `searched`: request class -> its failed search.
     `has_postponed`: the next cycle must follow at once.
     `behind_growth`: the searches in `known` that fail only because of pods that this cycle has placed above minimums.

@@ -32,7 +32,7 @@ _SHARDS = Ignored("one scheduler serves the whole cluster: queues have one quota
 _OPERATOR = Ignored("it configures the pods of KAI's own operator, of which none runs here")
 _STALE = Becomes(
     "Queue.staleness_grace_s",
-    "60 s if it says none, below 0: for ever. Then all its pods are evicted, by the Eviction API",
+    "60 s by default; a negative value means no limit. Then all its pods are evicted, by the Eviction API",
 )
 _DELAY = Ignored("how long a job waits before it preempts is its queue's: `preemption.delay` of a queue of ours")
 _SEGMENTS = Ignored("write phalanx.dev/slice, on a job of ours")

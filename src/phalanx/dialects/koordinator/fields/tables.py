@@ -19,7 +19,9 @@ _CHANGES = "the pod, as it is created, on `phalanx up`; on a cluster nothing cha
 _MIGRATES = Ignored("running pods are not moved by objects; queues say where jobs may be: preemption.consolidate")
 _EXPLAINS = Ignored("`phalanx explain` says why a job waits")
 _GATHER = Ignored("pods go close to each other by phalanx.dev/closeness, whose levels the policy names")
-_NEAR = Ignored("a pod's devices, GPUs and cards, come from one NUMA zone if one has them all, else from few")
+_NEAR = Ignored(
+    "a pod's GPUs and network cards come from one NUMA zone if one has enough, else from as few zones as possible"
+)
 _PARTITIONS = Ignored("any GPUs of the node may be given together, rather those of one NUMA zone")
 _OF_PODS = Ignored("pods say it themselves: resource-spec, numa-topology-spec; zones are filled up one by one")
 _LOAD = Ignored("what pods ask for is what counts, not what they use")
@@ -54,7 +56,7 @@ QUOTA_PROFILE: Mapping[str, Use] = {
     "spec.nodeSelector": Becomes(
         "Quota.limit", "the tree's total is the capacity of these nodes; its pods may run on any node"
     ),
-    "status": Ignored("nothing is written into it there either"),
+    "status": Ignored("Koordinator does not write this field either"),
 }
 COLOCATION_PROFILE: Mapping[str, Use] = {
     "spec.namespaceSelector": Becomes("selects", "pods of these namespaces"),
@@ -72,7 +74,7 @@ COLOCATION_PROFILE: Mapping[str, Use] = {
     "spec.labelSuffixes": Becomes("changes", "the value of a label that the pod has"),
     "spec.schedulerName": Becomes("changes"),
     "spec.patch": Ignored("say it in the template of the pods"),
-    "status": Ignored("nothing is written into it there either"),
+    "status": Ignored("Koordinator does not write this field either"),
 }
 _AFTERWARDS = Ignored("running pods are not put under a reservation afterwards")
 RESERVATION: Mapping[str, Use] = {

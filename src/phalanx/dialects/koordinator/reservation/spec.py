@@ -37,8 +37,8 @@ class ReservationSpec:
 
     @property
     def part(self) -> str:
-        """Return the name of its part of the node. It contains the uid, so that a later Reservation of the same name
-        has another part."""
+        """Return the name of its part of the node. The name contains the uid, so that a later Reservation of the same
+        name has a different part."""
         return f"{self.name}.{self.uid[:8]}"
 
     @property

@@ -61,8 +61,12 @@ METRICS: Final[Mapping[str, Metric]] = {
     "cluster_queue_nominal_quota": Metric("gauge", _OF_QUOTA, "Its own quota."),
     "cluster_queue_borrowing_limit": Metric("gauge", _OF_QUOTA, "What it may borrow; +Inf: no limit."),
     "cluster_queue_lending_limit": Metric("gauge", _OF_QUOTA, "What it may lend; +Inf: no limit."),
-    "cluster_queue_weighted_share": Metric("gauge", (_CQ, "cohort"), "Thousandths; fair sharing only; NaN: infinite."),
-    "cohort_weighted_share": Metric("gauge", ("cohort",), "Thousandths; fair sharing only; NaN: infinite."),
+    "cluster_queue_weighted_share": Metric(
+        "gauge", (_CQ, "cohort"), "In thousandths; only with fair sharing; NaN stands for infinite."
+    ),
+    "cohort_weighted_share": Metric(
+        "gauge", ("cohort",), "In thousandths; only with fair sharing; NaN stands for infinite."
+    ),
     "local_queue_pending_workloads": Metric("gauge", (*_OF_LOCAL, "status"), "Waiting, by LocalQueue."),
     "local_queue_reserving_active_workloads": Metric("gauge", _OF_LOCAL, "With quota reserved, by LocalQueue."),
     "local_queue_admitted_active_workloads": Metric("gauge", _OF_LOCAL, "Admitted, by LocalQueue."),

@@ -32,7 +32,7 @@ def unauthorized() -> ApiError:
 
 
 class Tokens:
-    """The token file, held in memory. A token that is not in it is shown to `signed`."""
+    """The token file, held in memory. A token that is not in the file is checked by `signed`."""
 
     def __init__(self, path: Path, signed: Callable[[bytes], User | None] = lambda token: None) -> None:
         self._path, self._signed = path, signed

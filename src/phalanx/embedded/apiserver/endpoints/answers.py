@@ -51,7 +51,7 @@ class Form:
 
 
 def form_of(resource: Resource, request: Request, *, listing: bool = False, stream: bool = False) -> Form:
-    """The first form of the Accept header that this kind can have, in a list or in a stream. Raises `ApiError` 406."""
+    """Return the first media type of the Accept header in which the kind can be sent. Raises `ApiError` 406."""
     for accept in request.accept:
         if stream and accept.media == YAML:
             continue

@@ -137,7 +137,7 @@ class Deleter:
         return Deleted(stored=_unsigned(deleted.stored), gone=deleted.gone)
 
     async def _consulted(self, resource: Resource, old: Stored, options: DeleteOptions) -> bool:
-        """Return whether admission, which agrees, took time. Raises `ApiError` where it does not."""
+        """Ask admission. Return whether the request was suspended for that. Raises `ApiError` if admission refuses."""
         if options.user is None:
             return False
         return await self._knowledge.allow_deletion(resource, old.obj, options.user, dry_run=options.dry_run)

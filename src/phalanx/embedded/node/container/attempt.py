@@ -318,6 +318,6 @@ def _kill_left_over(state: RunningAttempt) -> None:
 
 
 def attempts(folder: Path) -> list[Attempt]:
-    """All of a container that are still on disk, oldest first."""
+    """Return all attempts of a container that are still on disk, oldest first."""
     numbers = sorted(int(path.name.split(".")[0]) for path in folder.glob("*.spec.json"))
     return [Attempt(folder, number) for number in numbers]

@@ -234,7 +234,7 @@ class GangSeats:
         return any(row.bound < row.least and row.taken > row.bound for row in self.rows)
 
     def vacant_of_pods(self) -> list[Slot]:
-        """Return the vacant seats of roles whose pods no Job creates."""
+        """Return the seats without a pod, of roles whose pods no Job creates."""
         rows = ((number, row) for number, row in enumerate(self.rows) if not isinstance(row.source, JobPods))
         return [Slot(number, ordinal) for number, row in rows for ordinal in row.vacant]
 

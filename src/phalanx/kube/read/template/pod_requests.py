@@ -24,7 +24,7 @@ _NONE: Mapping[str, Any] = {}
 
 
 def pod_requests(spec: Spec, status: Mapping[str, Any] = _NONE) -> Amounts:
-    """Return the demands of one pod, with its one `pods`. Raises QuantityError for a text that is no quantity."""
+    """Return the requests of one pod, with 1 of the resource `pods`. Raises QuantityError for an invalid quantity."""
     running = _statuses(status)
     stuck = _infeasible(status)
     total: Sums = {}

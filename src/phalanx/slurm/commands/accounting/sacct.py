@@ -287,7 +287,7 @@ def _run(job: Job, start_s: float, end_s: float | None) -> Job:
 
 
 def _steps(job: Job) -> dict[str, StepRecord]:
-    """By name: the script, if it has one, and what srun started."""
+    """Return name -> step: `batch` if the job has a script, and one step for each srun."""
     found: dict[str, StepRecord] = {}
     if job.ask.kind == BATCH and not job.ask.het_offset:
         found["batch"] = StepRecord(

@@ -162,7 +162,7 @@ def _form(said: Mapping[str, str | None], weights: Weights) -> str:
 
 
 def _known(text: str) -> str:
-    """Return the form without the letters that do not exist, and what follows them."""
+    """Return the format without unknown letters and the text after each of them."""
     found, _, rest = text.partition("%")
     for word in filter(None, rest.split("%")):
         match = _PART.fullmatch(word)

@@ -40,7 +40,7 @@ def shares(defined: KueueDefinitions, used: Mapping[str, Amounts]) -> tuple[dict
 
 
 class CohortTree:
-    """The amounts of every node of Kueue's tree. `used`: ClusterQueue -> its reservation."""
+    """The quota and usage of every Cohort and ClusterQueue. `used`: ClusterQueue -> its reservation."""
 
     def __init__(self, defined: KueueDefinitions, used: Mapping[str, Amounts]) -> None:
         self.defined, self.used = defined, used

@@ -218,7 +218,7 @@ def _can_order(order: list[Any], *lists: list[Any] | None) -> bool:
 
 
 def _check_order(items: list[Any], order: list[Any], key: str) -> None:
-    """Every item of the patch stands in the order list, and in that order."""
+    """Check that every item of the patch is in the list `$setElementOrder`, in the same order."""
     wanted = [item.get(key) if isinstance(item, dict) else item for item in order]
     have = [
         _key_of(item, key) if isinstance(item, dict) else item

@@ -187,7 +187,7 @@ def _deadline_s(status: dict[str, Any], policy: Object) -> float:
 def _failure(
     specs: Any, tallies: dict[str, _Tally], pods: Sequence[Object], policy: Object, now_s: float, deadline_s: float
 ) -> tuple[str, str] | None:
-    """Why it has failed: reason and message."""
+    """Return why the job has failed: reason and message. None: it has not failed."""
     if deadline_s and now_s >= deadline_s:
         return "DeadlineExceeded", "Job was active longer than specified deadline"
     limit = policy.get("backoffLimit")

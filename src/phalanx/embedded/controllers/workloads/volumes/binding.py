@@ -253,7 +253,7 @@ def _has(obj: Object, notes: dict[str, str]) -> bool:
 
 
 def _at(obj: Object, notes: dict[str, str]) -> Object:
-    """Return metadata that names this version of the object, and annotations for it."""
+    """Return the metadata of a patch: the object's uid and version as preconditions, and the annotations to set."""
     meta = obj["metadata"]
     said: Object = {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}
     return {**said, "annotations": notes} if notes else said

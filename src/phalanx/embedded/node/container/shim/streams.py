@@ -35,7 +35,7 @@ class Log:
         self._size = os.fstat(self._file).st_size
 
     def write(self, data: bytes) -> None:
-        with suppress(OSError):  # a full disk costs the program its words, not its life
+        with suppress(OSError):  # if the disk is full, output is lost, and the program goes on
             while data:
                 written = os.write(self._file, data)
                 data = data[written:]

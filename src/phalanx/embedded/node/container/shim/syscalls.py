@@ -100,7 +100,7 @@ def copied_tree(what: str, handle: int) -> int:
 
 
 def attach(what: str, tree: int, point: int) -> None:
-    """Put such a copy where the handle `point` is. Raises SyscallRefused."""
+    """Put a detached copy of a mount at the directory of the handle `point`. Raises SyscallRefused."""
     flags = _MOVE_MOUNT_F_EMPTY_PATH | _MOVE_MOUNT_T_EMPTY_PATH
     call(what, libc.syscall(_MOVE_MOUNT, tree, b"", point, b"", flags))
 
@@ -155,6 +155,6 @@ def pivot_root_to_here() -> None:
 
 
 def write_text(path: str, text: str) -> None:
-    """Into a file of the kernel's. Raises OSError."""
+    """Write the text into a file of /proc, /sys or a control group. Raises OSError."""
     with open(path, "w") as file:
         file.write(text)
