@@ -217,12 +217,21 @@ def test_a_submission_makes_a_job_with_its_secret_in_one_commit(clients: dict[st
 
 
 @pytest.mark.parametrize(
-    "case", ["of a stranger's number", "in a stranger's namespace", "of another user", "twice", "wrong", "without"]
+    "case",
+    [
+        "of a stranger's number",
+        "in a stranger's namespace",
+        "of another user",
+        "twice",
+        "wrong",
+        "without",
+        "to try it",
+    ],
 )
 def test_a_submission_that_is_refused_makes_nothing(clients: dict[str, Elsewhere], case: str) -> None:
     bob, namespace = clients["bob"], HOME
     number = numbers.take(clients["ada" if "number" in case else "bob"], 1, 1)
-    body = submission("ada" if "user" in case else "bob", number)
+    body, query = submission("ada" if "user" in case else "bob", number), dict[str, str]()
     match case:
         case "in a stranger's namespace":
             namespace = "user-ada"
@@ -232,9 +241,12 @@ def test_a_submission_that_is_refused_makes_nothing(clients: dict[str, Elsewhere
             del body["job"]["spec"]["template"]["spec"]["containers"]
         case "without":
             del body["secret"]
+        case "to try it":
+            query = {"dryRun": "All"}
     with pytest.raises(Refused) as refused:
-        bob.call("POST", SUBMISSIONS, body, namespace=namespace)
-    assert refused.value.code == {"twice": 409, "wrong": 422, "of another user": 422, "without": 400}.get(case, 403)
+        bob.call("POST", SUBMISSIONS, body, namespace=namespace, **query)
+    codes = {"twice": 409, "wrong": 422, "of another user": 422, "without": 400, "to try it": 400}
+    assert refused.value.code == codes.get(case, 403)
     for path, made in ((JOBS, False), (SECRETS, case == "twice")):
         assert (clients["root"].find(f"{path.replace(HOME, namespace)}/slurm-{number}") is not None) == made
 

@@ -8,6 +8,7 @@ import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from inspect import isawaitable
 from typing import Any
 
 from phalanx.embedded.apiserver.auth.authority import make_authority, make_server
@@ -21,7 +22,7 @@ BUNDLE = base64.b64encode(AUTHORITY.certificate_pem).decode()
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 JOBS = "/apis/batch/v1/namespaces/default/jobs"
 
-Judge = Callable[[Any], Any]  # the request of a review -> the rest of the response
+Judge = Callable[[Any], Any]  # the request of a review -> the rest of the response, or an awaitable of it
 
 
 def patch(*operations: Any) -> Any:
@@ -45,6 +46,8 @@ class Hooks:
         asked = json.loads(raw.body)
         self.seen.append((raw.path, raw.query.decode(), asked))
         found = self.judges[raw.path](asked["request"])
+        if isawaitable(found):
+            found = await found
         if isinstance(found, Response):
             return found
         response = {"uid": asked["request"]["uid"], **found}

@@ -155,3 +155,41 @@ def test_connections_to_pods_are_asked_about(tmp_path: Path) -> None:
             assert found.seen[-1][2]["request"]["operation"] == "CONNECT"
 
     asyncio.run(run())
+
+
+def test_a_server_starts_although_no_webhook_answers(tmp_path: Path) -> None:
+    """The pods of a webhook run only after the server has started."""
+
+    async def run() -> None:
+        async with InProcess.started(tmp_path) as server:
+            nobody = Hooks(port=1).hook("/a", rules=[rule("*", "*", "CREATE", "UPDATE")], failurePolicy="Fail")
+            await server.make(VALIDATING, configuration(nobody))
+            await server.ask("DELETE", "/apis/rbac.authorization.k8s.io/v1/clusterroles/view")
+        async with InProcess.started(tmp_path) as server:
+            assert (await server.ask("POST", MAPS, {"metadata": {"name": "new"}})).code == 500
+            names = [one["metadata"]["name"] for one in (await server.ask("GET", VALIDATING)).body["items"]]
+            assert [(await server.ask("DELETE", f"{VALIDATING}/{name}")).code for name in names] == [200]
+        async with InProcess.started(tmp_path) as server:
+            assert (await server.ask("GET", "/apis/rbac.authorization.k8s.io/v1/clusterroles/view")).code == 200
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("path", [f"{MAPS}/kept", f"{MAPS}?labelSelector=of%3Dtest"])
+def test_a_deletion_is_asked_about_again_where_the_object_has_changed_meanwhile(tmp_path: Path, path: str) -> None:
+    async def run() -> None:
+        change = {"metadata": {"labels": {"keep": "yes"}}}
+
+        async def label_first(request: Any) -> Any:
+            """Label the object, then allow the deletion of what the server has shown, if it has no such label."""
+            await server.ask("PATCH", f"{MAPS}/kept", change, "application/merge-patch+json")
+            return {"allowed": "keep" not in request["oldObject"]["metadata"]["labels"]}
+
+        async with scene(tmp_path, a=label_first) as (server, found):
+            await server.make(MAPS, {"metadata": {"name": "kept", "labels": {"of": "test"}}})
+            await server.make(VALIDATING, about(found, "/a", "DELETE"))
+            assert (await server.ask("DELETE", path)).code == 403
+            assert len(found.calls) == 2
+            assert (await server.ask("GET", f"{MAPS}/kept")).code == 200
+
+    asyncio.run(run())

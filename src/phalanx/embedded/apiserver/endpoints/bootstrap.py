@@ -4,6 +4,8 @@ groups."""
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Awaitable
 from typing import Any
 
 from phalanx.embedded.apiserver.apimachinery.meta.resource import User
@@ -12,6 +14,7 @@ from phalanx.embedded.apiserver.endpoints.write import Intent, ObjectWriter
 from phalanx.embedded.apiserver.registry.routing import Registry, RouteTarget
 from phalanx.embedded.apiserver.storage.store import Store
 
+_log = logging.getLogger(__name__)
 _RBAC = "rbac.authorization.k8s.io"
 NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 _SELF = User(name="system:apiserver", groups=("system:masters",))
@@ -90,17 +93,17 @@ _OWN = {
 async def furnish(writer: ObjectWriter, registry: Registry, store: Store) -> None:
     """Create the missing ones of the objects that every cluster has."""
     for name in NAMESPACES:
-        await _ensure(writer, registry, "", "namespaces", "", {"metadata": {"name": name}})
+        await _ensure(writer, registry, store, "", "namespaces", "", {"metadata": {"name": name}})
     for name, (value, description) in _PRIORITIES.items():
         obj = {"metadata": {"name": name}, "value": value, "description": description}
-        await _ensure(writer, registry, "scheduling.k8s.io", "priorityclasses", "", obj)
+        await _ensure(writer, registry, store, "scheduling.k8s.io", "priorityclasses", "", obj)
     for name, rules in _ROLES.items():
         await _grant(writer, registry, store, name, rules)
     for name, groups in _BINDINGS.items():
         subjects = [{"apiGroup": _RBAC, "kind": "Group", "name": group} for group in groups]
         reference = {"apiGroup": _RBAC, "kind": "ClusterRole", "name": name}
         obj = {"metadata": {"name": name, **_OWN}, "subjects": subjects, "roleRef": reference}
-        await _ensure(writer, registry, _RBAC, "clusterrolebindings", "", obj)
+        await _ensure(writer, registry, store, _RBAC, "clusterrolebindings", "", obj)
 
 
 async def _grant(
@@ -110,25 +113,40 @@ async def _grant(
     administrator added stay, and a role with the annotation `autoupdate: false` is not changed (bootstrappolicy)."""
     old = store.get((_RBAC, "clusterroles"), "", name)
     if old is None:
-        await _ensure(writer, registry, _RBAC, "clusterroles", "", {"metadata": {"name": name, **_OWN}, "rules": rules})
+        await _ensure(
+            writer, registry, store, _RBAC, "clusterroles", "", {"metadata": {"name": name, **_OWN}, "rules": rules}
+        )
         return
     resource, held = registry.any_version(_RBAC, "clusterroles"), old.obj.get("rules") or []
     missing = [rule for rule in rules if rule not in held]
     if missing and resource is not None and (old.obj["metadata"].get("annotations") or {}).get(_AUTOUPDATE) == "true":
         intent = Intent(user=_SELF, manager="kube-apiserver")
         obj = {**old.obj, "metadata": dict(old.obj["metadata"]), "rules": [*held, *missing]}
-        await writer.update(RouteTarget(resource=resource, name=name), obj, intent)
+        await _settled(writer.update(RouteTarget(resource=resource, name=name), obj, intent))
 
 
 async def _ensure(
-    writer: ObjectWriter, registry: Registry, group: str, plural: str, namespace: str, obj: dict[str, Any]
+    writer: ObjectWriter,
+    registry: Registry,
+    store: Store,
+    group: str,
+    plural: str,
+    namespace: str,
+    obj: dict[str, Any],
 ) -> None:
     resource = registry.any_version(group, plural)
-    if resource is None:
-        return
+    if resource is None or store.head(resource.key, namespace, obj["metadata"]["name"]) is not None:
+        return  # asking webhooks about an object that exists would end the start while their pods do not run
     intent = Intent(user=_SELF, manager="kube-apiserver")
+    await _settled(writer.create(RouteTarget(resource=resource, namespace=namespace), obj, intent))
+
+
+async def _settled(write: Awaitable[object]) -> None:
+    """Wait for a write. A webhook that does not answer refuses it with a 5xx: the server starts all the same, because
+    the webhook's pods cannot run before it. The next start tries again. Raises `ApiError` for other refusals."""
     try:
-        await writer.create(RouteTarget(resource=resource, namespace=namespace), obj, intent)
+        await write
     except ApiError as error:
-        if error.reason != "AlreadyExists":
+        if error.code < 500:
             raise
+        _log.warning("an object that every cluster has was not written: %s", error.message)

@@ -14,12 +14,13 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from phalanx.embedded.apiserver.apimachinery.meta import objectmeta
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource, User
 from phalanx.embedded.apiserver.apimachinery.meta.status import (
+    ApiError,
     bad_request,
     conflict,
     forbidden,
@@ -41,6 +42,8 @@ ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 _OPTIONS = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
 _POLICIES = ("Background", "Foreground", "Orphan")
 _DELETED_BY = objectmeta.DELETED_BY
+_PODS = ("", "pods")
+_TRIES = 5  # questions to admission about one deletion, if the object changes meanwhile
 _TRACKING, _JOB_CONTROLLER = "batch.kubernetes.io/job-tracking", "kubernetes.io/job-controller"
 # Besides pods: kinds whose end somebody will ask about.
 _SIGNED_GROUPS = ("batch", "kubeflow.org", "jobset.x-k8s.io", "trainer.kubeflow.org")
@@ -125,16 +128,27 @@ class Deleter:
     async def delete(self, target: RouteTarget, options: DeleteOptions) -> Deleted:
         """Raises `ApiError`."""
         resource = target.resource
-        old = self._store.head(resource.key, target.namespace, target.name)
-        if old is None:
-            raise not_found(resource.group, resource.plural, target.name)
-        check_preconditions(resource, target.name, old, options)
-        if await self._consulted(resource, old, options):
-            return await self.delete(target, replace(options, user=None))
+        old = await self._allowed(target, options)
         if resource.key == ("", "namespaces"):
             return await self._namespace(target, old, options)
         deleted = await self._by_steps(target, old, options)
         return Deleted(stored=_unsigned(deleted.stored), gone=deleted.gone)
+
+    async def _allowed(self, target: RouteTarget, options: DeleteOptions) -> Stored:
+        """Return the object, whose deletion admission allows in this version. Raises `ApiError`: 404, a refusal, or 409
+        if the object changes each time that admission is asked."""
+        resource = target.resource
+        for _ in range(_TRIES):
+            old = self._store.head(resource.key, target.namespace, target.name)
+            if old is None:
+                raise not_found(resource.group, resource.plural, target.name)
+            check_preconditions(resource, target.name, old, options)
+            suspended = await self._consulted(resource, old, options)
+            now = self._store.head(resource.key, target.namespace, target.name)
+            if not suspended or (now is not None and now.version == old.version):
+                return old
+        why = "the object changed each time that admission was asked about its deletion; try again"
+        raise conflict(resource.group, resource.plural, target.name, why)
 
     async def _consulted(self, resource: Resource, old: Stored, options: DeleteOptions) -> bool:
         """Ask admission. Return whether the request was suspended for that. Raises `ApiError` if admission refuses."""
@@ -152,7 +166,7 @@ class Deleter:
         if not old.obj["metadata"].get("deletionTimestamp"):
             resource.strategy.begin_deletion(obj, objectmeta.now_text())
         wanted = gc_finalizers(resource, meta.get("finalizers") or [], options.policy)
-        if _TRACKING in wanted and not self._will_be_counted(obj):
+        if resource.key == _PODS and _TRACKING in wanted and not self._will_be_counted(obj):
             wanted.remove(_TRACKING)
         if wanted:
             meta["finalizers"] = wanted
@@ -172,7 +186,8 @@ class Deleter:
         owner = next((one for one in meta.get("ownerReferences") or () if one.get("controller")), None)
         if owner is None or owner["kind"] != "Job":
             return True
-        job = self._store.head(("batch", "jobs"), meta["namespace"], owner["name"])
+        # The stored Job, not the newest one: a write that fails would leave the pod uncounted.
+        job = self._store.get(("batch", "jobs"), meta["namespace"], owner["name"])
         if job is None or job.obj["metadata"]["uid"] != owner["uid"]:
             return False
         conditions = (job.obj.get("status") or {}).get("conditions") or ()
@@ -226,12 +241,21 @@ class Deleter:
         for _, _, stored in found:
             await self._consulted(resource, stored, options)
         waiting = []
-        for namespace, name, _ in found:
+        for namespace, name, asked in found:
             old = self._store.head(resource.key, namespace, name)
             if old is not None:
                 one = RouteTarget(resource=resource, namespace=namespace, name=name)
-                waiting.append(self._by_steps(one, old, options))
+                is_same = old.version == asked.version
+                waiting.append(self._by_steps(one, old, options) if is_same else self._again(one, options))
         await asyncio.gather(*waiting)
+
+    async def _again(self, target: RouteTarget, options: DeleteOptions) -> None:
+        """Delete an object that has changed since admission was asked about it; one that has gone is deleted."""
+        try:
+            await self.delete(target, options)
+        except ApiError as error:
+            if error.code != 404:
+                raise
 
 
 def check_preconditions(resource: Resource, name: str, old: Stored, options: DeleteOptions) -> None:

@@ -33,6 +33,8 @@ class SlurmSubmissions:
         if request.method != "POST":
             raise method_not_allowed()
         namespace = request.text("namespace")
+        if request.text("dryRun"):
+            raise bad_request("a submission has no dryRun; create the Job and its Secret one by one to try them")
         body: Any = decode_body(request.body, request.content_type, "Submission")
         if not namespace or not isinstance(body, dict) or body.keys() != {"secret", "job"}:
             raise bad_request('the body of a submission is {"secret": …, "job": …}, and the query names a namespace')
