@@ -6,7 +6,10 @@ What is expected here was said by Slurm 22.05.8 for the same programs.
 from __future__ import annotations
 
 import json
+import os
+import signal
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -129,3 +132,13 @@ def test_step_daemon_runs_the_programs_around_a_task(tmp_path: Path) -> None:
     assert (foo, task_pid) == (["bar", "baz"], own_pid)
     assert (channel.STDERR, b"\0\0\0\0over 0\n") in link.sent
     assert [json.loads(content) for kind, content in link.sent if kind == channel.ENDED] == [[0, 0]]
+
+
+def test_an_epilog_that_leaves_a_process_in_another_session_ends(tmp_path: Path) -> None:
+    text = "setsid sleep 300 & echo $! > left; echo seen >&2"
+    try:
+        said = run_epilog(program(tmp_path, "epilog", text), {"PATH": "/usr/bin:/bin"}, str(tmp_path), "n1")
+    finally:
+        with suppress(ProcessLookupError):  # killed before it had a session of its own
+            os.kill(int((tmp_path / "left").read_text()), signal.SIGKILL)
+    assert said == b"seen\n"

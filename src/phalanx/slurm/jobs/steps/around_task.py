@@ -13,12 +13,13 @@ import os
 import signal
 import subprocess
 import sys
-import threading
+import tempfile
 from collections.abc import Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from typing import NoReturn
 
 EPILOG_S = 5.0  # after that time Slurm ends an epilog
+MOST_BYTES = 1 << 20  # of an epilog's standard error that are passed on
 
 
 def directory_of(directory: str, node: str, tasks: int) -> tuple[str, bytes]:
@@ -101,22 +102,24 @@ def run_epilog(program: str, around: Mapping[str, str], directory: str, node: st
     if not program.startswith("/") or not os.access(program, os.R_OK | os.X_OK):
         text = f"{what}Could not run user task_epilog [{program}]: access denied\n{what}TaskEpilog failed status=-1\n"
         return text.encode()
-    try:
-        process = subprocess.Popen(
-            [program], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=own,
-            cwd=directory, process_group=0,
-        )  # fmt: skip
-    except OSError as error:
-        return f"{what}execve({program}): {error.strerror}\n{what}TaskEpilog failed status=32512\n".encode()
-    timer = threading.Timer(EPILOG_S, os.killpg, (process.pid, signal.SIGKILL))
-    timer.start()
-    said = process.communicate()[1]
-    code = process.returncode
-    timer.cancel()
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)  # what the epilog left behind
+    # A file, not a pipe: a process that outlives the epilog in another session would keep a pipe open.
+    with tempfile.TemporaryFile() as said:
+        try:
+            process = subprocess.Popen(
+                [program], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=said, env=own,
+                cwd=directory, process_group=0,
+            )  # fmt: skip
+        except OSError as error:
+            return f"{what}execve({program}): {error.strerror}\n{what}TaskEpilog failed status=32512\n".encode()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(EPILOG_S)
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # the epilog if it is too slow, and processes that it left behind
+        code = process.wait()
+        said.seek(0)
+        written = said.read(MOST_BYTES)
     status = code << 8 if code >= 0 else -code  # as wait(2) has it
-    return said + (f"{what}TaskEpilog failed status={status}\n".encode() if status else b"")
+    return written + (f"{what}TaskEpilog failed status={status}\n".encode() if status else b"")
 
 
 def main(words: Sequence[str]) -> NoReturn:
