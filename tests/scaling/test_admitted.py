@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 from phalanx.loop import step
-from phalanx.model.event import QueueSeen, Submitted
+from phalanx.model.event import NodeSeen, Opened, QueueSeen, Started, Submitted
+from phalanx.model.job import Slot
 from phalanx.model.plan import Plan
 from phalanx.model.pod import amounts
 from phalanx.model.policy import Policy
-from phalanx.model.queue import Queue, Quota
+from phalanx.model.queue import Queue, QueueOrder, Quota
 from phalanx.scaling.admitted import admitted_together
+from phalanx.scaling.waiting import CLASSES
 from phalanx.state.cluster import Cluster
-from tests.core.builders import job, role
+from tests.core.builders import job, node, role
 
 POLICY, NOW_S = Policy(), 1000.0
 
@@ -67,3 +69,27 @@ def test_a_job_is_left_out_as_long_as_it_delays_its_nodes() -> None:
 
 def test_unknown_jobs_are_ignored() -> None:
     assert admitted(waiting(), "gone") == set()
+
+
+def test_classes_without_quota_hide_no_other_job() -> None:
+    large = [gang(f"large-{number}", 4 + number, priority=1) for number in range(CLASSES)]
+    cluster = waiting(*large, gang("small", 1))
+    assert "small" in admitted(cluster, "small", *(each.job.id for each in large))
+
+
+def test_pods_above_a_minimum_are_admitted_too() -> None:
+    elastic = job("elastic", role(count=3, minimum=1, cpu=8), at=NOW_S - 30.0)
+    cluster = Cluster()
+    queue = Queue(name="default", quotas=(Quota(limit=amounts({"cpu": 24})),))
+    step(cluster, [QueueSeen(queue), NodeSeen(node("n", cpu=8)), Submitted(elastic)], POLICY, NOW_S, Nothing())
+    slots = Slot(0, 1), Slot(0, 2)
+    step(cluster, [Started("elastic", 1), Opened("elastic", slots)], POLICY, NOW_S, Nothing())
+    assert admitted(cluster, "elastic") == {"elastic"}
+
+
+def test_of_a_strict_queue_the_first_job_alone_may_be_admitted() -> None:
+    cluster = Cluster()
+    strict = Queue(name="default", order=QueueOrder.FIFO, strict=True)
+    later = gang("later", 1, nodes_after_s=60.0)
+    step(cluster, [QueueSeen(strict), later, gang("second", 1)], POLICY, NOW_S, Nothing())
+    assert admitted(cluster, "later", "second") == set()

@@ -18,12 +18,12 @@ from phalanx.state.pending.request_class import Candidate, Request, RequestClass
 
 def admitted_together(cluster: Cluster, policy: Policy, now_s: float, jobs: Collection[str]) -> frozenset[str]:
     """Return the jobs, among the waiting `jobs`, that their quotas admit together, in the order in which nodes would be
-    requested for them. A job that delays its request (`Job.nodes_after_s`) is left out until then. `now_s`: seconds
-    since the epoch."""
+    requested for them: of a strict queue only the first of a class. A job that delays its request (`Job.nodes_after_s`)
+    is left out until then. `now_s`: seconds since the epoch."""
     waiting, found = Waiting(cluster, policy, now_s, classes_of(cluster, jobs)), set[str]()
-    for request_class in waiting.classes():
+    for request_class in sorted(waiting.request_classes, key=waiting.rank):
         asking = (entry for entry in request_class if entry.request.job in jobs)
-        for entry in islice(asking, JOBS):
+        for entry in islice(asking, 1 if request_class.strict else JOBS):
             delay_s = cluster.jobs[entry.request.job].job.nodes_after_s
             if delay_s and now_s < entry.arrival_s + delay_s:
                 continue

@@ -51,7 +51,7 @@ class Admitted(NamedTuple):
 class Waiting:
     """The waiting requests of one cycle. The `state` has the quota that earlier requests of the cycle have taken.
     `later_s`: when nodes may be requested for jobs that have not waited long enough (seconds since the epoch).
-    `among`: the request classes that are considered; None: all."""
+    `among`: the request classes that are considered, also of pods above a minimum; None: all others."""
 
     def __init__(
         self, cluster: Cluster, policy: Policy, now_s: float, among: Iterable[RequestClass] | None = None
@@ -63,14 +63,15 @@ class Waiting:
         self.request_classes = [
             request_class
             for request_class in (cluster.pending.request_classes.values() if among is None else among)
-            if self.needs_capacity(request_class)
+            if self.needs_capacity(request_class, growth=among is not None)
         ]
 
-    def needs_capacity(self, request_class: RequestClass) -> bool:
-        """Return whether the class waits for capacity, as far as its last reason tells."""
+    def needs_capacity(self, request_class: RequestClass, *, growth: bool) -> bool:
+        """Return whether the class waits for capacity, as far as its last reason tells. `growth`: pods above a minimum
+        count, too."""
         reported = self.cluster.pending.columns.reported_blocker[request_class.number]
         if (
-            request_class.key.kind == Kind.GROWTH
+            (request_class.key.kind == Kind.GROWTH and not growth)
             or reported in (Blocker.QUOTA, Blocker.HEAD)
             or not request_class.placement_class.key.whole
         ):
