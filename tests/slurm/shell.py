@@ -49,7 +49,7 @@ class Shell:
         until(lambda: self.state(job) == state)
 
     def done(self, job: str | int) -> str:
-        until(lambda: self.state(job) not in ("", "PENDING", "RUNNING"))
+        until(lambda: self.state(job) not in ("", "PENDING", "RUNNING", "COMPLETING"))
         return self.state(job)
 
     def text(self, name: str) -> str:
