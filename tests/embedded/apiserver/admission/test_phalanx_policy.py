@@ -11,8 +11,9 @@ from phalanx.embedded.apiserver.apimachinery.expressions.admission_policy import
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, User
 from phalanx.embedded.apiserver.apimachinery.schema import schema
 from phalanx.embedded.apiserver.registry.builtin import RESOURCES
-from phalanx.kube.install.admission_policy import BINDING, POLICY, USERS_POLICY
+from phalanx.kube.install.admission_policy import INSTALLED, POLICY, USERS_POLICY
 
+BINDING = INSTALLED[1][1]  # of POLICY
 JOBS = next(one for one in RESOURCES if one.plural == "jobs")
 
 
