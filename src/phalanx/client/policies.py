@@ -41,7 +41,7 @@ def refusing(
     **more: Any,
 ) -> list[Made]:
     """Return a policy that refuses matching objects, and its binding. `conditions`: name -> the expression that selects
-    objects. `checks`: message -> the expression that must hold. `reason`: of the refusal; empty: the API server's own.
+    objects. `checks`: message -> the expression that must hold. `reason`: the refusal's reason; empty: the default.
     `more`: further fields of the spec."""
     said = {"reason": reason} if reason else {}
     found = [{"expression": text, "message": message, **said} for message, text in checks.items()]

@@ -67,7 +67,7 @@ def with_group_limits(cluster: Cluster, gang: Gang, reason: Reason) -> Reason:
 
 
 def beyond_groups(cluster: Cluster, demand: Demand, role: Role) -> str:
-    """Return which node groups cannot hold the role's minimum, and what to change; empty if they may hold it. Node
+    """Return a text: which node groups cannot hold the role's minimum, and what to change; empty if they may. Node
     selectors and taints of groups are not compared."""
     columns, groups = cluster.columns, cluster.columns.groups.known.values()
     useful = {group.name: group for group in groups if holds(group, demand)}

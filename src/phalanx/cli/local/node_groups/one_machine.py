@@ -45,7 +45,7 @@ async def local_provisioning(
     informers: Callable[[Kind], Informer],
     tasks: asyncio.TaskGroup,
 ) -> Provisioning | None:
-    """Return all groups with their providers; None if there are none. Creates the namespaces in which nodes are
+    """Return all node groups with their providers; None if there are none. Creates the namespaces in which nodes are
     requested from autoscalers. Raises PhalanxError if Machines or a cloud cannot be read."""
     simulated, listed = read_local_groups(texts, file)
     for name in sorted({each.provider.namespace for each in listed if isinstance(each.provider, Autoscaler)}):

@@ -32,8 +32,8 @@ class JobView:
     end is not reported yet. `fixed`: it starts with as many pods as fit, and does not grow. `kind`: the kind of the
     object that the user created. `made`: the name of that object, if the scheduler knows the job by another object.
     `user`: the submitter. `array`: the name of the array that the task belongs to. `cap`: how many tasks of the
-    array may run at a time; 0: all. `cluster`: the other cluster that runs it; `clusters`: what is known of each
-    cluster for it, or why that one was chosen."""
+    array may run at a time; 0: all. `cluster`: the other cluster that runs the job. `clusters`: the facts
+    about each cluster for a waiting job, or why the cluster of a running job was chosen."""
 
     id: str
     queue: str

@@ -105,7 +105,7 @@ def _live(snapshot: Snapshot, record: JobRecord, reason: Reason | None, soon: bo
 
 
 def _clusters(gang: GangLifecycle | None) -> tuple[str, ...]:
-    """Return what is known of each other cluster for a gang that waits; why one was chosen for a gang that runs."""
+    """Return the facts about each other cluster for a waiting gang; why its cluster was chosen for a running gang."""
     if gang is None or gang.spec is None or not gang.jobs:
         return ()
     if gang.waits:

@@ -85,8 +85,8 @@ class CohortTree:
                 yield node, self.of_cohorts.get(name, SubtreeAmounts({}, {}))
 
     def _lendable(self, cohort: str) -> Counter[str]:
-        """Return what the cohort could use if no queue used any, by resource: what its root has, as far as limits on
-        the way down to it allow, and what cohorts on this way keep. Nothing for no cohort."""
+        """Return, by resource, the amounts that the cohort could use if all queues were empty: the amounts of its root,
+        cut by the limits on the path to it, and the amounts that cohorts on this path keep. Empty without a cohort."""
         path, found = [cohort], Counter[str]()
         while (node := self.defined.cohorts.get(path[-1])) and node.parent and node.parent not in path:
             path.append(node.parent)

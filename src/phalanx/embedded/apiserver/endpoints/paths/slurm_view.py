@@ -199,7 +199,7 @@ def _job(obj: Object, owner: Mapping[str, Any], *, whole: bool) -> Object:
     }
 
 
-_AMOUNTS = ("cpu", "memory", "nvidia.com/gpu")  # the resources of others' pods that users see
+_AMOUNTS = ("cpu", "memory", "nvidia.com/gpu")  # the requests of other users' pods that every user sees
 
 
 def _pod(obj: Object) -> Object:
