@@ -22,7 +22,7 @@ from phalanx.embedded.apiserver.auth.rbac import GROUP as RBAC
 from phalanx.embedded.apiserver.auth.rbac import AccessRequest
 from phalanx.embedded.apiserver.auth.reviews import AUTHENTICATION, AUTHORIZATION, Reviewer
 from phalanx.embedded.apiserver.endpoints import answers, parts
-from phalanx.embedded.apiserver.endpoints.delete import DeleteOptions, Deleter, delete_options
+from phalanx.embedded.apiserver.endpoints.delete import DeleteOptions, Deleter, delete_options, unsigned
 from phalanx.embedded.apiserver.endpoints.listing import ReadEndpoints
 from phalanx.embedded.apiserver.endpoints.paths.namesakes import Namesakes
 from phalanx.embedded.apiserver.endpoints.paths.public import Public
@@ -283,7 +283,7 @@ class Api:
         found = self.reader.select(target, listed)
         await self.deleter.collection(target, found, options)
         meta = {"resourceVersion": str(self.store.version)}
-        answer = await answers.many(target.resource, request, [stored for _, _, stored in found], meta)
+        answer = await answers.many(target.resource, request, [unsigned(stored) for _, _, stored in found], meta)
         return replace(answer, warnings=_delete_warnings(target.resource, options))
 
 

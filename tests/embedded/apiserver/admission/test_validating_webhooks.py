@@ -142,6 +142,29 @@ def test_writes_side_by_side_lose_nothing_and_keep_quotas(tmp_path: Path) -> Non
     asyncio.run(run())
 
 
+@pytest.mark.parametrize("path", [VALIDATING, MUTATING])
+def test_services_that_wait_for_a_webhook_get_different_addresses_and_ports(tmp_path: Path, path: str) -> None:
+    async def run() -> None:
+        both = asyncio.Barrier(2)
+
+        async def together(_: Any) -> Any:
+            await both.wait()
+            return passes(_)
+
+        async with scene(tmp_path, a=together) as (server, found):
+            await server.make(path, about(found, "/a", "CREATE", plural="services"))
+            spec = {"type": "NodePort", "ports": [{"port": 80}]}
+            bodies = [{"metadata": {"name": name}, "spec": spec} for name in ("one", "two")]
+            services = "/api/v1/namespaces/default/services"
+            answers = await asyncio.gather(*(server.ask("POST", services, one) for one in bodies))
+            assert [answer.code for answer in answers] == [201, 201], [answer.body for answer in answers]
+            given = [answer.body["spec"] for answer in answers]
+            assert given[0]["clusterIP"] != given[1]["clusterIP"]
+            assert given[0]["ports"][0]["nodePort"] != given[1]["ports"][0]["nodePort"]
+
+    asyncio.run(run())
+
+
 def test_connections_to_pods_are_asked_about(tmp_path: Path) -> None:
     async def run() -> None:
         async with scene(tmp_path, a=refuses) as (server, found):

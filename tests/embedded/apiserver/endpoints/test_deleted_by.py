@@ -22,6 +22,17 @@ def test_a_pod_that_ends_says_who_deleted_it_and_the_answer_is_the_real_one(api_
     assert api_server.ask("DELETE", f"{PODS}/whose", {"gracePeriodSeconds": 0}).code == 200
 
 
+def test_the_answer_to_a_deleted_collection_does_not_name_the_user(api_server: ServerProcess) -> None:
+    body = {"metadata": {"name": "one-of-them", "labels": {"of": "them"}}, "spec": {**POD, "nodeName": "nowhere"}}
+    assert api_server.ask("POST", PODS, body).code == 201
+    for _ in range(2):  # the second deletes pods that are marked already
+        answer = api_server.ask("DELETE", f"{PODS}?labelSelector=of%3Dthem")
+        (pod,) = answer.body["items"]
+        assert (answer.code, pod["metadata"].get("annotations")) == (200, None)
+    assert api_server.ask("GET", f"{PODS}/one-of-them").body["metadata"]["annotations"] == {BY: "admin"}
+    api_server.ask("DELETE", f"{PODS}/one-of-them", {"gracePeriodSeconds": 0})
+
+
 def test_nobody_says_beforehand_who_deleted_it(api_server: ServerProcess) -> None:
     lie = {BY: "bob"}
     body = {"metadata": {"name": "forged", "annotations": {**lie, "a": "b"}}, "spec": {**POD, "nodeName": "nowhere"}}

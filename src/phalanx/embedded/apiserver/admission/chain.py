@@ -40,6 +40,9 @@ class Reader(Protocol):
         """Yield the stored objects and those of unfinished writes. This costs more, and is for values that must not be
         granted twice."""
 
+    def addressed(self) -> Iterable[Object]:
+        """Yield all services that have addresses: those that are decided, and those about which webhooks are asked."""
+
     def held(self, namespace: str) -> quota.HeldQuota:
         """Return the number of objects of a namespace, including those of unfinished writes."""
 
@@ -382,7 +385,7 @@ def resized(resource: Resource, obj: Object, old: Object, reader: Reader) -> Non
 def addresses(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
     """Cluster addresses and node ports of services (the real server does this in their REST storage)."""
     before = old["spec"] if old is not None else {}
-    service_addresses.allocate(obj, before, reader.decided("", "services"))
+    service_addresses.allocate(obj, before, reader.addressed())
 
 
 PODS, NODES, SERVICES = ("", "pods"), ("", "nodes"), ("", "services")

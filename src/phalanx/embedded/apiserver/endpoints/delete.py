@@ -132,7 +132,7 @@ class Deleter:
         if resource.key == ("", "namespaces"):
             return await self._namespace(target, old, options)
         deleted = await self._by_steps(target, old, options)
-        return Deleted(stored=_unsigned(deleted.stored), gone=deleted.gone)
+        return Deleted(stored=unsigned(deleted.stored), gone=deleted.gone)
 
     async def _allowed(self, target: RouteTarget, options: DeleteOptions) -> Stored:
         """Return the object, whose deletion admission allows in this version. Raises `ApiError`: 404, a refusal, or 409
@@ -312,7 +312,7 @@ def _sign(resource: Resource, obj: Object, old: Stored, options: DeleteOptions) 
         meta["annotations"] = notes
 
 
-def _unsigned(stored: Stored) -> Stored:
+def unsigned(stored: Stored) -> Stored:
     """As the deleter is answered: he knows who he is, and the real server's answer has no such annotation."""
     meta = stored.obj["metadata"]
     if _DELETED_BY not in (meta.get("annotations") or {}):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from phalanx.embedded.apiserver.admission import chain, pod_security, volcano
@@ -42,6 +43,7 @@ class Committed:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._waiting: list[Object] = []
 
     def get(self, group: str, plural: str, namespace: str, name: str) -> Object | None:
         found = self._store.get((group, plural), namespace, name)
@@ -52,6 +54,20 @@ class Committed:
 
     def decided(self, group: str, plural: str, namespace: str = "") -> Iterator[Object]:
         return (one.obj for one in self._store.decided((group, plural), namespace or None))
+
+    def addressed(self) -> Iterator[Object]:
+        yield from self.decided(*chain.SERVICES)
+        yield from self._waiting
+
+    @contextmanager
+    def keeping_addresses(self, resource: Resource, obj: Object) -> Iterator[None]:
+        """Let no other service get the addresses of `obj`, if it is a service, while webhooks are asked about it."""
+        kept = [obj] if resource.key == chain.SERVICES else []
+        self._waiting += kept
+        try:
+            yield
+        finally:
+            self._waiting = [one for one in self._waiting if one is not obj]
 
     def held(self, namespace: str) -> HeldQuota:
         tally = self._store.tally
@@ -148,7 +164,8 @@ class Knowledge:
             self._policies.mutate(resource, again, old, user, beneath=beneath, reinvoked=True)
             return again
 
-        found = await self._webhooks.mutate(review, hooks, settle)
+        with self._reader.keeping_addresses(resource, obj):
+            found = await self._webhooks.mutate(review, hooks, settle)
         if found is None:
             return None
         changed, warnings = found
@@ -192,7 +209,8 @@ class Knowledge:
         if not self._webhooks.any:
             return None
         review = self._policies.review(resource, obj, old, user, beneath=beneath, dry_run=dry_run)
-        warnings = await self._webhooks.validate(review)
+        with self._reader.keeping_addresses(resource, obj):
+            warnings = await self._webhooks.validate(review)
         if warnings is not None and beneath is WHOLE:
             chain.admit(resource, obj, old, self._reader)  # quotas and namespaces once more
         return warnings

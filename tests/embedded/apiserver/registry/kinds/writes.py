@@ -46,6 +46,9 @@ class Cluster:
     def decided(self, group: str, plural: str, namespace: str = "") -> Iterable[Object]:
         return self.list(group, plural, namespace)
 
+    def addressed(self) -> Iterable[Object]:
+        return self.list("", "services")
+
     def held(self, namespace: str) -> HeldQuota:
         objects = {key: len(found) for key, found in self.objects.items()}
         return HeldQuota(
