@@ -222,7 +222,8 @@ async def autoscale(user: Connection, informers: SharedInformers, tried: list[st
                 body = {"apiVersion": "v1", "kind": "Event", "metadata": {"name": f"e-{meta['name']}"}, **event}
                 await user.create(EVENTS, body, "default")
             elif pool == "sure":
-                await add_node(user, f"node-{meta['name']}", {"pool": "sure"})
+                # A pod that follows one whose node has arrived may have the same name; nodes never share theirs.
+                await add_node(user, f"node-{meta['uid']}", {"pool": "sure"})
         await asyncio.sleep(0.05)
 
 
