@@ -156,7 +156,7 @@ async def test_a_job_that_runs_with_fewer_pods_than_it_asks_says_so(size: str, m
     train["status"] = {"startTime": CREATED}
     seen = snapshot(node("n1"), queue("default"), train, started_pod(train, "n1", {"running": {}}))
     page = job_page.page(find(seen, "train", "default"), seen)
-    assert f"It runs with 1 of its 3 pods; {more}" in page
+    assert f"It runs with 1 of its 3 pods (minimum 1); {more}" in page
 
 
 async def test_the_page_says_when_a_job_is_expected_to_start() -> None:

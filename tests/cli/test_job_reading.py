@@ -20,12 +20,14 @@ from phalanx.cli.views.job.job_row import COLUMNS, JobRow, short_row
 from phalanx.client.connection import Connection
 from phalanx.client.informer import Informer
 from phalanx.client.kind import JOBS, NODES, PODS, Kind
+from phalanx.core.fold.fold import fold
 from phalanx.dialects.kueue.kinds import CLUSTER_QUEUES, LOCAL_QUEUES, RESOURCE_FLAVORS
 from phalanx.errors import PhalanxError
 from phalanx.kube.install.definitions import QUEUES
 from phalanx.kube.routing.settings import KubeSettings
 from phalanx.kube.world import KubeWorld
-from phalanx.model.event import RunTold
+from phalanx.model.event import Adopted, RunTold
+from phalanx.model.job import Phase, Placement, Slot
 
 CREATED = "2026-01-01T00:00:00Z"
 CREATED_S = 1767225600.0
@@ -227,10 +229,26 @@ async def test_a_job_that_its_time_limit_ended_says_so() -> None:
     assert (view.state, view.where()) == ("failed", "it had run as long as it may (1m30s) and was ended")
 
 
+async def test_pods_that_a_gang_gets_after_its_start_count_and_its_minimum_is_named() -> None:
+    words = {"phalanx.dev/job": "gang", "phalanx.dev/min-available": "2"}
+    spec = {"schedulerName": "phalanx", "containers": [{"name": "main", "resources": {"requests": {"cpu": "1"}}}]}
+    pods = [{"kind": "Pod", "metadata": meta(f"gang-{n}", annotations=words), "spec": spec} for n in range(2)]
+    seen = snapshot(node("n1"), queue("default"), *pods)
+    [view] = reading.views(seen)
+    assert (view.placed, view.wanted, view.minimum) == (0, 2, None)
+    job, placements = seen.cluster.jobs["default/gang"].job, (Placement(0, 0, "n1"), Placement(0, 1, "n1"))
+    later = (Slot(0, 2), Slot(0, 3))
+    fold(seen.cluster, [Adopted(job, 1, Phase.RUNNING, placements, later, CREATED_S, ())])
+    [view] = reading.views(seen)
+    assert (view.placed, view.wanted, view.minimum) == (2, 4, 2)
+    assert "2/4 (min 2)" in jobs_table(seen)
+    assert [role["count"] for role in view.record()["roles"]] == [4]
+
+
 async def test_json_has_the_reason_with_its_numbers() -> None:
     [view] = reading.views(snapshot(node("n1"), queue("default"), batch_job("train", 2, "100")))
     record = view.record()
-    assert record["pods"] == {"wanted": 2, "placed": 0}
+    assert record["pods"] == {"wanted": 2, "placed": 0, "minimum": None}
     assert record["submitted"] == CREATED
     assert record["reason"]["numbers"]["asked"]["cpu"] == 100_000
     assert record["reason"]["peers"] == {

@@ -102,7 +102,9 @@ async def jobs(
     """Show running and waiting jobs: since when, and where they run or why they wait.
 
     Running jobs come first, then the queue in its order. Reasons are of this moment, and the same that the pods'
-    conditions and the Jobs' annotations say. Tasks of an array that wait, or are over, are one line; not with --json.
+    conditions and the Jobs' annotations say. Under PODS are the pods that have a node, of those that the job has, and
+    the minimum that starts together, if that is fewer: 7/15 (min 4). Tasks of an array that wait, or are over, are one
+    line; not with --json.
 
     For example:
 

@@ -76,14 +76,15 @@ def _verdict(view: JobView) -> str:
     if view.placed >= view.wanted:
         return "It has all that it asked for."
     more = "it keeps that size until it starts again" if view.fixed else "more follow as room and its queue allow"
-    return f"It runs with {view.placed} of its {view.wanted} pods; {more}."
+    least = f" (minimum {view.minimum})" if view.minimum else ""
+    return f"It runs with {view.placed} of its {view.wanted} pods{least}; {more}."
 
 
 def _role_lines(roles: Sequence[Role]) -> Iterator[str]:
     if roles:
         yield "roles"
     for role in roles:
-        together = "start together" if role.minimum == role.count else f"of which {role.minimum} must start together"
+        together = "start together" if role.minimum == role.count else f"minimum {role.minimum}"
         yield f"  {role.name or 'pods'}: {role.count} x ({amounts_text(role.shape.requests)}), {together}"
 
 

@@ -25,7 +25,8 @@ class JobRow:
     """A row.
 
     `id`: the scheduler's name of the job; `name`, `kind`: of the object that the user made.
-    `placed`: the pods that have a node, of `wanted`. `each`: the request of each pod.
+    `placed`: the pods that have a node, of `wanted`. `minimum`: the pods that must start together; None: all, or the
+    job has groups. `each`: the request of each pod.
     `where`: the nodes, or why the job waits. `expected`: the expected start, as text.
     `task`: the number of a task within its `array`, of which `cap` run at a time (0: all).
     `cluster`: the other cluster that runs it.
@@ -52,6 +53,7 @@ class JobRow:
     task: int | None = None
     cap: int = 0
     cluster: str = ""
+    minimum: int | None = None
     record: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -70,7 +72,7 @@ def short_row(row: JobRow, now_s: float, *, with_namespace: bool) -> list[str]:
         row.title if with_namespace else row.name,
         row.queue,
         row.state,
-        f"{row.placed}/{row.wanted}",
+        f"{row.placed}/{row.wanted}" + (f" (min {row.minimum})" if row.minimum else ""),
         duration(now_s - row.since_s),
         f"{row.expected}; {row.where}" if row.expected else row.where,
     ]
@@ -114,6 +116,7 @@ def _together(tasks: Sequence[JobRow]) -> JobRow:
         name=f"{first.array}{shown([task.task for task in tasks if task.task is not None], first.cap)}",
         wanted=sum(task.wanted for task in tasks),
         placed=sum(task.placed for task in tasks),
+        minimum=None,
         since_s=min(task.since_s for task in tasks),
     )
 

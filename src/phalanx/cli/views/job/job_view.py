@@ -25,15 +25,16 @@ WAITS = ("queued", "promised")
 class JobView:
     """`state`: queued, promised (nominated; its victims terminate, or an autoscaler has promised its nodes),
     starting, running, stuck (the job has started, and one of its pods cannot start), stopping (the job is being
-    preempted), complete or failed. `placed`: pods that have a node, of `wanted`. `since_s`: in this state, in
-    seconds since the epoch. `nodes`: node -> pods there. `soon`: the next cycle starts it. `preempted`: how often
-    the whole job was preempted. `preempted_by`: the preemptor, while the job waits after a preemption. `limit_s`:
-    the time limit of each run; None: no limit, or unknown. `ending`: no pod of the job runs or will run, and its
-    end is not reported yet. `fixed`: it starts with as many pods as fit, and does not grow. `kind`: the kind of the
-    object that the user created. `made`: the name of that object, if the scheduler knows the job by another object.
-    `user`: the submitter. `array`: the name of the array that the task belongs to. `cap`: how many tasks of the
-    array may run at a time; 0: all. `cluster`: the other cluster that runs the job. `clusters`: the facts
-    about each cluster for a waiting job, or why the cluster of a running job was chosen."""
+    preempted), complete or failed. `placed`: pods that have a node, of `wanted`. `minimum`: the pods that must start
+    together; None: all, or the job has groups. `since_s`: in this state, in seconds since the epoch. `nodes`: node ->
+    pods there. `soon`: the next cycle starts it. `preempted`: how often the whole job was preempted. `preempted_by`:
+    the preemptor, while the job waits after a preemption. `limit_s`: the time limit of each run; None: no limit, or
+    unknown. `ending`: no pod of the job runs or will run, and its end is not reported yet. `fixed`: it starts with as
+    many pods as fit, and does not grow. `kind`: the kind of the object that the user created. `made`: the name of that
+    object, if the scheduler knows the job by another object. `user`: the submitter. `array`: the name of the array that
+    the task belongs to. `cap`: how many tasks of the array may run at a time; 0: all. `cluster`: the other cluster that
+    runs the job. `clusters`: the facts about each cluster for a waiting job, or why the cluster of a running job was
+    chosen."""
 
     id: str
     queue: str
@@ -60,6 +61,7 @@ class JobView:
     cap: int = 0
     cluster: str = ""
     clusters: tuple[str, ...] = ()
+    minimum: int | None = None
 
     @property
     def namespace(self) -> str:
@@ -110,6 +112,7 @@ class JobView:
             state=self.state,
             wanted=self.wanted,
             placed=self.placed,
+            minimum=self.minimum,
             since_s=self.since_s,
             submitted_s=self.submitted_s,
             limit_s=self.limit_s,
@@ -137,7 +140,7 @@ class JobView:
             "array": self.array,
             "queue": self.queue,
             "state": self.state,
-            "pods": {"wanted": self.wanted, "placed": self.placed},
+            "pods": {"wanted": self.wanted, "placed": self.placed, "minimum": self.minimum},
             "submitted": write_moment(self.submitted_s),
             "since": write_moment(self.since_s),
             "priority": self.priority,

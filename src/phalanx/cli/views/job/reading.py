@@ -22,7 +22,7 @@ from phalanx.kube.read.labels import ARRAY, CLUSTER_CHOICE, JOB, OURS, QUEUE, US
 from phalanx.kube.read.wire import epoch_s
 from phalanx.kube.read.workload.adapter import TRAINING_KINDS, adapters
 from phalanx.kube.read.workload.batch_job import BatchJob
-from phalanx.model.job import GangSize, Phase
+from phalanx.model.job import GangSize, Phase, Role
 from phalanx.model.plan import Start
 from phalanx.model.reason import Reason, StartForecast
 from phalanx.state.cluster import JobRecord, time_limit_s
@@ -68,10 +68,9 @@ def _live(snapshot: Snapshot, record: JobRecord, reason: Reason | None, soon: bo
     nodes = Counter(record.placements.values())
     gang = snapshot.gangs.get(job.id)
     marks = [member.mark for member in gang.jobs.values() if member.mark is not None] if gang else []
-    wanted, whole = (
-        sum(role.count for role in job.roles),
-        sum(_whole(each) for each in gang.jobs.values()) if gang else 0,
-    )
+    roles = _roles(record)
+    wanted, least = sum(role.count for role in roles), sum(role.minimum for role in roles)
+    whole = sum(_whole(each) for each in gang.jobs.values()) if gang else 0
     kind, made = _made(snapshot, job.id)
     stuck = _why_stuck(snapshot, record)
     waits = gang is not None and waits_elsewhere(gang, snapshot.objects)
@@ -80,6 +79,7 @@ def _live(snapshot: Snapshot, record: JobRecord, reason: Reason | None, soon: bo
         queue=snapshot.cluster.queue_of(job),
         state=STUCK if stuck else "starting" if waits else str(record.phase),
         wanted=wanted or whole,
+        minimum=least if 0 < least < wanted and not job.groups else None,
         placed=len(record.placements),
         since_s=_since(snapshot, record),
         submitted_s=job.submitted_s,
@@ -88,7 +88,7 @@ def _live(snapshot: Snapshot, record: JobRecord, reason: Reason | None, soon: bo
         reason=None if stuck else reason or job.blocked,
         message=stuck,
         soon=soon,
-        roles=job.roles,
+        roles=roles,
         preempted=record.preempted,
         preempted_by=marks[0].by if marks else "",
         limit_s=_limit_s(snapshot, record),
@@ -102,6 +102,13 @@ def _live(snapshot: Snapshot, record: JobRecord, reason: Reason | None, soon: bo
         cluster=gang.record.cluster if gang is not None and gang.record is not None else "",
         clusters=_clusters(gang),
     )
+
+
+def _roles(record: JobRecord) -> tuple[Role, ...]:
+    """Return the roles of the job. Bare pods may be created after their gang has started, and count as well."""
+    pods = Counter(slot.role for slot in (*record.placements, *record.open) if slot not in record.leaving)
+    roles = record.job.roles
+    return tuple(replace(role, count=max(role.count, pods[at])) for at, role in enumerate(roles)) if pods else roles
 
 
 def _clusters(gang: GangLifecycle | None) -> tuple[str, ...]:
