@@ -116,11 +116,11 @@ class Manager:
         self.away_since_s = self.stage.now_s
         self._lose(self.workers[name])
 
-    def find(self, name: str) -> None:
+    def find(self, name: str, fault: Callable[[str], str | None] = lambda write: None) -> None:
         """The link is there again."""
         self.away.discard(name)
         worker = self.workers[name]
-        worker.state, worker.link = State(Why.ACTIVE), Client(worker.api)
+        worker.state, worker.link = State(Why.ACTIVE), Client(worker.api, fault)
 
     @property
     def workers(self) -> dict[str, Any]:

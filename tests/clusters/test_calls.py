@@ -53,3 +53,32 @@ async def test_a_worker_without_a_connection_is_not_called() -> None:
         async with found.to(worker, Key(JOBS, "default/one")):  # type: ignore[arg-type]  # a double
             raise AssertionError("it was called")
     assert not found.open["w1"]
+
+
+async def test_jobs_behind_those_that_join_another_line_have_their_turn() -> None:
+    looked: list[Key] = []
+    found = WorkerCalls(looked.append)
+    here, there = (Worker(name, Api(), lambda write: None, looked.append) for name in ("w1", "w2"))
+    over, keys = asyncio.Event(), [Key(JOBS, f"default/j{number}") for number in range(3 * AT_ONE + 1)]
+
+    async def call(worker: Worker, key: Key) -> None:
+        async with found.to(worker, key):  # type: ignore[arg-type]  # a double
+            await over.wait()
+
+    open_ = [asyncio.ensure_future(call(there, key)) for key in keys[:AT_ONE]]
+    open_ += [asyncio.ensure_future(call(here, key)) for key in keys[AT_ONE : 2 * AT_ONE]]
+    await asyncio.sleep(0)
+    moved, last = keys[2 * AT_ONE : -1], keys[-1]
+    for key in (*moved, last):
+        with pytest.raises(WorkerBusy):
+            await call(here, key)
+    for task in open_[AT_ONE:]:
+        task.cancel()
+    await asyncio.gather(*open_[AT_ONE:], return_exceptions=True)
+    assert set(looked) == set(moved), "as many as there are free calls"
+    for key in moved:
+        with pytest.raises(WorkerBusy):
+            await call(there, key)
+    assert last in looked
+    over.set()
+    await asyncio.gather(*open_, return_exceptions=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from phalanx.client.kind import JOBS
 from phalanx.clusters.workers import calls
 from tests.clusters.several import Manager
@@ -130,6 +132,66 @@ def test_a_status_that_the_manager_refuses_is_told_to_the_user() -> None:
             assert not here.api.job("one")["spec"]["suspend"], "it runs, and goes on"
             here.fault = lambda write: None
             await here.until(lambda: "startTime" in here.api.job("one")["status"])
+
+    play(scene())
+
+
+def test_a_job_avoids_the_cluster_that_keeps_its_earlier_copy_and_not_the_next_one() -> None:
+    async def scene() -> None:
+        here = Manager(w1=4, w2=4)
+        here.submit("one")
+        async with here.process():
+            await here.until(lambda: bool(here.where("default/one")))
+            [first] = here.where("default/one")
+            [second] = {"w1", "w2"} - {first}
+            leave(here)
+            for _ in range(60):
+                await here.turn()
+                here.stage.now_s += 20
+                if f"cluster {first} still has an earlier copy" in here.reason():
+                    break
+            assert f"cluster {first} still has an earlier copy" in here.reason()
+            assert list(here.stage.world.gangs["default/one"].history.left_out) == [first]
+            here.apis[first].drop(JOBS, "default/one")
+            for _ in range(15):
+                await here.turn()
+                here.stage.now_s += 20
+                if here.where("default/one"):
+                    break
+            assert here.where("default/one") == [second], "nothing is in its way there any more"
+
+    play(scene())
+
+
+@pytest.mark.parametrize("fault", ["no right to delete", "broken: a webhook is down", "hangs"])
+def test_a_copy_that_another_cluster_does_not_delete_hides_no_result(fault: str) -> None:
+    async def scene() -> None:
+        here = Manager(w1=4, w2=4)
+        here.submit("one")
+        async with here.process():
+            await here.until(lambda: bool(here.where("default/one")))
+            [first] = here.where("default/one")
+            here.lose(first)
+            here.stage.now_s += 910
+            for _ in range(60):
+                await here.turn()
+                here.stage.now_s += 20
+                if len(here.where("default/one")) == 2:
+                    break
+            here.find(first, lambda write: fault if "delete" in write else None)
+            if fault == "hangs":
+                here.dispatcher.calls.open[first] = calls.AT_ONE
+            here.told.clear()
+            here.begin()
+            await here.until(lambda: "startTime" in here.api.job("one")["status"])
+            if fault != "hangs":
+                for _ in range(15):
+                    await here.turn()
+                    here.stage.now_s += 10
+                assert here.told[0].startswith(f"MayRunTwice: cluster {first} does not delete an earlier copy of this")
+                assert fault.removeprefix("broken: ") in here.told[0]
+            here.finish()
+            await here.until(here.over)
 
     play(scene())
 

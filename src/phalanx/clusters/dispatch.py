@@ -50,7 +50,12 @@ Object = dict[str, Any]
 
 
 class _NotYet(Exception):
-    """The job can be neither sent nor followed now. The text has the reason. The job is looked at again soon."""
+    """The job can be neither sent nor followed now. The text has the reason. The job is looked at again soon.
+    `cluster`: the cluster that is in the way; empty: the cluster of the present start."""
+
+    def __init__(self, text: str = "", cluster: str = "") -> None:
+        super().__init__(text)
+        self.cluster = cluster
 
 
 class Dispatcher:
@@ -65,7 +70,7 @@ class Dispatcher:
         fence: Callable[[], float] | None = None,
     ) -> None:
         self.wake: Callable[[], None] = lambda: None
-        self.give_back: Callable[[str, int, Reason, float], None] = lambda *about: None
+        self.give_back: Callable[[str, int, Reason, Mapping[str, float]], None] = lambda *about: None
         self.report: Callable[[Member, str, str], None] = lambda *about: None
         self.kinds: Callable[[], Iterable[Kind]] = lambda: (JOBS,)
         self.mark: Callable[[str], None] = lambda gang: None
@@ -213,8 +218,11 @@ class Dispatcher:
                 self._waits_s.pop(key, None)
             except WorkerBusy:
                 waits = True
-            except (_NotYet, WorkerAway) as wait:
-                self._endure(key, str(wait))
+            except _NotYet as wait:
+                self._endure(key, str(wait), wait.cluster)
+                self.keys.later(key, RETRY_S)
+            except WorkerAway:
+                self._endure(key, "")
                 self.keys.later(key, RETRY_S)
             except ApiError as error:
                 log.info("%s is looked at again: %s", key, error)
@@ -233,6 +241,19 @@ class Dispatcher:
         sent = self._sent.get(key)
         if sent is not None and (job is None or job["metadata"]["uid"] != sent.uid):
             sent = None
+        in_the_way = await self._remove_others(key, job, sent)
+        if job is not None and not sendable.is_over(job):
+            if sent is not None:
+                await self._send(key, job, sent)
+            elif (status := content.status_to_clear(sendable, job)) is not None and content.sent_to(job):
+                await self._write_status(key, job, status)
+        if in_the_way is not None:
+            raise in_the_way
+
+    async def _remove_others(self, key: Key, job: Object | None, sent: Sent | None) -> _NotYet | WorkerBusy | None:
+        """Delete the copies that are not of the present start. Return what is in the way of one of them: it must not
+        hide the state of the other copies."""
+        in_the_way: _NotYet | WorkerBusy | None = None
         for worker in list(self.fleet.workers.values()):
             copied = worker.job(key)
             if (
@@ -240,13 +261,11 @@ class Dispatcher:
                 and content.is_of(copied, self._manager)
                 and not _is_kept(key, worker, copied, job, sent)
             ):
-                await self._remove(key, worker, copied)
-        if job is None or sendable.is_over(job):
-            return
-        if sent is not None:
-            await self._send(key, job, sent)
-        elif (status := content.status_to_clear(sendable, job)) is not None and content.sent_to(job):
-            await self._write_status(key, job, status)
+                try:
+                    await self._remove(key, worker, copied)
+                except (_NotYet, WorkerBusy) as error:
+                    in_the_way = in_the_way or error
+        return in_the_way
 
     def _known(self, key: Key) -> Object | None:
         """Return the job on the manager, as last seen."""
@@ -346,7 +365,7 @@ class Dispatcher:
         worker = self.fleet.workers.get(name)
         if worker is None or not worker.active or worker.link is None:
             if worker is not None and not self._is_lost(worker):
-                raise _NotYet(f"cluster {name}, which may still have a copy of it, does not answer")
+                raise _NotYet(f"cluster {name}, which may still have a copy of it, does not answer", name)
             self.report(
                 sent.members[0],
                 "MayRunTwice",
@@ -360,17 +379,21 @@ class Dispatcher:
                 copied = await link.get(key.kind, of, space)
         except ApiRefusal as error:
             if error.code == 403:
-                self._back(sent, f"cluster {name} may have a copy of it, and refuses to show it: {error.message}")
+                why = f"cluster {name} may have a copy of it, and refuses to show it: {error.message}"
+                self._back(sent, why, name)
                 raise _NotYet from error
             if error.code != 404:
-                raise
+                raise _NotYet(str(error), name) from error
             return
+        except (ApiUnknown, WorkerAway) as error:
+            raise _NotYet(f"cluster {name}, which may still have a copy of it, does not answer", name) from error
         if content.is_of(copied, self._manager):
             await self._remove(key, worker, copied)
-            raise _NotYet(f"cluster {name} still has an earlier copy of it{_leaving(copied)}")
+            raise _NotYet(f"cluster {name} still has an earlier copy of it{_leaving(copied)}", name)
 
     async def _remove(self, key: Key, worker: Worker, copied: Object) -> None:
-        """Delete a copy, and its pods first. A copy without a job is deleted only if the manager confirms that."""
+        """Delete a copy, and its pods first. A copy without a job is deleted only if the manager confirms that. Raises
+        _NotYet, WorkerBusy."""
         meta = copied["metadata"]
         if "deletionTimestamp" in meta or not worker.active or worker.link is None:
             return
@@ -379,7 +402,9 @@ class Dispatcher:
                 job = await self._api.get(key.kind, meta["name"], meta["namespace"])
             except ApiRefusal as error:
                 if error.code != 404:
-                    raise
+                    raise _NotYet from error
+            except ApiUnknown as error:
+                raise _NotYet from error
             else:
                 if job["metadata"]["uid"] == content.uid_of(copied):
                     raise _NotYet  # the cache does not have it yet
@@ -387,15 +412,16 @@ class Dispatcher:
         try:
             async with self.calls.to(worker, key) as link:
                 await link.delete(key.kind, meta["name"], meta["namespace"], options)
-        except ApiRefusal as error:
-            if error.code not in (404, 409):
-                raise
+        except (ApiError, WorkerAway) as error:
+            if not isinstance(error, ApiRefusal) or error.code not in (404, 409):
+                why = f"cluster {worker.name} does not delete an earlier copy of this job: {error}"
+                raise _NotYet(why, worker.name) from error
 
     # --- waiting, and going back ------------------------------------------------------------------------------------
 
-    def _endure(self, key: Key, why: str) -> None:
+    def _endure(self, key: Key, why: str, cluster: str = "") -> None:
         """Note that a job could be neither sent nor followed now. A job that has waited for `PATIENCE_S` returns to the
-        queue with the reason. If its copy runs, the job gets an Event instead."""
+        queue with the reason. If its copy runs, the job gets an Event instead. `cluster`: as in `_NotYet`."""
         sent, now_s = self._sent.get(key), self._now_s()
         if now_s - self._waits_s.setdefault(key, now_s) < PATIENCE_S or sent is None or not why:
             return
@@ -403,7 +429,9 @@ class Dispatcher:
         worker = self.fleet.workers.get(sent.cluster)
         copied = worker.job(key) if worker is not None else None
         if copied is None or "deletionTimestamp" in copied["metadata"] or not self._is_present(copied, sent):
-            self._back(sent, why)
+            self._back(sent, why, cluster)
+        elif cluster not in ("", sent.cluster):
+            self.report(sent.members[0], "MayRunTwice", f"{why}; until it is gone, the job may run there, too")
         else:
             self.report(sent.members[0], "NotFollowed", f"the state in cluster {sent.cluster} is not shown here: {why}")
 
@@ -429,20 +457,21 @@ class Dispatcher:
         if sent.sendable.runs(job.get("status") or {}):
             self._back(sent, f"it was evicted on worker cluster {sent.cluster}{why}")
             return
-        if not self._others(sent) or self._now_s() - content.made_s(copied, sent.record) < START_S:
+        if not self._others(sent.cluster) or self._now_s() - content.made_s(copied, sent.record) < START_S:
             return
         self._back(sent, f"cluster {sent.cluster} has not started it within {START_S / 60:g} minutes{why}")
 
     def _refuse(self, sent: Sent, why: str) -> None:
         self._back(sent, f"cluster {sent.cluster} cannot run it: {why}")
 
-    def _back(self, sent: Sent, text: str) -> None:
-        why = Reason(code=ReasonCode.BACKOFF, text=text)
-        self.give_back(sent.gang, sent.record.attempt, why, AVOID_S if self._others(sent) else 0.0)
+    def _back(self, sent: Sent, text: str, cluster: str = "") -> None:
+        """Give the job back. It avoids the cluster that is in the way (as in `_NotYet`), if others are ready."""
+        why, cluster = Reason(code=ReasonCode.BACKOFF, text=text), cluster or sent.cluster
+        self.give_back(sent.gang, sent.record.attempt, why, {cluster: AVOID_S} if self._others(cluster) else {})
 
-    def _others(self, sent: Sent) -> list[Worker]:
-        """Return the other clusters that could get the job."""
-        return [each for each in self.fleet.workers.values() if each.active and each.name != sent.cluster]
+    def _others(self, cluster: str) -> list[Worker]:
+        """Return the clusters beside this one that could get the job."""
+        return [each for each in self.fleet.workers.values() if each.active and each.name != cluster]
 
 
 def _leaving(copied: Object) -> str:

@@ -24,7 +24,7 @@ class FiguredClusters:
 
     def __init__(self, clusters: Callable[[], Mapping[str, dict[str, Any]]]) -> None:
         self.wake: Callable[[], None] = lambda: None
-        self.give_back: Callable[[str, int, Reason, float], None] = lambda *about: None
+        self.give_back: Callable[[str, int, Reason, Mapping[str, float]], None] = lambda *about: None
         self.report: Callable[[Member, str, str], None] = lambda *about: None
         self.kinds: Callable[[], Iterable[Kind]] = tuple
         self.mark: Callable[[str], None] = lambda gang: None

@@ -68,8 +68,9 @@ class WorkerCalls:
     def _join(self, name: str, key: Key) -> None:
         """Let the job wait for a call to this worker, and to no other."""
         for other, line in self._lines.items():
-            if other != name:
-                line.pop(key, None)
+            if other != name and key in line:
+                del line[key]
+                self._call_up(other)
         self._lines[name].setdefault(key)
 
     def _call_up(self, name: str) -> None:

@@ -7,7 +7,7 @@ requesting parts. To receive a change is cheap. `advance` reconciles the gang, o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from phalanx.kube.gang.deadlines import StartDeadlines, member_went_reason
 from phalanx.kube.gang.departure import Departure, PreemptionRequest
@@ -359,14 +359,13 @@ class GangLifecycle:
         running = self.state if isinstance(self.state, Running) else None
         return running.parts.start.record if running is not None and running.parts.start.elsewhere else None
 
-    def give_back(self, attempt: int, why: Reason, avoid_s: float = 0.0) -> None:
-        """Take back the start with this number, which another cluster cannot run. `avoid_s`: how long the gang is not
-        sent to that cluster."""
+    def give_back(self, attempt: int, why: Reason, avoid_s: Mapping[str, float]) -> None:
+        """Take back the start with this number, which another cluster cannot run. `avoid_s`: cluster -> how long the
+        gang is not sent to it."""
         record = self.elsewhere
         if record is None or record.attempt != attempt or not isinstance(self.state, Running):
             return
-        if avoid_s:
-            self.history.left_out[record.cluster] = self.effects.now_s() + avoid_s
+        self.history.left_out |= {cluster: self.effects.now_s() + for_s for cluster, for_s in avoid_s.items()}
         parts = self.state.parts
         self.take_back_start(parts, why, evicts=bool(parts.start.bare_pods()))
 

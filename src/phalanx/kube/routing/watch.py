@@ -7,7 +7,7 @@ marked gangs, once for all changes that came together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from phalanx.client.connection import Object
@@ -29,13 +29,13 @@ from phalanx.model.reason import Reason
 
 class OtherClusters(Protocol):
     """The clusters to which jobs are sent, as `clusters.dispatch` has them. `wake`: called when there are events.
-    `give_back`: called with a gang, the number of its start, the reason why it is taken back, and how long that
-    cluster does not get it. `report`: writes an Event about a job: its reason and text. `kinds`: returns the kinds of
-    jobs that are read. `mark`: called with a gang whose choice of a cluster has changed. `choose`: returns the clusters
-    that a gang may be sent to."""
+    `give_back`: called with a gang, the number of its start, the reason why it is taken back, and the clusters that do
+    not get it for a time (in seconds). `report`: writes an Event about a job: its reason and text. `kinds`: returns the
+    kinds of jobs that are read. `mark`: called with a gang whose choice of a cluster has changed. `choose`: returns the
+    clusters that a gang may be sent to."""
 
     wake: Callable[[], None]
-    give_back: Callable[[str, int, Reason, float], None]
+    give_back: Callable[[str, int, Reason, Mapping[str, float]], None]
     report: Callable[[Member, str, str], None]
     kinds: Callable[[], Iterable[Kind]]
     mark: Callable[[str], None]
