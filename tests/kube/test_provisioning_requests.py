@@ -11,6 +11,9 @@ import pytest
 import yaml
 
 from phalanx import loop
+from phalanx.cli.cluster.live_state import think
+from phalanx.cli.views.job.reading import views
+from phalanx.cli.views.job.served import ServedViews
 from phalanx.client.connection import Connection
 from phalanx.client.kind import JOBS, NODES, Kind
 from phalanx.client.moment import write_moment
@@ -20,7 +23,7 @@ from phalanx.embedded.controllers.run import run_controllers
 from phalanx.embedded.controllers.runtime.calls import SharedInformers
 from phalanx.kube.install.definitions import served
 from phalanx.kube.routing.settings import KubeSettings
-from phalanx.kube.world import open_world
+from phalanx.kube.world import KubeWorld, open_world
 from phalanx.model.policy import Policy
 from phalanx.model.reason import ReasonCode
 from phalanx.state.cluster import Cluster
@@ -233,6 +236,48 @@ def test_after_a_restart_the_same_request_is_waited_for() -> None:
             decide(here, "W-prov-1", "Provisioned")
             here.put_node(node("n2", 4))
             await here.until(lambda: len(here.api.bound()) == 2)
+
+    play(scene())
+
+
+async def told(here: Stage, text: str) -> None:
+    """Until the reason of the job `one` has this text."""
+    await here.until(lambda: text in reason(here)[1])
+
+
+def words(here: Stage) -> dict[str, str]:
+    """The state of the job `one`: as `phalanx jobs` has it from the scheduler, and as `phalanx explain` computes it."""
+    served = ServedViews(here.cluster, here.world, here.caches, lambda: here.now_s, dict).answer(
+        ("v1", "namespaces", "-", "jobs", "-", "row"), {}
+    )
+    assert served is not None
+    caches = double.Caches(here.api)
+    world = KubeWorld(
+        double.Client(here.api),  # type: ignore[arg-type]  # a double
+        caches,
+        KubeSettings(dialects=here.dialects),
+        lambda: here.now_s,
+    )
+    world.caches.look_up(list(here.api.objects))
+    (listed,) = served()["items"]
+    (computed,) = views(think(world, caches, here.now_s))
+    return {"jobs": listed.state, "explain": computed.state}
+
+
+def test_commands_have_one_word_for_a_job_that_waits_for_its_request() -> None:
+    async def scene() -> None:
+        here = stage()
+        here.put(submitted("one"))
+        async with here.scheduler():
+            await asked(here)
+            for kind, truth, state in (
+                ("Accepted", True, "queued"),
+                ("Provisioned", False, "queued"),
+                ("Provisioned", True, "promised"),
+            ):
+                decide(here, "W-prov-1", kind, truth)
+                await told(here, f"{kind}={truth}")
+                assert words(here) == {"jobs": state, "explain": state}, (kind, truth)
 
     play(scene())
 

@@ -282,6 +282,21 @@ def test_a_restarted_scheduler_knows_what_was_requested_and_what_the_autoscaler_
         asyncio.run(provided(groups, api, scene))
 
 
+def test_a_request_whose_pod_was_deleted_by_another_client_has_failed(groups: Any) -> None:
+    api = Api()
+
+    async def scene(provider: AutoscalerProvider, _: Caches) -> None:
+        await provider.scale("spot", ["spot-1", "spot-2", "spot-3"], ())
+        await provider.scale("spot", (), ["spot-3"])
+        del api.objects[PODS]["default/spot-1"]
+        status = await provider.status("spot")
+        assert [each.name for each in status.requested] == ["spot-2"]
+        assert status.failed == {"spot-1": "the pod default/spot-1, which requested the node, was deleted"}
+        assert (await provider.status("spot")).failed == {}, "it is reported once"
+
+    asyncio.run(provided(groups, api, scene))
+
+
 def test_the_pods_of_a_request_stay_until_all_its_nodes_have_arrived(groups: Any) -> None:
     api = Api()
 

@@ -7,12 +7,26 @@ from dataclasses import replace
 import pytest
 
 from phalanx.loop import step
-from phalanx.model.event import Event, NodeGroupSeen, NodesComing, NodeSeen, NodesKept, Occupied, Vacated
+from phalanx.model.event import (
+    Event,
+    Finished,
+    NodeGroupSeen,
+    NodesComing,
+    NodeSeen,
+    NodesKept,
+    Occupied,
+    QueueSeen,
+    Submitted,
+    Vacated,
+)
 from phalanx.model.node import Node, NodeGroup
 from phalanx.model.plan import Plan, ReleaseNodes
 from phalanx.model.pod import amounts
 from phalanx.model.policy import Policy
+from phalanx.model.queue import Queue
+from phalanx.scaling import idle
 from phalanx.state.cluster import Cluster
+from tests.core.builders import job, role
 
 NODE = Node(name="n", allocatable=amounts({"cpu": 4000, "pods": 110}), group="g")
 GROUP = NodeGroup(name="g", template=replace(NODE, group=""), idle_s=600.0)
@@ -71,3 +85,23 @@ def test_a_node_that_gets_the_label_of_its_group_later_is_the_requested_one() ->
     step(cluster, [NodeSeen(NODE)], policy, 1002.0, Nowhere())
     assert not cluster.columns.groups.coming
     assert cluster.columns.node("g-1") is None
+
+
+@pytest.mark.parametrize(("idle_s", "after_s"), [(600.0, 600.0), (float("inf"), idle.UNWANTED_S)])
+def test_requested_nodes_of_a_deleted_job_are_cancelled_without_failure(idle_s: float, after_s: float) -> None:
+    cluster, policy, group = Cluster(), Policy(), replace(GROUP, idle_s=idle_s, min_nodes=1)
+    gang = job("gang", role("worker", 3, cpu=3000), at=1000.0)
+    step(
+        cluster,
+        [QueueSeen(Queue(name="default")), NodeGroupSeen(group), NodeSeen(NODE), Submitted(gang)],
+        policy,
+        1000.0,
+        Nowhere(),
+    )
+    step(cluster, [], policy, 1002.0, Nowhere())
+    assert list(cluster.columns.groups.coming) == ["g-1", "g-2"], "the third pod runs on the present node"
+    gone = step(cluster, [Finished("gang")], policy, 1003.0, Nowhere())
+    assert (gone.actions, gone.wake_s) == ((), 1003.0 + after_s), "another job may need the nodes meanwhile"
+    later = step(cluster, [], policy, 1003.0 + after_s, Nowhere())
+    assert later.actions == (ReleaseNodes("", "g", ("g-1", "g-2")),)
+    assert (dict(cluster.columns.groups.coming), dict(cluster.columns.groups.failed)) == ({}, {})

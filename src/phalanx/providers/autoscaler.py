@@ -81,9 +81,11 @@ class AutoscalerProvider:
         uids = {meta["uid"]: name for name, meta in pods.items()}
         for meta in pods.values():
             self._note(here, meta)
-        for name in [name for name in self._requests[group] if name not in pods]:
-            self._forget(group, name)
         failed = dict(_given_up(events["items"], uids))
+        for name in [name for name in self._requests[group] if name not in pods]:
+            if self._firsts.get(name, name) not in self._deleting:
+                failed[name] = f"the pod {here.namespace}/{name}, which requested the node, was deleted"
+            self._forget(group, name)
         self._settle(here)
         return Status(requested=tuple(self._requests[group].values()), failed=failed)
 

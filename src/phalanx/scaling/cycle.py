@@ -12,7 +12,6 @@ A job that the core could start, or could nominate by preemption, has been decid
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -96,9 +95,8 @@ class Scaling:
         is_due = bool(waiting.request_classes) and waiting.due_s() <= self.now_s
         granted = is_due and self.request_nodes(waiting)
         idle.note_idle(self.cluster, self.now_s)
-        sizes = self.sizes()
-        for group, names in idle.releasable(self.cluster, self.now_s, sizes, waiting.may_start_later()):
-            self.do(ReleaseNodes("", group.name, tuple(names)))
+        for group, names in idle.releasable(self.cluster, self.now_s, waiting.may_start_later()):
+            self.do(ReleaseNodes("", group, tuple(names)))
         if granted:  # other nodes may be requested, and another job may be the first of a strict queue
             return Plan(tuple(self.actions), self.now_s)
         return Plan(tuple(self.actions), min(self.wake_times_s(waiting), default=None))
@@ -108,13 +106,9 @@ class Scaling:
         self.actions += actions
         fold_plan(self.cluster, Plan(actions))
 
-    def sizes(self) -> Counter[str]:
-        """Return the number of nodes of each group."""
-        return self.cluster.columns.group_sizes()
-
     def reach_minimum(self) -> Iterator[RequestNodes]:
         """Yield requests for groups that have fewer nodes than their minimum."""
-        sizes = self.sizes()
+        sizes = self.cluster.columns.group_sizes()
         for group in self.groups.known.values():
             if sizes[group.name] < group.min_nodes and growth.may_request(self.cluster, group, self.now_s):
                 names = list(growth.new_names(self.cluster, group, group.min_nodes - sizes[group.name]))
@@ -123,7 +117,9 @@ class Scaling:
     def request_nodes(self, waiting: Waiting) -> bool:
         """Request nodes for waiting requests, and nominate their jobs to them; return whether any job was nominated."""
         self.groups.planned_s = self.now_s
-        growing = GrowingCluster(self.cluster, self.policy, self.now_s, sizes=self.sizes(), most=waiting.pods())
+        growing = GrowingCluster(
+            self.cluster, self.policy, self.now_s, sizes=self.cluster.columns.group_sizes(), most=waiting.pods()
+        )
         if not (growing.coming or growing.new or any(group.on_demand for group in self.groups.known.values())):
             return False
         begin = growing.draft.mark()

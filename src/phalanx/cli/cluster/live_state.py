@@ -42,6 +42,7 @@ from phalanx.kube.world import KubeWorld
 from phalanx.ledger.past_runs import MOST, past_runs, with_past_runs
 from phalanx.ledger.store import Ledger, LedgerError
 from phalanx.model.event import Event, PolicySeen, QueueSeen, RunTold, Ticked
+from phalanx.model.job import Phase
 from phalanx.model.plan import Nominate, Place, Plan, Start, Wait
 from phalanx.model.policy import Policy
 from phalanx.model.reason import Reason, ReasonCode, StartForecast
@@ -118,16 +119,19 @@ class Snapshot:
     @property
     def nominated(self) -> set[str]:
         """Jobs for which other jobs are made to leave, or whose nodes an autoscaler has promised. A job whose nodes are
-        only requested is not among them, because they may never arrive."""
+        only requested is not among them, because they may never arrive. Only the scheduler nominates jobs to requested
+        nodes. So in another process a job with promised nodes is one that waits for capacity."""
         if self.partial:
             return set()
-        requested = {
-            action.job
-            for action in self.plan.actions
-            if isinstance(action, Wait) and action.reason.code is ReasonCode.WAITING_FOR_NODES
-        }
+        waits = {action.job: action.reason for action in self.plan.actions if isinstance(action, Wait)}
         found = {action.job for action in self.plan.actions if isinstance(action, Nominate) and action.placements}
-        return found - (requested - self.cluster.columns.groups.granted)
+        requested = {job for job, reason in waits.items() if reason.code is ReasonCode.WAITING_FOR_NODES}
+        short = {job for job, reason in waits.items() if reason.more_nodes_help and self._is_queued(job)}
+        granted = self.cluster.columns.groups.granted
+        return (found - (requested - granted)) | (short & granted)
+
+    def _is_queued(self, job: str) -> bool:
+        return self.cluster.jobs[job].phase is Phase.QUEUED
 
     @property
     def reasons(self) -> dict[str, Reason]:
