@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,18 @@ def test_up_in_the_background_status_and_down(tmp_path: Path) -> None:
     assert json.loads(ended.stdout)["said"] == "stopped; no pod was running"
     assert not is_running(DataDirectory(Path(data)))
     assert "no `phalanx up` runs in" in call("down", "--data", data).stderr
+
+
+def test_an_error_of_several_lines_is_printed_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    error = "it ended. Its last words:\\n  no such object\\nAll is in x.log."
+    ends = f"import sys; sys.exit('starting\\nphalanx: error: {error}')"
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} -c "{ends}"\n')
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+    with pytest.raises(PhalanxError) as caught:
+        start(DataDirectory(tmp_path), ["up"], 120.0)
+    assert str(caught.value).splitlines() == error.split("\\n")
 
 
 def test_what_cannot_start_in_the_background_says_why(tmp_path: Path) -> None:

@@ -97,6 +97,15 @@ def test_the_example_can_be_read() -> None:
         ('{cpu: "16", pods: 30}', "{}", "it does not say what a node has"),
         ("price: 30.5", "price: -1", "is no number of at least 0"),
         (GOOD, "nodeGroups: []", "it names no node group"),
+        (GOOD, "", "groups.yaml: the file is empty"),
+        ('{cpu: "16", pods: 30}', "{cpus: 16}", "allocatable.cpus: no node has a resource 'cpus': write cpu, memory,"),
+        ('{cpu: "16", pods: 30}', "{gpu: 1}", "hugepages-SIZE or a vendor's, as nvidia.com/gpu"),
+        ("max: 8", "max: 8\n  max: 9", "max is stated twice; leave one of them out"),
+        (
+            "labels: {zone: b}",
+            "labels: {phalanx.dev/node-group: spot}",
+            "the nodes of spot have the label phalanx.dev/node",
+        ),
     ],
 )
 def test_an_error_says_what_is_wrong_and_where(tmp_path: Path, before: str, after: str, error: str) -> None:

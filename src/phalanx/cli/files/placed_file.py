@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -27,10 +28,33 @@ def read_placed(file: Path, read: Callable[[Fields], Read]) -> Read:
         raise PhalanxError(f"{file}: {error.strerror or error}") from None
     except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
         raise PhalanxError(f"{file}: this is no YAML: {' '.join(str(error).split())}") from None
+    if values is None:
+        raise PhalanxError(f"{file}: the file is empty")
+    if (twice := _stated_twice(node)) is not None:
+        raise PhalanxError(f"{file}:{twice.start_mark.line + 1}: {twice.value} is stated twice; leave one of them out")
     try:
         return read(Fields(values))
     except Misread as misread:
         raise PhalanxError(f"{file}:{line_of(node, misread.path)}: {misread}") from None
+
+
+def _stated_twice(root: Any) -> Any:
+    """Return the node of a key that its mapping has already; None if there is none."""
+    below, known = [root], set[int]()  # an alias is one node in several places
+    while below:
+        node = below.pop()
+        if id(node) in known:
+            continue
+        known.add(id(node))
+        if isinstance(node, yaml.SequenceNode):
+            below += node.value
+        elif isinstance(node, yaml.MappingNode):
+            keys = [key for key, _ in node.value if isinstance(key, yaml.ScalarNode) and key.value != "<<"]
+            counts = Counter(key.value for key in keys)
+            if any(count > 1 for count in counts.values()):
+                return next(key for key in reversed(keys) if counts[key.value] > 1)
+            below += (value for _, value in node.value)
+    return None
 
 
 def line_of(node: Any, path: Place) -> int:

@@ -17,12 +17,13 @@ from phalanx.errors import PhalanxError
 
 LOG = "up.log"  # the output of `phalanx up --detach`
 _READY = "ready\n"
+_ERROR = "phalanx: error: "
 _LOOK_S = 0.1
 
 
 def start(directory: DataDirectory, words: Sequence[str], patience_s: float) -> str:
     """Start `phalanx WORDS` in the background, and return its output once it is ready. If the process ends before,
-    raise PhalanxError with its last line of output."""
+    raise PhalanxError with its error, or its last line of output."""
     log = directory.path / LOG
     try:
         directory.path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -43,8 +44,9 @@ def start(directory: DataDirectory, words: Sequence[str], patience_s: float) -> 
         if _READY in said:
             return said.partition(_READY)[2].partition("\nTry, in")[0].strip("\n")
         if process.poll() is not None:
-            reason = said.strip().splitlines()[-1:] or [f"it ended with {process.returncode}"]
-            raise PhalanxError(reason[0].removeprefix("phalanx: error: "))
+            _, _, reason = said.rpartition("\n" + _ERROR)
+            last = said.strip().splitlines()[-1:] or [f"it ended with {process.returncode}"]
+            raise PhalanxError(reason.strip() or last[0].removeprefix(_ERROR))
         if time.monotonic() > deadline_s:
             raise PhalanxError(
                 f"it is not ready after {patience_s:g} s and goes on starting: {log} says how far it is."

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from phalanx.cli.files.placed_file import read_placed
-from phalanx.cli.local.node_groups.names import wrong_key, wrong_value
+from phalanx.cli.local.node_groups.names import wrong_key, wrong_resource, wrong_value
 from phalanx.cli.local.node_groups.provider_fields import (
     Autoscaler,
     CloudProvider,
@@ -57,6 +57,11 @@ def _groups(said: Fields) -> tuple[GroupInFile, ...]:
             text = f"the nodes of {other} have the label {'='.join(one.label)} too; a node is of one group"
             raise Misread((*each.path, "nodeLabel"), text)
         found[name] = one
+    for at, one in enumerate(found.values()):
+        for label in one.group.template.labels:
+            if (other := labels.get(label, one.group.name)) != one.group.name:
+                text = f"the nodes of {other} have the label {'='.join(label)} (its nodeLabel); a node is of one group"
+                raise Misread((*said.path, "nodeGroups", at, "labels", label[0]), text)
     said.done()
     if not found:
         raise Misread(("nodeGroups",), "it names no node group")
@@ -136,7 +141,7 @@ def _allocatable(said: Fields, *, must: bool) -> Amounts:
             (*said.path, "allocatable"), "it does not say what a node has, for instance {cpu: 92, memory: 700Gi}"
         )
     for resource in found:
-        if why := wrong_key(resource):
+        if why := wrong_key(resource) or wrong_resource(resource):
             raise Misread((*said.path, "allocatable", resource), why)
     found = {PODS: PODS_OF_A_NODE, **found}
     if not found[PODS] or not any(amount for resource, amount in found.items() if resource != PODS):

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from phalanx.cli.local.node_groups.file import EFFECTS, PODS_OF_A_NODE, GroupInFile
 from phalanx.cli.local.node_groups.provider_fields import MachineProvider
-from phalanx.client.connection import ApiError, Connection, Object
+from phalanx.client.connection import ApiError, ApiRefusal, Connection, Object
 from phalanx.client.quantity import QuantityError, amount
 from phalanx.errors import PhalanxError
 from phalanx.model.node import Taint
@@ -35,7 +35,10 @@ async def complete(group: GroupInFile, of: MachineSet, connection: Connection) -
     try:
         owner = await connection.get(of.kind, of.name, of.namespace)
     except ApiError as error:
-        raise PhalanxError(f"{name}: {of} cannot be read: {error}") from None
+        why = str(error)
+        if isinstance(error, ApiRefusal) and error.code == 404:
+            why = f"there is no such object at {connection.server}, or {of.kind.api_version} is not installed there"
+        raise PhalanxError(f"{name}: {of} cannot be read: {why}") from None
     noted = owner["metadata"].get("annotations") or {}
     try:
         return _completed(group, of, noted, instance_type(owner))

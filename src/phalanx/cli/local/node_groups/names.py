@@ -7,6 +7,7 @@ import re
 OBJECT = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_RESOURCES = ("cpu", "memory", "ephemeral-storage", "pods")
 _HINT = "at most 63 letters, digits, `-`, `_` and `.`, beginning and ending with a letter or digit"
 
 
@@ -21,3 +22,11 @@ def wrong_key(key: str) -> str:
 def wrong_value(value: str) -> str:
     """Return why the text is no value of a label or taint; empty if it is one."""
     return "" if not value or _NAME.fullmatch(value) else f"{value!r} is no value: a value has {_HINT}"
+
+
+def wrong_resource(resource: str) -> str:
+    """Return why no node can have the resource; empty if one can. Resources of vendors have a domain."""
+    if "/" in resource or resource in _RESOURCES or resource.startswith("hugepages-"):
+        return ""
+    known = ", ".join(_RESOURCES)
+    return f"no node has a resource {resource!r}: write {known}, hugepages-SIZE or a vendor's, as nvidia.com/gpu"
