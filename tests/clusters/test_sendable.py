@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from phalanx.client.kind import JOB_SETS, JOBS, PODS
+from phalanx.client.kind import EVENTS, JOB_SETS, JOBS, PODS, Kind
 from phalanx.clusters.copies import content
 from phalanx.clusters.copies.sendable import SENDABLE
 from phalanx.dialects.frameworks.form import at
@@ -63,6 +63,41 @@ def test_a_job_of_each_kind_is_sent_whole_and_its_status_comes_back_in_three_wri
             await here.until(lambda: not here.where(KEY, kind))
 
     play(scene())
+
+
+@pytest.mark.parametrize("kind", [JOBS, PYTORCH_JOB.kind, PODS])
+def test_a_job_that_waits_long_has_events_and_costs_three_writes_too(kind: Kind) -> None:
+    each, sendable = OF_KIND[kind], SENDABLE[kind]
+
+    async def scene() -> None:
+        here = Manager(2, w1=4)
+        here.put(each, "first")
+        async with here.process():
+            reporting = asyncio.ensure_future(here.stage.world.effects.reporter.run())
+            await here.until(lambda: here.where("default/first", kind) == ["w1"])
+            here.put(each)
+            for _ in range(30):
+                here.stage.now_s += 60
+                await here.turn()
+            assert [text.partition(":")[0] for text in said(here, "one")] == ["QueueLimit"]
+            assert written(here, each) == [write for write in written(here, each) if "first" in write]
+            here.begin("first")
+            here.finish("first")
+            await here.until(lambda: here.where(KEY, kind) == ["w1"])
+            here.begin()
+            await here.until(lambda: sendable.runs(here.api.objects[kind][KEY].get("status") or {}))
+            here.finish()
+            await here.until(lambda: sendable.is_over(here.api.objects[kind][KEY]))
+            assert len([write for write in written(here, each) if "one" in write]) == 3
+            reporting.cancel()
+
+    play(scene())
+
+
+def said(here: Manager, name: str) -> list[str]:
+    """The texts of the Events that say why an object waits."""
+    events = here.api.objects[EVENTS].values()
+    return [each["message"] for each in events if each["involvedObject"]["name"] == name and each["reason"] == "Queued"]
 
 
 def templates(play_of: Play, copied: Object) -> list[Object]:
@@ -221,18 +256,15 @@ def test_a_pod_that_waits_for_other_clusters_buys_no_node_in_this_one() -> None:
         here = Manager(w1=1)
         here.put(OF_KIND[PODS])
 
-        def scheduled() -> Object:
-            found = here.api.objects[PODS][KEY]["status"].get("conditions") or [{}]
-            return next((one for one in found if one.get("type") == "PodScheduled"), {})
-
         async with here.process():
             reporting = asyncio.ensure_future(here.stage.world.effects.reporter.run())
             for _ in range(60):
                 here.stage.now_s += 5
                 await here.turn()
-                if scheduled():
+                if said(here, "one"):
                     break
-            assert scheduled()["reason"] == "PhalanxQueued", "an autoscaler looks for Unschedulable"
+            assert "NeverFits" in said(here, "one")[0]
+            assert not here.api.objects[PODS][KEY]["status"].get("conditions"), "an autoscaler looks for Unschedulable"
             reporting.cancel()
 
     play(scene())

@@ -4,9 +4,10 @@ A queued job costs nothing while it waits. When the *code* of its reason changes
 newest reason is written once: on Jobs as one annotation, on pods that wait unbound as the `PodScheduled` condition,
 and one Event. The condition's reason is `Unschedulable` if more nodes would help, Phalanx requests none itself, and the
 quota admits the gang beside the other gangs of which this is said; autoscalers act on that word. Otherwise it is
-`PhalanxQueued`. The reason is written again when the answer changes. An object is written three times in a row and
-then once a minute (a token bucket, as client-go's for Events), and all objects together have a budget. A newer reason
-replaces one that was not written yet. The full text with its numbers is the command line's.
+`PhalanxQueued`. The reason is written again when the answer changes. A job for another cluster gets the Event alone, so
+that it costs few writes (decision 73). An object is written three times in a row and then once a minute (a token
+bucket, as client-go's for Events), and all objects together have a budget. A newer reason replaces one that was not
+written yet. The full text with its numbers is the command line's.
 
 All of it is best effort: a report that fails is not repeated before the next change.
 """
@@ -19,7 +20,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Coroutine, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 from phalanx.client.connection import STRATEGIC_PATCH, ApiError, Connection, Object
@@ -52,6 +53,16 @@ class ReportRate:
     writes_per_s: float = 20.0
     events_kept: int = 10_000
     late_s: float = 10.0
+
+
+class _Report(NamedTuple):
+    """A reason to write. `asks`: True if it asks autoscalers for nodes. `sent`: True if another cluster is to run the
+    job."""
+
+    about: BatchJob | Pod
+    reason: Reason
+    asks: bool
+    sent: bool
 
 
 class EventReporter:
@@ -159,9 +170,8 @@ class EventReporter:
         """Return whether the oldest Event waits for other writes."""
         return self._is_busy() and self._clock() - self._queued_s[0] < self._budget.late_s
 
-    def _due(self) -> Iterator[list[tuple[BatchJob | Pod, Reason, bool]]]:
-        """Yield the reasons to write now, by gang, and whether they ask autoscalers for nodes. A reason that is written
-        on all objects is dropped."""
+    def _due(self) -> Iterator[list[_Report]]:
+        """Yield the reasons to write now, by gang. A reason that is written on all objects is dropped."""
         now_s, most_s = self._clock(), self._budget.per_object_s * (self._budget.burst - 1)
         self._judge()
         for name, (since_s, gang, reason) in list(self._newest.items()):
@@ -178,7 +188,7 @@ class EventReporter:
                     later = True
                     continue
                 written[_uid(about)] = (key, max(now_s, full_s) + self._budget.per_object_s)
-                due.append((about, reason, asks))
+                due.append(_Report(about, reason, asks, _is_sent(gang)))
             if not later:
                 del self._newest[name]
             if due:
@@ -186,8 +196,7 @@ class EventReporter:
 
     def _may_ask(self, gang: GangLifecycle) -> bool:
         """Return whether nodes that an autoscaler adds for the gang's pods would be of use to it."""
-        sent = gang.spec is not None and gang.spec.sent  # nodes of this cluster are of no use to it
-        return self.asks_autoscalers and not sent and gang.queue not in self.on_demand
+        return self.asks_autoscalers and not _is_sent(gang) and gang.queue not in self.on_demand
 
     def _judge(self) -> None:
         """Ask which gangs the quotas admit together; a gang for which the answer has changed is written again. This
@@ -201,9 +210,12 @@ class EventReporter:
         self._judged, self._asking = frozenset(self._helped), asking
         self._judge_at_s = began_s + 20 * (time.monotonic() - began_s)
 
-    async def _say(self, about: BatchJob | Pod, reason: Reason, asks: bool) -> None:
+    async def _say(self, about: BatchJob | Pod, reason: Reason, asks: bool, sent: bool) -> None:
         meta: Object = {"uid": _uid(about), "resourceVersion": about.resource_version}
         text = f"{reason.code}: {reason.text}"[:_LONGEST]
+        if sent:
+            self.event(about, "Queued", text)
+            return
         if isinstance(about, BatchJob):
             self.event(about, "Queued", text)
             body: Object = {"metadata": {"uid": _uid(about), "annotations": {labels.REASON: text}}}
@@ -232,6 +244,11 @@ class EventReporter:
             await call
         except ApiError as error:
             log.debug("not reported: %s", error)
+
+
+def _is_sent(gang: GangLifecycle) -> bool:
+    """Return whether another cluster is to run the gang: nodes of this cluster are of no use to it."""
+    return gang.spec is not None and gang.spec.sent
 
 
 def _uid(about: BatchJob | Pod) -> str:
