@@ -171,7 +171,7 @@ class Api:
             await self.writer.connecting(target, user, {})
             return await self._proxy.open(target, raw)
         if not request.accept:
-            raise negotiation.not_acceptable()
+            raise negotiation.no_such_form() if target.resource.custom else negotiation.not_acceptable()
         if target.resource.group == METRICS:
             return await self._metrics.show(verb, target, request)
         return await self._dispatch(verb, target, request)
@@ -258,8 +258,12 @@ class Api:
     async def _delete(self, target: RouteTarget, request: Request) -> Response:
         body = decode_body(request.body, request.content_type, "DeleteOptions") if request.body else None
         options, resource = delete_options(request, body), target.resource
-        deleted = await self.deleter.delete(target, options)
         warnings = _delete_warnings(resource, options)
+        try:
+            deleted = await self.deleter.delete(target, options)
+        except ApiError as error:
+            error.warnings = (*warnings, *error.warnings)
+            raise
         if not deleted.gone or resource.strategy.delete_returns_object:
             return answers.one(resource, request, deleted.stored, warnings=warnings)
         meta = deleted.stored.obj["metadata"]
@@ -279,10 +283,8 @@ class Api:
     async def _delete_collection(self, target: RouteTarget, request: Request) -> Response:
         body = decode_body(request.body, request.content_type, "DeleteOptions") if request.body else None
         options = delete_options(request, body)
-        listed = list_options(request, watch=False)
-        found = self.reader.select(target, listed)
+        found, meta = self.reader.page(target, list_options(request, watch=False))
         await self.deleter.collection(target, found, options)
-        meta = {"resourceVersion": str(self.store.version)}
         answer = await answers.many(target.resource, request, [unsigned(stored) for _, _, stored in found], meta)
         return replace(answer, warnings=_delete_warnings(target.resource, options))
 

@@ -142,7 +142,7 @@ def test_a_token_for_others_is_not_for_this_server(api: Server) -> None:
             "robot",
             {"boundObjectRef": {"kind": "Job", "name": "x"}},
             400,
-            "cannot bind token for",
+            "cannot bind token to object of type /, Kind=Job",
         ),
         ("robot", {"boundObjectRef": {"kind": "Pod", "name": "x"}}, 404, 'pods "x" not found'),
     ],

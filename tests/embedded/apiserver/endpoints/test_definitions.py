@@ -114,7 +114,7 @@ def test_a_name_that_is_in_use_keeps_a_definition_out_of_service(data_dir: Path)
         await server.make(DEFINITIONS, definition("quarries", "Quarry", shortNames=["q"]))
         event = await until(server, DEFINITIONS, lambda event: conditions(event).get("NamesAccepted") == "False")
         assert event["object"]["metadata"]["name"] == "quarries.phalanx.dev"
-        assert (await server.ask("GET", "/apis/phalanx.dev/v1/quarries")).code == 404
+        assert (await server.api(server.request("GET", "/apis/phalanx.dev/v1/quarries"))).code == 404
 
     serving(data_dir, act)
 

@@ -8,6 +8,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from tests.embedded.apiserver.endpoints.test_definitions import DEFINITIONS, conditions, until
 from tests.embedded.apiserver.inprocess import InProcess
 
 JOBS = "/apis/batch/v1/namespaces/default/jobs"
@@ -71,7 +74,8 @@ NOT_FOUND = "the server could not find the requested resource"
 NOT_ALLOWED = "the server does not allow this method on the requested resource"
 
 
-SERVED = ("/api", "/apis", "/apis/batch", "/apis/batch/v1", "/version")
+SERVED = ("/api", "/api/v1", "/apis/batch/v1", "/version")
+OF_THE_AGGREGATOR = ("/apis", "/apis/batch")  # the real server answers there whatever the method
 BELOW_WHAT_IS_BUILT_IN = ("/api/v9", "/api/v9/pods", "/apis/batch/v9", "/apis/batch/v9/jobs")
 NOTHING = ("/nothing", "/apis/nothing.example", "/apis/nothing.example/v1/things")
 MEDIA = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
@@ -83,6 +87,10 @@ def test_paths_and_forms_that_are_not_served(tmp_path: Path) -> None:
             for path in SERVED:
                 answer = await api.ask("POST", path, {})
                 assert (answer.code, answer.body["message"]) == (405, NOT_ALLOWED), path
+            for path in OF_THE_AGGREGATOR:
+                assert (await api.ask("POST", path, {})).code == 200, path
+            everywhere = await api.ask("DELETE", "/api/v1/pods")
+            assert (everywhere.code, everywhere.body["message"]) == (405, NOT_ALLOWED)
             for path in BELOW_WHAT_IS_BUILT_IN:
                 answer = await api.ask("GET", path)
                 assert (answer.code, answer.body["kind"], answer.body["message"]) == (404, "Status", NOT_FOUND), path
@@ -97,5 +105,153 @@ def test_paths_and_forms_that_are_not_served(tmp_path: Path) -> None:
                 request.headers[b"accept"] = accept.encode()
                 refused = await api.api(request)
                 assert (refused.code, json.loads(refused.body)["message"]) == (406, message)
+
+    asyncio.run(scene())
+
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+JSON = "application/json-patch+json"
+OPERATIONS = "error decoding patch: json: cannot unmarshal"
+WRONG_PATCHES: tuple[tuple[str, Any, int, str], ...] = (
+    (JSON, {"op": "add"}, 400, f"{OPERATIONS} object into Go value of type []handlers.jsonPatchOp"),
+    (JSON, [1], 400, f"{OPERATIONS} number into Go value of type handlers.jsonPatchOp"),
+    (MERGE, [], 400, f"{OPERATIONS} array into Go value of type map[string]interface {{}}"),
+    (MERGE, None, 400, "error decoding patch: unexpected end of JSON input"),
+    (MERGE, {"metadata": {"resourceVersion": "x"}}, 500, 'strconv.ParseUint: parsing "x": invalid syntax'),
+    (STRATEGIC, {"data": {"a": 1}}, 422, '"map[data:map[a:1]]": cannot convert int64 to string'),
+    (STRATEGIC, {"data": {"a": True}}, 422, '"map[data:map[a:true]]": unrecognized type: string'),
+    (STRATEGIC, {"data": "x"}, 422, '"map[data:x]": cannot restore map from string'),
+    (STRATEGIC, {"metadata": {"finalizers": 5}}, 422, "cannot restore slice from int64"),
+    (STRATEGIC, {"metadata": "x"}, 422, "cannot restore struct from: string"),
+    (STRATEGIC, {"immutable": 1.5}, 422, '"map[immutable:1.5]": unrecognized type: bool'),
+    (MERGE, {"apiVersion": "v9"}, 422, 'no kind "ConfigMap" is registered for version "v9"'),
+    (
+        APPLY,
+        ["x"],
+        400,
+        "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal array",
+    ),
+    (APPLY, None, 400, "invalid object type: /, Kind="),
+)
+
+
+@pytest.mark.parametrize(("media", "patch", "code", "why"), WRONG_PATCHES)
+def test_a_wrong_patch_is_refused_in_the_words_of_kubernetes(
+    tmp_path: Path, media: str, patch: Any, code: int, why: str
+) -> None:
+    async def scene() -> None:
+        async with InProcess.started(tmp_path) as api:
+            await api.make(MAPS, {"metadata": {"name": "m"}, "data": {"a": "b"}})
+            answer = await api.ask("PATCH", f"{MAPS}/m?fieldManager=me", patch, media)
+            assert answer.code == code
+            assert why in answer.body["message"]
+
+    asyncio.run(scene())
+
+
+def test_a_deleted_collection_has_pages_and_preconditions(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with InProcess.started(tmp_path) as api:
+            for name in "abc":
+                await api.make(MAPS, {"metadata": {"name": name, "labels": {"of": "test"}}})
+            mine = f"{MAPS}?labelSelector=of%3Dtest"
+            refused = await api.ask("DELETE", mine, {"preconditions": {"uid": "another"}})
+            assert (refused.code, len((await api.ask("GET", mine)).body["items"])) == (409, 3)
+            page = await api.ask("DELETE", f"{mine}&limit=1")
+            assert [one["metadata"]["name"] for one in page.body["items"]] == ["a"]
+            assert page.body["metadata"]["continue"]
+            assert [one["metadata"]["name"] for one in (await api.ask("GET", mine)).body["items"]] == ["b", "c"]
+
+    asyncio.run(scene())
+
+
+def test_a_refusal_keeps_the_warnings_of_the_request(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with InProcess.started(tmp_path) as api:
+            refused = await api.ask("POST", MAPS, {"metadata": {"name": "A"}, "unknown": 1})
+            assert (refused.code, refused.warnings) == (422, ('unknown field "unknown"',))
+            assert (await api.ask("DELETE", f"{JOBS}/none")).warnings == (ORPHANS,)
+
+    asyncio.run(scene())
+
+
+CRD = {
+    "metadata": {"name": "wids.test.dev"},
+    "spec": {
+        "group": "test.dev",
+        "scope": "Namespaced",
+        "names": {"plural": "wids", "kind": "Wid"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "subresources": {"scale": {"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size"}},
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "properties": {
+                            "spec": {
+                                "type": "object",
+                                "properties": {
+                                    "size": {"type": "integer"},
+                                    "kept": {
+                                        "type": "string",
+                                        "x-kubernetes-validations": [{"rule": "self == oldSelf", "message": "kept"}],
+                                    },
+                                    "items": {
+                                        "type": "array",
+                                        "items": {
+                                            "type": "object",
+                                            "required": ["k"],
+                                            "properties": {"k": {"type": "string"}},
+                                        },
+                                        "x-kubernetes-list-type": "map",
+                                        "x-kubernetes-list-map-keys": ["k"],
+                                    },
+                                },
+                            }
+                        },
+                    }
+                },
+            }
+        ],
+    },
+}
+WIDS = "/apis/test.dev/v1/namespaces/default/wids"
+UNCHECKED = "some validation rules were not checked because the object was invalid"
+
+
+def test_custom_resources_are_refused_in_the_words_of_kubernetes(tmp_path: Path) -> None:
+    def wid(name: str = "w", **spec: Any) -> Any:
+        return {"apiVersion": "test.dev/v1", "kind": "Wid", "metadata": {"name": name}, "spec": spec}
+
+    async def scene() -> None:
+        async with InProcess.started(tmp_path) as api:
+            await api.make(DEFINITIONS, CRD)
+            await until(api, DEFINITIONS, lambda event: conditions(event).get("Established") == "True")
+            await api.make(WIDS, wid(kept="a"))
+            cases = (
+                ("POST", WIDS, wid("x", size=1.5), 422, "must be of type integer (default format) in spec.size"),
+                ("POST", WIDS, wid("x", items=["a"]), 422, 'spec.items[0]: Invalid value: "a": must be an object'),
+                ("POST", WIDS, wid(""), 422, UNCHECKED),
+                ("POST", WIDS, {**wid("x"), "kind": "Other"}, 422, 'kind: Invalid value: "Other": must be Wid'),
+                ("PATCH", f"{WIDS}/w", {"apiVersion": "test.dev/v9"}, 422, "must be test.dev/v1"),
+                ("PATCH", f"{WIDS}/w", {"spec": {"kept": "b"}}, 422, 'spec.kept: Invalid value: "b": kept'),
+                ("PATCH", WIDS, {}, 400, "name must be provided"),
+                ("GET", f"{WIDS}/w/nothing", None, 404, 'wids.test.dev "w" not found'),
+                ("DELETE", f"{WIDS}/w", {"preconditions": {"uid": "x"}}, 409, 'fulfilled on Wid.test.dev "w"'),
+            )  # fmt: skip
+            for method, path, body, code, why in cases:
+                answer = await api.ask(method, path, body, MERGE if method == "PATCH" else "application/json")
+                assert (answer.code, why in answer.body["message"]) == (code, True), answer.body
+            unset = await api.ask("GET", f"{WIDS}/w/scale")
+            assert (unset.code, "does not exist" in unset.body["message"]) == (500, True)
+            for size, code in ((-1, 422), (3, 200)):
+                scaled = await api.ask("PATCH", f"{WIDS}/w/scale", {"spec": {"replicas": size}}, MERGE)
+                assert scaled.code == code, "a write sets replicas that are not there yet"
+            assert (await api.ask("GET", f"{WIDS}/w")).body["spec"] == {"kept": "a", "size": 3}
+            plain = await api.api(api.request("GET", "/apis/test.dev/v1/nothing"))
+            assert (plain.code, plain.body) == (404, b"404 page not found\n")
 
     asyncio.run(scene())

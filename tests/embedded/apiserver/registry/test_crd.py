@@ -331,7 +331,7 @@ def test_a_rule_that_cannot_be_evaluated_is_kept_with_a_warning() -> None:
     warning = f"v1: this API server cannot evaluate url(), so this rule is not enforced: {rule}"
     assert DefinitionStrategy().warnings(obj, None) == [warning]
     [resource] = resources_of(obj)
-    assert resource.strategy.validate({"metadata": {}, "spec": {"address": "http://x"}}) == []
+    assert resource.strategy.validate({"metadata": {"name": "x"}, "spec": {"address": "http://x"}}) == []
 
 
 def test_exactly_one_version_is_stored() -> None:

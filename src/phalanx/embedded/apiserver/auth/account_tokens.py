@@ -60,7 +60,11 @@ class AccountTokens:
         account = self._store.get(_ACCOUNTS, namespace, name)
         if account is None:
             raise not_found("", "serviceaccounts", name)
-        spec = _filled(request.get("spec") or {}, name)
+        asked = (request.get("metadata") or {}).get("name")
+        if asked and asked != name:
+            why = "must match the service account name if specified"
+            raise invalid(GROUP, "TokenRequest", name, [invalid_value("metadata.name", asked, why)])
+        spec = _filled(request.get("spec") or {})
         now_s = int(time.time())
         ends_s = now_s + spec["expirationSeconds"]
         about: Object = {"namespace": namespace, "serviceaccount": _named(account.obj)}
@@ -105,7 +109,8 @@ class AccountTokens:
             why = f"the UID in the bound object reference ({wanted}) does not match the UID in record ({uid})"
             raise conflict("", _BOUND[kind], reference["name"], why)
         if kind == "Pod" and found.obj["spec"].get("serviceAccountName") != account:
-            raise bad_request("cannot bind token to a Pod running with a different service account name")
+            why = "to pod running with different serviceaccount name."
+            raise bad_request(f'cannot bind token for serviceaccount "{account}" {why}')
         return found.obj
 
     def _lives(self, plural: str, namespace: str, named: Object) -> bool:
@@ -136,16 +141,17 @@ class AccountTokens:
         return hmac.new(self._key, text, hashlib.sha256).digest()
 
 
-def _filled(spec: Object, name: str) -> Object:
+def _filled(spec: Object) -> Object:
     """The spec with its defaults. Raises `ApiError` 422 or 400."""
     ends_s = spec.get("expirationSeconds") or _DEFAULT_S
     if not _LEAST_S <= ends_s <= _MOST_S:
         limit = "less than 10 minutes" if ends_s < _LEAST_S else "larger than 2^32 seconds"
         cause = invalid_value("spec.expirationSeconds", ends_s, f"may not specify a duration {limit}")
         raise invalid(GROUP, "TokenRequest", "", [cause])
-    kind = (spec.get("boundObjectRef") or {"kind": "Pod"}).get("kind", "")
-    if kind not in _BOUND:
-        raise bad_request(f'cannot bind token for serviceaccount "{name}" to type "{kind}"')
+    if (reference := spec.get("boundObjectRef")) is not None and reference.get("kind") not in _BOUND:
+        group, _, version = reference.get("apiVersion", "").rpartition("/")
+        kind = f"{group}/{version}, Kind={reference.get('kind', '')}"
+        raise bad_request(f"cannot bind token to object of type {kind}")
     filled = {"expirationSeconds": min(ends_s, _LONGEST_S), "audiences": spec.get("audiences") or [ISSUER]}
     return {"boundObjectRef": None} | spec | filled
 

@@ -238,7 +238,8 @@ class Deleter:
         """Delete each object that was found, if admission agrees to all; one that has gone meanwhile is as good as
         deleted. Raises `ApiError`."""
         resource = target.resource
-        for _, _, stored in found:
+        for _, name, stored in found:
+            check_preconditions(resource, name, stored, options)
             await self._consulted(resource, stored, options)
         waiting = []
         for namespace, name, asked in found:
@@ -263,13 +264,13 @@ def check_preconditions(resource: Resource, name: str, old: Stored, options: Del
     meta = old.obj["metadata"]
     if options.uid and options.uid != meta["uid"]:
         raise conflict(
-            "", resource.kind, name,
+            resource.group, resource.kind, name,
             f"the UID in the precondition ({options.uid}) does not match the UID in record ({meta['uid']}). "
             "The object might have been deleted and then recreated",
         )  # fmt: skip
     if options.version and options.version != meta["resourceVersion"]:
         raise conflict(
-            "", resource.kind, name,
+            resource.group, resource.kind, name,
             f"the ResourceVersion in the precondition ({options.version}) does not match the ResourceVersion in "
             f"record ({meta['resourceVersion']}). The object might have been modified",
         )  # fmt: skip

@@ -47,9 +47,12 @@ class ReadEndpoints:
 
     async def show(self, target: RouteTarget, request: Request) -> Response:
         """Raises `ApiError` for options that cannot be met."""
-        options = list_options(request, watch=False)
-        resource = target.resource
-        matches = predicate(resource, options.label_selector, options.field_selector)
+        found, meta = self.page(target, list_options(request, watch=False))
+        return await answers.many(target.resource, request, [stored for _, _, stored in found], meta)
+
+    def page(self, target: RouteTarget, options: ListOptions) -> tuple[list[Found], dict[str, Any]]:
+        """Return the objects of a list, at most `options.limit`, and the metadata of the list. Raises `ApiError`."""
+        matches = predicate(target.resource, options.label_selector, options.field_selector)
         version, found = self._state(target, options)
         if matches is not None:
             found = [one for one in found if matches(one[2].obj)]
@@ -60,13 +63,7 @@ class ReadEndpoints:
             if matches is None:
                 meta["remainingItemCount"] = rest
             found = page
-        return await answers.many(resource, request, [stored for _, _, stored in found], meta)
-
-    def select(self, target: RouteTarget, options: ListOptions) -> list[Found]:
-        """Return the objects that a list of `target` would show, for callers that process all of them."""
-        matches = predicate(target.resource, options.label_selector, options.field_selector)
-        _, found = self._state(target, options)
-        return [one for one in found if matches is None or matches(one[2].obj)]
+        return found, meta
 
     def _state(self, target: RouteTarget, options: ListOptions) -> tuple[int, list[Found]]:
         """The version to show, and the objects of it from where the list goes on."""
@@ -234,7 +231,7 @@ def _parse_token(token: str) -> tuple[int, tuple[str, str]]:
     """The version and the place after which a list goes on. Raises `ApiError` 400, in the real server's words."""
     strange = next((at for at, sign in enumerate(token) if sign not in _URL_SAFE), -1)
     if strange >= 0 or len(token) % 4 == 1:
-        raise _no_token(f"illegal base64 data at input byte {strange if strange >= 0 else len(token)}")
+        raise _no_token(f"illegal base64 data at input byte {strange if strange >= 0 else len(token) - 1}")
     if len(token) > _MOST_SIGNS:
         raise _no_token("it is too long")
     data = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))

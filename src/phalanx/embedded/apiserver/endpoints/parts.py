@@ -19,7 +19,7 @@ from phalanx.embedded.apiserver.apimachinery.caching import cached
 from phalanx.embedded.apiserver.apimachinery.meta import metadata
 from phalanx.embedded.apiserver.apimachinery.meta.objectmeta import now_text
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource, User, converted
-from phalanx.embedded.apiserver.apimachinery.meta.status import Cause, bad_request
+from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, Cause, bad_request
 from phalanx.embedded.apiserver.apimachinery.patch import managed_fields
 from phalanx.embedded.apiserver.apimachinery.patch import patch as patches
 from phalanx.embedded.apiserver.apimachinery.patch.apply import apply
@@ -297,11 +297,18 @@ def is_known_kind(group: str, version: str, kind: str) -> bool:
 def patch_body(resource: Resource, media: str, body: bytes) -> Any:
     """The value in the body of a PATCH. Raises `ApiError` 415 or 400."""
     if media == APPLY_PATCH:
-        return negotiation.decode_yaml(body)
+        try:
+            return negotiation.decode_yaml(body)
+        except ApiError as error:
+            raise bad_request(f"error decoding YAML: {error.message}") from None
     known = media in (patches.JSON_PATCH, patches.MERGE_PATCH, patches.STRATEGIC_MERGE_PATCH)
     if not known or (resource.custom and media == patches.STRATEGIC_MERGE_PATCH):
         raise patches.unsupported_media_type(custom=resource.custom)
-    return negotiation.decode_patch(body)
+    try:
+        return negotiation.decode_json(body)
+    except ValueError as error:
+        prefix = "" if media == patches.STRATEGIC_MERGE_PATCH else "error decoding patch: "
+        raise bad_request(f"{prefix}{error}") from None
 
 
 def touched_fields(media: str, patch: Any, current: Object) -> set[str]:
@@ -324,17 +331,26 @@ class Discovery:
     """The discovery documents: /api, /apis, /openapi."""
 
     def __init__(self, registry: Registry) -> None:
-        self._catalogue = Catalogue(registry)
+        self._registry, self._catalogue = registry, Catalogue(registry)
 
     def answer(self, request: Request, path: str) -> Response | None:
         """Return the answer of discovery; None if the path does not belong to it. Raises `ApiError` 405."""
         found = self._catalogue.answer(path, request.accept, request.host)
         if found is None:
             return None
-        if request.method not in ("GET", "HEAD"):
+        if request.method not in ("GET", "HEAD") and not self._is_aggregated(path):
             raise method_not_allowed()
+        if not request.accept and not path.startswith("/openapi"):
+            raise negotiation.not_acceptable()
+        if path not in ("/api", "/apis") and request.accept and all(one.as_kind for one in request.accept):
+            raise negotiation.no_such_form()
         if request.accept and request.accept[0].media != negotiation.JSON and found.media == negotiation.JSON:
             media, body = negotiation.render(request.accept, decode(found.body))
             return Response(body=body, media=media, headers=((b"vary", b"Accept"),))
         headers = ((b"etag", found.etag.encode()), (b"vary", b"Accept"))
         return Response(body=found.body, media=found.media, headers=headers)
+
+    def _is_aggregated(self, path: str) -> bool:
+        """Return whether the real server answers at `path` with its aggregator, which does not look at the method."""
+        _, root, *below = path.split("/")
+        return root == "apis" and (len(below) < 2 or not self._registry.builds_in(below[0]))

@@ -13,8 +13,8 @@ finalizer of an object that is being deleted removes the object.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from phalanx.embedded.apiserver.admission.policies import WHOLE, Beneath
@@ -37,6 +37,8 @@ from phalanx.embedded.apiserver.apimachinery.meta.status import (
     invalid_value,
     not_found,
 )
+from phalanx.embedded.apiserver.apimachinery.patch import patch as patches
+from phalanx.embedded.apiserver.apimachinery.patch import strategic
 from phalanx.embedded.apiserver.endpoints import parts
 from phalanx.embedded.apiserver.registry.kinds.pods.pod import PodStrategy
 from phalanx.embedded.apiserver.registry.routing import Registry, RouteTarget
@@ -47,6 +49,7 @@ from phalanx.embedded.apiserver.transport.options import not_unsigned
 _GENERATE_ATTEMPTS = 8
 _PATCH_ATTEMPTS = 5
 _LISTS, _FLAGS = ("command", "ports"), ("stdin", "stdout", "stderr", "tty")  # parameters in the query of a connection
+_SCHEME = "pkg/api/legacyscheme/scheme.go:30"  # the place in the source of the real server that its errors name
 _STALE = "the object has been modified; please apply your changes to the latest version and try again"
 
 
@@ -116,10 +119,18 @@ class ObjectWriter:
         self, target: RouteTarget, body: object, intent: Intent, *, applied: bool = False
     ) -> tuple[Object, list[str]]:
         """Return a new object that may be stored in this turn of the event loop, and warnings. Raises `ApiError`."""
-        resource, strategy = target.resource, target.resource.strategy
+        resource = target.resource
         obj = ordered(resource, body)
         warnings = self._schema(resource, obj, intent, code=400)
         obj = stored_form(resource, obj)
+        with _carried(warnings):
+            return await self._admitted_new(target, obj, intent, warnings, applied=applied)
+
+    async def _admitted_new(
+        self, target: RouteTarget, obj: Object, intent: Intent, warnings: list[str], *, applied: bool
+    ) -> tuple[Object, list[str]]:
+        """Return the new object, after admission and validation, and `warnings` with those about it."""
+        resource, strategy = target.resource, target.resource.strategy
         meta = objectmeta.metadata_of(obj)
         objectmeta.place(meta, resource, target.namespace)
         warnings += objectmeta.without_double_owners(meta)
@@ -157,14 +168,20 @@ class ObjectWriter:
                 break
         return name
 
-    def _schema(self, resource: Resource, obj: Object, intent: Intent, *, code: int) -> list[str]:
-        """Drop unknown fields; warnings about them, or `ApiError` with Strict."""
+    def _schema(
+        self, resource: Resource, obj: Object, intent: Intent, *, code: int, merged: Object | None = None
+    ) -> list[str]:
+        """Drop unknown fields; warnings about them, or `ApiError` with Strict. `merged`: the strategic patch that was
+        merged into `obj`."""
         shown = encode(obj).decode() if code == 422 else ""
+        if merged is not None:
+            shown = strategic.go_text(merged)
         try:
             unknown = self._knowledge.check_schema(resource, obj)
         except ApiError as error:
             if code == 422:
-                raise _bad_patch(shown, error.message.partition(": ")[2]) from None
+                why = error.message.partition(": ")[2]
+                raise _bad_patch(shown, strategic.conversion_error(why) if merged is not None else why) from None
             raise
         if intent.validation == "Ignore" or not (unknown or intent.duplicates):
             return []
@@ -240,6 +257,12 @@ class ObjectWriter:
         applied: bool = False,
     ) -> WrittenObject:
         """Store `obj` over `old`, by the rules for the whole object or for the subresource that `target` names."""
+        with _carried(warnings):
+            return await self._replaced(target, obj, old, intent, warnings, applied=applied)
+
+    async def _replaced(
+        self, target: RouteTarget, obj: Object, old: Stored, intent: Intent, warnings: list[str], *, applied: bool
+    ) -> WrittenObject:
         resource, strategy = target.resource, target.resource.strategy
         before = old.obj
         meta, old_meta = obj["metadata"], before["metadata"]
@@ -385,21 +408,27 @@ class ObjectWriter:
             raise not_found(resource.group, resource.plural, target.name)
         current = old.obj if resource.from_stored is None else converted(resource, old.obj)
         touched = parts.touched_fields(media, patch, current)
-        obj = ordered(resource, self._knowledge.patched(resource, media, _unshared(current, touched), patch))
-        warnings = self._schema_of(resource, obj, touched, intent)
+        made = self._knowledge.patched(resource, media, _unshared(current, touched), patch)
+        obj = ordered(resource, made, patched=True)
+        merged = patch if media == patches.STRATEGIC_MERGE_PATCH and isinstance(patch, dict) else None
+        warnings = self._schema_of(resource, obj, touched, intent, merged)
         obj = stored_form(resource, obj)
         meta = objectmeta.metadata_of(obj)
         self._check_url(meta, target)
         version = meta.get("resourceVersion")
+        if version and (why := not_unsigned(version)):
+            raise ApiError(500, "", why)
         if version and version != old.obj["metadata"]["resourceVersion"]:
             raise conflict(resource.group, resource.plural, target.name, _STALE)
         warnings += objectmeta.without_double_owners(meta, " after mutating admission happens")
         return await self.replace(target, obj, old, intent, warnings)
 
-    def _schema_of(self, resource: Resource, obj: Object, touched: Collection[str], intent: Intent) -> list[str]:
+    def _schema_of(
+        self, resource: Resource, obj: Object, touched: Collection[str], intent: Intent, merged: Object | None
+    ) -> list[str]:
         """The schema check of the fields that a patch has touched; the others are as they were stored."""
         part = {key: obj[key] for key in ("kind", "apiVersion", *touched) if key in obj}
-        warnings = self._schema(resource, part, intent, code=422)
+        warnings = self._schema(resource, part, intent, code=422, merged=merged)
         for key in touched:
             if key in part:
                 obj[key] = part[key]
@@ -430,6 +459,17 @@ class ObjectWriter:
         return await self.replace(target, stored_form(resource, obj), old, intent, warnings, applied=True)
 
 
+@contextmanager
+def _carried(warnings: Sequence[str]) -> Iterator[None]:
+    """Add to a refusal the warnings that the request has already got."""
+    told = tuple(warnings)
+    try:
+        yield
+    except ApiError as error:
+        error.warnings = (*told, *error.warnings)
+        raise
+
+
 def _unshared(old: Object, touched: Collection[str]) -> Object:
     """A stored object to be changed in the fields that are named: those are copied, the others shared with readers.
 
@@ -445,19 +485,23 @@ def _unshared(old: Object, touched: Collection[str]) -> Object:
     return old | copied
 
 
-def ordered(resource: Resource, body: object) -> Object:
-    """The object of a request, beginning with kind and apiVersion as `answers.head_of` expects.
+def ordered(resource: Resource, body: object, *, patched: bool = False) -> Object:
+    """The object of a request, beginning with kind and apiVersion as `answers.head_of` expects. `patched`: it is the
+    result of a patch.
 
-    Raises `ApiError` 400 if it is not an object, or an object of another kind.
+    Raises `ApiError` 400 or 422 if it is not an object, or an object of another kind.
     """
+    if body is None:
+        body = {}
     if not isinstance(body, dict):
         raise negotiation.no_object(body, encode(body), resource.kind)
     kind, version = body.get("kind") or resource.kind, body.get("apiVersion") or resource.api_version
+    for field, value in (("kind", kind), ("apiVersion", version)):
+        if not isinstance(value, str):
+            raise negotiation.no_type(field, value, encode(body), resource.kind)
     if kind != resource.kind or version != resource.api_version:
-        raise _of_another_kind(resource, str(kind), str(version))
-    obj = {"kind": kind, "apiVersion": version, "metadata": body.get("metadata")}
-    if not isinstance(obj["metadata"], dict):
-        obj["metadata"] = obj["metadata"] or {}
+        raise _of_another_kind(resource, body, kind, version, patched=patched)
+    obj = {"kind": kind, "apiVersion": version, "metadata": {} if body.get("metadata") is None else body["metadata"]}
     for key, value in body.items():
         obj.setdefault(key, value)
     return obj
@@ -468,21 +512,33 @@ def _bad_patch(patched: str, why: str) -> ApiError:
     return invalid("", "", "", [invalid_value("patch", patched, why)])
 
 
-def _of_another_kind(resource: Resource, kind: str, api_version: str) -> ApiError:
-    """Return the 400 error for a body of another kind or version than the path's."""
+def _of_another_kind(resource: Resource, body: Object, kind: str, api_version: str, *, patched: bool) -> ApiError:
+    """Return the error for a body of another kind or version than the path's."""
     group, _, version = api_version.rpartition("/")
-    if (group, kind) == (resource.group, resource.kind):
+    is_known = parts.is_known_kind(group, version, kind)
+    unregistered = f'no kind "{kind}" is registered for version "{api_version}" in scheme "{_SCHEME}"'
+    if resource.custom and (patched or api_version == resource.api_version):
+        name = (body.get("metadata") or {}).get("name", "")
+        field, value, wanted = ("kind", kind, resource.kind)
+        if kind == resource.kind:
+            field, value, wanted = ("apiVersion", api_version, resource.api_version)
+        return invalid(resource.group, kind, name, [invalid_value(field, value, f"must be {wanted}")])
+    if patched:
+        unlike = f"unable to decode {group}/{version}, Kind={kind} into *{_package(resource)}.{resource.kind}"
+        return _bad_patch(encode(body).decode(), unlike if is_known else unregistered)
+    if (group, kind) == (resource.group, resource.kind) and (is_known or resource.custom):
         return bad_request(
             f"the API version in the data ({api_version}) does not match the expected API version "
             f"({resource.api_version})"
         )
-    if parts.is_known_kind(group, version, kind):
-        package = resource.group.partition(".")[0] or "core"
-        why = f"converting ({version}.{kind}) to ({package}.{resource.kind}): unknown conversion"
-    else:
-        scheme = "pkg/api/legacyscheme/scheme.go:30"
-        why = f'no kind "{kind}" is registered for version "{api_version}" in scheme "{scheme}"'
+    converting = f"converting ({version}.{kind}) to ({_package(resource)}.{resource.kind}): unknown conversion"
+    why = converting if is_known else unregistered
     return bad_request(f'{kind} in version "{version}" cannot be handled as a {resource.kind}: {why}')
+
+
+def _package(resource: Resource) -> str:
+    """Return the Go package of a built-in kind."""
+    return resource.group.partition(".")[0] or "core"
 
 
 def removable(obj: Object) -> bool:

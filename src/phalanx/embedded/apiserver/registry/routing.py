@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource, Subresource
-from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
+from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, bad_request, not_found
 
 PROXY = "proxy"
 _NAMESPACE_SUBRESOURCES = ("status", "finalize")
@@ -111,7 +111,7 @@ def locate(registry: Registry, path: str) -> RouteTarget | None:
     return _target(registry, group, version, rest) if rest else None
 
 
-def _target(registry: Registry, group: str, version: str, rest: list[str]) -> RouteTarget:
+def _target(registry: Registry, group: str, version: str, rest: list[str]) -> RouteTarget | None:
     watch = rest[0] == "watch" and len(rest) > 1
     if watch:
         rest = rest[1:]
@@ -120,15 +120,24 @@ def _target(registry: Registry, group: str, version: str, rest: list[str]) -> Ro
         namespace, rest = rest[1], rest[2:]
     resource = registry.find(group, version, rest[0])
     proxied = len(rest) > 3 and rest[2] == PROXY  # the rest is the path of the proxied request
-    if resource is None or (len(rest) > 3 and not proxied) or (namespace and not resource.namespaced):
-        raise no_such_path()
+    if resource is None or (namespace and not resource.namespaced):
+        if registry.builds_in(group):
+            raise no_such_path()
+        return None
     name = rest[1] if len(rest) > 1 else ""
+    if len(rest) > 3 and not proxied:
+        raise _no_such_part(resource, name)
     sub = None
     if len(rest) >= 3:
         sub = resource.subresource(rest[2])
         if sub is None:
-            raise no_such_path()
+            raise _no_such_part(resource, name)
     return RouteTarget(resource=resource, namespace=namespace, name=name, subresource=sub, watch=watch)
+
+
+def _no_such_part(resource: Resource, name: str) -> ApiError:
+    """404 for a path below an object that names no subresource."""
+    return not_found(resource.group, resource.plural, name) if resource.custom else no_such_path()
 
 
 def _own(rest: list[str]) -> bool:
@@ -137,6 +146,7 @@ def _own(rest: list[str]) -> bool:
 
 
 _NAMED = {"GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "HEAD": "get"}
+_IN_ONE_NAMESPACE = ("create", "deletecollection")
 _COLLECTION = {"GET": "list", "POST": "create", "DELETE": "deletecollection", "HEAD": "list"}
 
 
@@ -149,10 +159,12 @@ def verb_of(target: RouteTarget, method: str, watch: bool) -> str:
     elif target.name and not (target.watch or (watch and method == "GET")):
         verb, allowed = _NAMED.get(method, ""), resource.verbs
     else:
+        if resource.custom and method in ("PUT", "PATCH"):
+            raise bad_request("name must be provided")
         verb, allowed = _COLLECTION.get(method, ""), resource.verbs
         if verb == "list" and (watch or target.watch):
             verb = "watch"
-    everywhere = resource.namespaced and not target.namespace and (target.name or verb in ("create",))
+    everywhere = resource.namespaced and not target.namespace and (target.name or verb in _IN_ONE_NAMESPACE)
     if verb not in allowed or everywhere:
         raise method_not_allowed()
     return verb

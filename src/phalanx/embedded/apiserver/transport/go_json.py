@@ -48,6 +48,8 @@ def _unexpected(text: str, at: int, where: str) -> _Wrong:
     if at >= len(text):
         return _Wrong(_END)
     sign = {"'": "\\'", '"': '"'}.get(text[at], json.dumps(text[at], ensure_ascii=False)[1:-1])
+    if sign.startswith("\\u00"):
+        sign = f"\\x{sign[-2:]}"
     return _Wrong(f"invalid character '{sign}' {where}")
 
 

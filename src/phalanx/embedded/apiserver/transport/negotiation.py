@@ -63,9 +63,9 @@ def accepted(header: str) -> tuple[Accept, ...]:
     return tuple(form for _, _, form in sorted(weighed, key=lambda one: one[:2]))
 
 
-def not_acceptable() -> ApiError:
-    """406 for an Accept header without any media type that is served."""
-    message = f"406: Not Acceptable\n\nAvailable representations: {_LISTED}"
+def not_acceptable(served: str = _LISTED) -> ApiError:
+    """406 for an Accept header without any media type that is `served`."""
+    message = f"406: Not Acceptable\n\nAvailable representations: {served}"
     return ApiError(406, "NotAcceptable", message, details={})
 
 
@@ -144,7 +144,12 @@ def decode_body(body: bytes, content_type: str, kind: str) -> Any:
         except ApiError as error:
             raise _unrecognized(error.message, body, kind) from None
     if media == PROTOBUF:
-        return protobuf.decode(body)
+        try:
+            return protobuf.decode(body)
+        except ApiError as error:
+            if body.startswith(protobuf.MAGIC):
+                raise
+            raise _unrecognized(error.message, body, kind) from None
     raise unsupported()
 
 
@@ -164,12 +169,11 @@ def no_object(value: Any, body: bytes, kind: str) -> ApiError:
     return _unrecognized(f"couldn't get version/kind; json parse error: {why}", body, kind)
 
 
-def decode_patch(body: bytes) -> Any:
-    """The value in a JSON patch of any kind. Raises `ApiError` 400."""
-    try:
-        return decode_json(body)
-    except ValueError as error:
-        raise bad_request(str(error)) from None
+def no_type(field: str, value: Any, body: bytes, kind: str) -> ApiError:
+    """400 for a body whose kind or apiVersion is no text."""
+    names = {list: "array", dict: "object", bool: "bool"}
+    why = f"json: cannot unmarshal {names.get(type(value), 'number')} into Go struct field .{field} of type string"
+    return _unrecognized(f"couldn't get version/kind; json parse error: {why}", body, kind)
 
 
 class Yaml11Loader(yaml.CSafeLoader if hasattr(yaml, "CSafeLoader") else yaml.SafeLoader):  # type: ignore[misc]  # C or not

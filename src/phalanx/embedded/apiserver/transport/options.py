@@ -170,7 +170,9 @@ def field_manager(request: Request, kind: str) -> str:
     given = request.text("fieldManager")
     if len(given.encode()) > _MANAGER_BYTES:
         raise invalid(_GROUP, kind, "", [too_long("fieldManager", _MANAGER_BYTES)])
-    if not given.isprintable():
-        cause = invalid_value("fieldManager", given, "should only contain printable characters")
-        raise invalid(_GROUP, kind, "", [cause])
+    for at, sign in enumerate(given):
+        if not sign.isprintable():
+            place = len(given[:at].encode())
+            why = f"invalid character U+{ord(sign):04X} (at position {place})"
+            raise invalid(_GROUP, kind, "", [invalid_value("fieldManager", given, why)])
     return request.manager

@@ -66,9 +66,12 @@ def test_names_follow_the_rule_of_their_kind(plural: str, name: str, problem: st
     ]
 
 
-def test_a_namespaces_name_is_a_label() -> None:
-    (line,) = refusal("namespaces", {"metadata": {"name": "a.b"}})
-    assert line.startswith('metadata.name: Invalid value: "a.b": a lowercase RFC 1123 label must consist of')
+@pytest.mark.parametrize(
+    ("name", "why"), [("a.b", "must not contain dots"), ("a.B", "a lowercase RFC 1123 label must consist of")]
+)
+def test_a_namespaces_name_is_a_label(name: str, why: str) -> None:
+    (line,) = refusal("namespaces", {"metadata": {"name": name}})
+    assert line.startswith(f'metadata.name: Invalid value: "{name}": {why}')
 
 
 def test_a_bad_prefix_is_told_with_the_bad_name_it_makes() -> None:

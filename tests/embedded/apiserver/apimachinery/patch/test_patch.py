@@ -212,7 +212,7 @@ def test_strategic_merge_patch(before: str, patch: str, after: str) -> None:
             "map: map[image:i3] does not contain declared merge key: name",
         ),
         ("{spec: {$retainKeys: [a], containers: []}}", 400, "invalid patch format of retainKeys"),
-        ("{$patch: shred}", 500, "unknown patch type found: shred in map: map[$patch:shred]"),
+        ("{$patch: shred}", 500, "unknown patch type: shred in map: map[$patch:shred]"),
         ("[]", 400, "json: cannot unmarshal array into Go value of type map[string]interface {}"),
     ],
 )

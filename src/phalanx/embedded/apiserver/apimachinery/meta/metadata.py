@@ -26,14 +26,9 @@ STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 BANNED_OWNERS = frozenset({("v1", "Event")})
 
 
-def service_name(name: str) -> Problems:
-    """A DNS label since 1.34 (RelaxedServiceNameValidation); a dot gets a message of its own."""
-    return ("must not contain dots",) if "." in name else formats.dns_label(name)
-
-
 NAME_FORMATS: Mapping[tuple[str, str], Callable[[str], Problems]] = {
     ("", "namespaces"): formats.dns_label,
-    ("", "services"): service_name,
+    ("", "services"): formats.dns_label,  # since 1.34 (RelaxedServiceNameValidation)
     ("rbac.authorization.k8s.io", "clusterroles"): formats.path_segment,
     ("rbac.authorization.k8s.io", "clusterrolebindings"): formats.path_segment,
     ("rbac.authorization.k8s.io", "roles"): formats.path_segment,
@@ -132,7 +127,7 @@ def owner_causes(owners: Iterable[Mapping[str, Any]], path: str) -> list[Cause]:
     controller = ""
     for owner in owners:
         for key in ("apiVersion", "kind", "name", "uid"):
-            if not owner.get(key):
+            if not owner.get(key) or (key == "apiVersion" and owner[key].count("/") > 1):
                 text = "version must not be empty" if key == "apiVersion" else "must not be empty"
                 causes.append(invalid_value(f"{path}.{key}", owner.get(key, ""), text))
         if (owner.get("apiVersion"), owner.get("kind")) in BANNED_OWNERS:

@@ -104,7 +104,7 @@ def _requirement(tokens: _Tokens) -> LabelTest:
 
 
 def _key(tokens: _Tokens) -> str:
-    found = tokens.take()
+    found = _identifier(tokens)
     if problems := formats.qualified_name(found):
         shown = found.replace('"', '\\"')
         raise _unparsable(f'<nil>: Invalid value: "{shown}": {"; ".join(problems)}')
@@ -113,7 +113,14 @@ def _key(tokens: _Tokens) -> str:
 
 def _literal(tokens: _Tokens) -> str:
     """The value after an operator; nothing at all (`a=`) is the empty value."""
-    return "" if tokens.peek() in ("", ",") else tokens.take()
+    return "" if tokens.peek() in ("", ",") else _identifier(tokens)
+
+
+def _identifier(tokens: _Tokens) -> str:
+    found = tokens.take()
+    if not found or found == "!" or found in _SIGNS:
+        raise _unparsable(f"found '{found}', expected: identifier")
+    return found
 
 
 def _value(key: str, found: str) -> str:
@@ -135,6 +142,8 @@ def _check_values(key: str, found: Iterable[str], more: Iterable[str] = ()) -> N
 def _values(key: str, tokens: _Tokens) -> frozenset[str]:
     if (opened := tokens.take()) != "(":
         raise _unparsable(f"found '{opened}' expected: '('")
+    if not tokens.peek() or tokens.peek() == "!" or tokens.peek() in _SIGNS - {",", ")"}:
+        raise _unparsable(f"found '{tokens.peek()}', expected: ',', ')' or identifier")
     found = {"" if tokens.peek() in (",", ")") else tokens.take()}
     while tokens.expect(",", ")") == ",":
         found.add("" if tokens.peek() in (",", ")") else tokens.take())

@@ -132,9 +132,26 @@ def shown(value: object) -> str:
         case bool() | int() | float():
             return msgspec.json.encode(value).decode()
         case str():
-            return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+            return '"' + _quoted(value) + '"'
         case _:
             return msgspec.json.encode(value).decode()
+
+
+_ESCAPES = {"\\": "\\\\", '"': '\\"'} | {
+    sign: f"\\{name}" for sign, name in zip("\a\b\f\n\r\t\v", "abfnrtv", strict=True)
+}
+
+
+def _quoted(text: str) -> str:
+    """Return a text as Go quotes it (`%q`), without the quotes."""
+    if text.isprintable():
+        return text.replace("\\", "\\\\").replace('"', '\\"')
+    return "".join(_ESCAPES.get(one, one if one.isprintable() else _code(one)) for one in text)
+
+
+def _code(sign: str) -> str:
+    number = ord(sign)
+    return f"\\x{number:02x}" if number < 0x80 else f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
 
 
 def _worded(kind: str, detail: str) -> str:

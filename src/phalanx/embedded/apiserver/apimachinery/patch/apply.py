@@ -18,6 +18,7 @@ from typing import Any
 
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, bad_request
+from phalanx.embedded.apiserver.apimachinery.patch.json_patch import go_kind
 from phalanx.embedded.apiserver.apimachinery.patch.managed_fields import (
     BEFORE_FIRST_APPLY,
     STRIPPED,
@@ -139,8 +140,12 @@ def _left(value: Any) -> Object:
 
 
 def _check(resource: Resource, config: Any, kind: Type) -> None:
+    if config is None:
+        config = {}
     if not isinstance(config, dict):
-        raise bad_request("error decoding YAML: the body of an apply patch must be an object")
+        found = go_kind(config)
+        why = f"json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
+        raise bad_request(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {why}")
     version, name = config.get("apiVersion") or "", config.get("kind") or ""
     if not isinstance(version, str) or not isinstance(name, str):
         raise bad_request("error decoding YAML: apiVersion and kind must be strings")

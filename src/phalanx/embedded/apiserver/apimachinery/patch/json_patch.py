@@ -30,8 +30,11 @@ class _DoesNotApply(Exception):
 
 def json_patch(current: Any, patch: Any) -> Any:
     """`current` after every operation, in order. 400 for what is no list of operations, 422 if one does not apply."""
-    if not isinstance(patch, list) or not all(isinstance(operation, dict) for operation in patch):
-        raise bad_request(f"json: cannot unmarshal {_go_kind(patch)} into Go value of type jsonpatch.Patch")
+    if not isinstance(patch, list):
+        raise _undecodable(patch, "[]handlers.jsonPatchOp")
+    for operation in patch:
+        if not isinstance(operation, dict):
+            raise _undecodable(operation, "handlers.jsonPatchOp")
     if len(patch) > MAX_OPERATIONS:
         text = f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(patch)}"
         raise ApiError(413, "RequestEntityTooLarge", f"Request entity is too large: {text}")
@@ -179,8 +182,10 @@ def _equal(found: Any, wanted: Any) -> bool:
 
 def merge_patch(current: Any, patch: Any) -> Any:
     """`current` with the patch's fields: objects merge, null removes, everything else replaces."""
-    if not isinstance(patch, dict):
+    if patch is None:
         raise bad_request("Invalid JSON Patch")
+    if not isinstance(patch, dict):
+        raise _undecodable(patch, "map[string]interface {}")
     return _merged(current, patch)
 
 
@@ -205,7 +210,12 @@ def without_nulls(value: Any) -> Any:
     return value
 
 
-def _go_kind(value: Any) -> str:
+def _undecodable(value: Any, go: str) -> ApiError:
+    """Return the 400 for a patch, or a part of it, of another type."""
+    return bad_request(f"error decoding patch: json: cannot unmarshal {go_kind(value)} into Go value of type {go}")
+
+
+def go_kind(value: Any) -> str:
     """Return what the Go decoder calls a JSON value."""
     match value:
         case dict():

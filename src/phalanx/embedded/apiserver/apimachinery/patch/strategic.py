@@ -14,6 +14,7 @@ rules: k8s.io/apimachinery/pkg/util/strategicpatch/patch.go and the design docum
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -46,7 +47,7 @@ def _merge_object(current: Json, patch: Json, kind: Type | None) -> Json:
         case "delete":
             return {}
         case other:
-            raise _failure(f"unknown patch type found: {_go(other)} in map: {_go(patch)}")
+            raise _failure(f"unknown patch type: {_go(other)} in map: {_go(patch)}")
     result = _retained(current, patch)
     ordered = {key.removeprefix(ELEMENT_ORDER) for key in patch if key.startswith(ELEMENT_ORDER)}
     for name in ordered:
@@ -138,7 +139,7 @@ def _merge_items(old: list[Json], patch: list[Json], kind: Type) -> list[Json]:
             case "merge":
                 raise _failure("merging lists cannot yet be specified in the patch")
             case other:
-                raise _failure(f"unknown patch type found: {_go(other)} in map: {_go(item)}")
+                raise _failure(f"unknown patch type: {_go(other)} in map: {_go(item)}")
     if replaced:
         return plain
     merged = [one for one in old if one.get(key) not in gone]
@@ -259,6 +260,34 @@ def _fresh(value: Any) -> Any:
     if isinstance(value, list):
         return [kept for item in value if (kept := _fresh(item)) is not _GONE]
     return value
+
+
+_MISMATCH = re.compile(r"json: cannot unmarshal (\w+)(?: (\S+))? into Go .* of type (\S+)")
+_GO_KINDS = {"object": "map", "array": "slice", "number": "int64"}
+
+
+def conversion_error(text: str) -> str:
+    """Return the decoder's message about a wrong type in the words of the real server's converter, which makes an
+    object of the merged maps (k8s.io/apimachinery/pkg/runtime/converter.go)."""
+    match = _MISMATCH.fullmatch(text)
+    if match is None:
+        return text
+    found, number, wanted = match.groups()
+    kind = "float64" if number and not number.lstrip("-").isdigit() else _GO_KINDS.get(found, found)
+    if wanted.startswith("map["):
+        return f"cannot restore map from {kind}"
+    if wanted.startswith("[]"):
+        return f"cannot restore slice from {kind}"
+    if "." in wanted:
+        return f"cannot restore struct from: {kind}"
+    if found == "number" and wanted not in ("bool", kind) and (kind, wanted) != ("float64", "string"):
+        return f"cannot convert {kind} to {wanted}"
+    return f"unrecognized type: {wanted}"
+
+
+def go_text(value: Any) -> str:
+    """Return a decoded JSON value as Go prints it (`%+v`): `map[data:map[a:1]]`."""
+    return _go(value)
 
 
 def _failure(message: str) -> ApiError:

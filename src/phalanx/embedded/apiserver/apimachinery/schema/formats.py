@@ -80,13 +80,23 @@ def _matched(pattern: str, limit: int, message: str, *examples: str) -> Format:
     return check
 
 
-dns_label = _matched(_LABEL, 63, LABEL_ERROR, "my-name", "123-abc")
+_label = _matched(_LABEL, 63, LABEL_ERROR, "my-name", "123-abc")
 dns_subdomain = _matched(_SUBDOMAIN, 253, SUBDOMAIN_ERROR, "example.com")
 dns_1035_label = _matched(_LABEL_1035, 63, LABEL_1035_ERROR, "my-name", "abc-123")
 label_value = _matched(_LABEL_VALUE, 63, LABEL_VALUE_ERROR, "MyValue", "my_value", "12345")
 http_header_name = _matched(
     _HTTP_HEADER, 0, "a valid HTTP header must consist of alphanumeric characters or '-'", "X-Header-Name"
 )
+
+
+def dns_label(text: str) -> Problems:
+    """Check a name without dots. Of a subdomain, which is a label but for its dots, the dots alone are named."""
+    found = _label(text)
+    if not found or "." not in text or re.fullmatch(_SUBDOMAIN, text) is None:
+        return found
+    return (*found[:-1], "must not contain dots")
+
+
 _printable_env = re.compile("[ -<>-~]+")
 _config_key = _matched(_CONFIG_KEY, 253, CONFIG_KEY_ERROR, "key.name", "KEY_NAME", "key-name")
 _path = re.compile(_HTTP_PATH)

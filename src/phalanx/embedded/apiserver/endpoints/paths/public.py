@@ -6,6 +6,7 @@ import platform
 
 from phalanx.embedded.apiserver.endpoints import parts
 from phalanx.embedded.apiserver.registry.routing import Registry, method_not_allowed, no_such_path
+from phalanx.embedded.apiserver.transport import negotiation
 from phalanx.embedded.apiserver.transport.request import Request, Response, json_response, text_response
 
 _HEALTH = ("/healthz", "/livez", "/readyz")
@@ -40,6 +41,8 @@ class Public:
         if path == "/version":
             if request.method not in ("GET", "HEAD"):
                 raise method_not_allowed()
+            if not any(one.media == negotiation.JSON for one in request.accept):
+                raise negotiation.not_acceptable(negotiation.JSON)
             return json_response(VERSION)
         if path.startswith(_HEALTH) and path.split("/")[1] in ("healthz", "livez", "readyz"):
             return text_response("ok")

@@ -29,13 +29,18 @@ SCALE = Resource(
 _METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
-def scale_of(resource: Resource, obj: Object) -> Object:
-    """The Scale of an object. Raises ApiError 500 if the spec has no replicas."""
+def scale_of(resource: Resource, obj: Object, *, is_written: bool = False) -> Object:
+    """The Scale of an object. `is_written`: replicas that the spec lacks are 0, because a write is to set them. Else
+    raises ApiError 500."""
     paths = resource.scale or {}
     wanted = _first(obj, paths.get("specReplicasPath"))
+    if wanted is None and is_written:
+        wanted = 0
     if wanted is None:
-        raise ApiError(500, "InternalError", f"Internal error occurred: the spec replicas field "
-                       f'"{paths.get("specReplicasPath")}" does not exist')  # fmt: skip
+        why = f'the spec replicas field "{paths.get("specReplicasPath")}" does not exist'
+        raise ApiError(
+            500, "InternalError", f"Internal error occurred: {why}", details={"causes": [{"message": why}]}
+        )  # fmt: skip
     status: Object = {"replicas": _first(obj, paths.get("statusReplicasPath")) or 0}
     if selector := _first(obj, paths.get("labelSelectorPath")):
         status["selector"] = selector
@@ -87,7 +92,11 @@ class Scales:
     async def update(self, target: RouteTarget, scale: Any, intent: Intent) -> Object:
         scale = self._writer.checked(SCALE, scale, intent)
         resource, obj = target.resource, self._object(target)
-        scale = await self._writer.admitted(target, SCALE, scale, intent, scale_of(resource, obj))
+        name = (scale.get("metadata") or {}).get("name") or target.name
+        if name != target.name:
+            raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({target.name})")
+        now = scale_of(resource, obj, is_written=True)
+        scale = await self._writer.admitted(target, SCALE, scale, intent, now)
         wanted = scaled(resource, obj, scale)
         version = ((scale.get("metadata") or {}).get("resourceVersion")) or obj["metadata"]["resourceVersion"]
         wanted = {**wanted, "metadata": {**wanted["metadata"], "resourceVersion": version}}
@@ -96,7 +105,8 @@ class Scales:
         return scale_of(resource, written.stored.obj)
 
     async def patch(self, target: RouteTarget, media: str, patch: Any, intent: Intent) -> Object:
-        return await self.update(target, apply_patch(media, self.read(target), patch, _SCALE), intent)
+        now = scale_of(target.resource, self._object(target), is_written=True)
+        return await self.update(target, apply_patch(media, now, patch, _SCALE), intent)
 
     def _object(self, target: RouteTarget) -> Object:
         head = self._store.head(target.resource.key, target.namespace, target.name)

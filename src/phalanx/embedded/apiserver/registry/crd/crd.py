@@ -238,10 +238,12 @@ class CustomStrategy(ResourceStrategy):
         Raises ApiError 400 for metadata of the wrong type.
         """
         unknown: list[str] = []
+        meta = obj.get("metadata")
         try:
-            builtin_schema.type_of(_OBJECT_META).decoder(obj.get("metadata") or {}, unknown)
+            builtin_schema.type_of(_OBJECT_META).decoder({} if meta is None else meta, unknown)
         except builtin_schema.DecodeError as error:
-            raise bad_request(f"Unable to decode metadata of {obj.get('kind')}: {error}") from None
+            kind, version = obj.get("kind"), str(obj.get("apiVersion", "")).rpartition("/")[2]
+            raise bad_request(f'{kind} in version "{version}" cannot be handled as a {kind}: {error}') from None
         return [*(f"metadata.{path}" for path in unknown), *pruned(obj, self._schema)]
 
     def default(self, obj: Object) -> None:
@@ -295,7 +297,7 @@ class CustomStrategy(ResourceStrategy):
         """Add the rules that do not hold. They are not evaluated on an object that may not be what they expect."""
         if not self._ruled:
             return found
-        if any(cause.reason in _BLOCKING for cause in found):
+        if any(cause.reason in _BLOCKING for cause in found) or not obj["metadata"].get("name"):
             return [*found, _UNCHECKED]
         return [*found, *broken(obj, self._ruled, old)]
 

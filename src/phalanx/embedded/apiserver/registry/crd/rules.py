@@ -20,7 +20,7 @@ from phalanx.embedded.apiserver.apimachinery.caching import RULE, cached
 from phalanx.embedded.apiserver.apimachinery.expressions.cel import CelScope, CelView, ExpressionError, compiled
 from phalanx.embedded.apiserver.apimachinery.expressions.metering import Budget, undeclared
 from phalanx.embedded.apiserver.apimachinery.expressions.type_check import DYN, Type, TypeShape, check
-from phalanx.embedded.apiserver.apimachinery.meta.status import Cause
+from phalanx.embedded.apiserver.apimachinery.meta.status import Cause, invalid_value
 from phalanx.embedded.apiserver.apimachinery.schema.typed import ABSENT
 from phalanx.embedded.apiserver.registry.crd.structural import Schema, correlated
 
@@ -138,7 +138,10 @@ def _broken(
     except ExpressionError as error:
         return Cause("FieldValueInvalid", f"Invalid value: rule evaluation error: {error}", path or "<nil>")
     reason = rule.get("reason") or "FieldValueInvalid"
-    return Cause(reason, _WORDING.get(reason, "Invalid value: ") + _message(rule, variables), place or "<nil>")
+    value, message = variables["self"], _message(rule, variables)
+    if reason == "FieldValueInvalid" and not isinstance(value, dict | list):
+        return invalid_value(place or "<nil>", value, message)
+    return Cause(reason, _WORDING.get(reason, "Invalid value: ") + message, place or "<nil>")
 
 
 def _message(rule: Mapping[str, Any], variables: Mapping[str, Any]) -> str:

@@ -23,6 +23,7 @@ from phalanx.embedded.apiserver.apimachinery.meta.status import (
     NO_FIELD,
     Cause,
     duplicate,
+    invalid_value,
     not_supported,
     required,
     too_long,
@@ -205,6 +206,10 @@ def _matches(pattern: str, value: str) -> bool:
 
 
 def _number_causes(value: float, schema: Schema, path: str) -> Iterator[Cause]:
+    if schema.get("type") == "integer" and not float(value).is_integer():
+        form = f"with format {schema['format']}" if schema.get("format") else "(default format)"
+        said = f"Checked value must be of type integer {form} in {path}"
+        yield Cause("FieldValueInvalid", f'Invalid value: "": {said}', NO_FIELD)
     low, high, step = schema.get("minimum"), schema.get("maximum"), schema.get("multipleOf")
     if low is not None and (value < low or (schema.get("exclusiveMinimum") and value == low)):
         yield _wrong(
@@ -255,7 +260,10 @@ def _duplicates(value: list[Any], schema: Schema, path: str) -> Iterator[Cause]:
     keys = schema.get("x-kubernetes-list-map-keys") or ()
     seen: Counter[str] = Counter()
     for place, item in enumerate(value):
-        shown = {key: item[key] for key in keys if key in item} if kind == "map" and isinstance(item, dict) else item
+        if kind == "map" and not isinstance(item, dict):
+            yield invalid_value(f"{path}[{place}]", item, "must be an object for an array of list-type map")
+            continue
+        shown = {key: item[key] for key in keys if key in item} if kind == "map" else item
         seen[identity := _shown(shown)] += 1
         if seen[identity] == 2:
             yield duplicate(f"{path}[{place}]", shown)

@@ -44,7 +44,7 @@ class PriorityClassStrategy(ResourceStrategy):
             text = f"maximum allowed value of a user defined priority is {HIGHEST_OF_USERS}"
             found.append(forbidden_field("value", text))
         policy = obj.get("preemptionPolicy")
-        chosen(found, "preemptionPolicy", policy, ("Never", "PreemptLowerPriority"))
+        chosen(found, "preemptionPolicy", policy, ("PreemptLowerPriority", "Never"))
         return found
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:

@@ -103,6 +103,8 @@ def _item(found: Found, item: Item, sort: str, path: str) -> None:
 class QuotaStrategy(SpecAndStatus):
     """`resourcequotas`."""
 
+    delete_returns_object = True
+
     def validate(self, obj: Object) -> list[Cause]:
         found: Found = []
         for name, amount in (obj["spec"].get("hard") or {}).items():

@@ -12,6 +12,8 @@ from phalanx.embedded.apiserver.registry.kinds.pods import defaults, spec
 class PodTemplateStrategy(Counted):
     """`podtemplates`."""
 
+    delete_returns_object = True
+
     spec_fields = ("template",)
 
     def default(self, obj: Object) -> None:

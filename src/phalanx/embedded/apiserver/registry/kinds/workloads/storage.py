@@ -142,6 +142,8 @@ class VolumeStrategy(SpecAndStatus):
 class ClassStrategy(ResourceStrategy):
     """`storageclasses.storage.k8s.io`."""
 
+    delete_returns_object = True
+
     def default(self, obj: Object) -> None:
         obj.setdefault("reclaimPolicy", "Delete")
         obj.setdefault("volumeBindingMode", "Immediate")
