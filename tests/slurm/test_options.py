@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from types import ModuleType
+
 import pytest
 
-from phalanx.slurm.commands.launch import srun
+from phalanx.slurm.commands.accounting import sreport, sshare
+from phalanx.slurm.commands.jobs import sprio
+from phalanx.slurm.commands.launch import sbatch, srun
 from phalanx.slurm.options import OptionReader, Usage, declare
 
 READER = OptionReader(
@@ -37,3 +41,30 @@ def test_what_is_not_understood_is_refused_by_its_name(words: list[str], text: s
 def test_ambiguous_options_of_srun_stand_in_the_order_of_slurm() -> None:
     with pytest.raises(Usage, match="possibilities: '--threads' '--thread-spec' '--threads-per-core'"):
         OptionReader("srun", srun.OPTIONS, mixed=False).read(["--thre=1"])
+
+
+@pytest.mark.parametrize(
+    ("command", "module", "word", "listed"),
+    [
+        ("sbatch", sbatch, "--us", "'--use-min-nodes' '--usage'"),
+        ("sbatch", sbatch, "--cont", "'--container' '--context' '--contiguous'"),
+        ("sbatch", sbatch, "--b", "'--batch' '--begin' '--bb' '--bbf'"),
+        ("srun", srun, "--a", "'--accel-bind' '--account' '--acctg-freq'"),
+        ("srun", srun, "--cpu", "'--cpu-bind' '--cpu-freq' '--cpus-per-gpu' '--cpus-per-task'"),
+        ("sprio", sprio, "--lo", "'--long' '--local'"),
+        ("sshare", sshare, "--par", "'--partition' '--parsable' '--parsable2'"),
+        ("sreport", sreport, "--ver", "'--verbose' '--version'"),
+    ],
+)
+def test_ambiguous_options_stand_in_the_order_of_slurm(
+    command: str, module: ModuleType, word: str, listed: str
+) -> None:
+    with pytest.raises(Usage) as error:
+        OptionReader(command, module.OPTIONS).read([word])
+    assert f"possibilities: {listed}\n" in error.value.text + "\n"
+
+
+@pytest.mark.parametrize(("line", "kept"), [("-p -P", "parsable2"), ("-P -p", "parsable"), ("-P -n -P", "parsable2")])
+def test_the_last_of_parsable_and_parsable2_counts(line: str, kept: str) -> None:
+    typed, _ = OptionReader("sshare", sshare.OPTIONS).read(line.split())
+    assert {name for name, _ in typed} - {"noheader"} == {kept}

@@ -11,6 +11,7 @@ from phalanx.slurm.cluster.site import Account, Association, Site
 from phalanx.slurm.commands.jobs import sprio
 from phalanx.slurm.jobs import fields
 from phalanx.slurm.jobs.view import Job
+from phalanx.slurm.options import Usage
 from tests.slurm.test_multifactor import CAPTURES, EMPTY, GOLDEN, JOBS, NODES, SITE
 
 USED = {("a", "a1"): 800.0, ("a", "a2"): 320.0, ("b", "b1"): 200.0, ("b", "b2"): 600.0}
@@ -71,3 +72,22 @@ def test_jobs_that_may_not_begin_yet_are_left_out(sprio_of: Callable[..., list[s
     later = [msgspec.structs.replace(job, ask=msgspec.structs.replace(job.ask, begin_s=9e9)) for job in JOBS[:1]]
     shown = sprio_of(["-h", "-o", "%i"], JOBS, SITE)
     assert sprio_of(["-h", "-o", "%i"], [*later, *JOBS[1:]], SITE) == shown[1:]
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("-M nowhere -u nosuch", "sprio: error: No cluster 'nowhere' known by database."),
+        ("-jx -M nowhere", "sprio: error: Invalid job id: x"),
+        ("-j 7 -j 9 -M nowhere", "sprio: error: No cluster 'nowhere' known by database."),
+        ("-u nosuch extra", "sprio: error: Unrecognized option: extra"),
+    ],
+)
+def test_the_first_wrong_option_is_reported(line: str, text: str, sprio_of: Callable[..., list[str]]) -> None:
+    with pytest.raises(Usage) as error:
+        sprio_of(line.split(), [], SITE)
+    assert error.value.text.splitlines()[0] == text
+
+
+def test_an_order_is_not_read_without_jobs_to_show(sprio_of: Callable[..., list[str]]) -> None:
+    assert sprio_of(["-h", "-S", "z"], [], SITE) == []

@@ -66,3 +66,32 @@ def test_what_runs_is_held_until_its_limit(printed: Callable[..., list[str]]) ->
     none = "cpu=0,mem=0,energy=0,node=0,billing=0,fs/disk=0,vmem=0,pages=0"
     assert [row for row in rows if not row.endswith(none)] == [f"root||{held}", f" a||{held}", f"  a|a1|{held}"]
     assert len(rows) == 8
+
+
+@pytest.mark.parametrize(
+    ("words", "rows"),
+    [
+        (["-nP", "-a", "-o", "User%-10,User,user%-10"], 2),
+        (["-nP", "-a", "-A", "a", "-A", "b", "-o", "account"], 1),
+        (["-nP", "-a", "-A", "a", "-A", "", "-o", "account"], 1),
+    ],
+)
+def test_words_add_up_as_in_slurm(words: list[str], rows: int, printed: Callable[..., list[str]]) -> None:
+    found = printed(SMALL, {}, words)
+    assert {line.count("|") + 1 for line in found} == {rows}
+    wanted = {"a", "b"} if words.count("-A") == 2 and "" not in words else {"a"}
+    assert "-A" not in words or {line.strip() for line in found} == wanted
+
+
+@pytest.mark.parametrize(
+    ("typed", "users"),
+    [
+        ([("all", None), ("users", "u1")], ["u1"]),
+        ([("users", "u1"), ("all", None)], []),
+        ([("users", "u1"), ("users", "u2,u1")], ["u1", "u2"]),
+        ([("users", "-1")], []),
+        ([("all", None)], []),
+    ],
+)
+def test_the_last_of_all_and_users_counts(typed: list[tuple[str, str | None]], users: list[str]) -> None:
+    assert sshare._users(typed) == users

@@ -63,8 +63,13 @@ def declare(text: str, *, refused: bool = False) -> tuple[Option, ...]:
     return tuple(found)
 
 
-# Slurm lists their options by name, but for these, which stand where the texts say.
-_PLACES = {"cluster-constraint": "", "contiguous": "consa", "jobid": "job", "threads": "max"}
+# Slurm lists the options of these commands by the names of its variables: these options stand where the texts say.
+_PLACES = {
+    "bb": "burst", "bbf": "burst_file", "cluster-constraint": "", "constraint": "contz", "cpu_bind": "cpu-bind_",
+    "jobid": "job", "threads": "max", "usage": "uzz",
+}  # fmt: skip
+_WHOLE = ("container-image", "container-mounts")  # Slurm has no such options: they are not abbreviated
+_FORMS = ("parsable", "parsable2")  # the last of these counts
 _LAUNCHING = ("sbatch", "salloc", "srun")  # which end with 255 for an option that they do not know
 
 
@@ -84,10 +89,12 @@ class OptionReader:
         """(name, value) in order, and the arguments. Raises Usage."""
         found: list[tuple[str, str | None]] = []
         try:
-            return found, self._read(list(words), found)
+            arguments = self._read(list(words), found)
         except Usage as error:
             error.read = found
             raise
+        forms = [name for name, _ in found if name in _FORMS]
+        return [one for one in found if one[0] not in _FORMS or one[0] == forms[-1]], arguments
 
     def _read(self, rest: list[str], found: list[tuple[str, str | None]]) -> list[str]:
         """Add the options to `found`, and return the arguments."""
@@ -112,7 +119,7 @@ class OptionReader:
         name, equals, value = text.partition("=")
         option = self._long.get(name)
         if option is None:
-            similar = [each for each in self._long if each.startswith(name)] if name else []
+            similar = [each for each in self._long if each.startswith(name) and each not in _WHOLE] if name else []
             if not similar:
                 self._fail(f"unrecognized option '--{text}'")
             option = self._long[similar[0]]

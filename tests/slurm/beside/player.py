@@ -23,7 +23,7 @@ ENDED = {"COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEM
 FIRST_JOB = 710_001  # FirstJobId of the site: numbers from here on are numbers of jobs
 _WAIT_S, _LOOK_S, _STEP_S = 20.0, 0.15, 60.0
 _MOST = 200_000  # bytes of an answer that are compared: some commands repeat a prompt for ever
-_NODES = re.compile(r"(?<![\w.-])cn(\d|\[[\d,-]+\])(?!\w)")
+_NODES = re.compile(r"(?:(?<![\w.-])|(?<=slurmstepd-))cn(\d|\[[\d,-]+\])(?!\w)")
 _RULES: tuple[tuple[str, str], ...] = (
     (r"[^\s:'\"=]*/slurm_script\b", "{SCRIPT}"),
     (r"\b[A-Z][a-z]{2} [A-Z][a-z]{2} \d\d \d\d:\d\d:\d\d 20\d\d\b", "{TIME}"),
@@ -35,7 +35,10 @@ _RULES: tuple[tuple[str, str], ...] = (
     (r"(?<=127\.0\.0\.1)(\s*[ |]\s*)\d{4,5}\b", r"\1{OWN}"),  # the port of a controller
     (r"\bOS=Linux .*", "OS=Linux {OWN}"),
     (r"\bScheduler=\S+", "Scheduler={CHANCE}"),
-    (r"\b20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?", "{TIME}"),
+    # Phalanx has no plug-ins. Which of the last two a waiting srun says after a SIGTERM is chance.
+    (r"(?m)^\w+: \w+/\w+: \w+: .* loaded( with argument \d+)?\n", ""),
+    (r"\nsrun: (Job allocation \d+ has been revoked|Force Terminated JobId=\d+)(?=\n|$)", ""),
+    (r"\b2\d{3}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?", "{TIME}"),
     (r"(?<![\d:T-])00:00:[0-5]\d(\.\d+)?(?![\d:])", "{SHORT}"),
     (r"(?<![\d:T-])00:[0-5]\d\.\d{3}(?![\d:])", "{SHORT}"),
     (r"(?<![\d:T-])0:[0-5]\d(?![\d:])", "{SHORT}"),
@@ -137,7 +140,7 @@ def play(side: Side, scene: Scene) -> list[str]:
             _settle(side, place, jobs)
         status, said, wrong = side.run(step.line, step.user, place, jobs)
         if step.line.startswith("sshare"):  # what was used differs between any two runs
-            said = re.sub(r"\bcpu=\d+,mem=\d+[^|\s]*|\b\d{3,}\b(?!\.)", "{USED}", said)
+            said = re.sub(r"\bcpu=\d+,mem=\d+[^|\s]*|\b(\d+\.)?\d{3,}\b(?!\.)|\binf\b", "{USED}", said)
         said = "".join(row for row in said.splitlines(keepends=True) if not _is_earlier(row, side.last))
         if number := re.search(r"^(?:Submitted batch job )?(\d{6,})\b", said, re.MULTILINE):
             jobs[f"J{len(jobs) + 1}"] = number[1]

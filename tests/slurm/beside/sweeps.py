@@ -240,7 +240,7 @@ _FIRST = (
     Step("sbatch -H -J held -o /dev/null -t 10 --mem=100 --comment=two --wrap 'sleep 1'"),
     Step("sbatch -H -J array -o /dev/null -a 1-3 -n2 -p short --wrap 'sleep 1'"),
     Step("sbatch -H -J other -o /dev/null -A chem -p priv -N2 --qos=fast --wrap 'sleep 1'", "u2"),
-    Step("sbatch -J runs -o /dev/null -t 30 -c2 --gres=gpu:1 --wrap 'srun sleep 1000'", wait="J4 running"),
+    Step("sbatch -J runs -o /dev/null -t 30 -c2 --gres=gpu:1 -w cn3 --wrap 'srun sleep 1000'", wait="J4 running"),
     Step("sbatch -J ended -o /dev/null --wrap 'srun -n1 true; exit 3'", wait="J5 done"),
 )
 _ASKED = "%j %T %C %D %m %l %P %q %a %r %b %f %n %x %k %v %W %h %H %Y"

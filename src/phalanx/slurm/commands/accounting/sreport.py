@@ -32,8 +32,8 @@ from phalanx.slurm.notation import times
 from phalanx.slurm.options import OptionReader, Usage, declare, interactive, say
 
 OPTIONS = declare(
-    "help,h noheader,n parsable,p parsable2,P quiet,Q t,t= tres,T= local usage version,V all_clusters,a federation "
-    "cluster,M= verbose,v"
+    "all_clusters,a cluster,M= federation help,h local noheader,n parsable,p parsable2,P quiet,Q t,t= tres,T= usage "
+    "verbose,v version,V"
 )
 _READER = OptionReader("sreport", OPTIONS)
 _RULE = "-" * 80

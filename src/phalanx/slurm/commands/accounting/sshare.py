@@ -20,8 +20,8 @@ from phalanx.slurm.notation.printed import Cell, Printed, chosen, show
 from phalanx.slurm.options import OptionReader, Usage, declare, require_cluster, say
 
 OPTIONS = declare(
-    "accounts,A= all,a cluster|clusters,M= format,o= help helpformat,e long,l noheader,h noheader,n parsable,p "
-    "parsable2,P partition,m users,u= usage Users,U verbose,v version,V"
+    "accounts,A= all,a helpformat,e long,l partition,m cluster|clusters,M= noheader,h noheader,n format,o= parsable,p "
+    "parsable2,P users,u= Users,U verbose,v version,V help usage"
 )
 _READER = OptionReader("sshare", OPTIONS)
 DEFAULT = "Account,User,RawShares,NormShares,RawUsage,EffectvUsage,FairShare"
@@ -50,8 +50,9 @@ class ShareLine:
 def run(words: Sequence[str]) -> int:
     typed, _ = _READER.read(words)
     said: dict[str, str | None] = dict(typed)
-    if "format" in said:  # each -o adds fields
-        said["format"] = ",".join(value or "" for name, value in typed if name == "format")
+    for each in ("format", "accounts"):  # each -o adds fields, and each -A adds accounts
+        if each in said:
+            said[each] = ",".join(filter(None, (value for name, value in typed if name == each)))
     if "helpformat" in said:
         names = list(_FIELDS)
         for at in range(0, len(names), 4):
@@ -61,7 +62,7 @@ def run(words: Sequence[str]) -> int:
     here = site.load(api)
     for clusters in (value or "" for name, value in typed if name == "clusters"):
         require_cluster("sshare", clusters, here.cluster)
-    users = _users(said)
+    users = _users(typed)
     if "verbose" in said:
         accounts = ["all"] if said.get("accounts") is None else (said["accounts"] or "").lower().split(",")
         for what, names in (("Users", users or ["all"]), ("Accounts", accounts)):
@@ -78,16 +79,18 @@ def run(words: Sequence[str]) -> int:
     return 0
 
 
-def _users(said: Mapping[str, str | None]) -> list[str]:
-    """Return the users of --users, else oneself; none: with --all everybody. Raises Usage."""
+def _users(typed: Sequence[tuple[str, str | None]]) -> list[str]:
+    """Return the users of --users, else oneself; none: everybody, by --all without --users behind it. Raises Usage."""
     names: list[str] = []
-    for one in filter(None, (said.get("users") or "").split(",")):
+    everybody = [name == "all" or value == "-1" for name, value in typed if name in ("all", "users")][-1:] == [True]
+    listed = ",".join(value or "" for name, value in typed if name == "users" and value != "-1")
+    for one in filter(None, listed.split(",")):
         try:
             name = pwd.getpwuid(int(one)).pw_name if one.isdigit() else one
         except (KeyError, OverflowError):
             raise Usage(f"Invalid user id: {one}") from None
         names += [name] if name not in names else []
-    return names if names or ("all" in said and "users" not in said) else [pwd.getpwuid(os.getuid()).pw_name]
+    return [] if everybody else names or [pwd.getpwuid(os.getuid()).pw_name]
 
 
 def run_minutes(found: Iterable[Job]) -> dict[tuple[str, str], dict[str, float]]:
@@ -141,10 +144,11 @@ def _columns(said: Mapping[str, str | None], *, classic: bool) -> list[tuple[str
         form = default
     elif not form.strip(","):
         form = "Account"  # the first name that begins with nothing
-    words = ",".join(filter(None, form.split(",")))
-    found = chosen(words, {name: width for name, (width, _) in _FIELDS.items()}, _unknown)
-    last = {name: at for at, (name, _) in enumerate(found)}  # a field is shown once, where it is named last
-    return [(name, Printed(name, width, name in _WHOLE)) for at, (name, width) in enumerate(found) if last[name] == at]
+    words = [word for word in form.split(",") if word]
+    last = {word.lower(): at for at, word in enumerate(words)}  # of equal words, Slurm keeps the last
+    once = ",".join(word for at, word in enumerate(words) if last[word.lower()] == at)
+    found = chosen(once, {name: width for name, (width, _) in _FIELDS.items()}, _unknown)
+    return [(name, Printed(name, width, name in _WHOLE)) for name, width in found]
 
 
 def _unknown(word: str) -> Usage:

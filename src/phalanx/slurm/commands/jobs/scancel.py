@@ -8,6 +8,8 @@ import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 
+import msgspec
+
 from phalanx.errors import PhalanxError
 from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import Api, Refused
@@ -25,77 +27,127 @@ OPTIONS = declare(
 )
 _READER = OptionReader("scancel", OPTIONS)
 _DENIED = 210  # what Slurm ends with where it may not: its error's number, as far as an exit code holds it
-_ENDING = ("TERM", "SIGTERM", "15", "KILL", "SIGKILL", "9")
 
 
 def run(words: Sequence[str]) -> int:
     typed, arguments = _READER.read(words)
     said: dict[str, str | None] = dict(typed)
-    if "help" in said or "usage" in said:
-        print("Usage: scancel [OPTIONS] [job_id[_array_id][.step_id]]")
-        return 0
+    level = 0  # as in Slurm, --quiet counts from where it stands
+    for name, value in typed:  # what is wrong first is reported
+        level = -1 if name == "quiet" else level + (name == "verbose")
+        if name in ("help", "usage"):
+            print("Usage: scancel [OPTIONS] [job_id[_array_id][.step_id]]")
+            return 0
+        if name == "signal" and number_of((value or "").upper()) is None:
+            raise Usage(f"Unknown job signal: {value}")
+        if name == "state":
+            _states(value)
+        elif name == "clusters":
+            require_cluster("scancel", value or "", site.load(Api.open()).cluster)
     named = said.get("signal")
     signal = ("TERM" if named is None else named).upper()
-    number = number_of(signal)
-    if number is None:
-        raise Usage(f"Unknown job signal: {named}")
+    number = number_of(signal) or 0
     states = _states(said.get("state"))
-    steps = [word for word in arguments if _STEP.fullmatch(word)]
-    asked = _asked(said, [word for word in arguments if word not in steps], states)
-    for user in (value or "" for name, value in typed if name == "user"):
-        if not is_user(user):
-            raise Usage(f"scancel: error: Invalid user name: {user}")
-    filtered = any(name in said for name in ("reservation", "wckey"))
-    if asked == Chosen() and not steps and not filtered:
+    words = [part for argument in arguments for part in re.split(r",(?![^\[]*\])", argument) if part]
+    steps = [word for word in words if _STEP.fullmatch(word)]
+    asked = _asked(said, [word for word in words if word not in steps], states)
+    if (user := said.get("user")) is not None and not is_user(user):
+        raise Usage(f"scancel: error: Invalid user name: {user}")
+    filters = [name for name in _FILTERS if name in said]
+    if asked == Chosen() and not steps and not filters:
         raise Usage("scancel: error: No job identification provided")
     api = Api.open()
-    if "clusters" in said:
-        require_cluster("scancel", said["clusters"] or "", site.load(api).cluster)
+    call = Call(api=api, said=said, level=level, number=number, ends="signal" not in said or number == 9)
     if steps:
-        return max(_step(api, word, number, asked, said) for word in steps)
-    found = [job for job in jobs(api, asked.numbers, live=True) if job.live and asked.has(job) and _is_of(job, said)]
+        return max(_step(call, word, asked) for word in steps)
+    if not filters and not {"signal", "batch", "interactive"} & said.keys():
+        return max(_end(call, word) for word in words)
+    there = [job for job in jobs(api, asked.numbers, live=True) if job.live]
+    gone = [one for one in _names(asked) if not any(Chosen(ids=(one,)).has(job) for job in there)]
+    for one in gone if level >= 0 else ():
+        say(f"scancel: error: Kill job error on job id {_id(one)}: {_UNKNOWN}")
+    found = [job for job in there if asked.has(job) and _is_of(job, said)]
+    if filters and not found and level > 0:
+        say(f"scancel: error: No active jobs match ALL job filters, including: {_told(said, states)}")
     if "interactive" in said:
         found = [job for job in found if _confirmed(job)]
-    if "sibling" in said and found:
-        return _refused_siblings(found)
-    filters = [name for name in _FILTERS if name in said]  # with filters, Slurm looks whether the job is there
-    if "verbose" in said and (found or not filters):
-        for one in asked.ids or [Id(number=job.number) for job in found]:
-            say(f"scancel: Terminating job {one.number}")
-    status = _refused_ids(asked, found, jobs(api, asked.numbers, places=False)) if asked.ids else 0
-    # Slurm reports nothing when what is to end is not there.
-    there = jobs(api, asked.numbers, places=False) if asked.ids else []
-    told = signal not in _ENDING or bool({"verbose", "batch"} & said.keys())
-    gone = _unmatched(asked, there) if filters else [str(one) for one in _missing(asked, there)] if told else []
-    for one_gone in gone if asked.ids else ():
-        if "quiet" not in said:
-            say(f"scancel: error: Kill job error on job id {one_gone}: Invalid job id specified")
-        status = max(status, int(signal not in _ENDING or "batch" in said or bool(filters)))
-    if filters and not found and "verbose" in said:
-        say(f"scancel: error: No active jobs match ALL job filters, including: {_told(said, states)}")
-    # A job that waits has no script that could be signalled: with --batch, too, it is cancelled.
-    ends = [job for job in found if signal in _ENDING and ("batch" not in said or job.state == "PENDING")]
-    for job in found:
-        if job not in ends:
-            status = max(status, _signal(api, job, number, said))
-    alone = any(one.offset for one in asked.ids)
-    if ends:
-        status = max(status, _cancel(api, ends, now=signal.endswith("KILL") or signal == "9", alone=alone))
+    codes = _end_lines(call, found) if found else []
+    return max(int(bool(gone)), *codes, 0)
+
+
+class Call(msgspec.Struct, frozen=True, kw_only=True):
+    """`level`: how much is reported. `number`: the signal; `ends`: it ends the job."""
+
+    api: Api
+    said: Mapping[str, str | None]
+    level: int
+    number: int
+    ends: bool
+
+    def verbose(self, text: str) -> None:
+        if self.level > 0:
+            say(f"scancel: {text}")
+
+
+def _names(asked: Chosen) -> list[Id]:
+    """Return the ids that are asked for, each task of an array by itself, as Slurm counts them."""
+    split = [[Id(number=one.number, tasks=frozenset({task})) for task in sorted(one.tasks or ())] for one in asked.ids]
+    return [each for one, parts in zip(asked.ids, split, strict=True) for each in (parts or [one])]
+
+
+def _id(one: Id) -> str:
+    return f"{one.number}_{min(one.tasks)}" if one.tasks is not None else str(one.number)
+
+
+def _end(call: Call, word: str) -> int:
+    """End the jobs of one id as it was typed. As in Slurm, an id without a job, or of a job that is over, is
+    reported with --verbose only. Return the exit code."""
+    asked = Chosen(ids=tuple(read_ids(word)))
+    kind = "full " if "full" in call.said else ""
+    call.verbose(f"Terminating {kind}job {word}")
+    there = [job for job in jobs(call.api, asked.numbers, live=True) if job.live]
+    found = [job for job in there if asked.has(job)]
+    over = [] if found else [job for job in _recorded(asked) if job.ask.task is None or job.nodes]
+    if found and all(job.state == "COMPLETING" for job in found):
+        found, over = [], found
+    status, why = 0, ""
+    if "sibling" in call.said and (found or over):
+        status, why = _NOT_FEDERATED, "Not a valid federated job"
+    elif any(one.offset == 0 for one in asked.ids) and any(job.ask.het is None for job in there or over):
+        status, why = _NOT_HET, "Job not heterogeneous job"
+    elif found:
+        return _cancel(call.api, found, now=False, alone=any(one.offset for one in asked.ids), word=word)
+    elif any(os.getuid() not in (0, job.ask.uid) and (job.end_s or 0) > time.time() - _KEPT_S for job in over):
+        status, why = _DENIED, "Access/permission denied"
+    elif call.level > 0:
+        why = "Job/step already completing or completed" if over else _UNKNOWN
+    if why:
+        say(f"scancel: error: Kill job error on job id {word}: {why}")
     return status
+
+
+def _end_lines(call: Call, found: Sequence[Job]) -> list[int]:
+    """End or signal the jobs, those that wait first, line by line of squeue. Return the exit codes."""
+    kind = "batch " if "batch" in call.said else "full " if "full" in call.said else ""
+    what = f"Signal {call.number} to" if "signal" in call.said else "Terminating"
+    order = sorted(found, key=lambda job: (job.state != "PENDING", job.base, job.ask.task or 0))
+    lines = shown_together([msgspec.structs.replace(job, others=[]) for job in order])
+    for job in lines:
+        call.verbose(f"{what} {kind}job {job.id}")
+    if "sibling" in call.said:
+        for job in lines:
+            say(f"scancel: error: Kill job error on job id {job.id}: Not a valid federated job")
+        return [_NOT_FEDERATED]
+    # A job that waits has no script that could be signalled: with --batch, too, it is cancelled.
+    ends = [job for job in order if call.ends and ("batch" not in call.said or job.state == "PENDING")]
+    waits = [job for job in lines if job.state == "PENDING"]
+    runs = [job for job in order if job.state != "PENDING"]
+    codes = [_signal(call, job) for job in (*waits, *runs) if job.number not in {one.number for one in ends}]
+    return [*codes, _cancel(call.api, ends, now="signal" in call.said, alone=False) if ends else 0]
 
 
 _STEP = re.compile(r"(\d+)\.(\d+|batch)")
 _FILTERS = ("account", "name", "nodelist", "partition", "qos", "reservation", "state", "user", "me", "wckey")
-
-
-def _unmatched(asked: Chosen, there: Sequence[Job]) -> list[str]:
-    """Return the ids that no live job has."""
-    live = [job for job in there if job.live]
-    return [
-        f"{one.number}_{min(one.tasks)}" if one.tasks is not None else str(one.number)
-        for one in asked.ids
-        if not any(Chosen(ids=(one,)).has(job) for job in live)
-    ]
 
 
 def _told(said: Mapping[str, str | None], states: Iterable[str]) -> str:
@@ -112,12 +164,6 @@ _SHOWN = {"name": "job_name", "user": "user_name", "me": "user_name"}
 _NOT_HET, _NOT_FEDERATED = 58, 191
 
 
-def _refused_siblings(found: Sequence[Job]) -> int:
-    for job in shown_together(sorted(found, key=lambda job: (job.base, job.ask.task or 0))):
-        say(f"scancel: error: Kill job error on job id {job.id}: Not a valid federated job")
-    return _NOT_FEDERATED
-
-
 def _is_of(job: Job, said: Mapping[str, str | None]) -> bool:
     """Return whether the job has the reservation and the wckey that are named."""
     wanted = {"reservation": job.ask.reservation, "wckey": job.ask.wckey}
@@ -129,62 +175,70 @@ def _confirmed(job: Job) -> bool:
     return sys.stdin.readline().strip().lower().startswith("y")
 
 
-def _step(api: Api, word: str, number: int, asked: Chosen, said: Mapping[str, str | None]) -> int:
-    """Signal a step, or the script with `.batch`, of a job that has what the options ask."""
+def _step(call: Call, word: str, asked: Chosen) -> int:
+    """Signal a step, or the script with `.batch`, of a job that has what the options ask. Return the exit code."""
     base, _, name = word.partition(".")
-    found = [job for job in jobs(api, [int(base)]) if job.number == int(base) and job.state in ("RUNNING", "SUSPENDED")]
-    why = "Invalid job id specified"
-    if found and {*_FILTERS} & said.keys() and not any(asked.has(job) and _is_of(job, said) for job in found):
-        return 0  # a job that the options do not mean
+    there = [job for job in jobs(call.api, [int(base)], live=True) if job.live and int(base) in (job.number, job.first)]
+    if not there:
+        if call.level >= 0:
+            say(f"scancel: error: Kill job error on job step id {word}: {_UNKNOWN}")
+        return 1
+    found = [job for job in there if asked.has(job) and _is_of(job, call.said)]
+    if not found and call.level > 0:
+        states = _states(call.said.get("state"))
+        say(f"scancel: error: No active jobs match ALL job filters, including: {_told(call.said, states)}")
+    codes = [0]
     for job in found:
-        running_now = [str(one) for one, step in job.steps.items() if step.end_s is None]
-        if name != "batch" and running_now != [name]:
-            # Daemons pass a signal to all steps of a job, so one of several cannot be chosen.
-            why = "Job/step already completing or completed" if name not in running_now else "Invalid job step id"
-        elif not running.may(api, job):
-            why = "Access/permission denied"
-        else:
-            running.send(api, job, number, running.SCRIPT if name == "batch" else running.STEPS)
-            return 0
-    if found or "quiet" not in said:
-        say(f"scancel: error: Kill job error on job step id {word}: {why}")
-    return 1
+        if job.state in ("RUNNING", "SUSPENDED"):  # steps of a job that waits are passed over, as in Slurm
+            call.verbose(f"Terminating step {word}" if call.ends else f"Signal {call.number} to step {word}")
+            status, why = _signal_step(call, job, name)
+            codes.append(status)
+            if why:
+                say(f"scancel: error: Kill job error on job step id {base}: {why}")
+    return max(codes)
 
 
-def _refused_ids(asked: Chosen, found: Sequence[Job], there: Sequence[Job]) -> int:
-    """Report ids of components of jobs that have none, and of ended jobs of other users. Return the exit code."""
-    status = 0
-    for one in asked.ids:
-        same = [job for job in there if job.number == one.number]
-        if one.offset == 0 and same and same[0].ask.het is None:
-            say(f"scancel: error: Kill job error on job id {one.number}+{one.offset}: Job not heterogeneous job")
-            status = _NOT_HET
-    if os.getuid() == 0 or found or any(job.live for job in there):
-        return status
-    from phalanx.slurm.jobs.ended import ended
-
-    for job in ended(time.time() - _KEPT_S, [one.number for one in asked.ids if one.tasks is None]):
-        if job.ask.uid != os.getuid():
-            say(f"scancel: error: Kill job error on job id {job.id}: Access/permission denied")
-            status = _DENIED
-    return status
+def _signal_step(call: Call, job: Job, name: str) -> tuple[int, str]:
+    """Return the exit code, and why the step was not signalled."""
+    running_now = [str(one) for one, step in job.steps.items() if step.end_s is None]
+    if not running.may(call.api, job):
+        return _DENIED, "Access/permission denied"
+    if name != "batch" and name not in running_now:
+        # A signal that is named goes to the daemons of the step, which report nothing.
+        return (0, "") if "signal" in call.said else (_NO_STEP, _UNKNOWN)
+    if name != "batch" and running_now != [name]:
+        # Daemons pass a signal to all steps of a job, so one of several cannot be chosen.
+        return 1, "Invalid job step id"
+    running.send(call.api, job, call.number, running.SCRIPT if name == "batch" else running.STEPS)
+    return 0, ""
 
 
+def _recorded(asked: Chosen) -> list[Job]:
+    """Return the jobs of these ids that the ledger has."""
+    from phalanx.slurm.jobs.ended import recorded_of
+
+    return [job for job in recorded_of(asked.numbers or []) if asked.has(job)]
+
+
+_UNKNOWN = "Invalid job id specified"
+_NO_STEP, _NOT_NOW = 225, 228  # Slurm's errors of an unknown job and of a state, as far as an exit code holds them
 _KEPT_S = 300.0  # Slurm's default of MinJobAge
 
 
-def _signal(api: Api, job: Job, number: int, said: Mapping[str, str | None]) -> int:
+def _signal(call: Call, job: Job) -> int:
     """To the steps; with --batch to the script, with --full to both."""
-    what = running.SCRIPT if "batch" in said else running.ALL if "full" in said else running.STEPS
-    if not running.may(api, job):
+    what = running.SCRIPT if "batch" in call.said else running.ALL if "full" in call.said else running.STEPS
+    if not running.may(call.api, job):
         say(f"scancel: error: Kill job error on job id {job.number}: Access/permission denied")
         return _DENIED
     if job.state not in ("RUNNING", "SUSPENDED"):
-        say(f"scancel: error: Kill job error on job id {job.number}: Job is pending execution")
-        return 1
+        say(f"scancel: error: Kill job error on job id {job.id}: Job can not be altered now, try again later")
+        return _NOT_NOW
     try:
-        running.send(api, job, number, what)
+        running.send(call.api, job, call.number, what)
     except (PhalanxError, OSError) as error:
+        if call.number == 15:  # without a daemon in its pods, the job can only be ended
+            return _cancel(call.api, [job], now=False, alone=False)
         say(f"scancel: error: Kill job error on job id {job.number}: {error}")
         return 1
     return 0
@@ -224,18 +278,6 @@ def _asked(said: Mapping[str, str | None], arguments: Sequence[str], states: fro
     )  # fmt: skip
 
 
-def _missing(asked: Chosen, found: Sequence[Job]) -> list[int]:
-    there = {job.number for job in found} | {job.first for job in found}
-    gone = [one.number for one in asked.ids if one.number not in there]
-    if not gone:
-        return []
-    from phalanx.slurm.jobs.ended import recorded
-
-    known = recorded()
-    over = {job.number for job in known} | {job.base for job in known}
-    return [number for number in gone if number not in over]
-
-
 def _may_go(api: Api, job: Job, *, alone: bool) -> str:
     """Return why the job may not be cancelled; empty: it may."""
     if job.ask.het_offset and job.state == "PENDING" and alone:
@@ -243,12 +285,13 @@ def _may_go(api: Api, job: Job, *, alone: bool) -> str:
     return "" if running.may(api, job) else "Access/permission denied"
 
 
-def _cancel(api: Api, found: Sequence[Job], *, now: bool, alone: bool) -> int:
+def _cancel(api: Api, found: Sequence[Job], *, now: bool, alone: bool, word: str = "") -> int:
+    """End the jobs. `word`: the id as it was typed, if one was. Return the exit code."""
     whys = {job.number: _may_go(api, job, alone=alone) for job in found}
     going = [job for job in found if not whys[job.number]]
     denied = [job for job in found if whys[job.number]]
-    for job in shown_together(sorted(denied, key=lambda job: (job.base, job.ask.task or 0))):
-        say(f"scancel: error: Kill job error on job id {job.id}: {whys[job.number]}")
+    for job in shown_together(sorted(denied, key=lambda job: (job.base, job.ask.task or 0)))[: 1 if word else None]:
+        say(f"scancel: error: Kill job error on job id {word or job.id}: {whys[job.number]}")
     stay: list[Job] = []
 
     def refused(job: Job, error: Refused) -> None:

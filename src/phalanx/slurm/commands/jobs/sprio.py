@@ -20,8 +20,8 @@ from phalanx.slurm.notation.amounts import read_width
 from phalanx.slurm.options import OptionReader, Usage, declare, require_cluster, say
 
 OPTIONS = declare(
-    "cluster|clusters,M= federation format,o= help jobs,j=? local long,l noheader,h norm,n partition,p= sort,S= "
-    "sib|sibling user,u= usage verbose,v version,V weights,w"
+    "noheader,h jobs,j=? long,l cluster|clusters,M= norm,n format,o= sort,S= partition,p= users|user,u= verbose,v "
+    "version,V weights,w federation help local sib|sibling usage"
 )
 _READER = OptionReader("sprio", OPTIONS)
 LONG = "%.15i %9r %.8u %.10Y %.10S %.10A %.10B %.10F %.10J %.10P %.10Q %.11N %.20T"
@@ -50,31 +50,35 @@ class PriorityLine:
 def run(words: Sequence[str]) -> int:
     typed, rest = _READER.read(words)
     said: dict[str, str | None] = dict(typed)
-    if said.get("jobs", "") is None:  # the list of jobs may be the next word
-        said["jobs"] = rest.pop(0) if rest else None
-    if "help" in said or "usage" in said or rest:
-        print("Usage: sprio [OPTIONS]\n" + " ".join(f"--{one.spelled}" for one in OPTIONS))
-        if rest:
-            raise Usage(f"sprio: error: Unrecognized option: {rest[0]}")
-        return 0
-    for user in filter(None, (said.get("user") or "").split(",")):
-        if not is_user(user):
-            say(f"sprio: error: Invalid user: {user}")
-    for one in filter(None, (said.get("jobs") or "").split(",")):
-        if not one.isdigit() or not int(one):
-            raise Usage(f"sprio: error: Invalid job id: {one}")
+    usage_line = "Usage: sprio [OPTIONS]\n" + " ".join(f"--{one.spelled}" for one in OPTIONS)
     api = Api.open()
     here = site.load(api)
-    if "clusters" in said:
-        require_cluster("sprio", said["clusters"] or "", here.cluster)
+    for name, value in typed:  # as in Slurm, what is wrong first is reported
+        if name in ("help", "usage"):
+            print(usage_line)
+            return 0
+        if name == "clusters":
+            require_cluster("sprio", value or "", here.cluster)
+        elif name == "jobs":
+            _require_ids(value or "")
+        elif name == "user":
+            for user in filter(None, (value or "").split(",")):
+                if not is_user(user):
+                    say(f"sprio: error: Invalid user: {user}")
     if "format" in said and "long" in said:
         raise Usage(
             "sprio: fatal: Options -o(--format) and -l(--long) are mutually exclusive. Please remove one and retry."
         )
+    if "jobs" in said and rest:  # the list of jobs may be the next word
+        _require_ids(rest[0])
+        said["jobs"] = rest.pop(0)
+    if rest:
+        print(usage_line)
+        raise Usage(f"sprio: error: Unrecognized option: {rest[0]}")
+    form = _form(said, here.weights)
     if said.get("jobs") == "":
         print("Unable to find jobs matching user/id(s) specified")
         return 0
-    form = _form(said, here.weights)
     lines = found(api, here, said) if "weights" not in said or said.get("jobs") else []
     if "weights" in said:
         lines = []
@@ -87,9 +91,15 @@ def run(words: Sequence[str]) -> int:
     return 0
 
 
+def _require_ids(text: str) -> None:
+    for one in filter(None, text.split(",")):
+        if not one.isdigit() or not int(one):
+            raise Usage(f"sprio: error: Invalid job id: {one}")
+
+
 def _sorted(lines: list[PriorityLine], said: Mapping[str, str | None]) -> list[PriorityLine]:
     """Sort by --sort. Raises Usage."""
-    for key in reversed((said.get("sort") or "").split(",")):
+    for key in reversed((said.get("sort") or "").split(",")) if lines else ():  # without lines it is not read
         word = key.strip().lstrip("+-")
         if not word:
             continue

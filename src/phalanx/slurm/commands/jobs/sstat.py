@@ -62,6 +62,9 @@ _SHOWN: dict[str, Callable[[StatLine], str]] = {
 def run(words: Sequence[str]) -> int:
     typed, arguments = _READER.read(words)
     said: dict[str, str | None] = dict(typed)
+    listed = [value or "" for name, value in typed if name == "jobs"]
+    for text in listed:
+        _require_ids(text)
     if "help" in said or "usage" in said:
         print("Usage: sstat [options] -j <job(.stepid)>")
         return 0
@@ -70,12 +73,14 @@ def run(words: Sequence[str]) -> int:
         for at in range(0, len(names), 4):
             print("".join(name.ljust(20) for name in names[at : at + 4]).rstrip())
         return 0
-    asked = said.get("jobs") or ",".join(arguments)
+    for text in arguments[:1]:
+        _require_ids(text)
+    if "format" in said:  # each -o adds fields
+        said["format"] = ",".join(value or "" for name, value in typed if name == "format")
+    asked = ",".join(filter(None, [*listed, *arguments[:1]]))
     columns = _columns(said)
     if not asked:
         raise Usage("sstat: error: You didn't give me any jobs to stat.")
-    if wrong := next((one for one in asked.split(",") if not one[:1].isdigit()), None):
-        raise Usage(f"sstat: fatal: Bad job/step specified: {wrong}")
     shown = [column for _, column in columns]
     show(shown, [], said)
     api = Api.open()
@@ -86,6 +91,16 @@ def run(words: Sequence[str]) -> int:
     return 0
 
 
+def _require_ids(text: str) -> None:
+    """Refuse a list of jobs in Slurm's words. Raises Usage."""
+    for one in filter(None, text.split(",")):
+        base, under, task = one.partition(".")[0].partition("_")
+        if not one[:1].isdigit():
+            raise Usage(f"sstat: fatal: Bad job/step specified: {one}")
+        if under and not task[:1].isdigit():
+            raise Usage(f"sstat: fatal: Bad job array element specified: {base}")
+
+
 def _lines(api: Api, text: str, *, every: bool) -> list[StatLine]:
     """The step that is named; else the first that srun started, or all of them and the script."""
     base, _, step = text.partition(".")
@@ -94,10 +109,14 @@ def _lines(api: Api, text: str, *, every: bool) -> list[StatLine]:
     except NoJob:
         raise Usage(f"sstat: fatal: Bad job/step specified: {text}") from None
     found = [job for job in jobs(api, asked.numbers) if asked.has(job) and job.state in ("RUNNING", "SUSPENDED")]
+    number = base.partition("_")[0]  # Slurm names the array where a task is asked for
     if not found:
         waits = base == "0" or any(asked.has(job) for job in jobs(api, asked.numbers, places=False) if job.live)
-        what = "No steps running" if waits else "couldn't get steps"
-        say(f"sstat: error: {what} for job {base}")
+        if waits and step:
+            say(f"sstat: error: StepId={number}.{step} not found running.")
+        else:
+            what = "No steps running" if waits else "couldn't get steps"
+            say(f"sstat: error: {what} for job {number}")
         return []
     lines: list[StatLine] = []
     for job in found:
@@ -113,7 +132,7 @@ def _lines(api: Api, text: str, *, every: bool) -> list[StatLine]:
             say(
                 f"sstat: error: StepId={text} not found running."
                 if step
-                else f"sstat: error: No steps running for job {base}"
+                else f"sstat: error: No steps running for job {number}"
             )
             continue
         lines += [StatLine(job, name, running[name]) for name in wanted]

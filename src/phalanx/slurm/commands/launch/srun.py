@@ -39,8 +39,8 @@ from phalanx.slurm.submission.asked.forms import HINTS, check_forms
 
 OPTIONS = declare(
     "accel-bind= account,A= bcast-exclude= bcast=? begin,b= chdir,D= comment= compress=? constraint,C= "
-    "container-image= container-mounts= contiguous cpu_bind|cpu-bind= cpus-per-task,c= deadline= dependency,d= "
-    "disable-status,X epilog= error,e= exact exclude,x= exclusive=? export= gid= gpus,G= gpus-per-node= "
+    "container-image= container-mounts= contiguous cpu_bind|cpu-bind= cpus-per-task,c= deadline= debugger-test "
+    "dependency,d= disable-status,X epilog= error,e= exact exclude,x= exclusive=? export= gid= gpus,G= gpus-per-node= "
     "gpus-per-task= gres= help,h pack-group|het-group= hold,H immediate,I=? input,i= interactive job-name,J= jobid= "
     "kill-on-bad-exit,K=? label,l licenses,L= mem-per-cpu= mem= mincpus= mpi= msg-timeout= multi-prog nice=? "
     "nodelist,w= nodes,N= ntasks,n= tasks-per-node|ntasks-per-node= open-mode= output,o= overcommit,O overlap "
@@ -48,7 +48,7 @@ OPTIONS = declare(
     "partition,p= preserve-env,E prolog= pty=? qos,q= quiet,Q quit-on-interrupt relative,r= reservation= "
     "resv-ports=? send-libs=? signal= slurmd-debug= task-epilog= task-prolog= test-only threads,T= time,t= tmp= "
     "uid= unbuffered,u usage verbose,v version,V wait,W= whole " + HINTS
-) + declare("array,a= no-allocate,Z x11=?", refused=True)
+) + declare("no-allocate,Z x11=?", refused=True)
 _READER = OptionReader("srun", OPTIONS, mixed=False)
 _MPI = ("none", "list", "openmpi")  # openmpi: Slurm's older name of none
 _MPI_OF_SLURM = (*_MPI, "pmi", "cray_shasta")
