@@ -107,7 +107,8 @@ _REPLICAS = (
     'has(object.spec.podManagementPolicy) && object.spec.podManagementPolicy == "Parallel" && '
     'has(object.spec.replicas) ? string(object.spec.replicas) : "1"'
 )
-_NAMED = f'"{GROUP_NAME}": object.metadata.name, {_group(_REPLICAS)}'
+# The values of a map in CEL have one type; without `string` the type of the name is `dyn`.
+_NAMED = f'"{GROUP_NAME}": string(object.metadata.name), {_group(_REPLICAS)}'
 _LWS = "object.spec.leaderWorkerTemplate"
 # With LeaderReady, the workers are created when the leader is ready. So the leader starts alone and the workers join.
 _LWS_SIZE = (

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.embedded.apiserver.apimachinery.expressions.type_check import DYN, Type, TypeShape, check
+from phalanx.embedded.apiserver.apimachinery.expressions.type_check import ANY, DYN, Type, TypeShape, check
 from phalanx.embedded.apiserver.registry.kinds.policy.admission_policy import PolicyStrategy
 
 SCHEMA: dict[str, Type] = {
@@ -21,7 +21,7 @@ SCHEMA: dict[str, Type] = {
 
 
 def verdict(text: str) -> Any:
-    return check(text, {"self": TypeShape(SCHEMA.get)})
+    return check(text, {"self": TypeShape(SCHEMA.get), "object": ANY})
 
 
 @pytest.mark.parametrize(
@@ -44,6 +44,15 @@ def verdict(text: str) -> Any:
             "ERROR: <input>:1:9: undefined field 'size'\n | has(self.size) && true\n | ........^",
         ),
         ("self.ratio * 2 > 1.0", "'_*_' applied to '(double, int)'"),
+        # These are the answers of kube-apiserver 1.36.2.
+        ("object.name in ['a', 1]", "1:22: expected type 'string' but found 'int'"),
+        ("{'a': object.x, 'b': object.x ? '1' : '2'}", "1:31: expected type 'dyn' but found 'string'"),
+        ("{'a': 'z', 'b': object.x ? object.y : '2'}", "1:26: expected type 'string' but found 'dyn'"),
+        ("[object.x, object.y[0], object.z.all(c, c.a == 1)]", "1:37: expected type 'dyn' but found 'bool'"),
+        ("object.l.all(c, c in [c, 'a'])", "1:26: expected type 'dyn' but found 'string'"),
+        ("[self.name, object.metadata.name]", "1:28: expected type 'string' but found 'dyn'"),
+        ("Object{a: {1: 'a', 'b': 'c'}}", "1:20: expected type 'int' but found 'string'"),
+        ("object.x in 5", "1:10: found no matching overload for '@in' applied to '(dyn, int)'"),
     ],
 )
 def test_what_does_not_fit_is_told_as_cel_go_tells_it(text: str, what: str) -> None:
@@ -56,6 +65,10 @@ def test_what_does_not_fit_is_told_as_cel_go_tells_it(text: str, what: str) -> N
     ("text", "type_"),
     [
         ("self.replicas > 1 && self.name != 'x'", "bool"),
+        ("size({'a': string(object.x), 'b': object.x ? '1' : '2'})", "int"),
+        ("size([[], ['a'], [object.x]])", "int"),
+        ("size([object.a + 'x', 'y', object.b ? object.c : 'z'])", "int"),
+        ("[Object{a: object.b}, Object.c{d: 'e'}].size()", "int"),
         ("self.ratio > 1", "bool"),  # numbers are compared across their types
         ("self.replicas + 1", "int"),
         ("self.name + 'x'", "string"),

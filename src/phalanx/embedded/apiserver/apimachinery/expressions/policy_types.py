@@ -14,7 +14,7 @@ from typing import Any
 
 from phalanx.embedded.apiserver.apimachinery.expressions.admission_policy import expressions_of
 from phalanx.embedded.apiserver.apimachinery.expressions.metering import undeclared
-from phalanx.embedded.apiserver.apimachinery.expressions.type_check import DYN, Type, TypeChecked, TypeShape, check
+from phalanx.embedded.apiserver.apimachinery.expressions.type_check import ANY, DYN, Type, TypeChecked, TypeShape, check
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Object
 
 
@@ -61,7 +61,7 @@ _NAMESPACE_FIELDS: dict[str, Type] = {
 _REQUEST, _NAMESPACE = TypeShape(_REQUEST_FIELDS.get), TypeShape(_NAMESPACE_FIELDS.get)
 
 
-def judged(spec: Object, of_object: Type = DYN, of_params: Type | None = DYN) -> Iterator[tuple[str, Any, TypeChecked]]:
+def judged(spec: Object, of_object: Type = ANY, of_params: Type | None = ANY) -> Iterator[tuple[str, Any, TypeChecked]]:
     """Yield (field path, expression, verdict) of every expression in a policy. `of_params`: None for a kind that is not
     known."""
     declared: dict[str, Type] = {"object": of_object, "oldObject": of_object, "authorizer": DYN}

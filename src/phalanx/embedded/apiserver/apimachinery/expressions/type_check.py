@@ -30,6 +30,8 @@ class TypeShape:
 
 # A type: the name of a scalar one or `dyn`, ("list", of), ("map", keys, values), or the shape of an object.
 Type = str | tuple[Any, ...] | TypeShape
+# The type of values of no schema: certainly `dyn` in cel-go, too. `DYN` is also the type of what is not known.
+ANY: TypeShape = TypeShape(lambda name: ANY)
 
 _NUMBERS = frozenset({"int", "uint", "double"})
 _SCALARS = _NUMBERS | {"string", "bool", "bytes", "timestamp", "duration"}
@@ -94,6 +96,7 @@ class _Reader:
     variables: dict[str, Type]
     words: Sequence[tuple[str, str, int]] = field(init=False)
     at: int = 0
+    place: int = 0  # where cel-go places the expression that was read last
     errors: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -104,12 +107,13 @@ class _Reader:
         if not self.takes("?"):
             return found
         place = self.words[self.at - 1][2]
-        yes = self.ternary()
+        found, yes = _plain(found), self.ternary()
         self.expect(":")
         no = self.ternary()
         if found not in ("bool", DYN):
             return self.wrong(place, "_?_:_", f"({_shown(found)}, {_shown(yes)}, {_shown(no)})", found, yes, no)
-        return yes if yes == no else DYN
+        self.place = place
+        return yes if yes == no else ANY if ANY in (yes, no) else DYN
 
     def binary(self, level: int) -> Type:
         """An operand, and what operators of that precedence or a higher one make of it."""
@@ -118,11 +122,12 @@ class _Reader:
             _, operator, place = self.words[self.at]
             self.at += 1
             other = self.binary(own + 1)
+            found, other = _plain(found), _plain(other)
             result = _result(operator, found, other)
             if result is None:
                 name = "@in" if operator == "in" else f"_{operator}_"
                 result = self.wrong(place, name, f"({_shown(found)}, {_shown(other)})", found, other)
-            found = result
+            found, self.place = result, place
         return found
 
     def unary(self) -> Type:
@@ -142,6 +147,7 @@ class _Reader:
         self.expect("[")
         key = self.ternary()
         self.expect("]")
+        self.place = place
         match found:
             case ("list", of) if key in (_SCALARS - {"int"}):
                 return self.wrong(place, "_[_]", f"({_shown(found)}, {_shown(key)})", found, key) if of else DYN
@@ -151,7 +157,7 @@ class _Reader:
                 if key in _SCALARS and keys in _SCALARS and key != keys:
                     return self.wrong(place, "_[_]", f"({_shown(found)}, {_shown(key)})", found, key)
                 return _type(values)
-        return DYN
+        return found if found is ANY else DYN
 
     def member(self, found: Type) -> Type:
         kind, name, _ = self.words[self.at]
@@ -161,6 +167,9 @@ class _Reader:
         self.at += 1
         if self.at < len(self.words) and self.words[self.at][1] == "(":
             return self.call(name, found)
+        if self.takes("{"):
+            return self.struct()
+        self.place = dot
         match found:
             case TypeShape(field=field_of):
                 of = field_of(name)
@@ -175,7 +184,7 @@ class _Reader:
         place = self.words[self.at][2]
         self.expect("(")
         if on is not None and name in _ON_EACH:
-            return self.each(name, on)
+            return self.each(name, on, place)
         given: list[Type] = []
         while not self.takes(")"):
             given.append(self.ternary())
@@ -188,22 +197,23 @@ class _Reader:
                 return self.wrong(place, name, f"{_shown(on)}.({_shown(given[0])})", on, given[0])
         if name == "size" and on is None and len(given) == 1 and given[0] in (_SCALARS - {"string", "bytes"}):
             return self.wrong(place, name, f"({_shown(given[0])})", given[0])
+        self.place = place
         return _RESULTS.get(name, DYN)
 
-    def each(self, name: str, on: Type) -> Type:
+    def each(self, name: str, on: Type, place: int) -> Type:
         """Return the type of a comprehension. Its variable has the type of the elements of `on`."""
         kind, variable, _ = self.words[self.at]
         self.at += 1
         if kind != "name" or not self.takes(","):
             raise _Unread
-        element = _type(on[1]) if isinstance(on, tuple) and on[0] in ("list", "map") else DYN
+        element = _type(on[1]) if isinstance(on, tuple) and on[0] in ("list", "map") else ANY if on is ANY else DYN
         before = dict(self.variables)
         self.variables[variable] = element
         bodies = [self.ternary()]
         while self.takes(","):
             bodies.append(self.ternary())
         self.expect(")")
-        self.variables = before
+        self.variables, self.place = before, place
         if name == "map":
             return ("list", bodies[-1])
         return on if name == "filter" else "bool"
@@ -235,14 +245,34 @@ class _Reader:
             return DYN
         if self.at < len(self.words) and self.words[self.at][1] == "(":
             return self.call(word, None)
-        if self.at < len(self.words) and self.words[self.at][1] == "{":
-            raise _Unread
+        if self.takes("{"):
+            return self.struct()
         return self.variables.get(word, DYN)
+
+    def struct(self) -> Type:
+        """Read the fields of a struct literal, whose type is not known here."""
+        while not self.takes("}"):
+            self.at += 1
+            self.expect(":")
+            self.ternary()
+            if not self.takes(","):
+                self.expect("}")
+                break
+        return DYN
+
+    def literal(self, types: list[Type]) -> None:
+        """Add the type of the next value of a list or map. All values of one literal have the same type."""
+        self.place = self.words[self.at][2]
+        types.append(self.ternary())
+        one, other = types[0], types[-1]
+        if one != other and _is_certain(one) and _is_certain(other):
+            what = f"expected type '{_shown(one)}' but found '{_shown(other)}'"
+            self.errors.append(located(self.text, self.place, what))
 
     def several(self, end: str) -> list[Type]:
         found: list[Type] = []
         while not self.takes(end):
-            found.append(self.ternary())
+            self.literal(found)
             if not self.takes(","):
                 self.expect(end)
                 break
@@ -251,9 +281,9 @@ class _Reader:
     def mapping(self) -> Type:
         keys, values = list[Type](), list[Type]()
         while not self.takes("}"):
-            keys.append(self.ternary())
+            self.literal(keys)
             self.expect(":")
-            values.append(self.ternary())
+            self.literal(values)
             if not self.takes(","):
                 self.expect("}")
                 break
@@ -333,6 +363,14 @@ def _alike(one: Type, other: Type) -> bool:
 
 def _known(*types: Type) -> bool:
     return all(isinstance(one, str) for one in types)
+
+
+def _plain(one: Type) -> Type:
+    return DYN if one is ANY else one
+
+
+def _is_certain(one: Type) -> bool:
+    return one is ANY or one in _SCALARS
 
 
 def _common(types: list[Type]) -> Type:
