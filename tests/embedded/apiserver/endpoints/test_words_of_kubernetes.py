@@ -255,3 +255,47 @@ def test_custom_resources_are_refused_in_the_words_of_kubernetes(tmp_path: Path)
             assert (plain.code, plain.body) == (404, b"404 page not found\n")
 
     asyncio.run(scene())
+
+
+REVIEWS, DEFAULT = "/apis/authorization.k8s.io/v1/subjectaccessreviews", "/api/v1/namespaces/default"
+TOKENS = f"{DEFAULT}/serviceaccounts/robot/token"
+CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+SELECTED = {"manualSelector": True, "selector": {"matchExpressions": [{"key": "a", "operator": "Bad"}]}}
+NAMED = {"metadata": {"name": "x"}}
+NOT_AN_OPERATOR = 'is invalid: spec.selector.matchExpressions[0].operator: Invalid value: "Bad": not a valid'
+NOTHING_ASKED = (
+    "[spec.resourceAttributes: Invalid value: null: exactly one of nonResourceAttributes or resourceAttributes must be "
+    "specified, spec.user: "
+)
+REFUSED: tuple[tuple[str, str, Any, int, str], ...] = (
+    ("POST", MAPS, {"metadata": {"name": "x" * 254}}, 422, "must be no more than 253 characters"),
+    ("POST", MAPS, {"metadata": {"name": "x", "labels": {"a": "x" * 64}}}, 422, "no more than 63 bytes"),
+    ("POST", "/api/v1/namespaces", {**NAMED, "spec": {"finalizers": ["y"]}}, 422, "neither a standard finalizer name"),
+    ("POST", JOBS, {**JOB, "spec": {**JOB["spec"], **SELECTED}}, 422, NOT_AN_OPERATOR),
+    ("POST", REVIEWS, {"spec": {}}, 422, NOTHING_ASKED),
+    ("POST", REVIEWS, {**NAMED, "spec": {"user": "u", "resourceAttributes": {}}}, 422, "must be empty"),
+    ("POST", TOKENS, {"metadata": {"name": "x"}}, 422, "must match the service account name if specified"),
+    ("POST", TOKENS, {"spec": {"boundObjectRef": {}}}, 400, "cannot bind token to object of type /, Kind="),
+    ("DELETE", f"{CLASSES}/system-node-critical", None, 403, "this is a system priority class and cannot be deleted"),
+    ("POST", f"{PODS}/p/binding", {"target": {}}, 400, "name in URL does not match name in Binding object"),
+    ("GET", f"{MAPS}?labelSelector=!", None, 400, "found '', expected: identifier"),
+    ("GET", f"{MAPS}?labelSelector=a%3D%3D%3Db", None, 400, "found '=', expected: identifier"),
+    ("GET", f"{MAPS}?labelSelector=a%20in%20(", None, 400, "found '', expected: ',', ')' or identifier"),
+    ("POST", MAPS, {"kind": 5}, 400, "cannot unmarshal number into Go struct field .kind of type string"),
+    ("POST", MAPS, {"metadata": []}, 400, "cannot unmarshal array into Go struct field ConfigMap.metadata of type"),
+    ("POST", MAPS, None, 400, "unexpected end of JSON input (<empty>)"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("method", "path", "body", "code", "why"), REFUSED)
+def test_refusals_have_the_words_of_kubernetes(
+    tmp_path: Path, method: str, path: str, body: Any, code: int, why: str
+) -> None:
+    async def scene() -> None:
+        async with InProcess.started(tmp_path) as api:
+            await api.make(f"{DEFAULT}/serviceaccounts", {"metadata": {"name": "robot"}})
+            await api.make(PODS, POD)
+            answer = await api.ask(method, path, body)
+            assert (answer.code, why in answer.body["message"]) == (code, True), answer.body
+
+    asyncio.run(scene())

@@ -57,13 +57,13 @@ class AccountTokens:
 
     def issue(self, namespace: str, name: str, request: Object) -> Object:
         """Return the TokenRequest with its token. Raises `ApiError` 404, 409, 422; 400: an object of a wrong kind."""
-        account = self._store.get(_ACCOUNTS, namespace, name)
-        if account is None:
-            raise not_found("", "serviceaccounts", name)
         asked = (request.get("metadata") or {}).get("name")
         if asked and asked != name:
             why = "must match the service account name if specified"
             raise invalid(GROUP, "TokenRequest", name, [invalid_value("metadata.name", asked, why)])
+        account = self._store.get(_ACCOUNTS, namespace, name)
+        if account is None:
+            raise not_found("", "serviceaccounts", name)
         spec = _filled(request.get("spec") or {})
         now_s = int(time.time())
         ends_s = now_s + spec["expirationSeconds"]
@@ -80,7 +80,8 @@ class AccountTokens:
             "jti": str(uuid.uuid4()),
             "kubernetes.io": about,
         }
-        meta = {"name": name, "namespace": namespace, "creationTimestamp": now_text()}
+        uid = account.obj["metadata"]["uid"]
+        meta = {"name": name, "namespace": namespace, "uid": uid, "creationTimestamp": now_text()}
         ends = time_text(dt.datetime.fromtimestamp(ends_s, dt.UTC))
         status = {"token": self._signed(claims), "expirationTimestamp": ends}
         return request | {"metadata": meta, "spec": spec, "status": status}
@@ -104,13 +105,13 @@ class AccountTokens:
         found = self._store.get(("", _BOUND[kind]), namespace, reference.get("name", ""))
         if found is None:
             raise not_found("", _BOUND[kind], reference.get("name", ""))
-        uid = found.obj["metadata"]["uid"]
-        if wanted and wanted != uid:
-            why = f"the UID in the bound object reference ({wanted}) does not match the UID in record ({uid})"
-            raise conflict("", _BOUND[kind], reference["name"], why)
         if kind == "Pod" and found.obj["spec"].get("serviceAccountName") != account:
             why = "to pod running with different serviceaccount name."
             raise bad_request(f'cannot bind token for serviceaccount "{account}" {why}')
+        if wanted and wanted != found.obj["metadata"]["uid"]:
+            why = f"the UID in the bound object reference ({wanted}) does not match the UID in record. "
+            why += "The object might have been deleted and then recreated"
+            raise conflict("", kind, reference["name"], why)
         return found.obj
 
     def _lives(self, plural: str, namespace: str, named: Object) -> bool:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from phalanx.embedded.apiserver.apimachinery.meta.objectmeta import now_text
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource, User
-from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, bad_request, invalid_value
+from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, Cause, bad_request, invalid_value
 from phalanx.embedded.apiserver.apimachinery.meta.status import invalid as refusal
 from phalanx.embedded.apiserver.auth.account_tokens import ISSUER
 from phalanx.embedded.apiserver.auth.authentication import Tokens
@@ -56,15 +57,17 @@ class Reviewer:
             obj = obj | {"metadata": {**(obj.get("metadata") or {}), "namespace": namespace}}
         match kind:
             case "SelfSubjectReview":
-                return obj | {"status": {"userInfo": _shown(user)}}
+                meta = (obj.get("metadata") or {}) | {"creationTimestamp": now_text()}
+                return obj | {"metadata": meta, "status": {"userInfo": _shown(user)}}
             case "TokenReview":
                 return obj | {"status": self._token(spec.get("token", ""), spec.get("audiences") or [])}
             case "SelfSubjectRulesReview":
                 return obj | {"status": self._rules(user, spec.get("namespace", ""))}
             case "SelfSubjectAccessReview":
+                _check(obj)
                 return obj | {"status": {"allowed": self._allowed(user, spec)}}
             case _:
-                _check_subject(spec, namespace)
+                _check(obj, _subject_causes(spec), _place_causes(spec, namespace) if namespace else None)
                 other = User(name=spec.get("user", ""), groups=tuple(spec.get("groups") or ()), uid=spec.get("uid", ""))
                 return obj | {"status": {"allowed": self._allowed(other, spec)}}
 
@@ -83,13 +86,6 @@ class Reviewer:
 
     def _allowed(self, user: User, spec: Object) -> bool:
         resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
-        if resource is not None and path is not None:
-            why = "cannot be specified in combination with resourceAttributes"
-            shown = {"Path": path.get("path", ""), "Verb": path.get("verb", "")}
-            raise refusal(AUTHORIZATION, "", "", [invalid_value("spec.nonResourceAttributes", shown, why)])
-        if resource is None and path is None:
-            why = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
-            raise refusal(AUTHORIZATION, "", "", [invalid_value("spec.resourceAttributes", resource, why)])
         if resource is not None:
             return self._authorizer.may(user, _asked(resource), resource.get("namespace", ""))
         try:
@@ -111,22 +107,50 @@ class Reviewer:
         }
 
 
-def _check_subject(spec: Object, namespace: str) -> None:
-    """Refuse a review that names no user and no group. Refuse a LocalSubjectAccessReview about another namespace.
+def _check(obj: Object, subject: list[Cause] | None = None, place: list[Cause] | None = None) -> None:
+    """Refuse a review that asks nothing or two things. `subject`, `place`: the causes about its user and namespace.
     Raises `ApiError` 422."""
-    causes = []
-    if not spec.get("user") and not spec.get("groups"):
-        causes.append(invalid_value("spec.user", "", "at least one of user or group must be specified"))
+    spec = obj.get("spec") or {}
     resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
-    if namespace and resource is not None and resource.get("namespace", "") != namespace:
-        asked = resource.get("namespace", "")
-        causes.append(invalid_value("spec.resourceAttributes.namespace", asked, "must match metadata.namespace"))
-    if namespace and path is not None:
-        shown = {"Path": path.get("path", ""), "Verb": path.get("verb", "")}
-        why = "disallowed on this kind of request"
-        causes.append(invalid_value("spec.nonResourceAttributes", shown, why))
+    causes = []
+    if resource is not None and path is not None:
+        why = "cannot be specified in combination with resourceAttributes"
+        causes.append(invalid_value("spec.nonResourceAttributes", _path_shown(path), why))
+    if resource is None and path is None:
+        why = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+        causes.append(invalid_value("spec.resourceAttributes", None, why))
+    is_local = place is not None
+    causes += subject or []
+    meta = {key: value for key, value in (obj.get("metadata") or {}).items() if key != "managedFields"}
+    if meta.keys() - ({"namespace"} if is_local else set()):
+        causes.append(invalid_value("metadata", meta, f"must be empty{' except for namespace' if is_local else ''}"))
+    causes += place or []
     if causes:
         raise refusal(AUTHORIZATION, "", "", causes)
+
+
+def _subject_causes(spec: Object) -> list[Cause]:
+    """A review is about a user or a group."""
+    if spec.get("user") or spec.get("groups"):
+        return []
+    return [invalid_value("spec.user", "", "at least one of user or group must be specified")]
+
+
+def _place_causes(spec: Object, namespace: str) -> list[Cause]:
+    """A LocalSubjectAccessReview is about its own namespace."""
+    causes = []
+    resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
+    if resource is not None and resource.get("namespace", "") != namespace:
+        asked = resource.get("namespace", "")
+        causes.append(invalid_value("spec.resourceAttributes.namespace", asked, "must match metadata.namespace"))
+    if path is not None:
+        why = "disallowed on this kind of request"
+        causes.append(invalid_value("spec.nonResourceAttributes", _path_shown(path), why))
+    return causes
+
+
+def _path_shown(path: Object) -> Object:
+    return {"Path": path.get("path", ""), "Verb": path.get("verb", "")}
 
 
 _RESOURCES = ("verbs", "apiGroups", "resources", "resourceNames")

@@ -32,6 +32,7 @@ from phalanx.embedded.apiserver.apimachinery.meta.status import (
 from phalanx.embedded.apiserver.apimachinery.schema import schema
 from phalanx.embedded.apiserver.endpoints import parts
 from phalanx.embedded.apiserver.endpoints.write import as_revision, is_graceful
+from phalanx.embedded.apiserver.registry.kinds.nodes.priority import SYSTEM
 from phalanx.embedded.apiserver.registry.routing import RouteTarget
 from phalanx.embedded.apiserver.storage.store import Object, Store, Stored, decode, encode
 from phalanx.embedded.apiserver.transport import negotiation
@@ -47,6 +48,7 @@ _TRIES = 5  # questions to admission about one deletion, if the object changes m
 _TRACKING, _JOB_CONTROLLER = "batch.kubernetes.io/job-tracking", "kubernetes.io/job-controller"
 # Besides pods: kinds whose end somebody will ask about.
 _SIGNED_GROUPS = ("batch", "kubeflow.org", "jobset.x-k8s.io", "trainer.kubeflow.org")
+_PRIORITY_CLASSES = ("scheduling.k8s.io", "priorityclasses")
 _PROTECTED_NAMESPACES = ("default", "kube-system", "kube-public")
 
 
@@ -128,6 +130,9 @@ class Deleter:
     async def delete(self, target: RouteTarget, options: DeleteOptions) -> Deleted:
         """Raises `ApiError`."""
         resource = target.resource
+        if resource.key == _PRIORITY_CLASSES and target.name in SYSTEM:
+            why = "this is a system priority class and cannot be deleted"
+            raise forbidden(resource.group, resource.plural, target.name, why)
         old = await self._allowed(target, options)
         if resource.key == ("", "namespaces"):
             return await self._namespace(target, old, options)

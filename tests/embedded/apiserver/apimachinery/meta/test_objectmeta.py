@@ -54,7 +54,7 @@ def config(**meta: Any) -> Object:
     ("plural", "name", "problem"),
     [
         ("configmaps", "Bad_", SUBDOMAIN),
-        ("configmaps", "x" * 254, "must be no more than 253 bytes"),
+        ("configmaps", "x" * 254, "must be no more than 253 characters"),
         ("services", "a.b", "must not contain dots"),
         ("roles", "a/b", "may not contain '/'"),
     ],

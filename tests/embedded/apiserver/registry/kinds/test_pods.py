@@ -289,7 +289,7 @@ def test_probable_mistakes_are_warned_of(spec: Any, warning: str) -> None:
 
 SYSCTL = (
     "must have at most 253 characters and match regex "
-    r"([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
+    r"^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$"
 )
 
 

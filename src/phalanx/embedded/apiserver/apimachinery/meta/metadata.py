@@ -27,6 +27,7 @@ BANNED_OWNERS = frozenset({("v1", "Event")})
 
 
 NAME_FORMATS: Mapping[tuple[str, str], Callable[[str], Problems]] = {
+    ("", "events"): formats.path_segment,
     ("", "namespaces"): formats.dns_label,
     ("", "services"): formats.dns_label,  # since 1.34 (RelaxedServiceNameValidation)
     ("rbac.authorization.k8s.io", "clusterroles"): formats.path_segment,

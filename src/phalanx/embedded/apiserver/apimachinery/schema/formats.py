@@ -56,15 +56,16 @@ def _regex_error(message: str, pattern: str, *examples: str) -> str:
     return f"{message} (e.g. {shown}regex used for validation is '{pattern}')"
 
 
-def length_error(limit: int) -> str:
-    return f"must be no more than {limit} bytes"
+def length_error(limit: int, unit: str = "characters") -> str:
+    """Return the message about a text that is too long. The real server counts bytes, and says so of labels only."""
+    return f"must be no more than {limit} {unit}"
 
 
 def range_error(low: int, high: int) -> str:
     return f"must be between {low} and {high}, inclusive"
 
 
-def _matched(pattern: str, limit: int, message: str, *examples: str) -> Format:
+def _matched(pattern: str, limit: int, message: str, *examples: str, unit: str = "characters") -> Format:
     compiled = re.compile(pattern)
     wrong = _regex_error(message, pattern, *examples)
 
@@ -72,7 +73,7 @@ def _matched(pattern: str, limit: int, message: str, *examples: str) -> Format:
     def check(text: str) -> Problems:
         found = []
         if limit and len(text.encode()) > limit:
-            found.append(length_error(limit))
+            found.append(length_error(limit, unit))
         if not compiled.fullmatch(text):
             found.append(wrong)
         return tuple(found)
@@ -82,8 +83,9 @@ def _matched(pattern: str, limit: int, message: str, *examples: str) -> Format:
 
 _label = _matched(_LABEL, 63, LABEL_ERROR, "my-name", "123-abc")
 dns_subdomain = _matched(_SUBDOMAIN, 253, SUBDOMAIN_ERROR, "example.com")
+_prefix = _matched(_SUBDOMAIN, 253, SUBDOMAIN_ERROR, "example.com", unit="bytes")
 dns_1035_label = _matched(_LABEL_1035, 63, LABEL_1035_ERROR, "my-name", "abc-123")
-label_value = _matched(_LABEL_VALUE, 63, LABEL_VALUE_ERROR, "MyValue", "my_value", "12345")
+label_value = _matched(_LABEL_VALUE, 63, LABEL_VALUE_ERROR, "MyValue", "my_value", "12345", unit="bytes")
 http_header_name = _matched(
     _HTTP_HEADER, 0, "a valid HTTP header must consist of alphanumeric characters or '-'", "X-Header-Name"
 )
@@ -115,12 +117,12 @@ def qualified_name(text: str) -> Problems:
         if not parts[0]:
             found.append("prefix part " + EMPTY_ERROR)
         else:
-            found += ("prefix part " + problem for problem in dns_subdomain(parts[0]))
+            found += ("prefix part " + problem for problem in _prefix(parts[0]))
     name = parts[-1]
     if not name:
         found.append("name part " + EMPTY_ERROR)
     elif len(name.encode()) > 63:
-        found.append("name part " + length_error(63))
+        found.append("name part " + length_error(63, "bytes"))
     if not _name_part.fullmatch(name):
         found.append("name part " + _regex_error(NAME_ERROR, _NAME_PART, "MyName", "my.name", "123-abc"))
     return tuple(found)

@@ -61,7 +61,7 @@ class PodActions:
     async def _bind(self, target: RouteTarget, body: Object, intent: Intent, request: Request) -> Response:
         meta = body.get("metadata") or {}
         name = target.name or meta.get("name", "")
-        if meta.get("name", name) != name:
+        if meta.get("name", "") != name:
             raise bad_request("name in URL does not match name in Binding object")
         body = await self._writer.admitted(target, BINDING, body, intent)
         _check_node_target(body.get("target") or {})

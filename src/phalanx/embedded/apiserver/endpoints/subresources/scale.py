@@ -66,8 +66,12 @@ def scaled(resource: Resource, obj: Object, scale: Any) -> Object:
     path = (resource.scale or {}).get("specReplicasPath", "")
     replicas = (scale.get("spec") or {}).get("replicas") or 0
     if replicas < 0:
+        name = obj["metadata"]["name"]
+        if not resource.custom:
+            cause = invalid_value("spec.replicas", replicas, "must be greater than or equal to 0")
+            raise invalid(SCALE.group, SCALE.kind, name, [cause])
         cause = invalid_value(path, replicas, "should be a non-negative integer")
-        raise invalid(resource.group, resource.kind, obj["metadata"]["name"], [cause])
+        raise invalid(resource.group, resource.kind, name, [cause])
     found: Object = _with(obj, path.strip(".").split("."), replicas)
     return found
 

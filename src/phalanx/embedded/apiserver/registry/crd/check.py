@@ -148,9 +148,7 @@ def _version_causes(versions: list[Json]) -> Iterator[Cause]:
         seen.add(name)
         if _LABEL_1035.fullmatch(name) is None:
             yield invalid_value(f"spec.versions[{place}].name", name, _NOT_1035)
-    if not versions:
-        yield required("spec.versions", "must have at least one version")
-    elif sum(bool(version.get("storage")) for version in versions) != 1:
+    if sum(bool(version.get("storage")) for version in versions) != 1:
         shown = [_internal(version, versions) for version in versions]
         yield invalid_value("spec.versions", shown, "must have exactly one version marked as storage version")
 

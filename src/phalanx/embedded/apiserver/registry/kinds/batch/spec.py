@@ -50,7 +50,10 @@ def job_spec(found: Found, spec: Spec) -> None:
     if selector is None:
         found.append(required("spec.selector"))
         return
+    before = len(found)
     label_selector(found, selector, "spec.selector")
+    if len(found) > before:
+        return
     template_labels = (spec["template"].get("metadata") or {}).get("labels") or {}
     if not selects(selector, template_labels):
         text = "`selector` does not match template `labels`"
@@ -227,7 +230,8 @@ def _success_policy(found: Found, policy: Spec, spec: Spec, path: str) -> None:
             {"SucceededIndexes": rule.get("succeededIndexes"), "SucceededCount": rule.get("succeededCount")}
             for rule in rules
         ]
-        found.append(invalid_value(path, {"Rules": shown or None}, "requires indexed completion mode"))
+        held = shown if policy.get("rules") is not None else None
+        found.append(invalid_value(path, {"Rules": held}, "requires indexed completion mode"))
         return
     if not rules:
         text = "at least one rules must be specified when the successPolicy is specified"
@@ -331,7 +335,8 @@ def generated_selector(found: Found, job: Spec) -> None:
         if key not in given:
             found.append(required(f"{path}[{key}]", f"must be '{wanted[key]}'"))
         elif given[key] != wanted[key]:
-            found.append(invalid_value(f"{path}[{key}]", given, f"must be '{wanted[key]}'"))
+            shown = {name: given[name] for name in sorted(given)}
+            found.append(invalid_value(f"{path}[{key}]", shown, f"must be '{wanted[key]}'"))
     if not selects(spec["selector"], wanted):
         found.append(invalid_value("spec.selector", go_selector(spec["selector"]), "`selector` not auto-generated"))
 

@@ -118,6 +118,9 @@ class NamespaceStrategy(SpecAndStatus):
         found: Found = []
         for name in (obj.get("spec") or {}).get("finalizers") or ():
             formatted(found, "spec.finalizers", name, formats.qualified_name)
+            if "/" not in name and name != "kubernetes":
+                why = "name is neither a standard finalizer name nor is it fully qualified"
+                found.append(invalid_value("spec.finalizers", name, why))
         return found
 
     def validate_status_update(self, obj: Object, old: Object) -> list[Cause]:

@@ -235,7 +235,7 @@ def _sysctl(found: Found, name: str, known: Sequence[str], spec: Spec, path: str
     if not name:
         found.append(required(path))
     elif len(name) > _SYSCTL_BYTES or not re.fullmatch(_SYSCTL, name):
-        text = f"must have at most {_SYSCTL_BYTES} characters and match regex {_SYSCTL}"
+        text = f"must have at most {_SYSCTL_BYTES} characters and match regex ^{_SYSCTL}$"
         found.append(invalid_value(path, name, text))
     elif name in known:
         found.append(duplicate(path, name))

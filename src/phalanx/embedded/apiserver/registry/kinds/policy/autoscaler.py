@@ -11,6 +11,7 @@ from phalanx.embedded.apiserver.apimachinery.meta.status import Cause, invalid_v
 from phalanx.embedded.apiserver.registry.kinds.checks import Found
 from phalanx.embedded.apiserver.registry.kinds.generation import SpecAndStatus
 
+_CONTROLLER = ("v1", "ReplicationController")
 TARGET_PERCENT = 80  # percent of the requested cpu, if no metric is named
 WARNING = (
     "no controller here scales by a HorizontalPodAutoscaler: the number of replicas stays as it is; set it with "
@@ -46,12 +47,15 @@ class AutoscalerStrategy(SpecAndStatus):
         found: Found = []
         spec = obj["spec"]
         target = spec.get("scaleTargetRef") or {}
-        found += [required(f"spec.scaleTargetRef.{name}", "") for name in ("kind", "name") if not target.get(name)]
         least, most = spec.get("minReplicas", 1), spec.get("maxReplicas", 0)
         if least < 1:
             found.append(invalid_value("spec.minReplicas", least, "must be greater than or equal to 1"))
         if most < 1:
-            found.append(invalid_value("spec.maxReplicas", most, "must be greater than 0"))
+            found.append(required("spec.maxReplicas", "must be set and greater than 0"))
         if most < least:
             found.append(invalid_value("spec.maxReplicas", most, "must be greater than or equal to `minReplicas`"))
+        found += [required(f"spec.scaleTargetRef.{name}", "") for name in ("kind", "name") if not target.get(name)]
+        if "/" not in target.get("apiVersion", "") and (target.get("apiVersion"), target.get("kind")) != _CONTROLLER:
+            why = "apiVersion must specify API group"
+            found.append(invalid_value("spec.scaleTargetRef.apiVersion", target.get("apiVersion", ""), why))
         return found

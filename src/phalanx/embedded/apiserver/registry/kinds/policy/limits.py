@@ -96,7 +96,7 @@ def _item(found: Found, item: Item, sort: str, path: str) -> None:
         ):
             lower, upper = (item.get(low) or {}).get(name), (item.get(high) or {}).get(name)
             if lower and upper and quantity.of(lower) > quantity.of(upper):
-                shown = (item.get(key) or {}).get(name)
+                shown = lower if key == "default" else (item.get(key) or {}).get(name)
                 found.append(invalid_value(f"{path}.{key}[{name}]", shown, text.format(lower, upper)))
 
 

@@ -79,6 +79,7 @@ def _hook_causes(hook: Object, path: str, known: Mapping[str, tuple[str, ...]]) 
     if not 1 <= hook.get("timeoutSeconds", 0) <= 30:
         why = "the timeout value must be between 1 and 30 seconds"
         yield invalid_value(f"{path}.timeoutSeconds", hook.get("timeoutSeconds"), why)
+    yield from _client_causes(hook.get("clientConfig") or {}, f"{path}.clientConfig")
     if not versions:
         yield required(f"{path}.admissionReviewVersions", "must specify one of v1, v1beta1")
     elif "v1" not in versions:
@@ -88,7 +89,6 @@ def _hook_causes(hook: Object, path: str, known: Mapping[str, tuple[str, ...]]) 
         yield from _rule_causes(rule, f"{path}.rules[{number}]")
     for number, condition in enumerate(hook.get("matchConditions") or ()):
         yield from _condition_causes(condition, f"{path}.matchConditions[{number}]")
-    yield from _client_causes(hook.get("clientConfig") or {}, f"{path}.clientConfig")
 
 
 def _rule_causes(rule: Object, path: str) -> Iterator[Cause]:

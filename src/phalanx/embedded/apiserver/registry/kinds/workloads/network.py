@@ -138,7 +138,7 @@ def _backend(found: Found, backend: Mapping[str, Any], path: str) -> None:
         else:
             found.append(required(path, "port name or number is required"))
     elif not resource:
-        found.append(required(path, "resource or service backend is required"))
+        found.append(invalid_value(path, "", "resource or service backend is required"))
 
 
 def _port(found: Found, port: Mapping[str, Any], path: str) -> None:
