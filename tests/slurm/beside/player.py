@@ -35,6 +35,7 @@ _RULES: tuple[tuple[str, str], ...] = (
     (r"(?<=127\.0\.0\.1)(\s*[ |]\s*)\d{4,5}\b", r"\1{OWN}"),  # the port of a controller
     (r"\bOS=Linux .*", "OS=Linux {OWN}"),
     (r"\bScheduler=\S+", "Scheduler={CHANCE}"),
+    (r"(?<= processors on nodes )\S+", "{CHANCE}"),
     # Phalanx has no plug-ins. Which of the last two a waiting srun says after a SIGTERM is chance.
     (r"(?m)^\w+: \w+/\w+: \w+: .* loaded( with argument \d+)?\n", ""),
     (r"\nsrun: (Job allocation \d+ has been revoked|Force Terminated JobId=\d+)(?=\n|$)", ""),
@@ -139,8 +140,9 @@ def play(side: Side, scene: Scene) -> list[str]:
         if re.search(r"\bsacct\b", step.line):
             _settle(side, place, jobs)
         status, said, wrong = side.run(step.line, step.user, place, jobs)
-        if step.line.startswith("sshare"):  # what was used differs between any two runs
-            said = re.sub(r"\bcpu=\d+,mem=\d+[^|\s]*|\b(\d+\.)?\d{3,}\b(?!\.)|\binf\b", "{USED}", said)
+        if step.line.startswith("sshare"):  # what was used differs between any two runs; shares are 40 and 60
+            used = r"\bcpu=\d+,mem=\d+[^|\s]*|\b(?!(?:40|60)\b)(\d+\.)?\d{2,}\b(?!\.)|\binf\b"
+            said = re.sub(used, "{USED}", said)
         said = "".join(row for row in said.splitlines(keepends=True) if not _is_earlier(row, side.last))
         if number := re.search(r"^(?:Submitted batch job )?(\d{6,})\b", said, re.MULTILINE):
             jobs[f"J{len(jobs) + 1}"] = number[1]

@@ -31,7 +31,7 @@ OPTIONS = declare(
     "constraints,C= cluster|clusters,M= delimiter= duplicates,D endtime,E= env-vars federation file,f= flags,F= "
     "fields|format,o= gid|group,g= helpformat,e help,h jobs,j= json local long,l name= nnodes,i= ncpus,I= nodelist,N= "
     "noconvert noheader,n parsable,p parsable2,P partition,r= qos,q= reason= state,s= starttime,S= timelimit-min,k= "
-    "timelimit-max,K= truncate,T units= uid use-local-uid usage,U verbose,v version,V wckeys,W= whole-hetjob=? "
+    "timelimit-max,K= truncate,T units= uid|user,u= use-local-uid usage,U verbose,v version,V wckeys,W= whole-hetjob=? "
 ) + declare("yaml", refused=True)
 _READER = OptionReader("sacct", OPTIONS, hint=False)
 _NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")  # valid names of a job's group

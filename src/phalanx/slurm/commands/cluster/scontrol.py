@@ -80,7 +80,7 @@ def _quietly(arguments: Sequence[str], oneline: bool, details: bool) -> int:
         said.write(error.text + "\n")
         status = error.status
     for line in said.getvalue().splitlines():
-        if line.startswith("scontrol: error:"):
+        if line.startswith(("scontrol: error:", "Update of this", "Request aborted", _OF_DAEMONS["cancel_reboot"])):
             say(line)
     return status
 

@@ -44,6 +44,10 @@ _STATES = (
 )
 _ASKED = {"drain": "drained", "drng": "draining", "resv": "reserved", "comp": "completing"}
 _NOTHING = "(null)"
+# What a row without nodes shows in the columns of nodes.
+_EMPTY = {
+    **dict.fromkeys("cdemwXYZ", "0"), "O": "0.00", "z": "0:0:0", "u": "root", "U": "root(0)", "gres used": _NOTHING,
+}  # fmt: skip
 _SIZE = re.compile(r"(\.?)(\d*)(.*)", re.DOTALL)
 _PART = re.compile(r"(\.?)(#?\d*)(.?)(.*)", re.DOTALL)
 
@@ -72,14 +76,18 @@ def run(words: Sequence[str]) -> int:
             "sinfo: fatal: Options -o(--format) and -l(--long) are mutually exclusive. Please remove one and retry."
         )
     api = Api.open()
-    if "reservation" in said:
-        return _reservations(api, "noheader" in said)
     here = site.load(api)
     if (clusters := said.get("clusters")) is not None:
         require_cluster("sinfo", clusters, here.cluster, cluster_from)
-        if "noheader" not in said:
-            print(f"CLUSTER: {here.cluster}")
+    if "reservation" in said:
+        _columns(said)  # a wrong format is reported all the same
+        return _reservations(api, "noheader" in said)
     while True:
+        if "noheader" not in said and "json" not in said:
+            if "long" in said:
+                print(time.strftime("%a %b %d %H:%M:%S %Y"))
+            if clusters is not None:
+                print(f"CLUSTER: {here.cluster}")
         _show(api, here, said, wanted)
         if not every_s:
             return 0
@@ -252,8 +260,6 @@ def _print(columns: Sequence[SinfoColumn | str], rows: Sequence[SinfoRow], said:
     widths = {"P": _widest("PARTITION", (name_of(row) for row in rows)), "N": 9}
     lines = []
     if "noheader" not in said:
-        if "long" in said:
-            print(time.strftime("%a %b %d %H:%M:%S %Y"))
         # As measured, headings of nodes are not cut where they are aligned to the right.
         heads = [
             SinfoColumn(one.letter, max(one.width, len(FIELDS[one.letter][0])), right=True)
@@ -269,7 +275,7 @@ def _print(columns: Sequence[SinfoColumn | str], rows: Sequence[SinfoRow], said:
 
 
 def _shown(row: SinfoRow, letter: str) -> str:
-    return FIELDS[letter][1](row)
+    return FIELDS[letter][1](row) if row.seen else _EMPTY.get(letter) or FIELDS[letter][1](row)
 
 
 def _filled(columns: Sequence[SinfoColumn | str], text_of: Callable[[str], str], widths: Mapping[str, int]) -> str:

@@ -167,7 +167,7 @@ _NOT_HET, _NOT_FEDERATED = 58, 191
 def _is_of(job: Job, said: Mapping[str, str | None]) -> bool:
     """Return whether the job has the reservation and the wckey that are named."""
     wanted = {"reservation": job.ask.reservation, "wckey": job.ask.wckey}
-    return all(said.get(name) is None or own in (said[name] or "").split(",") for name, own in wanted.items())
+    return all(said.get(name) is None or (own and own == said[name]) for name, own in wanted.items())
 
 
 def _confirmed(job: Job) -> bool:

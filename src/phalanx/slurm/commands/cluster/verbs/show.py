@@ -66,7 +66,7 @@ def show(words: Sequence[str], oneline: bool, details: bool) -> int:
         case "nodes":
             return 0 if "" in names else _show_nodes(name, oneline)
         case "partitions":
-            return _show_partitions(name, oneline)
+            return _show_partitions(name if name or "" in names else None, oneline)
         case "reservations":
             return _show_reservations(name, oneline)
         case "steps":
@@ -81,7 +81,7 @@ def show(words: Sequence[str], oneline: bool, details: bool) -> int:
         case "daemons":
             print("slurmctld slurmd")
         case "aliases":
-            print("" if name else " ".join(node.name for node in _nodes()))
+            print("" if names else " ".join(node.name for node in _nodes()))
         case "burstbuffer" | "bbstat" | "federation" | "dwstat":
             return 0  # there are none
         case "frontend":
@@ -179,13 +179,13 @@ def _show_nodes(text: str, oneline: bool) -> int:
     return 0
 
 
-def _show_partitions(text: str, oneline: bool) -> int:
+def _show_partitions(text: str | None, oneline: bool) -> int:
     from phalanx.slurm.jobs.nodes import nodes, with_cloud
 
     api = Api.open()
     here = site.load(api)
     every = with_cloud(here, nodes(api))
-    found = [one for one in here.all if not text or one.name == text]
+    found = [one for one in here.all if text is None or one.name == text]
     if not found:
         print(f"Partition {text} not found")
         return 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 from collections.abc import Sequence
@@ -9,6 +10,7 @@ from collections.abc import Sequence
 from phalanx.slurm.cluster.api import Api
 from phalanx.slurm.commands.cluster.verbs.named import named
 from phalanx.slurm.control import running
+from phalanx.slurm.jobs.ask import BATCH
 from phalanx.slurm.jobs.ended import recorded_of
 from phalanx.slurm.jobs.view import jobs
 from phalanx.slurm.options import Usage, say
@@ -28,6 +30,8 @@ def notify(words: Sequence[str]) -> int:
         raise Usage("job notify failure: Invalid job id specified") from None
     if not all(running.may(Api.open(), job) for job in found):
         raise Usage("job notify failure: Invalid user id")
+    if any(job.state == "PENDING" and job.ask.kind == BATCH for job in found):  # a script has no terminal
+        raise Usage("job notify failure: Requested operation is presently disabled")
     return 0
 
 
@@ -66,21 +70,25 @@ def message_of(words: Sequence[str]) -> int:
 
 
 def wait_for(words: Sequence[str]) -> int:
-    """wait_job JOB: until its nodes are ready, which they are as soon as it runs."""
+    """wait_job JOB: until the nodes of a job that starts are ready. As in Slurm, a job that waits is not running."""
     if not words:
         raise Usage("too few arguments for keyword:wait_job")
     if not words[0][:1].isdigit():
         raise Usage(f"Invalid job_id {words[0]}")
-    api, number = Api.open(), int(words[0]) if words[0].isdigit() else 0
+    number = int("".join(itertools.takewhile(str.isdecimal, words[0])) or "0")
+    if not number:
+        raise Usage(f"Invalid job_id {words[0]}")
+    api = Api.open()
     while True:
-        found = [job for job in jobs(api, [number], places=False) if job.number == number] if number else []
-        if not found and not (number and recorded_of([number])):
-            say(f"scontrol: Problem running job {words[0]}")
+        found = [job for job in jobs(api, [number], places=False) if number in (job.number, job.base)]
+        if not found and not recorded_of([number]):
+            say(f"scontrol: Problem running job {number}")
             return 1
-        if not found or not found[0].live:
-            say(f"scontrol: Job {words[0]} no longer running")
-            return 1
-        if found[0].state == "RUNNING":
-            say(f"scontrol: Nodes are ready for job {words[0]}")
+        states = {job.state for job in found}
+        if "RUNNING" in states:
+            say(f"scontrol: Nodes are ready for job {number}")
             return 0
+        if "CONFIGURING" not in states:
+            say(f"scontrol: Job {number} no longer running")
+            return 1
         time.sleep(_LOOK_S)  # a user asked to wait for as long as it takes

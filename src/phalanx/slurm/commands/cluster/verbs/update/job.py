@@ -16,7 +16,7 @@ from phalanx.slurm.commands.cluster.verbs.named import refusal, say_of, with_end
 from phalanx.slurm.commands.cluster.verbs.nodes import update_node, update_partition
 from phalanx.slurm.commands.cluster.verbs.reservations import entity_of, update_reservation
 from phalanx.slurm.commands.cluster.verbs.update import asked
-from phalanx.slurm.commands.cluster.verbs.values import count, minutes
+from phalanx.slurm.commands.cluster.verbs.values import minutes
 from phalanx.slurm.control import running
 from phalanx.slurm.jobs.ask import ASK, TEXT_MOST, Ask, read_ask
 from phalanx.slurm.jobs.chosen import is_user
@@ -29,6 +29,8 @@ from phalanx.slurm.submission import dependency
 from phalanx.slurm.submission.asked.forms import read_nice
 from phalanx.slurm.submission.creation import scheduling_words
 
+_LEADING = re.compile(r"\s*\+?\d*")
+_ONE_LINE = frozenset({"nodelist", "numnodes", "reqnodelist", "reqnodes"})  # changed of one line of squeue only
 _HELD = ("phalanx.dev/hold",)
 _AFTER = ("phalanx.dev/after", "phalanx.dev/after-any", "phalanx.dev/singleton")
 _TIMES = ("begin", "deadline", "array", "array-cap", "time-limit", "nice")
@@ -80,11 +82,17 @@ def _update_job(text: str, said: dict[str, str]) -> int:
         return 0
     if not text:
         return 0  # as in Slurm, no job is none
+    if _ONE_LINE & said.keys() and not re.fullmatch(r"\d+(_\d+)?", text):
+        raise Usage(f"scontrol: error: Invalid job ID {text}")
     found = _named(api, text, said)
     within: asked.Around | None = None
-    for job in shown_together(found):
+    lines = shown_together(found)
+    if _ONE_LINE & said.keys() and len(lines) > 1:
+        raise Usage("scontrol: error: Job resizing not supported for job arrays")
+    for job in lines:
         within = within or asked.around(api, job, said)
-        denied = asked.DENIED if {*said} & asked.OPERATORS and not within.operator else ""
+        late = job.state != "PENDING" and {*said} & asked.PENDING_ONLY
+        denied = asked.DENIED if {*said} & asked.OPERATORS and not within.operator and not late else ""
         why = denied or (refusal(api, job) if job.live else "Job has already finished")
         try:
             for one in (
@@ -198,7 +206,7 @@ def _change(api: Api, job: Job, ask: Ask, said: dict[str, str], within: asked.Ar
             case "deadline":
                 ask.deadline_s = _at(value)
             case "arraytaskthrottle":
-                ask.throttle = count("ArrayTaskThrottle", value)
+                ask.throttle = int((_LEADING.match(value) or [""])[0] or 0)
             case "qos":
                 if value not in within.site.qos:
                     raise asked.Refusal("Invalid qos specification")
