@@ -140,9 +140,9 @@ def test_a_token_for_others_is_not_for_this_server(api: Server) -> None:
         ("robot", {"expirationSeconds": 1 << 33}, 422, "may not specify a duration larger than 2^32 seconds"),
         (
             "robot",
-            {"boundObjectRef": {"kind": "Job", "name": "x"}},
+            {"boundObjectRef": {"apiVersion": "batch/v1", "kind": "Job", "name": "x"}},
             400,
-            "cannot bind token to object of type /, Kind=Job",
+            "cannot bind token to object of type batch/v1, Kind=Job",
         ),
         ("robot", {"boundObjectRef": {"kind": "Pod", "name": "x"}}, 404, 'pods "x" not found'),
     ],

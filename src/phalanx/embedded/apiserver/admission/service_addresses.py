@@ -41,8 +41,7 @@ def _address(service: Object, taken: set[str]) -> None:
             text = f"failed to allocate IP {wanted}: provided IP is already allocated"
             _refuse(service, invalid_value("spec.clusterIPs", [wanted], text))
         if _is_address(wanted) and ip_address(wanted) not in ADDRESSES:
-            text = f"failed to allocate IP {wanted}: the provided IP ({wanted}) is not in the valid range. "
-            text += f"The range of valid IPs is {ADDRESSES}"
+            text = f"failed to allocate IP {wanted}: the provided network does not match the current range"
             _refuse(service, invalid_value("spec.clusterIPs", [wanted], text))
         return
     base = int(ADDRESSES.network_address)

@@ -42,7 +42,7 @@ TOKEN_REQUEST = Resource(
 )
 ISSUER = "https://kubernetes.default.svc.cluster.local"
 _ACCOUNTS = ("", "serviceaccounts")
-_BOUND = {"Pod": "pods", "Secret": "secrets"}
+_BOUND = {"Pod": "pods", "Secret": "secrets", "Node": "nodes"}
 _DEFAULT_S, _LEAST_S, _MOST_S = 3600, 600, 1 << 32
 _LONGEST_S = 366 * 24 * 3600  # longer ones are shortened, as by --service-account-max-token-expiration
 _HEADER = {"alg": "HS256", "typ": "JWT"}
@@ -102,7 +102,8 @@ class AccountTokens:
     def _bound(self, namespace: str, account: str, reference: Object) -> Object:
         """The object that a token is to end with."""
         kind, wanted = reference["kind"], reference.get("uid")
-        found = self._store.get(("", _BOUND[kind]), namespace, reference.get("name", ""))
+        space = "" if kind == "Node" else namespace
+        found = self._store.get(("", _BOUND[kind]), space, reference.get("name", ""))
         if found is None:
             raise not_found("", _BOUND[kind], reference.get("name", ""))
         if kind == "Pod" and found.obj["spec"].get("serviceAccountName") != account:
@@ -115,7 +116,7 @@ class AccountTokens:
         return found.obj
 
     def _lives(self, plural: str, namespace: str, named: Object) -> bool:
-        found = self._store.get(("", plural), namespace, named["name"])
+        found = self._store.get(("", plural), "" if plural == "nodes" else namespace, named["name"])
         return found is not None and found.obj["metadata"]["uid"] == named["uid"]
 
     def _signed(self, claims: Object) -> str:

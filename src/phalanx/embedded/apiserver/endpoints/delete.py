@@ -178,7 +178,7 @@ class Deleter:
         else:
             meta.pop("finalizers", None)
         if wanted and not marked:
-            _mark_now(meta)
+            _mark_now(meta, counts=resource.strategy.deletion_counts)
         if wanted or (marked and meta["deletionGracePeriodSeconds"] > 0):
             _sign(resource, obj, old, options)
             return Deleted(stored=await self._keep(target, old, obj, options), gone=False)
@@ -329,12 +329,14 @@ def unsigned(stored: Stored) -> Stored:
     return Stored(stored.version, encode(obj), obj)
 
 
-def _mark_now(meta: objectmeta.Meta) -> None:
-    """Mark an object without a grace period that waits for finalizers."""
+def _mark_now(meta: objectmeta.Meta, *, counts: bool = True) -> None:
+    """Mark an object without a grace period that waits for finalizers. `counts`: as `deletion_counts` of its kind."""
     if not meta.get("deletionTimestamp"):
-        _raise_generation(meta)
         meta["deletionTimestamp"] = objectmeta.now_text()
-    meta["deletionGracePeriodSeconds"] = 0
+        if counts:
+            _raise_generation(meta)
+    if counts:
+        meta["deletionGracePeriodSeconds"] = 0
 
 
 def _raise_generation(meta: objectmeta.Meta) -> None:

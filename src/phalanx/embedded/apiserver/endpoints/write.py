@@ -237,14 +237,9 @@ class ObjectWriter:
             raise conflict(resource.group, resource.plural, target.name, _STALE)
         uid = meta.get("uid")
         if uid and uid != old.obj["metadata"]["uid"]:
-            where = f"{target.namespace}/{target.name}" if target.namespace else target.name
-            group = f"{resource.group}/" if resource.group else ""
-            raise conflict(
-                resource.group, resource.plural, target.name,
-                f"StorageError: invalid object, Code: 4, Key: /registry/{group}{resource.plural}/{where}, "
-                f"ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, "
-                f"UID in object meta: {old.obj['metadata']['uid']}",
-            )  # fmt: skip
+            registry = f"{resource.group}/{resource.plural}" if resource.group else resource.plural
+            why = other_uid(registry, old.obj["metadata"], uid)
+            raise conflict(resource.group, resource.plural, target.name, why)
 
     async def replace(
         self,
@@ -554,6 +549,16 @@ def removable(obj: Object) -> bool:
 def as_revision(obj: Object) -> Object:
     """A copy of a stored object whose metadata may be edited (the version of a last state)."""
     return obj | {"metadata": dict(obj["metadata"])}
+
+
+def other_uid(registry: str, meta: objectmeta.Meta, wanted: str) -> str:
+    """Say that a stored object is another one than a write expects. `registry`: its place in etcd, for instance
+    `apps/deployments`. `meta`: its metadata."""
+    where = f"{meta['namespace']}/{meta['name']}" if meta.get("namespace") else meta["name"]
+    return (
+        f"StorageError: invalid object, Code: 4, Key: /registry/{registry}/{where}, ResourceVersion: 0, "
+        f"AdditionalErrorMsg: Precondition failed: UID in precondition: {wanted}, UID in object meta: {meta['uid']}"
+    )
 
 
 def _invalid_as(subject: str, resource: Resource, name: str, causes: list[Cause]) -> ApiError:

@@ -257,10 +257,6 @@ def test_a_name_that_is_no_host_name_is_warned_of() -> None:
             "spec.containers[1].ports[0]: overlapping port definition with spec.containers[0].ports[0]",
         ),
         (
-            {"terminationGracePeriodSeconds": -5},
-            "spec.terminationGracePeriodSeconds: must be >= 0; negative values are invalid and will be treated as 1",
-        ),
-        (
             {"imagePullSecrets": [{"name": "a"}, {"name": "a"}]},
             'spec.imagePullSecrets[1].name: duplicate name "a"',
         ),

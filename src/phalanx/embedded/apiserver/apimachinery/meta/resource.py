@@ -52,6 +52,8 @@ class ResourceStrategy:
     allow_unconditional_update: bool = True
     # DELETE answers the object (True: Pod, Service …) or a Status (False: ConfigMap, Secret, Node, Job …).
     delete_returns_object: bool = False
+    # The mark of a deletion that waits for finalizers has a grace period, and raises the generation.
+    deletion_counts: bool = True
     # What DELETE without propagationPolicy does with dependents: "background" or "orphan" (batch/v1 Job).
     default_propagation: str = "background"
     delete_warning: str = ""  # the warning for a request without a propagation policy

@@ -17,7 +17,14 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, bad_request, invalid, invalid_value, not_found
+from phalanx.embedded.apiserver.apimachinery.meta.status import (
+    ApiError,
+    bad_request,
+    forbidden_field,
+    invalid,
+    invalid_value,
+    not_found,
+)
 from phalanx.embedded.apiserver.endpoints.subresources.node_client import NodeClient
 from phalanx.embedded.apiserver.storage.store import Object, Store
 from phalanx.embedded.apiserver.transport.options import number
@@ -54,7 +61,7 @@ class Logs:
             return text_response("", 204)
         node = self._store.get(("", "nodes"), "", node_name)
         if node is None:
-            raise not_found("", "nodes", node_name)
+            raise not_found("", "pods", node_name)  # the real server looks for the node as if it were a pod
         path = f"/containerLogs/{quote(namespace)}/{quote(name)}/{quote(container)}"
         return await self._stream(node.obj, path, request)
 
@@ -125,6 +132,8 @@ def _check_options(name: str, request: Request) -> None:
         if value is not None and value < least:
             bound = "or equal to 0" if least == 0 else "0"
             causes.append(invalid_value(key, value, f"must be greater than {bound}"))
+    if request.text("sinceSeconds") and request.text("sinceTime"):
+        causes.append(forbidden_field("[]", "at most one of `sinceTime` or `sinceSeconds` may be specified"))
     if causes:
         raise invalid("", "PodLogOptions", name, causes)
 

@@ -14,7 +14,7 @@ from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, bad_request, conflict, not_found
 from phalanx.embedded.apiserver.endpoints import answers
 from phalanx.embedded.apiserver.endpoints.delete import DeleteOptions, Deleter, check_preconditions, delete_options
-from phalanx.embedded.apiserver.endpoints.write import Intent, ObjectWriter, as_revision
+from phalanx.embedded.apiserver.endpoints.write import Intent, ObjectWriter, as_revision, other_uid
 from phalanx.embedded.apiserver.registry.kinds.policy import disruption
 from phalanx.embedded.apiserver.registry.routing import RouteTarget
 from phalanx.embedded.apiserver.storage.store import Object, Store, Stored
@@ -123,8 +123,7 @@ def _check_node_target(target: Object) -> None:
 def _check_bindable(pod: Object, name: str, binding: Object) -> None:
     meta, spec = pod["metadata"], pod["spec"]
     if binding.get("uid") and binding["uid"] != meta["uid"]:
-        why = f"Precondition failed: UID in precondition: {binding['uid']}, UID in object meta: {meta['uid']}"
-        raise conflict("", "pods", name, why)
+        raise conflict("", "pods", name, other_uid("pods", meta, binding["uid"]))
     if meta.get("deletionTimestamp"):
         raise conflict("", "pods/binding", name, f"pod {name} is being deleted, cannot be assigned to a host")
     if spec.get("nodeName"):

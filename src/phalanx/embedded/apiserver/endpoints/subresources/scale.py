@@ -15,6 +15,7 @@ from phalanx.embedded.apiserver.apimachinery.patch.patch import apply_patch
 from phalanx.embedded.apiserver.endpoints.write import Intent, ObjectWriter
 from phalanx.embedded.apiserver.registry.routing import RouteTarget
 from phalanx.embedded.apiserver.storage.store import Store, decode
+from phalanx.embedded.apiserver.transport.tables.printer import selector_text
 
 _SCALE = "io.k8s.api.autoscaling.v1.Scale"
 SCALE = Resource(
@@ -42,16 +43,25 @@ def scale_of(resource: Resource, obj: Object, *, is_written: bool = False) -> Ob
             500, "InternalError", f"Internal error occurred: {why}", details={"causes": [{"message": why}]}
         )  # fmt: skip
     status: Object = {"replicas": _first(obj, paths.get("statusReplicasPath")) or 0}
-    if selector := _first(obj, paths.get("labelSelectorPath")):
+    if selector := _selector(resource, obj, paths.get("labelSelectorPath")):
         status["selector"] = selector
     metadata = obj["metadata"]
     return {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
         "metadata": {key: metadata[key] for key in _METADATA if key in metadata},
-        "spec": {"replicas": wanted},
+        "spec": {"replicas": wanted} if wanted else {},
         "status": status,
     }
+
+
+def _selector(resource: Resource, obj: Object, path: str | None) -> Any:
+    """The selector of the pods, as text: a custom resource keeps it as text, a built-in kind as a selector."""
+    if resource.custom:
+        return _first(obj, path)
+    selector = obj["spec"].get("selector") or {}
+    labels = "matchLabels" in selector or "matchExpressions" in selector
+    return selector_text(selector if labels else {"matchLabels": selector}) if selector else ""
 
 
 def _first(obj: Object, path: str | None) -> Any:
@@ -60,18 +70,15 @@ def _first(obj: Object, path: str | None) -> Any:
 
 
 def scaled(resource: Resource, obj: Object, scale: Any) -> Object:
-    """`obj` with the replicas of a Scale; shares the rest. Raises ApiError 400 or 422."""
+    """`obj` with the replicas of a Scale; shares the rest. The schema of a custom resource finds a wrong number itself.
+    Raises ApiError 400 or 422."""
     if not isinstance(scale, dict) or scale.get("kind") not in (None, "", "Scale"):
         raise bad_request("wrong object passed to Scale update: expected autoscaling/v1 Scale")
     path = (resource.scale or {}).get("specReplicasPath", "")
     replicas = (scale.get("spec") or {}).get("replicas") or 0
-    if replicas < 0:
-        name = obj["metadata"]["name"]
-        if not resource.custom:
-            cause = invalid_value("spec.replicas", replicas, "must be greater than or equal to 0")
-            raise invalid(SCALE.group, SCALE.kind, name, [cause])
-        cause = invalid_value(path, replicas, "should be a non-negative integer")
-        raise invalid(resource.group, resource.kind, name, [cause])
+    if replicas < 0 and not resource.custom:
+        cause = invalid_value("spec.replicas", replicas, "must be greater than or equal to 0")
+        raise invalid(SCALE.group, SCALE.kind, obj["metadata"]["name"], [cause])
     found: Object = _with(obj, path.strip(".").split("."), replicas)
     return found
 

@@ -41,13 +41,14 @@ class Streams:
         stored = self._store.get(("", "pods"), namespace, name)
         if stored is None:
             raise not_found("", "pods", name)
-        path = self._path(target.sub, stored.obj, request)
+        container = "" if target.sub == "portforward" else container_of(name, stored.obj, request.text("container"))
         node_name = stored.obj["spec"].get("nodeName")
         if not node_name:
             raise bad_request(f"pod {name} does not have a host assigned")
         node = self._store.get(("", "nodes"), "", node_name)
         if node is None:
-            raise not_found("", "nodes", node_name)
+            raise not_found("", "pods", node_name)  # the real server looks for the node as if it were a pod
+        path = _path(target.sub, stored.obj, container, request)
         if request.websocket_key:
             key, protocols, spdy = request.websocket_key, request.websocket_protocols, ""
         elif request.spdy_protocols:
@@ -58,17 +59,6 @@ class Streams:
         host, port = endpoint_of(node.obj)
         reader, writer = await self._connect(host.strip("[]"), port)
         return await answered(reader, writer, self._handshake(path, host, port, key, protocols), spdy)
-
-    def _path(self, sub: str, pod: Object, request: Request) -> str:
-        meta = pod["metadata"]
-        where = f"{quote(meta['namespace'])}/{quote(meta['name'])}"
-        query = urlencode([(key, value) for key, values in request.query.items() for value in values])
-        if sub == "portforward":
-            return f"/portForward/{where}?{query}"
-        if not any(request.flag(key) for key in ("stdin", "stdout", "stderr")):
-            raise bad_request("you must specify at least 1 of stdin, stdout, stderr")
-        container = container_of(meta["name"], pod, request.text("container"))
-        return f"/{sub}/{where}/{quote(container)}?{query}"
 
     async def _connect(self, host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """TLS where the node speaks it, with our certificate authority. Raises `ApiError` 500."""
@@ -99,6 +89,18 @@ class Streams:
         if protocols:
             lines.append(f"Sec-WebSocket-Protocol: {protocols}")
         return "\r\n".join((*lines, "", "")).encode("latin-1")
+
+
+def _path(sub: str, pod: Object, container: str, request: Request) -> str:
+    """The path of the stream on the node. Raises `ApiError` 400."""
+    meta = pod["metadata"]
+    where = f"{quote(meta['namespace'])}/{quote(meta['name'])}"
+    query = urlencode([(key, value) for key, values in request.query.items() for value in values])
+    if sub == "portforward":
+        return f"/portForward/{where}?{query}"
+    if not any(request.flag(key) for key in ("stdin", "stdout", "stderr")):
+        raise bad_request("you must specify at least 1 of stdin, stdout, stderr")
+    return f"/{sub}/{where}/{quote(container)}?{query}"
 
 
 def _chosen(sub: str, offered: str) -> str:

@@ -2,6 +2,7 @@
 
 structural   schemas: structural ones, their defaults, pruning, validation
 rules        x-kubernetes-validations
+replicas     the fields that `/scale` reads
 check        the errors of a definition
 crd          the strategies of definitions and of their objects
 """

@@ -22,6 +22,7 @@ from phalanx.embedded.apiserver.apimachinery.meta.status import NO_FIELD, Cause,
 from phalanx.embedded.apiserver.apimachinery.schema import schema as builtin_schema
 from phalanx.embedded.apiserver.apimachinery.schema.typed import ABSENT
 from phalanx.embedded.apiserver.registry.crd.check import calls_for_webhook, change_causes, definition_causes
+from phalanx.embedded.apiserver.registry.crd.replicas import replica_causes
 from phalanx.embedded.apiserver.registry.crd.rules import broken, not_enforced, ruled
 from phalanx.embedded.apiserver.registry.crd.structural import causes, defaulted, pruned
 from phalanx.embedded.apiserver.registry.discovery import version_order
@@ -42,6 +43,8 @@ _FREE: Mapping[str, Any] = {"type": "object", "x-kubernetes-preserve-unknown-fie
 
 class DefinitionStrategy(ResourceStrategy):
     """The rules of CustomResourceDefinition itself."""
+
+    deletion_counts = False
 
     def default(self, obj: Object) -> None:
         """Set the names that follow from others, and the conversion None. Objects that readers share are not edited."""
@@ -173,6 +176,7 @@ def _resource(definition: Object, version: Object) -> Resource:
             has_status="status" in subresources,
             selectable=tuple(one["jsonPath"] for one in version.get("selectableFields") or ()),
             deprecation=_deprecation(definition, version),
+            scale=subresources.get("scale"),
         ),
         custom=True,
         from_stored=_stamped(names["kind"], f"{spec['group']}/{version['name']}") if several else None,
@@ -228,8 +232,10 @@ class CustomStrategy(ResourceStrategy):
         has_status: bool = False,
         selectable: tuple[str, ...] = (),
         deprecation: str = "",
+        scale: Mapping[str, Any] | None = None,
     ) -> None:
         self._schema, self._has_status, self._deprecation = schema, has_status, deprecation
+        self._scale = scale or {}
         self._selectable = {path.removeprefix("."): path for path in selectable}
 
     def decode(self, obj: Object) -> list[str]:
@@ -284,14 +290,16 @@ class CustomStrategy(ResourceStrategy):
         """The status is checked by itself: messages name its fields from there."""
         found = [] if "status" not in obj else list(causes(*self._status(obj, old)))
         fields = (f"status.{one.field}" if one.field not in ("", NO_FIELD) else "status" for one in found)
-        return self._by_rules([replace(one, field=at) for one, at in zip(found, fields, strict=True)], obj, old)
+        found = [replace(one, field=at) for one, at in zip(found, fields, strict=True)]
+        return self._by_rules([*found, *replica_causes(obj, self._scale)], obj, old)
 
     def _status(self, obj: Object, old: Object) -> tuple[Any, Mapping[str, Any], Any]:
         schema = _own_properties(self._schema).get("status") or {}
         return obj["status"], schema, old.get("status", ABSENT)
 
     def _wrong(self, obj: Object, old: Any) -> list[Cause]:
-        return self._by_rules(list(causes(obj, self._schema, old)), obj, old)
+        found = [*causes(obj, self._schema, old), *replica_causes(obj, self._scale)]
+        return self._by_rules(found, obj, old)
 
     def _by_rules(self, found: list[Cause], obj: Object, old: Any) -> list[Cause]:
         """Add the rules that do not hold. They are not evaluated on an object that may not be what they expect."""

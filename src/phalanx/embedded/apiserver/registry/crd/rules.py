@@ -20,9 +20,15 @@ from phalanx.embedded.apiserver.apimachinery.caching import RULE, cached
 from phalanx.embedded.apiserver.apimachinery.expressions.cel import CelScope, CelView, ExpressionError, compiled
 from phalanx.embedded.apiserver.apimachinery.expressions.metering import Budget, undeclared
 from phalanx.embedded.apiserver.apimachinery.expressions.type_check import DYN, Type, TypeShape, check
-from phalanx.embedded.apiserver.apimachinery.meta.status import Cause, invalid_value
+from phalanx.embedded.apiserver.apimachinery.meta.status import (
+    Cause,
+    duplicate,
+    forbidden_field,
+    invalid_value,
+    required,
+)
 from phalanx.embedded.apiserver.apimachinery.schema.typed import ABSENT
-from phalanx.embedded.apiserver.registry.crd.structural import Schema, correlated
+from phalanx.embedded.apiserver.registry.crd.structural import Schema, correlated, type_name
 
 RULES = "x-kubernetes-validations"
 _OLD_SELF = re.compile(r"\boldSelf\b")
@@ -42,11 +48,6 @@ _KNOWN_CALLS = frozenset(
     )
 )
 _DECLARED = frozenset({"self", "oldSelf"})
-_WORDING = {
-    "FieldValueForbidden": "Forbidden: ",
-    "FieldValueRequired": "Required value: ",
-    "FieldValueDuplicate": "Duplicate value: ",
-}
 
 
 def broken(
@@ -133,15 +134,21 @@ def _broken(
         budget.tick()  # a rule of an item of a long list is evaluated as often as the list is long
         if compiled(text).evaluate(scope or CelScope(_view((text,)).of(variables), budget)) is True:
             return None
-    except ValueError as error:
-        return Cause("FieldValueInvalid", f"Invalid value: rule evaluation error: {error}", path or "<nil>")
-    except ExpressionError as error:
-        return Cause("FieldValueInvalid", f"Invalid value: rule evaluation error: {error}", path or "<nil>")
-    reason = rule.get("reason") or "FieldValueInvalid"
-    value, message = variables["self"], _message(rule, variables)
-    if reason == "FieldValueInvalid" and not isinstance(value, dict | list):
-        return invalid_value(place or "<nil>", value, message)
-    return Cause(reason, _WORDING.get(reason, "Invalid value: ") + message, place or "<nil>")
+    except (ValueError, ExpressionError) as error:
+        said = f"{error} evaluating rule: {rule.get('message') or text}"
+        return invalid_value(path or "<nil>", type_name(variables["self"]), said)
+    said, value = _message(rule, variables), variables["self"]
+    match rule.get("reason"):
+        case "FieldValueForbidden":
+            return forbidden_field(place or "<nil>", said)
+        case "FieldValueRequired":
+            return required(place or "<nil>", said)
+        case "FieldValueDuplicate":
+            return duplicate(place or "<nil>", value)
+        case _ if isinstance(value, (dict, list)):
+            return Cause("FieldValueInvalid", f"Invalid value: {said}", place or "<nil>")
+        case _:
+            return invalid_value(place or "<nil>", value, said)
 
 
 def _message(rule: Mapping[str, Any], variables: Mapping[str, Any]) -> str:

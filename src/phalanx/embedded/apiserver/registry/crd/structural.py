@@ -117,7 +117,7 @@ def causes(value: Any, schema: Schema, old: Any = ABSENT, path: str = "") -> Ite
     end the search: an enumeration lacks the value all the same."""
     if value == old and path:
         return
-    kind = _type_of(value)
+    kind = type_name(value)
     if value is None and schema.get("nullable"):
         return
     if (wanted := _wanted_type(schema)) and not _fits(kind, value, wanted):
@@ -143,7 +143,8 @@ def _plain(value: Any) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
-def _type_of(value: Any) -> str:
+def type_name(value: Any) -> str:
+    """The name of the value's type in OpenAPI."""
     names = {str: "string", bool: "boolean", int: "integer", float: "number", list: "array", dict: "object"}
     return names.get(type(value), "null")
 

@@ -65,16 +65,15 @@ class JobStrategy(SpecAndStatus):
 
     def validate(self, obj: Object) -> list[Cause]:
         found: Found = []
-        new = not obj["metadata"].get("resourceVersion")
-        if new:
-            job_spec.generated_selector(found, obj)
+        job_spec.generated_selector(found, obj)
         job_spec.job_spec(found, obj["spec"])
-        if new:
+        if not obj["metadata"].get("resourceVersion"):
             job_spec.last_host_name(found, obj)
         return found
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         found: Found = []
+        job_spec.job_spec(found, obj["spec"])  # the real server lists these causes of an update twice
         job_spec.spec_update(found, obj["spec"], old["spec"], template=self._template_change(old))
         return found
 

@@ -35,7 +35,7 @@ class NodeStrategy(ResourceStrategy):
         if "capacity" in status and "allocatable" not in status:
             status["allocatable"] = dict(status["capacity"])
         spec = obj.setdefault("spec", {})
-        if spec.get("podCIDR") and not spec.get("podCIDRs"):
+        if spec.get("podCIDR") and (spec.get("podCIDRs") or [""])[0] != spec["podCIDR"]:
             spec["podCIDRs"] = [spec["podCIDR"]]
         elif spec.get("podCIDRs") and not spec.get("podCIDR"):
             spec["podCIDR"] = spec["podCIDRs"][0]
@@ -68,6 +68,8 @@ class NodeStrategy(ResourceStrategy):
                 text = f'node updates may not change {shown} except from "" to valid'
                 found.append(forbidden_field(f"spec.{key}", text))
         scheduling.taints(found, spec.get("taints", ()), "metadata.taints")
+        if spec.get("externalID") != before.get("externalID"):
+            found.append(forbidden_field("spec.externalID", "may not be updated"))
         if any(spec.get(key) != before.get(key) for key in {*spec, *before} - CHANGEABLE):
             found.append(forbidden_field("", ONLY_THESE))
         return found

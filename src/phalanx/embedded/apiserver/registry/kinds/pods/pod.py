@@ -34,6 +34,8 @@ class PodStrategy(SpecAndStatus):
 
     def default(self, obj: Object) -> None:
         defaults.pod(obj["spec"])
+        if obj["spec"]["terminationGracePeriodSeconds"] < 0:
+            obj["spec"]["terminationGracePeriodSeconds"] = 1
 
     def first_status(self, obj: Object) -> Object:
         status: Object = {"phase": "Pending", "qosClass": qos_class(obj["spec"])}

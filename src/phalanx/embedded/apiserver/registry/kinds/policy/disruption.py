@@ -32,6 +32,7 @@ class BudgetStrategy(SpecAndStatus):
     """`poddisruptionbudgets.policy`."""
 
     counts = True
+    allow_unconditional_update = False
 
     def first_status(self, obj: Object) -> Object:
         return dict.fromkeys(COUNTS, 0)
@@ -155,5 +156,5 @@ def too_many_requests(why: str, retry_after_s: int | None = None) -> ApiError:
 
 def eviction_name_matches(name: str, eviction: Object) -> bool:
     """Return whether the Eviction names the pod of its path; formats of the name are the pod's own matter."""
-    given = (eviction.get("metadata") or {}).get("name", name)
+    given = (eviction.get("metadata") or {}).get("name", "")
     return given == name and not formats.dns_subdomain(name)

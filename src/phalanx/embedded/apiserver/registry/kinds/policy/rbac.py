@@ -14,7 +14,10 @@ GROUP = "rbac.authorization.k8s.io"
 
 
 class RoleStrategy(ResourceStrategy):
-    """`roles` and `clusterroles`."""
+    """`roles` and `clusterroles`. A role without rules shows null."""
+
+    def default(self, obj: Object) -> None:
+        obj["rules"] = obj.get("rules") or None
 
     def validate(self, obj: Object) -> list[Cause]:
         found: Found = []

@@ -21,7 +21,6 @@ from phalanx.embedded.apiserver.registry.kinds.workloads import rollout
 _ACTED_ON = ("deployment", "replicaset", "statefulset")
 EMPTY_SELECTOR = "empty selector is invalid for {}"
 UNMATCHED = "`selector` does not match template `labels`"
-_COUNTS = ("replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas", "observedGeneration")
 
 
 class WorkloadStrategy(SpecAndStatus):
@@ -67,6 +66,11 @@ class WorkloadStrategy(SpecAndStatus):
         found: Found = []
         for key in self.fixed:
             unchanged(found, f"spec.{key}", obj["spec"].get(key), old["spec"].get(key))
+        return found
+
+    def validate_status_update(self, obj: Object, old: Object) -> list[Cause]:
+        found: Found = []
+        status_counts(found, obj["status"], self.kind)
         return found
 
     def selectable_names(self) -> Iterable[str]:
@@ -117,14 +121,7 @@ class ReplicationControllerStrategy(SpecAndStatus):
 
     def validate_status_update(self, obj: Object, old: Object) -> list[Cause]:
         found: Found = []
-        status = obj["status"]
-        not_negative(found, status, _COUNTS, "status")
-        for field in _COUNTS[1:4]:
-            if status.get(field, 0) > status.get("replicas", 0):
-                found.append(invalid_value(f"status.{field}", status[field], "cannot be greater than status.replicas"))
-        if status.get("availableReplicas", 0) > status.get("readyReplicas", 0):
-            text = "cannot be greater than readyReplicas"
-            found.append(invalid_value("status.availableReplicas", status["availableReplicas"], text))
+        status_counts(found, obj["status"], "replicaset")
         return found
 
     def selectable_names(self) -> Iterable[str]:
@@ -132,6 +129,18 @@ class ReplicationControllerStrategy(SpecAndStatus):
 
     def selectable_fields(self, obj: Object) -> Mapping[str, str]:
         return {"status.replicas": str((obj.get("status") or {}).get("replicas", 0))}
+
+
+def status_counts(found: Found, status: Object, kind: str) -> None:
+    """Find negative numbers of pods, numbers above that of the replicas, and available pods that are not ready."""
+    not_negative(found, status, _STATUS_COUNTS[kind], "status")
+    for field in _PARTS_OF_REPLICAS.get(kind, ()):
+        if (count := status.get(field) or 0) > (status.get("replicas") or 0):
+            found.append(invalid_value(f"status.{field}", count, "cannot be greater than status.replicas"))
+    count = status.get("availableReplicas") or 0
+    if kind in _PARTS_OF_REPLICAS and count > (status.get("readyReplicas") or 0):
+        ready = "status.readyReplicas" if kind == "statefulset" else "readyReplicas"
+        found.append(invalid_value("status.availableReplicas", count, f"cannot be greater than {ready}"))
 
 
 def _template(found: Found, template: Object) -> None:
@@ -185,6 +194,29 @@ _STRATEGIES = {
     "deployment": rollout.deployment,
     "statefulset": rollout.stateful_set,
     "daemonset": rollout.daemon_set,
+}
+_STATUS_COUNTS = {
+    "deployment": (
+        *("observedGeneration", "replicas", "updatedReplicas", "readyReplicas", "availableReplicas"),
+        *("unavailableReplicas", "terminatingReplicas", "collisionCount"),
+    ),
+    "replicaset": (
+        *("replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas"),
+        *("observedGeneration", "terminatingReplicas"),
+    ),
+    "statefulset": (
+        *("replicas", "readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas"),
+        *("observedGeneration", "collisionCount"),
+    ),
+    "daemonset": (
+        *("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady"),
+        *("observedGeneration", "updatedNumberScheduled", "numberAvailable", "numberUnavailable", "collisionCount"),
+    ),
+}
+_PARTS_OF_REPLICAS = {
+    "deployment": ("updatedReplicas", "readyReplicas", "availableReplicas"),
+    "replicaset": ("fullyLabeledReplicas", "readyReplicas", "availableReplicas"),
+    "statefulset": ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas"),
 }
 _FIRST_COUNTS = {
     "deployment": (),

@@ -28,6 +28,7 @@ TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 PROTOCOLS = ("SCTP", "TCP", "UDP")
 HEADLESS = "None"
 STICKY_S = 10800
+_OUTER_POLICY = "externalTrafficPolicy"
 
 
 class ServiceStrategy(SpecAndStatus):
@@ -67,10 +68,7 @@ class ServiceStrategy(SpecAndStatus):
             spec["clusterIPs"] = [spec["clusterIP"]] if spec.get("clusterIP") else None  # set in the old field alone
             if not spec["clusterIPs"]:
                 del spec["clusterIPs"]
-        if spec["type"] == "ExternalName":
-            for key in ("ipFamilies", "ipFamilyPolicy"):  # dropped with the address, unless the client has set them
-                if spec.get(key) == before.get(key):
-                    spec.pop(key, None)
+        _drop_unneeded(spec, before)
         if spec["type"] == "ExternalName" or before.get("type") == "ExternalName":
             return
         for key in ("clusterIP", "clusterIPs"):
@@ -94,12 +92,42 @@ class ServiceStrategy(SpecAndStatus):
             return [invalid_value("spec.clusterIPs[0]", spec.get("clusterIPs"), "may not change once set")]
         return []
 
+    def validate_status_update(self, obj: Object, old: Object) -> list[Cause]:
+        found: Found = []
+        ingress = (obj["status"].get("loadBalancer") or {}).get("ingress") or ()
+        if ingress and obj["spec"].get("type") != "LoadBalancer":
+            text = "may only be used when `spec.type` is 'LoadBalancer'"
+            found.append(forbidden_field("status.loadBalancer.ingress", text))
+        for index, one in enumerate(ingress):
+            if address := one.get("ip"):
+                formatted(found, f"status.loadBalancer.ingress[{index}].ip", address, formats.ip)
+        return found
+
     def selectable_names(self) -> Iterable[str]:
         return ("spec.clusterIP", "spec.type")
 
     def selectable_fields(self, obj: Object) -> Mapping[str, str]:
         spec = obj.get("spec") or {}
         return {"spec.clusterIP": spec.get("clusterIP", ""), "spec.type": spec.get("type", "")}
+
+
+def _drop_unneeded(spec: Object, before: Spec) -> None:
+    """Drop what the former type needed and the new one does not, where the client leaves it as it was."""
+    sort, former = spec["type"], before.get("type", "")
+    dropped: list[str] = []
+    if sort == "ExternalName" and former != "ExternalName":
+        dropped += ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"]
+    exposed = ("NodePort", "LoadBalancer")
+    if former in exposed and sort not in exposed:
+        dropped += ["healthCheckNodePort"] if spec.get("externalIPs") else ["healthCheckNodePort", _OUTER_POLICY]
+        held = [port.get("nodePort") for port in before.get("ports") or ()]
+        if held == [port.get("nodePort") for port in spec.get("ports") or ()]:
+            spec["ports"] = [{key: one[key] for key in one if key != "nodePort"} for one in spec.get("ports") or ()]
+    if former == "LoadBalancer" != sort:
+        dropped += ["allocateLoadBalancerNodePorts", "loadBalancerClass"]
+    for key in dropped:
+        if spec.get(key) == before.get(key):
+            spec.pop(key, None)
 
 
 def _families(spec: Object) -> None:
@@ -138,11 +166,33 @@ def _service(found: Found, spec: Spec) -> None:
     chosen(found, "spec.type", sort, TYPES)
     _unique_ports(found, ports, sort)
     _addresses(found, spec)
+    _source_ranges(found, spec, sort)
+    if not found and sort != "ExternalName" and not (headless and not spec.get("selector")):
+        _served_families(found, spec)
+
+
+def _source_ranges(found: Found, spec: Spec, sort: str) -> None:
+    ranges, path = spec.get("loadBalancerSourceRanges") or (), "spec.LoadBalancerSourceRanges"
+    if ranges and sort != "LoadBalancer":
+        found.append(forbidden_field(path, "may only be used when `type` is 'LoadBalancer'"))
+        return
+    for index, one in enumerate(ranges):
+        formatted(found, f"{path}[{index}]", one.strip(), formats.cidr)
+
+
+def _served_families(found: Found, spec: Spec) -> None:
+    """Find requests for IPv6 addresses: the cluster has IPv4 addresses alone."""
+    if (policy := spec.get("ipFamilyPolicy")) == "RequireDualStack":
+        text = "this cluster is not configured for dual-stack services"
+        found.append(invalid_value("spec.ipFamilyPolicy", policy, text))
+    for index, family in enumerate(spec.get("ipFamilies") or ()):
+        if family != "IPv4":
+            found.append(invalid_value(f"spec.ipFamilies[{index}]", family, "not configured on this cluster"))
 
 
 def _external(found: Found, spec: Spec) -> None:
     if spec.get("clusterIP") or spec.get("clusterIPs"):
-        found.append(forbidden_field("spec.clusterIPs", "may not be set when `type` is 'ExternalName'"))
+        found.append(forbidden_field("spec.clusterIPs", "may not be set for ExternalName services"))
     name = spec.get("externalName", "").rstrip(".")
     if name:
         formatted(found, "spec.externalName", name, formats.dns_subdomain)
@@ -189,6 +239,8 @@ def _unique_ports(found: Found, ports: Iterable[Spec], sort: str) -> None:
 
 def _addresses(found: Found, spec: Spec) -> None:
     addresses = spec.get("clusterIPs") or ()
+    if spec.get("type") == "ExternalName":
+        return
     if spec.get("clusterIP") and addresses and addresses[0] != spec["clusterIP"]:
         found.append(invalid_value("spec.clusterIPs", list(addresses), "first value must match `clusterIP`"))
     for index, address in enumerate(addresses):
