@@ -63,6 +63,8 @@ def test_what_has_no_effect_is_said_of_the_object() -> None:
     assert list(notes("ClusterQueue", {"metadata": {}, "spec": spec})) == [
         "spec.concurrentAdmissionPolicy has no effect: an alpha feature of Kueue: flavors are chosen anew at each start"
     ]
+    managed = {"metadata": {"labels": {"kueue.x-k8s.io/managed": "true"}}, "spec": {}}
+    assert list(notes("ProvisioningRequest", managed)) == [], "Phalanx wrote the label itself"
     (said,) = notes("Workload", {"metadata": {}, "spec": {"preemptionGates": [{"name": "g"}]}})
     assert said.startswith("spec.preemptionGates has no effect: ")
     words = {"kueue.x-k8s.io/queue-name": "l", "kueue.x-k8s.io/pod-group-serving": "true", "kueue.x-k8s.io/odd": "1"}

@@ -60,10 +60,25 @@ def with_group_limits(cluster: Cluster, gang: Gang, reason: Reason) -> Reason:
     if any(group.on_demand is not None for group in groups):
         return reason
     for at in gang.required_roles():
-        if text := beyond_groups(cluster, gang.demands[at], gang.roles[at]):
+        text = without_label(cluster, gang.demands[at]) if reason.code is ReasonCode.NO_NODE_MATCHES else ""
+        if text := text or beyond_groups(cluster, gang.demands[at], gang.roles[at]):
             text = f"{reason.text}; {text}"
             return Reason(code=reason.code, text=text, numbers=reason.numbers, more_nodes_help=reason.more_nodes_help)
     return reason
+
+
+def without_label(cluster: Cluster, demand: Demand) -> str:
+    """Return a text: which label all node groups lack, although they are large enough; empty if some group has all
+    labels that the demand selects. These are the labels of the job's flavor and of its node selector."""
+    groups = [group for group in cluster.columns.groups.known.values() if holds(group, demand)]
+    lacks = [set(demand.where.selector) - set(group.template.labels) for group in groups]
+    if not all(lacks):
+        return ""
+    missing = [f"{key}={value}" for key, value in demand.where.selector if all((key, value) in each for each in lacks)]
+    if not groups or not missing:
+        return ""
+    one = f"node group {groups[0].name} does not have" if len(groups) == 1 else "no node group has"
+    return f"{one} the label {missing[0]}, which the job's flavor or node selector requires"
 
 
 def beyond_groups(cluster: Cluster, demand: Demand, role: Role) -> str:
@@ -241,9 +256,11 @@ def impossible(cluster: Cluster, demand: Demand, role: Role) -> Reason | None:
 
 
 def no_node_matches(cluster: Cluster, demand: Demand, role: Role) -> Reason:
-    facts, total = cluster.columns.attributes, len(cluster.columns)
-    left = np.zeros(facts.capacity, np.bool_)
-    left[[row for row, node in enumerate(cluster.columns.nodes) if node is not None]] = True
+    facts, coming = cluster.columns.attributes, cluster.columns.groups.coming
+    requested = {name for name, each in coming.items() if not each.is_seen}  # nodes that do not exist yet
+    rows = [row for row, node in enumerate(cluster.columns.nodes) if node is not None and node.name not in requested]
+    left, total = np.zeros(facts.capacity, np.bool_), len(rows)
+    left[rows] = True
     failed: dict[str, int] = {}
     for text, passed in (("are not ready", facts.ready), *fit.node_filters(facts, demand.where)):
         if count := int((left & ~passed).sum()):

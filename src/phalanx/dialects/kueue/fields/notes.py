@@ -24,6 +24,8 @@ def notes(kind: str, obj: Object) -> Iterator[str]:
     if kind in TABLES:
         yield from unused(obj.get("spec") or {}, TABLES[kind])
         return
+    if kind == kinds.PROVISIONING_REQUESTS.name:  # Phalanx makes these objects, with Kueue's labels
+        return
     if kind == CONFIGURATIONS.name:
         yield from _of_configuration(obj)
         return
