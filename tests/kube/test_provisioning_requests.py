@@ -382,3 +382,24 @@ async def eventually(informers: SharedInformers, kind: Kind) -> Object:
         await news.wait()
         news.clear()
     return next(iter(informers(kind).objects.values()))
+
+
+def test_a_job_that_waited_for_quota_gets_its_request_when_the_quota_is_free() -> None:
+    async def scene() -> None:
+        here = stage(5)
+        here.put(submitted("one", 3))
+        async with here.scheduler():
+            await asked(here)
+            here.put(submitted("large", 5))
+            await provisioned(here)
+            here.put_node(node("n2", 3))
+            await here.until(lambda: len(here.api.bound()) == 3)
+            await settle(here, 20)
+            assert reason(here, "large")[0] is ReasonCode.QUEUE_LIMIT
+            for pod in here.api.pods():
+                here.finish(pod["metadata"]["name"])
+            await here.until(lambda: conditions(here, "one").get("Finished", "").startswith("True"))
+            await later(here, 20)
+            assert reason(here, "large")[0] is ReasonCode.WAITING_FOR_NODES, reason(here, "large")
+
+    play(scene())

@@ -7,8 +7,18 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from phalanx.loop import step
-from phalanx.model.event import Event, NodeGroupGone, NodeGroupSeen, NodeSeen, NodesNoted, QueueSeen, Submitted
-from phalanx.model.node import Node, NodeGroup, OnDemand
+from phalanx.model.event import (
+    Event,
+    Finished,
+    FlavorSeen,
+    NodeGroupGone,
+    NodeGroupSeen,
+    NodeSeen,
+    NodesNoted,
+    QueueSeen,
+    Submitted,
+)
+from phalanx.model.node import Flavor, Node, NodeGroup, OnDemand
 from phalanx.model.plan import Plan, ReleaseNodes, RequestNodes, Start
 from phalanx.model.pod import amounts
 from phalanx.model.policy import Policy
@@ -186,3 +196,19 @@ def test_nodes_are_requested_for_a_job_when_it_has_waited_long_enough() -> None:
     assert plan.wake_s == 1060.0
     scene.now_s = 1059.0
     assert requested(list(scene.step().actions)) == ["patient"]
+
+
+@pytest.mark.parametrize("flavor", ["", "f"])
+@pytest.mark.parametrize("asks", [{"cpu": 1}, {"cpu": 1, "gpu": 1}, {"cpu": 4}])
+def test_nodes_are_requested_for_a_job_that_waited_for_the_quota_of_an_ended_job(
+    asks: dict[str, int], flavor: str
+) -> None:
+    """The present nodes are too few for the job, or of another kind, or too small."""
+    scene, seen = Scene(), [FlavorSeen(Flavor(name="f")), NodeGroupSeen(GROUP)]
+    limit = amounts({"cpu": 8, "gpu": 8})
+    seen.append(QueueSeen(replace(QUEUE, quotas=(Quota(flavor=flavor, limit=limit),))))
+    assert requested(scene.played(*seen, Submitted(job("one", role(count=2, cpu=3))))) == ["one"]
+    scene.played(Submitted(job("large", role(count=8 // asks["cpu"], **asks), at=3.0)))
+    assert scene.code("large") is ReasonCode.QUEUE_LIMIT
+    assert started(scene.played(*(NodeSeen(node(f"n{at}", cpu=3)) for at in range(2)))) == ["one"]
+    assert requested(scene.played(Finished("one"))) == ["large"]

@@ -39,6 +39,8 @@ CAPACITY = {
     ReasonCode.ROOM_KEPT,
     ReasonCode.RESERVED,
 }
+# The reasons that the core may leave as they are when the quota is free again, if its flavors have no capacity.
+QUOTA = {ReasonCode.QUEUE_LIMIT, ReasonCode.QUEUE_QUOTA}
 
 
 class Admitted(NamedTuple):
@@ -77,7 +79,9 @@ class Waiting:
         ):
             return False
         reason = self.cluster.pending.reason_of(request_class)
-        return reason is not None and reason.code in CAPACITY
+        if reason is None or reason.code not in QUOTA:
+            return reason is not None and reason.code in CAPACITY
+        return any(offer.short is None for offer in self.state.offers(Candidate(request_class, request_class.first)))
 
     def due_s(self) -> float:
         """Return the time (seconds since the epoch) at which nodes are planned for the requests; in the past if it is
@@ -104,11 +108,8 @@ class Waiting:
         offers = self.state.offers(Candidate(request_class, first))
         urgent = request_class.key.kind == Kind.REPLACEMENT
         tie = (first.tie, "") if isinstance(first.tie, int) else (0, first.tie)
-        fifo = (
-            self.cluster.tree.branches[request_class.key.queue].order is QueueOrder.FIFO
-            if request_class.key.queue
-            else False
-        )
+        queue = request_class.key.queue
+        fifo = bool(queue) and self.cluster.tree.branches[queue].order is QueueOrder.FIFO
         priority = 0 if fifo else -request_class.key.priority
         return not urgent, all(offer.borrows for offer in offers), priority, first.arrival_s, *tie
 
@@ -132,7 +133,5 @@ class Waiting:
 
     def may_start_later(self) -> list[RequestClass]:
         """Return the classes that the present nodes could hold, if fewer pods ran on them."""
-        reasons = (
-            (request_class, self.cluster.pending.reason_of(request_class)) for request_class in self.request_classes
-        )
+        reasons = ((each, self.cluster.pending.reason_of(each)) for each in self.request_classes)
         return [request_class for request_class, reason in reasons if reason is not None and reason.code not in NEVER]
