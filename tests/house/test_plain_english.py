@@ -36,7 +36,7 @@ CEILINGS: dict[str, int] = {
     "docs/benchmarks": 3,
     "docs/decisions": 2,
     "docs/dialects": 2,
-    "docs/guide": 3,
+    "docs/guide": 2,
     "docs": 5,
     "tests": 3,
 }
