@@ -30,7 +30,7 @@ def allocate(service: Object, before: Object, others: Iterable[Object]) -> None:
         _address(service, {_API, *(one.get("clusterIP") for one in rest)})
     if spec.get("type") in ("NodePort", "LoadBalancer"):
         taken = {port["nodePort"] for one in rest for port in one.get("ports", ()) if port.get("nodePort")}
-        _node_ports(service, taken)
+        _node_ports(service, taken, {port["nodePort"] for port in before.get("ports", ()) if port.get("nodePort")})
 
 
 def _address(service: Object, taken: set[str]) -> None:
@@ -60,11 +60,14 @@ def _is_address(text: str) -> bool:
     return True
 
 
-def _node_ports(service: Object, taken: set[int]) -> None:
-    for index, port in enumerate(service["spec"].get("ports", ())):
+def _node_ports(service: Object, taken: set[int], held: set[int]) -> None:
+    """Give ports a free node port. `taken`: those of other services; `held`: those that the service had before."""
+    ports = service["spec"].get("ports", ())
+    stated = held | {port["nodePort"] for port in ports if port.get("nodePort")}
+    for index, port in enumerate(ports):
         wanted = port.get("nodePort")
         if not wanted:
-            wanted = next((one for one in NODE_PORTS if one not in taken), 0)
+            wanted = next((one for one in NODE_PORTS if one not in taken and one not in stated), 0)
             if not wanted:
                 text = "failed to allocate a nodePort: range is full. Delete services of type NodePort"
                 _refuse(service, invalid_value(f"spec.ports[{index}].nodePort", 0, text))

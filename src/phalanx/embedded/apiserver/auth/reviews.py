@@ -62,7 +62,7 @@ class Reviewer:
             case "TokenReview":
                 return obj | {"status": self._token(spec.get("token", ""), spec.get("audiences") or [])}
             case "SelfSubjectRulesReview":
-                return obj | {"status": self._rules(user, spec.get("namespace", ""))}
+                return obj | {"spec": {}, "status": self._rules(user, spec.get("namespace", ""))}
             case "SelfSubjectAccessReview":
                 _check(obj)
                 return obj | {"status": {"allowed": self._allowed(user, spec)}}

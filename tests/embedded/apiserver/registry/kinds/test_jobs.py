@@ -239,6 +239,10 @@ def test_completions_of_an_elastic_job_follow_its_parallelism() -> None:
 # --- cron jobs -------------------------------------------------------------------------------------------------------
 
 
+CRON_ERROR = 'spec.schedule: Invalid value: "{}": {}'
+REVERSED = "beginning of range (5) beyond end of range (3): 5-3"
+
+
 def cron(**spec: Any) -> Object:
     body = {"schedule": "*/5 * * * *", "jobTemplate": {"spec": {"template": template()}}}
     return {"metadata": {"name": "c"}, "spec": body | spec}
@@ -257,6 +261,13 @@ def test_a_cron_job_gets_its_defaults() -> None:
         (
             {"schedule": "* *"},
             'spec.schedule: Invalid value: "* *": expected exactly 5 fields, found 2: [* *]',
+        ),
+        ({"schedule": "61 * * * *"}, CRON_ERROR.format("61 * * * *", "end of range (61) above maximum (59): 61")),
+        ({"schedule": "* * 0 * *"}, CRON_ERROR.format("* * 0 * *", "beginning of range (0) below minimum (1): 0")),
+        ({"schedule": "* 5-3 * * *"}, CRON_ERROR.format("* 5-3 * * *", REVERSED)),
+        (
+            {"schedule": "*/0 * * * *"},
+            CRON_ERROR.format("*/0 * * * *", "step of range should be a positive number: */0"),
         ),
         (
             {"schedule": "TZ=UTC * * * * *"},

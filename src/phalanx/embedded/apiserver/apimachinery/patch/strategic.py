@@ -271,7 +271,7 @@ def conversion_error(text: str) -> str:
     object of the merged maps (k8s.io/apimachinery/pkg/runtime/converter.go)."""
     match = _MISMATCH.fullmatch(text)
     if match is None:
-        return text
+        return f"error decoding from json: {text}" if text.startswith("illegal base64") else text
     found, number, wanted = match.groups()
     kind = "float64" if number and not number.lstrip("-").isdigit() else _GO_KINDS.get(found, found)
     if wanted.startswith("map["):

@@ -23,6 +23,7 @@ MAX_INT32 = 2**31 - 1
 HOST_NAMES = "metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior"
 CRON_FIELD = r"[\d*/,\-?A-Za-z]+"
 CRON_NAME = "@(yearly|annually|monthly|weekly|daily|midnight|hourly)"
+CRON_BOUNDS = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 6))
 CRON = re.compile(rf"({CRON_NAME}|@every \S+|{CRON_FIELD}( +{CRON_FIELD}){{4}})")
 
 
@@ -199,6 +200,28 @@ def _schedule(found: Found, schedule: str) -> None:
         parts = schedule.split()
         text = f"expected exactly 5 fields, found {len(parts)}: [{' '.join(parts)}]"
         found.append(invalid_value("spec.schedule", schedule, text))
+    elif not schedule.startswith("@") and (text := cron_error(schedule)):
+        found.append(invalid_value("spec.schedule", schedule, text))
+
+
+def cron_error(schedule: str) -> str:
+    """Return what is wrong with the numbers of five fields, in the words of robfig/cron; "" if nothing is."""
+    for text, (least, most) in zip(schedule.split(), CRON_BOUNDS, strict=True):
+        for part in text.split(","):
+            span, _, step = part.partition("/")
+            if step == "0":
+                return f"step of range should be a positive number: {part}"
+            numbers = [int(one) for one in span.split("-") if one.isdigit()]
+            if len(numbers) != len(span.split("-")):
+                continue  # a name, or all
+            first, last = numbers[0], numbers[-1] if len(numbers) > 1 or not step else most
+            if first < least:
+                return f"beginning of range ({first}) below minimum ({least}): {part}"
+            if last > most:
+                return f"end of range ({last}) above maximum ({most}): {part}"
+            if first > last:
+                return f"beginning of range ({first}) beyond end of range ({last}): {part}"
+    return ""
 
 
 def _time_zone(found: Found, zone: str | None) -> None:

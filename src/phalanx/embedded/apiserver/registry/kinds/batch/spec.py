@@ -54,8 +54,8 @@ def job_spec(found: Found, spec: Spec) -> None:
     label_selector(found, selector, "spec.selector")
     if len(found) > before:
         return
-    template_labels = (spec["template"].get("metadata") or {}).get("labels") or {}
-    if not selects(selector, template_labels):
+    template_labels = (spec["template"].get("metadata") or {}).get("labels")
+    if not selects(selector, template_labels or {}):
         text = "`selector` does not match template `labels`"
         found.append(invalid_value("spec.template.metadata.labels", template_labels, text))
 

@@ -19,7 +19,7 @@ from phalanx.embedded.apiserver.registry.kinds.pods import spec as pod_spec
 from phalanx.embedded.apiserver.registry.kinds.workloads import rollout
 
 _ACTED_ON = ("deployment", "replicaset", "statefulset")
-EMPTY_SELECTOR = "empty selector is invalid for {}"
+EMPTY_SELECTOR = "empty selector is invalid for {}"  # of a ReplicaSet, too, the real server says deployment
 UNMATCHED = "`selector` does not match template `labels`"
 
 
@@ -53,7 +53,8 @@ class WorkloadStrategy(SpecAndStatus):
         else:
             label_selector(found, selector, "spec.selector")
             if not selector:
-                found.append(invalid_value("spec.selector", selector, EMPTY_SELECTOR.format(self.kind)))
+                kind = "deployment" if self.kind == "replicaset" else self.kind
+                found.append(invalid_value("spec.selector", selector, EMPTY_SELECTOR.format(kind)))
         labels = (template.get("metadata") or {}).get("labels") or {}
         if selector and not selects(selector, labels):
             found.append(invalid_value("spec.template.metadata.labels", labels, UNMATCHED))

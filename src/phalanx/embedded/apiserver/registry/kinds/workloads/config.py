@@ -62,8 +62,8 @@ class SecretStrategy(ResourceStrategy):
     def default(self, obj: Object) -> None:
         obj.setdefault("type", "Opaque")
         if texts := obj.pop("stringData", None):
-            data = obj.setdefault("data", {})
-            data.update({key: base64.b64encode(text.encode()).decode() for key, text in texts.items()})
+            written = {key: base64.b64encode(text.encode()).decode() for key, text in texts.items()}
+            obj["data"] = {**(obj.get("data") or {}), **written}  # a new one: readers share the stored data
 
     def validate(self, obj: Object) -> list[Cause]:
         found: Found = []

@@ -21,7 +21,7 @@ from phalanx.embedded.apiserver.apimachinery.schema import formats
 from phalanx.embedded.apiserver.registry.kinds.checks import Found, complain, formatted, label_selector, unchanged
 from phalanx.embedded.apiserver.registry.kinds.generation import Counted, SpecAndStatus
 
-TYPES = ("Egress", "Ingress")
+TYPES = ("Ingress", "Egress")
 PATH_TYPES = ("Exact", "ImplementationSpecific", "Prefix")
 PROTOCOLS = ("SCTP", "TCP", "UDP")
 
