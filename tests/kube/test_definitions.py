@@ -63,7 +63,7 @@ async def test_everything_that_can_be_said_of_a_queue_is_kept_and_read(kubeconfi
         ({"quotas": [{"flavor": "a"}, {"flavor": "a"}]}, 'spec.quotas[1]: Duplicate value: {"flavor":"a"}'),
         ({"order": "random"}, 'supported values: "priority", "fifo", "fair", "tiered", "fill", "multifactor"'),
         ({"state": "shut"}, 'supported values: "open", "held", "draining", "closed"'),
-        ({"preemption": {"minRun": -1}}, "spec.preemption.minRun: Invalid value: no length of time is negative"),
+        ({"preemption": {"minRun": -1}}, "spec.preemption.minRun: Invalid value: -1: no length of time is negative"),
         ({"preemption": {"grace": "soon"}}, "spec.preemption.grace in body should match"),
         ({"preemption": {"within": "always"}}, 'supported values: "never", "lower", "lower-or-newer"'),
         ({"weight": -1}, "spec.weight in body should be greater than or equal to 0"),

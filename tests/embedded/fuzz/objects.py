@@ -132,7 +132,9 @@ SPECS: dict[str, Json] = {
     },
     "LimitRange": {"spec": {"limits": [{"type": "Container", "max": {"cpu": "1"}, "default": {"cpu": "500m"}}]}},
     "ResourceQuota": {"spec": {"hard": {"pods": "5", "requests.cpu": "10", "count/jobs.batch": "3"}}},
-    "HorizontalPodAutoscaler": {"spec": {"scaleTargetRef": {"kind": "Deployment", "name": "a"}, "maxReplicas": 3}},
+    "HorizontalPodAutoscaler": {
+        "spec": {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "a"}, "maxReplicas": 3}
+    },
     "PodDisruptionBudget": {"spec": {"minAvailable": "50%", "selector": _SELECTOR}},
     "PodGroup": {"spec": {"schedulingPolicy": {"gang": {"minCount": 2}}, "disruptionMode": "PodGroup"}},
     "Workload": {
@@ -216,6 +218,8 @@ SPECS: dict[str, Json] = {
 def sound(kind: str, api_version: str, name: str, namespace: str) -> Json:
     """An object of the kind that may well be accepted."""
     meta: Json = {"name": name, "labels": {"a": "b"}, "annotations": {"x/y": "z"}}
+    if api_version.startswith("authorization.k8s.io/"):  # a review is not stored, and has no name
+        meta = {}
     if namespace:
         meta["namespace"] = namespace
     head = {"apiVersion": api_version, "kind": kind, "metadata": meta}

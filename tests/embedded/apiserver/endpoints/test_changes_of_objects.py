@@ -94,6 +94,8 @@ CONVERSATIONS: dict[str, list[tuple[str, str, Any, int, Any]]] = {
         ("POST", PODS, named("p", spec=POD | {"nodeName": "n"}), 201, {}),
         ("GET", f"{PODS}/p/exec", None, 404, 'pods "n" not found'),
         ("GET", f"{PODS}/p/log", None, 404, 'pods "n" not found'),
+        ("POST", NODES, named("n"), 201, {}),
+        ("GET", f"{PODS}/p/exec", None, 400, "you must specify at least 1 of stdin, stdout, stderr"),
         ("GET", f"{PODS}/p/log?sinceSeconds=1&sinceTime=2020-01-01T00:00:00Z", None, 422, "at most one of `sinceTime`"),
     ],
     "a Job's own labels stay": [

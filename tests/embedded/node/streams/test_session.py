@@ -236,7 +236,7 @@ def test_the_official_python_client_does_the_same(api_server: ServerProcess) -> 
     ("path", "code", "message"),
     [
         ("none/exec?stdout=true", 404, 'pods "none" not found'),
-        ("p/exec?command=true", 400, "you must specify at least 1 of stdin, stdout, stderr"),
+        ("p/exec?command=true", 400, "pod p does not have a host assigned"),
         ("p/exec?command=true&stdout=true&container=z", 400, "container z is not valid for pod p"),
         ("p/exec?command=true&stdout=true", 400, "pod p does not have a host assigned"),
     ],
