@@ -18,7 +18,8 @@ ROOT = Path(__file__).parents[2]
 
 
 class Bug(NamedTuple):
-    """A bug of a rule: in one file of `src/phalanx`, the text `right` is replaced by `wrong`."""
+    """A bug of a rule, or in what is read from objects and written to them (`rule` is then "objects"). In one file of
+    `src/phalanx`, the text `right` is replaced by `wrong`."""
 
     rule: str
     text: str
@@ -205,6 +206,121 @@ BUGS = (
     ),
 )
 
+OBJECT_BUGS = (
+    Bug(
+        "objects",
+        "a pod that has ended keeps its node",
+        "kube/gang/lifecycle.py",
+        "if pod.over:",
+        "if False:",
+    ),
+    Bug(
+        "objects",
+        "the seat of a lost pod is not vacated",
+        "kube/gang/lifecycle.py",
+        "self.parts.seating.vacate(pod)",
+        "pass",
+    ),
+    Bug(
+        "objects",
+        "a job that was deleted while it waited is not removed",
+        "kube/gang/lifecycle.py",
+        "            if waiting.spec is not None:\n",
+        "            if False:\n",
+    ),
+    Bug(
+        "objects",
+        "a job that its user suspends stays charged",
+        "kube/gang/lifecycle.py",
+        "return any(job.suspended and not job.finished and job.uid not in resuming for job in self.jobs.values())",
+        "return False",
+    ),
+    Bug(
+        "objects",
+        "a start goes on although a member of it was deleted",
+        "kube/gang/lifecycle.py",
+        'gone = parts.start.short_member() if starting else ""',
+        'gone = ""',
+    ),
+    Bug(
+        "objects",
+        "the end of a gang is not reported while it runs",
+        "kube/gang/lifecycle.py",
+        "if self.objects.idle:\n            self._finish()\n            return\n        if self._suspended",
+        "if self._suspended",
+    ),
+    Bug(
+        "objects",
+        "placements for seats that no longer exist are not given back",
+        "kube/gang/seats/seating.py",
+        "self._start.effects.emit_event(Released(self._start.id, (slot,)))",
+        "pass",
+    ),
+    Bug(
+        "objects",
+        "the node of a pod whose binding was not answered is not reported",
+        "kube/gang/seats/seating.py",
+        "if seat.node != pod.node:",
+        "if False:",
+    ),
+    Bug(
+        "objects",
+        "a succeeded bare pod keeps its seat",
+        "kube/gang/seats/seating.py",
+        'pod.phase == "Succeeded" or not self._has_driver()',
+        "False",
+    ),
+    Bug(
+        "objects",
+        "seats that a smaller Job no longer uses are kept",
+        "kube/gang/seats/seating.py",
+        "self._barrier.release(self._seats.surplus(number, seats))",
+        "pass",
+    ),
+    Bug(
+        "objects",
+        "the capacity of a node is not checked before the first binding",
+        "kube/gang/seats/bind_barrier.py",
+        "if allocations.fits(seat.node, shape):",
+        "if True:",
+    ),
+    Bug(
+        "objects",
+        "a refused binding is not tried again",
+        "kube/gang/seats/bind_barrier.py",
+        "due = [slot for slot, at_s in self.resting.items() if at_s <= now_s]",
+        "due: list[Slot] = []",
+    ),
+    Bug(
+        "objects",
+        "a gang is bound before all its pods exist",
+        "kube/gang/seats/bind_barrier.py",
+        "if self._start.resuming or not self._seats.complete() or self._select_nodes():",
+        "if self._start.resuming or self._select_nodes():",
+    ),
+    Bug(
+        "objects",
+        "a late preemption ends a later start",
+        "kube/gang/departure.py",
+        "if self._start.record.attempt != decided.attempt:",
+        "if False:",
+    ),
+    Bug(
+        "objects",
+        "a restart forgets the starts of Jobs",
+        "kube/gang/restart.py",
+        "started: list[BatchJob | Pod] = [job for job in jobs if not job.suspended]",
+        "started: list[BatchJob | Pod] = []",
+    ),
+    Bug(
+        "objects",
+        "pods that no gang has are not charged",
+        "kube/capacity/foreign_pods.py",
+        "if pod is None or not pod.charged:",
+        "if True:",
+    ),
+)
+
 WORLDS = """
 import sys
 from tests.reference.play import play
@@ -253,12 +369,12 @@ def planted(bug: Bug, program: str, most: str) -> str:
 
 
 def main(arguments: list[str]) -> None:
-    program, most = WORLDS, "1000"
+    program, most, bugs = WORLDS, "1000", BUGS
     if arguments[:1] == ["whole-way"]:
-        program, most, arguments = WHOLE_WAY, "30", arguments[1:]
+        program, most, bugs, arguments = WHOLE_WAY, "30", (*OBJECT_BUGS, *BUGS), arguments[1:]
     if arguments and arguments[0].isdigit():
         most, arguments = arguments[0], arguments[1:]
-    for bug in BUGS:
+    for bug in bugs:
         if not arguments or any(name in bug.text for name in arguments):
             print(f"{bug.rule} {bug.text}: {planted(bug, program, most)}", flush=True)
 

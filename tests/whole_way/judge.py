@@ -2,7 +2,7 @@
 state.
 
 Charged equals existing. No node is over its capacity, in the cluster state or in truth. No nomination is left. No job
-that fits waits, and no job waits for an ended one.
+that fits waits, and no job waits for an ended one. No job starts or runs without a pod.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ def unsettled(stage: Stage) -> Iterator[str]:
     if cluster.leaving:
         yield f"leaving: {list(cluster.leaving)}"
     for name, record in cluster.jobs.items():
-        begun = record.phase is Phase.STARTING and not record.placements
-        if begun or record.phase is Phase.STOPPING:  # after a restart, a gang of which a part is bound starts
+        is_idle = record.phase is Phase.STARTING or (record.phase is Phase.RUNNING and not record.open)
+        if (is_idle and not record.placements) or record.phase is Phase.STOPPING:
             yield f"{name} is {record.phase}"
 
 
