@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import ModuleType
 
 import pytest
 
-from phalanx.slurm.commands.accounting import sreport, sshare
-from phalanx.slurm.commands.jobs import sprio
+from phalanx.slurm.commands.accounting import sacct, sreport, sshare
+from phalanx.slurm.commands.jobs import sprio, squeue
 from phalanx.slurm.commands.launch import sbatch, srun
 from phalanx.slurm.options import OptionReader, Usage, declare
 
@@ -68,3 +69,40 @@ def test_ambiguous_options_stand_in_the_order_of_slurm(
 def test_the_last_of_parsable_and_parsable2_counts(line: str, kept: str) -> None:
     typed, _ = OptionReader("sshare", sshare.OPTIONS).read(line.split())
     assert {name for name, _ in typed} - {"noheader"} == {kept}
+
+
+def test_a_wrong_value_before_an_unknown_option_is_reported() -> None:
+    """Slurm reads the values as it goes: what is wrong first ends the command."""
+
+    def check(typed: Sequence[tuple[str, str | None]]) -> None:
+        if typed[-1] == ("time", "x"):
+            raise Usage("the time is wrong")
+
+    for line in ("-t x --nosuch", "--time=x --n", "-H -tx -t"):
+        with pytest.raises(Usage, match="the time is wrong"):
+            READER.read(line.split(), check)
+    with pytest.raises(Usage, match="nosuch"):
+        READER.read(["--nosuch", "-t", "x"], check)
+
+
+@pytest.mark.parametrize(
+    ("command", "line", "text"),
+    [
+        (sacct, "--flags=nosuch --lo", "Invalid job flag nosuch"),
+        (sacct, "-u nosuch -s nothing", "Invalid user id: nosuch"),
+        (sacct, "-s nothing -u nosuch", "unrecognized job state value 'nothing'"),
+        (sacct, "-o NTasks:3 -B", "When requesting job scripts"),
+        (sacct, "-j x -o nothing", "Bad job/step specified: x"),
+        (squeue, "-t nothing --lo", "Invalid job state specified: nothing"),
+        (squeue, "-o %i -O jobid", "-O (--Format) is incompatible with -o (--format)"),
+        (squeue, "-O jobid -o %i --nosuch", "-o (--format) is incompatible with -O (--Format)"),
+        (srun, "--ex --cpu-bind=two true", "'--ex' is ambiguous"),
+        (srun, "--cpu-bind=two --ex true", "'--ex' is ambiguous"),
+        (srun, "-T 0 --thread-spec=17 true", 'Invalid numeric value "0" for --threads.'),
+        (srun, "--thread-spec=17 -T  true", 'Invalid numeric value "true" for --threads.'),
+    ],
+)
+def test_the_first_wrong_value_is_reported(command: ModuleType, line: str, text: str) -> None:
+    with pytest.raises(Usage) as error:
+        command.run(line.split())
+    assert text in error.value.text

@@ -19,6 +19,21 @@ def test_numbers_times_nodes_and_directories_are_put_aside() -> None:
     assert plain(4, "two  blanks stay, as does 1:07:00 ") == "two  blanks stay, as does 1:07:00"
 
 
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("srun: job 710007 queued and waiting for resources\nsrun: job 710007 has been allocated resources\nx", "x"),
+        ("srun: job 710007 queued and waiting for resources", "srun: job {J1a} queued and waiting for resources"),
+        ("x\nsrun: Force Terminated JobId=710007", "x"),
+        ("scancel: select/linear: init: node selection plugin loaded with argument 17\nx", "x"),
+        ("slurmstepd-cn3: error: x", "slurmstepd-{N1}: error: x"),
+        ("at 2154-07-05T12:15:12 using 1 processors on nodes cn2", "at {TIME} using 1 processors on nodes {CHANCE}"),
+    ],
+)  # fmt: skip
+def test_what_chance_decides_is_put_aside(text: str, left: str) -> None:
+    assert Plain(Path("/play/w"), {})(1, text) == left
+
+
 def test_a_seed_makes_the_same_scenes_each_time_and_as_many_steps_as_asked() -> None:
     made = list(scenes(3, 100))
     assert made == list(scenes(3, 100)) != list(scenes(4, 100))

@@ -85,18 +85,26 @@ class OptionReader:
         self._long = dict(listed)
         self._short = {option.letter: option for option in self._long.values() if option.letter}
 
-    def read(self, words: Sequence[str]) -> tuple[list[tuple[str, str | None]], list[str]]:
-        """(name, value) in order, and the arguments. Raises Usage."""
+    def read(
+        self, words: Sequence[str], check: Callable[[Sequence[tuple[str, str | None]]], None] | None = None
+    ) -> tuple[list[tuple[str, str | None]], list[str]]:
+        """Return (name, value) in order, and the arguments. `check`: called with the options up to each that is read,
+        so that what is wrong first is reported, as Slurm does. Raises Usage."""
         found: list[tuple[str, str | None]] = []
         try:
-            arguments = self._read(list(words), found)
+            arguments = self._read(list(words), found, check)
         except Usage as error:
             error.read = found
             raise
         forms = [name for name, _ in found if name in _FORMS]
         return [one for one in found if one[0] not in _FORMS or one[0] == forms[-1]], arguments
 
-    def _read(self, rest: list[str], found: list[tuple[str, str | None]]) -> list[str]:
+    def _read(
+        self,
+        rest: list[str],
+        found: list[tuple[str, str | None]],
+        check: Callable[[Sequence[tuple[str, str | None]]], None] | None,
+    ) -> list[str]:
         """Add the options to `found`, and return the arguments."""
         arguments: list[str] = []
         while rest:
@@ -104,10 +112,12 @@ class OptionReader:
             if word == "--":
                 arguments += rest
                 break
-            if word.startswith("--"):
-                found.append(self._take_long(word[2:], rest))
-            elif word.startswith("-") and len(word) > 1:
-                found += self._take_short(word[1:], rest)
+            if word.startswith("-") and len(word) > 1:
+                long = word.startswith("--")
+                for option in [self._take_long(word[2:], rest)] if long else self._take_short(word[1:], rest):
+                    found.append(option)
+                    if check is not None:
+                        check(found)
             else:
                 arguments.append(word)
                 if not self._mixed:

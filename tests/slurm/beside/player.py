@@ -36,9 +36,11 @@ _RULES: tuple[tuple[str, str], ...] = (
     (r"\bOS=Linux .*", "OS=Linux {OWN}"),
     (r"\bScheduler=\S+", "Scheduler={CHANCE}"),
     (r"(?<= processors on nodes )\S+", "{CHANCE}"),
-    # Phalanx has no plug-ins. Which of the last two a waiting srun says after a SIGTERM is chance.
+    # Phalanx has no plug-ins. Which of the next two a waiting srun says after a SIGTERM is chance, and whether srun
+    # waits at all depends on what else runs.
     (r"(?m)^\w+: \w+/\w+: \w+: .* loaded( with argument \d+)?\n", ""),
-    (r"\nsrun: (Job allocation \d+ has been revoked|Force Terminated JobId=\d+)(?=\n|$)", ""),
+    (r"(^|\n)srun: (Job allocation \d+ has been revoked|Force Terminated JobId=\d+)(?=\n|$)", ""),
+    (r"srun: job (\d+) queued and waiting for resources\nsrun: job \1 has been allocated resources(\n|$)", ""),
     (r"\b2\d{3}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?", "{TIME}"),
     (r"(?<![\d:T-])00:00:[0-5]\d(\.\d+)?(?![\d:])", "{SHORT}"),
     (r"(?<![\d:T-])00:[0-5]\d\.\d{3}(?![\d:])", "{SHORT}"),
@@ -148,7 +150,7 @@ def play(side: Side, scene: Scene) -> list[str]:
             jobs[f"J{len(jobs) + 1}"] = number[1]
         elif re.match(r"\s*sbatch", step.line):
             jobs[f"J{len(jobs) + 1}"] = "0"
-        text = f"exit {status}\n{plain(at, said)}" + (f"\n--- stderr\n{plain(at, wrong)}" if wrong else "")
+        text = f"exit {status}\n{plain(at, said)}" + (f"\n--- stderr\n{told}" if (told := plain(at, wrong)) else "")
         if step.wait and not _waited(side, place, step.wait, jobs):
             text += "\n--- it was waited in vain"
         found.append(text)

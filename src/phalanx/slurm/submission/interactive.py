@@ -28,6 +28,7 @@ from phalanx.slurm.submission.creation import hardware, submit
 from phalanx.slurm.submission.het import grouped, of_groups, submit_het, together
 
 _AGAIN_S, _TELL_S, _OVER_S = 0.03, 1.5, 3.0
+_HELD = "Job is in held state, pending scheduler release"
 _NOT_NOW = "Requested partition configuration not available now"
 _NEVER = {"PartitionNodeLimit": _NOT_NOW, "PartitionTimeLimit": _NOT_NOW, "PartitionDown": "Partition in DOWN state"}
 _FAILS = {"salloc": "Job submit/allocate failed: ", "srun": "Unable to allocate resources: "}
@@ -49,7 +50,7 @@ class Granted:
     groups: Mapping[str, str]
 
 
-def grant(name: str, kind: str, parts: Sequence[Mapping[str, str | None]], job_name: str, line: str) -> Granted:
+def grant(name: str, kind: str, parts: Sequence[dict[str, str | None]], job_name: str, line: str) -> Granted:
     """Ask for an allocation and wait until it is there. `name`: the command's. `parts`: what each of its components
     asks. Raises Usage, PhalanxError."""
     said = parts[0]
@@ -160,11 +161,11 @@ def _wait(api: Api, number: int, name: str, quiet: bool, said: Mapping[str, str 
         if limit_s is not None and waited_s > limit_s:
             cancel(api, number)
             raise Usage(f"{name}: error: {_FAILS[name]}Requested nodes are busy")
-        never = job.reason in _NEVER or job.reason.startswith("Job's account not permitted")
+        never = job.held or job.reason in _NEVER or job.reason.startswith("Job's account not permitted")
         if not told and (waited_s > _TELL_S or never):
             told = True
             if never and not quiet:
-                say(f"{name}: {_NEVER.get(job.reason, _NOT_NOW)}")
+                say(f"{name}: {_HELD if job.held else _NEVER.get(job.reason, _NOT_NOW)}")
             if not quiet:
                 say(f"{name}: Pending job allocation {number}") if name == "salloc" else None
                 say(f"{name}: job {number} queued and waiting for resources")

@@ -51,7 +51,7 @@ _FLAGS = {"schedsubmit", "schedmain", "schedbackfill", "startrecieved", "none"}
 
 
 def run(words: Sequence[str]) -> int:
-    typed, rest = _READER.read(words)
+    typed, rest = _READER.read(words, lambda typed: _require_readable(dict(typed[-1:])))
     said = _together(typed)
     if rest:
         raise Usage("\n".join(["sacct: error: Unknown arguments:", *(f"sacct: error:  {one}" for one in rest)]))
@@ -61,9 +61,11 @@ def run(words: Sequence[str]) -> int:
     if "helpformat" in said:
         _print_fields()
         return 0
-    columns = columns_of(said)
     said["account"] = said.get("accounts")
-    _require_readable(said)
+    if "jobs" not in said and ("batch-script" in said or "env-vars" in said):
+        what = "job environment" if "env-vars" in said else "job scripts"
+        raise Usage(f"sacct: fatal: When requesting {what} you must also request specific jobs with the '-j' option.")
+    columns = columns_of(said)
     if "completion" in said:
         raise Usage("Slurm job completion is disabled")
     if (file := said.get("file")) is not None and not os.path.isfile(file):
@@ -129,9 +131,11 @@ def _require_readable(said: Mapping[str, str | None]) -> None:
                 f"sacct: error: You gave a bad qos '{wrong[0]}'. Valid QOS's are {','.join(known)}\n"
                 "sacct: fatal: problem processing qos list"
             )
-    if "jobs" not in said and ("batch-script" in said or "env-vars" in said):
-        what = "job environment" if "env-vars" in said else "job scripts"
-        raise Usage(f"sacct: fatal: When requesting {what} you must also request specific jobs with the '-j' option.")
+    for user in filter(None, (said.get("user") or "").split(",")):
+        _require_user(user)
+    _named(dict(said))
+    for option in ("starttime", "endtime"):
+        _moment(said.get(option), time.time())
 
 
 def _span(text: str, what: str) -> tuple[int, int]:
@@ -171,8 +175,6 @@ def _print_kept(lines: Sequence[SacctLine], said: Mapping[str, str | None]) -> N
 
 def _lines(said: dict[str, str | None]) -> list[SacctLine]:
     ids, steps = _named(said)
-    for user in filter(None, (said.get("user") or "").split(",")):
-        _require_user(user)
     window = _window(said, bool(ids))
     if not _is_here(said):
         return []

@@ -30,20 +30,14 @@ _DENIED = 210  # what Slurm ends with where it may not: its error's number, as f
 
 
 def run(words: Sequence[str]) -> int:
-    typed, arguments = _READER.read(words)
+    typed, arguments = _READER.read(words, _check)
     said: dict[str, str | None] = dict(typed)
+    if "help" in said or "usage" in said:
+        print("Usage: scancel [OPTIONS] [job_id[_array_id][.step_id]]")
+        return 0
     level = 0  # as in Slurm, --quiet counts from where it stands
-    for name, value in typed:  # what is wrong first is reported
+    for name, _ in typed:
         level = -1 if name == "quiet" else level + (name == "verbose")
-        if name in ("help", "usage"):
-            print("Usage: scancel [OPTIONS] [job_id[_array_id][.step_id]]")
-            return 0
-        if name == "signal" and number_of((value or "").upper()) is None:
-            raise Usage(f"Unknown job signal: {value}")
-        if name == "state":
-            _states(value)
-        elif name == "clusters":
-            require_cluster("scancel", value or "", site.load(Api.open()).cluster)
     named = said.get("signal")
     signal = ("TERM" if named is None else named).upper()
     number = number_of(signal) or 0
@@ -73,6 +67,17 @@ def run(words: Sequence[str]) -> int:
         found = [job for job in found if _confirmed(job)]
     codes = _end_lines(call, found) if found else []
     return max(int(bool(gone)), *codes, 0)
+
+
+def _check(typed: Sequence[tuple[str, str | None]]) -> None:
+    """Refuse the last of the options, if its value is wrong. Raises Usage."""
+    name, value = typed[-1]
+    if name == "signal" and number_of((value or "").upper()) is None:
+        raise Usage(f"Unknown job signal: {value}")
+    if name == "state":
+        _states(value)
+    elif name == "clusters":
+        require_cluster("scancel", value or "", site.load(Api.open()).cluster)
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):

@@ -48,23 +48,14 @@ class PriorityLine:
 
 
 def run(words: Sequence[str]) -> int:
-    typed, rest = _READER.read(words)
+    typed, rest = _READER.read(words, _check)
     said: dict[str, str | None] = dict(typed)
     usage_line = "Usage: sprio [OPTIONS]\n" + " ".join(f"--{one.spelled}" for one in OPTIONS)
+    if "help" in said or "usage" in said:
+        print(usage_line)
+        return 0
     api = Api.open()
     here = site.load(api)
-    for name, value in typed:  # as in Slurm, what is wrong first is reported
-        if name in ("help", "usage"):
-            print(usage_line)
-            return 0
-        if name == "clusters":
-            require_cluster("sprio", value or "", here.cluster)
-        elif name == "jobs":
-            _require_ids(value or "")
-        elif name == "user":
-            for user in filter(None, (value or "").split(",")):
-                if not is_user(user):
-                    say(f"sprio: error: Invalid user: {user}")
     if "format" in said and "long" in said:
         raise Usage(
             "sprio: fatal: Options -o(--format) and -l(--long) are mutually exclusive. Please remove one and retry."
@@ -89,6 +80,19 @@ def run(words: Sequence[str]) -> int:
     for line in _sorted(lines, said):
         print(_filled(form, lambda letter, line=line: _FIELDS[letter][1](line)))  # type: ignore[misc]  # bound now
     return 0
+
+
+def _check(typed: Sequence[tuple[str, str | None]]) -> None:
+    """Refuse the last of the options, if its value is wrong; report users that are unknown. Raises Usage."""
+    name, value = typed[-1]
+    if name == "clusters":
+        require_cluster("sprio", value or "", site.load(Api.open()).cluster)
+    elif name == "jobs":
+        _require_ids(value or "")
+    elif name == "user":
+        for user in filter(None, (value or "").split(",")):
+            if not is_user(user):
+                say(f"sprio: error: Invalid user: {user}")
 
 
 def _require_ids(text: str) -> None:

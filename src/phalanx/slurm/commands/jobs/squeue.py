@@ -41,7 +41,7 @@ _USAGE = "Usage: squeue [OPTIONS]\n" + " ".join(f"--{one.spelled}" for one in OP
 
 
 def run(words: Sequence[str]) -> int:
-    typed, arguments = _READER.read(words)
+    typed, arguments = _READER.read(words, _check)
     said: dict[str, str | None] = dict(typed)
     for option in ("jobs", "steps"):  # the list of jobs or steps may be the next word
         if option in said and said[option] is None:
@@ -78,6 +78,20 @@ def run(words: Sequence[str]) -> int:
         if not every_s:
             return status
         time.sleep(every_s)
+
+
+def _check(typed: Sequence[tuple[str, str | None]]) -> None:
+    """Refuse the last of the options, if its value is wrong. Raises Usage."""
+    (name, text), before = typed[-1], {name for name, _ in typed}
+    if name in ("format", "Format") and {"format", "Format"} <= before:
+        one, other = ("-o (--format)", "-O (--Format)") if name == "format" else ("-O (--Format)", "-o (--format)")
+        raise Usage(f"squeue: error: {one} is incompatible with {other}")
+    if name == "clusters":
+        require_cluster("squeue", text or "", site.load(Api.open()).cluster)
+    elif name in ("jobs", "states"):
+        _asked({name: text})
+    elif name == "iterate":
+        _every_s(text)
 
 
 def _every_s(text: str | None) -> float:

@@ -56,7 +56,7 @@ def run(words: Sequence[str]) -> int:
     try:
         typed, arguments = by_colons(_READER, words)
     except Usage as error:
-        check_forms("sbatch", dict(error.read))  # Slurm reads the values as it goes
+        check_forms("sbatch", dict(error.read), late=False)  # Slurm reads the values as it goes
         raise
     options = {name: value for said in typed for name, value in said.items()}
     if "help" in options or "usage" in options:

@@ -18,7 +18,7 @@ from phalanx.slurm.cluster.api import Api, Unreachable
 from phalanx.slurm.commands.launch.multi_prog import commands
 from phalanx.slurm.commands.launch.srun_programs import around_step
 from phalanx.slurm.commands.launch.srun_streams import Said, named_by, outputs_of, source_of, streams_of
-from phalanx.slurm.commands.launch.srun_variables import with_variables
+from phalanx.slurm.commands.launch.srun_variables import preserved, with_variables
 from phalanx.slurm.jobs.ask import STEP, Ask
 from phalanx.slurm.jobs.names import path_of, path_within
 from phalanx.slurm.jobs.steps import layout, records
@@ -141,7 +141,7 @@ def _parts(words: Sequence[str]) -> list[tuple[dict[str, str | None], list[str]]
         try:
             typed, command = _READER.read(rest[:end])
         except Usage as error:
-            check_forms("srun", dict(error.read))  # Slurm reads the values as it goes
+            check_forms("srun", dict(error.read), late=False)  # Slurm reads the values as it goes
             raise
         found.append((dict(typed), command))
         if end == len(rest):
@@ -173,6 +173,7 @@ def _beside(said: Said, command: Sequence[str], around: Mapping[str, str], job: 
     of_task = commands(said, command, tasks)
     bad = said.get("kill-on-bad-exit")
     environment = {**_exported(said.get("export"), around), **shared, **layout.gpu_options(said)}
+    environment = preserved(said, environment, os.environ)
     given = environment.get("CUDA_VISIBLE_DEVICES", "")
     step = Step(
         command=of_task,
@@ -379,7 +380,9 @@ def _on(parts: Sequence[_Part], job: str) -> int:
         indexes=range(len(nodes)),
         tasks=own,
         command=commands_of.__getitem__,
-        environment={**_exported(said.get("export"), around), **shared, **layout.gpu_options(said)},
+        environment=preserved(
+            said, {**_exported(said.get("export"), around), **shared, **layout.gpu_options(said)}, os.environ
+        ),
         directory=said.get("chdir") or os.getcwd(),
         streams=streams_of(said, around, leader, number),
         label="label" in said,

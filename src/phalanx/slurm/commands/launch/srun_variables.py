@@ -26,6 +26,16 @@ _OF_ALLOCATIONS = {
 }  # fmt: skip
 _FLAGS = {"disable-status", "exact", "label", "overcommit", "overlap", "unbuffered"}
 
+_PRESERVED = ("SLURM_NTASKS", "SLURM_NPROCS", "SLURM_NNODES")
+
+
+def preserved(said: Mapping[str, str | None], environment: dict[str, str], own: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of a step; with --preserve-env, its sizes are those of `own`, the caller's."""
+    if "preserve-env" not in said:
+        return environment
+    kept = {name: own[name] for name in _PRESERVED if name in own}
+    return {name: text for name, text in environment.items() if name not in _PRESERVED} | kept
+
 
 def with_variables(said: MutableMapping[str, str | None], around: Mapping[str, str]) -> None:
     """Add the options that variables ask for and the command line does not."""

@@ -46,11 +46,16 @@ _LATE = ("hint", "cpu-bind", "propagate")  # Slurm reads their values when all o
 _RESERVED = "since it's not allowed by configuration (AllowSpecResourcesUsage = No)"
 
 
-def check_forms(command: str, said: Said) -> None:
-    """Read the value of each option. Raises Usage for the first that cannot be read, in Slurm's words."""
+def check_forms(command: str, said: dict[str, str | None], *, late: bool = True) -> None:
+    """Read the value of each option, and write numbers plainly: `+3` is 3. `late`: all options are known. Raises Usage
+    for the first value that cannot be read, in Slurm's words."""
     for option, text in said.items():
         if (form := FORMS.get(option)) is not None and text is not None and option not in _LATE:
             form(command, option, text)
+            if option in _COUNTS:
+                said[option] = str(int(text))
+    if not late:
+        return
     for option, spelled in (("core-spec", "-S"), ("thread-spec", "--thread-spec")):
         if said.get(option) is not None:  # also 0
             say(f"{command}: error: Ignoring {spelled} {_RESERVED}")
@@ -218,16 +223,16 @@ def _nodes(command: str, option: str, text: str) -> None:
 
 
 def _signal(command: str, option: str, text: str) -> None:
-    if read_warning(text) is None or (command == "srun" and text.upper().startswith(("B:", "R:", "RB:", "BR:"))):
+    if read_warning(text) is None or (command == "srun" and text.upper().startswith(("B:", "RB:", "BR:"))):
         raise _invalid(command, option)
 
 
+_COUNTS = (
+    "cpus-per-task", "ntasks", "ntasks-per-node", "ntasks-per-core", "ntasks-per-socket", "ntasks-per-gpu",
+    "ntasks-per-tres", "cpus-per-gpu", "mincpus", "threads", "threads-per-core", "cores-per-socket", "sockets-per-node",
+)  # fmt: skip
 FORMS: dict[str, Form] = {
-    **dict.fromkeys(
-        ("cpus-per-task", "ntasks", "ntasks-per-node", "ntasks-per-core", "ntasks-per-socket", "ntasks-per-gpu",
-         "ntasks-per-tres", "cpus-per-gpu", "mincpus", "threads-per-core", "cores-per-socket", "sockets-per-node"),
-        _number(1),
-    ),
+    **dict.fromkeys(_COUNTS, _number(1)),
     "acctg-freq": _matches(_ACCOUNTING, "Invalid --acctg-freq specification: {text}"),
     "bbf": _burst_buffer_file,
     "core-spec": _number(0),

@@ -1,0 +1,65 @@
+"""scontrol wait_job, notify, and updates of one line of squeue, in the words of Slurm 22.05."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from phalanx.slurm.commands.cluster.verbs import told
+from phalanx.slurm.commands.cluster.verbs.update import job as changes
+from phalanx.slurm.jobs.ask import Ask
+from phalanx.slurm.jobs.view import Job
+from phalanx.slurm.options import Usage
+
+PLAIN = Ask(name="j", user="u", uid=0, gid=0, group="u", account="a", partition="p")
+WAITS, RUNS = Job(number=7, ask=PLAIN, state="PENDING"), Job(number=8, ask=PLAIN, state="RUNNING", nodes=("n",))
+TASKS = [
+    Job(number=11, ask=replace(PLAIN, array=10, task=1), state="PENDING"),
+    Job(number=12, ask=replace(PLAIN, array=10, task=2), state="RUNNING", nodes=("n",)),
+]
+
+
+@pytest.mark.parametrize(
+    ("word", "jobs", "status", "text"),
+    [
+        ("8", [RUNS], 0, "scontrol: Nodes are ready for job 8"),
+        ("7", [WAITS], 1, "scontrol: Job 7 no longer running"),
+        ("10_[1-2]", TASKS[:1], 1, "scontrol: Job 10 no longer running"),
+        ("99", [], 1, "scontrol: Problem running job 99"),
+    ],
+)
+def test_wait_job(
+    word: str, jobs: list[Job], status: int, text: str, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.setattr(told.Api, "open", lambda: None)
+    monkeypatch.setattr(told, "jobs", lambda api, numbers, **_: jobs)
+    monkeypatch.setattr(told, "recorded_of", lambda numbers: [])
+    assert told.wait_for([word]) == status
+    assert capsys.readouterr().err == text + "\n"
+
+
+def test_a_script_that_waits_cannot_be_notified(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(told.Api, "open", lambda: None)
+    monkeypatch.setattr(told.running, "may", lambda api, job: True)
+    monkeypatch.setattr(told, "named", lambda api, text: [WAITS if text == "7" else RUNS])
+    assert told.notify(["8", "hello"]) == 0
+    with pytest.raises(Usage, match="job notify failure: Requested operation is presently disabled"):
+        told.notify(["7", "hello"])
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("jobid=10 reqnodelist=cn1", "scontrol: error: Job resizing not supported for job arrays"),
+        ("jobid=10_[1-2] numnodes=2", "scontrol: error: Invalid job ID 10_[1-2]"),
+        ("jobid=7,8 nodelist=cn1", "scontrol: error: Invalid job ID 7,8"),
+    ],
+)
+def test_nodes_are_changed_of_one_line_only(line: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(changes.Api, "open", lambda: None)
+    monkeypatch.setattr(changes, "with_ended", lambda api, part: list(TASKS))
+    with pytest.raises(Usage) as error:
+        changes.update(line.split())
+    assert error.value.text == text
