@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from phalanx.slurm.commands.cluster import scontrol
 from phalanx.slurm.commands.cluster.verbs import told
 from phalanx.slurm.commands.cluster.verbs.update import job as changes
 from phalanx.slurm.jobs.ask import Ask
@@ -52,14 +53,33 @@ def test_a_script_that_waits_cannot_be_notified(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     ("line", "text"),
     [
+        ("jobid=99.0 requeue=x", "scontrol: error: Invalid Requeue value: x"),
         ("jobid=10 reqnodelist=cn1", "scontrol: error: Job resizing not supported for job arrays"),
         ("jobid=10_[1-2] numnodes=2", "scontrol: error: Invalid job ID 10_[1-2]"),
         ("jobid=7,8 nodelist=cn1", "scontrol: error: Invalid job ID 7,8"),
     ],
 )
-def test_nodes_are_changed_of_one_line_only(line: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_and_single_lines_are_checked_before_jobs_are_changed(
+    line: str, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(changes.Api, "open", lambda: None)
     monkeypatch.setattr(changes, "with_ended", lambda api, part: list(TASKS))
     with pytest.raises(Usage) as error:
         changes.update(line.split())
     assert error.value.text == text
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("-Q wait_job 7", "scontrol: Job 7 no longer running\n"),
+        ("-Q checkpoint", "invalid keyword: checkpoint\n"),
+        ("-Q update jobid=7 network=x", "Update of this parameter is not supported: network=x\nRequest aborted\n"),
+        ("-Q hold x", ""),
+    ],
+)
+def test_what_quiet_does_not_keep_back(line: str, text: str, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    monkeypatch.setattr(told.Api, "open", lambda: None)
+    monkeypatch.setattr(told, "jobs", lambda api, numbers, **_: [WAITS])
+    assert scontrol.run(line.split())
+    assert capsys.readouterr().err == text

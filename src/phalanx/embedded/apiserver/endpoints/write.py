@@ -108,6 +108,8 @@ class ObjectWriter:
         reference |= {key: made["metadata"][key] for key in ("name", "uid")}
         objectmeta.metadata_of(first)["ownerReferences"] = [reference]
         held, _ = await self._new(owned, first, intent)
+        for obj in (held, made):  # both are stored, or neither
+            self._store.require_fits(obj)
         puts = self._put(owned, held), self._put(owner, made)  # in one turn of the event loop, so in one commit
         for put in puts:
             await put

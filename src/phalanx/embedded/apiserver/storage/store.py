@@ -279,6 +279,12 @@ class Store:
             raise ApiError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {OBJECT_BYTES}")
         return self._submit((key, namespace, name), _Head(Stored(version, data, obj), gone=False))
 
+    def require_fits(self, obj: Object) -> None:
+        """Raise `ApiError` 413 for an object that `put` would refuse."""
+        version = {**obj["metadata"], "resourceVersion": str(10 * self._next)}  # a digit more than now
+        if len(encode({**obj, "metadata": version})) > OBJECT_BYTES:
+            raise ApiError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {OBJECT_BYTES}")
+
     def delete(self, key: Key, namespace: str, name: str, last: Object) -> asyncio.Future[Stored]:
         """Remove an object; `last` is its last state, as the DELETED event shows it."""
         version = self._take_version(last)

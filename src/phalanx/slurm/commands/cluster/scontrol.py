@@ -51,6 +51,10 @@ _OF_DAEMONS = {
 _ARGUMENTS = {"setdebug": "debug level", "schedloglevel": "schedlog level", "fsdampeningfactor": "dampening factor"}
 _LEVELS = ("quiet", "fatal", "error", "info", "verbose", *(f"debug{count}" for count in ("", 2, 3, 4, 5)))
 _NEED_ONE = (*_ARGUMENTS, "setdebugflags")
+# What --quiet does not keep back.
+_NOT_QUIET = (
+    "scontrol: ", "invalid keyword", "Update of this", "Request aborted", _OF_DAEMONS["cancel_reboot"],
+)  # fmt: skip
 _REFUSED = ("bbstat", "dwstat")
 
 
@@ -80,7 +84,7 @@ def _quietly(arguments: Sequence[str], oneline: bool, details: bool) -> int:
         said.write(error.text + "\n")
         status = error.status
     for line in said.getvalue().splitlines():
-        if line.startswith(("scontrol: error:", "Update of this", "Request aborted", _OF_DAEMONS["cancel_reboot"])):
+        if line.startswith(_NOT_QUIET):
             say(line)
     return status
 

@@ -172,8 +172,7 @@ def _beside(said: Said, command: Sequence[str], around: Mapping[str, str], job: 
     shared["SLURM_JOB_CPUS_PER_NODE_PACK_GROUP_0"] = around.get("SLURM_JOB_CPUS_PER_NODE") or str(cpus)
     of_task = commands(said, command, tasks)
     bad = said.get("kill-on-bad-exit")
-    environment = {**_exported(said.get("export"), around), **shared, **layout.gpu_options(said)}
-    environment = preserved(said, environment, os.environ)
+    environment = _environment(said, around, shared)
     given = environment.get("CUDA_VISIBLE_DEVICES", "")
     step = Step(
         command=of_task,
@@ -342,6 +341,12 @@ def _groups(text: str, size: int) -> list[int]:
     return found
 
 
+def _environment(said: Said, around: Mapping[str, str], shared: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of all tasks of a step; `shared`: the step's own variables."""
+    found = {**_exported(said.get("export"), around), **shared, **layout.gpu_options(said)}
+    return preserved(said, found, os.environ)
+
+
 def _on(parts: Sequence[_Part], job: str) -> int:
     """A step over all of these parts, whose tasks are counted through."""
     first = parts[0]
@@ -380,9 +385,7 @@ def _on(parts: Sequence[_Part], job: str) -> int:
         indexes=range(len(nodes)),
         tasks=own,
         command=commands_of.__getitem__,
-        environment=preserved(
-            said, {**_exported(said.get("export"), around), **shared, **layout.gpu_options(said)}, os.environ
-        ),
+        environment=_environment(said, around, shared),
         directory=said.get("chdir") or os.getcwd(),
         streams=streams_of(said, around, leader, number),
         label="label" in said,

@@ -78,6 +78,8 @@ def to_running(verb: str, words: Sequence[str], do: Callable[[Api, Job], str]) -
         raise Usage(f"too few arguments for keyword:{verb}")
     api, status = Api.open(), 0
     for word in words:
+        if not word and do in (suspend, resume):
+            continue  # as in Slurm, no job is none
         try:
             found = named(api, word)
         except Usage:

@@ -137,6 +137,8 @@ def _require_readable(said: dict[str, str]) -> bool:
     for name in ("starttime", "eligibletime", "deadline"):
         if name in said:
             _at(said[name])
+    if said.get("requeue", "0") not in ("0", "1"):
+        raise Usage(f"scontrol: error: Invalid Requeue value: {said['requeue']}")
     if not said.get("priority", "0").isdigit():
         raise Usage(f"scontrol: error: Invalid Priority value: {said['priority']}")
     return asked.require_readable(said)
@@ -186,8 +188,6 @@ def _change(api: Api, job: Job, ask: Ask, said: dict[str, str], within: asked.Ar
             case "timelimit":
                 ask.limit_min = _limit(job, ask, value, within)
             case "requeue":
-                if value not in ("0", "1"):
-                    raise Usage(f"scontrol: error: Invalid Requeue value: {value}")
                 ask.requeue = value == "1"
             case "wckey":
                 ask.wckey = value
