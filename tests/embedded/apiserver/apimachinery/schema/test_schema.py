@@ -97,6 +97,40 @@ def test_a_nodes_empty_status_has_its_inner_structs() -> None:
             'parsing time "2001-01-01T00:00:00Z" as "2006-01-02T15:04:05.000000Z07:00": cannot parse "Z" as ".000000"',
         ),
         ("io.k8s.api.core.v1.Secret", {"data": {"k": "ab%="}}, "illegal base64 data at input byte 2"),
+        (
+            POD,
+            {"spec": {"restartPolicy": 5}},
+            "json: cannot unmarshal number into Go struct field PodSpec.spec.restartPolicy of type v1.RestartPolicy",
+        ),
+        (
+            POD,
+            {"spec": {"containers": [{"securityContext": {"capabilities": {"add": "x"}}}]}},
+            "json: cannot unmarshal string into Go struct field Capabilities.spec.containers.securityContext."
+            "capabilities.add of type []v1.Capability",
+        ),
+        (
+            POD,
+            {"metadata": {"uid": 5}},
+            "json: cannot unmarshal number into Go struct field ObjectMeta.metadata.uid of type types.UID",
+        ),
+        (
+            POD,
+            {"spec": {"volumes": [{"configMap": {"name": 5}}]}},
+            "json: cannot unmarshal number into Go struct field ConfigMapVolumeSource.spec.volumes.VolumeSource."
+            "configMap.LocalObjectReference.name of type string",
+        ),
+        (
+            POD,
+            {"spec": {"volumes": [{"nfs": []}]}},
+            "json: cannot unmarshal array into Go struct field Volume.spec.volumes.VolumeSource.nfs of type "
+            "v1.NFSVolumeSource",
+        ),
+        (
+            POD,
+            {"spec": {"containers": [{"livenessProbe": {"httpGet": {"port": 2**31}}}]}},
+            "json: cannot unmarshal number 2147483648 into Go struct field HTTPGetAction.spec.containers."
+            "livenessProbe.ProbeHandler.httpGet.port of type int32",
+        ),
     ],
 )
 def test_wrong_types_are_told_in_the_decoders_words(name: str, obj: dict[str, Any], message: str) -> None:

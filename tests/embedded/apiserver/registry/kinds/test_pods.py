@@ -59,7 +59,11 @@ def test_defaults_are_idempotent() -> None:
         ("x:1", "IfNotPresent"),
         ("reg.io:5000/x", "Always"),
         ("reg.io:5000/x:1", "IfNotPresent"),
-        ("x@sha256:abc", "IfNotPresent"),
+        ("x@sha256:" + "a" * 64, "IfNotPresent"),
+        ("localhost/x", "Always"),
+        ("Bad", "IfNotPresent"),
+        ("x-", "IfNotPresent"),
+        ("x" * 300, "IfNotPresent"),
     ],
 )
 def test_the_pull_policy_follows_the_tag(image: str, policy: str) -> None:

@@ -71,8 +71,8 @@ def validate(
     """Metadata of an object or of a template that becomes one."""
     causes: list[Cause] = []
     if prefix := meta.get("generateName"):
-        masked = prefix[:-2] + "a" if prefix.endswith("-") and len(prefix) > 1 else prefix
-        causes += (invalid_value(f"{path}.generateName", prefix, problem) for problem in form(masked))
+        problems = form(formats.as_prefix(prefix))
+        causes += (invalid_value(f"{path}.generateName", prefix, problem) for problem in problems)
     name = meta.get("name")
     if not name:
         causes.append(required(f"{path}.name", "name or generateName is required"))

@@ -17,6 +17,7 @@ Format = Callable[[str], Problems]
 
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = _LABEL + r"(\." + _LABEL + ")*"
+_SEARCH_LABEL = "[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
 _LABEL_1035 = "[a-z]([-a-z0-9]*[a-z0-9])?"
 _NAME_PART = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _LABEL_VALUE = f"({_NAME_PART})?"
@@ -84,6 +85,12 @@ def _matched(pattern: str, limit: int, message: str, *examples: str, unit: str =
 _label = _matched(_LABEL, 63, LABEL_ERROR, "my-name", "123-abc")
 dns_subdomain = _matched(_SUBDOMAIN, 253, SUBDOMAIN_ERROR, "example.com")
 _prefix = _matched(_SUBDOMAIN, 253, SUBDOMAIN_ERROR, "example.com", unit="bytes")
+search_domain = _matched(
+    rf"_?{_SEARCH_LABEL}(\._?{_SEARCH_LABEL})*",
+    253,
+    SUBDOMAIN_ERROR.replace("'-' or", "'_', '-' or"),
+    "example.com",
+)
 dns_1035_label = _matched(_LABEL_1035, 63, LABEL_1035_ERROR, "my-name", "abc-123")
 label_value = _matched(_LABEL_VALUE, 63, LABEL_VALUE_ERROR, "MyValue", "my_value", "12345", unit="bytes")
 http_header_name = _matched(
@@ -128,6 +135,11 @@ def qualified_name(text: str) -> Problems:
     return tuple(found)
 
 
+def as_prefix(text: str) -> str:
+    """The text that is checked for a prefix of a name: a dash may end a prefix, but no name."""
+    return text[:-2] + "a" if text.endswith("-") and len(text) > 1 else text
+
+
 def env_name(text: str) -> Problems:
     """Names of environment variables, as relaxed since 1.34: any printable ASCII but `=`."""
     return () if _printable_env.fullmatch(text) else (ENV_ERROR,)
@@ -160,7 +172,7 @@ def port_name(text: str) -> Problems:
     found = []
     if len(text) > 15:
         found.append("must be no more than 15 characters")
-    if not re.fullmatch("[-a-z0-9]*", text):
+    if not re.fullmatch("[-a-z0-9]+", text):
         found.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
     if not re.search("[a-z]", text):
         found.append("must contain at least one letter (a-z)")

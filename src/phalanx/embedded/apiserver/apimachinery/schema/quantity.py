@@ -23,7 +23,7 @@ _EXACT_DIGITS = 40  # with more digits before or after the point, results are no
 _EXPONENT_DIGITS = 19  # the most digits of a 64 bit integer
 _DIGITS = Context(prec=2 * _EXACT_DIGITS, rounding=ROUND_UP, Emin=MIN_EMIN, Emax=MAX_EMAX)
 _FORM = re.compile(r"([+-]?)([0-9]*+)(?:\.([0-9]*+))?([A-Za-z]*+)([+-]?[0-9]*+)")
-_LOOSE = re.compile(r"^([+-]?[0-9.]++)([eEinumkKMGTP]*+[-+]?[0-9]*+)$")
+_LOOSE = re.compile(r"^([+-]?(?=[0-9.])[0-9]*+\.?[0-9]*+)([eEinumkKMGTP]*+[-+]?[0-9]*+)$")
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _DECIMAL_SUFFIX = {power: suffix for suffix, power in _DECIMAL.items()}

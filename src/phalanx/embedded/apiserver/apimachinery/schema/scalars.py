@@ -40,10 +40,15 @@ class DecodeError(ValueError):
         return f"json: cannot unmarshal {found} into {where} of type {wanted}"
 
 
-def string(value: Any, _: list[str]) -> Any:
-    if value.__class__ is not str:
-        raise mismatch(value, "string")
-    return value
+def text(go: str) -> Decoder:
+    """A text, whose Go type may have a name of its own."""
+
+    def decode_text(value: Any, _: list[str]) -> Any:
+        if value.__class__ is not str:
+            raise mismatch(value, go)
+        return value
+
+    return decode_text
 
 
 _NOT_BASE64 = re.compile(r"[^A-Za-z0-9+/\r\n]")
@@ -108,6 +113,8 @@ def _quantity(value: Any, canonicalise: Callable[[str], str]) -> str:
 
 
 def int_or_string(value: Any, _: list[str]) -> Any:
+    if value.__class__ is int and not -(2**31) <= value < 2**31:
+        raise mismatch(value, "int32")
     if value.__class__ not in (str, int):
         raise mismatch(value, "int32")
     return value

@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from phalanx.embedded.apiserver.apimachinery.schema import gotypes, scalars
+from phalanx.embedded.apiserver.apimachinery.schema import gonames, gotypes, scalars
 from phalanx.embedded.apiserver.apimachinery.schema.scalars import DecodeError as DecodeError
 from phalanx.embedded.apiserver.apimachinery.schema.scalars import Decoder, mismatch
 
@@ -80,8 +80,8 @@ def structural(schema: Mapping[str, Any]) -> Type:
 class Type:
     """A node of a schema. `raw` has the x-kubernetes-* extensions of this occurrence (field), not of the type."""
 
-    def __init__(self, raw: Mapping[str, Any], *, name: str = "") -> None:
-        self.raw = raw
+    def __init__(self, raw: Mapping[str, Any], *, name: str = "", go: str = "") -> None:
+        self.raw, self.named = raw, go  # `named`: the named Go type of a scalar, or of a list's items
         ref = raw.get("$ref")
         self.name: str = ref.rsplit("/", 1)[-1] if ref else name
         self.body: Mapping[str, Any] = definitions()[self.name] if ref else raw
@@ -115,13 +115,16 @@ class Type:
         """Return the declared fields of an object; all references to a definition share one mapping."""
         if self.name and self.raw is not definitions().get(self.name):
             return type_of(self.name).fields
-        return {key: Type(raw) for key, raw in self.body.get("properties", {}).items()}
+        kind, properties = self.kind, self.body.get("properties", {})
+        if not self.name:
+            return {key: Type(raw) for key, raw in properties.items()}
+        return {key: Type(raw, go=gonames.NAMED.get(f"{kind}.{key}", "")) for key, raw in properties.items()}
 
     @cached_property
     def items(self) -> Type | None:
         """The type of a list's items or a map's values."""
         inner = self.body.get("items") if self.shape == "list" else self.body.get("additionalProperties")
-        return Type(inner) if isinstance(inner, Mapping) else None
+        return Type(inner, go=self.named) if isinstance(inner, Mapping) else None
 
     def child(self, key: str) -> Type | None:
         """The field of an object or the value of a map; None where nothing is declared."""
@@ -210,7 +213,7 @@ class Type:
             case "quantity":
                 return "resource.Quantity"
             case _:
-                return "string"
+                return self.named or "string"
 
     @cached_property
     def decoder(self) -> Decoder:
@@ -242,7 +245,7 @@ def _compile(node: Type) -> Decoder:
         case "list":
             return _list(node)
         case "string":
-            return scalars.base64 if node.body.get("format") == "byte" else scalars.string
+            return scalars.base64 if node.body.get("format") == "byte" else scalars.text(node.go)
         case "boolean":
             return scalars.boolean
         case "integer":
@@ -287,7 +290,7 @@ def _object(node: Type) -> Decoder:
             try:
                 new = decoder(value, unknown)
             except DecodeError as error:
-                raise error.inside(key, owner) from None
+                raise error.inside(gonames.path_of(owner, key), owner) from None
             if unknown:
                 _prefix(unknown, seen, key)
             if not new and key in droppable:

@@ -26,6 +26,7 @@ Volumes = Mapping[str, Mapping[str, Any]]
 
 PROTOCOLS = ("SCTP", "TCP", "UDP")
 PULL_POLICIES = ("Always", "IfNotPresent", "Never")
+RESTART_POLICIES = ("Always", "Never", "OnFailure")
 ENV_FIELDS = (
     "metadata.name",
     "metadata.namespace",
@@ -61,8 +62,7 @@ def containers(found: Found, given: Sequence[Container], volumes: Volumes, spec:
             found.append(duplicate(f"{here}.name", name))
         names.add(name)
         probes.all_of(found, one, grace, here)
-        if (policy := one.get("restartPolicy")) is not None:
-            chosen(found, f"{here}.restartPolicy", policy, ("Always", "Never", "OnFailure"))
+        _restart_policy(found, one.get("restartPolicy"), here)
     _host_ports(found, given, path)
 
 
@@ -74,8 +74,7 @@ def init_containers(
         here = f"{path}[{index}]"
         container(found, one, volumes, spec.get("restartPolicy", ""), here)
         policy, name = one.get("restartPolicy"), one.get("name", "")
-        if policy is not None:
-            chosen(found, f"{here}.restartPolicy", policy, ("Always", "Never", "OnFailure"))
+        _restart_policy(found, policy, here)
         if name in names:
             found.append(duplicate(f"{here}.name", name))
         elif name:
@@ -88,6 +87,11 @@ def init_containers(
             if one.get(key) is not None:
                 text = "may not be set for init containers without restartPolicy=Always"
                 found.append(forbidden_field(f"{here}.{key}", text))
+
+
+def _restart_policy(found: Found, policy: str | None, path: str) -> None:
+    if policy is not None and policy not in RESTART_POLICIES:
+        found.append(not_supported(f"{path}.restartPolicy", policy, RESTART_POLICIES))
 
 
 def ephemeral_containers(
@@ -254,7 +258,8 @@ def _environment_from(found: Found, given: Sequence[Container], path: str) -> No
         sources = [key for key in ("configMapRef", "secretRef") if one.get(key) is not None]
         for key in sources:
             if name := one[key].get("name"):
-                formatted(found, f"{path}[{index}].{key}.name", name, formats.dns_subdomain)
+                problems = formats.dns_subdomain(formats.as_prefix(name))
+                complain(found, f"{path}[{index}].{key}.name", name, problems)
             else:
                 found.append(required(f"{path}[{index}].{key}.name"))
         if not sources:

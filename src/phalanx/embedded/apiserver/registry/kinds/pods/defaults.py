@@ -6,8 +6,10 @@ from limits, service links, host ports. All are idempotent. Source: k8s.io/kuber
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
+from phalanx.embedded.apiserver.apimachinery.caching import cached
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Object
 
 MODE_0644 = 0o644
@@ -60,11 +62,26 @@ def _container(container: Object) -> None:
             _http_get(get)
 
 
+_COMPONENT = "[a-z0-9]+(?:(?:[.]|_|__|-+)[a-z0-9]+)*"
+_HOST = (
+    "(?:[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?(?:[.][A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?)*|\\[[a-fA-F0-9:]+\\])"
+)
+_IMAGE = re.compile(
+    f"(?P<name>(?:{_HOST}(?::[0-9]+)?/)?{_COMPONENT}(?:/{_COMPONENT})*)"
+    r"(?::(?P<tag>\w[\w.-]{0,127}))?(?P<digest>@[A-Za-z][A-Za-z0-9+._-]*:[0-9a-fA-F]{32,})?",
+    re.ASCII,
+)
+_IMAGE_NAME_BYTES = 255 - len("docker.io/library/")
+
+
+@cached(4096)
 def pull_policy(image: str) -> str:
-    """`Always` for the tag latest and for no tag, `IfNotPresent` for any other tag and for a digest."""
-    name, at, _ = image.partition("@")
-    tag = name.rpartition("/")[2].partition(":")[2]
-    return "Always" if tag == "latest" or (not tag and not at) else "IfNotPresent"
+    """`Always` for the tag latest and for no tag; `IfNotPresent` for any other tag, a digest, and a wrong reference."""
+    found = _IMAGE.fullmatch(image)
+    if found is None or len(found["name"]) > _IMAGE_NAME_BYTES:
+        return "IfNotPresent"
+    tag = found["tag"] or ("" if found["digest"] else "latest")
+    return "Always" if tag == "latest" else "IfNotPresent"
 
 
 def _probe(probe: Object) -> None:

@@ -261,6 +261,9 @@ def _dns_config(found: Found, config: Spec | None, policy: str, path: str) -> No
         formatted(found, f"{path}.nameservers[{index}]", server, formats.ip)
     if len(searches) > 32:
         found.append(invalid_value(f"{path}.searches", searches, "must not have more than 32 search paths"))
+    for index, search in enumerate(searches):
+        if search != ".":
+            formatted(found, f"{path}.searches[{index}]", search.removesuffix("."), formats.search_domain)
     for index, option in enumerate((config or {}).get("options", ())):
         if not option.get("name"):
             found.append(required(f"{path}.options[{index}]", "must not be empty"))

@@ -76,8 +76,8 @@ def _source(found: Found, volume: Source, path: str) -> None:
         case "hostPath":
             _host_path(found, source, here)
         case "nfs":
-            if source.get("path") and not source["path"].startswith("/"):
-                found.append(invalid_value(f"{here}.path", source["path"], "must be an absolute path"))
+            if not (place := source.get("path", "")).startswith("/"):
+                found.append(invalid_value(f"{here}.path", place, "must be an absolute path"))
         case "secret" | "configMap":
             _mode(found, source.get("defaultMode"), f"{here}.defaultMode")
             _keys(found, source.get("items", ()), f"{here}.items")
@@ -136,6 +136,7 @@ def _downward(found: Found, items: Sequence[Source], path: str) -> None:
 
 def _projected(found: Found, source: Source, path: str) -> None:
     _mode(found, source.get("defaultMode"), f"{path}.defaultMode")
+    places: set[str] = set()
     for index, projection in enumerate(source.get("sources") or ()):
         here = f"{path}.sources[{index}]"
         if len(projection) > 1:
@@ -149,10 +150,19 @@ def _projected(found: Found, source: Source, path: str) -> None:
         if (downward := projection.get("downwardAPI")) is not None:
             _downward(found, downward.get("items", ()), f"{here}.downwardAPI")
         if (token := projection.get("serviceAccountToken")) is not None:
-            _token(found, token, f"{here}.serviceAccountToken")
+            _token(found, token, f"{here}.serviceAccountToken", f"{path}.path")
+        for key in ("secret", "configMap", "downwardAPI"):
+            given = projection.get(key) or {}
+            for item in given.get("items", ()):
+                if item.get("path", "") in places:
+                    shown = item["path"] if key == "downwardAPI" else given.get("name", "")
+                    found.append(invalid_value(path, shown, "conflicting duplicate paths"))
+                elif item.get("path"):
+                    places.add(item["path"])
 
 
-def _token(found: Found, token: Source, path: str) -> None:
+def _token(found: Found, token: Source, path: str, place: str) -> None:
+    """`place`: the field that errors about the token's path name."""
     seconds = token.get("expirationSeconds", 0)
     if seconds < 600:
         found.append(
@@ -162,6 +172,6 @@ def _token(found: Found, token: Source, path: str) -> None:
         text = "may not specify a duration larger than 2^32 seconds"
         found.append(invalid_value(f"{path}.expirationSeconds", seconds, text))
     if not token.get("path"):
-        found.append(required(f"{path}.path"))
+        found.append(required(place))
     else:
-        descending(found, token["path"], f"{path}.path")
+        descending(found, token["path"], place)
