@@ -30,6 +30,9 @@ NAME_FORMATS: Mapping[tuple[str, str], Callable[[str], Problems]] = {
     ("", "events"): formats.path_segment,
     ("", "namespaces"): formats.dns_label,
     ("", "services"): formats.dns_label,  # since 1.34 (RelaxedServiceNameValidation)
+    ("apps", "statefulsets"): formats.dns_label,
+    ("events.k8s.io", "events"): formats.path_segment,
+    ("policy", "poddisruptionbudgets"): formats.path_segment,
     ("rbac.authorization.k8s.io", "clusterroles"): formats.path_segment,
     ("rbac.authorization.k8s.io", "clusterrolebindings"): formats.path_segment,
     ("rbac.authorization.k8s.io", "roles"): formats.path_segment,

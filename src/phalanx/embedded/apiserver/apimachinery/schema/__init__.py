@@ -3,7 +3,7 @@
 quantity       amounts: 500m, 1Gi
 formats        names, labels, ports, addresses
 string_format  `format` in the schemas of custom resources
-gotypes        what Go's types know and the OpenAPI definitions leave out
+gotypes/       what Go's types know and the OpenAPI definitions leave out
 scalars        single values, decoded as Go does
 schema         OpenAPI definitions, and objects decoded by them
 field_set      sets of paths to fields

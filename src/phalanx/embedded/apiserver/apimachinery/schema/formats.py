@@ -85,6 +85,13 @@ def _matched(pattern: str, limit: int, message: str, *examples: str, unit: str =
 _label = _matched(_LABEL, 63, LABEL_ERROR, "my-name", "123-abc")
 dns_subdomain = _matched(_SUBDOMAIN, 253, SUBDOMAIN_ERROR, "example.com")
 _prefix = _matched(_SUBDOMAIN, 253, SUBDOMAIN_ERROR, "example.com", unit="bytes")
+wildcard_subdomain = _matched(
+    rf"\*\.{_SUBDOMAIN}",
+    253,
+    "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of "
+    "lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character",
+    "*.example.com",
+)
 search_domain = _matched(
     rf"_?{_SEARCH_LABEL}(\._?{_SEARCH_LABEL})*",
     253,

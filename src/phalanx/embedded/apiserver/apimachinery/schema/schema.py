@@ -20,7 +20,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from phalanx.embedded.apiserver.apimachinery.schema import gonames, gotypes, scalars
+from phalanx.embedded.apiserver.apimachinery.schema import scalars
+from phalanx.embedded.apiserver.apimachinery.schema.gotypes import go_fields, go_names
 from phalanx.embedded.apiserver.apimachinery.schema.scalars import DecodeError as DecodeError
 from phalanx.embedded.apiserver.apimachinery.schema.scalars import Decoder, mismatch
 
@@ -118,7 +119,7 @@ class Type:
         kind, properties = self.kind, self.body.get("properties", {})
         if not self.name:
             return {key: Type(raw) for key, raw in properties.items()}
-        return {key: Type(raw, go=gonames.NAMED.get(f"{kind}.{key}", "")) for key, raw in properties.items()}
+        return {key: Type(raw, go=go_names.NAMED.get(f"{kind}.{key}", "")) for key, raw in properties.items()}
 
     @cached_property
     def items(self) -> Type | None:
@@ -290,7 +291,7 @@ def _object(node: Type) -> Decoder:
             try:
                 new = decoder(value, unknown)
             except DecodeError as error:
-                raise error.inside(gonames.path_of(owner, key), owner) from None
+                raise error.inside(go_names.path_of(owner, key), owner) from None
             if unknown:
                 _prefix(unknown, seen, key)
             if not new and key in droppable:
@@ -321,8 +322,8 @@ def _prefix(unknown: list[str], start: int, key: str) -> None:
 def _droppable(node: Type) -> frozenset[str]:
     """The fields that vanish when empty: `omitempty` and not a pointer."""
     required = set(node.body.get("required", ()))
-    known = node.name.startswith(gotypes.KNOWN)
-    kept = gotypes.POINTERS.get(node.kind, frozenset()) | gotypes.NO_OMITEMPTY.get(node.kind, frozenset())
+    known = node.name.startswith(go_fields.KNOWN)
+    kept = go_fields.POINTERS.get(node.kind, frozenset()) | go_fields.NO_OMITEMPTY.get(node.kind, frozenset())
     found = set()
     for key, child in node.fields.items():
         if key in required or key in kept:
@@ -334,16 +335,16 @@ def _droppable(node: Type) -> frozenset[str]:
 
 def _fills(node: Type) -> Iterable[tuple[str, Callable[[], Any]]]:
     """Yield the fields that are printed even if they are not set, each with a function that creates its zero value."""
-    if not node.name.startswith(gotypes.KNOWN):
+    if not node.name.startswith(go_fields.KNOWN):
         return
     none: frozenset[str] = frozenset()
-    required = set(node.body.get("required", ())) - gotypes.NOT_FILLED.get(node.kind, none)
-    filled = required | gotypes.BY_VALUE.get(node.kind, none) | gotypes.NO_OMITEMPTY.get(node.kind, none)
-    times = gotypes.NULL_TIMES.get(node.kind, none) | gotypes.NULLS.get(node.kind, none)
+    required = set(node.body.get("required", ())) - go_fields.NOT_FILLED.get(node.kind, none)
+    filled = required | go_fields.BY_VALUE.get(node.kind, none) | go_fields.NO_OMITEMPTY.get(node.kind, none)
+    times = go_fields.NULL_TIMES.get(node.kind, none) | go_fields.NULLS.get(node.kind, none)
     for key, child in node.fields.items():
         if key in times or (key in required and child.shape in ("time", "microtime")):
             yield key, _nothing
-        elif key in filled or (key in gotypes.ALWAYS_STRUCT and child.shape == "object"):
+        elif key in filled or (key in go_fields.ALWAYS_STRUCT and child.shape == "object"):
             yield key, _zero(child)
 
 

@@ -51,12 +51,15 @@ class NodeStrategy(ResourceStrategy):
         spec = obj["spec"]
         scheduling.taints(found, spec.get("taints", ()), "metadata.taints")
         if not obj["metadata"].get("resourceVersion"):
-            _resources(found, obj["status"])
+            _amounts(found, obj["status"])
         cidrs = spec.get("podCIDRs") or ()
         for index, cidr in enumerate(cidrs):
             formatted(found, f"spec.podCIDRs[{index}]", cidr, formats.cidr)
-            if cidr in cidrs[:index]:
-                found.append(duplicate(f"spec.podCIDRs[{index}]", cidr))
+        families = [":" in cidr for cidr in cidrs if not formats.cidr(cidr)]
+        if len(families) > 1 and (len(families) > 2 or families[0] == families[1]):
+            found.append(
+                invalid_value("spec.podCIDRs", list(cidrs), "may specify no more than one CIDR for each IP family")
+            )
         return found
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
@@ -84,10 +87,14 @@ class NodeStrategy(ResourceStrategy):
         return {"spec.unschedulable": "true" if (obj.get("spec") or {}).get("unschedulable") else "false"}
 
 
-def _resources(found: Found, status: Object) -> None:
+def _amounts(found: Found, status: Object) -> None:
     for key in ("capacity", "allocatable"):
         for name, amount in (status.get(key) or {}).items():
             resource_amount(found, name, amount, f"status.{key}.{name}")
+
+
+def _resources(found: Found, status: Object) -> None:
+    _amounts(found, status)
     seen: list[Object] = []
     for index, address in enumerate(status.get("addresses") or ()):
         if address in seen:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, ResourceStrategy
-from phalanx.embedded.apiserver.apimachinery.meta.status import Cause, forbidden_field, invalid_value
+from phalanx.embedded.apiserver.apimachinery.meta.status import Cause, forbidden_field, invalid_value, required
 from phalanx.embedded.apiserver.apimachinery.schema import formats
 from phalanx.embedded.apiserver.registry.kinds import checks
 from phalanx.embedded.apiserver.registry.kinds.checks import IMMUTABLE, Found, chosen, formatted
@@ -61,9 +61,12 @@ class RuntimeClassStrategy(ResourceStrategy):
 
     def validate(self, obj: Object) -> list[Cause]:
         found: Found = []
-        formatted(found, "handler", obj.get("handler", ""), formats.dns_label)
+        if handler := obj.get("handler"):
+            formatted(found, "handler", handler, formats.dns_label)
+        else:
+            found.append(required("handler"))
         if overhead := (obj.get("overhead") or {}).get("podFixed"):
-            checks.requirements(found, {"limits": overhead}, "overhead.podFixed")
+            checks.requirements(found, {"limits": overhead}, "overhead")
         if place := obj.get("scheduling"):
             checks.labels(found, place.get("nodeSelector"), "scheduling.nodeSelector")
             scheduling.tolerations(found, place.get("tolerations") or (), "scheduling.tolerations")

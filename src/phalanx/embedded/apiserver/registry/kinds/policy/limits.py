@@ -121,6 +121,23 @@ class QuotaStrategy(SpecAndStatus):
         return [] if now == before else [invalid_value("spec.scopes", now, "field is immutable")]
 
 
+def _scope_requirement(found: Found, one: Item, path: str) -> None:
+    scope, operator, values = one.get("scopeName", ""), one.get("operator", ""), one.get("values") or ()
+    if scope not in _SCOPES:
+        found.append(invalid_value(f"{path}.scopeName", scope, "unsupported scope"))
+    match operator:
+        case "In" | "NotIn":
+            if not values:
+                text = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"
+                found.append(required(f"{path}.values", text))
+        case "Exists" | "DoesNotExist":
+            if values:
+                text = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"
+                found.append(invalid_value(f"{path}.values", list(values), text))
+        case _:
+            found.append(invalid_value(f"{path}.operator", operator, "not a valid selector operator"))
+
+
 def _scopes(found: Found, spec: Mapping[str, Any]) -> None:
     """Scopes are about pods: of a quota with scopes, all amounts must be."""
     scopes = spec.get("scopes") or []
@@ -130,6 +147,8 @@ def _scopes(found: Found, spec: Mapping[str, Any]) -> None:
         allowed = {"pods"} if scope == "BestEffort" else _OF_PODS
         if any(name in QUOTA_NAMES and name not in allowed for name in spec.get("hard") or {}):
             found.append(invalid_value("spec.scopes", scopes, "unsupported scope applied to resource"))
+    for one in (spec.get("scopeSelector") or {}).get("matchExpressions") or ():
+        _scope_requirement(found, one, "spec.scopeSelector.matchExpressions")
     for pair in (("BestEffort", "NotBestEffort"), ("Terminating", "NotTerminating")):
         if set(pair) <= set(scopes):
             found.append(invalid_value("spec.scopes", scopes, "conflicting scopes"))

@@ -1,6 +1,7 @@
 """The kinds that own pods, and the kinds that pods read.
 
 pod_template   PodTemplate
+storage        PersistentVolume, PersistentVolumeClaim and StorageClass
 rollout        how pods of a workload are replaced
 apps           Deployment, ReplicaSet, StatefulSet, DaemonSet, ReplicationController
 service        Service
@@ -8,5 +9,4 @@ endpoints      Endpoints and EndpointSlice
 network        NetworkPolicy, Ingress and IngressClass
 config         ConfigMap and Secret
 event          Event, of both groups
-storage        PersistentVolume, PersistentVolumeClaim and StorageClass
 """

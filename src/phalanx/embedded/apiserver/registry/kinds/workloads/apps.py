@@ -13,12 +13,14 @@ from collections.abc import Iterable, Mapping
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Object
 from phalanx.embedded.apiserver.apimachinery.meta.status import Cause, invalid_value, not_supported, required
 from phalanx.embedded.apiserver.registry.kinds.checks import Found, label_selector, not_negative, selects, unchanged
+from phalanx.embedded.apiserver.registry.kinds.checks import labels as check_labels
 from phalanx.embedded.apiserver.registry.kinds.generation import SpecAndStatus
 from phalanx.embedded.apiserver.registry.kinds.pods import defaults
 from phalanx.embedded.apiserver.registry.kinds.pods import spec as pod_spec
 from phalanx.embedded.apiserver.registry.kinds.workloads import rollout
 
 _ACTED_ON = ("deployment", "replicaset", "statefulset")
+TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 EMPTY_SELECTOR = "empty selector is invalid for {}"  # of a ReplicaSet, too, the real server says deployment
 UNMATCHED = "`selector` does not match template `labels`"
 
@@ -36,9 +38,16 @@ class WorkloadStrategy(SpecAndStatus):
         spec = obj["spec"]
         if self.replicated:
             spec.setdefault("replicas", 1)
+        if self.kind == "replicaset":
+            spec.setdefault("template", {"metadata": {}, "spec": {"containers": None}})
         if "template" in spec:
             defaults.pod_spec(spec["template"]["spec"])
         _DEFAULTS[self.kind](spec)
+
+    def prepare_create(self, obj: Object) -> None:
+        super().prepare_create(obj)
+        if self.kind == "daemonset":
+            obj["metadata"].setdefault("annotations", {})[TEMPLATE_GENERATION] = "1"
 
     def first_status(self, obj: Object) -> Object:
         return dict.fromkeys(_FIRST_COUNTS[self.kind], 0)
@@ -46,27 +55,44 @@ class WorkloadStrategy(SpecAndStatus):
     def validate(self, obj: Object) -> list[Cause]:
         found: Found = []
         spec, template = obj["spec"], obj["spec"].get("template") or {}
-        not_negative(found, spec, ("replicas", "minReadySeconds", "revisionHistoryLimit"), "spec")
-        selector = spec.get("selector")
-        if selector is None:
-            found.append(required("spec.selector"))
-        else:
-            label_selector(found, selector, "spec.selector")
-            if not selector:
-                kind = "deployment" if self.kind == "replicaset" else self.kind
-                found.append(invalid_value("spec.selector", selector, EMPTY_SELECTOR.format(kind)))
-        labels = (template.get("metadata") or {}).get("labels") or {}
-        if selector and not selects(selector, labels):
-            found.append(invalid_value("spec.template.metadata.labels", labels, UNMATCHED))
+        not_negative(found, spec, ("replicas", "minReadySeconds"), "spec")
+        if self.kind != "statefulset":
+            not_negative(found, spec, ("revisionHistoryLimit",), "spec")
+        labels = (template.get("metadata") or {}).get("labels")
+        self._selector(found, spec.get("selector"), labels)
+        if self.kind == "statefulset":
+            check_labels(found, labels, "spec.template.labels")  # Kubernetes checks them here and with the template
+            template = rollout.with_claims(found, spec, template)
         _template(found, template)
         if (check := _STRATEGIES.get(self.kind)) is not None:
             check(found, spec)
         return found
 
+    def _selector(self, found: Found, selector: Object | None, labels: Object | None) -> None:
+        """The selector of pods, which must select the pods of the template."""
+        before = len(found)
+        if selector is None:
+            if self.kind != "daemonset":
+                found.append(required("spec.selector"))
+        else:
+            label_selector(found, selector, "spec.selector")
+            if len(found) > before:
+                if self.kind != "daemonset":
+                    text = "" if self.kind == "statefulset" else "invalid label selector"
+                    found.append(invalid_value("spec.selector", selector, text))
+                return
+            if not selector:
+                name = "deployment" if self.kind == "replicaset" else self.kind  # as Kubernetes words it
+                found.append(invalid_value("spec.selector", selector, EMPTY_SELECTOR.format(name)))
+        if selector != {} and not selects(selector, labels or {}):
+            found.append(invalid_value("spec.template.metadata.labels", labels, UNMATCHED))
+
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         found: Found = []
         for key in self.fixed:
-            unchanged(found, f"spec.{key}", obj["spec"].get(key), old["spec"].get(key))
+            now, before = _content(obj["spec"].get(key)), _content(old["spec"].get(key))
+            if now != before:
+                unchanged(found, f"spec.{key}", obj["spec"].get(key), old["spec"].get(key))
         return found
 
     def validate_status_update(self, obj: Object, old: Object) -> list[Cause]:
@@ -114,8 +140,8 @@ class ReplicationControllerStrategy(SpecAndStatus):
         if template is None:
             found.append(required("spec.template"))
             return found
-        labels = (template.get("metadata") or {}).get("labels") or {}
-        if any(labels.get(key) != value for key, value in selector.items()):
+        labels = (template.get("metadata") or {}).get("labels")
+        if any((labels or {}).get(key) != value for key, value in selector.items()):
             found.append(invalid_value("spec.template.metadata.labels", labels, UNMATCHED))
         _template(found, template)
         return found
@@ -144,6 +170,15 @@ def status_counts(found: Found, status: Object, kind: str) -> None:
         found.append(invalid_value("status.availableReplicas", count, f"cannot be greater than {ready}"))
 
 
+def _content(value: object) -> object:
+    """Reduce a fixed field to its content: older versions of this server stored no empty text and, of claims, no kind,
+    status and mode of the volume."""
+    if not isinstance(value, list):
+        return value or None
+    specs = [(claim.get("metadata"), claim.get("spec") or {}) for claim in value]
+    return [(meta, {"volumeMode": "Filesystem"} | spec) for meta, spec in specs]
+
+
 def _template(found: Found, template: Object) -> None:
     pod_spec.template(found, template, "spec.template")
     policy = (template.get("spec") or {}).get("restartPolicy", "")
@@ -164,8 +199,14 @@ def _deployment(spec: Object) -> None:
 def _stateful_set(spec: Object) -> None:
     spec.setdefault("podManagementPolicy", "OrderedReady")
     strategy = spec.setdefault("updateStrategy", {})
-    if strategy.setdefault("type", "RollingUpdate") == "RollingUpdate":
-        strategy.setdefault("rollingUpdate", {}).setdefault("partition", 0)
+    if not strategy.get("type"):
+        strategy.setdefault("rollingUpdate", {})
+    if strategy.setdefault("type", "RollingUpdate") == "RollingUpdate" and "rollingUpdate" in strategy:
+        strategy["rollingUpdate"].setdefault("partition", 0)
+    for claim in spec.get("volumeClaimTemplates") or ():
+        claim |= {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}
+        claim["spec"].setdefault("volumeMode", "Filesystem")
+        claim["status"] = (claim.get("status") or {}) | {"phase": "Pending"}
     retention = spec.setdefault("persistentVolumeClaimRetentionPolicy", {})
     retention.setdefault("whenDeleted", "Retain")
     retention.setdefault("whenScaled", "Retain")

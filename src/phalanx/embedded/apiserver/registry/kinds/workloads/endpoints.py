@@ -6,12 +6,13 @@ Source: pkg/apis/core/validation, pkg/apis/discovery (v1 defaults, validation), 
 from __future__ import annotations
 
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, ResourceStrategy
-from phalanx.embedded.apiserver.apimachinery.meta.status import Cause, required, too_many
+from phalanx.embedded.apiserver.apimachinery.meta.status import Cause, duplicate, not_supported, required, too_many
 from phalanx.embedded.apiserver.apimachinery.schema import formats
 from phalanx.embedded.apiserver.registry.kinds.checks import Found, chosen, complain, formatted, unchanged
 from phalanx.embedded.apiserver.registry.kinds.generation import Counted
 
 _ADDRESS_TYPES = ("FQDN", "IPv4", "IPv6")
+_PROTOCOLS = ("SCTP", "TCP", "UDP")
 _MOST_ENDPOINTS, _MOST_ADDRESSES, _MOST_PORTS = 1000, 100, 20000
 
 
@@ -44,7 +45,7 @@ def _port(found: Found, port: Object, path: str, *, needs_name: bool) -> None:
     elif needs_name:
         found.append(required(f"{path}.name"))
     complain(found, f"{path}.port", port.get("port", 0), formats.port_number(port.get("port", 0)))
-    chosen(found, f"{path}.protocol", port.get("protocol"), ("SCTP", "TCP", "UDP"))
+    chosen(found, f"{path}.protocol", port.get("protocol"), _PROTOCOLS)
 
 
 class EndpointSliceStrategy(Counted):
@@ -68,18 +69,26 @@ class EndpointSliceStrategy(Counted):
         form = formats.dns_subdomain if obj.get("addressType") == "FQDN" else formats.ip
         for index, one in enumerate(endpoints):
             path, addresses = f"endpoints[{index}].addresses", one.get("addresses") or ()
+            for key, name_form in (("hostname", formats.dns_label), ("nodeName", formats.dns_subdomain)):
+                if (name := one.get(key)) is not None:
+                    formatted(found, f"endpoints[{index}].{key}", name, name_form)
             if not addresses:
                 found.append(required(path, "must contain at least 1 address"))
             elif len(addresses) > _MOST_ADDRESSES:
                 found.append(too_many(path, len(addresses), _MOST_ADDRESSES))
             for number, address in enumerate(addresses):
                 formatted(found, f"{path}[{number}]", address, form)
+        names: set[str] = set()
         for number, port in enumerate(ports):
-            if port.get("port") is not None:
-                complain(found, f"ports[{number}].port", port["port"], formats.port_number(port["port"]))
             if name := port.get("name"):
                 formatted(found, f"ports[{number}].name", name, formats.dns_label)
-            chosen(found, f"ports[{number}].protocol", port.get("protocol"), ("SCTP", "TCP", "UDP"))
+            if (name := port.get("name", "")) in names:
+                found.append(duplicate(f"ports[{number}].name", name))
+            names.add(name)
+            if (protocol := port.get("protocol")) is None:
+                found.append(required(f"ports[{number}].protocol"))
+            elif protocol not in _PROTOCOLS:
+                found.append(not_supported(f"ports[{number}].protocol", protocol, _PROTOCOLS))
         return found
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:

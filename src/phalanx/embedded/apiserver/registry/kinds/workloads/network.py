@@ -18,12 +18,13 @@ from phalanx.embedded.apiserver.apimachinery.meta.status import (
     required,
 )
 from phalanx.embedded.apiserver.apimachinery.schema import formats
+from phalanx.embedded.apiserver.apimachinery.schema.formats import Problems
 from phalanx.embedded.apiserver.registry.kinds.checks import Found, complain, formatted, label_selector, unchanged
 from phalanx.embedded.apiserver.registry.kinds.generation import Counted, SpecAndStatus
 
 TYPES = ("Ingress", "Egress")
 PATH_TYPES = ("Exact", "ImplementationSpecific", "Prefix")
-PROTOCOLS = ("SCTP", "TCP", "UDP")
+PROTOCOLS = ("TCP", "UDP", "SCTP")
 
 
 class NetworkPolicyStrategy(Counted):
@@ -49,6 +50,10 @@ class NetworkPolicyStrategy(Counted):
                     _port(found, port, f"{path}.ports[{number}]")
                 for number, peer in enumerate(rule.get(peers) or ()):
                     _peer(found, peer, f"{path}.{peers}[{number}]")
+        if len(spec.get("policyTypes") or ()) > len(TYPES):
+            text = "may not specify more than two policyTypes"
+            found.append(invalid_value("spec.policyTypes", spec["policyTypes"], text))
+            return found
         for index, sort in enumerate(spec.get("policyTypes") or ()):
             if sort not in TYPES:
                 found.append(not_supported(f"spec.policyTypes[{index}]", sort, TYPES))
@@ -74,9 +79,14 @@ class IngressStrategy(SpecAndStatus):
         if not spec.get("rules") and not spec.get("defaultBackend"):
             text = "either `defaultBackend` or `rules` must be specified"
             found.append(invalid_value("spec", [], text))
-        if spec.get("defaultBackend"):
+        for index, one in enumerate(spec.get("tls") or ()):
+            for number, host in enumerate(one.get("hosts") or ()):
+                formatted(found, f"spec.tls[{index}].hosts[{number}]", host, _host)
+            if name := one.get("secretName"):
+                formatted(found, f"spec.tls[{index}].secretName", name, formats.dns_subdomain)
+        if spec.get("defaultBackend") is not None:
             _backend(found, spec["defaultBackend"], "spec.defaultBackend")
-        if name := spec.get("ingressClassName"):
+        if (name := spec.get("ingressClassName")) is not None:
             formatted(found, "spec.ingressClassName", name, formats.dns_subdomain)
         for index, rule in enumerate(spec.get("rules") or ()):
             _rule(found, rule, f"spec.rules[{index}]")
@@ -100,10 +110,14 @@ class IngressClassStrategy(Counted):
         return found
 
 
+def _host(text: str) -> Problems:
+    """A name of a host; `*.` stands for one label of a name."""
+    return formats.wildcard_subdomain(text) if "*" in text else formats.dns_subdomain(text)
+
+
 def _rule(found: Found, rule: Mapping[str, Any], path: str) -> None:
     if host := rule.get("host"):
-        form = formats.dns_subdomain
-        formatted(found, f"{path}.host", host.removeprefix("*."), form)
+        formatted(found, f"{path}.host", host, _host)
     http = rule.get("http")
     if http is None:
         return
@@ -111,11 +125,13 @@ def _rule(found: Found, rule: Mapping[str, Any], path: str) -> None:
         found.append(required(f"{path}.http.paths"))
     for number, one in enumerate(http.get("paths") or ()):
         place = f"{path}.http.paths[{number}]"
-        if not one.get("pathType"):
+        if one.get("pathType") is None:
             found.append(required(f"{place}.pathType", "pathType must be specified"))
-        elif one["pathType"] not in PATH_TYPES:
+            continue
+        if one["pathType"] not in PATH_TYPES:
             found.append(not_supported(f"{place}.pathType", one["pathType"], PATH_TYPES))
-        elif one["pathType"] != "ImplementationSpecific" and not (one.get("path") or "").startswith("/"):
+            continue
+        if one["pathType"] != "ImplementationSpecific" and not (one.get("path") or "").startswith("/"):
             found.append(invalid_value(f"{place}.path", one.get("path") or "", "must be an absolute path"))
         _backend(found, one.get("backend") or {}, f"{place}.backend")
 
@@ -128,6 +144,8 @@ def _backend(found: Found, backend: Mapping[str, Any], path: str) -> None:
     elif service:
         if not service.get("name"):
             found.append(required(f"{path}.service.name"))
+        else:
+            formatted(found, f"{path}.service.name", service["name"], formats.dns_label)
         port = service.get("port") or {}
         if port.get("name") and port.get("number"):
             found.append(invalid_value(path, "", "cannot set both port name & port number"))
@@ -149,6 +167,16 @@ def _port(found: Found, port: Mapping[str, Any], path: str) -> None:
         complain(found, f"{path}.port", number, formats.port_number(number))
     elif number is not None:
         complain(found, f"{path}.port", number, formats.port_name(number))
+    if (end := port.get("endPort")) is None:
+        return
+    if number is None:
+        found.append(invalid_value(f"{path}.endPort", end, "may not be specified when `port` is not specified"))
+    elif isinstance(number, str):
+        found.append(invalid_value(f"{path}.endPort", end, "may not be specified when `port` is non-numeric"))
+    else:
+        if end < number:
+            found.append(invalid_value(f"{path}.endPort", number, "must be greater than or equal to `port`"))
+        complain(found, f"{path}.endPort", end, formats.port_number(end))
 
 
 def _peer(found: Found, peer: Mapping[str, Any], path: str) -> None:

@@ -6,6 +6,9 @@ pkg/apis/apps/validation.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Object
 from phalanx.embedded.apiserver.apimachinery.meta.status import (
     forbidden_field,
@@ -13,15 +16,20 @@ from phalanx.embedded.apiserver.apimachinery.meta.status import (
     not_supported,
     required,
 )
+from phalanx.embedded.apiserver.apimachinery.schema import formats
 from phalanx.embedded.apiserver.registry.kinds.checks import (
     Found,
     at_most_all,
     count_or_percent,
+    formatted,
     not_negative,
 )
+from phalanx.embedded.apiserver.registry.kinds.workloads import storage
 
 _ON_DELETE, _ROLLING = "OnDelete", "RollingUpdate"
 _KEPT = ("Retain", "Delete")
+_REPLACED: Mapping[str, Any] = {"maxUnavailable": 0, "maxSurge": 0}
+_PARTITIONED: Mapping[str, Any] = {"partition": 0, "maxUnavailable": None}
 
 
 def deployment(found: Found, spec: Object) -> None:
@@ -40,7 +48,7 @@ def deployment(found: Found, spec: Object) -> None:
                 found.append(invalid_value(f"{path}.rollingUpdate.maxUnavailable", rolling.get("maxUnavailable"), text))
             at_most_all(found, (rolling or {}).get("maxUnavailable"), f"{path}.rollingUpdate.maxUnavailable")
         case other:
-            found.append(not_supported(path, {"Type": other, "RollingUpdate": rolling}, ("Recreate", _ROLLING)))
+            found.append(not_supported(path, _shown(other, rolling, _REPLACED), ("Recreate", _ROLLING)))
     progress_s, ready_s = spec.get("progressDeadlineSeconds"), spec.get("minReadySeconds") or 0
     not_negative(found, spec, ("progressDeadlineSeconds",), "spec")
     if progress_s is not None and progress_s <= ready_s:
@@ -57,7 +65,7 @@ def stateful_set(found: Found, spec: Object) -> None:
     if sort == _ROLLING:
         not_negative(found, rolling or {}, ("partition",), f"{path}.rollingUpdate")
     elif sort != _ON_DELETE:
-        shown = {"Type": sort, "RollingUpdate": rolling}
+        shown = _shown(sort, rolling, _PARTITIONED)
         found.append(invalid_value(path, shown, f"must be '{_ROLLING}' or '{_ON_DELETE}'"))
     elif rolling is not None:
         shown = {"Partition": rolling.get("partition", 0), "MaxUnavailable": rolling.get("maxUnavailable")}
@@ -69,6 +77,27 @@ def stateful_set(found: Found, spec: Object) -> None:
     not_negative(found, spec.get("ordinals") or {}, ("start",), "spec.ordinals")
 
 
+def with_claims(found: Found, spec: Object, template: Object) -> Object:
+    """Check the claims of a StatefulSet. Return its template with a volume for each claim, as its pods get it."""
+    if name := spec.get("serviceName"):
+        formatted(found, "spec.serviceName", name, formats.dns_label)
+    claims = spec.get("volumeClaimTemplates") or ()
+    for index, claim in enumerate(claims):
+        storage.claim_spec(found, claim.get("spec") or {}, f"spec.volumeClaimTemplates[{index}].spec")
+    if not claims:
+        return template
+    names = [(claim.get("metadata") or {}).get("name", "") for claim in claims]
+    own = [one for one in (template.get("spec") or {}).get("volumes") or () if one.get("name") not in names]
+    volumes = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in names]
+    return {**template, "spec": {**(template.get("spec") or {}), "volumes": [*volumes, *own]}}
+
+
+def _shown(sort: str, rolling: Object | None, fields: Mapping[str, Any]) -> Object:
+    """Return a strategy as Kubernetes shows it in messages: with the names of the Go fields."""
+    parts = {key[0].upper() + key[1:]: rolling.get(key, zero) for key, zero in fields.items()} if rolling else rolling
+    return {"Type": sort, "RollingUpdate": parts}
+
+
 def daemon_set(found: Found, spec: Object) -> None:
     """`updateStrategy` of a DaemonSet: pods are replaced in place, or beside the old ones."""
     strategy, path = spec.get("updateStrategy") or {}, "spec.updateStrategy"
@@ -76,8 +105,7 @@ def daemon_set(found: Found, spec: Object) -> None:
     if sort == _ON_DELETE:
         return
     if sort != _ROLLING:
-        shown = {"Type": sort, "RollingUpdate": rolling}
-        found.append(not_supported(path, shown, (_ROLLING, _ON_DELETE)))
+        found.append(not_supported(path, _shown(sort, rolling, _REPLACED), (_ROLLING, _ON_DELETE)))
         return
     path, rolling = f"{path}.rollingUpdate", rolling or {}
     _counts(found, rolling, path)

@@ -25,6 +25,7 @@ from phalanx.embedded.apiserver.registry.kinds.generation import SpecAndStatus
 Spec = Mapping[str, Any]
 
 TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
+_DAY_S = 86400
 PROTOCOLS = ("SCTP", "TCP", "UDP")
 HEADLESS = "None"
 STICKY_S = 10800
@@ -161,6 +162,10 @@ def _service(found: Found, spec: Spec) -> None:
         _port(found, port, names, f"spec.ports[{index}]", needs_name=len(ports) > 1)
     checks.labels(found, spec.get("selector"), "spec.selector")
     chosen(found, "spec.sessionAffinity", spec.get("sessionAffinity"), ("ClientIP", "None"))
+    seconds = ((spec.get("sessionAffinityConfig") or {}).get("clientIP") or {}).get("timeoutSeconds")
+    if spec.get("sessionAffinity") == "ClientIP" and seconds is not None and not 0 < seconds <= _DAY_S:
+        path = "spec.sessionAffinityConfig.clientIP.timeoutSeconds"
+        found.append(invalid_value(path, seconds, f"must be greater than 0 and less than {_DAY_S}"))
     for index, address in enumerate(spec.get("externalIPs") or ()):
         formatted(found, f"spec.externalIPs[{index}]", address, formats.ip)
     chosen(found, "spec.type", sort, TYPES)
@@ -214,7 +219,7 @@ def _port(found: Found, port: Spec, names: set[str], path: str, *, needs_name: b
     target = port.get("targetPort", 0)
     problems = formats.port_number(target) if isinstance(target, int) else formats.port_name(target)
     complain(found, f"{path}.targetPort", target, problems)
-    if application := port.get("appProtocol"):
+    if (application := port.get("appProtocol")) is not None:
         formatted(found, f"{path}.appProtocol", application, formats.qualified_name)
 
 

@@ -53,17 +53,7 @@ class ClaimStrategy(SpecAndStatus):
 
     def validate(self, obj: Object) -> list[Cause]:
         found: Found = []
-        spec = obj["spec"]
-        label_selector(found, spec.get("selector"), "spec.selector")
-        _access_modes(found, spec.get("accessModes") or (), "at least 1 access mode is required")
-        size = (spec.get("resources") or {}).get("requests", {}).get("storage")
-        if size is None:
-            found.append(required("spec.resources[storage]"))
-        elif quantity.of(size) <= 0:
-            found.append(invalid_value("spec.resources[storage]", size, "must be greater than zero"))
-        if name := spec.get("storageClassName"):
-            formatted(found, "spec.storageClassName", name, formats.dns_subdomain)
-        _volume_mode(found, spec)
+        claim_spec(found, obj["spec"], "spec")
         return found
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
@@ -81,6 +71,20 @@ class ClaimStrategy(SpecAndStatus):
             path = "spec.resources.requests.storage"
             found.append(forbidden_field(path, "field can not be less than status.capacity"))
         return found
+
+
+def claim_spec(found: Found, spec: Spec, path: str) -> None:
+    """The spec of a claim, or of a template of claims."""
+    label_selector(found, spec.get("selector"), f"{path}.selector")
+    _access_modes(found, spec.get("accessModes") or (), "at least 1 access mode is required", path)
+    size = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
+    if size is None:
+        found.append(required(f"{path}.resources[storage]"))
+    elif quantity.of(size) <= 0:
+        found.append(invalid_value(f"{path}.resources[storage]", size, "must be greater than zero"))
+    if name := spec.get("storageClassName"):
+        formatted(found, f"{path}.storageClassName", name, formats.dns_subdomain)
+    _volume_mode(found, spec, path)
 
 
 def _size(spec: Spec) -> int:
@@ -171,17 +175,17 @@ class ClassStrategy(ResourceStrategy):
         return found
 
 
-def _access_modes(found: Found, modes: Sequence[str], why: str) -> None:
+def _access_modes(found: Found, modes: Sequence[str], why: str, path: str = "spec") -> None:
     if not modes:
-        found.append(required("spec.accessModes", why))
+        found.append(required(f"{path}.accessModes", why))
     for mode in modes:
         if mode not in ACCESS_MODES:
-            found.append(not_supported("spec.accessModes", mode, ACCESS_MODES))
+            found.append(not_supported(f"{path}.accessModes", mode, ACCESS_MODES))
     if "ReadWriteOncePod" in modes and len(set(modes)) > 1:
         text = "may not use ReadWriteOncePod with other access modes"
-        found.append(forbidden_field("spec.accessModes", text))
+        found.append(forbidden_field(f"{path}.accessModes", text))
 
 
-def _volume_mode(found: Found, spec: Spec) -> None:
+def _volume_mode(found: Found, spec: Spec, path: str = "spec") -> None:
     if (mode := spec.get("volumeMode")) is not None and mode not in VOLUME_MODES:
-        found.append(not_supported("spec.volumeMode", mode, VOLUME_MODES))
+        found.append(not_supported(f"{path}.volumeMode", mode, VOLUME_MODES))

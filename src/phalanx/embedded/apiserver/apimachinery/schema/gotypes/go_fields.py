@@ -60,7 +60,7 @@ preventPodSchedulingIfMissing requiresRepublish seLinuxMount serviceAccountToken
     Endpoint: hostname nodeName zone
     EndpointAddress: nodeName
     EndpointConditions: ready serving terminating
-    EndpointPort: appProtocol
+    EndpointPort: appProtocol port
     EphemeralContainer: restartPolicy
     ExactDeviceRequest: adminAccess
     FCVolumeSource: lun
@@ -68,6 +68,8 @@ preventPodSchedulingIfMissing requiresRepublish seLinuxMount serviceAccountToken
     GRPCAction: service
     GlusterfsPersistentVolumeSource: endpointsNamespace
     HostPathVolumeSource: type
+    HTTPIngressPath: pathType
+    IngressSpec: ingressClassName
     ISCSIPersistentVolumeSource: initiatorName
     ISCSIVolumeSource: initiatorName
     JobSpec: activeDeadlineSeconds backoffLimit backoffLimitPerIndex completionMode completions managedBy \
@@ -199,6 +201,7 @@ NULLS = _table(
     AllocatedDeviceStatus: conditions
     CSINodeDriver: topologyKeys
     DeviceClaim: requests
+    EndpointSlice: endpoints ports
     PodGroupSpec: podGroupTemplateRef
     PodGroupTemplate: schedulingConstraints
     PodGroupTemplateReference: workload
@@ -214,6 +217,8 @@ NO_OMITEMPTY = _table(
     PriorityClass: value
     Role: rules
     ScaleStatus: replicas
+    StatefulSetOrdinals: start
+    StatefulSetSpec: serviceName
     StatefulSetStatus: availableReplicas
     """
 )
@@ -223,7 +228,8 @@ NOT_FILLED = _table(
     """
     DaemonSetSpec: selector
     DeploymentSpec: selector
+    HTTPIngressPath: pathType
     ReplicaSetSpec: selector
-    StatefulSetSpec: selector serviceName
+    StatefulSetSpec: selector
     """
 )
