@@ -43,7 +43,7 @@ CONVERSATIONS: dict[str, list[tuple[str, str, Any, int, Any]]] = {
     "a service that becomes a name loses its address": [
         ("POST", SERVICES, service(), 201, {"spec.ipFamilyPolicy": "SingleStack"}),
         ("PATCH", f"{SERVICES}/s", {"spec": EXTERNAL}, 200, {"spec.clusterIP": None, "spec.ipFamilies": None}),
-        ("PATCH", f"{SERVICES}/s", {"spec": {"ports": []}}, 200, {}),
+        ("PATCH", f"{SERVICES}/s", {"spec": {"ports": []}}, 200, {"spec.internalTrafficPolicy": None}),
         ("PATCH", f"{SERVICES}/s", {"spec": {"clusterIPs": ["None"]}}, 422, "may not be set for ExternalName services"),
     ],
     "a service asks for what one family of addresses does not have": [

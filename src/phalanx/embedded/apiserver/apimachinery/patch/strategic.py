@@ -228,7 +228,7 @@ def _check_order(items: list[Any], order: list[Any], key: str) -> None:
     ]
     rest = iter(wanted)
     if not all(item in rest for item in have):
-        raise _failure(f"The order in patch list:\n{_go(items)}\n doesn't match $setElementOrder list:\n{_go(order)}")
+        raise _failure(f"The order in patch list:\n{_go(items)}\n doesn't match $setElementOrder list:\n{_go(order)}\n")
 
 
 def _delete_from_primitive_list(result: Json, name: str, gone: Any) -> None:

@@ -261,6 +261,8 @@ def _duplicates(value: list[Any], schema: Schema, path: str) -> Iterator[Cause]:
     keys = schema.get("x-kubernetes-list-map-keys") or ()
     seen: Counter[str] = Counter()
     for place, item in enumerate(value):
+        if kind == "map" and item is None:
+            continue
         if kind == "map" and not isinstance(item, dict):
             yield invalid_value(f"{path}[{place}]", item, "must be an object for an array of list-type map")
             continue

@@ -364,7 +364,9 @@ def generated_labels(uid: str, name: str) -> dict[str, str]:
 
 def go_selector(selector: Spec) -> dict[str, Any]:
     """Return the selector as messages show it: metav1 types keep their JSON names, and empty parts are left out."""
-    return {key: value for key, value in selector.items() if value}
+    found = {key: value for key, value in selector.items() if value}
+    labels = found.get("matchLabels")
+    return found | {"matchLabels": dict(sorted(labels.items()))} if labels else found
 
 
 def no_template_selector(found: Found, spec: Spec, path: str) -> None:

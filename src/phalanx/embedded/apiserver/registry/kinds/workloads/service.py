@@ -98,7 +98,7 @@ class ServiceStrategy(SpecAndStatus):
         ingress = (obj["status"].get("loadBalancer") or {}).get("ingress") or ()
         if ingress and obj["spec"].get("type") != "LoadBalancer":
             text = "may only be used when `spec.type` is 'LoadBalancer'"
-            found.append(forbidden_field("status.loadBalancer.ingress", text))
+            return [forbidden_field("status.loadBalancer.ingress", text)]
         for index, one in enumerate(ingress):
             if address := one.get("ip"):
                 formatted(found, f"status.loadBalancer.ingress[{index}].ip", address, formats.ip)
@@ -117,7 +117,7 @@ def _drop_unneeded(spec: Object, before: Spec) -> None:
     sort, former = spec["type"], before.get("type", "")
     dropped: list[str] = []
     if sort == "ExternalName" and former != "ExternalName":
-        dropped += ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"]
+        dropped += ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"]
     exposed = ("NodePort", "LoadBalancer")
     if former in exposed and sort not in exposed:
         dropped += ["healthCheckNodePort"] if spec.get("externalIPs") else ["healthCheckNodePort", _OUTER_POLICY]
