@@ -8,6 +8,7 @@ from types import ModuleType
 import pytest
 
 from phalanx.slurm.commands.accounting import sacct, sreport, sshare
+from phalanx.slurm.commands.cluster import sinfo
 from phalanx.slurm.commands.jobs import sprio, squeue
 from phalanx.slurm.commands.launch import sbatch, srun
 from phalanx.slurm.options import OptionReader, Usage, declare
@@ -94,6 +95,8 @@ def test_a_wrong_value_before_an_unknown_option_is_reported() -> None:
         (sacct, "-o NTasks:3 -B", "When requesting job scripts"),
         (sacct, "-j x -o nothing", "Bad job/step specified: x"),
         (squeue, "-t nothing --lo", "Invalid job state specified: nothing"),
+        (sinfo, "-d -t nothing", 'Bad state string: "nothing"'),
+        (sinfo, "-t nothing --nosuch", 'Bad state string: "nothing"'),
         (squeue, "-o %i -O jobid", "-O (--Format) is incompatible with -o (--format)"),
         (squeue, "-O jobid -o %i --nosuch", "-o (--format) is incompatible with -O (--Format)"),
         (srun, "--ex --cpu-bind=two true", "'--ex' is ambiguous"),

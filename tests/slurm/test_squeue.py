@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 from msgspec.structs import replace
 
@@ -44,3 +46,13 @@ def test_steps_have_the_date_above_their_heading_with_long(
 ) -> None:
     assert squeue._steps([], said, set()) == 0
     assert len(capsys.readouterr().out.splitlines()) == lines
+
+
+@pytest.mark.parametrize(("line", "users"), [("-u ada --me", None), ("--me -u ada", "ada"), ("-u ada", "ada")])
+def test_the_last_of_user_and_me_counts(line: str, users: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[Mapping[str, str | None]] = []
+    monkeypatch.setattr(squeue.Api, "open", lambda: None)
+    monkeypatch.setattr(squeue, "_show", lambda api, said: shown.append(said) or 0)
+    assert squeue.run(line.split()) == 0
+    assert shown[0].get("user") == users
+    assert ("me" in shown[0]) is (users is None)

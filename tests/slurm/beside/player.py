@@ -35,6 +35,7 @@ _RULES: tuple[tuple[str, str], ...] = (
     (r"(?<=127\.0\.0\.1)(\s*[ |]\s*)\d{4,5}\b", r"\1{OWN}"),  # the port of a controller
     (r"\bOS=Linux .*", "OS=Linux {OWN}"),
     (r"\bScheduler=\S+", "Scheduler={CHANCE}"),
+    (r"(?m)(?<=\s)(1700\d|6818)\+?(?=\s|$)", "{OWN}"),  # the port of a node
     (r"(?<= processors on nodes )\S+", "{CHANCE}"),
     # Phalanx has no plug-ins. Which of the next two a waiting srun says after a SIGTERM is chance, and whether srun
     # waits at all depends on what else runs.

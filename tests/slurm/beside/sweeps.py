@@ -241,7 +241,7 @@ _FIRST = (
     Step("sbatch -H -J array -o /dev/null -a 1-3 -n2 -p short --wrap 'sleep 1'"),
     Step("sbatch -H -J other -o /dev/null -A chem -p priv -N2 --qos=fast --wrap 'sleep 1'", "u2"),
     Step("sbatch -J runs -o /dev/null -t 30 -c2 --gres=gpu:1 -w cn3 --wrap 'srun sleep 1000'", wait="J4 running"),
-    Step("sbatch -J ended -o /dev/null --wrap 'srun -n1 true; exit 3'", wait="J5 done"),
+    Step("sbatch -J ended -o /dev/null -w cn1 --wrap 'srun -n1 true; exit 3'", wait="J5 done"),
 )
 _ASKED = "%j %T %C %D %m %l %P %q %a %r %b %f %n %x %k %v %W %h %H %Y"
 _SAID = "echo $SLURM_PROCID $SLURM_NTASKS $SLURM_CPUS_PER_TASK $SLURM_NNODES $SLURM_CPUS_ON_NODE $SLURM_JOB_PARTITION"

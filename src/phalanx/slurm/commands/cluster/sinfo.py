@@ -53,7 +53,7 @@ _PART = re.compile(r"(\.?)(#?\d*)(.?)(.*)", re.DOTALL)
 
 
 def run(words: Sequence[str]) -> int:
-    typed, _ = _READER.read(words)
+    typed, _ = _READER.read(words, _check)
     said: dict[str, str | None] = dict(typed)
     cluster_from = "--cluster"
     if formats := [(name, value) for name, value in typed if name in ("format", "Format")]:
@@ -92,6 +92,17 @@ def run(words: Sequence[str]) -> int:
         if not every_s:
             return 0
         time.sleep(every_s)  # --iterate: the user says how long
+
+
+def _check(typed: Sequence[tuple[str, str | None]]) -> None:
+    """Refuse the last of the options, if its value is wrong. Raises Usage."""
+    name, text = typed[-1]
+    if name == "clusters":
+        require_cluster("sinfo", text or "", site.load(Api.open()).cluster)
+    elif name == "states":
+        _wanted({"states": text})
+    elif name == "iterate":
+        _every_s(text)
 
 
 def _every_s(text: str | None) -> float:

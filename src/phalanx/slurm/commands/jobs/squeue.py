@@ -43,6 +43,8 @@ _USAGE = "Usage: squeue [OPTIONS]\n" + " ".join(f"--{one.spelled}" for one in OP
 def run(words: Sequence[str]) -> int:
     typed, arguments = _READER.read(words, _check)
     said: dict[str, str | None] = dict(typed)
+    if (last := [name for name, _ in typed if name in ("users", "me")][-1:]) and {"users", "me"} <= said.keys():
+        del said["me" if last == ["users"] else "users"]
     for option in ("jobs", "steps"):  # the list of jobs or steps may be the next word
         if option in said and said[option] is None:
             said[option] = arguments.pop(0) if arguments else None
