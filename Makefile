@@ -64,7 +64,7 @@ fuzz: setup      ## 100,000 requests of a hostile user, 10,000 seeds of the simu
 	PHALANX_WORLDS=100000 $(BIN)/pytest -n 2 --dist worksteal tests/reference
 	$(BIN)/pytest -n 2 --dist worksteal --hypothesis-profile fuzz --timeout 3600 tests -m hypothesis
 
-ALL_EXAMPLES := mpi,ray,ddp,spark,slurm/submitit,slurm/simple-slurm,slurm/psij,slurm/mpirun,slurm/parsl,slurm/dask-jobqueue
+ALL_EXAMPLES := mpi,ray,ddp,spark,slurm/submitit,slurm/simple-slurm,slurm/slurmpy,slurm/psij,slurm/mpirun,slurm/parsl,slurm/dask-jobqueue
 ALL_EXAMPLES := $(ALL_EXAMPLES),slurm/reframe,slurm/clusterfutures,slurm/snakemake,slurm/torchrun,slurm/lightning,kubernetes/torchx
 ALL_EXAMPLES := $(ALL_EXAMPLES),kubernetes/kubeflow,kubernetes/kubeflow-training,kubernetes/codeflare-sdk
 ALL_EXAMPLES := $(ALL_EXAMPLES),kubernetes/airflow,kubernetes/dask,kubernetes/metaflow,kubernetes/prefect
