@@ -28,11 +28,18 @@ from phalanx.embedded.apiserver.apimachinery.schema.quantity import parse as par
 # The longest text or list that an expression may make, and the growth that is not looked at closer.
 MOST_SIGNS, _SMALL_GROWTH = 32 * 2**20, 8
 _WORDS = frozenset({"in", "true", "false", "null"})
+_PARSE_ERROR = re.compile(r"Failed to parse expression '.*?': (?=ERROR: )", re.DOTALL)
 _LITERAL = re.compile(r"""(?P<quote>["'])[^"'\\]*(?P=quote)""")
 
 
 class ExpressionError(Exception):
     """An expression that cannot be compiled, or whose evaluation failed; the text says why."""
+
+
+def _worded(error: str) -> str:
+    """Return an error of the parser as the Go library words it."""
+    found = _PARSE_ERROR.match(error)
+    return error[found.end() :].replace("\n| ", "\n | ") if found else error
 
 
 def _escape_key(_: object, key: str) -> str:
@@ -178,7 +185,7 @@ class Expression:
         try:
             self._program = _library().compile(metered(without_structs(text)))
         except (ValueError, RuntimeError) as error:
-            raise ExpressionError(str(error)) from None
+            raise ExpressionError(_worded(str(error))) from None
 
     @property
     def grows(self) -> bool:

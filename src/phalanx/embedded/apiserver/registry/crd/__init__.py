@@ -3,6 +3,7 @@
 structural   schemas: structural ones, their defaults, pruning, validation
 rules        x-kubernetes-validations
 replicas     the fields that `/scale` reads
+list_types   the errors of list types in a schema
 check        the errors of a definition
 crd          the strategies of definitions and of their objects
 """

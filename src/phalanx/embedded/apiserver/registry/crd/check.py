@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from phalanx.embedded.apiserver.apimachinery.expressions.jsonpath import steps_of
@@ -21,6 +22,7 @@ from phalanx.embedded.apiserver.apimachinery.meta.status import (
     not_supported,
     required,
 )
+from phalanx.embedded.apiserver.registry.crd.list_types import list_type_causes
 from phalanx.embedded.apiserver.registry.crd.rules import RULES, mistakes
 from phalanx.embedded.apiserver.registry.crd.structural import causes
 
@@ -40,6 +42,11 @@ _NOT_1123 = (
     "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
 )
 _FREE = ("x-kubernetes-int-or-string", "x-kubernetes-preserve-unknown-fields")
+_TYPES = ("array", "boolean", "integer", "number", "object", "string")
+_NO_PATH = "must be a simple json path starting with ."
+_ROOT_WITH_STATUS = (
+    'only "object" is allowed as the type at the root of the schema if the status subresource is enabled'
+)
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 
 
@@ -112,7 +119,7 @@ def _established(obj: Json) -> bool:
 
 def _name_causes(obj: Json, spec: Json, names: Json) -> Iterator[Cause]:
     name, group = (obj.get("metadata") or {}).get("name", ""), spec.get("group", "")
-    if name != f"{names.get('plural', '')}.{group}":
+    if name and name != f"{names.get('plural', '')}.{group}":
         yield invalid_value("metadata.name", name, 'must be spec.names.plural+"."+spec.group')
     if not group:
         yield required("spec.group")
@@ -147,6 +154,8 @@ def _version_causes(versions: list[Json]) -> Iterator[Cause]:
             yield duplicate(f"spec.versions[{place}].name", name)
         seen.add(name)
         if _LABEL_1035.fullmatch(name) is None:
+            if not place:
+                yield invalid_value("spec.version", name, _NOT_1035)  # the older name of the first version
             yield invalid_value(f"spec.versions[{place}].name", name, _NOT_1035)
     if sum(bool(version.get("storage")) for version in versions) != 1:
         shown = [_internal(version, versions) for version in versions]
@@ -171,7 +180,9 @@ def _internal(version: Json, versions: list[Json]) -> dict[str, Any]:
 
 def _conversion_causes(conversion: Json) -> Iterator[Cause]:
     strategy, webhook = conversion.get("strategy"), conversion.get("webhook") or {}
-    if strategy not in ("None", "Webhook"):
+    if not strategy:
+        yield required("spec.conversion.strategy")
+    elif strategy not in ("None", "Webhook"):
         yield not_supported("spec.conversion.strategy", strategy, ("None", "Webhook"))
     elif strategy == "Webhook":
         if not webhook.get("clientConfig"):
@@ -200,7 +211,7 @@ def _unserved_causes(spec: Json) -> Iterator[Cause]:
 def _names_causes(names: Json) -> Iterator[Cause]:
     for field in ("plural", "singular", "kind", "listKind"):
         value = names.get(field) or ""
-        if not value and field in ("plural", "kind"):
+        if not value:
             yield required(f"spec.names.{field}")
         elif value and _LABEL_1035.fullmatch(value.lower() if "ind" in field else value) is None:
             detail = f"may have mixed case, but should otherwise match: {_NOT_1035}" if "ind" in field else _NOT_1035
@@ -239,6 +250,8 @@ def _one_version(place: int, version: Json, versions: list[Json]) -> Iterator[Ca
             yield required(f"{path}.type", "must not be empty at the root")
         else:
             yield invalid_value(f"{path}.type", schema["type"], "must be object at the root")
+            if "status" in (version.get("subresources") or {}):
+                yield invalid_value(f"{path}.type", schema["type"], _ROOT_WITH_STATUS)
     yield from schema_causes(schema, path, root=True)
     yield from _column_causes(place, version, versions)
 
@@ -249,17 +262,27 @@ def _column_causes(place: int, version: Json, versions: list[Json]) -> Iterator[
         path = f"{prefix}.additionalPrinterColumns[{number}]"
         if not column.get("name"):
             yield required(f"{path}.name")
-        if column.get("type") not in _COLUMN_TYPES:
-            yield invalid_value(f"{path}.type", column.get("type", ""), f"must be one of {','.join(_COLUMN_TYPES)}")
+        if not column.get("type"):
+            yield required(f"{path}.type", f"must be one of {','.join(_COLUMN_TYPES)}")
+        elif column["type"] not in _COLUMN_TYPES:
+            yield invalid_value(f"{path}.type", column["type"], f"must be one of {','.join(_COLUMN_TYPES)}")
         if not column.get("jsonPath"):
-            yield required(f"{path}.jsonPath")
+            yield required(f"{path}.JSONPath")
         elif mistake := _path_mistake(column["jsonPath"]):
-            yield invalid_value(f"{path}.jsonPath", column["jsonPath"], mistake)
+            yield invalid_value(f"{path}.JSONPath", column["jsonPath"], mistake)
+    scale = (version.get("subresources") or {}).get("scale")
+    for field in ("specReplicasPath", "statusReplicasPath", "labelSelectorPath") if scale is not None else ():
+        here, value = f"{prefix}.subresources.scale.{field}", (scale or {}).get(field)
+        if not value:
+            if field != "labelSelectorPath":
+                yield required(here)
+        elif not value.startswith("."):
+            yield invalid_value(here, value, _NO_PATH)
 
 
 def _path_mistake(path: str) -> str:
     if not path.startswith("."):
-        return "must be a json path starting with ."
+        return _NO_PATH
     try:
         steps_of(path)
     except ValueError as error:
@@ -280,16 +303,21 @@ def schema_causes(schema: Json, path: str, *, root: bool = False) -> Iterator[Ca
         yield Cause("FieldValueForbidden", f"Forbidden: {text}", f"{path}.additionalProperties")
     if pattern := schema.get("pattern"):
         yield from _pattern_causes(pattern, f"{path}.pattern")
-    yield from _list_type_causes(schema, path)
+    if (sort := schema.get("type")) and sort not in _TYPES:
+        yield not_supported(f"{path}.type", sort, _TYPES)
+    if schema.get("x-kubernetes-preserve-unknown-fields") is False:
+        yield invalid_value(f"{path}.x-kubernetes-preserve-unknown-fields", False, "must be true or undefined")
+    yield from list_type_causes(schema, path)
     yield from _rule_causes(schema, path, root=root)
     for key, inner in sorted((schema.get("properties") or {}).items()):
+        inner = inner or {}
         here = f"{path}.properties[{key}]"
         if root and key == "metadata":
             continue
         yield from _typed(inner, here, "must not be empty for specified object fields")
         yield from schema_causes(inner, here)
         if inner.get("default") is not None:
-            yield from causes(inner["default"], inner, path=f"{here}.default")
+            yield from _default_causes(inner, f"{here}.default")
     if isinstance(inner := schema.get("additionalProperties"), Mapping):
         yield from _typed(inner, f"{path}.additionalProperties", "must not be empty for specified object fields")
         yield from schema_causes(inner, f"{path}.additionalProperties")
@@ -301,31 +329,17 @@ def schema_causes(schema: Json, path: str, *, root: bool = False) -> Iterator[Ca
         yield from schema_causes(items, f"{path}.items")
 
 
+def _default_causes(schema: Json, path: str) -> Iterator[Cause]:
+    """Yield errors of a default. Messages name its fields from the default on."""
+    for cause in causes(schema["default"], schema, path=path):
+        yield replace(cause, message=cause.message.replace(f"{path}.", "").replace(f"{path} in body", " in body"))
+
+
 def _pattern_causes(pattern: str, path: str) -> Iterator[Cause]:
     try:
         compiled(pattern)
     except PatternError as error:
         yield invalid_value(path, pattern, f"must be a valid regular expression, but isn't: {error}")
-
-
-def _list_type_causes(schema: Json, path: str) -> Iterator[Cause]:
-    """Yield errors in the list type, which server-side apply needs to identify items."""
-    kind, keys = schema.get("x-kubernetes-list-type"), schema.get("x-kubernetes-list-map-keys") or ()
-    if kind is not None and kind not in ("atomic", "map", "set"):
-        yield not_supported(f"{path}.x-kubernetes-list-type", kind, ("atomic", "map", "set"))
-    if kind is not None and schema.get("type") != "array":
-        text = "must be array if x-kubernetes-list-type is specified"
-        yield invalid_value(f"{path}.type", schema.get("type", ""), text)
-    if kind == "map" and not keys:
-        yield required(f"{path}.x-kubernetes-list-map-keys", "must not be empty if x-kubernetes-list-type is map")
-    item: Json = items if isinstance(items := schema.get("items"), Mapping) else {}
-    for place, key in enumerate(keys if kind == "map" else ()):
-        if key not in (item.get("properties") or {}):
-            text = "entries must all be names of item properties"
-            yield invalid_value(f"{path}.x-kubernetes-list-map-keys[{place}]", key, text)
-        elif key not in (item.get("required") or ()) and "default" not in item["properties"][key]:
-            text = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property"
-            yield required(f"{path}.items.properties[{key}].default", text)
 
 
 def _typed(schema: Json, path: str, missing: str) -> Iterator[Cause]:
@@ -339,4 +353,16 @@ def _rule_causes(schema: Json, path: str, *, root: bool) -> Iterator[Cause]:
         if not text.strip():
             yield required(f"{here}.rule", "rule is not specified")
         elif mistake := mistakes(text, schema, root=root):
-            yield invalid_value(f"{here}.rule", text, mistake)
+            yield invalid_value(f"{here}.rule", _shown(rule), mistake)
+
+
+def _shown(rule: Json) -> Json:
+    """A rule as the server's internal type prints it."""
+    return {
+        "Rule": rule.get("rule", ""),
+        "Message": rule.get("message", ""),
+        "MessageExpression": rule.get("messageExpression", ""),
+        "Reason": rule.get("reason"),
+        "FieldPath": rule.get("fieldPath", ""),
+        "OptionalOldSelf": rule.get("optionalOldSelf"),
+    }

@@ -52,9 +52,10 @@ class DefinitionStrategy(ResourceStrategy):
         names = spec.get("names") or {}
         kind = names.get("kind") or ""
         filled = {"singular": kind.lower(), "listKind": f"{kind}List"} if kind else {}
-        if any(not names.get(key) for key in filled) or not spec.get("conversion"):
+        if any(not names.get(key) for key in filled) or spec.get("conversion") is None:
             names = {**names, **{key: names.get(key) or value for key, value in filled.items()}}
-            obj["spec"] = {**spec, "names": names, "conversion": spec.get("conversion") or {"strategy": "None"}}
+            conversion = {"strategy": "None"} if spec.get("conversion") is None else spec["conversion"]
+            obj["spec"] = {**spec, "names": names, "conversion": conversion}
 
     def prepare_create(self, obj: Object) -> None:
         obj["metadata"]["generation"] = 1

@@ -203,7 +203,11 @@ def mistakes(text: str, schema: Schema, *, root: bool = False) -> str:
     try:
         compiled(text)
     except ExpressionError as error:
-        return f"compilation failed: ERROR: {error}"
+        return (
+            f"compilation failed: {error}"
+            if str(error).startswith("ERROR: ")
+            else f"compilation failed: ERROR: {error}"
+        )
     if wrong := undeclared(text, _DECLARED):
         return f"compilation failed: {wrong}"
     own = type_of(schema)

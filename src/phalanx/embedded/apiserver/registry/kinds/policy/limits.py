@@ -28,6 +28,30 @@ _OF_PODS = {"pods", "cpu", "memory"} | {
     f"{which}.{name}" for which in ("requests", "limits") for name in ("cpu", "memory", "ephemeral-storage")
 }
 
+# The field that an error names, the field whose amount it shows, and the two amounts: the first is at most the second.
+_ORDERS = (
+    ("min", "min", "min", "max", "min value {} is greater than max value {}"),
+    (
+        "defaultRequest",
+        "defaultRequest",
+        "min",
+        "defaultRequest",
+        "min value {} is greater than default request value {}",
+    ),
+    (
+        "defaultRequest",
+        "defaultRequest",
+        "defaultRequest",
+        "max",
+        "default request value {} is greater than max value {}",
+    ),
+    (
+        *("defaultRequest", "defaultRequest", "defaultRequest", "default"),
+        "default request value {} is greater than default limit value {}",
+    ),
+    ("default", "min", "min", "default", "min value {} is greater than default value {}"),
+    ("default", "max", "default", "max", "default value {} is greater than max value {}"),
+)
 AT_MOST_DEFAULT = "default request value {} is greater than default limit value {}"
 QUOTA_NAMES = checks.STANDARD_RESOURCES - {"storage"}
 
@@ -45,10 +69,10 @@ class LimitRangeStrategy(ResourceStrategy):
         seen: set[str] = set()
         for index, item in enumerate(obj["spec"].get("limits") or ()):
             path, sort = f"spec.limits[{index}]", item.get("type", "")
-            if not sort:
-                found.append(required(f"{path}.type"))
-            elif sort not in ("Container", "Pod", "PersistentVolumeClaim"):
-                complain(found, f"{path}.type", sort, formats.qualified_name(sort))
+            if problems := formats.qualified_name(sort):
+                complain(found, f"{path}.type", sort, problems)
+            elif "/" not in sort and sort not in ("Container", "Pod", "PersistentVolumeClaim"):
+                found.append(invalid_value(f"{path}.type", sort, "must be a standard limit type or fully qualified"))
             if sort in seen:
                 found.append(duplicate(f"{path}.type", sort))
             seen.add(sort)
@@ -81,23 +105,29 @@ def _item(found: Found, item: Item, sort: str, path: str) -> None:
             check_name(found, name, f"{path}.{key}[{name}]")
     names = {name for key in ("min", "max", "default", "defaultRequest") for name in item.get(key) or {}}
     for name in sorted(names):
-        for key, low, high, text in (
-            ("min", "min", "max", "min value {} is greater than max value {}"),
-            ("defaultRequest", "min", "defaultRequest", "min value {} is greater than default request value {}"),
-            ("defaultRequest", "defaultRequest", "max", "default request value {} is greater than max value {}"),
-            (
-                "defaultRequest",
-                "defaultRequest",
-                "default",
-                "default request value {} is greater than default limit value {}",
-            ),
-            ("default", "min", "default", "min value {} is greater than default value {}"),
-            ("max", "default", "max", "default value {} is greater than max value {}"),
-        ):
+        for key, of, low, high, text in _ORDERS:
             lower, upper = (item.get(low) or {}).get(name), (item.get(high) or {}).get(name)
             if lower and upper and quantity.of(lower) > quantity.of(upper):
-                shown = lower if key == "default" else (item.get(key) or {}).get(name)
+                shown = (item.get(of) or {}).get(name)
                 found.append(invalid_value(f"{path}.{key}[{name}]", shown, text.format(lower, upper)))
+    for name, ratio in (item.get("maxLimitRequestRatio") or {}).items():
+        _ratio(found, item, name, ratio, f"{path}.maxLimitRequestRatio[{name}]")
+    if sort == "PersistentVolumeClaim" and not any("storage" in (item.get(key) or {}) for key in ("min", "max")):
+        text = "either minimum or maximum storage value is required, but neither was provided"
+        found.append(required(f"{path}.limits", text))
+
+
+def _ratio(found: Found, item: Item, name: str, ratio: str, path: str) -> None:
+    """The most that a limit may be of its request: it fits between the minimum and the maximum."""
+    wanted = quantity.of(ratio)
+    if wanted < quantity.NANO:
+        found.append(invalid_value(path, ratio, f"ratio {ratio} is less than 1"))
+    low, high = (item.get("min") or {}).get(name), (item.get("max") or {}).get(name)
+    if low is None or high is None or not quantity.of(low):
+        return
+    most = quantity.of(high) / quantity.of(low)
+    if wanted / quantity.NANO > most:
+        found.append(invalid_value(path, ratio, f"ratio {ratio} is greater than max/min = {most:.6f}"))
 
 
 class QuotaStrategy(SpecAndStatus):

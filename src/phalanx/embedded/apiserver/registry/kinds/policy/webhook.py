@@ -23,6 +23,7 @@ from phalanx.embedded.apiserver.apimachinery.meta.status import (
     not_supported,
     required,
 )
+from phalanx.embedded.apiserver.apimachinery.schema import formats
 from phalanx.embedded.apiserver.registry.kinds.generation import Counted
 
 _CHOICES = {
@@ -30,6 +31,7 @@ _CHOICES = {
     "matchPolicy": ("Equivalent", "Exact"),
     "sideEffects": ("None", "NoneOnDryRun"),
 }
+_SCOPES = ("*", "Cluster", "Namespaced")
 _OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 
 
@@ -69,10 +71,15 @@ class WebhookStrategy(Counted):
 
 def _hook_causes(hook: Object, path: str, known: Mapping[str, tuple[str, ...]]) -> Iterator[Cause]:
     name, versions = hook.get("name") or "", hook.get("admissionReviewVersions") or ()
-    if name.count(".") < 2:
+    if not name:
+        yield required(f"{path}.name")
+    elif problems := formats.dns_subdomain(name):
+        for problem in problems:
+            yield invalid_value(f"{path}.name", name, problem)
+    elif name.count(".") < 2:
         yield invalid_value(f"{path}.name", name, "should be a domain with at least three segments separated by dots")
     for field, choices in known.items():
-        if not hook.get(field):
+        if hook.get(field) is None:
             yield required(f"{path}.{field}", f"must specify one of {', '.join(choices)}")
         elif hook[field] not in choices:
             yield not_supported(f"{path}.{field}", hook[field], choices)
@@ -82,7 +89,15 @@ def _hook_causes(hook: Object, path: str, known: Mapping[str, tuple[str, ...]]) 
     yield from _client_causes(hook.get("clientConfig") or {}, f"{path}.clientConfig")
     if not versions:
         yield required(f"{path}.admissionReviewVersions", "must specify one of v1, v1beta1")
-    elif "v1" not in versions:
+    for number, version in enumerate(versions):
+        for problem in formats.dns_1035_label(version):
+            yield invalid_value(f"{path}.admissionReviewVersions[{number}]", version, problem)
+        if version in versions[:number]:
+            yield invalid_value(f"{path}.admissionReviewVersions[{number}]", version, "duplicate version")
+    if versions and not {"v1", "v1beta1"} & set(versions):
+        why = "must include at least one of v1, v1beta1"
+        yield invalid_value(f"{path}.admissionReviewVersions", list(versions), why)
+    elif versions and "v1" not in versions:
         why = "this server asks in v1 only; write v1"
         yield invalid_value(f"{path}.admissionReviewVersions", list(versions), why)
     for number, rule in enumerate(hook.get("rules") or ()):
@@ -95,9 +110,15 @@ def _rule_causes(rule: Object, path: str) -> Iterator[Cause]:
     for field in ("apiGroups", "apiVersions", "operations", "resources"):
         if not rule.get(field):
             yield required(f"{path}.{field}")
-    for operation in rule.get("operations") or ():
+    for field in ("apiVersions", "resources"):
+        for number, value in enumerate(rule.get(field) or ()):
+            if not value:
+                yield required(f"{path}.{field}[{number}]")
+    for number, operation in enumerate(rule.get("operations") or ()):
         if operation not in _OPERATIONS:
-            yield not_supported(f"{path}.operations", operation, _OPERATIONS)
+            yield not_supported(f"{path}.operations[{number}]", operation, _OPERATIONS)
+    if (scope := rule.get("scope")) is not None and scope not in _SCOPES:
+        yield not_supported(f"{path}.scope", scope, _SCOPES)
     if len(rule.get("operations") or ()) > 1 and "*" in rule["operations"]:
         why = "if '*' is present, must not specify other operations"
         yield invalid_value(f"{path}.operations", rule["operations"], why)
@@ -117,21 +138,40 @@ def _condition_causes(condition: Object, path: str) -> Iterator[Cause]:
         yield invalid_value(f"{path}.expression", text, f"compilation failed: {error}")
 
 
+def _service_causes(service: Object, path: str) -> Iterator[Cause]:
+    for field, named in (("namespace", "name"), ("name", "namespace")):  # Kubernetes names the other one
+        if not service.get(field):
+            yield required(f"{path}.{named}")
+    port = service.get("port")
+    for problem in formats.port_number(port) if port is not None else ():
+        yield invalid_value(f"{path}.port", port, f"port is not valid: {problem}")
+    place = service.get("path") or "/"
+    if not place.startswith("/"):
+        yield invalid_value(f"{path}.path", place, "must start with a '/'")
+    for number, part in enumerate(place[1:].removesuffix("/").split("/") if place != "/" else ()):
+        if not part:
+            yield invalid_value(f"{path}.path", place, f"segment[{number}] may not be empty")
+        for problem in formats.dns_subdomain(part) if part else ():
+            yield invalid_value(f"{path}.path", place, f"segment[{number}]: {problem}")
+
+
 def _client_causes(client: Object, path: str) -> Iterator[Cause]:
     url, service = client.get("url"), client.get("service")
-    if bool(url) == bool(service):
+    if (url is None) == (service is None):
         yield required(path, "exactly one of url or service is required")
-    elif url:
+    elif url is not None:
         found = urlsplit(url)
-        if found.scheme != "https" or not found.hostname:
-            why = "'https' is the only allowed URL scheme, and a host must be specified; desired format: https://host/path"
-            yield invalid_value(f"{path}.url", url, why)
-        elif found.username or found.fragment or found.query:
+        form = "desired format: https://host[/path]"
+        if found.scheme != "https":
+            yield invalid_value(f"{path}.url", found.scheme, f"'https' is the only allowed URL scheme; {form}")
+        if not found.hostname:
+            yield invalid_value(f"{path}.url", found.netloc, f"host must be specified; {form}")
+        if found.username or found.fragment or found.query:
             yield invalid_value(
                 f"{path}.url", url, "user information, fragments and queries are not permitted in the URL"
             )
-    elif not (service and service.get("name") and service.get("namespace")):
-        yield required(f"{path}.service", "name and namespace are required")
+    else:
+        yield from _service_causes(service or {}, f"{path}.service")
     if bundle := client.get("caBundle"):
         try:
             ssl.create_default_context(cadata=base64.b64decode(bundle, validate=True).decode("ascii"))
