@@ -22,7 +22,8 @@ from phalanx.embedded.apiserver.auth.rbac import GROUP as RBAC
 from phalanx.embedded.apiserver.auth.rbac import AccessRequest
 from phalanx.embedded.apiserver.auth.reviews import AUTHENTICATION, AUTHORIZATION, Reviewer
 from phalanx.embedded.apiserver.endpoints import answers, parts
-from phalanx.embedded.apiserver.endpoints.delete import DeleteOptions, Deleter, delete_options, unsigned
+from phalanx.embedded.apiserver.endpoints.decoding import Intent
+from phalanx.embedded.apiserver.endpoints.delete import DeleteOptions, Deleter, delete_body, delete_options, unsigned
 from phalanx.embedded.apiserver.endpoints.listing import ReadEndpoints
 from phalanx.embedded.apiserver.endpoints.paths.namesakes import Namesakes
 from phalanx.embedded.apiserver.endpoints.paths.public import Public
@@ -40,7 +41,7 @@ from phalanx.embedded.apiserver.endpoints.subresources.pods import PodActions
 from phalanx.embedded.apiserver.endpoints.subresources.proxy import Proxy
 from phalanx.embedded.apiserver.endpoints.subresources.scale import Scales
 from phalanx.embedded.apiserver.endpoints.subresources.streams import STREAMS, Streams
-from phalanx.embedded.apiserver.endpoints.write import Intent, ObjectWriter, WrittenObject
+from phalanx.embedded.apiserver.endpoints.write import ObjectWriter, WrittenObject
 from phalanx.embedded.apiserver.registry.metrics import GROUP as METRICS
 from phalanx.embedded.apiserver.registry.routing import PROXY, Registry, RouteTarget, locate, verb_of
 from phalanx.embedded.apiserver.storage.settings import StoreSettings
@@ -50,7 +51,14 @@ from phalanx.embedded.apiserver.transport import negotiation
 from phalanx.embedded.apiserver.transport.go_json import duplicates
 from phalanx.embedded.apiserver.transport.http import RawRequest
 from phalanx.embedded.apiserver.transport.negotiation import Accept, accepted, decode_body, media_type
-from phalanx.embedded.apiserver.transport.options import dry_run, field_manager, field_validation, forced, list_options
+from phalanx.embedded.apiserver.transport.options import (
+    check_timeout,
+    dry_run,
+    field_manager,
+    field_validation,
+    forced,
+    list_options,
+)
 from phalanx.embedded.apiserver.transport.request import Request, Response, parse_query, text_response
 
 _log = logging.getLogger(__name__)
@@ -109,15 +117,18 @@ class Api:
 
     async def __call__(self, raw: RawRequest) -> Response:
         """Return the answer to a request. Never raises: an error becomes an answer."""
+        warnings: list[str] = []
         try:
-            return await self._answer(raw)
-        except ApiError as error:
-            return _refusal(raw, error)
+            response = await self._answer(raw, warnings)
+        except ApiError as refused:
+            response = _refusal(raw, refused)
         except Exception:  # a defect: this client gets a 500, and other clients are not affected
             _log.exception("%s %s", raw.method, raw.path)
-            return _refusal(raw, ApiError(500, "InternalError", "Internal error occurred: see the log of the server"))
+            defect = ApiError(500, "InternalError", "Internal error occurred: see the log of the server")
+            response = _refusal(raw, defect)
+        return replace(response, warnings=tuple(dict.fromkeys(warnings))) if warnings else response
 
-    async def _answer(self, raw: RawRequest) -> Response:
+    async def _answer(self, raw: RawRequest, warnings: list[str]) -> Response:
         headers, method, path = raw.headers, raw.method, raw.path
         user = acting(self._tokens.user(headers.get(b"authorization", b"")), headers, self._authorizer)
         request = Request(
@@ -133,6 +144,7 @@ class Api:
             websocket_key=raw.websocket_key.decode("latin-1"),
             websocket_protocols=raw.websocket_protocols.decode("latin-1"),
             spdy_protocols=raw.spdy_protocols.decode("latin-1"),
+            warnings=warnings,
         )
         payer, limited = _payer(user), MASTERS not in user.groups
         raw.known(payer, limited)
@@ -171,19 +183,23 @@ class Api:
             await self.writer.connecting(target, user, {})
             return await self._proxy.open(target, raw)
         if not request.accept:
-            raise negotiation.no_such_form() if target.resource.custom else negotiation.not_acceptable()
+            if target.resource.custom:
+                raise negotiation.no_such_form()
+            raise negotiation.not_acceptable(stream=verb == "watch")
         if target.resource.group == METRICS:
             return await self._metrics.show(verb, target, request)
         return await self._dispatch(verb, target, request)
 
     async def _dispatch(self, verb: str, target: RouteTarget, request: Request) -> Response:
+        if verb != "watch" and target.sub != "log":
+            check_timeout(request)
         match verb:
             case "get":
                 return await self._get(target, request)
             case "list":
                 shown = await self.reader.show(target, request)
-                hints = self._namesakes.hints(target, request)
-                return replace(shown, warnings=hints) if hints else shown
+                request.warnings.extend(self._namesakes.hints(target, request))
+                return shown
             case "watch":
                 return self.reader.watch(target, request)
             case "create":
@@ -210,9 +226,8 @@ class Api:
         self.reader.check_version(request)
         stored = self.store.get(resource.key, target.namespace, target.name)
         if stored is None:
-            refusal = not_found(resource.group, resource.plural, target.name)
-            refusal.warnings = self._namesakes.hints(target, request)
-            raise refusal
+            request.warnings.extend(self._namesakes.hints(target, request))
+            raise not_found(resource.group, resource.plural, target.name)
         return answers.one(resource, request, stored)
 
     async def _create(self, target: RouteTarget, request: Request) -> Response:
@@ -238,14 +253,18 @@ class Api:
         return _written(target, request, await self.writer.update(target, body, intent))
 
     async def _patch(self, target: RouteTarget, request: Request) -> Response:
-        media = media_type(request.content_type)
-        body = parts.patch_body(target.resource, media, request.body)
-        intent = _intent(request, "PatchOptions", body if media != parts.APPLY_PATCH else None)
+        media, resource = media_type(request.content_type), target.resource
+        parts.check_patch_media(resource, media)
+        intent = _intent(request, "PatchOptions", None)
         force = forced(request, applies=media == parts.APPLY_PATCH)
-        if target.sub == "scale":
-            return answers.value(request, await self._scales.patch(target, media, body, intent))
         if media == parts.APPLY_PATCH:
             self._may_create(target, request)
+        elif self.store.head(resource.key, target.namespace, target.name) is None:
+            raise not_found(resource.group, resource.plural, target.name)
+        body, findings = parts.patch_body(media, request.body, intent.validation)
+        intent = replace(intent, findings=findings)
+        if target.sub == "scale":
+            return answers.value(request, await self._scales.patch(target, media, body, intent))
         written = await self.writer.patch(target, media, body, intent, force=force)
         return _written(target, request, written)
 
@@ -256,16 +275,11 @@ class Api:
             self._authorizer.resource(request.user, _asked(target, "create", request), target.namespace)
 
     async def _delete(self, target: RouteTarget, request: Request) -> Response:
-        body = decode_body(request.body, request.content_type, "DeleteOptions") if request.body else None
-        options, resource = delete_options(request, body), target.resource
-        warnings = _delete_warnings(resource, options)
-        try:
-            deleted = await self.deleter.delete(target, options)
-        except ApiError as error:
-            error.warnings = (*warnings, *error.warnings)
-            raise
+        options, resource = delete_options(request, delete_body(request)), target.resource
+        request.warnings.extend(_delete_warnings(resource, options))
+        deleted = await self.deleter.delete(target, options)
         if not deleted.gone or resource.strategy.delete_returns_object:
-            return answers.one(resource, request, deleted.stored, warnings=warnings)
+            return answers.one(resource, request, deleted.stored)
         meta = deleted.stored.obj["metadata"]
         details = {"name": meta["name"], "group": resource.group, "kind": resource.plural, "uid": meta["uid"]}
         return answers.value(
@@ -277,16 +291,14 @@ class Api:
                 "status": "Success",
                 "details": {key: value for key, value in details.items() if value},
             },
-            warnings=warnings,
         )
 
     async def _delete_collection(self, target: RouteTarget, request: Request) -> Response:
-        body = decode_body(request.body, request.content_type, "DeleteOptions") if request.body else None
-        options = delete_options(request, body)
+        options, resource = delete_options(request, delete_body(request)), target.resource
+        request.warnings.extend(_delete_warnings(resource, options))
         found, meta = self.reader.page(target, list_options(request, watch=False))
         await self.deleter.collection(target, found, options)
-        answer = await answers.many(target.resource, request, [unsigned(stored) for _, _, stored in found], meta)
-        return replace(answer, warnings=_delete_warnings(target.resource, options))
+        return await answers.many(resource, request, [unsigned(stored) for _, _, stored in found], meta)
 
 
 def _built_in(registry: Registry, group: str, plural: str) -> Resource:
@@ -324,18 +336,20 @@ def _body(target: RouteTarget, request: Request) -> Any:
 def _intent(request: Request, options: str, body: Any) -> Intent:
     validation = field_validation(request, options)
     is_json = body is not None and media_type(request.content_type).endswith("json")
+    twice = duplicates(request.body, body) if is_json and validation != "Ignore" else ()
     return Intent(
         user=request.user,
         manager=field_manager(request, options),
         dry_run=dry_run(request, options),
         validation=validation,
-        duplicates=duplicates(request.body, body) if is_json and validation != "Ignore" else (),
+        findings=[f'duplicate field "{path}"' for path in twice],
+        warn=request.warnings.extend,
     )
 
 
 def _written(target: RouteTarget, request: Request, written: WrittenObject) -> Response:
     code = 201 if written.created else 200
-    return answers.one(target.resource, request, written.stored, code, written.warnings)
+    return answers.one(target.resource, request, written.stored, code)
 
 
 def _accept(raw: RawRequest) -> tuple[Accept, ...]:
@@ -349,4 +363,4 @@ def _accept(raw: RawRequest) -> tuple[Accept, ...]:
 def _refusal(raw: RawRequest, error: ApiError) -> Response:
     headers = ((b"retry-after", str(error.retry_after_s).encode()),) if error.retry_after_s is not None else ()
     media, body = negotiation.render(_accept(raw), error.status())
-    return Response(code=error.code, body=body, media=media, headers=headers, warnings=error.warnings)
+    return Response(code=error.code, body=body, media=media, headers=headers)

@@ -31,7 +31,7 @@ from phalanx.embedded.apiserver.auth.authentication import Tokens, ensure_user, 
 from phalanx.embedded.apiserver.auth.authorization import MASTERS
 from phalanx.embedded.apiserver.auth.private import write_private
 from phalanx.embedded.apiserver.auth.reviews import REVIEWS
-from phalanx.embedded.apiserver.endpoints import bootstrap
+from phalanx.embedded.apiserver.endpoints.reconcilers import bootstrap
 from phalanx.embedded.apiserver.endpoints.subresources.aggregated import AGGREGATED, OF_NUMBERS
 from phalanx.embedded.apiserver.registry.builtin import emulating
 from phalanx.embedded.apiserver.registry.metrics import METRICS

@@ -45,10 +45,10 @@ def test_neither_is_stored_if_one_is_too_large(
     target: Any = SimpleNamespace(resource=SimpleNamespace(key=("", "secrets")), namespace="ns")
 
     async def new(self: ObjectWriter, target: Any, body: Any, intent: Any) -> Any:
-        return body, []
+        return body
 
     monkeypatch.setattr(ObjectWriter, "_new", new)
-    monkeypatch.setattr(write, "ordered", lambda resource, body: body)
+    monkeypatch.setattr(write, "from_body", lambda knowledge, resource, body, intent: body)
     bodies = named("secret", secret), named("job", job)
     if stored:
         asyncio.run(writer.create_owned(target, target, bodies, others))

@@ -53,6 +53,9 @@ LABEL_VALUE = formats.label_value("-x")[0]
         ("a b", "unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt"),
         ("a in b", "unable to parse requirement: found 'b' expected: '('"),
         ("a=1,", "found '', expected: identifier after ','"),
+        ("a===", "unable to parse requirement: found '=', expected: identifier"),
+        ("a=(b)", "unable to parse requirement: found '(', expected: identifier"),
+        ("!", "unable to parse requirement: found '', expected: identifier"),
         ("=1", "found '=', expected: !, identifier, or 'end of string'"),
         ("a in (b) c", "found 'c', expected: ',' or 'end of string'"),
         ("a/b/c", f'unable to parse requirement: <nil>: Invalid value: "a/b/c": {formats.qualified_name("a/b/c")[0]}'),
@@ -90,6 +93,19 @@ def test_label_selectors(selector: str, matching: set[str]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("selector", "message"),
+    [
+        ("metadata.name=a=b", "unescaped character in value: 61"),
+        (r"metadata.name=\x", r"invalid escape sequence: \x"),
+    ],
+)
+def test_field_selector_with_a_wrong_value_is_refused(selector: str, message: str) -> None:
+    with pytest.raises(ApiError) as caught:
+        selectors.fields(selector)
+    assert caught.value.message == f"invalid field selector: {message}"
+
+
+@pytest.mark.parametrize(
     ("body", "message"),
     [
         ("", "couldn't get version/kind; json parse error: unexpected end of JSON input (<empty>)"),
@@ -113,7 +129,7 @@ def test_a_broken_body_is_shown(api_server: ServerProcess, body: str, message: s
         (
             {"apiVersion": "v1", "kind": "Secrete"},
             'Secrete in version "v1" cannot be handled as a ConfigMap: no kind "Secrete" is registered for version '
-            '"v1" in scheme "pkg/api/legacyscheme/scheme.go:30"',
+            '"v1" in scheme "pkg/runtime/scheme.go:111"',
         ),
     ],
 )
@@ -270,7 +286,9 @@ def continuing(start: str) -> str:
     [
         ("zz", "invalid character '\u00cf' looking for beginning of value"),
         ("a*b", "illegal base64 data at input byte 1"),
-        ("e30", 'server does not recognize this encoded version ""'),
+        ("x", "illegal base64 data at input byte 0"),
+        ("e30", "server does not recognize this encoded version "),
+        ("W10", "json: cannot unmarshal array into Go value of type storage.continueToken"),
         (continuing(""), "encoded start key empty (version meta.k8s.io/v1)"),
         (continuing("../secrets/a"), "../secrets/a"),  # keys are paths, and stay below what is listed
         (continuing("default/"), "default/"),

@@ -74,23 +74,27 @@ NOT_FOUND = "the server could not find the requested resource"
 NOT_ALLOWED = "the server does not allow this method on the requested resource"
 
 
-SERVED = ("/api", "/api/v1", "/apis/batch/v1", "/version")
-OF_THE_AGGREGATOR = ("/apis", "/apis/batch")  # the real server answers there whatever the method
-BELOW_WHAT_IS_BUILT_IN = ("/api/v9", "/api/v9/pods", "/apis/batch/v9", "/apis/batch/v9/jobs")
-NOTHING = ("/nothing", "/apis/nothing.example", "/apis/nothing.example/v1/things")
+ONLY_GET = ("/api", "/api/v1", "/apis/batch/v1", "/version")
+EACH_METHOD = ("/apis", "/apis/batch", "/openapi/v3", "/healthz", "/healthz/ping")
+BELOW_WHAT_IS_BUILT_IN = ("/api/v1/pods/p", "/api/v9", "/api/v9/pods", "/apis/batch/v9", "/apis/batch/v9/jobs")
+NOTHING = ("/nothing", "/healthz/nothing", "/livez/ping/x", "/apis/nothing.example", "/apis/nothing.example/v1/things")
 MEDIA = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
 
 
 def test_paths_and_forms_that_are_not_served(tmp_path: Path) -> None:
     async def scene() -> None:
         async with InProcess.started(tmp_path) as api:
-            for path in SERVED:
-                answer = await api.ask("POST", path, {})
-                assert (answer.code, answer.body["message"]) == (405, NOT_ALLOWED), path
-            for path in OF_THE_AGGREGATOR:
-                assert (await api.ask("POST", path, {})).code == 200, path
+            for path in ONLY_GET:
+                for method in ("POST", "HEAD"):
+                    answer = await api.ask(method, path, {})
+                    assert (answer.code, answer.body["message"]) == (405, NOT_ALLOWED), path
+            for path in EACH_METHOD:
+                got, posted = [(await api.api(api.request(method, path))).body for method in ("GET", "POST")]
+                assert got == posted
             everywhere = await api.ask("DELETE", "/api/v1/pods")
             assert (everywhere.code, everywhere.body["message"]) == (405, NOT_ALLOWED)
+            paths = (await api.ask("GET", "/")).body["paths"]
+            assert {"/api/v1", "/apis/batch/v1", "/healthz/ping", "/version"} <= set(paths)
             for path in BELOW_WHAT_IS_BUILT_IN:
                 answer = await api.ask("GET", path)
                 assert (answer.code, answer.body["kind"], answer.body["message"]) == (404, "Status", NOT_FOUND), path
@@ -98,6 +102,11 @@ def test_paths_and_forms_that_are_not_served(tmp_path: Path) -> None:
                 plain = await api.api(api.request("GET", path))
                 assert (plain.code, plain.body) == (404, b"404 page not found\n"), path
             for accept, message in (
+                ("application/*", f"406: Not Acceptable\n\nAvailable representations: {MEDIA}"),
+                (
+                    "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
+                    "you requested PartialObjectMetadata, but the requested object is a list (*core.PodList)",
+                ),
                 ("text/html", f"406: Not Acceptable\n\nAvailable representations: {MEDIA}"),
                 ("application/json;as=Thing;g=x;v=v1", f"only the following media types are accepted: {MEDIA}"),
             ):
@@ -297,5 +306,67 @@ def test_refusals_have_the_words_of_kubernetes(
             await api.make(PODS, POD)
             answer = await api.ask(method, path, body)
             assert (answer.code, why in answer.body["message"]) == (code, True), answer.body
+
+
+WORDS = {"b": "yes", "float": "1.5", "plain": "a", "quoted": "a: b", "lines": "a\nb", "empty": "", "e": "1e3"}
+
+
+YAML_LINES = ('b: "yes"', 'float: "1.5"', "plain: a", "quoted: 'a: b'", "lines: |-\n    a", 'empty: ""', 'e: "1e3"')
+
+
+def test_yaml_is_quoted_as_go_quotes_it(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with InProcess.started(tmp_path) as api:
+            await api.make(MAPS, {"metadata": {"name": "m"}, "data": WORDS})
+            request = api.request("GET", f"{MAPS}/m")
+            request.headers[b"accept"] = b"application/yaml"
+            text = (await api.api(request)).body.decode()
+            for line in YAML_LINES:
+                assert line in text
+
+    asyncio.run(scene())
+
+
+GONE = {"metadata": {"name": "going", "finalizers": ["a.b/c"]}}
+ODD_OWNER = {"metadata": {"ownerReferences": [{"apiVersion": "a/b/c", "kind": "Pod", "name": "p", "uid": "u"}]}}
+ORDER = {"spec": {"$setElementOrder/containers": [{"name": "d"}], "containers": [{"name": "a", "image": "z"}]}}
+REFUSALS: dict[str, tuple[str, str, Any, str, int, str]] = {
+    "a name whose object is being deleted": (
+        "POST", MAPS, GONE, "", 409, 'object is being deleted: configmaps "going" already exists',
+    ),
+    "an owner whose apiVersion has three parts": (
+        "PATCH", f"{MAPS}/going", ODD_OWNER, MERGE, 422,
+        'metadata.ownerReferences.apiVersion: Invalid value: "a/b/c": version must not be empty',
+    ),
+    "a watch that goes on from a list": (
+        "GET", f"{MAPS}?watch=1&continue=x", None, "", 422,
+        "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden when continue is provided",
+    ),
+    "an order without an item of the patch": (
+        "PATCH", f"{PODS}/p", ORDER, STRATEGIC, 500,
+        "The order in patch list:\n[map[image:z name:a]]\n doesn't match $setElementOrder list:\n[map[name:d]]\n",
+    ),
+    "a list among objects": (
+        "PATCH", f"{PODS}/p", {"spec": {"tolerations": [{"key": "a"}, [1]]}}, STRATEGIC, 422,
+        "cannot restore struct from: slice",
+    ),
+    "a directive that there is not": (
+        "PATCH", f"{PODS}/p", {"spec": {"$patch": "nope"}}, STRATEGIC, 500,
+        "unknown patch type: nope in map: map[$patch:nope]",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("method", "path", "body", "media", "code", "message"), REFUSALS.values(), ids=REFUSALS)
+def test_refusal_has_the_words_of_kubernetes(
+    tmp_path: Path, method: str, path: str, body: Any, media: str, code: int, message: str
+) -> None:
+    async def scene() -> None:
+        async with InProcess.started(tmp_path) as api:
+            await api.make(MAPS, GONE)
+            await api.make(PODS, POD)
+            await api.ask("DELETE", f"{MAPS}/going")
+            answer = await api.ask(method, path, body, media or "application/json")
+            assert (answer.code, message in answer.body["message"]) == (code, True), answer.body
 
     asyncio.run(scene())

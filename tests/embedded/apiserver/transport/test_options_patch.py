@@ -7,7 +7,7 @@ import pytest
 from phalanx.embedded.apiserver.apimachinery.meta.resource import User
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
 from phalanx.embedded.apiserver.transport.negotiation import accepted
-from phalanx.embedded.apiserver.transport.options import field_manager, forced
+from phalanx.embedded.apiserver.transport.options import check_timeout, dry_run, field_manager, forced
 from phalanx.embedded.apiserver.transport.request import Request, parse_query
 
 
@@ -50,10 +50,39 @@ def test_options_that_do_not_fit_are_refused(query: str, applies: bool, message:
     ("manager", "message"),
     [
         ("x" * 129, "fieldManager: Too long: may not be more than 128 bytes"),
-        ("a%07", 'fieldManager: Invalid value: "a\\a": invalid character U+0007 (at position 1)'),
+        ("a%0Ab", r'fieldManager: Invalid value: "a\nb": invalid character U+000A (at position 1)'),
+        ("%C3%A9%E2%80%8B", r'fieldManager: Invalid value: "é\u200b": invalid character U+200B (at position 2)'),
+        ("%7F", r'fieldManager: Invalid value: "\x7f": invalid character U+007F (at position 0)'),
     ],
 )
 def test_a_manager_has_a_name_that_can_be_shown(manager: str, message: str) -> None:
     with pytest.raises(ApiError) as caught:
         field_manager(request(f"fieldManager={manager}"), "CreateOptions")
     assert message in caught.value.message
+
+
+@pytest.mark.parametrize(("query", "is_dry"), [("dryRun=All", True), ("dryRun=All&dryRun=All", True), ("", False)])
+def test_dry_run_may_be_asked_for_twice(query: str, is_dry: bool) -> None:
+    assert dry_run(request(query), "CreateOptions") is is_dry
+
+
+@pytest.mark.parametrize(
+    ("timeout", "message"),
+    [
+        ("1h2m3.5s", ""),
+        ("-1s", ""),
+        ("0", ""),
+        ("", ""),
+        ("x", 'time: invalid duration "x"'),
+        ("1", 'time: missing unit in duration "1"'),
+        ("1d", 'time: unknown unit "d" in duration "1d"'),
+    ],
+)
+def test_timeout_is_a_duration(timeout: str, message: str) -> None:
+    try:
+        check_timeout(request(f"timeout={timeout}"))
+    except ApiError as error:
+        said = error.message
+    else:
+        said = ""
+    assert said == (message and f"invalid timeout specified in the request URL - {message}")

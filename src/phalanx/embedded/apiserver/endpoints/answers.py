@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from phalanx.embedded.apiserver.apimachinery.caching import cached
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource, converted
+from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource, converted, type_package
+from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
 from phalanx.embedded.apiserver.endpoints import parts
 from phalanx.embedded.apiserver.storage.store import Stored, decode, encode
 from phalanx.embedded.apiserver.storage.watch import Frame, line_of
@@ -55,10 +56,24 @@ def form_of(resource: Resource, request: Request, *, listing: bool = False, stre
     for accept in request.accept:
         if stream and accept.media == YAML:
             continue
+        if accept.group == META and not stream:
+            _check_partial(resource, accept.as_kind, listing)
         found = _form(resource, request, accept, listing)
         if found is not None:
             return found
     raise no_such_form(stream=stream)
+
+
+def _check_partial(resource: Resource, as_kind: str, listing: bool) -> None:
+    """Raises `ApiError` 406 for the metadata of an object where there is a list, and the reverse."""
+    kind = f"{type_package(resource)}.{resource.kind}{'List' if listing else ''}"
+    if listing and as_kind == "PartialObjectMetadata":
+        why = f"is a list (*{kind})"
+    elif not listing and as_kind == "PartialObjectMetadataList":
+        why = f"is not a list (*{kind})"
+    else:
+        return
+    raise ApiError(406, "NotAcceptable", f"you requested {as_kind}, but the requested object {why}")
 
 
 def _form(resource: Resource, request: Request, accept: Accept, listing: bool) -> Form | None:
@@ -74,9 +89,7 @@ def _form(resource: Resource, request: Request, accept: Accept, listing: bool) -
             row = parts.table_row(resource, policy)
             rest = parts.table_row(resource, policy, headers=False)
             return Form(look=look, media=media, as_kind="Table", one=row, later=rest)
-        case ("PartialObjectMetadata" | "PartialObjectMetadataList") as kind if accept.group == META:
-            if (kind == "PartialObjectMetadataList") is not listing:
-                return None
+        case "PartialObjectMetadata" | "PartialObjectMetadataList" if accept.group == META:
             return Form(look=("Partial",), media=media, as_kind="PartialObjectMetadata", one=_partial)
         case "PartialObject" if accept.group == OWN and accept.version == "v1":
             render = partial_object(resource)
@@ -168,21 +181,19 @@ def partial_object(resource: Resource) -> Callable[[Stored], bytes]:
     return render
 
 
-def one(
-    resource: Resource, request: Request, stored: Stored, code: int = 200, warnings: Sequence[str] = ()
-) -> Response:
+def one(resource: Resource, request: Request, stored: Stored, code: int = 200) -> Response:
     """The answer that is one object."""
     form = form_of(resource, request)
     body = form.one(stored)
     if form.media == YAML:
         body = encode_yaml(decode(body))
-    return Response(code=code, body=body, media=form.media, warnings=tuple(warnings))
+    return Response(code=code, body=body, media=form.media)
 
 
-def value(request: Request, obj: Any, code: int = 200, warnings: Sequence[str] = ()) -> Response:
+def value(request: Request, obj: Any, code: int = 200) -> Response:
     """The answer that is a Status, a Scale … : something that is not stored."""
     media, body = negotiation.render(request.accept, obj)
-    return Response(code=code, body=body, media=media, warnings=tuple(warnings))
+    return Response(code=code, body=body, media=media)
 
 
 async def many(resource: Resource, request: Request, found: Sequence[Stored], meta: dict[str, Any]) -> Response:

@@ -31,6 +31,7 @@ from phalanx.embedded.apiserver.apimachinery.meta.status import (
 )
 from phalanx.embedded.apiserver.apimachinery.schema import schema
 from phalanx.embedded.apiserver.endpoints import parts
+from phalanx.embedded.apiserver.endpoints.decoding import SCHEME
 from phalanx.embedded.apiserver.endpoints.write import as_revision, is_graceful
 from phalanx.embedded.apiserver.registry.kinds.nodes.priority import SYSTEM
 from phalanx.embedded.apiserver.registry.routing import RouteTarget
@@ -41,6 +42,7 @@ from phalanx.embedded.apiserver.transport.request import Request
 
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 _OPTIONS = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
+_KIND = "DeleteOptions"
 _POLICIES = ("Background", "Foreground", "Orphan")
 _DELETED_BY = objectmeta.DELETED_BY
 _PODS = ("", "pods")
@@ -98,19 +100,27 @@ def delete_options(request: Request, body: Any) -> DeleteOptions:
     )
 
 
+def delete_body(request: Request) -> Any:
+    """Return the value in the body of a DELETE, None without one. Raises `ApiError` 400, 415."""
+    value = negotiation.decoded(request.body, request.content_type) if request.body else None
+    if why := negotiation.kind_problem(value):
+        raise bad_request(why)
+    return value
+
+
 def _decoded(body: Any) -> Object:
     """Return the options in the body. With an invalid body nothing is deleted. Raises `ApiError` 400."""
     if body is None:
         return {}
-    if not isinstance(body, dict):
-        raise negotiation.no_object(body, encode(body), "DeleteOptions")
-    if (body.get("kind") or "DeleteOptions") != "DeleteOptions":
-        raise bad_request("decoded object cannot be converted to DeleteOptions")
+    found: Object = body
+    kind, version = found.get("kind") or _KIND, found.get("apiVersion") or "meta.k8s.io/v1"
+    if kind != _KIND:
+        raise bad_request(f'no kind "{kind}" is registered for version "{version}" in scheme "{SCHEME}"')
     try:
-        schema.decode(schema.type_of(_OPTIONS), body)
+        schema.decode(schema.type_of(_OPTIONS), found)
     except schema.DecodeError as error:
         raise bad_request(str(error)) from None
-    return body
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

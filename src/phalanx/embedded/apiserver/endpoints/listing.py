@@ -20,6 +20,7 @@ import msgspec
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource
 from phalanx.embedded.apiserver.apimachinery.meta.selectors import named, predicate
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, bad_request, shown
+from phalanx.embedded.apiserver.apimachinery.patch.json_patch import go_kind
 from phalanx.embedded.apiserver.endpoints import answers, parts
 from phalanx.embedded.apiserver.registry.routing import RouteTarget
 from phalanx.embedded.apiserver.storage.settings import StoreSettings
@@ -240,9 +241,10 @@ def _parse_token(token: str) -> tuple[int, tuple[str, str]]:
     try:
         raw = msgspec.json.decode(data, type=_Token)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        raise _no_token("it is no object of strings and numbers") from None
+        kind = go_kind(msgspec.json.decode(data))
+        raise _no_token(f"json: cannot unmarshal {kind} into Go value of type storage.continueToken") from None
     if raw.v != _FORMAT:
-        raise _no_token(f'server does not recognize this encoded version "{raw.v}"')
+        raise _no_token(f"server does not recognize this encoded version {raw.v}")
     if not raw.rv:  # below 0: what a 410 gave out
         raise _no_token(f"incorrect encoded start resourceVersion (version {_FORMAT})")
     if not raw.start:

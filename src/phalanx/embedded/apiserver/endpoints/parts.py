@@ -19,10 +19,11 @@ from phalanx.embedded.apiserver.apimachinery.caching import cached
 from phalanx.embedded.apiserver.apimachinery.meta import metadata
 from phalanx.embedded.apiserver.apimachinery.meta.objectmeta import now_text
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource, User, converted
-from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, Cause, bad_request
+from phalanx.embedded.apiserver.apimachinery.meta.status import Cause, bad_request
 from phalanx.embedded.apiserver.apimachinery.patch import managed_fields
 from phalanx.embedded.apiserver.apimachinery.patch import patch as patches
 from phalanx.embedded.apiserver.apimachinery.patch.apply import apply
+from phalanx.embedded.apiserver.apimachinery.patch.json_patch import go_kind, unknown_fields, wrong_operation
 from phalanx.embedded.apiserver.apimachinery.patch.patch import APPLY_PATCH as APPLY_PATCH
 from phalanx.embedded.apiserver.apimachinery.schema import schema
 from phalanx.embedded.apiserver.auth.authorization import MASTERS
@@ -32,6 +33,7 @@ from phalanx.embedded.apiserver.registry.kinds.policy import signing
 from phalanx.embedded.apiserver.registry.routing import Registry, method_not_allowed
 from phalanx.embedded.apiserver.storage.store import Store, Stored, decode, encode
 from phalanx.embedded.apiserver.transport import negotiation
+from phalanx.embedded.apiserver.transport.go_json import duplicates
 from phalanx.embedded.apiserver.transport.request import Request, Response
 from phalanx.embedded.apiserver.transport.tables import table
 
@@ -98,17 +100,19 @@ class Knowledge:
 
     def check_schema(self, resource: Resource, obj: Object) -> list[str]:
         """Bring `obj` into the stored form; the paths of unknown fields, which are dropped. Raises `ApiError` 400."""
-        if isinstance(resource.strategy, CustomStrategy):
-            return resource.strategy.decode(obj)
-        if not resource.schema_name:
-            return []
         try:
-            return schema.decode(schema.type_of(resource.schema_name), obj)
+            return self.decode(resource, obj)
         except schema.DecodeError as error:
             kind = resource.kind
             raise bad_request(
                 f'{kind} in version "{resource.version}" cannot be handled as a {kind}: {error}'
             ) from None
+
+    def decode(self, resource: Resource, obj: Object) -> list[str]:
+        """Do the same, but raise `DecodeError` where the schema of a built-in kind is not met."""
+        if isinstance(resource.strategy, CustomStrategy):
+            return resource.strategy.decode(obj)
+        return schema.decode(schema.type_of(resource.schema_name), obj) if resource.schema_name else []
 
     def validate_new_meta(self, resource: Resource, obj: Object) -> list[Cause]:
         return metadata.validate_create(resource, obj)
@@ -294,21 +298,41 @@ def is_known_kind(group: str, version: str, kind: str) -> bool:
     return any(wanted in one.get("x-kubernetes-group-version-kind", ()) for one in schema.definitions().values())
 
 
-def patch_body(resource: Resource, media: str, body: bytes) -> Any:
-    """The value in the body of a PATCH. Raises `ApiError` 415 or 400."""
+def check_patch_media(resource: Resource, media: str) -> None:
+    """Raises `ApiError` 415 for a PATCH in a language that its kind does not have."""
     if media == APPLY_PATCH:
-        try:
-            return negotiation.decode_yaml(body)
-        except ApiError as error:
-            raise bad_request(f"error decoding YAML: {error.message}") from None
+        return
     known = media in (patches.JSON_PATCH, patches.MERGE_PATCH, patches.STRATEGIC_MERGE_PATCH)
     if not known or (resource.custom and media == patches.STRATEGIC_MERGE_PATCH):
         raise patches.unsupported_media_type(custom=resource.custom)
-    try:
-        return negotiation.decode_json(body)
-    except ValueError as error:
-        prefix = "" if media == patches.STRATEGIC_MERGE_PATCH else "error decoding patch: "
-        raise bad_request(f"{prefix}{error}") from None
+
+
+def patch_body(media: str, body: bytes, validation: str) -> tuple[Any, list[str]]:
+    """Return the value in the body of a PATCH, and the messages about its fields that occur twice or that no operation
+    has. Raises `ApiError` 400."""
+    if media == APPLY_PATCH:
+        return negotiation.decode_apply(body), []
+    prefix = "" if validation == "Ignore" or media == patches.STRATEGIC_MERGE_PATCH else "error decoding patch: "
+    patch = negotiation.decode_patch(body, prefix)
+    if validation == "Ignore":
+        return _or_empty(media, patch), []
+    found = [f'duplicate field "{path}"' for path in duplicates(body, patch)]
+    if media == patches.JSON_PATCH:
+        if why := wrong_operation(patch):
+            raise bad_request(f"{prefix}json: cannot unmarshal {why}")
+        found += [f'unknown field "{path}"' for path in unknown_fields(patch or ())]
+        return patch or [], [f"json patch {one}" for one in found]
+    if patch is not None and not isinstance(patch, dict):
+        go_type = "map[string]interface {}"
+        raise bad_request(f"{prefix}json: cannot unmarshal {go_kind(patch)} into Go value of type {go_type}")
+    return _or_empty(media, patch), found
+
+
+def _or_empty(media: str, patch: Any) -> Any:
+    """Return the patch for `null`: no operations, no fields. A merge patch must not be null."""
+    if patch is not None or media == patches.MERGE_PATCH:
+        return patch
+    return [] if media == patches.JSON_PATCH else {}
 
 
 def touched_fields(media: str, patch: Any, current: Object) -> set[str]:
@@ -334,11 +358,11 @@ class Discovery:
         self._registry, self._catalogue = registry, Catalogue(registry)
 
     def answer(self, request: Request, path: str) -> Response | None:
-        """Return the answer of discovery; None if the path does not belong to it. Raises `ApiError` 405."""
+        """Return the answer of discovery; None if the path does not belong to it. Raises `ApiError` 405, 406."""
         found = self._catalogue.answer(path, request.accept, request.host)
         if found is None:
             return None
-        if request.method not in ("GET", "HEAD") and not self._is_aggregated(path):
+        if request.method != "GET" and not (path.startswith("/openapi") or self._is_aggregated(path)):
             raise method_not_allowed()
         if not request.accept and not path.startswith("/openapi"):
             raise negotiation.not_acceptable()

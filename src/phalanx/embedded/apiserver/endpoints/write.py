@@ -13,12 +13,11 @@ finalizer of an object that is being deleted removes the object.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from phalanx.embedded.apiserver.admission.policies import WHOLE, Beneath
-from phalanx.embedded.apiserver.apimachinery.limits import CAUSES
 from phalanx.embedded.apiserver.apimachinery.meta import objectmeta
 from phalanx.embedded.apiserver.apimachinery.meta.resource import (
     Resource,
@@ -37,13 +36,11 @@ from phalanx.embedded.apiserver.apimachinery.meta.status import (
     invalid_value,
     not_found,
 )
-from phalanx.embedded.apiserver.apimachinery.patch import patch as patches
-from phalanx.embedded.apiserver.apimachinery.patch import strategic
 from phalanx.embedded.apiserver.endpoints import parts
+from phalanx.embedded.apiserver.endpoints.decoding import Intent, from_applied, from_body, from_patch
 from phalanx.embedded.apiserver.registry.kinds.pods.pod import PodStrategy
 from phalanx.embedded.apiserver.registry.routing import Registry, RouteTarget
 from phalanx.embedded.apiserver.storage.store import Object, Store, Stored, decode, encode
-from phalanx.embedded.apiserver.transport import negotiation
 from phalanx.embedded.apiserver.transport.options import not_unsigned
 
 _GENERATE_ATTEMPTS = 8
@@ -54,23 +51,11 @@ _STALE = "the object has been modified; please apply your changes to the latest 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Intent:
-    """How a write is meant, besides its object. `validation` is Ignore, Warn or Strict."""
-
-    user: User
-    manager: str
-    dry_run: bool = False
-    validation: str = "Warn"
-    duplicates: Sequence[str] = ()  # paths that occur twice in the body
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenObject:
     """The result of a write. `created` tells 201 from 200."""
 
     stored: Stored
     created: bool = False
-    warnings: Sequence[str] = ()
 
 
 class _Overtaken(ApiError):
@@ -89,11 +74,10 @@ class ObjectWriter:
         self, target: RouteTarget, body: object, intent: Intent, *, applied: bool = False
     ) -> WrittenObject:
         """`applied` says that managedFields are made already. Raises `ApiError`."""
-        obj, warnings = await self._new(target, body, intent, applied=applied)
+        obj = await self._new(target, body, intent, applied=applied)
         if intent.dry_run:
-            return WrittenObject(stored=Stored(0, encode(obj), obj), created=True, warnings=warnings)
-        stored = await self._put(target, obj)
-        return WrittenObject(stored=stored, created=True, warnings=warnings)
+            return WrittenObject(stored=Stored(0, encode(obj), obj), created=True)
+        return WrittenObject(stored=await self._put(target, obj), created=True)
 
     async def create_owned(
         self, owned: RouteTarget, owner: RouteTarget, bodies: tuple[object, object], intent: Intent
@@ -102,12 +86,12 @@ class ObjectWriter:
         created if one is refused, or if there are webhooks, which may take time. Raises `ApiError`."""
         if self._knowledge.has_webhooks:
             raise ApiError(404, "NotFound", "objects are created one by one while there are webhooks", details={})
-        made, _ = await self._new(owner, bodies[1], intent)
-        first = ordered(owned.resource, bodies[0])
+        made = await self._new(owner, bodies[1], intent)
+        first = from_body(self._knowledge, owned.resource, bodies[0], intent)
         reference = {"apiVersion": made["apiVersion"], "kind": made["kind"]}
         reference |= {key: made["metadata"][key] for key in ("name", "uid")}
         objectmeta.metadata_of(first)["ownerReferences"] = [reference]
-        held, _ = await self._new(owned, first, intent)
+        held = await self._new(owned, first, intent)
         for obj in (held, made):  # both are stored, or neither
             self._store.require_fits(obj)
         puts = self._put(owned, held), self._put(owner, made)  # in one turn of the event loop, so in one commit
@@ -117,25 +101,13 @@ class ObjectWriter:
     def _put(self, target: RouteTarget, obj: Object) -> Awaitable[Stored]:
         return self._store.put(target.resource.key, target.namespace, obj["metadata"]["name"], obj)
 
-    async def _new(
-        self, target: RouteTarget, body: object, intent: Intent, *, applied: bool = False
-    ) -> tuple[Object, list[str]]:
-        """Return a new object that may be stored in this turn of the event loop, and warnings. Raises `ApiError`."""
-        resource = target.resource
-        obj = ordered(resource, body)
-        warnings = self._schema(resource, obj, intent, code=400)
-        obj = stored_form(resource, obj)
-        with _carried(warnings):
-            return await self._admitted_new(target, obj, intent, warnings, applied=applied)
-
-    async def _admitted_new(
-        self, target: RouteTarget, obj: Object, intent: Intent, warnings: list[str], *, applied: bool
-    ) -> tuple[Object, list[str]]:
-        """Return the new object, after admission and validation, and `warnings` with those about it."""
-        resource, strategy = target.resource, target.resource.strategy
+    async def _new(self, target: RouteTarget, body: object, intent: Intent, *, applied: bool = False) -> Object:
+        """Return a new object that may be stored in this turn of the event loop. Raises `ApiError`."""
+        resource, strategy, knowledge = target.resource, target.resource.strategy, self._knowledge
+        obj = stored_form(resource, from_body(knowledge, resource, body, intent))
         meta = objectmeta.metadata_of(obj)
         objectmeta.place(meta, resource, target.namespace)
-        warnings += objectmeta.without_double_owners(meta)
+        intent.warn(objectmeta.without_double_owners(meta))
         if meta.get("resourceVersion"):
             raise ApiError(500, "", "resourceVersion should not be set on objects to be created")
         objectmeta.fill_new(meta)
@@ -143,25 +115,24 @@ class ObjectWriter:
             meta["name"] = self._free_name(resource, target.namespace, meta["generateName"])
         strategy.default(obj)
         if not applied:
-            self._knowledge.own_fields(resource, obj, None, intent.manager, "")
-        self._knowledge.admit(resource, obj, None, intent.user)
-        warnings += await self._knowledge.consult(resource, obj, None, intent.user, dry_run=intent.dry_run) or ()
+            knowledge.own_fields(resource, obj, None, intent.manager, "")
+        knowledge.admit(resource, obj, None, intent.user)
+        intent.warn(await knowledge.consult(resource, obj, None, intent.user, dry_run=intent.dry_run) or ())
         meta = objectmeta.metadata_of(obj)
         strategy.prepare_create(obj)  # a Job's labels name it, a pod's status tells of its gates
-        if causes := [*self._knowledge.validate_new_meta(resource, obj), *strategy.validate(obj)]:
+        if causes := [*knowledge.validate_new_meta(resource, obj), *strategy.validate(obj)]:
             raise invalid(resource.key[0], resource.kind, meta.get("name", ""), causes)
-        warnings += self._knowledge.approve(resource, obj, None, intent.user)
-        warnings += await self._knowledge.judge(resource, obj, None, intent.user, dry_run=intent.dry_run) or ()
-        if self._store.head(resource.key, target.namespace, meta["name"]) is not None:
-            raise already_exists(resource.group, resource.plural, meta["name"])
-        warnings += strategy.warnings(obj, None)
-        return obj, warnings
+        intent.warn(strategy.warnings(obj, None))
+        intent.warn(knowledge.approve(resource, obj, None, intent.user))
+        intent.warn(await knowledge.judge(resource, obj, None, intent.user, dry_run=intent.dry_run) or ())
+        if (present := self._store.head(resource.key, target.namespace, meta["name"])) is not None:
+            is_going = bool(present.obj["metadata"].get("deletionTimestamp"))
+            raise already_exists(resource.group, resource.plural, meta["name"], is_going=is_going)
+        return obj
 
     def checked(self, resource: Resource, body: object, intent: Intent) -> Object:
         """An object that is not to be stored, in its schema's form. Raises `ApiError`."""
-        obj = ordered(resource, body)
-        self._schema(resource, obj, intent, code=400)
-        return obj
+        return from_body(self._knowledge, resource, body, intent)
 
     def _free_name(self, resource: Resource, namespace: str, prefix: str) -> str:
         for _ in range(_GENERATE_ATTEMPTS):
@@ -170,42 +141,12 @@ class ObjectWriter:
                 break
         return name
 
-    def _schema(
-        self, resource: Resource, obj: Object, intent: Intent, *, code: int, merged: Object | None = None
-    ) -> list[str]:
-        """Drop unknown fields; warnings about them, or `ApiError` with Strict. `merged`: the strategic patch that was
-        merged into `obj`."""
-        shown = encode(obj).decode() if code == 422 else ""
-        if merged is not None:
-            shown = strategic.go_text(merged)
-        try:
-            unknown = self._knowledge.check_schema(resource, obj)
-        except ApiError as error:
-            if code == 422:
-                why = error.message.partition(": ")[2]
-                raise _bad_patch(shown, strategic.conversion_error(why) if merged is not None else why) from None
-            raise
-        if intent.validation == "Ignore" or not (unknown or intent.duplicates):
-            return []
-        found = [f'duplicate field "{path}"' for path in intent.duplicates[:CAUSES]]
-        found += [f'unknown field "{path}"' for path in unknown[:CAUSES]]
-        if intent.validation == "Strict":
-            listed = ", ".join(found)
-            if code == 400:
-                kind = resource.kind
-                where = f'{kind} in version "{resource.version}" cannot be handled as a {kind}'
-                raise bad_request(f"{where}: strict decoding error: {listed}")
-            raise _bad_patch(shown, f"strict decoding error: {listed}")
-        return found
-
     # --- update --------------------------------------------------------------------------------------------------
 
     async def update(self, target: RouteTarget, body: object, intent: Intent) -> WrittenObject:
         """PUT. Raises `ApiError`."""
         resource = target.resource
-        obj = ordered(resource, body)
-        warnings = self._schema(resource, obj, intent, code=400)
-        obj = stored_form(resource, obj)
+        obj = stored_form(resource, from_body(self._knowledge, resource, body, intent))
         meta = objectmeta.metadata_of(obj)
         self._check_url(meta, target)
         old = self._store.head(resource.key, target.namespace, target.name)
@@ -214,8 +155,8 @@ class ObjectWriter:
                 return await self.create(target, obj, intent)
             raise not_found(resource.group, resource.plural, target.name)
         self._check_version(resource, meta, old, target)
-        warnings += objectmeta.without_double_owners(meta)
-        return await self.replace(target, obj, old, intent, warnings)
+        intent.warn(objectmeta.without_double_owners(meta))
+        return await self.replace(target, obj, old, intent)
 
     def _check_url(self, meta: objectmeta.Meta, target: RouteTarget) -> None:
         objectmeta.place(meta, target.resource, target.namespace)
@@ -244,22 +185,9 @@ class ObjectWriter:
             raise conflict(resource.group, resource.plural, target.name, why)
 
     async def replace(
-        self,
-        target: RouteTarget,
-        obj: Object,
-        old: Stored,
-        intent: Intent,
-        warnings: list[str],
-        *,
-        applied: bool = False,
+        self, target: RouteTarget, obj: Object, old: Stored, intent: Intent, *, applied: bool = False
     ) -> WrittenObject:
         """Store `obj` over `old`, by the rules for the whole object or for the subresource that `target` names."""
-        with _carried(warnings):
-            return await self._replaced(target, obj, old, intent, warnings, applied=applied)
-
-    async def _replaced(
-        self, target: RouteTarget, obj: Object, old: Stored, intent: Intent, warnings: list[str], *, applied: bool
-    ) -> WrittenObject:
         resource, strategy = target.resource, target.resource.strategy
         before = old.obj
         meta, old_meta = obj["metadata"], before["metadata"]
@@ -270,20 +198,20 @@ class ObjectWriter:
         beneath = WHOLE if target.subresource is None else Beneath(name=target.sub)
         if self._knowledge.admit(resource, obj, before, intent.user, beneath) and beneath is not WHOLE:
             self._prepare(target, obj, before)  # undo forbidden changes by policies
-        warnings = [*warnings, *await self._consulted(target, obj, old, intent, beneath)]
+        await self._consulted(target, obj, old, intent, beneath)
         if causes := [*self._knowledge.validate_changed_meta(resource, obj, before, target.sub), *validate()]:
             raise invalid(resource.key[0], resource.kind, target.name, causes)
+        intent.warn(strategy.warnings(obj, before))
         match target.sub:
             case "ephemeralcontainers":
                 self._knowledge.admit_ephemeral(resource, obj, before)
             case "resize":
                 self._knowledge.admit_resize(resource, obj, before)
-        warnings = [*warnings, *self._knowledge.approve(resource, obj, before, intent.user, beneath)]
-        warnings += await self._judged(target, obj, old, intent, beneath)
+        intent.warn(self._knowledge.approve(resource, obj, before, intent.user, beneath))
+        await self._judged(target, obj, old, intent, beneath)
         if not applied:
             self._knowledge.own_fields(resource, obj, before, intent.manager, target.sub)
-        warnings = [*warnings, *strategy.warnings(obj, before)]
-        return await self.finish(target, obj, old, intent, warnings)
+        return await self.finish(target, obj, old, intent)
 
     async def admitted(
         self, target: RouteTarget, part: Resource, body: Object, intent: Intent, old: Object | None = None
@@ -314,28 +242,23 @@ class ObjectWriter:
         beneath = Beneath(name=target.sub, part=part)
         await self._knowledge.allow_connection(target.resource, obj, user, beneath)
 
-    async def _consulted(
-        self, target: RouteTarget, obj: Object, old: Stored, intent: Intent, beneath: Beneath
-    ) -> list[str]:
+    async def _consulted(self, target: RouteTarget, obj: Object, old: Stored, intent: Intent, beneath: Beneath) -> None:
         resource = target.resource
         warnings = await self._knowledge.consult(resource, obj, old.obj, intent.user, beneath, dry_run=intent.dry_run)
         if warnings is None:
-            return []
+            return
+        intent.warn(warnings)
         self._check_unchanged(target, old)
         objectmeta.keep_system_fields(obj["metadata"], old.obj["metadata"])
         obj["metadata"]["resourceVersion"] = old.obj["metadata"]["resourceVersion"]
         self._prepare(target, obj, old.obj)  # a webhook may not change the fields that the user may not change
-        return warnings
 
-    async def _judged(
-        self, target: RouteTarget, obj: Object, old: Stored, intent: Intent, beneath: Beneath
-    ) -> list[str]:
+    async def _judged(self, target: RouteTarget, obj: Object, old: Stored, intent: Intent, beneath: Beneath) -> None:
         resource = target.resource
         warnings = await self._knowledge.judge(resource, obj, old.obj, intent.user, beneath, dry_run=intent.dry_run)
-        if warnings is None:
-            return []
-        self._check_unchanged(target, old)
-        return warnings
+        if warnings is not None:
+            intent.warn(warnings)
+            self._check_unchanged(target, old)
 
     def _check_unchanged(self, target: RouteTarget, old: Stored) -> None:
         """Raises `ApiError` if the object has changed while webhooks were asked about a write to it."""
@@ -366,22 +289,20 @@ class ObjectWriter:
         strategy.prepare_status_update(obj, before)
         return lambda: strategy.validate_status_update(obj, before)
 
-    async def finish(
-        self, target: RouteTarget, obj: Object, old: Stored, intent: Intent, warnings: Sequence[str] = ()
-    ) -> WrittenObject:
+    async def finish(self, target: RouteTarget, obj: Object, old: Stored, intent: Intent) -> WrittenObject:
         """The last step of every change to an existing object: nothing, a removal, or a new revision."""
         resource = target.resource
         if intent.dry_run:
-            return WrittenObject(stored=Stored(old.version, encode(obj), obj), warnings=warnings)
+            return WrittenObject(stored=Stored(old.version, encode(obj), obj))
         if obj == old.obj:
-            return WrittenObject(stored=old, warnings=warnings)
+            return WrittenObject(stored=old)
         if removable(obj):
             last = as_revision(old.obj)
             removed = await self._store.delete(resource.key, target.namespace, target.name, last)
             shown = obj | {"metadata": obj["metadata"] | {"resourceVersion": str(removed.version)}}
-            return WrittenObject(stored=Stored(removed.version, encode(shown), shown), warnings=warnings)
+            return WrittenObject(stored=Stored(removed.version, encode(shown), shown))
         stored = await self._store.put(resource.key, target.namespace, target.name, obj)
-        return WrittenObject(stored=stored, warnings=warnings)
+        return WrittenObject(stored=stored)
 
     # --- patch ---------------------------------------------------------------------------------------------------
 
@@ -404,34 +325,21 @@ class ObjectWriter:
         if old is None:
             raise not_found(resource.group, resource.plural, target.name)
         current = old.obj if resource.from_stored is None else converted(resource, old.obj)
-        touched = parts.touched_fields(media, patch, current)
-        made = self._knowledge.patched(resource, media, _unshared(current, touched), patch)
-        obj = ordered(resource, made, patched=True)
-        merged = patch if media == patches.STRATEGIC_MERGE_PATCH and isinstance(patch, dict) else None
-        warnings = self._schema_of(resource, obj, touched, intent, merged)
-        obj = stored_form(resource, obj)
+        obj = stored_form(resource, from_patch(self._knowledge, resource, media, current, patch, intent))
         meta = objectmeta.metadata_of(obj)
         self._check_url(meta, target)
-        version = meta.get("resourceVersion")
-        if version and (why := not_unsigned(version)):
-            raise ApiError(500, "", why)
-        if version and version != old.obj["metadata"]["resourceVersion"]:
-            raise conflict(resource.group, resource.plural, target.name, _STALE)
-        warnings += objectmeta.without_double_owners(meta, " after mutating admission happens")
-        return await self.replace(target, obj, old, intent, warnings)
+        self._check_patched_version(meta, old, target)
+        intent.warn(objectmeta.without_double_owners(meta, " after mutating admission happens"))
+        return await self.replace(target, obj, old, intent)
 
-    def _schema_of(
-        self, resource: Resource, obj: Object, touched: Collection[str], intent: Intent, merged: Object | None
-    ) -> list[str]:
-        """The schema check of the fields that a patch has touched; the others are as they were stored."""
-        part = {key: obj[key] for key in ("kind", "apiVersion", *touched) if key in obj}
-        warnings = self._schema(resource, part, intent, code=422, merged=merged)
-        for key in touched:
-            if key in part:
-                obj[key] = part[key]
-            else:
-                obj.pop(key, None)
-        return warnings
+    def _check_patched_version(self, meta: objectmeta.Meta, old: Stored, target: RouteTarget) -> None:
+        """Raises `ApiError` if a patch is meant for another version of the object."""
+        version = meta.get("resourceVersion")
+        if not version or version == old.obj["metadata"]["resourceVersion"]:
+            return
+        if why := not_unsigned(version):
+            raise ApiError(500, "", why)
+        raise conflict(target.resource.group, target.resource.plural, target.name, _STALE)
 
     async def _apply(
         self, target: RouteTarget, patch: object, old: Stored | None, intent: Intent, *, force: bool
@@ -441,6 +349,7 @@ class ObjectWriter:
             raise not_found(resource.group, resource.plural, target.name)
         current = None if old is None else converted(resource, decode(old.data))
         obj = self._knowledge.applied(resource, current, patch, intent.manager, force, target.sub)
+        obj = from_applied(self._knowledge, resource, obj, patch)
         meta = objectmeta.metadata_of(obj)
         self._check_url(meta, target)
         if old is None:
@@ -448,94 +357,8 @@ class ObjectWriter:
                 why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
                 raise conflict(resource.group, resource.plural, target.name, why)
             return await self.create(target, obj, intent, applied=True)
-        version = meta.get("resourceVersion")
-        if version and version != old.obj["metadata"]["resourceVersion"]:
-            raise conflict(resource.group, resource.plural, target.name, _STALE)
-        obj = ordered(resource, obj)
-        warnings = self._schema(resource, obj, intent, code=422)
-        return await self.replace(target, stored_form(resource, obj), old, intent, warnings, applied=True)
-
-
-@contextmanager
-def _carried(warnings: Sequence[str]) -> Iterator[None]:
-    """Add to a refusal the warnings that the request has already got."""
-    told = tuple(warnings)
-    try:
-        yield
-    except ApiError as error:
-        error.warnings = (*told, *error.warnings)
-        raise
-
-
-def _unshared(old: Object, touched: Collection[str]) -> Object:
-    """A stored object to be changed in the fields that are named: those are copied, the others shared with readers.
-
-    Nothing downstream may edit the others in place. Strategies do not: defaults are idempotent, and what an update
-    puts back (`obj["status"] = old["status"]`) is shared just so. The record of managedFields, which is often most of
-    an object and is never edited, is shared in any case.
-    """
-    copied = {key: decode(encode(old[key])) for key in touched if key in old and key != "metadata"}
-    metadata = {key: value for key, value in old["metadata"].items() if key != "managedFields"}
-    copied["metadata"] = decode(encode(metadata))
-    if record := old["metadata"].get("managedFields"):
-        copied["metadata"]["managedFields"] = record
-    return old | copied
-
-
-def ordered(resource: Resource, body: object, *, patched: bool = False) -> Object:
-    """The object of a request, beginning with kind and apiVersion as `answers.head_of` expects. `patched`: it is the
-    result of a patch.
-
-    Raises `ApiError` 400 or 422 if it is not an object, or an object of another kind.
-    """
-    if body is None:
-        body = {}
-    if not isinstance(body, dict):
-        raise negotiation.no_object(body, encode(body), resource.kind)
-    kind, version = body.get("kind") or resource.kind, body.get("apiVersion") or resource.api_version
-    for field, value in (("kind", kind), ("apiVersion", version)):
-        if not isinstance(value, str):
-            raise negotiation.no_type(field, value, encode(body), resource.kind)
-    if kind != resource.kind or version != resource.api_version:
-        raise _of_another_kind(resource, body, kind, version, patched=patched)
-    obj = {"kind": kind, "apiVersion": version, "metadata": {} if body.get("metadata") is None else body["metadata"]}
-    for key, value in body.items():
-        obj.setdefault(key, value)
-    return obj
-
-
-def _bad_patch(patched: str, why: str) -> ApiError:
-    """Return a 422 for a patch whose result is not an object of its kind."""
-    return invalid("", "", "", [invalid_value("patch", patched, why)])
-
-
-def _of_another_kind(resource: Resource, body: Object, kind: str, api_version: str, *, patched: bool) -> ApiError:
-    """Return the error for a body of another kind or version than the path's."""
-    group, _, version = api_version.rpartition("/")
-    is_known = parts.is_known_kind(group, version, kind)
-    unregistered = f'no kind "{kind}" is registered for version "{api_version}" in scheme "{_SCHEME}"'
-    if resource.custom and (patched or api_version == resource.api_version):
-        name = (body.get("metadata") or {}).get("name", "")
-        field, value, wanted = ("kind", kind, resource.kind)
-        if kind == resource.kind:
-            field, value, wanted = ("apiVersion", api_version, resource.api_version)
-        return invalid(resource.group, kind, name, [invalid_value(field, value, f"must be {wanted}")])
-    if patched:
-        unlike = f"unable to decode {group}/{version}, Kind={kind} into *{_package(resource)}.{resource.kind}"
-        return _bad_patch(encode(body).decode(), unlike if is_known else unregistered)
-    if (group, kind) == (resource.group, resource.kind) and (is_known or resource.custom):
-        return bad_request(
-            f"the API version in the data ({api_version}) does not match the expected API version "
-            f"({resource.api_version})"
-        )
-    converting = f"converting ({version}.{kind}) to ({_package(resource)}.{resource.kind}): unknown conversion"
-    why = converting if is_known else unregistered
-    return bad_request(f'{kind} in version "{version}" cannot be handled as a {resource.kind}: {why}')
-
-
-def _package(resource: Resource) -> str:
-    """Return the Go package of a built-in kind."""
-    return resource.group.partition(".")[0] or "core"
+        self._check_patched_version(meta, old, target)
+        return await self.replace(target, stored_form(resource, obj), old, intent, applied=True)
 
 
 def removable(obj: Object) -> bool:

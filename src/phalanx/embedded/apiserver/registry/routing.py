@@ -127,6 +127,8 @@ def _target(registry: Registry, group: str, version: str, rest: list[str]) -> Ro
     name = rest[1] if len(rest) > 1 else ""
     if len(rest) > 3 and not proxied:
         raise _no_such_part(resource, name)
+    if name and resource.namespaced and not namespace:
+        raise no_such_path()
     sub = None
     if len(rest) >= 3:
         sub = resource.subresource(rest[2])

@@ -18,6 +18,7 @@ import yaml
 
 from phalanx.embedded.apiserver.apimachinery.caching import cached
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, bad_request
+from phalanx.embedded.apiserver.apimachinery.patch.json_patch import go_kind
 from phalanx.embedded.apiserver.transport import bounds, go_json
 from phalanx.embedded.apiserver.transport.protobuf import protobuf
 
@@ -47,7 +48,7 @@ def accepted(header: str) -> tuple[Accept, ...]:
     weighed = []
     for number, item in enumerate(header.split(",")):
         media, parameters = _parameters(item)
-        media = {"*/*": JSON, "application/*": JSON, "application/yml": YAML}.get(media, media)
+        media = {"*/*": JSON, "application/yml": YAML}.get(media, media)
         if media not in MEDIA_TYPES:
             continue
         form = Accept(
@@ -63,9 +64,9 @@ def accepted(header: str) -> tuple[Accept, ...]:
     return tuple(form for _, _, form in sorted(weighed, key=lambda one: one[:2]))
 
 
-def not_acceptable(served: str = _LISTED) -> ApiError:
+def not_acceptable(served: str = _LISTED, *, stream: bool = False) -> ApiError:
     """406 for an Accept header without any media type that is `served`."""
-    message = f"406: Not Acceptable\n\nAvailable representations: {served}"
+    message = f"406: Not Acceptable\n\nAvailable representations: {served}{f', {_STREAMED}' if stream else ''}"
     return ApiError(406, "NotAcceptable", message, details={})
 
 
@@ -78,10 +79,12 @@ def no_such_form(*, stream: bool = False) -> ApiError:
 def render(accept: Iterable[Accept], value: Any) -> tuple[str, bytes]:
     """The media type and the bytes of what is not stored: a Status, a Scale, a discovery document."""
     for form in accept:
-        if form.media == YAML:
-            return YAML, encode_yaml(value)
         if form.media == JSON:
             break
+        if form.as_kind:
+            continue
+        if form.media == YAML:
+            return YAML, encode_yaml(value)
         if protobuf.definition(value.get("apiVersion", ""), value.get("kind", "")):
             return PROTOBUF, protobuf.encode(value)
     return JSON, _encode(value)
@@ -131,29 +134,33 @@ def decode_json(body: bytes) -> Any:
 
 def decode_body(body: bytes, content_type: str, kind: str) -> Any:
     """The value in a body that should hold a `kind`; a missing Content-Type means JSON. Raises `ApiError` 415, 400."""
+    try:
+        value = decoded(body, content_type)
+        if why := kind_problem(value):
+            raise bad_request(why)
+    except ApiError as error:
+        if error.code != 400 or body.startswith(protobuf.MAGIC):
+            raise
+        raise unrecognized(error.message, body, kind) from None
+    return value
+
+
+def decoded(body: bytes, content_type: str) -> Any:
+    """The value in a body, in the format that the Content-Type names. Raises `ApiError` 415, 400."""
     media = media_type(content_type)
     if media in ("", JSON):
         try:
             return decode_json(body)
         except ValueError as error:
-            why = str(error)
-            raise _unrecognized(f"couldn't get version/kind; json parse error: {why}", body, kind) from None
+            raise bad_request(f"couldn't get version/kind; json parse error: {error}") from None
     if media in (YAML, "application/yml"):
-        try:
-            return decode_yaml(body)
-        except ApiError as error:
-            raise _unrecognized(error.message, body, kind) from None
+        return decode_yaml(body)
     if media == PROTOBUF:
-        try:
-            return protobuf.decode(body)
-        except ApiError as error:
-            if body.startswith(protobuf.MAGIC):
-                raise
-            raise _unrecognized(error.message, body, kind) from None
+        return protobuf.decode(body)
     raise unsupported()
 
 
-def _unrecognized(why: str, body: bytes, kind: str) -> ApiError:
+def unrecognized(why: str, body: bytes, kind: str) -> ApiError:
     """400 for a body that is no object, with its first bytes."""
     shown = body[:30].decode("utf-8", "replace") if body[:1] == b"{" else body[:30].hex()
     more = " ..." if len(body) > 30 else ""
@@ -161,19 +168,41 @@ def _unrecognized(why: str, body: bytes, kind: str) -> ApiError:
     return bad_request(f"the object provided is unrecognized (must be of type {kind}): {why} ({summary})")
 
 
-def no_object(value: Any, body: bytes, kind: str) -> ApiError:
-    """400 for JSON that is something else than an object."""
-    names = {list: "array", str: "string", bool: "bool", type(None): "null"}
-    go_type = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
-    why = f"json: cannot unmarshal {names.get(type(value), 'number')} into Go value of type {go_type}"
-    return _unrecognized(f"couldn't get version/kind; json parse error: {why}", body, kind)
+_KIND_STRUCT = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
 
 
-def no_type(field: str, value: Any, body: bytes, kind: str) -> ApiError:
-    """400 for a body whose kind or apiVersion is no text."""
-    names = {list: "array", dict: "object", bool: "bool"}
-    why = f"json: cannot unmarshal {names.get(type(value), 'number')} into Go struct field .{field} of type string"
-    return _unrecognized(f"couldn't get version/kind; json parse error: {why}", body, kind)
+def kind_problem(value: Any) -> str:
+    """Return the reason for which the kind of an object cannot be read, in Go's words; "" if it can."""
+    failed = "couldn't get version/kind; json parse error: json: cannot unmarshal"
+    if value is None:
+        return ""
+    if not isinstance(value, dict):
+        return f"{failed} {go_kind(value)} into Go value of type {_KIND_STRUCT}"
+    for name, text in value.items():
+        if name in ("kind", "apiVersion") and not isinstance(text, str | None):
+            return f"{failed} {go_kind(text)} into Go struct field .{name} of type string"
+    version = value.get("apiVersion") or ""
+    return f"unexpected GroupVersion string: {version}" if version.count("/") > 1 else ""
+
+
+def decode_patch(body: bytes, prefix: str = "") -> Any:
+    """The value in a JSON patch of any kind. Raises `ApiError` 400, whose message begins with `prefix`."""
+    try:
+        return decode_json(body)
+    except ValueError as error:
+        raise bad_request(f"{prefix}{error}") from None
+
+
+def decode_apply(body: bytes) -> Any:
+    """The configuration in the body of an apply patch, which is YAML. Raises `ApiError` 400."""
+    try:
+        value = decode_yaml(body)
+    except ApiError as error:
+        raise bad_request(f"error decoding YAML: {error.message}") from None
+    if value is not None and not isinstance(value, dict):
+        why = f"json: cannot unmarshal {go_kind(value)} into Go value of type map[string]interface {{}}"
+        raise bad_request(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {why}")
+    return value or {}
 
 
 class Yaml11Loader(yaml.CSafeLoader if hasattr(yaml, "CSafeLoader") else yaml.SafeLoader):  # type: ignore[misc]  # C or not
@@ -242,7 +271,26 @@ def _key(key: Any) -> str:
             return str(key)
 
 
+class _Dumper(yaml.CSafeDumper if hasattr(yaml, "CSafeDumper") else yaml.SafeDumper):  # type: ignore[misc]  # C or not
+    """YAML as sigs.k8s.io/yaml writes it."""
+
+
+def _written_text(dumper: Any, text: str) -> Any:
+    """Quote a text that would be read as another value, and write lines as lines."""
+    style = None
+    if "\n" in text:
+        style = "|"
+    elif _READ_OTHERWISE.fullmatch(text) or dumper.resolve(yaml.ScalarNode, text, (True, False)) != _TEXT:
+        style = '"'
+    return dumper.represent_scalar(_TEXT, text, style=style)
+
+
+_TEXT = "tag:yaml.org,2002:str"
+_READ_OTHERWISE = re.compile(r"[yYnN]|[-+]?[0-9][0-9_]*(\.[0-9]*)?[eE][-+]?[0-9]+")  # in YAML 1.1 as Go has it
+_Dumper.add_representer(str, _written_text)
+
+
 def encode_yaml(value: Any) -> bytes:
     """The answer to `Accept: application/yaml`."""
-    text: str = yaml.safe_dump(value, sort_keys=True, allow_unicode=True, default_flow_style=False)
+    text: str = yaml.dump(value, Dumper=_Dumper, sort_keys=True, allow_unicode=True, default_flow_style=False)
     return text.encode()

@@ -111,7 +111,7 @@ def _watch_contradictions(options: ListOptions) -> list[Cause]:
     if match and match != NOT_OLDER:
         causes.append(not_supported(field, match, (NOT_OLDER,)))
     if options.token:
-        causes.append(forbidden_field("continue", "continue is forbidden for watch"))
+        causes.append(forbidden_field(field, "resourceVersionMatch is forbidden when continue is provided"))
     return causes
 
 
@@ -139,9 +139,38 @@ def dry_run(request: Request, kind: str, body_values: list[str] | None = None) -
     values = body_values or request.query.get("dryRun")
     if not values:
         return False
-    if values != ["All"]:
+    if any(value != "All" for value in values):
         raise invalid(_GROUP, kind, "", [not_supported("dryRun", values, ("All",))])
     return True
+
+
+_UNITS = ("ns", "us", "µs", "μs", "ms", "s", "m", "h")
+_DURATION_PART = re.compile(r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)([^0-9.]*)")
+
+
+def check_timeout(request: Request) -> None:
+    """Raises `ApiError` 400 for a timeout that is no duration of Go. The answers here come in time."""
+    text = request.text("timeout")
+    if text and (why := _not_duration(text)):
+        raise bad_request(f"invalid timeout specified in the request URL - time: {why} duration {shown(text)}")
+
+
+def _not_duration(text: str) -> str:
+    rest = text[1:] if text[:1] in "+-" else text
+    if rest == "0":
+        return ""
+    while rest:
+        part = _DURATION_PART.match(rest)
+        if part is None:
+            break
+        if not part[1]:
+            return "missing unit in"
+        if part[1] not in _UNITS:
+            return f"unknown unit {shown(part[1])} in"
+        rest = rest[part.end() :]
+        if not rest:
+            return ""
+    return "invalid"
 
 
 def field_validation(request: Request, kind: str) -> str:
@@ -170,9 +199,9 @@ def field_manager(request: Request, kind: str) -> str:
     given = request.text("fieldManager")
     if len(given.encode()) > _MANAGER_BYTES:
         raise invalid(_GROUP, kind, "", [too_long("fieldManager", _MANAGER_BYTES)])
-    for at, sign in enumerate(given):
-        if not sign.isprintable():
-            place = len(given[:at].encode())
-            why = f"invalid character U+{ord(sign):04X} (at position {place})"
-            raise invalid(_GROUP, kind, "", [invalid_value("fieldManager", given, why)])
+    if not given.isprintable():
+        wrong = [(at, sign) for at, sign in enumerate(given) if not sign.isprintable()]
+        places = ((len(given[:at].encode()), ord(sign)) for at, sign in wrong)
+        words = (f"invalid character U+{code:04X} (at position {place})" for place, code in places)
+        raise invalid(_GROUP, kind, "", [invalid_value("fieldManager", given, why) for why in words])
     return request.manager

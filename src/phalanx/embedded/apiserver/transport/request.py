@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 from urllib.parse import parse_qs
 
@@ -31,6 +31,7 @@ class Request:
     websocket_key: str = ""  # with `websocket_protocols`: it asks for a WebSocket
     websocket_protocols: str = ""
     spdy_protocols: str = ""  # the client asks for SPDY with one of these protocols
+    warnings: list[str] = field(default_factory=list)  # to be sent with the answer, also with a refusal
 
     def text(self, name: str, default: str = "") -> str:
         """The first value of a query parameter."""

@@ -325,12 +325,11 @@ def test_status_is_owned_through_its_own_endpoint_only() -> None:
             "failed to create typed patch object (/x; batch/v1, Kind=Job): .spec.nope: field not declared in schema",
         ),
         (
-            "{spec: {parallelism: many, template: {spec: {containers: [{image: i}]}}}}",
+            "{spec: {parallelism: many, template: {spec: {containers: [{image: i}, {image: j}]}}}}",
             500,
             "failed to create typed patch object (/x; batch/v1, Kind=Job): errors:\n"
             "  .spec.parallelism: expected numeric (int or float), got string\n"
-            "  .spec.template.spec.containers: element 0: associative list with keys has an element that omits "
-            'key field "name" (and doesn\'t have default value)',
+            '  .spec.template.spec.containers: duplicate entries for key [name=""]',
         ),
         (
             "{spec: {template: {spec: {containers: [{name: c}, {name: c}]}}}}",

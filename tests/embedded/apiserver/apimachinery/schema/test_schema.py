@@ -160,7 +160,7 @@ def test_fields_have_their_merge_rules() -> None:
     containers = field(type_of(POD), "spec", "containers")
     assert (containers.list_type, containers.map_keys, containers.merge_key) == ("map", ("name",), "name")
     ports = field(containers, "[]", "ports")
-    assert ports.map_key_defaults == {"protocol": "TCP"}
+    assert ports.map_key_defaults == {"containerPort": 0, "protocol": "TCP"}
     volumes = field(type_of(POD), "spec", "volumes")
     assert volumes.patch_strategy == ("merge", "retainKeys")
 

@@ -185,7 +185,7 @@ def validate_update(resource: Resource, obj: Object, old: Object, subresource: s
     return [*anew, *updated, *(updated + unqualified) * updates, *own * creates]
 
 
-_CHECKED_ANEW = ("labels", "annotations", "finalizers", "ownerReferences")
+_CHECKED_ANEW = ("labels", "annotations", "finalizers", "ownerReferences", "generateName")
 
 
 def _own_rounds(resource: Resource, subresource: str) -> tuple[int, int]:

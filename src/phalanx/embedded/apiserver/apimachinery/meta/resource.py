@@ -144,6 +144,11 @@ class Resource:
         return next((one for one in self.subresources if one.name == name), None)
 
 
+def type_package(resource: Resource) -> str:
+    """Return the Go package of the kind's type, as messages name it: `core`, `batch`."""
+    return "unstructured" if resource.custom else resource.group.partition(".")[0] or "core"
+
+
 def stored_form(resource: Resource, obj: Object) -> Object:
     """Return what a client wrote in a version's shape, in the shape that is stored."""
     return obj if resource.to_stored is None else resource.to_stored(obj)

@@ -171,12 +171,20 @@ def fields(text: str) -> list[tuple[str, str, bool]]:
     for term in re.split(r"(?<!\\),", text):
         if not term:
             continue
-        match = re.fullmatch(r"([^=!]+)(!=|==|=)(.*)", term)
+        match = re.fullmatch(r"(.*?)(!=|==|=)(.*)", term)
         if match is None:
             raise bad_request(f"invalid selector: '{text}'; can't understand '{term}'")
-        value = re.sub(r"\\([\\,=])", r"\1", match[3])
-        found.append((match[1], value, match[2] != "!="))
+        found.append((match[1], _unescaped(match[3]), match[2] != "!="))
     return found
+
+
+def _unescaped(value: str) -> str:
+    """Return the value of a term of a field selector, without its backslashes. Raises `ApiError` 400."""
+    if wrong := re.search(r"\\(?![\\,=]).?", re.sub(r"\\[\\,=]", "", value)):
+        raise bad_request(f"invalid field selector: invalid escape sequence: {wrong[0]}")
+    if "=" in re.sub(r"\\.", "", value):
+        raise bad_request(f"invalid field selector: unescaped character in value: {ord('=')}")
+    return re.sub(r"\\([\\,=])", r"\1", value)
 
 
 def predicate(resource: Resource, label_text: str, field_text: str) -> Predicate | None:

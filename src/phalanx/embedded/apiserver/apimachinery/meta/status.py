@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from phalanx.embedded.apiserver.apimachinery.limits import CAUSES
+from phalanx.embedded.apiserver.apimachinery.schema.scalars import go_quoted
 
 NO_FIELD = "<nil>"  # the field of a cause that is about no field, or about the whole object
 
@@ -49,7 +50,6 @@ class ApiError(Exception):
         # None: the Status has no details; empty: it has an empty object, as those of unknown paths do.
         self.details = None if details is None else dict(details)
         self.retry_after_s = retry_after_s
-        self.warnings: tuple[str, ...] = ()
         self.metadata = dict(metadata or {})  # metadata of the Status: `continue`, if the list must begin again
 
     def status(self) -> dict[str, Any]:
@@ -87,8 +87,10 @@ def not_found(group: str, plural: str, name: str) -> ApiError:
     return ApiError(404, "NotFound", message, details=_details(group, plural, name))
 
 
-def already_exists(group: str, plural: str, name: str) -> ApiError:
+def already_exists(group: str, plural: str, name: str, *, is_going: bool = False) -> ApiError:
+    """409 for a name that is taken. `is_going`: its object is being deleted."""
     message = f'{qualified(plural, group)} "{name}" already exists'
+    message = f"object is being deleted: {message}" if is_going else message
     return ApiError(409, "AlreadyExists", message, details=_details(group, plural, name))
 
 
@@ -132,26 +134,9 @@ def shown(value: object) -> str:
         case bool() | int() | float():
             return msgspec.json.encode(value).decode()
         case str():
-            return '"' + _quoted(value) + '"'
+            return go_quoted(value)
         case _:
             return msgspec.json.encode(value).decode()
-
-
-_ESCAPES = {"\\": "\\\\", '"': '\\"'} | {
-    sign: f"\\{name}" for sign, name in zip("\a\b\f\n\r\t\v", "abfnrtv", strict=True)
-}
-
-
-def _quoted(text: str) -> str:
-    """Return a text as Go quotes it (`%q`), without the quotes."""
-    if text.isprintable():
-        return text.replace("\\", "\\\\").replace('"', '\\"')
-    return "".join(_ESCAPES.get(one, one if one.isprintable() else _code(one)) for one in text)
-
-
-def _code(sign: str) -> str:
-    number = ord(sign)
-    return f"\\x{number:02x}" if number < 0x80 else f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
 
 
 def _worded(kind: str, detail: str) -> str:

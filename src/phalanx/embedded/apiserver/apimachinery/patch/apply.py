@@ -146,9 +146,7 @@ def _check(resource: Resource, config: Any, kind: Type) -> None:
         found = go_kind(config)
         why = f"json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
         raise bad_request(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {why}")
-    version, name = config.get("apiVersion") or "", config.get("kind") or ""
-    if not isinstance(version, str) or not isinstance(name, str):
-        raise bad_request("error decoding YAML: apiVersion and kind must be strings")
+    version, name = _text(config.get("apiVersion")), _text(config.get("kind"))
     if (version, name) != (resource.api_version, resource.kind):
         raise bad_request(f"invalid object type: {_group_version_kind(version, name)}")
     metadata = config.get("metadata")
@@ -159,14 +157,28 @@ def _check(resource: Resource, config: Any, kind: Type) -> None:
         raise ApiError(500, "", f"failed to create typed patch object ({_described(config)}): {text}")
 
 
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def not_convertible(config: Object, why: str) -> ApiError:
+    """500 for a configuration whose fields have the right types, but a value that is none of their types."""
+    kind = _group_version_kind(config["apiVersion"], config["kind"])
+    what = f"unable to convert unstructured object to {kind}: {why}"
+    return ApiError(500, "", f"failed to convert new object ({_described(config)}) to proper version: {what}")
+
+
 def _described(config: Object) -> str:
     """`NAMESPACE/NAME; GROUP/VERSION, Kind=KIND`."""
-    metadata = config.get("metadata") or {}
-    place = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}" if isinstance(metadata, dict) else "/"
+    metadata = config.get("metadata")
+    found = metadata if isinstance(metadata, dict) else {}
+    place = f"{_text(found.get('namespace'))}/{_text(found.get('name'))}"
     return f"{place}; {_group_version_kind(config['apiVersion'], config['kind'])}"
 
 
 def _group_version_kind(version: str, kind: str) -> str:
+    if version.count("/") > 1 or not version:
+        return f"/, Kind={kind if not version else ''}"
     return f"{version if '/' in version else '/' + version}, Kind={kind}"
 
 

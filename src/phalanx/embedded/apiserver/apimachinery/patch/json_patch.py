@@ -9,7 +9,7 @@ document here is never changed, and what a patch does not touch is shared with t
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -30,11 +30,8 @@ class _DoesNotApply(Exception):
 
 def json_patch(current: Any, patch: Any) -> Any:
     """`current` after every operation, in order. 400 for what is no list of operations, 422 if one does not apply."""
-    if not isinstance(patch, list):
-        raise _undecodable(patch, "[]handlers.jsonPatchOp")
-    for operation in patch:
-        if not isinstance(operation, dict):
-            raise _undecodable(operation, "handlers.jsonPatchOp")
+    if not isinstance(patch, list) or not all(isinstance(one, dict | None) for one in patch):
+        raise bad_request(f"json: cannot unmarshal {go_kind(patch)} into Go value of type jsonpatch.Patch")
     if len(patch) > MAX_OPERATIONS:
         text = f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(patch)}"
         raise ApiError(413, "RequestEntityTooLarge", f"Request entity is too large: {text}")
@@ -182,10 +179,8 @@ def _equal(found: Any, wanted: Any) -> bool:
 
 def merge_patch(current: Any, patch: Any) -> Any:
     """`current` with the patch's fields: objects merge, null removes, everything else replaces."""
-    if patch is None:
-        raise bad_request("Invalid JSON Patch")
     if not isinstance(patch, dict):
-        raise _undecodable(patch, "map[string]interface {}")
+        raise bad_request("Invalid JSON Patch")
     return _merged(current, patch)
 
 
@@ -210,9 +205,28 @@ def without_nulls(value: Any) -> Any:
     return value
 
 
-def _undecodable(value: Any, go: str) -> ApiError:
-    """Return the 400 for a patch, or a part of it, of another type."""
-    return bad_request(f"error decoding patch: json: cannot unmarshal {go_kind(value)} into Go value of type {go}")
+_FIELDS = ("op", "path", "from", "value")
+
+
+def wrong_operation(patch: Any) -> str:
+    """Return which part of a JSON patch has the wrong type, in the words of the strict decoder; "" if none has."""
+    if patch is None:
+        return ""
+    if not isinstance(patch, list):
+        return f"{go_kind(patch)} into Go value of type []handlers.jsonPatchOp"
+    for operation in patch:
+        if operation is not None and not isinstance(operation, dict):
+            return f"{go_kind(operation)} into Go value of type handlers.jsonPatchOp"
+        for name in _FIELDS[:3]:
+            if not isinstance(value := (operation or {}).get(name, ""), str):
+                return f"{go_kind(value)} into Go struct field jsonPatchOp.{name} of type string"
+    return ""
+
+
+def unknown_fields(patch: Iterable[Any]) -> Iterator[str]:
+    """Yield the paths of the fields that no operation of a JSON patch has."""
+    for place, operation in enumerate(patch):
+        yield from (f"[{place}].{name}" for name in operation or () if name not in _FIELDS)
 
 
 def go_kind(value: Any) -> str:

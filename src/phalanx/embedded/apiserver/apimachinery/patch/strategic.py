@@ -14,13 +14,13 @@ rules: k8s.io/apimachinery/pkg/util/strategicpatch/patch.go and the design docum
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
 from msgspec.json import encode
 
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, bad_request
+from phalanx.embedded.apiserver.apimachinery.patch.json_patch import go_kind
 from phalanx.embedded.apiserver.apimachinery.schema.schema import Type
 
 DIRECTIVE = "$patch"
@@ -34,7 +34,7 @@ Json = dict[str, Any]
 def strategic_merge(current: Json, patch: Any, kind: Type | None) -> Json:
     """`current` with the patch merged in. Raises ApiError 400, 422 or 500 as the real server does."""
     if not isinstance(patch, dict):
-        raise bad_request("json: cannot unmarshal array into Go value of type map[string]interface {}")
+        raise bad_request(f"json: cannot unmarshal {go_kind(patch)} into Go value of type map[string]interface {{}}")
     return _merge_object(current, patch, kind)
 
 
@@ -47,7 +47,7 @@ def _merge_object(current: Json, patch: Json, kind: Type | None) -> Json:
         case "delete":
             return {}
         case other:
-            raise _failure(f"unknown patch type: {_go(other)} in map: {_go(patch)}")
+            raise _failure(f"unknown patch type: {go_text(other)} in map: {go_text(patch)}")
     result = _retained(current, patch)
     ordered = {key.removeprefix(ELEMENT_ORDER) for key in patch if key.startswith(ELEMENT_ORDER)}
     for name in ordered:
@@ -104,7 +104,7 @@ def _merge_list(old: list[Any], patch: list[Any], kind: Type | None, order: list
         return patch
     if not old and not patch:
         return old
-    if not _all_objects([*old, *patch]):
+    if not _all_objects(old, patch):
         merged = list(dict.fromkeys([*old, *patch]))
         return _ordered(merged, old, patch if order is None else order, _same)
     key = kind.merge_key
@@ -114,15 +114,16 @@ def _merge_list(old: list[Any], patch: list[Any], kind: Type | None, order: list
     return _ordered(merged, old, patch if order is None else order, lambda item: item.get(key))
 
 
-def _all_objects(items: list[Any]) -> bool:
+def _all_objects(old: list[Any], patch: list[Any]) -> bool:
     """Objects (True) or scalars (False); a mixture or a list of lists cannot be merged."""
+    items = [*old, *patch]
     kinds = {type(item) for item in items}
     if kinds == {dict}:
         return True
-    if list in kinds:
+    if items and isinstance(items[0], list):
         raise ApiError(422, "Invalid", "list of lists is not supported", details={})
-    if dict in kinds:
-        raise _failure("list element types are not identical")
+    if kinds & {dict, list}:
+        raise _failure(f"list element types are not identical: {go_text([old, patch])}")
     return False
 
 
@@ -139,7 +140,7 @@ def _merge_items(old: list[Json], patch: list[Json], kind: Type) -> list[Json]:
             case "merge":
                 raise _failure("merging lists cannot yet be specified in the patch")
             case other:
-                raise _failure(f"unknown patch type: {_go(other)} in map: {_go(item)}")
+                raise _failure(f"unknown patch type: {go_text(other)} in map: {go_text(item)}")
     if replaced:
         return plain
     merged = [one for one in old if one.get(key) not in gone]
@@ -156,9 +157,9 @@ def _merge_items(old: list[Json], patch: list[Json], kind: Type) -> list[Json]:
 
 def _key_of(item: Json, key: str) -> Any:
     if key not in item:
-        raise _failure(f"map: {_go(item)} does not contain declared merge key: {key}")
+        raise _failure(f"map: {go_text(item)} does not contain declared merge key: {key}")
     if isinstance(item[key], dict | list):
-        raise bad_request(f"map: {_go(item)} has no scalar as its merge key: {key}")
+        raise bad_request(f"map: {go_text(item)} has no scalar as its merge key: {key}")
     return item[key]
 
 
@@ -228,7 +229,9 @@ def _check_order(items: list[Any], order: list[Any], key: str) -> None:
     ]
     rest = iter(wanted)
     if not all(item in rest for item in have):
-        raise _failure(f"The order in patch list:\n{_go(items)}\n doesn't match $setElementOrder list:\n{_go(order)}\n")
+        raise _failure(
+            f"The order in patch list:\n{go_text(items)}\n doesn't match $setElementOrder list:\n{go_text(order)}\n"
+        )
 
 
 def _delete_from_primitive_list(result: Json, name: str, gone: Any) -> None:
@@ -262,46 +265,18 @@ def _fresh(value: Any) -> Any:
     return value
 
 
-_MISMATCH = re.compile(r"json: cannot unmarshal (\w+)(?: (\S+))? into Go .* of type (\S+)")
-_GO_KINDS = {"object": "map", "array": "slice", "number": "int64"}
-
-
-def conversion_error(text: str) -> str:
-    """Return the decoder's message about a wrong type in the words of the real server's converter, which makes an
-    object of the merged maps (k8s.io/apimachinery/pkg/runtime/converter.go)."""
-    match = _MISMATCH.fullmatch(text)
-    if match is None:
-        return f"error decoding from json: {text}" if text.startswith("illegal base64") else text
-    found, number, wanted = match.groups()
-    kind = "float64" if number and not number.lstrip("-").isdigit() else _GO_KINDS.get(found, found)
-    if wanted.startswith("map["):
-        return f"cannot restore map from {kind}"
-    if wanted.startswith("[]"):
-        return f"cannot restore slice from {kind}"
-    if "." in wanted:
-        return f"cannot restore struct from: {kind}"
-    if found == "number" and wanted not in ("bool", kind) and (kind, wanted) != ("float64", "string"):
-        return f"cannot convert {kind} to {wanted}"
-    return f"unrecognized type: {wanted}"
-
-
-def go_text(value: Any) -> str:
-    """Return a decoded JSON value as Go prints it (`%+v`): `map[data:map[a:1]]`."""
-    return _go(value)
-
-
 def _failure(message: str) -> ApiError:
     """Return what the real server passes on without a reason."""
     return ApiError(500, "", message)
 
 
-def _go(value: Any) -> str:
+def go_text(value: Any) -> str:
     """Return a decoded JSON value in Go's notation: `map[image:i3]`."""
     match value:
         case dict():
-            return "map[" + " ".join(f"{key}:{_go(value[key])}" for key in sorted(value)) + "]"
+            return "map[" + " ".join(f"{key}:{go_text(value[key])}" for key in sorted(value)) + "]"
         case list():
-            return "[" + " ".join(map(_go, value)) + "]"
+            return "[" + " ".join(map(go_text, value)) + "]"
         case bool():
             return str(value).lower()
         case None:

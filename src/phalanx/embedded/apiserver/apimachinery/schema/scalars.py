@@ -17,14 +17,19 @@ from phalanx.embedded.apiserver.apimachinery.schema import quantity
 Decoder = Callable[[Any, list[str]], Any]
 
 _INT_LIMITS = {"int32": 2**31, "int64": 2**63}
+_NUMBERS = ("int32", "int64", "float64")
+# What Go calls the values of a decoded JSON text.
+_MAP_KINDS = {bool: "bool", int: "int64", float: "float64", str: "string", list: "slice", dict: "map"}
 
 
 class DecodeError(ValueError):
     """A value has the wrong type. `str()` is the message of the real decoder, without its prefix."""
 
-    def __init__(self, template: str, *, owner: str = "", typed: bool = False) -> None:
+    def __init__(self, template: str, *, typed: bool = False, value: Any = None) -> None:
         super().__init__(template)
-        self.template, self.owner, self.path, self.typed = template, owner, "", typed
+        self.template, self.owner, self.path, self.typed = template, "", "", typed
+        self.value = value  # has the wrong type
+        self.parsed = False  # the type of the field parses JSON itself, as a time does
 
     def inside(self, field: str, owner: str) -> DecodeError:
         """Return this error with its path extended by `field`, as seen from the object `owner`."""
@@ -38,6 +43,23 @@ class DecodeError(ValueError):
         found, wanted = self.template.split("|")
         where = f"Go struct field {self.owner}.{self.path}" if self.path else "Go value"
         return f"json: cannot unmarshal {found} into {where} of type {wanted}"
+
+    def converted(self) -> str:
+        """Return the message of the converter of maps, which decodes the result of a strategic merge patch."""
+        if not self.typed:
+            return self.template
+        found, wanted = self.template.split("|")
+        if self.parsed:
+            return f"json: cannot unmarshal {found} into Go value of type {wanted}"
+        held = _MAP_KINDS.get(type(self.value), "ptr")
+        if wanted in _NUMBERS or wanted in ("string", "bool"):
+            is_number = type(self.value) in (int, float)
+            if is_number and (wanted in _NUMBERS or (wanted == "string" and held == "int64")):
+                return f"cannot convert {held} to {wanted}"
+            return f"unrecognized type: {wanted}"
+        if wanted.startswith(("map[", "[]", "v1.ResourceList")):
+            return f"cannot restore {'slice' if wanted[0] == '[' else 'map'} from {held}"
+        return f"cannot restore struct from: {held}"
 
 
 def text(go: str) -> Decoder:
@@ -116,13 +138,20 @@ def int_or_string(value: Any, _: list[str]) -> Any:
     if value.__class__ is int and not -(2**31) <= value < 2**31:
         raise mismatch(value, "int32")
     if value.__class__ not in (str, int):
-        raise mismatch(value, "int32")
+        raise _unparsable(value, "int32")
     return value
+
+
+def _unparsable(value: Any, go: str) -> DecodeError:
+    """Return the error of a type that parses JSON itself."""
+    error = mismatch(value, go)
+    error.parsed = True
+    return error
 
 
 def _timed(value: Any, canonicalise: Callable[[str], str | None]) -> str | None:
     if value.__class__ is not str:
-        raise mismatch(value, "string")
+        raise _unparsable(value, "string")
     return canonicalise(value)
 
 
@@ -186,4 +215,21 @@ def mismatch(value: Any, go: str) -> DecodeError:
             found = "object"
         case _:
             found = "null"
-    return DecodeError(f"{found}|{go}", typed=True)
+    return DecodeError(f"{found}|{go}", typed=True, value=value)
+
+
+_ESCAPES = {sign: f"\\{letter}" for sign, letter in zip('\\"\a\b\f\n\r\t\v', '\\"abfnrtv', strict=True)}
+
+
+def go_quoted(text: str) -> str:
+    """Return a text in quotes as Go's `%q` has it."""
+    if text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'
+    signs = (_ESCAPES.get(sign) or (sign if sign.isprintable() else _escaped(ord(sign))) for sign in text)
+    return f'"{"".join(signs)}"'
+
+
+def _escaped(code: int) -> str:
+    if code < 0x80:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

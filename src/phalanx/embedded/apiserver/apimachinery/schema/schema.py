@@ -53,6 +53,7 @@ _SPECIAL: dict[str, Shape] = {
     "io.k8s.apimachinery.pkg.runtime.RawExtension": "any",
 }
 _SCALARS: dict[str, Shape] = {"string": "string", "boolean": "boolean", "integer": "integer", "number": "number"}
+_ZEROS: dict[Shape, Any] = {"string": "", "integer": 0}
 _PLAIN: dict[Shape, type] = {"string": str, "boolean": bool}
 
 
@@ -175,11 +176,15 @@ class Type:
 
     @cached_property
     def map_key_defaults(self) -> Mapping[str, Any]:
-        """Defaults of the keys of an associative list's items, which server-side apply needs to identify them."""
+        """Defaults of the keys of an associative list's items, which server-side apply needs to identify them. A key
+        that Go's struct always has is empty if it is left out."""
         if self.items is None:
             return {}
-        own = {k: f.raw["default"] for k, f in self.items.fields.items() if k in self.map_keys and "default" in f.raw}
-        return own or ({"protocol": "TCP"} if "protocol" in self.map_keys else {})
+        item = self.items
+        own = {k: f.raw["default"] for k, f in item.fields.items() if k in self.map_keys and "default" in f.raw}
+        always = set(item.body.get("required", ())) if item.name else set()
+        zeros = {k: _ZEROS[item.fields[k].shape] for k in always & set(self.map_keys) if item.fields[k].shape in _ZEROS}
+        return zeros | (own or ({"protocol": "TCP"} if "protocol" in self.map_keys else {}))
 
     @cached_property
     def preserves_unknown(self) -> bool:

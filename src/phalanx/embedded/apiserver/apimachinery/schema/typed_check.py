@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from phalanx.embedded.apiserver.apimachinery.schema.field_set import path_text
+from phalanx.embedded.apiserver.apimachinery.schema.scalars import go_quoted
 from phalanx.embedded.apiserver.apimachinery.schema.schema import Type
 from phalanx.embedded.apiserver.apimachinery.schema.typed import Kind, below, item_element
 
@@ -26,15 +27,13 @@ def problems(value: Any, kind: Kind, path: tuple[str, ...] = ()) -> Iterator[str
         case "list":
             yield from _list_problems(value, kind, path)
         case "string" if not isinstance(value, str):
-            yield _said(path, f"expected string, got {_shown(value)}")
+            yield _said(path, f"expected string, got &value.valueUnstructured{{Value:{_literal(value)}}}")
         case "boolean" if not isinstance(value, bool):
-            yield _said(path, f"expected boolean, got {_type(value)}")
+            yield _said(path, f"expected boolean, got &{{{_shown(value)}}}")
         case "integer" | "number" if isinstance(value, bool) or not isinstance(value, int | float):
             yield _said(path, f"expected numeric (int or float), got {_type(value)}")
-        case "quantity" | "int-or-string" if isinstance(value, dict | list):
+        case "quantity" | "int-or-string" | "time" | "microtime" if isinstance(value, dict | list):
             yield _said(path, f"expected any scalar, got {_shown(value)}")
-        case "time" | "microtime" if not isinstance(value, str):
-            yield _said(path, f"expected string, got {_shown(value)}")
 
 
 def _object_problems(value: Any, kind: Type, path: tuple[str, ...]) -> Iterator[str]:
@@ -72,6 +71,8 @@ def _item_problem(item: Any, kind: Type) -> str:
     """Return the reason for which a list item has no valid key; "" if it has one."""
     if kind.list_type != "map":
         return ""
+    if item is None:
+        return "associative list with keys may not have a null element"
     if not isinstance(item, dict):
         return "associative list with keys may not have non-map elements"
     missing = [key for key in kind.map_keys if item.get(key) is None and key not in kind.map_key_defaults]
@@ -87,6 +88,19 @@ def _said(path: tuple[str, ...], text: str) -> str:
 
 def _type(value: Any) -> str:
     return _GO_TYPES.get(type(value), "map[string]interface {}" if isinstance(value, dict) else "[]interface {}")
+
+
+def _literal(value: Any) -> str:
+    """Return a decoded value as Go's `%#v` has it."""
+    match value:
+        case dict():
+            inside = ", ".join(f"{go_quoted(key)}:{_literal(value[key])}" for key in sorted(value))
+            return f"map[string]interface {{}}{{{inside}}}"
+        case list():
+            return f"[]interface {{}}{{{', '.join(map(_literal, value))}}}"
+        case str():
+            return go_quoted(value)
+    return _shown(value)
 
 
 def _shown(value: Any) -> str:

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Iterator
 
 from phalanx.embedded.apiserver.endpoints import parts
 from phalanx.embedded.apiserver.registry.routing import Registry, method_not_allowed, no_such_path
 from phalanx.embedded.apiserver.transport import negotiation
 from phalanx.embedded.apiserver.transport.request import Request, Response, json_response, text_response
 
-_HEALTH = ("/healthz", "/livez", "/readyz")
+_CHECKS = ("/ping", "/log", "/etcd")
+_READY = (*_CHECKS, "/etcd-readiness", "/informer-sync", "/shutdown")
+_HEALTH = frozenset(
+    [*(f"{path}{check}" for path in ("/healthz", "/livez") for check in ("", *_CHECKS))]
+    + [f"/readyz{check}" for check in ("", *_READY)]
+)
+_PATHS = ("/api", "/api/v1", "/apis", "/apis/", "/openapi/v2", "/openapi/v3", "/version")
 # The API version; "+phalanx" shows that the server is not kubernetes/kubernetes.
 VERSION = {
     "major": "1",
@@ -39,15 +46,23 @@ class Public:
         """404 for a path that is nothing at all."""
         path = request.path.rstrip("/") or "/"
         if path == "/version":
-            if request.method not in ("GET", "HEAD"):
+            if request.method != "GET":
                 raise method_not_allowed()
             if not any(one.media == negotiation.JSON for one in request.accept):
                 raise negotiation.not_acceptable(negotiation.JSON)
             return json_response(VERSION)
-        if path.startswith(_HEALTH) and path.split("/")[1] in ("healthz", "livez", "readyz"):
+        if request.path in _HEALTH:
             return text_response("ok")
+        if path == "/":
+            return json_response({"paths": sorted({*_PATHS, *_HEALTH, *self._group_paths()})})
         if (found := self._discovery.answer(request, path)) is not None:
             return found
         if path.startswith("/api/") or (path.startswith("/apis/") and self._registry.builds_in(path.split("/")[2])):
             raise no_such_path()
-        return text_response("404 page not found\n", 404)
+        return text_response("" if path.startswith("/openapi/v3/") else "404 page not found\n", 404)
+
+    def _group_paths(self) -> Iterator[str]:
+        for resource in self._registry.resources:
+            if resource.group:
+                yield f"/apis/{resource.group}"
+                yield f"/apis/{resource.group}/{resource.version}"

@@ -27,8 +27,9 @@ import msgspec
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource, User
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, bad_request, forbidden
 from phalanx.embedded.apiserver.auth.authorization import MASTERS
+from phalanx.embedded.apiserver.endpoints.decoding import Intent
 from phalanx.embedded.apiserver.endpoints.paths.slurm_view import JOBS, NUMBER
-from phalanx.embedded.apiserver.endpoints.write import Intent, ObjectWriter
+from phalanx.embedded.apiserver.endpoints.write import ObjectWriter
 from phalanx.embedded.apiserver.registry.routing import RouteTarget
 from phalanx.embedded.apiserver.storage.store import Event, Store
 from phalanx.embedded.apiserver.transport.request import Request, Response, json_response

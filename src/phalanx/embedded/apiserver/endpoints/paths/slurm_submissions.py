@@ -15,7 +15,8 @@ from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource
 from phalanx.embedded.apiserver.apimachinery.meta.status import bad_request
 from phalanx.embedded.apiserver.auth.authorization import Authorizer
 from phalanx.embedded.apiserver.auth.rbac import AccessRequest
-from phalanx.embedded.apiserver.endpoints.write import Intent, ObjectWriter
+from phalanx.embedded.apiserver.endpoints.decoding import Intent
+from phalanx.embedded.apiserver.endpoints.write import ObjectWriter
 from phalanx.embedded.apiserver.registry.routing import RouteTarget, method_not_allowed
 from phalanx.embedded.apiserver.transport.negotiation import decode_body
 from phalanx.embedded.apiserver.transport.request import Request, Response, json_response

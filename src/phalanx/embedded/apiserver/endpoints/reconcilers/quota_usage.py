@@ -16,8 +16,9 @@ from phalanx.embedded.apiserver.admission import resource_quota
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource, User
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
 from phalanx.embedded.apiserver.auth.authorization import MASTERS
+from phalanx.embedded.apiserver.endpoints.decoding import Intent
 from phalanx.embedded.apiserver.endpoints.parts import Committed
-from phalanx.embedded.apiserver.endpoints.write import Intent, ObjectWriter
+from phalanx.embedded.apiserver.endpoints.write import ObjectWriter
 from phalanx.embedded.apiserver.registry.routing import Registry, RouteTarget
 from phalanx.embedded.apiserver.storage.store import Event, Store, decode
 

@@ -20,8 +20,9 @@ from phalanx.embedded.apiserver.apimachinery.expressions.admission_policy import
 from phalanx.embedded.apiserver.apimachinery.expressions.policy_types import judged
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource, User
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
+from phalanx.embedded.apiserver.endpoints.decoding import Intent
 from phalanx.embedded.apiserver.endpoints.parts import APPLY_PATCH
-from phalanx.embedded.apiserver.endpoints.write import Intent, ObjectWriter
+from phalanx.embedded.apiserver.endpoints.write import ObjectWriter
 from phalanx.embedded.apiserver.registry.routing import Registry, RouteTarget
 from phalanx.embedded.apiserver.registry.value_types import type_of_kind
 from phalanx.embedded.apiserver.storage.store import Event, Store

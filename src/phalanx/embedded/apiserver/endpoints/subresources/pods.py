@@ -13,8 +13,9 @@ from phalanx.embedded.apiserver.apimachinery.meta import objectmeta
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, bad_request, conflict, not_found
 from phalanx.embedded.apiserver.endpoints import answers
+from phalanx.embedded.apiserver.endpoints.decoding import Intent
 from phalanx.embedded.apiserver.endpoints.delete import DeleteOptions, Deleter, check_preconditions, delete_options
-from phalanx.embedded.apiserver.endpoints.write import Intent, ObjectWriter, as_revision, other_uid
+from phalanx.embedded.apiserver.endpoints.write import ObjectWriter, as_revision, other_uid
 from phalanx.embedded.apiserver.registry.kinds.policy import disruption
 from phalanx.embedded.apiserver.registry.routing import RouteTarget
 from phalanx.embedded.apiserver.storage.store import Object, Store, Stored

@@ -12,7 +12,8 @@ from phalanx.embedded.apiserver.apimachinery.expressions.jsonpath import find
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, bad_request, invalid, invalid_value, not_found
 from phalanx.embedded.apiserver.apimachinery.patch.patch import apply_patch
-from phalanx.embedded.apiserver.endpoints.write import Intent, ObjectWriter
+from phalanx.embedded.apiserver.endpoints.decoding import Intent
+from phalanx.embedded.apiserver.endpoints.write import ObjectWriter
 from phalanx.embedded.apiserver.registry.routing import RouteTarget
 from phalanx.embedded.apiserver.storage.store import Store, decode
 from phalanx.embedded.apiserver.transport.tables.printer import selector_text

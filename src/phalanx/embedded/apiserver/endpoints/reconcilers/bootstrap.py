@@ -10,7 +10,8 @@ from typing import Any
 
 from phalanx.embedded.apiserver.apimachinery.meta.resource import User
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
-from phalanx.embedded.apiserver.endpoints.write import Intent, ObjectWriter
+from phalanx.embedded.apiserver.endpoints.decoding import Intent
+from phalanx.embedded.apiserver.endpoints.write import ObjectWriter
 from phalanx.embedded.apiserver.registry.routing import Registry, RouteTarget
 from phalanx.embedded.apiserver.storage.store import Store
 

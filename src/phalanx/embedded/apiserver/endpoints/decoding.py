@@ -1,0 +1,232 @@
+"""Decode the object that a client writes: from a body, or from the result of a patch.
+
+The object gets its kind and apiVersion first, as `answers.head_of` expects. It loses its unknown fields: the client is
+warned of them, or the write is refused for them. A body that is no object of its kind is refused with 400. The result
+of a patch is refused with 422, which quotes it: a JSON or merge patch as the JSON of the patched object, a strategic
+merge patch as Go prints the patch. The reasons are those of the decoder that the real server uses in each case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from phalanx.embedded.apiserver.apimachinery.limits import CAUSES
+from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource, User, type_package
+from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, bad_request, invalid, invalid_value
+from phalanx.embedded.apiserver.apimachinery.patch.apply import not_convertible
+from phalanx.embedded.apiserver.apimachinery.patch.patch import STRATEGIC_MERGE_PATCH
+from phalanx.embedded.apiserver.apimachinery.patch.strategic import go_text
+from phalanx.embedded.apiserver.apimachinery.schema.scalars import DecodeError
+from phalanx.embedded.apiserver.endpoints import parts
+from phalanx.embedded.apiserver.storage.store import decode, encode
+from phalanx.embedded.apiserver.transport import negotiation
+
+SCHEME = "pkg/runtime/scheme.go:111"  # names the real server's list of kinds in messages
+# The fields of metadata in the order in which Go prints them.
+_META_ORDER = (
+    *("name", "generateName", "namespace", "selfLink", "uid", "resourceVersion", "generation", "creationTimestamp"),
+    *("deletionTimestamp", "deletionGracePeriodSeconds", "labels", "annotations", "ownerReferences", "finalizers"),
+)
+
+
+def _unheard(_: Iterable[str]) -> None:
+    """Forget the warnings of a write that no client asked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intent:
+    """How a write is meant, besides its object. `validation` is Ignore, Warn or Strict. `findings`: the messages about
+    fields that occur twice in the body. `warn` sends warnings to the client, also if the write is refused later."""
+
+    user: User
+    manager: str
+    dry_run: bool = False
+    validation: str = "Warn"
+    findings: Sequence[str] = ()
+    warn: Callable[[Iterable[str]], None] = _unheard
+
+
+class WrongKind(ValueError):
+    """A value is no object of the wanted kind. `str()` is the reason. `kind` and `version` are those of the value;
+    `kind` is empty if they could not be read."""
+
+    def __init__(self, why: str, kind: str = "", version: str = "") -> None:
+        super().__init__(why)
+        self.kind, self.version = kind, version
+
+
+def ordered(resource: Resource, body: object, *, patched: bool = False) -> Object:
+    """Return the object of a request, which begins with kind and apiVersion. `patched`: it is the result of a patch.
+    Raises `WrongKind`, or `ApiError` for a custom resource."""
+    if body is None:
+        body = {}
+    if why := negotiation.kind_problem(body):
+        raise WrongKind(why)
+    assert isinstance(body, dict)
+    kind, version = body.get("kind") or resource.kind, body.get("apiVersion") or resource.api_version
+    if kind != resource.kind or version != resource.api_version:
+        raise _of_another_kind(resource, body, kind, version, patched=patched)
+    metadata = body.get("metadata")
+    obj = {"kind": kind, "apiVersion": version, "metadata": {} if metadata is None else metadata}
+    for key, value in body.items():
+        obj.setdefault(key, value)
+    return obj
+
+
+def _of_another_kind(resource: Resource, body: Object, kind: str, api_version: str, *, patched: bool) -> Exception:
+    """Return the error for a value of another kind or version than the path's."""
+    if resource.custom and (patched or api_version == resource.api_version):
+        name = (body.get("metadata") or {}).get("name", "")
+        field, value, wanted = ("kind", kind, resource.kind)
+        if kind == resource.kind:
+            field, value, wanted = ("apiVersion", api_version, resource.api_version)
+        return invalid(resource.group, kind, name, [invalid_value(field, value, f"must be {wanted}")])
+    group, _, version = api_version.rpartition("/")
+    known = parts.is_known_kind(group, version, kind)
+    if (group, kind) == (resource.group, resource.kind) and (known or resource.custom):
+        return bad_request(
+            f"the API version in the data ({api_version}) does not match the expected API version "
+            f"({resource.api_version})"
+        )
+    why = f'no kind "{kind}" is registered for version "{api_version}" in scheme "{SCHEME}"'
+    if known:
+        why = f"converting ({version}.{kind}) to ({type_package(resource)}.{resource.kind}): unknown conversion"
+    return WrongKind(why, kind, version)
+
+
+def from_body(knowledge: parts.Knowledge, resource: Resource, body: object, intent: Intent) -> Object:
+    """Return the object of a body in the form of its schema. Raises `ApiError` 400."""
+    try:
+        obj = ordered(resource, body)
+    except WrongKind as wrong:
+        if not wrong.kind:
+            raise negotiation.unrecognized(str(wrong), encode(body), resource.kind) from None
+        where = f'{wrong.kind} in version "{wrong.version}"'
+        raise bad_request(f"{where} cannot be handled as a {resource.kind}: {wrong}") from None
+    unknown = knowledge.check_schema(resource, obj)
+    if strict := _report(unknown, intent):
+        kind = resource.kind
+        raise bad_request(f'{kind} in version "{resource.version}" cannot be handled as a {kind}: {strict}')
+    return obj
+
+
+def from_applied(knowledge: parts.Knowledge, resource: Resource, applied: Object, config: Any) -> Object:
+    """Return the object that an apply of `config` has made, in the form of its schema. Raises `ApiError` 500."""
+    obj = ordered(resource, applied)
+    try:
+        knowledge.decode(resource, obj)
+    except DecodeError as error:
+        raise not_convertible(config, error.converted()) from None
+    return obj
+
+
+def _report(unknown: Sequence[str], intent: Intent) -> str:
+    """Warn of unknown and duplicate fields. Return the reason for a refusal if the client wants one, else ""."""
+    found = [*intent.findings[:CAUSES], *(f'unknown field "{path}"' for path in unknown[:CAUSES])]
+    if intent.validation == "Ignore" or not found:
+        return ""
+    if intent.validation == "Strict":
+        return "strict decoding error: " + ", ".join(found)
+    intent.warn(found)
+    return ""
+
+
+# --- patches -----------------------------------------------------------------------------------------------------
+
+
+def from_patch(
+    knowledge: parts.Knowledge, resource: Resource, media: str, current: Object, patch: Any, intent: Intent
+) -> Object:
+    """Return what a patch makes of the current object, in the form of its schema. Fields that the patch cannot touch
+    are shared with the current object. Raises `ApiError`."""
+    touched = parts.touched_fields(media, patch, current)
+    strategic = media == STRATEGIC_MERGE_PATCH
+    patched = knowledge.patched(resource, media, _unshared(current, touched), _copied(patch))
+    try:
+        if strategic:  # the real server ignores another kind in it
+            knowledge.decode(resource, {key: patched[key] for key in ("kind", "apiVersion") if key in patched})
+            patched |= {"kind": resource.kind, "apiVersion": resource.api_version}
+        obj = ordered(resource, patched, patched=True)
+        unknown = _decode_fields(knowledge, resource, obj, touched)
+    except DecodeError as error:
+        why = error.converted() if strategic else str(error)
+    except WrongKind as error:
+        why = str(error)
+    else:
+        why = _report(unknown, intent)
+    if not why:
+        return obj
+    if strategic:
+        quoted = go_text(patch)
+    else:
+        again = knowledge.patched(resource, media, current, patch)
+        quoted = encode(_as_go_orders(again, _opened_by(patch))).decode()
+    raise invalid("", "", "", [invalid_value("patch", quoted, why)])
+
+
+def _decode_fields(
+    knowledge: parts.Knowledge, resource: Resource, obj: Object, touched: Collection[str]
+) -> Sequence[str]:
+    """Decode the fields that a patch has touched; the others are as they were stored. Raises `DecodeError`."""
+    part = {key: obj[key] for key in ("kind", "apiVersion", *touched) if key in obj}
+    try:
+        unknown = knowledge.decode(resource, part)
+    except ApiError as error:  # about a custom resource
+        raise DecodeError(error.message.partition(": ")[2]) from None
+    for key in touched:
+        if key in part:
+            obj[key] = part[key]
+        else:
+            obj.pop(key, None)
+    return unknown
+
+
+def _unshared(old: Object, touched: Collection[str]) -> Object:
+    """A stored object to be changed in the fields that are named: those are copied, the others shared with readers.
+
+    Nothing downstream may edit the others in place. Strategies do not: defaults are idempotent, and what an update
+    puts back (`obj["status"] = old["status"]`) is shared just so. The record of managedFields, which is often most of
+    an object and is never edited, is shared in any case.
+    """
+    copied = {key: decode(encode(old[key])) for key in touched if key in old and key != "metadata"}
+    metadata = {key: value for key, value in old["metadata"].items() if key != "managedFields"}
+    copied["metadata"] = decode(encode(metadata))
+    if record := old["metadata"].get("managedFields"):
+        copied["metadata"]["managedFields"] = record
+    return old | copied
+
+
+def _copied(value: Any) -> Any:
+    """Return a copy of a patch. A refusal quotes the patch, and a second attempt applies it again."""
+    match value:
+        case dict():
+            return {key: _copied(one) for key, one in value.items()}
+        case list():
+            return [_copied(one) for one in value]
+    return value
+
+
+def _opened_by(patch: Any) -> Mapping[str, Any]:
+    """Return the objects that a patch opens, as a tree of their fields. Go prints those with their keys sorted."""
+    if isinstance(patch, dict):
+        return patch
+    tree: dict[str, Any] = {}
+    for operation in patch:
+        at = tree
+        for name in str(operation.get("path")).split("/")[1:-1]:
+            at = at.setdefault(name, {})
+    return tree
+
+
+def _as_go_orders(value: Any, opened: Any, name: str = "") -> Any:
+    """Return a patched value with its keys in the order in which the real server quotes them."""
+    if not isinstance(value, dict):
+        return value
+    if isinstance(opened, dict) or not name:
+        opened = opened if isinstance(opened, dict) else {}
+        return {key: _as_go_orders(value[key], opened.get(key), key) for key in sorted(value)}
+    if name != "metadata":
+        return value
+    return {key: value[key] for key in _META_ORDER if key in value} | value
