@@ -19,7 +19,7 @@ from tests.kube import double
 from tests.kube.double import Object, node
 from tests.kube.stage import Stage
 
-from .judge import ALIVE, judge, reasons
+from .judge import ALIVE, free_cpu, is_foreign, judge, reasons
 from .works import DIALECTS, FORMS, Work, end, furnish, resume, suspend
 
 NOW_S = 1_780_272_000.0  # after the double's objects were created
@@ -252,6 +252,22 @@ class Story:
         spec: Object = {"spec": {"unschedulable": True}} if unschedulable else {}
         self.stage.api.put(NODES, {**self.nodes[name], **spec})
 
+    def foreign(self) -> str:
+        """Bind a pod of another scheduler to a node with free capacity; or end such a pod."""
+        there = [pod["metadata"]["name"] for pod in self.stage.api.pods() if is_foreign(pod)]
+        if there and self.dice.random() < 0.4:
+            end(self.stage.api, name := self.dice.choice(there))
+            return f"{name} ends"
+        free = [name for name, left in free_cpu(self.stage).items() if left >= 1000]
+        if not free:
+            return ""
+        name, on = f"foreign-{self.turn}-{self.dice.randint(0, 999)}", self.dice.choice(free)
+        one = double.pod(name, "1")
+        one["metadata"]["labels"] = {}
+        one["spec"] |= {"schedulerName": "default-scheduler", "nodeName": on}
+        self.stage.api.put(PODS, one)
+        return f"{name} on {on}"
+
     def slow(self) -> str:
         self.stage.controller.slow = not self.stage.controller.slow
         return str(self.stage.controller.slow)
@@ -270,6 +286,7 @@ EVENTS: Mapping[str, tuple[Callable[[Story], str], int]] = {
     "node lost": (Story.lose_node, 1),
     "cordon": (Story.cordon, 1),
     "slow": (Story.slow, 1),
+    "foreign": (Story.foreign, 2),
 }
 
 
