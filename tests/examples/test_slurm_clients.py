@@ -17,6 +17,7 @@ from tests.examples.running import ASKED, folders_of, installing, pins, run, wit
 LIGHT = {
     "slurm/submitit": "a job, an array of 3 and a failure came back",
     "slurm/simple-slurm": "an array, a job that depends on it, srun with two tasks, squeue and scancel did",
+    "slurm/slurmpy": "a job ran, and then one that depends on it",
     "slurm/psij": "jobs ended well, with code 3, of two ranks by srun, and cancelled, and were told so",
     "slurm/mpirun": '"size": 3',
     "slurm/parsl": "a block of two workers under srun computed ten squares",
