@@ -95,6 +95,7 @@ def test_a_wrong_value_before_an_unknown_option_is_reported() -> None:
         (sacct, "-o NTasks:3 -B", "When requesting job scripts"),
         (sacct, "-j x -o nothing", "Bad job/step specified: x"),
         (squeue, "-t nothing --lo", "Invalid job state specified: nothing"),
+        (sinfo, "-p nowhere -a", "Conflicting options, -a and -p, specified. Please choose one or the other."),
         (sinfo, "-d -t nothing", 'Bad state string: "nothing"'),
         (sinfo, "-t nothing --nosuch", 'Bad state string: "nothing"'),
         (squeue, "-o %i -O jobid", "-O (--Format) is incompatible with -o (--format)"),

@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from phalanx.slurm.commands.cluster import scontrol
+from phalanx.slurm.commands.cluster.verbs import named as names
 from phalanx.slurm.commands.cluster.verbs import told
 from phalanx.slurm.commands.cluster.verbs.update import job as changes
 from phalanx.slurm.jobs.ask import Ask
@@ -83,3 +84,11 @@ def test_what_quiet_does_not_keep_back(line: str, text: str, monkeypatch: pytest
     monkeypatch.setattr(told, "jobs", lambda api, numbers, **_: [WAITS])
     assert scontrol.run(line.split())
     assert capsys.readouterr().err == text
+
+
+def test_an_empty_word_is_no_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`scontrol hold "$JOB"` of a script whose variable is empty must not hold all jobs."""
+    monkeypatch.setattr(names, "jobs", lambda api, numbers=None, **_: [WAITS, RUNS])
+    api: Any = None
+    assert [names.named(api, text) for text in ("", ",", "jobid=")] == [[], [], []]
+    assert names.named(api, "7") == [WAITS]

@@ -71,6 +71,8 @@ def run(words: Sequence[str]) -> int:
         return 0
     every_s = _every_s(said.get("iterate"))
     wanted = _wanted(said)
+    if {"all", "partition"} <= dict(typed).keys():
+        raise Usage("sinfo: error: Conflicting options, -a and -p, specified. Please choose one or the other.")
     if "long" in said and {"format", "Format"} & dict(typed).keys():
         raise Usage(
             "sinfo: fatal: Options -o(--format) and -l(--long) are mutually exclusive. Please remove one and retry."

@@ -19,6 +19,8 @@ def named(api: Api, text: str) -> list[Job]:
         ids = tuple(read_ids(text.removeprefix("jobid=").removeprefix("JobId=")))
     except NoJob:
         raise Usage(f"Invalid job id specified for job {text}") from None
+    if not ids:
+        return []  # an empty word is no job, as in Slurm: not all jobs
     asked = Chosen(ids=ids)
     found = [job for job in jobs(api, asked.numbers) if asked.has(job)]
     if not found:
