@@ -12,15 +12,20 @@ from phalanx.embedded.apiserver.apimachinery.expressions.type_check import DYN
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Object
 from phalanx.embedded.apiserver.apimachinery.meta.status import (
     Cause,
+    duplicate,
     forbidden_field,
     invalid_value,
     not_supported,
     required,
 )
+from phalanx.embedded.apiserver.apimachinery.schema import formats
+from phalanx.embedded.apiserver.registry.kinds.checks import label_selector
 from phalanx.embedded.apiserver.registry.kinds.generation import Counted, SpecAndStatus
+from phalanx.embedded.apiserver.registry.kinds.policy.webhook import rule_causes
 
 _FAILURE_POLICIES = ("Fail", "Ignore")
 _REINVOCATIONS = ("Never", "IfNeeded")
+_REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge")
 _ACTIONS = ("Audit", "Deny", "Warn")
 
 
@@ -51,10 +56,20 @@ class PolicyStrategy(Counted):
     def validate(self, obj: Object) -> list[Cause]:
         spec = obj.get("spec") or {}
         causes = []
-        if not (spec.get("matchConstraints") or {}).get("resourceRules"):
+        if spec.get("matchConstraints") is None:
+            causes.append(required("spec.matchConstraints"))
+        elif not spec["matchConstraints"].get("resourceRules"):
             causes.append(required("spec.matchConstraints.resourceRules"))
-        if not spec.get(self.part):
+        for number, rule in enumerate((spec.get("matchConstraints") or {}).get("resourceRules") or ()):
+            causes += rule_causes(rule, f"spec.matchConstraints.resourceRules[{number}]")
+        if self.part == "validations" and not spec.get(self.part) and not spec.get("auditAnnotations"):
+            text = "validations or auditAnnotations must contain at least one item"
+            causes += [required(f"spec.{part}", text) for part in ("validations", "auditAnnotations")]
+        elif self.part != "validations" and not spec.get(self.part):
             causes.append(required(f"spec.{self.part}", f"{self.part} must contain at least one item"))
+        for number, rule in enumerate(spec.get("validations") or ()):
+            if (reason := rule.get("reason")) is not None and reason not in _REASONS:
+                causes.append(not_supported(f"spec.validations[{number}].reason", reason, _REASONS))
         if spec.get("failurePolicy") not in _FAILURE_POLICIES:
             causes.append(not_supported("spec.failurePolicy", spec.get("failurePolicy"), _FAILURE_POLICIES))
         reinvocation = spec.get("reinvocationPolicy")
@@ -111,6 +126,11 @@ class BindingStrategy(Counted):
     def validate(self, obj: Object) -> list[Cause]:
         spec = obj.get("spec") or {}
         causes = [] if spec.get("policyName") else [required("spec.policyName")]
+        if name := spec.get("policyName"):
+            causes += [invalid_value("spec.policyName", name, problem) for problem in formats.dns_subdomain(name)]
+        for key in ("namespaceSelector", "objectSelector"):
+            path = f"spec.matchResources.{key}"
+            label_selector(causes, (spec.get("matchResources") or {}).get(key), path)
         actions = spec.get("validationActions") or []
         if self.acts and not actions:
             causes.append(required("spec.validationActions", "at least one validation action is required"))
@@ -118,6 +138,11 @@ class BindingStrategy(Counted):
             not_supported(f"spec.validationActions[{number}]", action, _ACTIONS)
             for number, action in enumerate(actions)
             if action not in _ACTIONS
+        ]
+        causes += [
+            duplicate(f"spec.validationActions[{number}]", action)
+            for number, action in enumerate(actions)
+            if action in actions[:number]
         ]
         if {"Deny", "Warn"} <= set(actions):
             why = "must not contain both Deny and Warn (repeating the same validation failure information in the API "

@@ -101,12 +101,14 @@ def _hook_causes(hook: Object, path: str, known: Mapping[str, tuple[str, ...]]) 
         why = "this server asks in v1 only; write v1"
         yield invalid_value(f"{path}.admissionReviewVersions", list(versions), why)
     for number, rule in enumerate(hook.get("rules") or ()):
-        yield from _rule_causes(rule, f"{path}.rules[{number}]")
+        yield from rule_causes(rule, f"{path}.rules[{number}]")
+        yield from _unserved_causes(rule, f"{path}.rules[{number}]")
     for number, condition in enumerate(hook.get("matchConditions") or ()):
         yield from _condition_causes(condition, f"{path}.matchConditions[{number}]")
 
 
-def _rule_causes(rule: Object, path: str) -> Iterator[Cause]:
+def rule_causes(rule: Object, path: str) -> Iterator[Cause]:
+    """Yield the errors of a rule of a webhook or of an admission policy."""
     for field in ("apiGroups", "apiVersions", "operations", "resources"):
         if not rule.get(field):
             yield required(f"{path}.{field}")
@@ -122,6 +124,9 @@ def _rule_causes(rule: Object, path: str) -> Iterator[Cause]:
     if len(rule.get("operations") or ()) > 1 and "*" in rule["operations"]:
         why = "if '*' is present, must not specify other operations"
         yield invalid_value(f"{path}.operations", rule["operations"], why)
+
+
+def _unserved_causes(rule: Object, path: str) -> Iterator[Cause]:
     if "events.k8s.io" in (rule.get("apiGroups") or ()):
         why = 'this server calls no webhooks for events.k8s.io, which are events of the group ""; name that'
         yield forbidden_field(f"{path}.apiGroups", why)
