@@ -29,14 +29,15 @@ TABLE: Mapping[str, Use] = {
     "runPolicy.schedulingPolicy.minAvailable": Becomes("Role.minimum", "of the replica types in turn, Master first"),
     "runPolicy.schedulingPolicy.queue": Becomes("Job.queue", "where no label phalanx.dev/queue names one"),
     "runPolicy.schedulingPolicy.priorityClass": Becomes("Job.priority", "where a template names none"),
-    "runPolicy.schedulingPolicy.minResources": Ignored("its pods' templates say what they need"),
+    "runPolicy.schedulingPolicy.minResources": Ignored("the templates of its pods have their requests"),
     "runPolicy.schedulingPolicy.scheduleTimeoutSeconds": Ignored("write phalanx.dev/deadline"),
     "runPolicy.backoffLimit": Ignored("its operator's"),
     "runPolicy.cleanPodPolicy": Ignored("its operator's"),
     "runPolicy.ttlSecondsAfterFinished": Ignored("its operator's"),
     "elasticPolicy": Becomes("Job.size", "elastic where it is given; else fixed at the start"),
     "launcherCreationPolicy": Becomes(
-        "phalanx.dev/starts-later", "WaitForWorkersReady: nobody waits for the launcher, whose room is kept"
+        "phalanx.dev/starts-later",
+        "WaitForWorkersReady: the start does not wait for the launcher; its capacity is reserved",
     ),
     "nprocPerNode": Ignored("its operator's"),
     "*ReplicaSpecs": Becomes("Job.roles", "one for each replica type"),

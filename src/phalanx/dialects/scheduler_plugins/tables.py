@@ -12,14 +12,14 @@ from phalanx.dialects.frame.fields import Answered, Becomes, Ignored, Use
 from phalanx.dialects.scheduler_plugins import kinds
 
 _ZONES = Ignored("zones of nodes are read from the annotation phalanx.dev/zones of the node")
-_NETWORK = Ignored("pods go close to each other by phalanx.dev/closeness; there are no costs between places here")
+_NETWORK = Ignored("use phalanx.dev/closeness to place pods close together; Phalanx has no network costs")
 POD_GROUP: Mapping[str, Use] = {
     "spec.minMember": Becomes("Role.minimum", "this number of pods must exist, and starts together"),
     "spec.minResources": Becomes(
         "Role (held)",
         "these amounts must be free when the group starts; the rest is reserved for later pods, at most ten minutes",
     ),
-    "spec.scheduleTimeoutSeconds": Ignored("a group that waits holds nothing meanwhile, so nothing has to be let go"),
+    "spec.scheduleTimeoutSeconds": Ignored("a waiting group holds no capacity, so nothing has to be released"),
     "status.phase": Answered("Pending, Scheduling, Running, Finished, Failed; the last two are final"),
     "status.occupiedBy": Answered("`namespace/owner` of the oldest pod"),
     "status.running": Answered("pods of its own namespace; upstream counts those of equally named groups as well"),

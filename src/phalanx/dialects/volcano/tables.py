@@ -14,7 +14,7 @@ from phalanx.dialects.volcano.definitions.queues import fault_of
 
 _NEAR = Becomes(
     "TopologyRequest",
-    "`hard`: one HyperNode of at most that tier; without a tier no request, as there. `soft`: as close as can be",
+    "`hard`: one HyperNode of at most that tier; without a tier no request, as in Volcano. `soft`: as close as possible",
 )
 _CLUSTERS = Ignored("one scheduler serves one cluster here")
 _NOT_COUNTED = Ignored("Volcano has not written it since 1.10; its tools count PodGroups")
@@ -39,7 +39,7 @@ POD_GROUP: Mapping[str, Use] = {
         "of the role that the pods' annotation volcano.sh/task-spec names, if minMember is at least the sum of these",
     ),
     "spec.minResources": Becomes(
-        "Role (held)", "what the pods that exist do not ask of it is held for those to come; names of quotas are not"
+        "Role (held)", "the part that existing pods do not request is reserved for later pods; names of quotas are not"
     ),
     "spec.queue": Becomes("Job.queue", "`default` if none is named"),
     "spec.priorityClassName": Becomes(
@@ -48,7 +48,7 @@ POD_GROUP: Mapping[str, Use] = {
     "spec.networkTopology": _NEAR,
     "spec.subGroupPolicy[].name": Ignored("the task of labelSelector names them"),
     "spec.subGroupPolicy[].labelSelector": Becomes("Group", "the task that volcano.sh/task-spec in matchLabels names"),
-    "spec.subGroupPolicy[].matchLabelKeys": Ignored("pods of a task are parted by volcano.sh/partition-id alone"),
+    "spec.subGroupPolicy[].matchLabelKeys": Ignored("only volcano.sh/partition-id divides the pods of a task"),
     "spec.subGroupPolicy[].subGroupSize": Becomes("Role.minimum", "of each partition"),
     "spec.subGroupPolicy[].minSubGroups": Becomes(
         "Group.minimum", "this number of partitions, or as many as minTaskMember needs"
@@ -64,7 +64,7 @@ POD_GROUP: Mapping[str, Use] = {
 QUEUE: Mapping[str, Use] = {
     "spec.weight": Becomes("Queue.weight"),
     "spec.capability": Becomes("Quota.limit"),
-    "spec.deserved": Becomes("Quota.guaranteed", "its jobs reclaim what others borrowed of it"),
+    "spec.deserved": Becomes("Quota.guaranteed", "its jobs reclaim amounts that other queues borrowed"),
     "spec.guarantee.resource": Becomes("Quota.lend", "this part of the guarantee is never lent"),
     "spec.reclaimable": Becomes("QueuePreemption.reclaimable", "`false`: jobs of other queues do not preempt its jobs"),
     "spec.parent": Becomes("Queue.parent", "`root` is the unnamed root"),

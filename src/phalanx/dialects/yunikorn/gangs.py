@@ -51,13 +51,13 @@ _NOTHING: Mapping[str, Any] = {}
 POD: Mapping[str, Use] = {
     f"{_THEIRS}app-id": Becomes("Job.id", "without an application id, each pod is a job"),
     f"{_THEIRS}queue": Becomes("Job.queue", "label, annotation or the label `queue`; then the placement rules"),
-    TASK_GROUPS: Becomes("Role.minimum", "all of it has a place before one pod starts"),
-    TASK_GROUP: Becomes("Role.name", "members of the application without one start one by one"),
+    TASK_GROUPS: Becomes("Role.minimum", "the whole gang has capacity before the first pod starts"),
+    TASK_GROUP: Becomes("Role.name", "pods of the application without a task group start one by one"),
     _PARAMETERS: Becomes(
         "Claim.group",
         "the time for all pods of a gang to find nodes: after it, `Soft` pods start one by one, `Hard` pods fail",
     ),
-    USER: Becomes("Job.user", "where there is no user.info; for placement rules, ACLs and limits"),
+    USER: Becomes("Job.user", "if there is no user.info; for placement rules, ACLs and limits"),
     _USER_INFO: Becomes("Job.user", "and the groups, of which one counts (Job.group)"),
     _UNWILLING: Becomes("Job.last_victim", "`false` on the oldest pod: the pods of the application are preempted last"),
 }

@@ -33,8 +33,8 @@ _ACCESS = Becomes(
     "jobs of users without the right wait with that reason; admin implies submit, also for all queues below",
 )
 _RULES = Becomes("Job.queue", "of pods with `schedulerName: yunikorn`; with `create`, queues are made for them")
-_BACKOFF = Ignored("what fits no node costs nothing while nothing changes")
-_TEMPLATE = Becomes("Queue", "of leaves that placement rules make")
+_BACKOFF = Ignored("a job that fits no node is not tried again until something changes")
+_TEMPLATE = Becomes("Queue", "for leaves that placement rules create")
 
 _MIGRATED = {
     "partitions[].placementrules": "no rule chooses a queue of ours: a job says it by phalanx.dev/queue",
@@ -44,19 +44,21 @@ _MIGRATED = {
 }
 
 TABLE: Mapping[str, Use] = {
-    "partitions[].name": Becomes("–", "`default` alone: a cluster is one partition; queues of others are left out"),
+    "partitions[].name": Becomes(
+        "–", "only `default`: a cluster is one partition; queues of other partitions are left out"
+    ),
     "partitions[].placementrules": _RULES,
     "partitions[].limits": Becomes("limits of root"),
     "partitions[].preemption.enabled": Becomes("Queue.preemption", "`false`: no queue reclaims"),
     "partitions[].preemption.quotapreemptionenabled": Becomes(
-        "Queue.preemption", "`false`, the default: usage above a lowered quota is not taken back"
+        "Queue.preemption", "`false`, the default: usage above a lowered quota is not preempted"
     ),
     "partitions[].nodesortpolicy": Ignored(
         "a setting of the policy: `score: pack` for binpacking, `score: spread` for fair"
     ),
     "partitions[].usergroupresolver": Ignored("users and groups are those of the API server"),
     "queues[].name": Becomes("Queue.name", "the full name, in lower case"),
-    "queues[].parent": Becomes("–", "applications run in leaves; queues that rules make may be below a parent"),
+    "queues[].parent": Becomes("–", "applications run in leaves; queues that rules create may be below a parent"),
     "queues[].resources.guaranteed": Becomes("Quota.guaranteed", "`vcore` is `cpu`; it can be lent whole"),
     "queues[].resources.max": Becomes("Quota.limit", "`vcore` is `cpu`; an explicit 0 forbids the resource"),
     "queues[].maxapplications": Becomes("Limits.running", "of the queue in total"),
@@ -64,19 +66,22 @@ TABLE: Mapping[str, Use] = {
     "queues[].submitacl": _ACCESS,
     "queues[].childtemplate": _TEMPLATE,
     "queues[].limits[].limit": Becomes("–", "a text for people"),
-    "queues[].limits[].users": Becomes("Limits per user", "each of its own, the others that of `*`"),
-    "queues[].limits[].groups": Becomes("Limits per group", "an application counts for one, as there"),
+    "queues[].limits[].users": Becomes("Limits per user", "each user has an own limit, or that of `*`"),
+    "queues[].limits[].groups": Becomes("Limits per group", "an application counts for one group, as in YuniKorn"),
     "queues[].limits[].maxresources": Becomes("Limits.resources"),
     "queues[].limits[].maxapplications": Becomes("Limits.running", "of jobs that have started"),
-    _SORT: Becomes("Queue.order", "`fifo`: by priority, then age; `fair`: the application that has least is next"),
-    _PRIORITY: Becomes("Queue.order", "`disabled`: by age, or by share, alone"),
+    _SORT: Becomes(
+        "Queue.order", "`fifo`: by priority, then age; `fair`: the application with the lowest usage is next"
+    ),
+    _PRIORITY: Becomes("Queue.order", "`disabled`: only by age, or by share"),
     _OFFSET: Becomes("Queue.priority", "added to the priorities of its jobs, as other queues see them"),
-    _FENCE: Becomes("Queue.fenced", "other queues see the offset alone"),
+    _FENCE: Becomes("Queue.fenced", "other queues see only the offset"),
     _PREEMPTION: Becomes(
-        "Queue.preemption", "`disabled`: its jobs are spared; `fence`: its jobs preempt none outside of the queue"
+        "Queue.preemption",
+        "`disabled`: its jobs are not preempted; `fence`: its jobs preempt no job outside of the queue",
     ),
     _DELAY: Becomes("Preemption.delay_s"),
-    _QUOTA_DELAY: Becomes("QueuePreemption.excess_delay_s", "0, the default: usage above the quota is not taken back"),
+    _QUOTA_DELAY: Becomes("QueuePreemption.excess_delay_s", "0, the default: usage above the quota is not preempted"),
     "application.unschedasks.backoff": _BACKOFF,
     "application.unschedasks.backoff.delay": _BACKOFF,
 }

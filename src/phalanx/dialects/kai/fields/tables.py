@@ -29,7 +29,7 @@ from phalanx.dialects.kai.gang.owners import BATCH_MIN_MEMBER
 from phalanx.dialects.kai.queues import CONSOLIDATE
 
 _SHARDS = Ignored("one scheduler serves the whole cluster: queues have one quota, and nodes are chosen by selectors")
-_OPERATOR = Ignored("it configures the pods of KAI's own operator, of which none runs here")
+_OPERATOR = Ignored("it configures the pods of KAI's operator, which does not run")
 _STALE = Becomes(
     "Queue.staleness_grace_s",
     "60 s by default; a negative value means no limit. Then all its pods are evicted, by the Eviction API",

@@ -12,19 +12,19 @@ from phalanx.dialects.frame.fields import Answered, Becomes, Ignored, Use
 from phalanx.dialects.koordinator import kinds
 from phalanx.dialects.koordinator.definitions import cpus
 
-_WAITS = Ignored("a gang that waits holds nothing meanwhile, so nothing has to be let go or sent back")
+_WAITS = Ignored("a waiting gang holds no capacity, so nothing has to be released")
 _AGENT = Ignored("it is for koordlet, the agent on nodes, and Koordinator's manager")
-_OWNS = Ignored("kept room is for owners alone, and Reservations keep it, not pods")
+_OWNS = Ignored("only Reservations reserve capacity, and only for their owners")
 _CHANGES = "the pod, as it is created, on `phalanx up`; on a cluster nothing changes pods"
-_MIGRATES = Ignored("running pods are not moved by objects; queues say where jobs may be: preemption.consolidate")
+_MIGRATES = Ignored("running pods are moved only by consolidation: preemption.consolidate of a queue")
 _EXPLAINS = Ignored("`phalanx explain` says why a job waits")
-_GATHER = Ignored("pods go close to each other by phalanx.dev/closeness, whose levels the policy names")
+_GATHER = Ignored("use phalanx.dev/closeness to place pods close together; the policy names its levels")
 _NEAR = Ignored(
     "a pod's GPUs and network cards come from one NUMA zone if one has enough, else from as few zones as possible"
 )
-_PARTITIONS = Ignored("any GPUs of the node may be given together, rather those of one NUMA zone")
+_PARTITIONS = Ignored("any GPUs of the node may be combined, preferably of one NUMA zone")
 _OF_PODS = Ignored("pods say it themselves: resource-spec, numa-topology-spec; zones are filled up one by one")
-_LOAD = Ignored("what pods ask for is what counts, not what they use")
+_LOAD = Ignored("only the requests of pods count, not their usage")
 _BATCH = Becomes(
     "Shape.requests",
     "an ordinary resource of nodes that report it, and of quotas that name it",
@@ -32,7 +32,7 @@ _BATCH = Becomes(
 _TREES = Ignored("there is one tree: a quota is below the quota that its label names, in whatever tree")
 POD_GROUP: Mapping[str, Use] = {
     "spec.minMember": Becomes("Role.minimum", "this number of pods must exist, and starts together; 0: any pod starts"),
-    "spec.minResources": Ignored("the pods themselves are looked at; its own scheduler does not read it either"),
+    "spec.minResources": Ignored("only the pods themselves count; Koordinator's scheduler does not read it either"),
     "spec.scheduleTimeoutSeconds": _WAITS,
     "status.phase": Answered("Pending, PreScheduling, Scheduling, Scheduled, Running, Finished, Failed"),
     "status.occupiedBy": Answered(),
@@ -43,12 +43,14 @@ POD_GROUP: Mapping[str, Use] = {
     "status.scheduleStartTime": Answered(),
 }
 ELASTIC_QUOTA: Mapping[str, Use] = {
-    "spec.min": Becomes("Quota.guaranteed", "lent while unused, and not taken back, as there by default"),
+    "spec.min": Becomes("Quota.guaranteed", "lent while unused, and not reclaimed, as in Koordinator by default"),
     "spec.max": Becomes("Quota.limit", "resources that it does not name are unlimited"),
     "status.used": Answered("of pods that have a node; a parent's is the sum of its children's"),
 }
 QUOTA_PROFILE: Mapping[str, Use] = {
-    "spec.quotaName": Becomes("ElasticQuota", "made in its namespace, and kept so; it stays when the profile goes"),
+    "spec.quotaName": Becomes(
+        "ElasticQuota", "created in its namespace and updated; it stays when the profile is deleted"
+    ),
     "spec.quotaLabels": Becomes("ElasticQuota", "its labels, besides is-root, profile and tree-id"),
     "spec.resourceRatio": Becomes(
         "Quota.guaranteed", "`min` is this fraction of the nodes' capacity; all of it by default"
@@ -78,22 +80,26 @@ COLOCATION_PROFILE: Mapping[str, Use] = {
 }
 _AFTERWARDS = Ignored("running pods are not put under a reservation afterwards")
 RESERVATION: Mapping[str, Use] = {
-    "spec.template": Becomes("NodePart.allocatable", "its requests are kept where such a pod could go"),
+    "spec.template": Becomes(
+        "NodePart.allocatable", "its requests are reserved on a node that fits a pod with this template"
+    ),
     "spec.owners": Becomes("PartUse.names", "`object`, `controller` and `labelSelector` of pods"),
-    "spec.ttl": Becomes("Reservation.expires_s", "from its creation, 24h if it says nothing; it has Failed then"),
+    "spec.ttl": Becomes(
+        "Reservation.expires_s", "counted from its creation, 24h by default; after it the Reservation is Failed"
+    ),
     "spec.expires": Becomes("Reservation.expires_s"),
     "spec.allocateOnce": Becomes(
         "Reservation.once", "after its first owner, the rest of its capacity is free for all pods"
     ),
     "spec.allocatePolicy": Ignored(
-        "as Restricted: a pod that does not fit into the reserved capacity goes to another node"
+        "as Restricted: a pod that does not fit into the reserved capacity is placed on another node"
     ),
     "spec.preAllocation": _AFTERWARDS,
     "spec.preAllocationPolicy": _AFTERWARDS,
     "spec.unschedulable": Becomes("NodePart.closed"),
     "spec.taints": Becomes("PartUse.names", "for pods that tolerate them in their reservation-affinity"),
-    "status.phase": Answered("none, or Pending, until it has its room; Available, Succeeded, Failed"),
-    "status.conditions": Answered("Scheduled, with why it waits, and Ready"),
+    "status.phase": Answered("none, or Pending, until its capacity is reserved; Available, Succeeded, Failed"),
+    "status.conditions": Answered("Scheduled, with the reason to wait, and Ready"),
     "status.nodeName": Answered(),
     "status.allocatable": Answered(),
     "status.allocated": Answered("the part of the reserved amounts that owners request"),
@@ -104,13 +110,13 @@ DEVICE: Mapping[str, Use] = {
     f"{_ITS}.type": Becomes("Device.resource", "GPUs count as nvidia.com/gpu, or as their vendor's plugin calls them"),
     f"{_ITS}.id": Becomes("device-allocated"),
     f"{_ITS}.minor": Becomes("Device.name"),
-    f"{_ITS}.moduleID": Ignored("GPUs are told apart by their minors"),
-    f"{_ITS}.health": Becomes("Node.devices", "one that is not healthy is not the node's"),
+    f"{_ITS}.moduleID": Ignored("GPUs are identified by their minors"),
+    f"{_ITS}.health": Becomes("Node.devices", "an unhealthy device does not count"),
     f"{_ITS}.conditions": Ignored("what `health` says counts"),
     f"{_ITS}.resources": Becomes("Device.memory_bytes", "koordinator.sh/gpu-memory; parts of the rest are hundredths"),
     f"{_ITS}.labels": Ignored("pods choose nodes by their labels, not devices"),
-    f"{_ITS}.topology": Becomes("Device.zone", "`nodeID`; PCIe switches are not told apart"),
-    f"{_ITS}.vfGroups": Ignored("a part of a card is hundredths of it, none of its virtual functions"),
+    f"{_ITS}.topology": Becomes("Device.zone", "`nodeID`; PCIe switches are not distinguished"),
+    f"{_ITS}.vfGroups": Ignored("a part of a card is counted in hundredths, not as virtual functions"),
     "status.allocations": Ignored("the pods have the assignment of devices; upstream writes nothing here either"),
 }
 _MEASURES = Ignored("it is for koordlet, which measures; nothing measures nodes for the scheduler")
@@ -119,7 +125,7 @@ NODE_METRIC: Mapping[str, Use] = {
     "status.nodeMetric": _LOAD,
     "status.podsMetric": _LOAD,
     "status.hostApplicationMetric": _LOAD,
-    "status.prodReclaimableMetric": Ignored("batch and mid resources are what nodes say they have of them"),
+    "status.prodReclaimableMetric": Ignored("batch and mid resources are the amounts that nodes report"),
     "status.updateTime": Ignored("a node whose metric is old is not refused"),
 }
 MIGRATION_JOB: Mapping[str, Use] = {
@@ -146,7 +152,7 @@ TABLES: Mapping[str, Mapping[str, Use]] = {
     "NodeSLO": {"spec": _AGENT, "status": _AGENT},
     "Recommendation": {"spec": _AGENT, "status": _AGENT},
     "NodeResourceTopology": {
-        "attributes": Ignored("cpus are read of its annotations"),
+        "attributes": Ignored("cpus are read from its annotations"),
         "topologyPolicies": Ignored("the kubelet applies the node's policy; pods set a policy in numa-topology-spec"),
         "zones": Becomes(
             "Zone.allocatable", "memory of zones that are NUMA nodes; their cpus are those of cpu-topology"
@@ -163,13 +169,15 @@ POD_WORDS: Mapping[str, Use] = {
     kinds.GANG_MIN: Becomes(
         "Role.minimum", "the oldest pod's value; an invalid number keeps the gang waiting, as upstream"
     ),
-    f"{kinds.GANG}total-number": Ignored("the pods that exist are what the gang has"),
+    f"{kinds.GANG}total-number": Ignored("the existing pods form the gang"),
     f"{kinds.GANG}waiting-time": _WAITS,
     f"{kinds.GANG}timeout": _WAITS,
     f"{kinds.GANG}mode": Ignored(
-        "Strict and NonStrict differ in the pods that hold nodes while others wait: here no pod does"
+        "Strict and NonStrict differ in pods that hold nodes while other pods wait; in Phalanx no pod does"
     ),
-    f"{kinds.GANG}match-policy": Ignored("as once-satisfied: what comes after the start is placed one by one"),
+    f"{kinds.GANG}match-policy": Ignored(
+        "as once-satisfied: pods that are created after the start are placed one by one"
+    ),
     kinds.GANG_GROUPS: Becomes(
         "Role", "gangs of one namespace start together, by annotations of their pods or of their PodGroups"
     ),
@@ -179,7 +187,7 @@ POD_WORDS: Mapping[str, Use] = {
     kinds.PREEMPTIBLE: Becomes("Job.preemptible", "`false`: the pod is not preempted, and stays within `min`"),
     f"{kinds.QUOTA}tree-id": _TREES,
     kinds.QOS: Becomes(
-        "Shape.requests", "what does not go with the priority is refused; LSE and LSR have cores of their own"
+        "Shape.requests", "a class that contradicts the priority is refused; LSE and LSR get exclusive cores"
     ),
     kinds.PRIORITY_CLASS: Becomes("–", "for these two; the priority is that of the pod's PriorityClass"),
     kinds.PRIORITY: Ignored("its own scheduler's queue does not read it either"),
@@ -193,13 +201,13 @@ POD_WORDS: Mapping[str, Use] = {
     cpus.NUMA: Becomes(
         "Shape.aligned", "SingleNUMANode: required; Restricted: where a zone is large enough; BestEffort"
     ),
-    cpus.STATUS: Answered("with the binding: cpuset of cores; numaNodeResources of who is in one zone"),
+    cpus.STATUS: Answered("with the binding: cpuset of cores; numaNodeResources of pods in one zone"),
     f"{_S}device-allocate-hint": _NEAR,
     f"{_S}device-joint-allocate": _NEAR,
     f"{_S}gpu-partition-spec": _PARTITIONS,
     kinds.DEVICES_ALLOCATED: Answered("with the binding, of devices that a Device lists"),
-    kinds.AFFINITY: Becomes("PartUse", "by name or by labels, with tolerations; required then, and not beside others"),
-    kinds.EXACT: Becomes("PartUse.names", "of these resources they hold as much as the pod asks for"),
+    kinds.AFFINITY: Becomes("PartUse", "by name or by labels, with tolerations; the Reservation is then required"),
+    kinds.EXACT: Becomes("PartUse.names", "the Reservation must have exactly the requested amounts of these resources"),
     kinds.ALLOCATED: Answered("with the binding"),
     f"{_S}reservation-ignored": _OWNS,
     f"{_S}operating-mode": _OWNS,
@@ -218,16 +226,16 @@ _Q = kinds.QUOTA
 QUOTA_WORDS: Mapping[str, Use] = {
     kinds.PARENT: Becomes("Queue.parent", "koordinator-root-quota if none is named"),
     kinds.IS_PARENT: Becomes("Claim.blocked", "no pod may use it"),
-    kinds.LENT: Becomes("Quota.lend", "`false`: what it does not use of `min` is kept"),
-    kinds.WEIGHT: Becomes("Queue.weights", "`max` if it is not said"),
+    kinds.LENT: Becomes("Quota.lend", "`false`: the unused part of `min` is not lent"),
+    kinds.WEIGHT: Becomes("Queue.weights", "`max` by default"),
     kinds.NAMESPACES: Becomes("Job.queue", "for pods of these namespaces that name no quota"),
     kinds.LIMIT: Becomes("Quota.limit", "where it is below `max`"),
     f"{_Q}tree-id": _TREES,
-    kinds.IS_ROOT: Becomes("Quota.limit", "its annotation total-resource bounds all below it"),
-    f"{_Q}profile": Answered("of the profile that made it"),
+    kinds.IS_ROOT: Becomes("Quota.limit", "its annotation total-resource limits all quotas below it"),
+    f"{_Q}profile": Answered("of the profile that created it"),
     f"{_Q}ignore-default-tree": _TREES,
-    f"{_Q}allow-force-update": Ignored("what it lets through is not refused here"),
-    kinds.TOTAL: Becomes("Quota.limit", "of the root of a tree; written where a profile makes it"),
+    f"{_Q}allow-force-update": Ignored("Phalanx does not refuse these updates"),
+    kinds.TOTAL: Becomes("Quota.limit", "of the root of a tree; written if a profile creates it"),
     f"{_Q}unschedulable-resource": Answered("where a profile makes the root"),
     f"{_Q}resource-keys": Becomes("ElasticQuota", "of a profile: the resources of its root; cpu and memory if none"),
     f"{_Q}max-strict-check-resource-keys": Ignored("all resources are checked"),
@@ -246,7 +254,7 @@ RESERVATION_WORDS: Mapping[str, Use] = {
         "Job.priority", "for a Reservation whose template states none; otherwise it is the first one"
     ),
     f"{_S}reservation-order": Ignored("a pod uses the matching Reservation with the least free capacity"),
-    f"{_S}reservation-restricted-options": Ignored("all that is kept is what an owner may have of it"),
+    f"{_S}reservation-restricted-options": Ignored("an owner may use at most the reserved amounts"),
     f"{_S}pre-allocation-required": _AFTERWARDS,
     f"{_S}can-preempt": Ignored("no pod is preempted for a Reservation"),
 }

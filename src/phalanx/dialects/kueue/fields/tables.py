@@ -11,12 +11,15 @@ from collections.abc import Mapping
 
 from phalanx.dialects.frame.fields import Answered, Becomes, Ignored, Use
 
-_CHECKS = Ignored("for the controller of that name, which says its Active condition and decides")
-_PARAMETERS = Becomes("NodeGroup.on_demand", "of provisioning-request; else for the controller of that name")
-_GATE = Becomes("Claim.gate", "quota is reserved, then each is waited for; held while one is missing or not active")
+_CHECKS = Ignored("the controller of that name sets the condition Active, and decides")
+_PARAMETERS = Becomes("NodeGroup.on_demand", "for provisioning-request; otherwise for the controller of that name")
+_GATE = Becomes(
+    "Claim.gate",
+    "quota is reserved, then the job waits for each check; the queue is held while one is missing or inactive",
+)
 _MULTI = Ignored("one scheduler serves one cluster here")
 _CONCURRENT = Ignored("an alpha feature of Kueue: flavors are chosen anew at each start")
-_TOPOLOGY = Ignored("pods are bound to nodes at once: nothing of where they go is left for later")
+_TOPOLOGY = Ignored("pods are bound to nodes at once, so no assignment is delayed")
 _CONDITIONS: Mapping[str, Use] = {"status.conditions": Answered()}
 _QUOTAS: Mapping[str, Use] = {
     "spec.resourceGroups[].coveredResources": Becomes(
@@ -27,16 +30,16 @@ _QUOTAS: Mapping[str, Use] = {
     "spec.resourceGroups[].flavors[].resources[].nominalQuota": Becomes("Quota.guaranteed"),
     "spec.resourceGroups[].flavors[].resources[].borrowingLimit": Becomes("Quota.limit", "nominal plus this"),
     "spec.resourceGroups[].flavors[].resources[].lendingLimit": Becomes("Quota.lend"),
-    "spec.fairSharing.weight": Becomes("Queue.weight", "where the Configuration turns fair sharing on"),
+    "spec.fairSharing.weight": Becomes("Queue.weight", "if the Configuration enables fair sharing"),
 }
 _FAIR_STATUS: Mapping[str, Use] = {
     "status.fairSharing.weightedShare": Answered("where fair sharing is on"),
-    "status.fairSharing.admissionFairSharingStatus": Ignored("of LocalQueues alone, as Kueue writes it"),
+    "status.fairSharing.admissionFairSharingStatus": Ignored("only for LocalQueues, as in Kueue"),
 }
 CLUSTER_QUEUE: Mapping[str, Use] = {
     **_QUOTAS,
-    "spec.cohort": Becomes("Queue.parent", "v1beta1; cohortName counts where both are said"),
-    "spec.cohortName": Becomes("Queue.parent", "a cohort without an object is made"),
+    "spec.cohort": Becomes("Queue.parent", "v1beta1; cohortName takes precedence"),
+    "spec.cohortName": Becomes("Queue.parent", "a Cohort without an object exists implicitly"),
     "spec.queueingStrategy": Becomes("Queue.strict", "StrictFIFO: the first job blocks the others"),
     "spec.namespaceSelector": Becomes("Claim.blocked", "a job of another namespace waits with Misconfigured"),
     "spec.flavorFungibility.whenCanBorrow": Becomes("FlavorFungibility.borrow_before_next"),
@@ -48,24 +51,26 @@ CLUSTER_QUEUE: Mapping[str, Use] = {
     "spec.preemption.borrowWithinCohort.maxPriorityThreshold": Becomes("QueuePreemption.borrowing_threshold"),
     "spec.admissionChecks": _GATE,
     "spec.admissionChecksStrategy.admissionChecks[].name": _GATE,
-    "spec.admissionChecksStrategy.admissionChecks[].onFlavors": Becomes("Claim.gate", "of jobs with these flavors"),
-    "spec.stopPolicy": Becomes("Queue.state", "Hold starts nothing; HoldAndDrain stops what runs as well"),
+    "spec.admissionChecksStrategy.admissionChecks[].onFlavors": Becomes(
+        "Claim.gate", "only for jobs with these flavors"
+    ),
+    "spec.stopPolicy": Becomes("Queue.state", "Hold starts no job; HoldAndDrain also stops running jobs"),
     "spec.admissionScope.admissionMode": Becomes(
         "QueueOrder.USAGE", "UsageBasedAdmissionFairSharing, where the Configuration has admissionFairSharing"
     ),
     "spec.concurrentAdmissionPolicy": _CONCURRENT,
     **_CONDITIONS,
     **_FAIR_STATUS,
-    "status.flavorsReservation": Answered("more than usage where admission checks are waited for"),
+    "status.flavorsReservation": Answered("larger than the usage while jobs wait for admission checks"),
     "status.flavorsUsage": Answered(),
     "status.pendingWorkloads": Answered(),
     "status.reservingWorkloads": Answered(),
     "status.admittedWorkloads": Answered(),
-    "status.pendingWorkloadsStatus": Ignored("deprecated, and gone in v1beta2; `phalanx jobs` lists who waits"),
+    "status.pendingWorkloadsStatus": Ignored("deprecated, and removed in v1beta2; `phalanx jobs` lists waiting jobs"),
 }
 LOCAL_QUEUE: Mapping[str, Use] = {
     "spec.clusterQueue": Becomes("Job.queue"),
-    "spec.stopPolicy": Becomes("Claim.blocked", "Hold starts nothing; HoldAndDrain stops what runs as well"),
+    "spec.stopPolicy": Becomes("Claim.blocked", "Hold starts no job; HoldAndDrain also stops running jobs"),
     "spec.fairSharing.weight": Becomes("Queue.accounts", "of the ClusterQueue; 0: last"),
     **_CONDITIONS,
     "status.fairSharing.admissionFairSharingStatus": Answered("once an interval; of queues that are ordered by usage"),
@@ -84,13 +89,15 @@ COHORT: Mapping[str, Use] = {
     **_FAIR_STATUS,
 }
 RESOURCE_FLAVOR: Mapping[str, Use] = {
-    "spec.nodeLabels": Becomes("Flavor.labels", "put into the pods' selector at the start, and taken out again"),
+    "spec.nodeLabels": Becomes("Flavor.labels", "added to the pods' selector at the start, and removed again"),
     "spec.nodeTaints": Becomes("Flavor.taints", "the flavor is given only to pods that tolerate them"),
-    "spec.tolerations": Becomes("Flavor.tolerations", "put into pods at the start, and taken out again"),
-    "spec.topologyName": Answered("where the pods are is told by the levels of that Topology"),
+    "spec.tolerations": Becomes("Flavor.tolerations", "added to pods at the start, and removed again"),
+    "spec.topologyName": Answered("the topology assignment of pods has the levels of that Topology"),
 }
 TOPOLOGY: Mapping[str, Use] = {
-    "spec.levels": Becomes("Topology.levels", "from coarse to fine; of several that name a level, the policy's counts")
+    "spec.levels": Becomes(
+        "Topology.levels", "from coarse to fine; if several topologies name a level, the policy's is used"
+    )
 }
 PRIORITY_CLASS: Mapping[str, Use] = {
     "value": Becomes("Job.priority", "also while it waits"),
@@ -101,7 +108,8 @@ ADMISSION_CHECK: Mapping[str, Use] = {
     "spec.parameters": _PARAMETERS,
     "spec.retryDelayMinutes": Ignored("without effect in Kueue since 0.8"),
     "status.conditions": Becomes(
-        "Queue.state", "Active=True lets its ClusterQueues admit; of Kueue's own two controllers we write it"
+        "Queue.state",
+        "with Active=True its ClusterQueues admit jobs; Phalanx writes it for Kueue's own two controllers",
     ),
 }
 _IN_REQUEST = Becomes("NodeGroup.on_demand", "in the ProvisioningRequest")
@@ -126,7 +134,7 @@ MULTI_KUEUE_CLUSTER: Mapping[str, Use] = {
     "spec.kubeConfig": _KUBECONFIG,
     "spec.clusterSource.clusterProfileRef": Ignored("the cluster is not Active: BadKubeConfig"),
     "spec.clusterProfileRef": Ignored("the cluster is not Active: BadKubeConfig"),
-    "status": Answered("Active: Connected, or what is wrong and how to mend it"),
+    "status": Answered("Active: Connected, or the problem and its remedy"),
 }
 MULTI_KUEUE_CONFIG: Mapping[str, Use] = {
     "spec.clusters": Becomes("Worker", "the clusters of a check"),
@@ -134,12 +142,12 @@ MULTI_KUEUE_CONFIG: Mapping[str, Use] = {
 }
 WORKLOAD: Mapping[str, Use] = {
     "spec.active": Becomes("Claim.drained", "false stops its Jobs until it is true again, and ends its pods"),
-    "spec.maximumExecutionTimeSeconds": Becomes("Claim.drained", "when it is over the Workload is deactivated"),
+    "spec.maximumExecutionTimeSeconds": Becomes("Claim.drained", "after this time the Workload is deactivated"),
     "spec.podSets[].name": Answered("`main`, or the role"),
     "spec.podSets[].count": Answered(),
     "spec.podSets[].minCount": Answered(),
     "spec.podSets[].template": Answered("as its user wrote it"),
-    "spec.podSets[].topologyRequest": Answered("as the annotations of the template say it"),
+    "spec.podSets[].topologyRequest": Answered("as set by the annotations of the template"),
     "spec.priority": Answered(),
     "spec.priorityClassRef": Answered(),
     "spec.priorityClassName": Answered("v1beta1's form of priorityClassRef"),
@@ -159,7 +167,7 @@ WORKLOAD: Mapping[str, Use] = {
         "Ready, Retry and Rejected as their controllers write them; podSetUpdates go into the templates of Jobs",
     ),
     "status.resourceRequests": Answered(),
-    "status.requeueState": Answered("after a check in Retry; other starts are tried again at times of ours"),
+    "status.requeueState": Answered("after a check in Retry; other starts are retried after Phalanx's own back-off"),
     "status.reclaimablePods": Answered("of Jobs, training jobs and pod groups; others use it at once"),
     "status.schedulingStats": Answered(),
     "status.accumulatedPastExecutionTimeSeconds": Answered(),
@@ -167,7 +175,7 @@ WORKLOAD: Mapping[str, Use] = {
     "status.clusterName": Answered("the cluster that has the job"),
     "status.nominatedClusterNames": Becomes("Claim.clusters", "if an external dispatcher writes it"),
     "status.preemptionGates": _MULTI,
-    "status.unhealthyNodes": Ignored("a pod of a lost node is placed anew by itself"),
+    "status.unhealthyNodes": Ignored("a pod of a lost node is placed again in any case"),
 }
 _ELSEWHERE = Ignored("for Kueue's own controller: Phalanx neither reads nor writes it")
 WORDS: Mapping[str, Use] = {
@@ -176,23 +184,25 @@ WORDS: Mapping[str, Use] = {
     "max-exec-time-seconds": Becomes("Workload.spec.maximumExecutionTimeSeconds"),
     "job-min-parallelism": Becomes("Role.minimum", "the largest count that fits runs"),
     "job-completions-equal-parallelism": Becomes(
-        "phalanx.dev/completions", "of Indexed Jobs: an admission with fewer pods is one with as many completions"
+        "phalanx.dev/completions", "for Indexed Jobs: an admission with fewer pods also lowers the completions"
     ),
     "pod-group-name": Becomes("Job.id", "a gang of bare pods, with one Workload"),
     "pod-group-total-count": Becomes("Role.minimum", "this number of pods must exist, and starts together"),
     "pod-group-fast-admission": Ignored("a group waits until all its pods exist"),
     "pod-group-serving": Ignored("a group ends when its pods do"),
     "retriable-in-group": Becomes(
-        "phalanx.dev/replaces-failed", "`false`: the share of a pod that failed is free at once"
+        "phalanx.dev/replaces-failed", "`false`: the capacity of a failed pod is free at once"
     ),
-    "elastic-job": Becomes("Role.count", "more as there is room, pod by pod, and fewer at once; its Workload follows"),
+    "elastic-job": Becomes(
+        "Role.count", "it grows pod by pod when there is capacity, and shrinks at once; its Workload follows"
+    ),
     "prebuilt-workload-name": Becomes(
-        "Claim.blocked", "waits for that Workload and takes it over; OutOfSync where it asks for other pods"
+        "Claim.blocked", "the job waits for that Workload and takes it over; OutOfSync if it requests other pods"
     ),
-    "admission-gated-by": Becomes("Claim.blocked", "of jobs, pods too: it waits until no name is left"),
+    "admission-gated-by": Becomes("Claim.blocked", "for jobs and pods: the job waits until no name is left"),
     "podset-required-topology": Becomes("Role.closeness", "required; the level is the node label"),
     "podset-preferred-topology": Becomes("Role.closeness", "preferred; then the coarser levels of its Topology"),
-    "podset-unconstrained-topology": Becomes("Role.shape", "anywhere, as without it"),
+    "podset-unconstrained-topology": Becomes("Role.shape", "any nodes, as without it"),
     "podset-slice-required-topology": Becomes("TopologyRequest.slices", "the level, with podset-slice-size"),
     "podset-slice-size": Becomes("TopologyRequest.slices", "the pods"),
     "podset-slice-required-topology-constraints": Becomes(
@@ -205,7 +215,7 @@ WORDS: Mapping[str, Use] = {
     "podset": _ELSEWHERE,
     "cluster-queue-name": _ELSEWHERE,
     "local-queue-name": _ELSEWHERE,
-    "role-hash": Becomes("Role.name", "of a pod of a group; a group's pod sets are named so, else `main`"),
+    "role-hash": Becomes("Role.name", "of a pod in a group: the name of its pod set, else `main`"),
     "job-owner-gvk": Answered("on Workloads of StatefulSets and LeaderWorkerSets"),
     "job-owner-name": Answered("on Workloads of StatefulSets and LeaderWorkerSets"),
     "component-workload-index": Answered("on Workloads of LeaderWorkerSets"),
@@ -229,29 +239,34 @@ CONFIGURATION: Mapping[str, Use] = {
     "fairSharing.enable": Becomes("QueueOrder.FAIR", "v1beta1; in v1beta2 fairSharing itself turns fair sharing on"),
     "fairSharing.preemptionStrategies": Becomes("QueuePreemption.strategy"),
     "waitForPodsReady.timeout": Becomes("Queue.start_timeout_s"),
-    "waitForPodsReady.enable": Ignored("it is always on, as since 0.19"),
+    "waitForPodsReady.enable": Ignored("it is always enabled, as in Kueue since 0.19"),
     "waitForPodsReady.blockAdmission": Ignored(
         "quota is granted together with nodes: no job waits for another job's pods"
     ),
-    "waitForPodsReady.recoveryTimeout": Ignored("a pod of a lost node is placed anew by itself"),
+    "waitForPodsReady.recoveryTimeout": Ignored("a pod of a lost node is placed again in any case"),
     "waitForPodsReady.requeuingStrategy": Ignored("a failed start is retried after Phalanx's own back-off"),
-    "resources.excludeResourcePrefixes": Becomes("Shape.charged", "such a resource needs no quota, and uses none"),
+    "resources.excludeResourcePrefixes": Becomes("Shape.charged", "a resource with this prefix needs no quota"),
     "resources.quotaCheckStrategy": Becomes(
-        "Shape.charged", "IgnoreUndeclared: a resource that its ClusterQueue has no quota of needs none"
+        "Shape.charged", "IgnoreUndeclared: a resource without a quota in its ClusterQueue needs none"
     ),
-    "resources.transformations[].input": Becomes("Shape.charged", "what counts against quota; nodes see what pods ask"),
+    "resources.transformations[].input": Becomes(
+        "Shape.charged", "quota is charged with the outputs, nodes with the requests of pods"
+    ),
     "resources.transformations[].strategy": Becomes("Shape.charged", "Replace: the input itself needs no quota"),
-    "resources.transformations[].outputs": Becomes("Shape.charged", "of each pod, rounded up; less than nothing is 0"),
+    "resources.transformations[].outputs": Becomes("Shape.charged", "for each pod, rounded up; negative amounts are 0"),
     "resources.transformations[].multiplyBy": Becomes("Shape.charged", "multiplies the outputs, not the input"),
     "resources.deviceClassMappings": Ignored("resource claims have no quota"),
-    "admissionFairSharing.usageHalfLifeTime": Becomes("UsageTerms.half_life_s", "0: usage orders nothing"),
+    "admissionFairSharing.usageHalfLifeTime": Becomes("UsageTerms.half_life_s", "0: past usage does not count"),
     "admissionFairSharing.usageSamplingInterval": Becomes(
-        "UsageTerms.entry_s", "so long a job counts as having run when it starts; and how often the status is written"
+        "UsageTerms.entry_s",
+        "a job that starts counts as if it had run for this time; also how often the status is written",
     ),
     "admissionFairSharing.resourceWeights": Becomes("UsageTerms.billing"),
     "multiKueue.gcInterval": Becomes("Dispatcher.settings", "how often copies without a job are looked for"),
     "multiKueue.origin": Becomes("Dispatcher.settings", "the label of copies"),
-    "multiKueue.workerLostTimeout": Becomes("Dispatcher.settings", "then jobs of that cluster run elsewhere"),
+    "multiKueue.workerLostTimeout": Becomes(
+        "Dispatcher.settings", "after this time jobs of that cluster run in another one"
+    ),
     "multiKueue.dispatcherName": Becomes(
         "Claim.clusters", "an external dispatcher nominates the clusters; both of Kueue's: the scheduler chooses"
     ),
@@ -274,15 +289,15 @@ CONFIGURATION: Mapping[str, Use] = {
     "integrations": Ignored("which job kinds are read is the scheduler's option --dialect"),
     "featureGates": _PROCESS,
     "objectRetentionPolicies.workloads.afterFinished": Becomes(
-        "Answer.gone", "finished Workloads are deleted; without it a Workload goes with its job"
+        "Answer.gone", "finished Workloads are deleted; without it a Workload is deleted with its job"
     ),
     "objectRetentionPolicies.workloads.afterDeactivatedByKueue": Becomes(
-        "Answer.gone", "jobs are deleted whose longest time is over, or whose check was rejected; not bare pods"
+        "Answer.gone", "deletes jobs whose maximum execution time is over, or whose check was rejected; not bare pods"
     ),
-    "metrics": Ignored("those by flavor and by LocalQueue need no setting"),
+    "metrics": Ignored("metrics by flavor and by LocalQueue are always enabled"),
     "namespace": Ignored("it is kueue-system"),
     "visibilityServer": _PROCESS,
-    "queueVisibility": Ignored("gone in v1beta2; `phalanx jobs` lists who waits"),
+    "queueVisibility": Ignored("removed in v1beta2; `phalanx jobs` lists waiting jobs"),
     "controller": _PROCESS,
     "clientConnection": _PROCESS,
     "health": _PROCESS,

@@ -30,9 +30,9 @@ _NO_TEMPLATE = ChildTemplate()
 
 NAMESPACE: Mapping[str, Use] = {
     _PARENT: Becomes("Job.queue", "the tag `namespace.parentqueue` of placement rules"),
-    _QUOTA: Becomes("Quota.limit", "of the queue that a rule makes; `namespace.max.cpu` and `.max.memory` too"),
-    _GUARANTEED: Becomes("Quota.guaranteed", "of the queue that a rule makes"),
-    _MOST_APPS: Becomes("Limits.running", "of the queue that a rule makes"),
+    _QUOTA: Becomes("Quota.limit", "for the queue that a rule creates; `namespace.max.cpu` and `.max.memory` too"),
+    _GUARANTEED: Becomes("Quota.guaranteed", "for the queue that a rule creates"),
+    _MOST_APPS: Becomes("Limits.running", "for the queue that a rule creates"),
 }
 
 
