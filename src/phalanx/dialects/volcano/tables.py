@@ -14,7 +14,7 @@ from phalanx.dialects.volcano.definitions.queues import fault_of
 
 _NEAR = Becomes(
     "TopologyRequest",
-    "`hard`: one HyperNode of at most that tier; without a tier no request, as in Volcano. `soft`: as close as possible",
+    "`hard`: one HyperNode of at most that tier; without a tier no request (as in Volcano). `soft`: if possible",
 )
 _CLUSTERS = Ignored("one scheduler serves one cluster here")
 _NOT_COUNTED = Ignored("Volcano has not written it since 1.10; its tools count PodGroups")
