@@ -52,13 +52,13 @@ from phalanx.dialects.yunikorn.queues import properties_of, whole
 from phalanx.model.queue import Limits
 
 LEFT_OUT: Final[Mapping[str, str]] = {
-    "clusters: `startTime`": "the decisions know no clock",
+    "clusters: `startTime`": "the scheduler's state does not have it",
     "partitions: `lastStateTransitionTime`": "the partition is always Active",
-    "queues: `preemptingResource`": "room that is given up is not counted apart",
-    "queues: `currentPriority`, `allocatingAcceptedApps`": "they decide nothing here",
+    "queues: `preemptingResource`": "capacity that is being released is not counted separately",
+    "queues: `currentPriority`, `allocatingAcceptedApps`": "they have no effect in Phalanx",
     "applications: `maxUsedResource`, `stateLog`, `startTime`, `finishedTime`, `resourceHistory`": "no history is kept",
-    "applications, nodes: `placeholderData`, `reservations`": "always empty: nothing holds a place before it starts",
-    "applications: `backoffDeadline`, `maxRequestPriority`": "nothing is left alone for a time",
+    "applications, nodes: `placeholderData`, `reservations`": "always empty, because no application holds capacity before it starts",
+    "applications: `backoffDeadline`, `maxRequestPriority`": "Phalanx has no such pause",
     "allocations: `allocationTime`, `allocationDelay`": "see the condition PodScheduled of the pod",
     "nodes: `occupied`, `available`, `foreignAllocations`": "pods of other schedulers are in `phalanx nodes`",
     "nodes: `attributes`, `rackName`": "labels are on the node",
