@@ -57,7 +57,7 @@ LEFT_OUT: Final[Mapping[str, str]] = {
     "queues: `preemptingResource`": "capacity that is being released is not counted separately",
     "queues: `currentPriority`, `allocatingAcceptedApps`": "they have no effect in Phalanx",
     "applications: `maxUsedResource`, `stateLog`, `startTime`, `finishedTime`, `resourceHistory`": "no history is kept",
-    "applications, nodes: `placeholderData`, `reservations`": "always empty, because no application holds capacity before it starts",
+    "applications, nodes: `placeholderData`, `reservations`": "always empty: a waiting application holds no capacity",
     "applications: `backoffDeadline`, `maxRequestPriority`": "Phalanx has no such pause",
     "allocations: `allocationTime`, `allocationDelay`": "see the condition PodScheduled of the pod",
     "nodes: `occupied`, `available`, `foreignAllocations`": "pods of other schedulers are in `phalanx nodes`",
