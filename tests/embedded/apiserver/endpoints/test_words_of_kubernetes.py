@@ -342,6 +342,10 @@ REFUSALS: dict[str, tuple[str, str, Any, str, int, str]] = {
         "GET", f"{MAPS}?watch=1&continue=x", None, "", 422,
         "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden when continue is provided",
     ),
+    "a watch of one object by its name": ("GET", f"{MAPS}/x?watch=1", None, "", 404, 'configmaps "x" not found'),
+    "a log without bytes": (
+        "GET", f"{PODS}/none/log?limitBytes=0", None, "", 422, "limitBytes: Invalid value: 0: must be greater than 0",
+    ),
     "an order without an item of the patch": (
         "PATCH", f"{PODS}/p", ORDER, STRATEGIC, 500,
         "The order in patch list:\n[map[image:z name:a]]\n doesn't match $setElementOrder list:\n[map[name:d]]\n",

@@ -130,7 +130,7 @@ BODIES: dict[str, tuple[bytes, str, str]] = {
     "too many values of JSON": (b'{"a": [' + b"1," * 60_000 + b"1]}", "application/json", "more than 50000 values"),
     "a number that is none": (b"a: .nan", "application/yaml", "unsupported value"),
     "a tag that JSON does not have": (b"a: !!set {b}", "application/yaml", "cannot represent set"),
-    "a boolean that is none": (b"a: !!bool b", "application/yaml", "error converting YAML to JSON"),
+    "a boolean that is none": (b"a: !!bool b", "application/yaml", "(must be of type ConfigMap): yaml: "),
 }
 
 

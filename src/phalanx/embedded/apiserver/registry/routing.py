@@ -158,7 +158,7 @@ def verb_of(target: RouteTarget, method: str, watch: bool) -> str:
     if sub is not None:
         verb = "create" if method == "POST" else _NAMED.get(method, "")
         allowed: Iterable[str] = sub.verbs
-    elif target.name and not (target.watch or (watch and method == "GET")):
+    elif target.name and not target.watch:
         verb, allowed = _NAMED.get(method, ""), resource.verbs
     else:
         if resource.custom and method in ("PUT", "PATCH"):

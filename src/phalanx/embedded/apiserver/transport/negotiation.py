@@ -154,7 +154,10 @@ def decoded(body: bytes, content_type: str) -> Any:
         except ValueError as error:
             raise bad_request(f"couldn't get version/kind; json parse error: {error}") from None
     if media in (YAML, "application/yml"):
-        return decode_yaml(body)
+        try:
+            return decode_yaml(body)
+        except ApiError as error:
+            raise bad_request(error.message.removeprefix(_TO_JSON)) from None
     if media == PROTOBUF:
         return protobuf.decode(body)
     raise unsupported()
@@ -228,13 +231,16 @@ Yaml11Loader.add_constructor("tag:yaml.org,2002:int", _numeric(Yaml11Loader.cons
 Yaml11Loader.add_constructor("tag:yaml.org,2002:float", _numeric(Yaml11Loader.construct_yaml_float))
 
 
+_TO_JSON = "error converting YAML to JSON: "  # begins the message about an apply patch, and not about other bodies
+
+
 def decode_yaml(body: bytes) -> Any:
     """A YAML document as a JSON value: every key becomes text. Raises `ApiError` 400."""
     try:
         bounds.check_yaml(yaml.parse(body, Loader=Yaml11Loader))
         return _textual(yaml.load(body, Loader=Yaml11Loader))  # noqa: S506 (a safe loader without timestamps)
     except (yaml.YAMLError, ValueError, KeyError) as error:  # KeyError: `!!bool x`
-        raise bad_request(f"error converting YAML to JSON: yaml: {_yaml_error(error)}") from None
+        raise bad_request(f"{_TO_JSON}yaml: {_yaml_error(error)}") from None
 
 
 def _yaml_error(error: Exception) -> str:

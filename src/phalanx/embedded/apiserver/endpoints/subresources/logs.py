@@ -48,13 +48,13 @@ class Logs:
         """Raises `ApiError`."""
         if name == KEPT:
             return Response(body=msgspec.json.encode({"items": await self._kept(namespace)}))
+        _check_options(name, request)
         stored = self._store.get(("", "pods"), namespace, name)
         uid = request.text("uid")
         if uid and (stored is None or stored.obj["metadata"]["uid"] != uid):
             return await self._read_kept(namespace, name, uid, request)
         if stored is None:
             raise not_found("", "pods", name)
-        _check_options(name, request)
         container = container_of(name, stored.obj, request.text("container"))
         node_name = stored.obj["spec"].get("nodeName")
         if not node_name:
@@ -86,7 +86,6 @@ class Logs:
         return found
 
     async def _read_kept(self, namespace: str, name: str, uid: str, request: Request) -> Response:
-        _check_options(name, request)
         for item in await self._kept(namespace):
             if (item["pod"], item["uid"]) == (name, uid):
                 names = item["containers"]
