@@ -10,9 +10,19 @@ from phalanx.client.access.kubeconfig import KubeconfigCluster, KubeconfigUser
 from phalanx.slurm.accounts import tables
 from phalanx.slurm.cluster.api import Api
 from phalanx.slurm.cluster.site import Account, Association, Site
+from phalanx.slurm.commands.accounting import sacctmgr
 from phalanx.slurm.commands.accounting.entities import listed as lists
 from phalanx.slurm.commands.accounting.entities.columns import chosen, listed
-from phalanx.slurm.commands.accounting.entities.words import COMMIT, NO_UID, SURE, SiteChange, entity, names_of, pairs
+from phalanx.slurm.commands.accounting.entities.words import (
+    ARCHIVE,
+    COMMIT,
+    NO_UID,
+    SURE,
+    SiteChange,
+    entity,
+    names_of,
+    pairs,
+)
 from phalanx.slurm.options import Usage
 
 SITE = Site(
@@ -91,6 +101,7 @@ def test_conditions_that_do_not_exist(kind: str, word: str, told: str) -> None:
         ("\n", SURE, False, "Aborted\n"),
         ("x\n", COMMIT, False, "Y or N please\n(N/y): \n Changes Discarded\n"),
         ("", COMMIT, False, " Changes Discarded\n"),
+        ("n", ARCHIVE, False, " Changes Discarded\n"),
         ("n", f"{NO_UID} 'x'\n{SURE}", False, ""),
     ],
 )
@@ -106,3 +117,21 @@ def test_a_change_is_committed_when_its_user_agrees(
     os.close(answers)
     assert capsys.readouterr().out == f"{question} (You have 30 seconds to decide)\n(N/y): \n{said}"
     assert SiteChange(change.api, SITE, immediate=True).agreed()
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "text"),
+    [(["archive", "dump"], 0, ""), (["-i", "archive", "dump"], 1, "Problem dumping archive: Access/permission denied")],
+)
+def test_an_archive_is_asked_for_and_denied(
+    words: list[str], status: int, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sacctmgr.Api, "open", lambda: None)
+    monkeypatch.setattr(sacctmgr.site, "load", lambda api: SITE)
+    monkeypatch.setattr(sacctmgr, "is_administrator", lambda here: False)
+    monkeypatch.setattr("phalanx.slurm.commands.accounting.entities.words._is_yes", lambda question: False)
+    if not status:
+        assert sacctmgr.run(words) == 0
+        return
+    with pytest.raises(Usage, match=text):
+        sacctmgr.run(words)

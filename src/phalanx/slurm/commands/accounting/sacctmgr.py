@@ -14,6 +14,7 @@ from phalanx.slurm.cluster.api import Api, Refused
 from phalanx.slurm.commands.accounting.entities import accounts, qos, users, wckeys
 from phalanx.slurm.commands.accounting.entities.listed import show
 from phalanx.slurm.commands.accounting.entities.words import (
+    ARCHIVE,
     DENIED,
     SURE,
     SiteChange,
@@ -91,6 +92,14 @@ def _carry_out(verb: str, arguments: Sequence[str], said: Mapping[str, str | Non
             raise Usage(" Problem shutting down server: Access/permission denied")
         case "clear" if len(arguments) > 1 and not is_administrator(site.load(Api.open())):
             return 1
+        case "archive" if arguments[1:] == ["dump"]:
+            here = site.load(api := Api.open())
+            if not SiteChange(api, here, "immediate" in said).agreed(ARCHIVE):
+                return 0
+            if is_administrator(here):
+                raise _unsupported("archive", ["dump"])
+            denied = "sacctmgr: error: Your user doesn't have privilege to perform this action"
+            raise Usage(f"{denied}\n Problem dumping archive: Access/permission denied")
         case "archive" | "clear" | "help":
             raise Usage(f"sacctmgr: error: {verb} is not supported by Phalanx (docs/guide/slurm.md)")
     raise Usage(f"invalid keyword: {arguments[0]}")

@@ -22,6 +22,10 @@ DENIED = (
 NOTHING, NOTHING_DELETED = " Nothing modified", " Nothing deleted"
 FAIR = ("fairshare", "share", "shares")
 COMMIT = "Would you like to commit changes?"
+ARCHIVE = (
+    "This may result in loss of accounting database records (if Purge* options enabled).\n"
+    "Are you sure you want to continue?"
+)
 NO_UID = "There is no uid for user"
 SURE = "Are you sure you want to continue?"
 _ASK_S, _INPUT = 30, 0
@@ -50,7 +54,7 @@ class SiteChange(msgspec.Struct, frozen=True):
             return True
         if question.startswith(NO_UID):
             return False  # Slurm says no more
-        print("Aborted" if question != COMMIT else " Changes Discarded")
+        print(" Changes Discarded" if question in (COMMIT, ARCHIVE) else "Aborted")
         return False
 
 
