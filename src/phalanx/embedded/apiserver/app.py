@@ -173,7 +173,7 @@ class Api:
             return self._public.answer(request)
         watch = request.flag("watch")
         verb = verb_of(target, method, watch)
-        self._authorizer.resource(user, _asked(target, verb, request), target.namespace)
+        self._authorizer.resource(user, _asked(target, verb, request), _scope(target))
         if target.sub in STREAMS:
             # A WebSocket begins with GET, and does what POST does.
             self._authorizer.resource(user, _asked(target, "create", request), target.namespace)
@@ -316,6 +316,11 @@ def _payer(user: User) -> str:
     """Return on whose account a request goes. The service accounts of a namespace have one together: who may make one
     may make a thousand."""
     return user.name.rpartition(":")[0] if user.name.startswith(_ACCOUNT) else user.name
+
+
+def _scope(target: RouteTarget) -> str:
+    """Return the namespace whose roles count. The roles in a namespace may grant rights to its own object."""
+    return target.name if target.resource.key == ("", "namespaces") else target.namespace
 
 
 def _asked(target: RouteTarget, verb: str, request: Request) -> AccessRequest:

@@ -176,3 +176,12 @@ def test_roles_of_an_older_program_get_what_they_lack_and_keep_what_was_added(tm
             assert await held(api, "edit") == [own]
 
     asyncio.run(run())
+
+
+def test_role_in_a_namespace_grants_rights_to_its_own_object(account: Account) -> None:
+    refused = account.ask("GET", account.core)
+    assert (refused.code, f'in the namespace "{account.namespace}"' in refused.body["message"]) == (403, True)
+    account.grant(rule("get", "namespaces"))
+    assert account.ask("GET", account.core).code == 200
+    assert account.ask("GET", "/api/v1/namespaces/default").code == 403
+    assert account.ask("DELETE", account.core).code == 403
