@@ -98,6 +98,16 @@ def test_a_nodes_empty_status_has_its_inner_structs() -> None:
         ),
         ("io.k8s.api.core.v1.Secret", {"data": {"k": "ab%="}}, "illegal base64 data at input byte 2"),
         (
+            "io.k8s.api.core.v1.Event",
+            {"firstTimestamp": ""},
+            'parsing time "" as "2006-01-02T15:04:05Z07:00": cannot parse "" as "2006"',
+        ),
+        (
+            "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps",
+            {"items": {"type": 5}},
+            "json: cannot unmarshal number into Go struct field JSONSchemaProps.items.type of type string",
+        ),
+        (
             POD,
             {"spec": {"restartPolicy": 5}},
             "json: cannot unmarshal number into Go struct field PodSpec.spec.restartPolicy of type v1.RestartPolicy",

@@ -31,7 +31,6 @@ NAME_FORMATS: Mapping[tuple[str, str], Callable[[str], Problems]] = {
     ("", "namespaces"): formats.dns_label,
     ("", "services"): formats.dns_label,  # since 1.34 (RelaxedServiceNameValidation)
     ("apps", "statefulsets"): formats.dns_label,
-    ("events.k8s.io", "events"): formats.path_segment,
     ("policy", "poddisruptionbudgets"): formats.path_segment,
     ("rbac.authorization.k8s.io", "clusterroles"): formats.path_segment,
     ("rbac.authorization.k8s.io", "clusterrolebindings"): formats.path_segment,

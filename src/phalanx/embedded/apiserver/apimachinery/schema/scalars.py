@@ -149,17 +149,17 @@ def _unparsable(value: Any, go: str) -> DecodeError:
     return error
 
 
-def _timed(value: Any, canonicalise: Callable[[str], str | None]) -> str | None:
+def _timed(value: Any, canonicalise: Callable[[str], str]) -> str:
     if value.__class__ is not str:
         raise _unparsable(value, "string")
     return canonicalise(value)
 
 
-def time(value: Any, _: list[str]) -> str | None:
+def time(value: Any, _: list[str]) -> str:
     return _timed(value, canonical_time)
 
 
-def microtime(value: Any, _: list[str]) -> str | None:
+def microtime(value: Any, _: list[str]) -> str:
     return _timed(value, canonical_microtime)
 
 
@@ -167,20 +167,20 @@ _RFC3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)"
 
 
 @cached(4096)
-def canonical_time(text: str) -> str | None:
-    """Return the time as RFC 3339 in UTC with whole seconds; None for an empty text. Raises DecodeError."""
-    return _moment(text, "2006-01-02T15:04:05Z07:00").strftime("%Y-%m-%dT%H:%M:%SZ") if text else None
+def canonical_time(text: str) -> str:
+    """Return the time as RFC 3339 in UTC with whole seconds. Raises DecodeError."""
+    return _moment(text, "2006-01-02T15:04:05Z07:00").strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 @cached(4096)
-def canonical_microtime(text: str) -> str | None:
+def canonical_microtime(text: str) -> str:
     """RFC 3339 in UTC with six digits of a second, which the text must have too. Raises DecodeError."""
     layout = "2006-01-02T15:04:05.000000Z07:00"
     if text and not re.search(r":\d\d\.\d{6}(Z|[+-])", text):
         rest = re.sub(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", "", text)
         wanted = ".000000" if rest != text else "2006"
         raise DecodeError(f'parsing time "{text}" as "{layout}": cannot parse "{rest}" as "{wanted}"')
-    return _moment(text, layout).strftime("%Y-%m-%dT%H:%M:%S.%fZ") if text else None
+    return _moment(text, layout).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def _moment(text: str, layout: str) -> datetime:

@@ -267,7 +267,16 @@ def _compile(node: Type) -> Decoder:
         case "microtime":
             return scalars.microtime
         case "any":
-            return lambda value, _: value
+            return _schema_or_other if node.kind in _SCHEMA_OR_OTHER else lambda value, _: value
+
+
+_SCHEMA_OR_OTHER = ("JSONSchemaPropsOrArray", "JSONSchemaPropsOrBool")
+_SCHEMA = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
+
+
+def _schema_or_other(value: Any, unknown: list[str]) -> Any:
+    """A schema in a schema (`items`, `additionalProperties`), or what else may stand there."""
+    return type_of(_SCHEMA).decoder(value, unknown) if value.__class__ is dict else value
 
 
 def _object(node: Type) -> Decoder:

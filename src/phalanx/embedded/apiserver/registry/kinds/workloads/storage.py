@@ -25,10 +25,12 @@ from phalanx.embedded.apiserver.registry.kinds.checks import (
     unchanged,
 )
 from phalanx.embedded.apiserver.registry.kinds.generation import SpecAndStatus
+from phalanx.embedded.apiserver.registry.kinds.nodes.scheduling import node_selector
 
 Spec = Mapping[str, Any]
 
 ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
+VOLUME_RECLAIMS = ("Delete", "Recycle", "Retain")
 RECLAIMS, BINDING_MODES = ("Delete", "Retain"), ("Immediate", "WaitForFirstConsumer")
 VOLUME_MODES = ("Block", "Filesystem")
 NOT_SOURCES = frozenset(
@@ -116,8 +118,8 @@ class VolumeStrategy(SpecAndStatus):
         capacity = spec.get("capacity") or {}
         if not capacity:
             found.append(required("spec.capacity"))
-        elif set(capacity) != {"storage"}:
-            found.append(not_supported("spec.capacity", ",".join(sorted(capacity)), ("storage",)))
+        if set(capacity) != {"storage"}:
+            found.append(not_supported("spec.capacity", spec.get("capacity"), ("storage",)))
         for name, amount in capacity.items():
             resource_amount(found, name, amount, f"spec.capacity[{name}]")
             if quantity.of(amount) == 0:
@@ -125,6 +127,16 @@ class VolumeStrategy(SpecAndStatus):
         sources = [key for key in spec if key not in NOT_SOURCES]
         if not sources:
             found.append(required("spec", "must specify a volume type"))
+        if "hostPath" in sources and not spec["hostPath"].get("path"):
+            found.append(required("spec.hostPath.path"))
+        policy = spec.get("persistentVolumeReclaimPolicy")
+        if policy and policy not in VOLUME_RECLAIMS:
+            found.append(not_supported("spec.persistentVolumeReclaimPolicy", policy, VOLUME_RECLAIMS))
+        if (affinity := spec.get("nodeAffinity")) is not None:
+            if affinity.get("required") is None:
+                found.append(required("spec.nodeAffinity.required", "must specify required node constraints"))
+            else:
+                node_selector(found, affinity["required"], "spec.nodeAffinity.required")
         for extra in sources[1:]:
             found.append(forbidden_field(f"spec.{extra}", "may not specify more than 1 volume type"))
         if name := spec.get("storageClassName"):
