@@ -38,7 +38,7 @@ def test_each_note_names_the_kinds_and_the_missing_controller() -> None:
 def test_the_definitions_are_those_of_the_frameworks_that_phalanx_queues() -> None:
     made = {body["metadata"]["name"]: body["spec"] for kind, body in objects(OFFERED) if kind == CRDS}
     known = {f"{kind.plural}.{kind.group}": kind for kind in FRAMEWORKS}
-    served_here = {"appwrappers", "jobsets", "mpijobs", "pytorchjobs", "trainjobs"}
+    served_here = {"appwrappers", "jobs", "jobsets", "mpijobs", "pytorchjobs", "trainjobs"}
     missing = {name for name, kind in known.items() if kind.plural not in served_here} - made.keys()
     assert missing == set()
     for name in made.keys() & known.keys():

@@ -10,7 +10,9 @@ from phalanx.client.kind import JOB_SETS, JOBS, PODS, Kind
 from phalanx.dialects.appwrapper.job_form import APP_WRAPPER
 from phalanx.dialects.frameworks.ray import RAY_CLUSTER, RAY_JOB, RAY_SERVICE
 from phalanx.dialects.frameworks.replica_types import MPI_JOB, TRAINING
+from phalanx.dialects.frameworks.volcano_job import VOLCANO_JOB
 from phalanx.dialects.kueue import kinds
+from phalanx.kube.read.labels import ADMITTED
 from tests.kube.double import Object, job, pod_spec
 
 MANAGER = "kueue.x-k8s.io/multikueue"
@@ -52,6 +54,15 @@ class Play:
     def ended(self, obj: Object) -> Object:
         return {**obj, "status": {**self.runs, **self.ends}}
 
+    @property
+    def name(self) -> str:
+        """A name that no other kind has."""
+        return self.kind.name.lower()
+
+    def is_let_go(self, copied: Object) -> bool:
+        """Whether the controller in the worker may start the copy."""
+        return not self.waits(copied)
+
     def waits(self, obj: Object) -> bool:
         if self.kind is PODS:
             return "nodeName" not in obj["spec"]
@@ -59,6 +70,30 @@ class Play:
         for name in self.suspend:
             found = found[name]
         return bool(found)
+
+
+class VolcanoPlay(Play):
+    """A Volcano Job has no suspension: it waits without a record of its start, and its copy until its controller has
+    let it go."""
+
+    @property
+    def name(self) -> str:
+        return "vcjob"
+
+    def is_let_go(self, copied: Object) -> bool:
+        return True
+
+    def obj(self, name: str = "one", *, managed: bool = True) -> Object:
+        meta = {"name": name, "namespace": "default", "labels": {kinds.QUEUE_LABEL: "l"}}
+        return {"metadata": meta, "spec": {**self.spec, **({"schedulerName": MANAGER} if managed else {})}}
+
+    def begun(self, obj: Object) -> Object:
+        return {**obj, "status": self.runs}
+
+    def waits(self, obj: Object) -> bool:
+        if obj["spec"].get("schedulerName") == MANAGER:
+            return ADMITTED not in (obj["metadata"].get("annotations") or {})
+        return "state" not in (obj.get("status") or {})
 
 
 def with_fields(spec: Object, path: tuple[str, ...], value: Any) -> Object:
@@ -132,6 +167,18 @@ PLAYS = (
         spec={"components": [{"template": _WRAPPED}]},
         runs={"phase": "Running"},
         ends={"phase": "Succeeded"},
+    ),
+    VolcanoPlay(
+        kind=VOLCANO_JOB.kind,
+        spec={
+            "minAvailable": 2,
+            "queue": "default",
+            "plugins": {"svc": []},
+            "ttlSecondsAfterFinished": 60,
+            "tasks": [{"name": name, "replicas": 1, "template": template()} for name in ("ps", "worker")],
+        },
+        runs={"state": {"phase": "Running", "lastTransitionTime": SINCE}, "running": 2, "minAvailable": 2},
+        ends={"state": {"phase": "Completed", "lastTransitionTime": SINCE}, "running": 0, "succeeded": 2},
     ),
     Play(
         kind=PODS,

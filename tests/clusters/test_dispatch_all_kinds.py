@@ -52,7 +52,7 @@ def of_user(each: Play) -> Object:
     return {
         "apiVersion": each.kind.api_version,
         "kind": each.kind.name,
-        **complete(each.obj(each.kind.name.lower(), managed=False)),
+        **complete(each.obj(each.name, managed=False)),
     }
 
 
@@ -82,7 +82,7 @@ async def play_controllers(there: Connection, worker: Watched) -> None:
         worker.news.clear()
         for each in PLAYS:
             copied, sendable = worker.one(each.kind), SENDABLE[each.kind]
-            if not copied or each.waits(copied) or sendable.is_over(copied):
+            if not copied or not each.is_let_go(copied) or sendable.is_over(copied):
                 continue
             status = {**each.runs, **each.ends} if sendable.runs(copied.get("status") or {}) else each.runs
             if status != each.runs or not sendable.runs(copied.get("status") or {}):

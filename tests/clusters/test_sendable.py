@@ -11,6 +11,7 @@ from phalanx.clusters.copies import content
 from phalanx.clusters.copies.sendable import SENDABLE
 from phalanx.dialects.frameworks.form import at
 from phalanx.dialects.frameworks.replica_types import PYTORCH_JOB
+from phalanx.dialects.frameworks.volcano_job import VOLCANO_JOB
 from phalanx.dialects.job_kinds import FRAMEWORKS
 from phalanx.dialects.kueue import kinds
 from phalanx.kube.read.labels import ADMITTED
@@ -106,33 +107,37 @@ def templates(play_of: Play, copied: Object) -> list[Object]:
         return [copied]
     if play_of.kind is JOBS:
         return [copied["spec"]["template"]]
+    if play_of.kind is VOLCANO_JOB.kind:  # roles are those of Jobs on the manager
+        return [task["template"] for task in copied["spec"]["tasks"]]
     framework = FRAMEWORKS[play_of.kind]
     return [framework.view(copied, role, None)["spec"]["template"] for role in framework.roles(copied, None)]
 
 
+@pytest.mark.parametrize("kind", [JOB_SETS, VOLCANO_JOB.kind], ids=["JobSet", "Volcano"])
 @pytest.mark.parametrize(("number", "mode"), faults(4))
-def test_killed_at_every_write_of_the_life_of_a_job_set(number: int, mode: str) -> None:
+def test_killed_at_every_write_of_the_life_of_a_job(number: int, mode: str, kind: Kind) -> None:
     """The rule is the same for all kinds."""
 
     async def scene() -> None:
         here = Manager(w1=4, w2=4)
         here.fault = Once(number, mode)
-        here.put(OF_KIND[JOB_SETS])
+        here.put(OF_KIND[kind])
 
         def work() -> None:
             here.begin()
             here.finish()
 
-        await through(here, lambda: SENDABLE[JOB_SETS].is_over(here.api.objects[JOB_SETS][KEY]), work)
-        created = [write for api in here.apis.values() for write in api.writes if write == "create JobSet"]
-        assert created == ["create JobSet"]
+        await through(here, lambda: SENDABLE[kind].is_over(here.api.objects[kind][KEY]), work)
+        created = [write for api in here.apis.values() for write in api.writes if write.startswith("create")]
+        assert created == [f"create {kind.name}"]
         assert here.most == 1
 
     play(scene())
 
 
-def test_a_job_that_its_worker_evicts_is_tried_elsewhere_and_the_user_reads_why() -> None:
-    each = OF_KIND[PYTORCH_JOB.kind]
+@pytest.mark.parametrize("kind", [PYTORCH_JOB.kind, VOLCANO_JOB.kind], ids=["PyTorchJob", "Volcano"])
+def test_a_job_that_its_worker_evicts_is_tried_elsewhere_and_the_user_reads_why(kind: Kind) -> None:
+    each = OF_KIND[kind]
 
     async def scene() -> None:
         here = Manager(w1=4, w2=4)
@@ -141,23 +146,25 @@ def test_a_job_that_its_worker_evicts_is_tried_elsewhere_and_the_user_reads_why(
             await here.until(lambda: bool(here.where(KEY, each.kind)))
             [first] = here.where(KEY, each.kind)
             here.begin()
-            await here.until(lambda: bool((here.api.objects[each.kind][KEY].get("status") or {}).get("startTime")))
+            await here.until(lambda: SENDABLE[kind].runs(here.api.objects[each.kind][KEY].get("status") or {}))
             api = here.apis[first]
-            copied = api.objects[each.kind][KEY]
-            policy = {**copied["spec"]["runPolicy"], "suspend": True}
-            api.put(each.kind, {**copied, "spec": {**copied["spec"], "runPolicy": policy}, "status": {}})
+            copied = {**api.objects[each.kind][KEY], "status": {}}
+            policy = {**copied["spec"].get("runPolicy", {}), "suspend": True}
+            api.put(each.kind, {**copied, "spec": {**copied["spec"], "runPolicy": policy}})
             await here.until(lambda: f"it was evicted on worker cluster {first}" in here.reason())
             here.stage.now_s += 60
             await here.until(lambda: here.where(KEY, each.kind) not in ([], [first]))
             assert here.most == 1
             status = here.api.objects[each.kind][KEY]["status"]
             assert not any(status.get(name) for name in ("startTime", "conditions")), status
+            assert not SENDABLE[kind].runs(status)
 
     play(scene())
 
 
-def test_a_job_set_that_the_manager_preempts_leaves_its_worker_and_is_sent_again() -> None:
-    each = OF_KIND[JOB_SETS]
+@pytest.mark.parametrize("kind", [JOB_SETS, VOLCANO_JOB.kind], ids=["JobSet", "Volcano"])
+def test_a_job_that_the_manager_preempts_leaves_its_worker_and_is_sent_again(kind: Kind) -> None:
+    each = OF_KIND[kind]
 
     async def scene() -> None:
         here = Manager(2, w1=4)
@@ -166,19 +173,56 @@ def test_a_job_set_that_the_manager_preempts_leaves_its_worker_and_is_sent_again
         here.api.put(kinds.PRIORITY_CLASSES, {"metadata": {"name": "high"}, "value": 10})
         here.put(each)
         async with here.process():
-            await here.until(lambda: here.where(KEY, JOB_SETS) == ["w1"])
+            await here.until(lambda: here.where(KEY, kind) == ["w1"])
             here.begin()
-            await here.until(lambda: bool(here.api.objects[JOB_SETS][KEY].get("status") or {}))
+            await here.until(lambda: bool(here.api.objects[kind][KEY].get("status") or {}))
             urgent = each.obj("two")
             urgent["metadata"]["labels"] |= {kinds.PRIORITY_LABEL: "high"}
-            here.api.put(JOB_SETS, urgent)
-            await here.until(lambda: here.where("default/two", JOB_SETS) == ["w1"])
-            assert not here.where(KEY, JOB_SETS), "its quota is given back"
-            assert each.waits(here.api.objects[JOB_SETS][KEY])
+            here.api.put(kind, urgent)
+            await here.until(lambda: here.where("default/two", kind) == ["w1"])
+            assert not here.where(KEY, kind), "its quota is given back"
+            assert each.waits(here.api.objects[kind][KEY])
             here.begin("two")
             here.finish("two")
-            await here.until(lambda: here.where(KEY, JOB_SETS) == ["w1"])
+            await here.until(lambda: here.where(KEY, kind) == ["w1"])
             assert here.most == 1
+
+    play(scene())
+
+
+def test_a_volcano_job_of_a_lost_cluster_is_sent_to_another_one() -> None:
+    kind = VOLCANO_JOB.kind
+
+    async def scene() -> None:
+        here = Manager(w1=4, w2=4)
+        here.put(OF_KIND[kind])
+        async with here.process():
+            await here.until(lambda: bool(here.where(KEY, kind)))
+            [first] = here.where(KEY, kind)
+            here.begin()
+            await here.until(lambda: bool(here.api.objects[kind][KEY].get("status") or {}))
+            here.lose(first)
+            here.stage.now_s += 910
+            await here.until(lambda: "cannot be reached since" in here.reason())
+            here.stage.now_s += 60
+            await here.until(lambda: here.where(KEY, kind) == ["w1", "w2"])
+            assert here.told[0].startswith(f"MayRunTwice: cluster {first} does not answer")
+            here.find(first)
+            await here.until(lambda: here.where(KEY, kind) != ["w1", "w2"])
+            assert here.where(KEY, kind) != [first]
+
+    play(scene())
+
+
+def test_a_volcano_job_of_this_cluster_is_read_by_its_pod_group_alone() -> None:
+    async def scene() -> None:
+        here = Manager(w1=4)
+        here.api.put(VOLCANO_JOB.kind, OF_KIND[VOLCANO_JOB.kind].obj(managed=False))
+        async with here.process():
+            for _ in range(5):
+                await here.turn()
+            assert not here.stage.world.gangs
+            assert not here.where(KEY, VOLCANO_JOB.kind)
 
     play(scene())
 

@@ -12,6 +12,7 @@ from phalanx.dialects.frameworks.ray import RAY_CLUSTER, RAY_JOB, RAY_SERVICE
 from phalanx.dialects.frameworks.replica_types import MPI_JOB, TRAINING
 from phalanx.dialects.frameworks.spark import SPARK
 from phalanx.dialects.frameworks.train_job import TRAIN_JOB
+from phalanx.dialects.frameworks.volcano_job import VOLCANO_JOB
 
 _WRAPPERS = (APP_WRAPPER, IBM_APP_WRAPPER)
 _ALL: tuple[Framework, ...] = (
@@ -24,6 +25,7 @@ _ALL: tuple[Framework, ...] = (
     RAY_SERVICE,
     SPARK,
     *_WRAPPERS,
+    VOLCANO_JOB,
 )
 FRAMEWORKS: Mapping[Kind, Framework] = {each.kind: each for each in _ALL}
 # Policies of the AppWrapper dialect record the creator of these kinds, and no user may write it, not even unchanged.

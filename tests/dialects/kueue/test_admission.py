@@ -16,10 +16,12 @@ from phalanx.dialects.frame.dialect import Object
 from phalanx.dialects.frameworks.form import Framework, at, nested
 from phalanx.dialects.frameworks.ray import RAY_CLUSTER, RAY_SERVICE
 from phalanx.dialects.frameworks.replica_types import MPI_JOB
+from phalanx.dialects.frameworks.volcano_job import VOLCANO_JOB
 from phalanx.dialects.job_kinds import FRAMEWORKS, SIGNED_BY_THEIR_DIALECT
 from phalanx.dialects.kueue import gangs, kinds
 from phalanx.dialects.kueue.dialect import KUEUE
 from phalanx.dialects.kueue.tree.multi import CONTROLLER, SENDING
+from phalanx.dialects.volcano.kinds import QUEUES as VOLCANO_QUEUES
 from phalanx.kube.install.dialects import install_dialect
 from tests.dialects.kueue.written import cluster_queue, group, named
 from tests.embedded.apiserver.process import ServerProcess
@@ -71,6 +73,30 @@ def test_jobs_of_a_queue_that_sends_them_away_are_left_alone_by_their_controller
 
 
 POD = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "x"}]}
+
+
+def test_a_volcano_job_of_a_queue_that_sends_its_jobs_away_names_the_manager(server: ServerProcess) -> None:
+    send(server, NAMESPACES, {"metadata": {"name": "kueue-system"}})
+    listed = {"metadata": {"name": SENDING}, "data": {"queues": ",default/away,default/farther,"}}
+    send(server, CONFIG_MAPS, listed, "kueue-system")
+    send(server, CRDS, definition(VOLCANO_JOB))
+    queues = definition(VOLCANO_JOB)
+    names = {"plural": "queues", "singular": "queue", "kind": "Queue", "listKind": "QueueList"}
+    versions = [{**queues["spec"]["versions"][0], "name": "v1beta1"}]
+    queues["spec"] |= {"group": VOLCANO_QUEUES.group, "scope": "Cluster", "names": names, "versions": versions}
+    queues["metadata"]["name"] = f"queues.{VOLCANO_QUEUES.group}"
+    send(server, CRDS, queues)
+    sent_when_served(server, VOLCANO_QUEUES, {"metadata": {"name": "default"}, "spec": {}, "status": {"state": "Open"}})
+    pods = {"containers": [{"name": "c", "image": "x"}], "restartPolicy": "Never"}
+    tasks = {"minAvailable": 1, "tasks": [{"name": "t", "replicas": 1, "template": {"spec": pods}}]}
+    for queue, said, scheduler in (
+        ("away", {}, CONTROLLER),
+        ("farther", {"schedulerName": "volcano"}, CONTROLLER),
+        ("stays", {"schedulerName": "volcano"}, "volcano"),
+    ):
+        meta = {"name": queue, "labels": {f"{PREFIX}queue-name": queue}}
+        made = sent_when_served(server, VOLCANO_JOB.kind, {"metadata": meta, "spec": {**tasks, **said}})
+        assert made["spec"]["schedulerName"] == scheduler
 
 
 def job(name: str, labels: dict[str, str], annotations: dict[str, str] | None = None, **spec: Any) -> Object:
@@ -245,7 +271,10 @@ def definition(framework: Framework) -> Object:
     return {"metadata": {"name": f"{kind.plural}.{kind.group}", "annotations": approved}, "spec": spec}
 
 
-@pytest.mark.parametrize("kind", FRAMEWORKS, ids=lambda kind: kind.name)
+SUSPENDED = [kind for kind, framework in FRAMEWORKS.items() if framework.suspend]
+
+
+@pytest.mark.parametrize("kind", SUSPENDED, ids=lambda kind: kind.name)
 def test_a_frameworks_job_that_names_a_queue_is_created_suspended(server: ServerProcess, kind: Kind) -> None:
     framework = FRAMEWORKS[kind]
     send(server, CRDS, definition(framework))
@@ -261,7 +290,7 @@ def test_a_frameworks_job_that_names_a_queue_is_created_suspended(server: Server
     assert at(made["spec"], framework.suspend) is None, "whoever made it is queued"
 
 
-@pytest.mark.parametrize("kind", FRAMEWORKS, ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", SUSPENDED, ids=lambda kind: kind.name)
 def test_the_words_of_a_frameworks_job_are_checked_and_stay_while_it_runs(server: ServerProcess, kind: Kind) -> None:
     """Each refusal has Kueue's code. A running job that left its queue would keep its quota."""
     framework = FRAMEWORKS[kind]
@@ -299,7 +328,7 @@ def test_gates_of_a_job_can_only_become_fewer(server: ServerProcess) -> None:
     assert isinstance(change(server, JOBS, "gated", gone), dict)
 
 
-@pytest.mark.parametrize("kind", [JOBS, *(k for k in FRAMEWORKS if k not in SIGNED_BY_THEIR_DIALECT)], ids=str)
+@pytest.mark.parametrize("kind", [JOBS, *(k for k in SUSPENDED if k not in SIGNED_BY_THEIR_DIALECT)], ids=str)
 def test_a_job_says_who_put_it_into_its_queue(server: ServerProcess, kind: Kind) -> None:
     if kind is not JOBS:
         send(server, CRDS, definition(FRAMEWORKS[kind]))

@@ -7,7 +7,7 @@ from typing import Any
 from phalanx.client.kind import NODES
 from phalanx.dialects.frame.dialect import Answer, Object, PodSet, Stage, Told
 from phalanx.dialects.volcano.answers.statuses import pod_group_status, queue_status, statuses
-from phalanx.dialects.volcano.kinds import POD_GROUPS, QUEUES
+from phalanx.dialects.volcano.kinds import JOBS, POD_GROUPS, QUEUES
 from phalanx.model.queue import Queue, Quota
 from phalanx.model.reason import Reason, ReasonCode
 
@@ -123,3 +123,17 @@ def test_counts_of_queues_are_no_longer_written_and_its_state_is_kept() -> None:
         "reservation": {},
         "allocated": {"cpu": "6", "memory": "0", "pods": "6"},
     }
+
+
+def test_the_pod_group_of_a_job_that_another_cluster_runs_is_not_taken_up() -> None:
+    def owned(name: str) -> Object:
+        owner = {"kind": "Job", "name": name, "uid": f"uid-{name}", "controller": True}
+        return {"metadata": {"name": name, "namespace": "a", "ownerReferences": [owner]}, "spec": {"minMember": 1}}
+
+    def job(name: str, **spec: Any) -> Object:
+        return {"metadata": {"name": name, "namespace": "a", "uid": f"uid-{name}"}, "spec": spec}
+
+    jobs = {"a/kept": job("kept"), "a/sent": job("sent", schedulerName="kueue.x-k8s.io/multikueue")}
+    objects = {POD_GROUPS: {key: owned(one["metadata"]["name"]) for key, one in jobs.items()}, JOBS: jobs}
+    found = [each for each in statuses({}, (), objects, NOW) if each.kind is POD_GROUPS]
+    assert [each.key for each in found if (each.status or {})["phase"] == "Inqueue"] == ["a/kept"]

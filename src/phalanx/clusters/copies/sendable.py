@@ -4,8 +4,8 @@ The roles of an object are read and changed through its adapter (`kube.read.work
 cluster: its suspension, its pod templates, its end. What is added here: which field names the manager, which fields
 only make sense in one cluster, when the status says that the job runs, and which fields of the status are copied.
 
-A TrainJob has no roles before its operator makes a JobSet, and a SparkApplication has no field `managedBy`: they are
-not sent.
+A Volcano Job has no field `managedBy`: its `schedulerName` names the manager. A TrainJob has no roles before its
+operator makes a JobSet, and a SparkApplication has no such field at all: they are not sent.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from phalanx.dialects.appwrapper.job_form import APP_WRAPPER
 from phalanx.dialects.frameworks.form import at
 from phalanx.dialects.frameworks.ray import RAY_CLUSTER, RAY_JOB, RAY_SERVICE
 from phalanx.dialects.frameworks.replica_types import MPI_JOB, TRAINING
+from phalanx.dialects.frameworks.volcano_job import VOLCANO_JOB, ended, is_sent, phase
 from phalanx.kube.read import labels
 from phalanx.kube.read.workload.adapter import adapters
 
@@ -83,6 +84,20 @@ class SendablePods(Sendable):
         return not (obj["spec"].get("nodeName") or labels.ADMITTED in (obj["metadata"].get("annotations") or {}))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendableVolcanoJobs(Sendable):
+    """Volcano Jobs, which have no field to suspend them. On the manager a Job waits without the record of its start. A
+    copy waits while its phase is Pending."""
+
+    def is_over(self, obj: Object) -> bool:
+        return bool(ended(obj))
+
+    def is_suspended(self, obj: Object) -> bool:
+        if is_sent(obj):
+            return labels.ADMITTED not in (obj["metadata"].get("annotations") or {})
+        return phase(obj) in ("", "Pending")
+
+
 def _has(*path: str) -> Callable[[Object], bool]:
     return lambda status: bool(at(dict(status), path))
 
@@ -131,6 +146,7 @@ _ALL: Final = (
     Sendable(kind=RAY_CLUSTER.kind, runs=_is(("state",), "ready"), own=()),
     Sendable(kind=RAY_SERVICE.kind, runs=_true("Ready"), own=()),
     Sendable(kind=APP_WRAPPER.kind, runs=_is(("phase",), "Running"), own=()),
+    SendableVolcanoJobs(kind=VOLCANO_JOB.kind, runs=_is(("state", "phase"), "Running"), managed=("schedulerName",)),
     SendablePods(kind=PODS, runs=_is(("phase",), "Running"), own=(), copied=_POD_STATUS),
 )
 SENDABLE: Final[Mapping[Kind, Sendable]] = {each.kind: each for each in _ALL}

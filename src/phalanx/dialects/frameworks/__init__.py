@@ -8,4 +8,5 @@ Parts, lowest first:
     train_job      TrainJob, through the JobSet that its operator creates
     ray            RayCluster, RayJob and RayService
     spark          SparkApplication
+    volcano_job    Volcano's Job, if another cluster runs it
 """

@@ -139,7 +139,7 @@ _JOB_CHANGES = {
     "`PriorityClassName`": (
         f"size({_TASKS}) == size(oldObject.spec.tasks) && {_TASKS}.all(t, oldObject.spec.tasks.exists(o, "
         "has(o.name) == has(t.name) && (!has(o.name) || o.name == t.name) && o.template == t.template)) && "
-        + " && ".join(_same(field) for field in ("queue", "plugins", "policies"))
+        + " && ".join(_same(field) for field in ("queue", "plugins", "policies", "schedulerName"))
     ),
 }
 _QUEUE = "object.spec"

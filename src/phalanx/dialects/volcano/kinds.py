@@ -9,11 +9,12 @@ from __future__ import annotations
 from typing import Final
 
 from phalanx.client.kind import Kind
+from phalanx.dialects.frameworks.volcano_job import VOLCANO_JOB
 
 NAME: Final = "volcano"
 SCHEDULER_NAME: Final = "volcano"
 _SCHEDULING = "scheduling.volcano.sh"
-JOBS: Final = Kind(group="batch.volcano.sh", version="v1alpha1", plural="jobs", name="Job")
+JOBS: Final = VOLCANO_JOB.kind
 POD_GROUPS: Final = Kind(group=_SCHEDULING, version="v1beta1", plural="podgroups", name="PodGroup")
 QUEUES: Final = Kind(group=_SCHEDULING, version="v1beta1", plural="queues", name="Queue", namespaced=False)
 JOB_FLOWS: Final = Kind(group="flow.volcano.sh", version="v1alpha1", plural="jobflows", name="JobFlow")

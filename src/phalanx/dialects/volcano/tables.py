@@ -108,7 +108,9 @@ _JOB_SPEC: Mapping[str, Use] = {
     "queue": Becomes("PodGroup.queue"),
     "priorityClassName": Becomes("PodGroup.priorityClassName", "and the class of pods whose template names none"),
     "schedulerName": Becomes(
-        "Pod.schedulerName", "the scheduler of pods whose template names none; the default is `volcano`"
+        "Pod.schedulerName",
+        "the scheduler of pods whose template names none; the default is `volcano`. "
+        "`kueue.x-k8s.io/multikueue`: another cluster runs the Job",
     ),
     "plugins": Becomes(_CONTROLLER, "env, svc, ssh, pytorch, tensorflow, mpi, ray, hcclrank"),
     "policies": Becomes(_CONTROLLER, "see below"),

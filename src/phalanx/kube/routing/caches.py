@@ -27,6 +27,7 @@ from phalanx.client.kind import (
     VOLUMES,
     Kind,
 )
+from phalanx.dialects.frameworks.volcano_job import VOLCANO_JOB
 from phalanx.kube.install.definitions import FLAVORS, QUEUES, RESERVATIONS
 from phalanx.kube.install.retry import until_answered, until_surely_refused
 from phalanx.kube.read.template.admission import AdmissionDefaults, Words
@@ -58,6 +59,11 @@ class ObjectCaches:
         self._informers = informers
         # Returns the dialects' translation of labels and annotations.
         self.words: Words = lambda kind, meta, scheduler: {}
+
+    @property
+    def gang_kinds(self) -> frozenset[Kind]:
+        """Return the job kinds that only gangs are made of. Volcano's Jobs are read by their dialect, too."""
+        return frozenset(self.job_kinds) - {VOLCANO_JOB.kind}
 
     def informer(self, kind: Kind) -> Informer:
         return self._informers(kind)

@@ -134,8 +134,9 @@ class ClusterWatch:
         return [(kind, take) for kind, take in order if self._caches.watches(kind)]
 
     def _defined(self) -> Iterator[Kind]:
-        """Yield the kinds whose changes go to the dialects; changes of job kinds go to gangs."""
-        return (kind for kind in self.capacity.dialects.kinds if kind not in self._caches.job_kinds)
+        """Yield the kinds whose changes go to the dialects; changes of job kinds go to gangs. Changes of Volcano's Jobs
+        go to both."""
+        return (kind for kind in self.capacity.dialects.kinds if kind not in self._caches.gang_kinds)
 
     def read_again(self) -> Iterator[None]:
         """Read again, in pieces, the objects whose shape changes because pods are now selected by a new label."""

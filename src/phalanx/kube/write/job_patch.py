@@ -32,7 +32,7 @@ class JobPatch(Write):
     on. `obj` is the object's newest known state (`self.whole`); `self.obj` shows it as a Job."""
 
     def __init__(self, job: BatchJob, obj: Object) -> None:
-        self.key = f"{job.adapter.kind.plural}/{job.key}"
+        self.key = f"{job.adapter.kind.group}/{job.adapter.kind.plural}/{job.key}"
         self.job, self.whole, self.obj = job, obj, job.adapter.read(obj)
         self.version = job.resource_version
 
@@ -159,7 +159,7 @@ class ResumeJob(JobPatch):
         gates = list(template["spec"].get("schedulingGates") or ())
         if self.job.pinned and (wanted := with_gate(gates)) != gates:
             change["schedulingGates"] = wanted
-        given = self.flavor is not None or self.update != NO_UPDATE
+        given = not self.record.cluster and (self.flavor is not None or self.update != NO_UPDATE)
         if not given and labels.TEMPLATE not in self._words:
             return {"spec": change} if change else {}
         own = original_template(self.obj["metadata"], template)

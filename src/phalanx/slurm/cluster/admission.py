@@ -40,7 +40,7 @@ _PARAM = {"name": SITE, "namespace": "kube-system", "parameterNotFoundAction": "
 # Groups whose kinds are jobs of a framework (tests/slurm/test_queues_of_accounts.py holds it to all that are read).
 FRAMEWORKS = (
     "kubeflow.org", "trainer.kubeflow.org", "jobset.x-k8s.io", "ray.io", "sparkoperator.k8s.io",
-    "workload.codeflare.dev", "mcad.ibm.com",
+    "workload.codeflare.dev", "mcad.ibm.com", "batch.volcano.sh",
 )  # fmt: skip
 JUDGED = [("batch", "v1", "jobs"), ("", "v1", "pods"), *((group, "*", "*") for group in FRAMEWORKS)]
 _QUEUE, _GROUP_WORD, _CONTROL_PLANE = "phalanx.dev/queue", "phalanx.dev/group", "system:phalanx"

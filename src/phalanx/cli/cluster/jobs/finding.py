@@ -34,7 +34,7 @@ if TYPE_CHECKING:  # the database is opened only for a job that is not in the cl
 _SLURM = "slurm.phalanx.dev/"
 _SLURM_ID = re.compile(r"(\d{1,10})(?:_(\d{1,7}))?")
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
-_OPERATORS: tuple[Kind, ...] = (VOLCANO_JOBS, *FRAMEWORK_KINDS)
+_OPERATORS: tuple[Kind, ...] = FRAMEWORK_KINDS
 ARRAY_OF_JOBS, _GANG = "array", "gang"  # words for jobs of several objects
 # The label by which the pods of an object are found, by the kind of the object (`kind_text`).
 _POD_LABELS: Mapping[str, str] = {

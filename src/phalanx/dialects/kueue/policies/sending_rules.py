@@ -1,5 +1,6 @@
 """The default of `managedBy`: a new job of a LocalQueue that sends its jobs to other clusters is left alone by its own
-controller. The scheduler keeps the list of these LocalQueues in a ConfigMap, which is the parameter of the policies.
+controller. The scheduler keeps the list of these LocalQueues in a ConfigMap, which is the parameter of the policies. A
+Volcano Job, which has no such field, gets the value as its `schedulerName`.
 
 
 Source: pkg/controller/jobframework/defaults.go of v0.20 (ApplyDefaultForManagedBy).
@@ -15,6 +16,7 @@ from phalanx.dialects.appwrapper.job_form import APP_WRAPPER
 from phalanx.dialects.frame.dialect import Object
 from phalanx.dialects.frameworks.ray import RAY_CLUSTER, RAY_JOB, RAY_SERVICE
 from phalanx.dialects.frameworks.replica_types import MPI_JOB, TRAINING
+from phalanx.dialects.frameworks.volcano_job import VOLCANO_JOB
 from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.policies.policy import LABELS, NOT_OWNED, QUEUED, mutating
 from phalanx.dialects.kueue.tree.multi import CONTROLLER, SENDING
@@ -23,6 +25,7 @@ _OPERATORS = (
     *("kubernetes.io/job-controller", "jobset.sigs.k8s.io/jobset-controller", "ray.io/kuberay-operator"),
     *("workload.codeflare.dev/appwrapper", "kubeflow.org/training-operator", "kubeflow.org/mpi-operator"),
 )
+_SCHEDULERS = ("volcano", "phalanx", "default-scheduler")
 _IN_SPEC = (JOBS, JOB_SETS, APP_WRAPPER.kind, RAY_JOB.kind, RAY_CLUSTER.kind, RAY_SERVICE.kind)
 _IN_POLICY = tuple(each.kind for each in (*TRAINING, MPI_JOB))
 _SENDS = {
@@ -33,15 +36,18 @@ _SENDS = {
 }
 
 
-def _defaulted(name: str, of: tuple[Kind, ...], parent: str) -> list[tuple[Kind, Object]]:
-    """Return a policy and its binding. `parent`: the object that has the field `managedBy`."""
+def _defaulted(
+    name: str, of: tuple[Kind, ...], parent: str, field: str = "managedBy", usual: tuple[str, ...] = _OPERATORS
+) -> list[tuple[Kind, Object]]:
+    """Return a policy and its binding. `parent`: the object that has the field. `usual`: the values of jobs that stay
+    in this cluster."""
     path = parent.removeprefix("object").replace(".", "/")
-    own = ", ".join(f'"{one}"' for one in _OPERATORS)
-    unset = f"!has({parent}) || !has({parent}.managedBy) || {parent}.managedBy in [{own}]"
+    own = ", ".join(f'"{one}"' for one in usual)
+    unset = f"!has({parent}) || !has({parent}.{field}) || {parent}.{field} in [{own}]"
     conditions = {"queued": QUEUED, "own": NOT_OWNED, "of-its-own-controller": unset, **_SENDS}
     change = (
-        f'has({parent}) ? [JSONPatch{{op: "add", path: "{path}/managedBy", value: "{CONTROLLER}"}}] : '
-        f'[JSONPatch{{op: "add", path: "{path}", value: {{"managedBy": "{CONTROLLER}"}}}}]'
+        f'has({parent}) ? [JSONPatch{{op: "add", path: "{path}/{field}", value: "{CONTROLLER}"}}] : '
+        f'[JSONPatch{{op: "add", path: "{path}", value: {{"{field}": "{CONTROLLER}"}}}}]'
     )
     rules = [rule(kind.group, kind.plural, "CREATE", versions=(kind.version,)) for kind in of]
     (kind, policy), (bound, binding) = mutating(name, rules, conditions, change, patch=True)
@@ -58,4 +64,5 @@ def _defaulted(name: str, of: tuple[Kind, ...], parent: str) -> list[tuple[Kind,
 SENDING_POLICIES: Final[tuple[tuple[Kind, Object], ...]] = (
     *_defaulted("elsewhere", _IN_SPEC, "object.spec"),
     *_defaulted("elsewhere-run-policy", _IN_POLICY, "object.spec.runPolicy"),
+    *_defaulted("elsewhere-volcano", (VOLCANO_JOB.kind,), "object.spec", "schedulerName", _SCHEDULERS),
 )

@@ -20,6 +20,7 @@ from phalanx.dialects.frame.dialect import Answer, Object, Objects, Stage, Told
 from phalanx.dialects.frame.peer_reasons import PEERS
 from phalanx.dialects.frame.pod_requests import Asked, amounts, pod_requests
 from phalanx.dialects.frame.quantities import quantity
+from phalanx.dialects.frameworks.volcano_job import is_sent
 from phalanx.dialects.schema.fields import Misread
 from phalanx.dialects.volcano import kinds
 from phalanx.dialects.volcano.answers.enqueue import Claimant, taken_up
@@ -62,7 +63,7 @@ def statuses(queues: Mapping[str, Queue], everyone: Iterable[Told], objects: Obj
     waiting: dict[str, Object] = {}
     for key, group in groups.items():
         status = group.get("status") or {} if key in told else pod_group_status(group, None, now)
-        if status.get("phase") == GroupPhase.PENDING:
+        if status.get("phase") == GroupPhase.PENDING and not _is_of_sent_job(group, objects.get(kinds.JOBS, {})):
             waiting[key] = status
         if key not in told:
             yield Answer(kind=kinds.POD_GROUPS, key=key, status=status)
@@ -133,6 +134,15 @@ def queue_status(queue: Object, used: Asked) -> Object:
 
 
 # --- inside -----------------------------------------------------------------------------------------------------------
+
+
+def _is_of_sent_job(group: Object, jobs: Mapping[str, Object]) -> bool:
+    """Return whether the PodGroup is of a Job that another cluster runs: Volcano creates no pods before it is taken
+    up."""
+    meta = group.get("metadata") or {}
+    owners = {str(one.get("uid")) for one in meta.get("ownerReferences") or () if one.get("kind") == kinds.JOBS.name}
+    found = (jobs.get(f"{meta.get('namespace')}/{one.get('name')}") for one in meta.get("ownerReferences") or ())
+    return any(job is not None and job["metadata"]["uid"] in owners and is_sent(job) for job in found)
 
 
 def _taken_up(

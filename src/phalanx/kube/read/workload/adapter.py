@@ -40,8 +40,9 @@ class JobAdapter:
         return member_uid(uid, self.role) if self.role else uid
 
     def suspension(self) -> Object:
-        """Return the patch of the object's spec that suspends it."""
-        return nested(FRAMEWORKS[self.kind].suspend, True) if self.role else {"suspend": True}
+        """Return the patch of the object's spec that suspends it; empty for a kind that waits without a record."""
+        path = FRAMEWORKS[self.kind].suspend if self.role else ("suspend",)
+        return nested(path, True) if path else {}
 
 
 class PodOwner(NamedTuple):

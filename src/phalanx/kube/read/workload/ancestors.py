@@ -19,6 +19,7 @@ from phalanx.dialects.appwrapper.kinds import UID as WRAPPER_UID
 from phalanx.dialects.frameworks.job_set import JOB_SET
 from phalanx.dialects.frameworks.spark import SPARK
 from phalanx.dialects.frameworks.train_job import TRAIN_JOB
+from phalanx.dialects.frameworks.volcano_job import VOLCANO_JOB
 from phalanx.dialects.job_kinds import FRAMEWORKS
 from phalanx.kube.read.template.admission import AdmissionDefaults
 from phalanx.kube.read.workload.adapter import TRAINING_KINDS, PodOwner, adapters, member_uid
@@ -48,8 +49,12 @@ class Ancestors:
     """`kinds`: the kinds that are read as Jobs. `objects`: returns the cache of a kind."""
 
     def __init__(self, kinds: Callable[[], tuple[Kind, ...]], objects: Callable[[Kind], Mapping[str, Object]]) -> None:
-        self._kinds, self._objects = kinds, objects
+        self._read, self._objects = kinds, objects
         self._gangs: dict[str, tuple[str, bool]] = {}  # uid -> resourceVersion, whether it has members
+
+    def _kinds(self) -> tuple[Kind, ...]:
+        """Return the kinds of ancestors. The pods of a Volcano Job in this cluster are a gang by their PodGroup."""
+        return tuple(kind for kind in self._read() if kind != VOLCANO_JOB.kind)
 
     def jobs(self, kind: Kind, obj: Object, around: AdmissionDefaults) -> list[BatchJob]:
         """Return the gang members of an object. If Jobs create the object's pods, the object is a member only when it

@@ -8,7 +8,7 @@ import pytest
 
 from phalanx.client.connection import Object
 from phalanx.client.kind import CONFIG_MAPS, EVENTS, PODS, SECRETS, SERVICES, STATEFUL_SETS, VOLUME_CLAIMS
-from phalanx.embedded.controllers.operators.volcano.kinds import COMMANDS, JOBS, POD_GROUPS, QUEUES
+from phalanx.embedded.controllers.operators.volcano.kinds import COMMANDS, ELSEWHERE, JOBS, POD_GROUPS, QUEUES
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.controllers.cluster import Cluster, scenario
 from tests.embedded.controllers.operators.volcano.written import task
@@ -29,6 +29,21 @@ async def begin(here: Cluster, *pods: Object) -> None:
     for pod in pods:
         body = {"status": {"phase": "Running"}}
         await here.connection.patch(PODS, pod["metadata"]["name"], body, here.namespace, "status")
+
+
+def test_a_job_that_another_cluster_runs_has_no_pods(volcano_server: ServerProcess) -> None:
+    async def play(here: Cluster) -> None:
+        spec = {"tasks": [task("worker", 1)]}
+        await here.make(JOBS, "sent", spec={**spec, "schedulerName": ELSEWHERE})
+        await here.make(JOBS, "kept", spec=spec)
+        (pod,) = await here.pods(1)
+        assert pod["metadata"]["name"] == "kept-worker-0"
+        await begin(here, pod)
+        await phase(here, "Running", "kept")
+        assert len(await here.list(PODS)) == len(await here.list(POD_GROUPS)) == 1
+        assert "status" not in (await here.get(JOBS, "sent") or {})
+
+    scenario(volcano_server, play)
 
 
 def test_a_job_from_its_creation_to_its_end(volcano_server: ServerProcess) -> None:

@@ -26,7 +26,7 @@ from phalanx.embedded.controllers.operators.volcano.job_spec import (
     never_starts,
     read_job,
 )
-from phalanx.embedded.controllers.operators.volcano.kinds import COMPONENT, JOBS, POD_GROUPS
+from phalanx.embedded.controllers.operators.volcano.kinds import COMPONENT, ELSEWHERE, JOBS, POD_GROUPS
 from phalanx.embedded.controllers.operators.volcano.plugins.keys import key_pair, key_secret, secret_name
 from phalanx.embedded.controllers.operators.volcano.plugins.registry import PLUGINS, plugin_objects
 from phalanx.embedded.controllers.operators.volcano.plugins.services import host_data
@@ -77,6 +77,8 @@ class VolcanoJobController(Reconciler):
             self._evicted.setdefault(owner["uid"], {})[change.old["metadata"]["name"]] = self._clock()
 
     async def reconcile(self, owner: Object) -> None:
+        if (owner.get("spec") or {}).get("schedulerName") == ELSEWHERE:
+            return
         try:
             job = read_job(owner)
             await self._judge(owner, job)
