@@ -48,6 +48,7 @@ OF_THE_REAL_SERVER = (
     "target.name: Required value",
     "target.kind: Unsupported value:",
     "failed to create typed patch object",
+    "failed to convert new object",
     "unknown patch type: ",
     "merging lists cannot yet be specified in the patch",
     "map: ",  # … does not contain declared merge key
