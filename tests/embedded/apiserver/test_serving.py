@@ -34,7 +34,7 @@ def test_the_administrator_may_read_and_nobody_else(api_server: ServerProcess) -
     assert anonymous.code == 403
     assert anonymous.body["message"] == (
         'namespaces "default" is forbidden: User "system:anonymous" cannot get resource "namespaces" in API group ""'
-        " at the cluster scope"
+        ' in the namespace "default"'
     )
     assert api_server.ask("GET", path, token="wrong").code == 401
 

@@ -22,6 +22,14 @@ POD = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}
 TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": POD | {"restartPolicy": "Always"}}
 BELOW = "Invalid value: {}: cannot be greater than status.replicas"
 EXTERNAL = {"type": "ExternalName", "externalName": "x.org"}
+OTHER = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "other"}]}}
+COUNTED, CRDS = "deprecated.daemonset.template.generation", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+ITEMS = {"l": {"type": "array", "items": {"type": "integer", "unknown": 1}}}
+SCHEMA = {"openAPIV3Schema": {"type": "object", "properties": ITEMS}}
+VERSIONS = [{"name": "v1", "served": True, "storage": True, "schema": SCHEMA}]
+DEFINITION = {
+    "spec": {"group": "x.org", "scope": "Cluster", "names": {"plural": "as", "kind": "A"}, "versions": VERSIONS}
+}
 IS_SELECTED = {"selector": {"matchLabels": {"a": "b"}}, "template": TEMPLATE}
 
 
@@ -71,6 +79,17 @@ CONVERSATIONS: dict[str, list[tuple[str, str, Any, int, Any]]] = {
         ("POST", f"{APPS}/statefulsets", named("d", spec=IS_SELECTED), 201, {}),
         ("PATCH", f"{APPS}/statefulsets/d/status", {"status": {"replicas": 5, "availableReplicas": 4}}, 422,
          "status.availableReplicas: Invalid value: 4: cannot be greater than status.readyReplicas"),
+    ],
+    "the templates of a DaemonSet are counted": [
+        ("POST", f"{APPS}/daemonsets", named("d", spec=IS_SELECTED), 201, {}),
+        ("PUT", f"{APPS}/daemonsets/d", named("d", spec=IS_SELECTED), 200, {"metadata.annotations": {COUNTED: "1"}}),
+        ("PUT", f"{APPS}/daemonsets/d", named("d", spec=IS_SELECTED | {"template": OTHER}), 200,
+         {"metadata.annotations": {COUNTED: "2"}}),
+        ("PATCH", f"{APPS}/daemonsets/d", {"metadata": {"annotations": {COUNTED: "77"}}}, 200,
+         {"metadata.annotations": {COUNTED: "2"}}),
+    ],
+    "unknown words in the schema of items are dropped": [
+        ("POST", f"{CRDS}?fieldValidation=Strict", DEFINITION | {"metadata": {"name": "as.x.org"}}, 201, {}),
     ],
     "the scale of a Deployment has its selector": [
         ("POST", f"{APPS}/deployments", named("d", spec=IS_SELECTED), 201, {}),

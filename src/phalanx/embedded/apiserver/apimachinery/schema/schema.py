@@ -275,8 +275,9 @@ _SCHEMA = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPr
 
 
 def _schema_or_other(value: Any, unknown: list[str]) -> Any:
-    """A schema in a schema (`items`, `additionalProperties`), or what else may stand there."""
-    return type_of(_SCHEMA).decoder(value, unknown) if value.__class__ is dict else value
+    """A schema in a schema (`items`, `additionalProperties`), or what else may stand there. The real server does not
+    report the unknown fields in it."""
+    return type_of(_SCHEMA).decoder(value, []) if value.__class__ is dict else value
 
 
 def _object(node: Type) -> Decoder:

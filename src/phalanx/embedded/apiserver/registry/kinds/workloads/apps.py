@@ -49,6 +49,13 @@ class WorkloadStrategy(SpecAndStatus):
         if self.kind == "daemonset":
             obj["metadata"].setdefault("annotations", {})[TEMPLATE_GENERATION] = "1"
 
+    def prepare_update(self, obj: Object, old: Object) -> None:
+        super().prepare_update(obj, old)
+        if self.kind == "daemonset":
+            before = (old["metadata"].get("annotations") or {}).get(TEMPLATE_GENERATION, "0")
+            changed = obj["spec"].get("template") != old["spec"].get("template")
+            obj["metadata"].setdefault("annotations", {})[TEMPLATE_GENERATION] = str(int(before) + changed)
+
     def first_status(self, obj: Object) -> Object:
         return dict.fromkeys(_FIRST_COUNTS[self.kind], 0)
 
