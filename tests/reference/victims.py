@@ -36,10 +36,15 @@ def apply_victims(facts: Facts, victims: Victims) -> None:
 
 
 class Search:
-    """The search for victims of one request. `held`: the reservation that the request has to respect."""
+    """The search for victims of one request. `held`: the reservation that the request has to respect. R15: with
+    `final-then-initial` it is by `final-share` if that finds victims (`final` is that search), else by
+    `initial-share`."""
 
     def __init__(self, facts: Facts, request: Request, held: Reservation | None) -> None:
-        self.facts, self.request, self.held = with_strategy(facts, request, held), request, held
+        self.facts, self.request, self.held, self.final = facts, request, held, self
+        if facts.queues[request.work.queue].preemption.strategy is Strategy.FINAL_THEN_INITIAL:
+            self.final = Search(by_strategy(facts, request, Strategy.FINAL_SHARE), request, held)
+            self.facts = self.final.facts if self.final.first() else by_strategy(facts, request, Strategy.INITIAL_SHARE)
         self.usage = charges(facts)
         others = [work for work in facts.started() if work is not request.work and work.queue in facts.queues]
         others = [work for work in others if not is_protected(facts, work)]
@@ -201,19 +206,11 @@ class Search:
         return next(self.sets(), None) if self.is_enough(everything) else None
 
 
-def with_strategy(facts: Facts, request: Request, held: Reservation | None) -> Facts:
-    """R15: return the facts in which `final-then-initial` is settled: `final-share` if that finds victims, else
-    `initial-share`."""
+def by_strategy(facts: Facts, request: Request, strategy: Strategy) -> Facts:
+    """R15: return the facts in which the request's queue has this strategy."""
     queue = facts.queues[request.work.queue]
-    if queue.preemption.strategy is not Strategy.FINAL_THEN_INITIAL:
-        return facts
-
-    def settled(strategy: Strategy) -> Facts:
-        other = replace(queue, preemption=replace(queue.preemption, strategy=strategy))
-        return replace(facts, queues={**facts.queues, queue.name: other})
-
-    final = settled(Strategy.FINAL_SHARE)
-    return final if Search(final, request, held).first() else settled(Strategy.INITIAL_SHARE)
+    other = replace(queue, preemption=replace(queue.preemption, strategy=strategy))
+    return replace(facts, queues={**facts.queues, queue.name: other})
 
 
 def may_grow_back(after: Facts, request: Request, victim: Work) -> bool:
@@ -222,7 +219,10 @@ def may_grow_back(after: Facts, request: Request, victim: Work) -> bool:
 
 
 def faults(search: Search, victims: Victims) -> Iterator[tuple[str, str]]:
-    """Yield the rules that a set of victims breaks: R15 to R20."""
+    """Yield the rules that a set of victims breaks: R15 to R20. A set that `final-share` permits in one of the two ways
+    of R18 is right, also if the search does not demand it and goes on by `initial-share`."""
+    if search.final is not search and next(faults(search.final, victims), None) is None:
+        return
     facts, works = search.facts, search.facts.works
     gangs = frozenset(name for name, pods in victims.items() if pods == works[name].kept().keys())
     surplus = {name: pods for name, pods in victims.items() if name not in gangs}
