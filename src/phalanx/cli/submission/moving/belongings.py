@@ -20,7 +20,7 @@ from phalanx.kube.read.workload.adapter import FRAMEWORK_KINDS
 # Owners come before the objects that they own.
 _KINDS = (SECRETS, CONFIG_MAPS, SERVICES, SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS)
 _OF_NODES = ("clusterIP", "clusterIPs", "ipFamilies", "healthCheckNodePort")  # fields of Services that a server gives
-_KIND_OF = {kind.name: kind for kind in (JOBS, PODS, *FRAMEWORK_KINDS, SECRETS)}
+_KIND_OF = {kind.name: kind for kind in (*FRAMEWORK_KINDS, JOBS, PODS, SECRETS)}  # Job: not that of Volcano
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
