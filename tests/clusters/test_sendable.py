@@ -14,7 +14,7 @@ from phalanx.dialects.frameworks.replica_types import PYTORCH_JOB
 from phalanx.dialects.frameworks.volcano_job import VOLCANO_JOB
 from phalanx.dialects.job_kinds import FRAMEWORKS
 from phalanx.dialects.kueue import kinds
-from phalanx.kube.read.labels import ADMITTED
+from phalanx.kube.read.labels import ADMITTED, REASON
 from tests.clusters.plays import OF_KIND, PLAYS, Play
 from tests.clusters.several import Manager
 from tests.clusters.test_dispatch import Once, faults, through
@@ -158,6 +158,60 @@ def test_a_job_that_its_worker_evicts_is_tried_elsewhere_and_the_user_reads_why(
             status = here.api.objects[each.kind][KEY]["status"]
             assert not any(status.get(name) for name in ("startTime", "conditions")), status
             assert not SENDABLE[kind].runs(status)
+
+    play(scene())
+
+
+def test_a_volcano_job_that_a_policy_restarts_stays_in_its_cluster() -> None:
+    kind = VOLCANO_JOB.kind
+
+    async def scene() -> None:
+        here = Manager(w1=4, w2=4)
+        here.put(OF_KIND[kind])
+        async with here.process():
+            await here.until(lambda: bool(here.where(KEY, kind)))
+            [first] = here.where(KEY, kind)
+            here.begin()
+            await here.until(lambda: SENDABLE[kind].runs(here.api.objects[kind][KEY].get("status") or {}))
+            api = here.apis[first]
+            for phase in ("Restarting", "Pending", "Running"):
+                again = {"state": {"phase": phase}, "retryCount": 1, "minAvailable": 2}
+                api.put(kind, {**api.objects[kind][KEY], "status": again})
+                for _ in range(5):
+                    await here.turn()
+                    here.stage.now_s += 60
+            assert here.where(KEY, kind) == [first]
+            assert api.objects[kind][KEY]["status"]["retryCount"] == 1, "it is the same copy"
+
+    play(scene())
+
+
+def test_a_reason_of_a_return_to_the_queue_is_replaced_by_a_newer_one() -> None:
+    each = OF_KIND[JOB_SETS]
+
+    async def scene() -> None:
+        here = Manager(2, w1=4)
+        here.api.put(kinds.PRIORITY_CLASSES, {"metadata": {"name": "high"}, "value": 10})
+        here.put(each)
+        async with here.process():
+            reporting = asyncio.ensure_future(here.stage.world.effects.reporter.run())
+            await here.until(lambda: here.where(KEY, JOB_SETS) == ["w1"])
+            here.begin()
+            await here.until(lambda: bool(here.api.objects[JOB_SETS][KEY].get("status") or {}))
+            api = here.apis["w1"]
+            copied = api.objects[JOB_SETS][KEY]
+            api.put(JOB_SETS, {**copied, "spec": {**copied["spec"], "suspend": True}, "status": {}})
+            await here.until(lambda: "evicted" in here.reason())
+            urgent = each.obj("two")
+            urgent["metadata"]["labels"] |= {kinds.PRIORITY_LABEL: "high"}
+            here.api.put(JOB_SETS, urgent)
+            await here.until(lambda: here.where("default/two", JOB_SETS) == ["w1"])
+            for _ in range(30):
+                here.stage.now_s += 60
+                await here.turn()
+            written = here.api.objects[JOB_SETS][KEY]["metadata"]["annotations"][REASON]
+            assert written.startswith("QueueLimit: ")
+            reporting.cancel()
 
     play(scene())
 

@@ -12,6 +12,7 @@ from phalanx.client.kind import JOBS, NODES, PODS
 from phalanx.dialects.frameworks.job_set import JOB_SET
 from phalanx.dialects.frameworks.train_job import TRAIN_JOB
 from phalanx.dialects.kueue import kinds
+from phalanx.kube.read.workload.batch_job import ELSEWHERE
 from tests.kube.double import Controller, Object, job, pod_spec
 from tests.kube.stage import Stage
 from tests.kube.test_bind_barrier import play, settle
@@ -142,6 +143,20 @@ def test_a_train_job_is_its_job_sets_roles_and_what_a_flavor_says_goes_into_its_
             assert not train["spec"]["suspend"]
             assert {one["spec"]["nodeSelector"]["pool"] for one in here.api.pods()} == {"p"}
             await here.until(lambda: conditions(here, "t").get("Admitted") == "True Admitted")
+
+    play(scene())
+
+
+def test_a_train_job_for_another_cluster_is_refused_with_a_reason() -> None:
+    async def scene() -> None:
+        here = stage(4)
+        meta = {"name": "t", "namespace": "default", "labels": QUEUED}
+        spec = {"suspend": True, "managedBy": ELSEWHERE, "runtimeRef": {"name": "torch"}}
+        here.api.put(TRAIN_JOB.kind, {"metadata": meta, "spec": spec})
+        async with here.scheduler():
+            await settle(here, 20)
+            assert "t is a TrainJob, which cannot be sent to another cluster" in here.reason("t")
+            assert not here.api.bound()
 
     play(scene())
 

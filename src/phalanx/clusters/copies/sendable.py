@@ -87,7 +87,7 @@ class SendablePods(Sendable):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendableVolcanoJobs(Sendable):
     """Volcano Jobs, which have no field to suspend them. On the manager a Job waits without the record of its start. A
-    copy waits while its phase is Pending."""
+    copy waits while its phase is Pending, but not if a policy of the Job has restarted it in its cluster."""
 
     def is_over(self, obj: Object) -> bool:
         return bool(ended(obj))
@@ -95,7 +95,7 @@ class SendableVolcanoJobs(Sendable):
     def is_suspended(self, obj: Object) -> bool:
         if is_sent(obj):
             return labels.ADMITTED not in (obj["metadata"].get("annotations") or {})
-        return phase(obj) in ("", "Pending")
+        return phase(obj) in ("", "Pending") and not (obj.get("status") or {}).get("retryCount")
 
 
 def _has(*path: str) -> Callable[[Object], bool]:

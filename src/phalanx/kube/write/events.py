@@ -1,13 +1,13 @@
-"""ReasonReporter people why their job waits, at a price that a cluster can pay.
+"""Report why each job waits, at a price that a cluster can pay.
 
 A queued job costs nothing while it waits. When the *code* of its reason changes, and it still waits a moment later, the
 newest reason is written once: on Jobs as one annotation, on pods that wait unbound as the `PodScheduled` condition,
 and one Event. The condition's reason is `Unschedulable` if more nodes would help, Phalanx requests none itself, and the
 quota admits the gang beside the other gangs of which this is said; autoscalers act on that word. Otherwise it is
 `PhalanxQueued`. The reason is written again when the answer changes. A job for another cluster gets the Event alone, so
-that it costs few writes (decision 73). An object is written three times in a row and then once a minute (a token
-bucket, as client-go's for Events), and all objects together have a budget. A newer reason replaces one that was not
-written yet. The full text with its numbers is the command line's.
+that it costs few writes (decision 73), unless it has a reason since it returned to the queue. An object is written
+three times in a row and then once a minute (a token bucket, as client-go's for Events), and all objects together have a
+budget. A newer reason replaces one that was not written yet. The full text with its numbers is the command line's.
 
 All of it is best effort: a report that fails is not repeated before the next change.
 """
@@ -213,7 +213,7 @@ class EventReporter:
     async def _say(self, about: BatchJob | Pod, reason: Reason, asks: bool, sent: bool) -> None:
         meta: Object = {"uid": _uid(about), "resourceVersion": about.resource_version}
         text = f"{reason.code}: {reason.text}"[:_LONGEST]
-        if sent:
+        if sent and not _has_reason(about):
             self.event(about, "Queued", text)
             return
         if isinstance(about, BatchJob):
@@ -244,6 +244,11 @@ class EventReporter:
             await call
         except ApiError as error:
             log.debug("not reported: %s", error)
+
+
+def _has_reason(about: BatchJob | Pod) -> bool:
+    """Return whether the object has a reason, which a return to the queue has written. It would become wrong."""
+    return isinstance(about, BatchJob) and labels.REASON in about.options
 
 
 def _is_sent(gang: GangLifecycle) -> bool:

@@ -13,6 +13,7 @@ from phalanx.cli.cluster.jobs.finding import FoundJob, Member
 from phalanx.cli.cluster.jobs.standing import HELD, OVER, QUEUED, member_state, state_of
 from phalanx.client.connection import ApiRefusal, Connection
 from phalanx.client.kind import JOBS, PODS
+from phalanx.dialects.frameworks.volcano_job import VOLCANO_JOB, is_sent
 from phalanx.errors import PhalanxError
 from phalanx.kube.read.labels import HOLD, NICE
 from phalanx.kube.read.workload.adapter import FRAMEWORK_KINDS
@@ -47,6 +48,12 @@ async def _delete(connection: Connection, member: Member) -> None:
             raise
 
 
+def takes_words(member: Member) -> bool:
+    """Return whether Phalanx reads its words on the object itself. The pods of a Volcano Job in this cluster are a gang
+    by their PodGroup, so the Job is only read if it is for another cluster."""
+    return member.kind in _KINDS and (member.kind != VOLCANO_JOB.kind or is_sent(member.obj))
+
+
 def require_changeable(job: FoundJob, verb: str, *, waits: bool) -> None:
     """Raises PhalanxError if the job cannot be `verb` (a participle). `waits`: only a job that waits can be."""
     require_whole(job, "start", "name")
@@ -54,7 +61,7 @@ def require_changeable(job: FoundJob, verb: str, *, waits: bool) -> None:
         raise PhalanxError(f"{job.id} is {state}: it cannot be {verb}. Nothing was changed.")
     if waits and state not in {QUEUED, HELD}:
         raise PhalanxError(f"{job.id} is {state}, and only jobs that wait can be {verb}. Nothing was changed.")
-    if wrong := next((one for one in job.members if one.kind not in _KINDS), None):
+    if wrong := next((one for one in job.members if not takes_words(one)), None):
         raise PhalanxError(
             f"{job.id} is a {wrong.kind.name} of {wrong.kind.group}, which has no word for it. Nothing was changed."
         )

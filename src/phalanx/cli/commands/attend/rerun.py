@@ -6,6 +6,7 @@ import os
 import re
 import secrets
 
+from phalanx.cli.cluster.jobs.changing import takes_words
 from phalanx.cli.cluster.jobs.finding import Finder, FoundJob, Member
 from phalanx.cli.cluster.jobs.standing import OVER, state_of
 from phalanx.cli.cluster.target import Namespace, Target, connected, find_ledger_of
@@ -15,11 +16,9 @@ from phalanx.cli.submission.job_options import SUFFIX_LETTERS
 from phalanx.cli.submission.sending import create, create_service
 from phalanx.cli.terminal.output import print_json
 from phalanx.client.connection import ApiRefusal
-from phalanx.client.kind import JOBS, PODS
+from phalanx.client.kind import JOBS
 from phalanx.errors import PhalanxError
-from phalanx.kube.read.workload.adapter import FRAMEWORK_KINDS
 
-_KINDS = frozenset({JOBS, PODS, *FRAMEWORK_KINDS})
 _NAME_CHARS = 63
 _NUMBER = "slurm.phalanx.dev/number"
 
@@ -84,6 +83,6 @@ def _require_rerunnable(found: FoundJob, force: bool) -> Member:
     member = found.members[0]
     if number := (member.obj["metadata"].get("labels") or {}).get(_NUMBER):
         raise PhalanxError(f"{found.id} is Slurm's job {number}: `scontrol requeue {number}` runs it again.")
-    if member.kind not in _KINDS:
+    if not takes_words(member):
         raise PhalanxError(f"{found.id} is a {member.kind.name} of {member.kind.group}: its own tools submit it again.")
     return member

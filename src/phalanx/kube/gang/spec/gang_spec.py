@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any, TypeAlias
 
-from phalanx.client.kind import PODS
+from phalanx.client.kind import PODS, TRAIN_JOBS
 from phalanx.dialects.frame.dialect import Charging, Claim, GroupClaim, Owner, PodUpdate, RoleClaim, Said
 from phalanx.dialects.frameworks.form import LATER
 from phalanx.dialects.schema.fields import duration_s
@@ -265,6 +265,10 @@ def _is_sent(members: GangMembers, theirs: Claim | None) -> bool:
                 f"spec.managedBy {ELSEWHERE}"
             )
         return False
+    if stays := next((job for job in members.jobs if job.adapter.kind == TRAIN_JOBS), None):
+        raise GangSpecError(
+            f"{stays.name} is a TrainJob, which cannot be sent to another cluster: create it without spec.managedBy"
+        )
     if kept:
         raise GangSpecError(
             f"{kept[0]} stays in this cluster, and other members of {members.id} do not: give all the same managedBy"
