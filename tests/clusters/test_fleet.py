@@ -8,6 +8,7 @@ import contextlib
 import json
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from phalanx.clusters.workers.fleet import Fleet
 from phalanx.clusters.workers.mirror import mirrored
 from phalanx.clusters.workers.source import Source, SourceError, source_of
 from phalanx.clusters.workers.state import read_figures
+from phalanx.dialects.frameworks.volcano_job import VOLCANO_JOB
 from phalanx.dialects.kueue.dialect import KUEUE
 from phalanx.dialects.kueue.kinds import MULTI_CLUSTERS
 from phalanx.embedded.controllers.runtime.calls import SharedInformers
@@ -300,3 +302,8 @@ def test_a_worker_shows_what_its_own_pods_leave_and_takes_only_jobs_that_may_be_
     assert [taint.by_name for taint in found.taints] == [True]
     [away] = mirrored("w1", [node("n1", 4)], (), frozenset(), reachable=False).values()
     assert not away.ready
+
+
+def test_volcanos_job_is_listed_with_its_group_because_a_worker_has_kubernetes_job() -> None:
+    worker = SimpleNamespace(sent={JOBS: None}, _kinds=lambda: (JOBS, JOB_SETS, VOLCANO_JOB.kind))
+    assert worker_.Worker.lacks.fget(worker) == ("Job of batch.volcano.sh", "JobSet")

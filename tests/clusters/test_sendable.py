@@ -11,6 +11,7 @@ from phalanx.clusters.copies import content
 from phalanx.clusters.copies.sendable import SENDABLE
 from phalanx.dialects.frameworks.form import at
 from phalanx.dialects.frameworks.replica_types import PYTORCH_JOB
+from phalanx.dialects.frameworks.spark import SPARK
 from phalanx.dialects.frameworks.volcano_job import VOLCANO_JOB
 from phalanx.dialects.job_kinds import FRAMEWORKS
 from phalanx.dialects.kueue import kinds
@@ -397,5 +398,20 @@ def test_a_worker_that_does_not_define_the_kind_is_left_for_another_one() -> Non
                 if here.where(KEY, JOB_SETS):
                     break
             assert here.where(KEY, JOB_SETS) == ["w2"]
+
+    play(scene())
+
+
+def test_a_spark_application_in_a_queue_that_sends_its_jobs_is_told_that_it_cannot_be_sent() -> None:
+    async def scene() -> None:
+        here = Manager(w1=4)
+        meta = {"name": "one", "namespace": "default", "labels": OF_KIND[JOBS].obj("one")["metadata"]["labels"]}
+        part = {"cores": 1, "memory": "512m", "instances": 1}
+        here.api.put(SPARK.kind, {"metadata": meta, "spec": {"suspend": True, "driver": part, "executor": part}})
+        async with here.process():
+            for _ in range(10):
+                await here.turn()
+            assert "one is a SparkApplication, which cannot be sent to another cluster" in here.reason()
+            assert not here.where(KEY, SPARK.kind)
 
     play(scene())

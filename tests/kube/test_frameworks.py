@@ -155,7 +155,7 @@ def test_a_train_job_for_another_cluster_is_refused_with_a_reason() -> None:
         here.api.put(TRAIN_JOB.kind, {"metadata": meta, "spec": spec})
         async with here.scheduler():
             await settle(here, 20)
-            assert "t is a TrainJob, which cannot be sent to another cluster" in here.reason("t")
+            assert "t is a TrainJob, which cannot be sent to another cluster: give it a queue" in here.reason("t")
             assert not here.api.bound()
 
     play(scene())

@@ -96,7 +96,7 @@ class Worker:
     @property
     def lacks(self) -> tuple[str, ...]:
         """Return the kinds of jobs that the manager has, and that the worker does not define or does not show."""
-        return tuple(sorted(kind.name for kind in self._kinds() if kind not in self.sent)) if self.sent else ()
+        return tuple(sorted(_named(kind) for kind in self._kinds() if kind not in self.sent)) if self.sent else ()
 
     async def run(self) -> None:
         """Connect and stay connected, until cancelled."""
@@ -265,6 +265,11 @@ async def _uid(connection: Connection) -> str:
     with suppress(ApiRefusal):
         return str((await connection.get(NAMESPACES, "kube-system"))["metadata"]["uid"])
     return ""
+
+
+def _named(kind: Kind) -> str:
+    """Return the name of a kind. Volcano's Job has its group, too, because Kubernetes' Job has the same name."""
+    return f"{kind.name} of {kind.group}" if kind.name == JOBS.name and kind != JOBS else kind.name
 
 
 def _sum(many: Any) -> dict[str, int]:

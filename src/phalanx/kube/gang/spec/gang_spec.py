@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any, TypeAlias
 
-from phalanx.client.kind import PODS, TRAIN_JOBS
+from phalanx.client.kind import PODS
 from phalanx.dialects.frame.dialect import Charging, Claim, GroupClaim, Owner, PodUpdate, RoleClaim, Said
 from phalanx.dialects.frameworks.form import LATER
 from phalanx.dialects.schema.fields import duration_s
@@ -58,6 +58,8 @@ __all__ = [
     "claim_on",
     "gang_spec",
 ]
+
+_NOT_SENT = ("TrainJob", "SparkApplication")  # kinds that no other cluster runs (docs/guide/several-clusters.md)
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,6 +259,11 @@ def _is_sent(members: GangMembers, theirs: Claim | None) -> bool:
     sends = theirs is not None and theirs.clusters is not None
     if sends and not members.jobs:
         return True
+    if stays := next((job for job in members.jobs if job.adapter.kind.name in _NOT_SENT and (sends or job.sent)), None):
+        raise GangSpecError(
+            f"{stays.name} is a {stays.adapter.kind.name}, which cannot be sent to another cluster: give it a queue "
+            "that keeps its jobs, and no spec.managedBy"
+        )
     kept = [job.name for job in members.jobs if not job.sent] + [pod.name for pod in members.pods]
     if len(kept) == len(members.everyone):
         if sends:
@@ -265,10 +272,6 @@ def _is_sent(members: GangMembers, theirs: Claim | None) -> bool:
                 f"spec.managedBy {ELSEWHERE}"
             )
         return False
-    if stays := next((job for job in members.jobs if job.adapter.kind == TRAIN_JOBS), None):
-        raise GangSpecError(
-            f"{stays.name} is a TrainJob, which cannot be sent to another cluster: create it without spec.managedBy"
-        )
     if kept:
         raise GangSpecError(
             f"{kept[0]} stays in this cluster, and other members of {members.id} do not: give all the same managedBy"
