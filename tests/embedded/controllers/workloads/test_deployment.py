@@ -69,7 +69,12 @@ def test_a_replication_controller_keeps_its_pods(api_server: ServerProcess) -> N
         owners = {(one["kind"], one["name"]) for pod in pods for one in pod["metadata"]["ownerReferences"]}
         assert owners == {("ReplicationController", "r")}
         await make_ready(here, pods[0])
-        await here.connection.delete(PODS, pods[1]["metadata"]["name"], here.namespace)
+        gone = pods[1]["metadata"]["name"]
+        await here.connection.delete(PODS, gone, here.namespace)
+        await here.until(
+            lambda: here.list(PODS),
+            lambda found: len(found) == 2 and gone not in {one["metadata"]["name"] for one in found},
+        )
         await here.until(
             lambda: here.get(REPLICATION_CONTROLLERS, "r"),
             lambda found: found["status"].get("replicas") == 2 and found["status"].get("readyReplicas") == 1,
