@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.cli.cluster.jobs.changing import require_changeable
+from phalanx.cli.cluster.jobs.changing import require_changeable, takes_words
 from phalanx.cli.cluster.jobs.finding import FoundJob, Member
 from phalanx.client.kind import JOBS
 from phalanx.dialects.frameworks.volcano_job import VOLCANO_JOB
@@ -28,3 +28,4 @@ def test_a_volcano_job_of_this_cluster_has_no_word_for_it() -> None:
 )
 def test_a_job_that_phalanx_reads_itself_is_changed(job: FoundJob) -> None:
     require_changeable(job, "held", waits=False)
+    assert all(map(takes_words, job.members))

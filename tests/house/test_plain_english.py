@@ -33,7 +33,7 @@ CEILINGS: dict[str, int] = {
     "src/phalanx/state": 1,
     "src/phalanx/webhook": 2,
     "src/phalanx": 2,
-    "docs/benchmarks": 3,
+    "docs/benchmarks": 2,
     "docs/decisions": 2,
     "docs/dialects": 2,
     "docs/guide": 2,
