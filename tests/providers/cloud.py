@@ -10,11 +10,9 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-import grpc
-import grpc.aio
-
 from phalanx.providers.counted.cloud_address import CloudAddress
 from phalanx.providers.counted.cloud_messages import CALLS, CREATING, DELETING, message, service
+from phalanx.rpc import grpc
 
 Code = grpc.StatusCode
 

@@ -6,13 +6,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-import grpc
-import grpc.aio
-
 from phalanx.providers.counted.calls import MOST_BYTES, text_of
 from phalanx.providers.counted.cloud_address import CloudAddress, require_pem
 from phalanx.providers.counted.cloud_messages import CALLS, message, service
 from phalanx.providers.provider import ProviderError
+from phalanx.rpc import grpc
 
 
 class NotOffered(ProviderError):

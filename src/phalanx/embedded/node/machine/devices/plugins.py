@@ -21,13 +21,11 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import grpc
-import grpc.aio
-
 from phalanx.embedded.node.container.attempt import Mount
 from phalanx.embedded.node.machine.devices.pool import DeviceFile, DevicePool, GrantedDevices, Ids
 from phalanx.embedded.node.machine.devices.protocol import VERSION, message, service
 from phalanx.errors import PhalanxError
+from phalanx.rpc import grpc
 
 log = logging.getLogger(__name__)
 
