@@ -72,6 +72,7 @@ class AutoscalerProvider:
 
     async def status(self, group: str) -> Status:
         here = self._groups[group]
+        before = frozenset(self._requests[group])  # requests come and end while the lists are read
         try:
             found = await self._connection.list(PODS, here.namespace, labelSelector=f"{GROUP}={group}")
             events = await self._connection.list(EVENTS, here.namespace, fieldSelector="involvedObject.kind=Pod")
@@ -79,10 +80,11 @@ class AutoscalerProvider:
             raise ProviderError(f"the pods that request nodes cannot be read: {error}") from error
         pods = {one["metadata"]["name"]: one["metadata"] for one in found["items"]}
         uids = {meta["uid"]: name for name, meta in pods.items()}
-        for meta in pods.values():
-            self._note(here, meta)
+        for name, meta in pods.items():
+            if name not in before or name in self._requests[group]:
+                self._note(here, meta)
         failed = dict(_given_up(events["items"], uids))
-        for name in [name for name in self._requests[group] if name not in pods]:
+        for name in [name for name in self._requests[group] if name in before and name not in pods]:
             if self._firsts.get(name, name) not in self._deleting:
                 failed[name] = f"the pod {here.namespace}/{name}, which requested the node, was deleted"
             self._forget(group, name)
