@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from phalanx.slurm.cluster.site import Partition, Site
 from phalanx.slurm.commands.cluster import scontrol
+from phalanx.slurm.commands.cluster.verbs import hold, nodes, show, told
 from phalanx.slurm.commands.cluster.verbs import named as names
-from phalanx.slurm.commands.cluster.verbs import told
 from phalanx.slurm.commands.cluster.verbs.update import job as changes
 from phalanx.slurm.jobs.ask import Ask
 from phalanx.slurm.jobs.view import Job
@@ -92,3 +93,127 @@ def test_an_empty_word_is_no_job(monkeypatch: pytest.MonkeyPatch) -> None:
     api: Any = None
     assert [names.named(api, text) for text in ("", ",", "jobid=")] == [[], [], []]
     assert names.named(api, "7") == [WAITS]
+
+
+@pytest.mark.parametrize(
+    ("line", "status", "text"),
+    [
+        ("-Q create", 1, "too few arguments for create keyword\n"),
+        ("-Q write", 1, "too few arguments for keyword:write\n"),
+        ("-Q errnumstr x", 1, "numeric arguments required for keyword:errnumstr\n"),
+        ("-Q delete x", 1, "scontrol: error: Proper format is 'delete <ENTITY>=<ID>' or 'delete <ENTITY> <ID>'\n"),
+        ("-Q release", 1, ""),
+        ("-Q show nothing", 1, ""),
+        ("-Q all x", 0, ""),
+        ("-Q requeue 9", 1, ""),
+    ],
+)
+def test_quiet_keeps_back_what_is_wrong_with_jobs(
+    line: str, status: int, text: str, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.setattr(hold.Api, "open", lambda: None)
+    monkeypatch.setattr(names, "jobs", lambda api, numbers, **_: [])
+    assert scontrol.run(line.split()) == status
+    assert capsys.readouterr().err == text
+
+
+PAIR = [
+    Job(number=11, ask=replace(PLAIN, array=10, task=1), state="PENDING", held=True),
+    Job(number=12, ask=replace(PLAIN, array=10, task=2), state="PENDING", held=True),
+]
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("suspend 7,x", "Invalid job id specified for job 7,x\n"),
+        ("suspend 7,7", "Access/permission denied for job 7\n" * 2),
+        ("resume 7,9", "Access/permission denied for job 7\nUnexpected message received for job 9\n"),
+        ("suspend 10_3", "Access/permission denied for job 10_3\n"),
+        ("suspend 9_[1-2]", "Unexpected message received for job 9_1-2\n"),
+        ("requeue 10_2", "10_1-2: Job is pending execution\n"),
+        ("requeue 9_[1-2],9", "9_1-2: Invalid job id specified\nInvalid job id specified for job 9\n"),
+        ("requeuehold 7.0", "Invalid job id specified for job 7.0\n"),
+    ],
+)
+def test_each_id_between_commas_is_answered(line: str, text: str, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    every = [WAITS, *PAIR]
+
+    def found(api: object, numbers: list[int], **_: object) -> list[Job]:
+        return [job for job in every if job.base in numbers]
+
+    monkeypatch.setattr(hold.Api, "open", lambda: None)
+    monkeypatch.setattr(hold.os, "getuid", lambda: 1000)
+    monkeypatch.setattr(hold.running, "may", lambda api, job: True)
+    for place in (hold, names):
+        monkeypatch.setattr(place, "jobs", found)
+    assert scontrol.run(line.split()) == 1
+    assert capsys.readouterr().err == text
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("7,x", "Job step 7. not found"),
+        ("7.x", "Job step 7.0 not found"),
+        ("7.3", "Job step 7.3 not found"),
+        ("10_[1-2].3", "Job step 10_0. not found"),
+        ("10_2.3", "Job step 10_2. not found"),
+        ("x.1", "No job steps in the system"),
+    ],
+)
+def test_show_step_reads_the_beginning_of_an_id(
+    text: str, shown: str, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.setattr(show.Api, "open", lambda: None)
+    monkeypatch.setattr(show, "jobs", lambda api, numbers: [WAITS, *PAIR])
+    assert show.show(["step", text], False, False) == 1
+    assert capsys.readouterr().out == shown + "\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "mine", "text"),
+    [
+        ("jobid=7,9,9_1 name=x", True, "Invalid job id specified for job 9\n9_1: Invalid job id specified\n"),
+        ("jobid=7 deadline=tomorrow", True, "Access/permission denied for job 7\n"),
+        ("jobid=7 contiguous=1", False, "Invalid user id for job 7\n"),
+        ("jobid=7 burstbuffer=x", False, "Requested operation not supported on this system for job 7\n"),
+    ],
+)
+def test_update_answers_for_each_job(
+    line: str, mine: bool, text: str, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    def found(api: object, numbers: list[int], **_: object) -> list[Job]:
+        return [job for job in (WAITS, RUNS) if job.number in numbers]
+
+    monkeypatch.setattr(changes.Api, "open", lambda: None)
+    monkeypatch.setattr(names, "jobs", found)
+    monkeypatch.setattr("phalanx.slurm.jobs.ended.recorded_of", lambda numbers: [])
+    monkeypatch.setattr(changes, "refusal", lambda api, job: "" if mine else "Invalid user id")
+    monkeypatch.setattr(changes, "_update_one", lambda *_: None)
+    within = changes.asked.Around(Site(), None, False)  # type: ignore[arg-type]  # no hardware is asked
+    monkeypatch.setattr(changes.asked, "around", lambda api, job, said: within)
+    assert changes.update(line.split()) == 1
+    assert capsys.readouterr().err == text
+
+
+@pytest.mark.parametrize("text", ["", "0", "9"])
+def test_nodes_of_no_job_cannot_be_changed(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(changes.Api, "open", lambda: None)
+    monkeypatch.setattr(names, "jobs", lambda api, numbers, **_: [])
+    monkeypatch.setattr("phalanx.slurm.jobs.ended.recorded_of", lambda numbers: [])
+    with pytest.raises(Usage) as error:
+        changes.update([f"jobid={text}", "reqnodelist=cn1"])
+    assert error.value.text == (
+        f"scontrol: error: Could not load state information for job {text}: Invalid job id specified"
+    )
+
+
+def test_only_administrators_change_a_partition_even_to_what_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nodes.Api, "open", lambda: None)
+    monkeypatch.setattr(nodes.site, "load", lambda api: Site(partitions=[Partition(name="p", state="DOWN")]))
+    monkeypatch.setattr(nodes, "is_administrator", lambda here: False)
+    for line in ("part=p state=down", "part=nowhere state=down"):
+        with pytest.raises(Usage) as error:
+            changes.update(line.split())
+        assert error.value.text == "slurm_update error: Invalid user id"

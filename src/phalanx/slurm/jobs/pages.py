@@ -177,8 +177,16 @@ def step(found: Job, name: str) -> Page:
     ]  # fmt: skip
 
 
-def node(found: Node, state: str, held: Used, partitions: Sequence[str], counted: str = "gres/gpu") -> Page:
+def node(
+    found: Node,
+    state: str,
+    held: Used,
+    partitions: Sequence[str],
+    counted: str = "gres/gpu",
+    details: bool = False,
+) -> Page:
     """Return the page of a node. `held`: what is allocated. `counted`: the TRES of GPUs, if the site counts it.
+    `details`: with --details.
 
     What Kubernetes does not know of a node is N/A or None.
     """
@@ -198,6 +206,7 @@ def node(found: Node, state: str, held: Used, partitions: Sequence[str], counted
         [f"AvailableFeatures={features}"],
         [f"ActiveFeatures={features}"],
         [f"Gres={f'gpu:{found.gpus}' if found.gpus else '(null)'}"],
+        *([["GresDrain=N/A"], [f"GresUsed=gpu:{held.gpus}"]] if details and found.gpus else []),
         [f"NodeAddr={found.address or found.name} NodeHostName={found.name} Port=6818 Version=22.05.8"],
         [f"OS=Linux {found.kernel} "],
         [f"RealMemory={found.memory_mib} AllocMem={held.memory_mib} FreeMem=N/A Sockets={sockets} Boards=1"],

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import re
 import socket
+import sys
 from collections.abc import Callable, Sequence
 
 from phalanx.slurm.cluster import site
@@ -25,7 +27,7 @@ from phalanx.slurm.commands.cluster.verbs.script import write
 from phalanx.slurm.commands.cluster.verbs.show import show
 from phalanx.slurm.commands.cluster.verbs.told import message_of, notify, pid_of, pids_of, wait_for
 from phalanx.slurm.commands.cluster.verbs.update.job import update
-from phalanx.slurm.options import OptionReader, Usage, declare, interactive, require_cluster, say
+from phalanx.slurm.options import OptionReader, Usage, declare, interactive, require_cluster
 
 OPTIONS = declare(
     "all,a details,d federation future,F help,h hide local cluster|clusters,M= oneliner,o quiet,Q sibling uid,u= usage "
@@ -40,7 +42,9 @@ _ENDS = ("exit", "quit")
 _OF_DAEMONS = {
     "abort": "slurm_shutdown error: Invalid user id",
     "shutdown": "slurm_shutdown error: Invalid user id",
-    "takeover": "slurm_takeover error: Unable to contact slurm controller (connect failure)",
+    "takeover": "scontrol: error: slurm_get_port: Address family '0' not supported\n"
+    "scontrol: error: Error connecting, bad data: family = 0, port = 0\n"
+    "slurm_takeover error: Unable to contact slurm controller (connect failure)",
     "cancel_reboot": "slurm_update error: Invalid user id",
     "fsdampeningfactor": "slurm_set_fs_dampeningfactor error: Permission denied",
     "schedloglevel": "slurm_set_schedlog_level error: Permission denied",
@@ -51,10 +55,13 @@ _OF_DAEMONS = {
 _ARGUMENTS = {"setdebug": "debug level", "schedloglevel": "schedlog level", "fsdampeningfactor": "dampening factor"}
 _LEVELS = ("quiet", "fatal", "error", "info", "verbose", *(f"debug{count}" for count in ("", 2, 3, 4, 5)))
 _NEED_ONE = (*_ARGUMENTS, "setdebugflags")
-# What --quiet does not keep back.
-_NOT_QUIET = (
-    "scontrol: ", "invalid keyword", "Update of this", "Request aborted", _OF_DAEMONS["cancel_reboot"],
-)  # fmt: skip
+# What --quiet keeps back: what was wrong with a job, and the server's refusals. Errors of the command line are shown.
+_QUIET = re.compile(
+    r"too few arguments for keyword:(?!write$|notify$)|too many arguments for keyword:show$|invalid entity:|"
+    r"(?!scontrol: ).* for job \S+$|\d+_[\d,-]+: |scontrol_print_job |slurm_(?!update )\w+ error: |slurm_load_\w+: |"
+    r"invalid (debug|schedlog) |Usage: setdebugflags|(Node|Partition|Reservation|Job) .* not found$"
+)
+_QUIET_SETTINGS = ("all", "hide")  # with --quiet their arguments are ignored
 _REFUSED = ("bbstat", "dwstat")
 
 
@@ -76,16 +83,18 @@ def run(words: Sequence[str]) -> int:
 
 def _quietly(arguments: Sequence[str], oneline: bool, details: bool) -> int:
     """Carry out a command. What it says of jobs is left out, and errors of the command line are not, as in Slurm."""
-    said = io.StringIO()
+    if arguments[0].lower() in _QUIET_SETTINGS:
+        return 0
+    shown, said = io.StringIO(), io.StringIO()
     try:
-        with contextlib.redirect_stderr(said):
+        with contextlib.redirect_stdout(shown), contextlib.redirect_stderr(said):
             status = _command(arguments, oneline, details)
     except Usage as error:
         said.write(error.text + "\n")
         status = error.status
-    for line in said.getvalue().splitlines():
-        if line.startswith(_NOT_QUIET):
-            say(line)
+    for text, stream in ((shown, sys.stdout), (said, sys.stderr)):
+        kept = (line for line in text.getvalue().splitlines(keepends=True) if not _QUIET.match(line.rstrip("\n")))
+        stream.write("".join(kept))
     return status
 
 

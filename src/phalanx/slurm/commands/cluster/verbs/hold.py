@@ -10,12 +10,20 @@ from collections.abc import Callable, Sequence
 from phalanx.errors import PhalanxError
 from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import Api
-from phalanx.slurm.commands.cluster.verbs.named import named, refusal, say_of, with_ended
+from phalanx.slurm.commands.cluster.verbs.named import (
+    line_of,
+    named,
+    parts_of,
+    refusal,
+    say_of,
+    with_ended,
+    without_job,
+)
 from phalanx.slurm.control import running
 from phalanx.slurm.jobs.ask import BATCH
 from phalanx.slurm.jobs.fields import shown_together
 from phalanx.slurm.jobs.names import path_of
-from phalanx.slurm.jobs.view import Job
+from phalanx.slurm.jobs.view import Job, jobs
 from phalanx.slurm.options import Usage, say
 
 
@@ -78,28 +86,43 @@ def to_running(verb: str, words: Sequence[str], do: Callable[[Api, Job], str]) -
         raise Usage(f"too few arguments for keyword:{verb}")
     api, status = Api.open(), 0
     for word in words:
-        if not word and do in (suspend, resume):
-            continue  # as in Slurm, no job is none
         try:
-            found = named(api, word)
-        except Usage:
-            is_number = re.match(r"\d", word) is not None
-            missing = (
-                "Unexpected message received" if do in (suspend, resume) and is_number else "Invalid job id specified"
-            )
-            say(f"{missing} for job {word}")
+            parts = parts_of(word)
+        except Usage as error:
+            say(error.text)
             status = 1
             continue
-        for why, jobs in _done(api, found, do).items():
-            one = shown_together(jobs)[0]
-            if do in (requeue, requeue_held):
-                say_of(one, why)
-                status = 1
-                continue
-            base = str(one.base) if jobs == found and "_" not in word else one.id
-            say(f"{why} for job {(base if len(jobs) > 1 else jobs[0].id).replace('[', '').replace(']', '')}")
-            status = 1
+        for part in parts:
+            status = _to_running_part(api, part, do) or status
     return status
+
+
+def _to_running_part(api: Api, part: str, do: Callable[[Api, Job], str]) -> int:
+    """Do it to the jobs of one id between commas, and return the exit code."""
+    by_name = do in (requeue, requeue_held)
+    try:
+        found = named(api, part)
+    except Usage:
+        say(without_job(part) if by_name else _missing(api, part))
+        return 1
+    wrong = _done(api, found, do)
+    for why, failed in wrong.items():
+        one = shown_together(failed)[0]
+        if by_name:
+            say_of(line_of(api, one) if one.state == "PENDING" else one, why)
+            continue
+        base = str(one.base) if failed == found and "_" not in part else one.id
+        say(f"{why} for job {(base if len(failed) > 1 else failed[0].id).replace('[', '').replace(']', '')}")
+    return int(bool(wrong))
+
+
+def _missing(api: Api, part: str) -> str:
+    """Return what Slurm says of a task to suspend that is not there: if its job is, only root learns more."""
+    base = part.partition("_")[0]
+    why = "Unexpected message received"
+    if os.getuid() != 0 and base != part and jobs(api, [int(base)], places=False):
+        why = "Access/permission denied"
+    return f"{why} for job {part.replace('[', '').replace(']', '')}"
 
 
 def _done(api: Api, found: Sequence[Job], do: Callable[[Api, Job], str]) -> dict[str, list[Job]]:

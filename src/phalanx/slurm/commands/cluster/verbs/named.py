@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 import time
 
 from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import Api
-from phalanx.slurm.jobs.chosen import Chosen, NoJob, read_ids
+from phalanx.slurm.jobs.chosen import Chosen, NoJob, read_id, read_ids
+from phalanx.slurm.jobs.fields import shown_together
 from phalanx.slurm.jobs.view import Job, jobs
 from phalanx.slurm.options import Usage, say
 
@@ -27,6 +29,31 @@ def named(api: Api, text: str) -> list[Job]:
         raise Usage(f"Invalid job id specified for job {text}")
     # Tasks of an array in their order: the first task to hear of a higher throttle starts first.
     return sorted(found, key=lambda job: (job.base, -1 if job.ask.task is None else job.ask.task))
+
+
+def parts_of(text: str) -> list[str]:
+    """Return the ids between the commas. Raises Usage if one of them is no id."""
+    parts = [one for one in re.split(r",(?![^\[]*\])", text) if one]
+    try:
+        for one in parts:
+            read_id(one)
+    except NoJob:
+        raise Usage(f"Invalid job id specified for job {text}") from None
+    return parts
+
+
+def without_job(part: str, why: str = "Invalid job id specified") -> str:
+    """Return Slurm's message for an id that means no job."""
+    plain = part.replace("[", "").replace("]", "")
+    return f"{plain}: {why}" if "_" in plain else f"{why} for job {plain}"
+
+
+def line_of(api: Api, job: Job) -> Job:
+    """Return the line of squeue in which the task of an array that waits is shown, with the tasks that share it."""
+    if job.ask.task is None:
+        return job
+    lines = shown_together(named(api, str(job.base)))
+    return next((one for one in lines if job.ask.task in (one.ask.task, *one.others)), job)
 
 
 def with_ended(api: Api, text: str) -> list[Job]:

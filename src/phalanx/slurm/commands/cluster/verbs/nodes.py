@@ -33,7 +33,7 @@ def reboot(words: Sequence[str]) -> int:
     names = [word for word in words if "=" not in word and word.upper() != "ASAP"]
     if not names:
         raise Usage("Missing node list. Specify ALL|<NodeList>")
-    _require_operator("scontrol_reboot_nodes error: Access/permission denied")
+    _require_operator("scontrol: error: RebootProgram isn't defined\nscontrol_reboot_nodes error: Unspecified error")
     return update_node(",".join(names), {"state": "DRAIN", "reason": said.get("reason", "Reboot requested")})
 
 
@@ -131,18 +131,19 @@ def update_partition(name: str, said: dict[str, str]) -> int:
     here = site.load(api)
     here.partitions = here.all  # the one that there is without a slurm.conf is written down
     partition = here.partition(name)
+    if said.get("state", "UP").upper() not in _PARTITION_STATES:
+        raise Usage(
+            f"scontrol: error: Invalid input: state={said['state']}\n"
+            "scontrol: error: Acceptable State values are UP, DOWN, DRAIN and INACTIVE\n"
+            "slurm_update error: No error"
+        )
+    if not is_administrator(here):
+        raise Usage("slurm_update error: Invalid user id")
     if partition is None:
-        known = is_administrator(here)
-        raise Usage(f"slurm_update error: {'Invalid partition name specified' if known else 'Invalid user id'}")
+        raise Usage("slurm_update error: Invalid partition name specified")
     for key, value in said.items():
         match key:
             case "state":
-                if value.upper() not in _PARTITION_STATES:
-                    raise Usage(
-                        f"scontrol: error: Invalid input: state={value}\n"
-                        "scontrol: error: Acceptable State values are UP, DOWN, DRAIN and INACTIVE\n"
-                        "slurm_update error: No error"
-                    )
                 partition.state = value.upper()
             case "maxtime":
                 partition.max_min = minutes(value)

@@ -42,8 +42,8 @@ def delete(words: Sequence[str]) -> int:
     if not words:
         raise Usage("too few arguments for delete keyword")
     text = " ".join(words)
-    kind, _, name = text.replace(" ", "=", 1).partition("=")
-    if not name:
+    kind, equals, name = text.replace(" ", "=", 1).partition("=")
+    if not equals:
         raise Usage("scontrol: error: Proper format is 'delete <ENTITY>=<ID>' or 'delete <ENTITY> <ID>'")
     what = {"partitionname": "partition", "reservationname": "reservation", "nodename": "node"}.get(entity_of(kind))
     if what is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from phalanx.slurm.cluster.api import Api
 from phalanx.slurm.commands.cluster.configured import show_config, show_licenses
 from phalanx.slurm.control import reservations
 from phalanx.slurm.jobs import pages
-from phalanx.slurm.jobs.chosen import Chosen, NoJob, read_ids
+from phalanx.slurm.jobs.chosen import Chosen, Id, NoJob, read_ids
 from phalanx.slurm.jobs.fields import shown_together
 from phalanx.slurm.jobs.view import Job, jobs
 from phalanx.slurm.notation.hostlist import compress, expand
@@ -64,11 +65,11 @@ def show(words: Sequence[str], oneline: bool, details: bool) -> int:
         case "job":
             return _show_jobs(name, oneline, details)
         case "nodes":
-            return 0 if "" in names else _show_nodes(name, oneline)
+            return 0 if "" in names else _show_nodes(name, oneline, details)
         case "partitions":
             return _show_partitions(name if name or "" in names else None, oneline)
         case "reservations":
-            return _show_reservations(name, oneline)
+            return _show_reservations(name if name or "" in names else None, oneline)
         case "steps":
             return _show_steps(name, oneline)
         case "config":
@@ -160,7 +161,7 @@ def _all(api: Api, asked: Chosen) -> list[Job]:
     return sorted([*found, *late], key=lambda job: job.number)
 
 
-def _show_nodes(text: str, oneline: bool) -> int:
+def _show_nodes(text: str, oneline: bool, details: bool) -> int:
     from phalanx.slurm.commands.cluster.sinfo import see
     from phalanx.slurm.jobs.nodes import Used, used
 
@@ -175,7 +176,7 @@ def _show_nodes(text: str, oneline: bool) -> int:
         names = [one.name for one in here.all if not one.nodes or name in one.nodes]
         shaped = msgspec.structs.replace(seen.node, shape=here.sockets.get(name, ""))
         counted = "gres/gpu" if here.counts_gpus else ""
-        _page(pages.node(shaped, seen.state, held.get(name, Used()), names, counted), oneline)
+        _page(pages.node(shaped, seen.state, held.get(name, Used()), names, counted, details), oneline)
     return 0
 
 
@@ -195,30 +196,35 @@ def _show_partitions(text: str | None, oneline: bool) -> int:
     return 0
 
 
-def _show_reservations(text: str, oneline: bool) -> int:
-    found = [one for one in reservations.reservations(Api.open()) if not text or one.name == text]
+def _show_reservations(text: str | None, oneline: bool) -> int:
+    found = [one for one in reservations.reservations(Api.open()) if text is None or one.name == text]
     if not found:
-        print(f"Reservation {text} not found" if text else "No reservations in the system")
-        return int(bool(text))
+        print("No reservations in the system" if text is None else f"Reservation {text} not found")
+        return int(text is not None)
     for one in found:
         _page(reservations.page(one), oneline)
     return 0
 
 
+_STEP = re.compile(r"(\d+)(_(\d*))?(?:\.(\w*))?")
+_NAMED_STEPS = ("batch", "extern", "interactive")
+
+
 def _show_steps(text: str, oneline: bool) -> int:
-    base, _, step = text.partition(".")
-    try:
-        ids = tuple(read_ids(base))
-    except NoJob:
-        ids = ()  # as in Slurm, what is no number is none
-    asked = Chosen(ids=ids)
-    known = [job for job in jobs(Api.open(), asked.numbers) if asked.has(job)]
-    if ids and not known:
+    """`12`, `12.3` or `12_1`. As in Slurm, the rest of the text is ignored; without a number all steps are meant."""
+    read = _STEP.match(text)
+    number, task, step = (int(read[1]), read[3], read[4] or "") if read else (0, None, "")
+    if step and not step.isdigit() and step not in _NAMED_STEPS:
+        step = "0"
+    known = jobs(Api.open(), [number] if number else None)
+    if number and not known:
         raise Usage("slurm_get_job_steps error: Invalid job id specified")
-    found = [job for job in known if job.state in ("RUNNING", "SUSPENDED")]
+    asked = Chosen(ids=(Id(number=number, tasks=None if task is None else frozenset({int(task or 0)})),))
+    found = [job for job in known if job.state in ("RUNNING", "SUSPENDED") and (not number or asked.has(job))]
     shown = [(job, name) for job in found for name in pages.steps(job) if not step or name == step]
     if not shown:
-        print(f"Job step {base}.{step} not found" if ids else "No job steps in the system")
+        typed = f"{number}.{step}" if task is None else f"{number}_{int(task or 0)}."
+        print(f"Job step {typed} not found" if number else "No job steps in the system")
         return 1
     for job, name in shown:
         _page(pages.step(job, name), oneline)

@@ -25,7 +25,7 @@ def notify(words: Sequence[str]) -> int:
     if not words[0][:1].isdigit():
         raise Usage(f"Invalid job_id {words[0]}job notify failure: No error")
     try:
-        found = named(Api.open(), words[0])
+        found = named(Api.open(), _leading(words[0]))
     except Usage:
         raise Usage("job notify failure: Invalid job id specified") from None
     if not all(running.may(Api.open(), job) for job in found):
@@ -33,6 +33,11 @@ def notify(words: Sequence[str]) -> int:
     if any(job.state == "PENDING" and job.ask.kind == BATCH for job in found):  # a script has no terminal
         raise Usage("job notify failure: Requested operation is presently disabled")
     return 0
+
+
+def _leading(word: str) -> str:
+    """Return the digits at the beginning of a job id; Slurm ignores the rest."""
+    return "".join(itertools.takewhile(str.isdecimal, word)) or "0"
 
 
 def pid_of(words: Sequence[str]) -> int:
@@ -75,7 +80,7 @@ def wait_for(words: Sequence[str]) -> int:
         raise Usage("too few arguments for keyword:wait_job")
     if not words[0][:1].isdigit():
         raise Usage(f"Invalid job_id {words[0]}")
-    number = int("".join(itertools.takewhile(str.isdecimal, words[0])) or "0")
+    number = int(_leading(words[0]))
     if not number:
         raise Usage(f"Invalid job_id {words[0]}")
     api = Api.open()

@@ -44,8 +44,10 @@ _COUNT = re.compile(r"\s*\+?(\d{1,9})")
 _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 _WORDS = {"contiguous": "Contiguous", "oversubscribe": "OverSubscribe", "shared": "OverSubscribe", "reboot": "reboot"}
 _YES_NO = re.compile(r"yes|no|\d*", re.IGNORECASE)
-OPERATORS = frozenset({"corespec", "threadspec", "contiguous", "oversubscribe", "shared", "reboot", "sitefactor",
-                        "admincomment"})  # fmt: skip
+OPERATORS = frozenset({
+    "admincomment", "contiguous", "corespec", "deadline", "oversubscribe", "reboot", "shared", "sitefactor",
+    "threadspec",
+})  # fmt: skip
 # What Slurm changes only while a job waits.
 PENDING_ONLY = frozenset({
     "account", "contiguous", "corespec", "cpuspertask", "dependency", "eligibletime", "excnodelist", "features", "gres",
@@ -53,14 +55,14 @@ PENDING_ONLY = frozenset({
     "prefer", "qos", "reqcores", "reqsockets", "reqthreads", "shared", "starttime", "stdout", "threadspec", "wckey",
     "workdir",
 })  # fmt: skip
-_ALWAYS_REFUSED = {
+ALWAYS_REFUSED = {
     "burstbuffer": "Requested operation not supported on this system",
     "clusters": "Unspecified error",
     "clusterfeatures": "Unspecified error",
 }
 _SHOWN = {"reqcores": "cores", "reqsockets": "sockets", "reqthreads": "threads"}  # what only `show job` has
 _IGNORED = frozenset({"delayboot", "resetaccruetime", "switches"})  # there is nothing here that they could change
-NAMES = frozenset({*_COUNTS, *_WORDS, *OPERATORS, *PENDING_ONLY, *_ALWAYS_REFUSED, *_IGNORED, "endtime", "licenses",
+NAMES = frozenset({*_COUNTS, *_WORDS, *OPERATORS, *PENDING_ONLY, *ALWAYS_REFUSED, *_IGNORED, "endtime", "licenses",
                    "mailtype", "mailuser", "numnodes", "nodelist", "partition", "reqnodelist", "reservationname",
                    "timemin"})  # fmt: skip
 
@@ -127,8 +129,8 @@ def around(api: Api, job: Job, said: Mapping[str, str]) -> Around:
 
 def change(job: Job, ask: Ask, name: str, value: str, within: Around) -> None:
     """Apply one change to `ask`. Raises Refusal, Usage."""
-    if name in _ALWAYS_REFUSED:
-        raise Refusal(_ALWAYS_REFUSED[name])
+    if name in ALWAYS_REFUSED:
+        raise Refusal(ALWAYS_REFUSED[name])
     if name in OPERATORS and not within.operator:
         raise Refusal(DENIED)
     match name:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from phalanx.slurm.cluster.api import Api, Refused
-from phalanx.slurm.commands.cluster.verbs.named import refusal, say_of, with_ended
+from phalanx.slurm.commands.cluster.verbs.named import parts_of, refusal, say_of, with_ended, without_job
 from phalanx.slurm.commands.cluster.verbs.nodes import update_node, update_partition
 from phalanx.slurm.commands.cluster.verbs.reservations import entity_of, update_reservation
 from phalanx.slurm.commands.cluster.verbs.update import asked
@@ -80,20 +80,19 @@ def _update_job(text: str, said: dict[str, str]) -> int:
         raise Usage("No changes specified")
     if not _require_readable(said):
         return 0
-    if not text:
-        return 0  # as in Slurm, no job is none
-    if _ONE_LINE & said.keys() and not re.fullmatch(r"\d+(_\d+)?", text):
-        raise Usage(f"scontrol: error: Invalid job ID {text}")
-    found = _named(api, text, said)
+    if _ONE_LINE & said.keys():
+        if text and not re.fullmatch(r"\d+(_\d+)?", text):
+            raise Usage(f"scontrol: error: Invalid job ID {text}")
+        if not int(text or "0"):
+            raise Usage(f"{_NO_STATE} {text}: Invalid job id specified")
+    found, missing = _named(api, text, said)
     within: asked.Around | None = None
     lines = shown_together(found)
     if _ONE_LINE & said.keys() and len(lines) > 1:
         raise Usage("scontrol: error: Job resizing not supported for job arrays")
     for job in lines:
         within = within or asked.around(api, job, said)
-        late = job.state != "PENDING" and {*said} & asked.PENDING_ONLY
-        denied = asked.DENIED if {*said} & asked.OPERATORS and not within.operator and not late else ""
-        why = denied or (refusal(api, job) if job.live else "Job has already finished")
+        why = _refusal(api, job, said, within)
         try:
             for one in (
                 () if why else [job, *(one for one in found if one.base == job.base and one.ask.task in job.others)]
@@ -106,21 +105,39 @@ def _update_job(text: str, said: dict[str, str]) -> int:
         if why:
             say_of(job, why)
             status = 1
+    for part in missing:
+        say(without_job(part))
+        status = 1
     return status
 
 
-def _named(api: Api, text: str, said: dict[str, str]) -> list[Job]:
-    """Return the jobs that the ids mean. Raises Usage."""
-    parts = re.split(r",(?![^\[]*\])", text)
-    try:
-        return [job for part in parts for job in with_ended(api, part)]
-    except Usage:
-        wrong = f"Invalid job id specified for job {text}"
-        if re.fullmatch(r"\d+_\d+", text):
-            wrong = f"{text}: Invalid job id specified"
-        elif "numnodes" in said and text.isdigit():
-            wrong = f"scontrol: error: Could not load state information for job {text}: Invalid job id specified"
-        raise Usage(wrong) from None
+_NO_STATE = "scontrol: error: Could not load state information for job"
+
+
+def _refusal(api: Api, job: Job, said: dict[str, str], within: asked.Around) -> str:
+    """Return why Slurm makes none of the changes of this job; empty: it makes them."""
+    if not job.live:
+        return "Job has already finished"
+    if "burstbuffer" in said:
+        return asked.ALWAYS_REFUSED["burstbuffer"]
+    if why := refusal(api, job):
+        return why
+    late = job.state != "PENDING" and {*said} & asked.PENDING_ONLY
+    return asked.DENIED if {*said} & asked.OPERATORS and not within.operator and not late else ""
+
+
+def _named(api: Api, text: str, said: dict[str, str]) -> tuple[list[Job], list[str]]:
+    """Return the jobs that the ids mean, and the ids that mean no job. Raises Usage."""
+    found: list[Job] = []
+    missing: list[str] = []
+    for part in [text] if "=" in text else parts_of(text):
+        try:
+            found += with_ended(api, part)
+        except Usage:
+            if _ONE_LINE & said.keys() and part.isdigit():
+                raise Usage(f"{_NO_STATE} {part}: Invalid job id specified") from None
+            missing.append(part)
+    return found, missing
 
 
 def _require_readable(said: dict[str, str]) -> bool:
@@ -137,9 +154,9 @@ def _require_readable(said: dict[str, str]) -> bool:
     for name in ("starttime", "eligibletime", "deadline"):
         if name in said:
             _at(said[name])
-    if said.get("requeue", "0") not in ("0", "1"):
+    if said.get("requeue", "0") not in ("", "0", "1"):
         raise Usage(f"scontrol: error: Invalid Requeue value: {said['requeue']}")
-    if not said.get("priority", "0").isdigit():
+    if said.get("priority", "") and not said["priority"].isdigit():
         raise Usage(f"scontrol: error: Invalid Priority value: {said['priority']}")
     return asked.require_readable(said)
 
@@ -250,9 +267,7 @@ def _limit(job: Job, ask: Ask, text: str, within: asked.Around) -> int | None:
 
 def _prioritize(job: Job, ask: Ask, value: str) -> None:
     """0 holds it; another is reached by its nice value."""
-    if not value.isdigit():
-        raise Usage(f"scontrol: error: Invalid Priority value: {value}")
-    wanted = int(value)
+    wanted = int(value or "0")
     if wanted and job.state != "PENDING":
         raise asked.Refusal("Changes to job priority are not persistent, change nice instead")
     if wanted and job.held:
