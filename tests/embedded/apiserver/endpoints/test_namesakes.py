@@ -45,6 +45,27 @@ def test_kubectl_hears_of_the_group_that_has_what_it_looks_for(tmp_path: Path) -
     serving(tmp_path, act)
 
 
+def test_kubectl_hears_of_a_kind_with_namespaces(tmp_path: Path) -> None:
+    """Kueue's LocalQueues have the short name `queue`; kubectl asks for a Queue of Phalanx, in no namespace."""
+
+    async def act(server: InProcess) -> None:
+        local = definition("localqueues", "LocalQueue", singular="localqueue", shortNames=["queue"])
+        local["metadata"]["name"] = f"localqueues.{OTHER}"
+        local["spec"] |= {"group": OTHER, "scope": "Namespaced"}
+        for one in (definition(singular="queue"), local):
+            made = await server.make(DEFINITIONS, one)
+            await until(server, DEFINITIONS, lambda event, name=made["metadata"]["name"]: served(event, name))
+        await server.make("/api/v1/namespaces", {"metadata": {"name": "team"}})
+        await server.make(f"/apis/{OTHER}/v1/namespaces/team/localqueues", {"metadata": {"name": "theirs"}})
+        hint = f"but localqueues.{OTHER}: kubectl get localqueues.{OTHER}"
+        assert await told(server, f"{QUEUES}/theirs") == (f"no queues.phalanx.dev theirs, {hint} theirs -n team",)
+        assert await told(server, f"{QUEUES}/nowhere") == ()
+        await server.make(QUEUES, {"metadata": {"name": "default"}})  # there from the start
+        assert await told(server, QUEUES) == (f"no queues.phalanx.dev besides default, {hint}",)
+
+    serving(tmp_path, act)
+
+
 def served(event: dict[str, Any], name: str) -> bool:
     about = json.dumps(event["object"].get("status") or {})
     return event["object"]["metadata"]["name"] == name and '"Established"' in about

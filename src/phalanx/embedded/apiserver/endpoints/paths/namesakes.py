@@ -15,6 +15,7 @@ from phalanx.embedded.apiserver.storage.store import Store
 from phalanx.embedded.apiserver.transport.request import Request
 
 _ASKING = "kubectl/"  # the user agent; a program names the group that it means
+_GIVEN = "default"  # the name of what is there from the start
 
 
 class Namesakes:
@@ -24,29 +25,42 @@ class Namesakes:
         self._store, self._registry, self._may = store, registry, may
 
     def hints(self, target: RouteTarget, request: Request) -> tuple[str, ...]:
-        """Return a warning for each other kind of the name that has what kubectl looks for, if this one has not."""
-        if not request.user_agent.startswith(_ASKING) or self._has(target.resource, target):
+        """Return a warning for each other kind of the name that has what kubectl looks for, if this one has not.
+
+        An object `default` is there before anybody makes one, so for a list it does not count."""
+        if not request.user_agent.startswith(_ASKING) or self._place(target.resource, target) is not None:
             return ()
-        found = [one for one in self._others(target.resource) if self._has(one, target)]
         verb = "get" if target.name else "list"
         which = f" {target.name}" if target.name else ""
-        return tuple(
-            f"no {_full(target.resource)}{which}, but {_full(one)}: kubectl get {_full(one)}{which}"
-            for one in found
-            if self._may(request.user, AccessRequest(verb, one.group, one.plural, target.name), target.namespace)
-        )
+        missing = f"no {_full(target.resource)}{which}"
+        if not target.name and next(self._store.walk(target.resource.key, target.namespace or None), None):
+            missing += f" besides {_GIVEN}"
+        found = []
+        for one in self._others(target.resource):
+            place = self._place(one, target)
+            if place is None or not self._may(
+                request.user, AccessRequest(verb, one.group, one.plural, target.name), place
+            ):
+                continue
+            where = f" -n {place}" if target.name and place != target.namespace else ""
+            found.append(f"{missing}, but {_full(one)}: kubectl get {_full(one)}{which}{where}")
+        return tuple(found)
 
     def _others(self, resource: Resource) -> Iterator[Resource]:
         words = _words(resource)
         served = {one.key: one for one in self._registry.resources if one.group != resource.group}
         return (one for one in served.values() if words & _words(one))
 
-    def _has(self, resource: Resource, target: RouteTarget) -> bool:
+    def _place(self, resource: Resource, target: RouteTarget) -> str | None:
+        """Return the namespace in which there is such an object, or None. It is empty if the kind has no namespaces."""
         namespace = target.namespace if resource.namespaced else ""
-        if target.name:
-            return self._store.get(resource.key, namespace, target.name) is not None
+        if target.name and (namespace or not resource.namespaced):
+            return namespace if self._store.get(resource.key, namespace, target.name) is not None else None
         everywhere = resource.namespaced and not namespace
-        return next(self._store.walk(resource.key, None if everywhere else namespace), None) is not None
+        for space, name, _ in self._store.walk(resource.key, None if everywhere else namespace):
+            if name == target.name if target.name else name != _GIVEN:
+                return space if target.name else namespace
+        return None
 
 
 def _words(resource: Resource) -> set[str]:
