@@ -141,6 +141,63 @@ def test_what_becomes_of_a_gang_after_its_time_is_an_event_in_the_words_of_yunik
     play(scene())
 
 
+def test_of_an_application_the_pod_of_higher_priority_starts_first() -> None:
+    async def scene() -> None:
+        stage = stage_with(QUEUES.replace("vcore: 3", "vcore: 2"))
+        for number in range(3):
+            late = pod(f"p{number}", "root.a")
+            late["spec"]["priority"] = 100 if number == 2 else 0
+            stage.put(late)
+        async with stage.scheduler():
+            await stage.until(lambda: len(stage.api.bound()) == 2)
+            await settle(stage)
+            assert set(stage.api.bound()) == {"p0", "p2"}
+
+    play(scene())
+
+
+def test_capacity_for_later_pods_is_held_for_the_placeholder_timeout() -> None:
+    groups = json.dumps([{"name": "work", "minMember": 2, "minResource": {"cpu": "1"}}])
+    gang = {"task_groups": groups, "task_group_name": "work"}
+
+    async def scene(within: str, held_s: float) -> None:
+        stage = stage_with(QUEUES.replace("vcore: 3", "vcore: 2"))
+        stage.put(pod("first", "root.a", **gang, schedulingPolicyParameters=within))
+        async with stage.scheduler():
+            await stage.until(lambda: "first" in stage.api.bound())
+            stage.put(pod("other", "root.a", app="other"))
+            await stage.until(lambda: "QueueLimit" in reason(stage, "application:other"))
+            stage.now_s += held_s - 1.0
+            await settle(stage)
+            assert "other" not in stage.api.bound()
+            stage.now_s += 2.0
+            await stage.until(lambda: "other" in stage.api.bound())
+
+    play(scene("placeholderTimeoutInSeconds=40", 40.0))
+    play(scene("", 900.0))
+
+
+def test_a_restarted_scheduler_holds_capacity_as_long_as_the_placeholder_timeout() -> None:
+    groups = json.dumps([{"name": "work", "minMember": 2, "minResource": {"cpu": "1"}}])
+    gang = {"task_groups": groups, "task_group_name": "work"}
+
+    async def scene() -> None:
+        stage = stage_with(QUEUES.replace("vcore: 3", "vcore: 2"))
+        stage.put(pod("first", "root.a", **gang, schedulingPolicyParameters="placeholderTimeoutInSeconds=40"))
+        async with stage.scheduler():
+            await stage.until(lambda: "first" in stage.api.bound())
+        stage.put(pod("other", "root.a", app="other"))
+        stage.now_s += 30.0
+        async with stage.scheduler():
+            await settle(stage)
+            assert "other" not in stage.api.bound()
+        stage.now_s += 20.0
+        async with stage.scheduler():
+            await stage.until(lambda: "other" in stage.api.bound())
+
+    play(scene())
+
+
 def test_without_a_config_map_everybody_is_in_the_default_queue() -> None:
     async def scene() -> None:
         stage = stage_with(None)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from phalanx.client.kind import PRIORITY_CLASSES
 from phalanx.client.moment import write_moment
 from phalanx.dialects.frame.dialect import Claim, Object, Said, Stage, Told
 from phalanx.dialects.yunikorn.checks import read
@@ -163,6 +164,26 @@ def test_a_leaf_reclaims_what_a_queue_above_it_is_guaranteed() -> None:
     found = translate(read(f"partitions: [{{queues: [{{name: root, queues: [{inner}, {{name: b}}]}}]}}]"))
     assert found.queues["root.p.a"]["preemption"]["reclaim"] == "lower-or-equal"
     assert "preemption" not in found.queues["root.b"]
+
+
+def test_a_priority_class_opts_out_for_pods_that_say_nothing() -> None:
+    def is_last_victim(notes: dict[str, str], class_name: str) -> bool:
+        one = pod("root.fifo", **notes)
+        options = options_of({**one["metadata"], "priority": (class_name, 5)}, "yunikorn")
+        said = Said(gang="ns/app", namespace="ns", queue=options[QUEUE_OPTION], options=options)
+        found = YUNIKORN.claim(with_classes, said, {})
+        assert found is not None
+        return "phalanx.dev/last-victim" in found.options
+
+    note = {"yunikorn.apache.org/allow-preemption": "false"}
+    classes = {"stays": {"metadata": {"name": "stays", "annotations": note}}, "plain": {"metadata": {"name": "plain"}}}
+    maps = {"yunikorn/yunikorn-configs": {"data": {"queues.yaml": SITE}}}
+    with_classes = YUNIKORN.define({CONFIGURATIONS: maps, PRIORITY_CLASSES: classes})
+    assert is_last_victim({}, "stays")
+    assert not is_last_victim({}, "plain")
+    assert not is_last_victim({}, "unknown")
+    assert not is_last_victim({"allow_preemption": "true"}, "stays")
+    assert is_last_victim({"allow_preemption": "false"}, "plain")
 
 
 def test_the_oldest_pod_says_whether_the_application_goes_last() -> None:

@@ -201,9 +201,11 @@ class GroupClaim:
     `minimum`: the number of pods that must exist before any starts; the oldest ones start together.
     `of_role`: role -> the number of its pods among these.
     `whole`: the requests of the whole gang (cpu in millicores, others in whole units). Amounts beyond its existing
-    pods' requests are reserved for later pods."""
+    pods' requests are reserved for later pods.
+    `by_priority`: of the pods that exist when the gang starts, those with a higher priority come first."""
 
     minimum: int = 1
+    by_priority: bool = False
     of_role: Mapping[str, int] = field(default_factory=dict)
     whole: Mapping[str, int] = field(default_factory=dict)
 
@@ -240,7 +242,8 @@ class Claim:
     `account`: the name under which its usage counts in its queue; empty: its user's name.
     `submitted_s`: when it was submitted (seconds since the epoch); None: when its oldest member was created.
     `clusters`: the other clusters that may run it; None: this cluster, or any if its Jobs ask for another.
-    `note`: what is known about the nodes for which it waits, as a part of a sentence, and whether they will come."""
+    `note`: what is known about the nodes for which it waits, as a part of a sentence, and whether they will come.
+    `hold_s`: how long a started gang keeps capacity for its later pods (seconds); None: as all gangs do."""
 
     queue: str
     priority: int | None = None
@@ -260,6 +263,7 @@ class Claim:
     queues: tuple[Queue, ...] = ()
     charging: Charging | None = None
     account: str = ""
+    hold_s: float | None = None
 
 
 class Stage(StrEnum):
@@ -407,7 +411,8 @@ class Dialect(Generic[Defined]):
     `define(objects)` translates all definition objects. It never raises: an unreadable object becomes a queue that
     starts no jobs.
     `options_of(kind, meta, scheduler)` returns the Phalanx options in an object's labels and annotations; empty if it
-    has none. `meta`: its metadata. The key `template` has the metadata of its pods, `group` the group in a pod's spec.
+    has none. `meta`: its metadata. The key `template` has the metadata of its pods, `group` the group in a pod's spec,
+    `priority` the class and the value of a pod's priority.
     `scheduler`: a pod's scheduler name.
     `claim(defined, said, objects)` returns the settings of a gang from the definitions and from users' changes to
     answers (`objects`); None if the gang does not belong to this dialect.

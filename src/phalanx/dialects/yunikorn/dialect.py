@@ -20,7 +20,7 @@ from typing import Final
 
 import msgspec
 
-from phalanx.client.kind import NAMESPACES, PODS, Kind
+from phalanx.client.kind import NAMESPACES, PODS, PRIORITY_CLASSES, Kind
 from phalanx.client.moment import read_moment
 from phalanx.dialects.frame.dialect import (
     Answer,
@@ -54,9 +54,11 @@ from phalanx.dialects.yunikorn.gangs import (
     SCHEDULER_NAME,
     SOFT,
     USER,
+    classes_that_opt_out,
     gang_asks,
     has_failed,
     has_task_groups,
+    hold_s,
     is_application,
     is_given_up,
     is_hard,
@@ -94,7 +96,8 @@ class YuniKornDefinitions(Definitions):
     none. `root`: the root queue of the partition `default`; None: the configuration lacks that partition. `rules`: its
     placement rules. `tree`: its queues, prepared for the placement rules. `named`: full name of a YuniKorn queue ->
     name of the Phalanx Queue. `limited`: the groups that limits name. `reclaims`: whether the partition preempts.
-    `fair`: the leaves that sort by share. `spaces`: the annotations of namespaces."""
+    `fair`: the leaves that sort by share. `spaces`: the annotations of namespaces. `unwilling`: the PriorityClasses
+    whose pods ask not to be preempted."""
 
     configuration: YuniKornConfiguration | None = None
     root: QueueBranch | None = None
@@ -105,6 +108,7 @@ class YuniKornDefinitions(Definitions):
     reclaims: bool = True
     fair: frozenset[str] = frozenset()
     spaces: Mapping[str, NamespaceTags] = field(default_factory=dict)
+    unwilling: frozenset[str] = frozenset()
 
     def made(self, queue: str, namespace: str) -> MadeQueues | None:
         """Return the queues that are made for one of that full name; None: it is written, or cannot be made."""
@@ -127,7 +131,11 @@ def _define(objects: Objects) -> YuniKornDefinitions:
         at = next((key for key in _maps_with_queues(objects.get(CONFIGURATIONS, {}))), "")
         return YuniKornDefinitions(fault=f"{_FILE} is refused whole: {error}", fault_at=(CONFIGURATIONS, at))
     tags = {name: namespace_tags(one) for name, one in objects.get(NAMESPACES, {}).items()}
-    return replace(found, spaces={name: said for name, said in tags.items() if said != _NO_TAGS})
+    return replace(
+        found,
+        spaces={name: said for name, said in tags.items() if said != _NO_TAGS},
+        unwilling=classes_that_opt_out(objects.get(PRIORITY_CLASSES, {})),
+    )
 
 
 def _claim(defined: YuniKornDefinitions, said: Said, objects: Objects) -> Claim | None:
@@ -136,8 +144,8 @@ def _claim(defined: YuniKornDefinitions, said: Said, objects: Objects) -> Claim 
     if defined.fault:
         return Claim(queue=said.queue, blocked=Reason(code=ReasonCode.INVALID, text=defined.fault))
     as_pods = is_application(said.options) or is_given_up(said.options)
-    group = GroupClaim() if as_pods else None
-    spared = {_LAST_VICTIM: "true"} if opts_out(said.options) else {}
+    group = GroupClaim(by_priority=True) if as_pods else None
+    spared = {_LAST_VICTIM: "true"} if opts_out(said.options, defined.unwilling) else {}
     if not defined.named:
         return Claim(queue="", group=group, options=spared)
     found = submit(defined, said.namespace, said.queue, said.options)
@@ -151,7 +159,7 @@ def _claim(defined: YuniKornDefinitions, said: Said, objects: Objects) -> Claim 
         queue, queues = own.name, (*queues, own)
     elif as_pods:
         options[_SIZE] = GangSize.IN_TURN
-    return Claim(queue=queue, options=options, group=group, queues=queues)
+    return Claim(queue=queue, options=options, group=group, queues=queues, hold_s=hold_s(said.options))
 
 
 def _answer(defined: YuniKornDefinitions, told: Told, objects: Objects, now: str) -> Iterable[Answer]:
@@ -180,7 +188,7 @@ def _answer(defined: YuniKornDefinitions, told: Told, objects: Objects, now: str
 YUNIKORN: Final = Dialect(
     name=SCHEDULER_NAME,
     scheduler_names=frozenset({SCHEDULER_NAME}),
-    definition_kinds=(NAMESPACES, CONFIGURATIONS),
+    definition_kinds=(NAMESPACES, CONFIGURATIONS, PRIORITY_CLASSES),
     define=_define,
     options_of=of_pods(options_of),
     claim=_claim,

@@ -13,7 +13,7 @@ the label.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
@@ -34,10 +34,9 @@ _MIN, _RESOURCES = f"{_OURS}min-available", f"{_OURS}min-resources"
 _THEIRS = "yunikorn.apache.org/"
 TASK_GROUPS, TASK_GROUP = f"{_THEIRS}task-groups", f"{_THEIRS}task-group-name"
 USER, GROUPS, _USER_INFO = f"{_THEIRS}username", f"{_THEIRS}groups", f"{_THEIRS}user.info"
-# The key under which `words` returns the queue of an application's pod, after a mark: a colon, or that the pod asks not
-# to be preempted. The oldest pod's counts.
-OLDEST_QUEUE = "yunikorn/queue"
-_WISHES_TO_STAY: Final = "!"
+# The keys under which `options_of` returns the queue of an application's pod, and whether the pod asks not to be
+# preempted: its annotation, or else after a colon its PriorityClass. The oldest pod's count.
+OLDEST_QUEUE, OLDEST_WISH = "yunikorn/queue", "yunikorn/wish"
 # A mark on pods whose gang was given up: they start one by one (`SOFT`), or fail (`HARD`).
 GIVEN_UP: Final = f"{_OURS}gang-given-up"
 SOFT, HARD = "soft", "hard"
@@ -59,7 +58,10 @@ POD: Mapping[str, Use] = {
     ),
     USER: Becomes("Job.user", "if there is no user.info; for placement rules, ACLs and limits"),
     _USER_INFO: Becomes("Job.user", "and the groups, of which one counts (Job.group)"),
-    _UNWILLING: Becomes("Job.last_victim", "`false` on the oldest pod: the pods of the application are preempted last"),
+    _UNWILLING: Becomes(
+        "Job.last_victim",
+        "`false` on the oldest pod, or else on its PriorityClass: the pods of the application are preempted last",
+    ),
 }
 
 
@@ -82,13 +84,14 @@ def options_of(meta: Mapping[str, Any], scheduler: str) -> Mapping[str, str]:
     user, groups = _user(labels, notes)
     found = {_QUEUE: QUEUE_PREFIX + queue, USER: user, GROUPS: groups}
     member, groups_said = str(notes.get(TASK_GROUP, "")), task_groups(notes)
+    class_name, value = meta.get("priority") or ("", 0)
     if member or groups_said:
         found |= {_JOB: application_id(meta), _ROLE: member} | _whole(groups_said) | _parameters(notes)
     elif named := _application(labels, notes):
-        found[_JOB] = f"{_APPLICATION}{named}"
-    mark = _WISHES_TO_STAY if notes.get(_UNWILLING) == "false" else ":"
+        found |= {_JOB: f"{_APPLICATION}{named}", _ROLE: f"priority-{value}" if value else ""}
     if _JOB in found:  # the oldest pod sets the queue, so pods of one job must not contradict each other
-        found |= {_QUEUE: QUEUE_PREFIX, OLDEST_QUEUE: f"{mark}{queue}"}
+        found |= {_QUEUE: QUEUE_PREFIX, OLDEST_QUEUE: f":{queue}"}
+    found[OLDEST_WISH] = str(notes.get(_UNWILLING) or (f":{class_name}" if class_name else ""))
     return {key: text for key, text in found.items() if text}
 
 
@@ -123,9 +126,22 @@ def has_failed(options: Mapping[str, str]) -> bool:
     return options.get(_GIVEN_UP) == HARD
 
 
-def opts_out(options: Mapping[str, str]) -> bool:
-    """Return whether the oldest pod of the application asks not to be preempted."""
-    return options.get(OLDEST_QUEUE, "").startswith(_WISHES_TO_STAY)
+def opts_out(options: Mapping[str, str], classes: Collection[str]) -> bool:
+    """Return whether the oldest pod of the application asks not to be preempted. `classes`: the PriorityClasses that
+    ask it for their pods."""
+    said, _, class_name = options.get(OLDEST_WISH, "").partition(":")
+    return said == "false" or class_name in classes
+
+
+def classes_that_opt_out(classes: Mapping[str, Any]) -> frozenset[str]:
+    """Return the names of these PriorityClasses (name -> object) whose pods ask not to be preempted."""
+    notes = {name: one["metadata"].get("annotations") or _NOTHING for name, one in classes.items()}
+    return frozenset(name for name, said in notes.items() if said.get(_UNWILLING) == "false")
+
+
+def hold_s(options: Mapping[str, str]) -> float | None:
+    """Return how long a started gang of task groups keeps capacity for its later pods; None: it has no task groups."""
+    return (timeout_s(options) or _DEFAULT_TIMEOUT_S) if has_task_groups(options) else None
 
 
 def timeout_s(options: Mapping[str, str]) -> float | None:

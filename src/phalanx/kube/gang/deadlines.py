@@ -105,7 +105,8 @@ class StartDeadlines:
         their loss; bound pods go on. A start with bound pods that lost another pod has holds too: bare pods are never
         taken back, so it may last for ever."""
         start, barrier = self.parts.start, self.parts.barrier
-        seats, hold_s = start.seats, self.effects.timeouts.hold_s
+        seats, hold_s = start.seats, start.spec.hold_s
+        hold_s = self.effects.timeouts.hold_s if hold_s is None else hold_s
         vacant = seats.vacant_of_pods()
         if not barrier.gate_open or not vacant or not start.record.gang or start.elsewhere:
             return

@@ -25,7 +25,7 @@ from phalanx.kube.gang.seats.gang_start import GangStart
 from phalanx.kube.gang.seats.readiness import Readiness
 from phalanx.kube.gang.seats.seat_table import GangSeats, pod_source
 from phalanx.kube.gang.spec.elsewhere import confined
-from phalanx.kube.gang.spec.gang_spec import FuturePods, GangDefaults, GangMembers, GangSpec, gang_spec
+from phalanx.kube.gang.spec.gang_spec import FuturePods, GangDefaults, GangMembers, GangSpec, claim_on, gang_spec
 from phalanx.kube.gang.stages import Running, StartedParts, Starting
 from phalanx.kube.read import labels
 from phalanx.kube.read.pod import Pod
@@ -60,9 +60,10 @@ def unfinished_start(
         return None
     pods = sorted((pod for pod in bare if not pod.going or pod.node), key=lambda pod: (pod.created_s, pod.name))
     sizes = {job.uid: gang.objects.size(job) for job in jobs}
-    holds = now_s < record.at_s + hold_s
-    pods += _to_be_replaced(gang, pods, record) if holds else ()
     members = GangMembers(id=gang.id, jobs=sorted(jobs, key=_age), pods=pods, sizes=sizes)
+    claim = claim_on(members, defaults) if defaults.dialects else None
+    holds = now_s < record.at_s + (hold_s if claim is None or claim.hold_s is None else claim.hold_s)
+    members = replace(members, pods=[*pods, *_to_be_replaced(gang, pods, record)]) if holds else members
     spec = gang_spec(members, replace(defaults, gang=_same(record)))
     spec = spec if holds else _without_holds(spec)
     roles = spec.job.roles

@@ -14,7 +14,7 @@ from phalanx.client.connection import Object
 from phalanx.kube.read import labels
 from phalanx.kube.read.records import PreemptionMark, StartRecord, read_preemption_mark, read_start_record
 from phalanx.kube.read.template.pod_shape import ShapeCache, resized_resources, volume_claims
-from phalanx.kube.read.wire import epoch_s, with_group
+from phalanx.kube.read.wire import epoch_s, with_group, with_priority
 from phalanx.kube.read.workload.adapter import PodOwner
 from phalanx.model.pod import Amounts, Shape
 from phalanx.model.reason import Reason
@@ -132,7 +132,7 @@ def read_pod(
     named = with_group(meta, spec)
     # A Job whose pods name another scheduler is no gang member, unless the pods name a group of their own.
     alone = owner is None or scheduler not in labels.OURS or named is not meta
-    theirs = words("Pod", named, scheduler) if bound_by_us and alone else _NOTHING
+    theirs = words("Pod", with_priority(named, spec), scheduler) if bound_by_us and alone else _NOTHING
     said = {**theirs, **said} if theirs else said
     ask = shapes.of_pod(spec, status, _with_devices(meta, theirs))
     return Pod(

@@ -127,6 +127,13 @@ def with_group(meta: dict[str, Any], spec: dict[str, Any]) -> dict[str, Any]:
     return {**meta, "group": {key: spec[key] for key in ("schedulingGroup", "workloadRef") if key in spec}}
 
 
+def with_priority(meta: dict[str, Any], spec: dict[str, Any]) -> dict[str, Any]:
+    """Return the metadata of a pod, with the class and the value of its priority; the same if its spec has neither."""
+    if "priorityClassName" not in spec and not spec.get("priority"):
+        return meta
+    return {**meta, "priority": (spec.get("priorityClassName") or "", int(spec.get("priority") or 0))}
+
+
 @lru_cache(4096)  # pods of a job come into being in the same second
 def epoch_s(text: str | None) -> float:
     """Return a metav1.Time as seconds since the epoch; 0 where there is none."""

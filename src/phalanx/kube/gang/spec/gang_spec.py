@@ -94,7 +94,7 @@ class GangSpec:
     after another check. `updates`: the known changes of a start to its Jobs' templates, by pod set. `led`: True if one
     pod creates the others and replaces lost ones. `sent`: True if another cluster runs it; `choice`: which may.
     `staleness_grace_s`: how long the gang may run with fewer bare pods than its minimum (0: without limit); None: the
-    queue's setting. `evicted_as`, `charging`, `note`: these fields of its `Claim`."""
+    queue's setting. `evicted_as`, `charging`, `note`, `hold_s`: these fields of its `Claim`."""
 
     job: Job
     sources: tuple[PodSource, ...]
@@ -107,6 +107,7 @@ class GangSpec:
     evicted_as: tuple[str, str] | None = None
     charging: Charging | None = None
     note: tuple[str, bool] = ("", False)
+    hold_s: float | None = None
 
     def cluster_of(self, placements: Sequence[Placement]) -> str:
         """Return the other cluster that runs the gang with these placements; empty if this one does."""
@@ -250,6 +251,7 @@ def gang_spec(members: GangMembers, defaults: GangDefaults) -> GangSpec:
         evicted_as=theirs.evicted_as,
         charging=theirs.charging,
         note=theirs.note,
+        hold_s=theirs.hold_s,
     )
 
 
@@ -433,6 +435,8 @@ def _by_role(pods: Sequence[Pod]) -> Mapping[str, int]:
 def _group_rows(group: GroupClaim, pods: Sequence[Pod], largest: Mapping[str, int]) -> list[RoleSource]:
     """Return the roles of a declared group. The oldest pods of each role, and the oldest of all, must start together.
     If one pod is enough, any pod may start, because the others may fit on no node."""
+    if group.by_priority:
+        pods = sorted(pods, key=lambda pod: -pod.priority)  # the older first among equals
     rows = bare_pod_roles(pods, group.minimum, group.of_role)
     count, size = equal_pieces(remaining_resources(group.whole, (pod.requests for pod in pods)), None, largest)
     if group.minimum == 1 and len(rows) > 1 and not (group.of_role or count):
