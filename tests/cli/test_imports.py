@@ -76,7 +76,7 @@ def test_the_start_of_a_scheduler_imports_no_server_no_database_and_no_dialect()
 
 def test_the_first_expression_brings_no_command_line_along() -> None:
     """The CEL library imports its own, with all that draws it."""
-    program = "import sys; from phalanx.embedded.apiserver.apimachinery.expressions.cel import compiled as c; "
+    program = "import sys; from phalanx.embedded.apimachinery.expressions.cel import compiled as c; "
     program += "print(c('1 + 1').evaluate({}), *sys.modules)"
     words = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
     assert words[0] == "2"

@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from phalanx.embedded.apiserver.apimachinery.patch.json_patch import json_patch
+from phalanx.embedded.apimachinery.patch.json_patch import json_patch
 
 Object = dict[str, Any]
 QUEUE = {"phalanx.dev/queue": "default"}

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from phalanx.dialects.job_kinds import SIGNED_BY_THEIR_DIALECT
+from phalanx.embedded.apimachinery.expressions.admission_policy import PolicyReader, Review, applies, mutate
+from phalanx.embedded.apimachinery.meta.resource import Resource, User
 from phalanx.embedded.apiserver.admission.policies import PATCHES
-from phalanx.embedded.apiserver.apimachinery.expressions.admission_policy import PolicyReader, Review, applies, mutate
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource, User
 from phalanx.embedded.apiserver.registry.builtin import RESOURCES
 from phalanx.kube.install.admission_policy import (
     ACCOUNT,

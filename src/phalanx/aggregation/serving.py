@@ -21,8 +21,8 @@ from aiohttp import web
 from phalanx.aggregation.access import Access
 from phalanx.aggregation.front_proxy import FrontProxy
 from phalanx.client.connection import ApiError as Unanswered
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource
-from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, forbidden
+from phalanx.embedded.apimachinery.meta.resource import Resource
+from phalanx.embedded.apimachinery.meta.status import ApiError, forbidden
 from phalanx.embedded.apiserver.auth.authority import Pair
 from phalanx.embedded.apiserver.registry.catalogue import Catalogue
 from phalanx.embedded.apiserver.transport import negotiation

@@ -18,17 +18,17 @@ from typing import Any
 import msgspec
 
 from phalanx.client.policies import MUTATING, MUTATING_BINDINGS, VALIDATING, VALIDATING_BINDINGS
-from phalanx.embedded.apiserver.apimachinery.expressions.admission_policy import (
+from phalanx.embedded.apimachinery.expressions.admission_policy import (
     Patches,
     PolicyReader,
     Review,
     mutate,
     validate,
 )
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource, User
-from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
-from phalanx.embedded.apiserver.apimachinery.patch.json_patch import json_patch
-from phalanx.embedded.apiserver.apimachinery.schema.typed import merged
+from phalanx.embedded.apimachinery.meta.resource import Resource, User
+from phalanx.embedded.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.patch.json_patch import json_patch
+from phalanx.embedded.apimachinery.schema.typed import merged
 from phalanx.kube.install.admission_policy import (
     GUARDED,
     INSTALLED,

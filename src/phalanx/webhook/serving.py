@@ -21,7 +21,7 @@ from pathlib import Path
 
 import msgspec
 
-from phalanx.embedded.apiserver.apimachinery.connections import Connections
+from phalanx.embedded.apimachinery.connections import Connections
 from phalanx.embedded.apiserver.auth.authority import Pair
 from phalanx.embedded.apiserver.transport.http import Application, HttpLimits, RawRequest, ServerConnection
 from phalanx.embedded.apiserver.transport.request import Response

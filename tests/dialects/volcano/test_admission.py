@@ -11,9 +11,9 @@ from phalanx.client.kind import Kind
 from phalanx.dialects.frame.dialect import Object
 from phalanx.dialects.volcano.admission import POLICIES
 from phalanx.dialects.volcano.kinds import JOBS, QUEUES
-from phalanx.embedded.apiserver.apimachinery.expressions.admission_policy import PolicyReader, Review, validate
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource, User
-from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.expressions.admission_policy import PolicyReader, Review, validate
+from phalanx.embedded.apimachinery.meta.resource import Resource, User
+from phalanx.embedded.apimachinery.meta.status import ApiError
 from tests.embedded.controllers.operators.volcano.written import task
 
 FLOWS = Kind(group="flow.volcano.sh", version="v1alpha1", plural="jobflows", name="JobFlow")

@@ -20,8 +20,8 @@ from phalanx.dialects.frame.dialect import Object, Stage, Told
 from phalanx.dialects.yunikorn.dialect import CONFIGURATIONS, NAMESPACE, YUNIKORN, YuniKornDefinitions
 from phalanx.dialects.yunikorn.gangs import GROUPS, QUEUE_PREFIX, USER, options_of
 from phalanx.dialects.yunikorn.rest import LEFT_OUT, dashboards
-from phalanx.embedded.apiserver.apimachinery.meta.resource import User
-from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.meta.resource import User
+from phalanx.embedded.apimachinery.meta.status import ApiError
 from phalanx.embedded.apiserver.endpoints.subresources.aggregated import MOST_STREAMS_OF_ONE, Aggregated
 from phalanx.embedded.apiserver.transport.negotiation import Accept
 from phalanx.embedded.apiserver.transport.request import Request

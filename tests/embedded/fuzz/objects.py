@@ -11,7 +11,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from phalanx.embedded.apiserver.apimachinery.schema.schema import Type, type_of
+from phalanx.embedded.apimachinery.schema.schema import Type, type_of
 from tests.embedded.fuzz.values import KEYS, NAMES, QUANTITIES, TEXTS, TIMES
 
 Json = Any

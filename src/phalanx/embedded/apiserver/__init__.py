@@ -1,6 +1,5 @@
 """The API server. A request is parsed, authenticated, authorized, admitted, stored and answered.
 
-apimachinery   the base of every API: types, metadata, expressions, patches; no storage, no network
 storage        objects and their history on disk, and watches over them
 auth           authentication and authorization
 transport      requests and answers as bytes: HTTP, JSON, Protobuf, tables

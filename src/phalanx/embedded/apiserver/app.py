@@ -11,9 +11,9 @@ import logging
 from dataclasses import replace
 from typing import Any
 
-from phalanx.embedded.apiserver.apimachinery.fair_queue import FairQueue, TooManyRequests
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource, User
-from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, not_found
+from phalanx.embedded.apimachinery.fair_queue import FairQueue, TooManyRequests
+from phalanx.embedded.apimachinery.meta.resource import Object, Resource, User
+from phalanx.embedded.apimachinery.meta.status import ApiError, not_found
 from phalanx.embedded.apiserver.auth.account_tokens import TOKEN_REQUEST, AccountTokens
 from phalanx.embedded.apiserver.auth.authentication import Tokens
 from phalanx.embedded.apiserver.auth.authorization import MASTERS, Authorizer

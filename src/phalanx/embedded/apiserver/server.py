@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from phalanx.embedded.apiserver.apimachinery.connections import Connections
-from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.connections import Connections
+from phalanx.embedded.apimachinery.meta.status import ApiError
 from phalanx.embedded.apiserver.app import Api
 from phalanx.embedded.apiserver.auth import certificates
 from phalanx.embedded.apiserver.auth.account_tokens import AccountTokens

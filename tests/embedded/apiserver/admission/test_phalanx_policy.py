@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from phalanx.embedded.apimachinery.expressions.admission_policy import PolicyReader, Review, mutate
+from phalanx.embedded.apimachinery.meta.resource import Object, User
+from phalanx.embedded.apimachinery.schema import schema
 from phalanx.embedded.apiserver.admission.policies import PATCHES
-from phalanx.embedded.apiserver.apimachinery.expressions.admission_policy import PolicyReader, Review, mutate
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, User
-from phalanx.embedded.apiserver.apimachinery.schema import schema
 from phalanx.embedded.apiserver.registry.builtin import RESOURCES
 from phalanx.kube.install.admission_policy import INSTALLED, POLICY, USERS_POLICY
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from phalanx.embedded.apimachinery.meta.status import ApiError
 from phalanx.embedded.apiserver.admission import pod_security
-from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
 from tests.embedded.apiserver.registry.kinds.writes import CONTAINER, Cluster, Object, create, job, pod, resource
 
 SAFE = {

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from phalanx.embedded.apimachinery.meta.resource import Object, Resource
+from phalanx.embedded.apimachinery.meta.status import ApiError
 from phalanx.embedded.apiserver.admission import volcano
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource
-from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
 from tests.embedded.controllers.operators.volcano.written import task
 
 BATCH = {"group": "batch.volcano.sh", "version": "v1alpha1"}

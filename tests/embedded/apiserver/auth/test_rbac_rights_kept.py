@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from phalanx.embedded.apiserver.apimachinery.meta.resource import User
+from phalanx.embedded.apimachinery.meta.resource import User
 from phalanx.embedded.apiserver.auth.rbac import Grants
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from phalanx.embedded.apiserver.apimachinery.limits import OBJECT_BYTES
-from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.limits import OBJECT_BYTES
+from phalanx.embedded.apimachinery.meta.status import ApiError
 from phalanx.embedded.apiserver.endpoints import write
 from phalanx.embedded.apiserver.endpoints.write import ObjectWriter
 from phalanx.embedded.apiserver.storage.store import Store

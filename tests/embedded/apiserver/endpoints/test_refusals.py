@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from phalanx.embedded.apiserver.apimachinery.meta import selectors
-from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
-from phalanx.embedded.apiserver.apimachinery.schema import formats
+from phalanx.embedded.apimachinery.meta import selectors
+from phalanx.embedded.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.schema import formats
 from phalanx.embedded.apiserver.transport.go_json import duplicates, syntax_error
 from tests.embedded.apiserver.process import ServerProcess
 

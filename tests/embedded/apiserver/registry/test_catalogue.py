@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource
+from phalanx.embedded.apimachinery.meta.resource import Resource
 from phalanx.embedded.apiserver.registry.builtin import RESOURCES
 from phalanx.embedded.apiserver.registry.catalogue import Catalogue, CatalogueDocument
 from phalanx.embedded.apiserver.registry.routing import Registry

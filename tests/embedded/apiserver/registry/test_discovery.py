@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource, Subresource
+from phalanx.embedded.apimachinery.meta.resource import Resource, Subresource
 from phalanx.embedded.apiserver.registry.builtin import RESOURCES
 from phalanx.embedded.apiserver.registry.discovery import (
     aggregated,

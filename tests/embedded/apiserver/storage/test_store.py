@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.meta.status import ApiError
 from phalanx.embedded.apiserver.storage.journal import Journal
 from phalanx.embedded.apiserver.storage.settings import Retention
 from phalanx.embedded.apiserver.storage.store import Event, Store

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from phalanx.embedded.apiserver.apimachinery.connections import Connections
+from phalanx.embedded.apimachinery.connections import Connections
 from phalanx.embedded.apiserver.transport.http import HttpLimits, RawRequest, ServerConnection
 from phalanx.embedded.apiserver.transport.request import Response
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from phalanx.embedded.apiserver.apimachinery.schema import schema
+from phalanx.embedded.apimachinery.schema import schema
 from phalanx.embedded.apiserver.transport.protobuf import messages
 from phalanx.embedded.apiserver.transport.protobuf.numbers import numbers
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from phalanx.embedded.apiserver.apimachinery.meta.resource import User
-from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.meta.resource import User
+from phalanx.embedded.apimachinery.meta.status import ApiError
 from phalanx.embedded.apiserver.transport.negotiation import accepted
 from phalanx.embedded.apiserver.transport.options import check_timeout, dry_run, field_manager, forced
 from phalanx.embedded.apiserver.transport.request import Request, parse_query

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
-from phalanx.embedded.apiserver.apimachinery.schema import schema
+from phalanx.embedded.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.schema import schema
 from phalanx.embedded.apiserver.registry.builtin import RESOURCES
 from phalanx.embedded.apiserver.transport.protobuf import protobuf
 from phalanx.embedded.apiserver.transport.protobuf.numbers import numbers

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource
-from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.meta.resource import Resource
+from phalanx.embedded.apimachinery.meta.status import ApiError
 from phalanx.embedded.apiserver.registry.builtin import RESOURCES
 from phalanx.embedded.apiserver.transport.tables.duration import human, seconds_of
 from phalanx.embedded.apiserver.transport.tables.table import as_table

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from phalanx.client.connection import Object
-from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.meta.status import ApiError
 from phalanx.embedded.apiserver.registry.crd.crd import resources_of
 from phalanx.embedded.controllers.operators.install import definitions
 from phalanx.embedded.controllers.operators.job_set import jobs, judge

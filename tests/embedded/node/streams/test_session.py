@@ -18,7 +18,7 @@ from kubernetes import client as official
 from kubernetes import config, stream
 
 from phalanx.client.kind import PODS
-from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.meta.status import ApiError
 from phalanx.embedded.apiserver.endpoints.subresources.streams import _chosen
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.node.machine import Client, scenario

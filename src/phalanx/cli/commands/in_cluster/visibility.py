@@ -28,7 +28,7 @@ from phalanx.client.informer import Informer
 from phalanx.client.kind import Kind
 from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.answers.pending import Lean, of_workloads
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource
+from phalanx.embedded.apimachinery.meta.resource import Resource
 from phalanx.embedded.apiserver.endpoints.subresources.aggregated import AGGREGATED, OF_NUMBERS
 from phalanx.metrics import address as addresses
 from phalanx.metrics.passed_on import PassedOn

@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
 from typing import Protocol
 
+from phalanx.embedded.apimachinery.meta.resource import Object, Resource
+from phalanx.embedded.apimachinery.meta.status import ApiError, forbidden, not_found
+from phalanx.embedded.apimachinery.schema import quantity
 from phalanx.embedded.apiserver.admission import limit_ranger, service_addresses, volcano
 from phalanx.embedded.apiserver.admission import resource_quota as quota
 from phalanx.embedded.apiserver.admission import service_account as accounts
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource
-from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, forbidden, not_found
-from phalanx.embedded.apiserver.apimachinery.schema import quantity
 from phalanx.embedded.apiserver.registry.kinds.nodes.priority import SYSTEM
 
 Key = tuple[str, str]

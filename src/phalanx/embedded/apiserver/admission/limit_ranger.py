@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource
-from phalanx.embedded.apiserver.apimachinery.meta.status import forbidden
-from phalanx.embedded.apiserver.apimachinery.schema import quantity
+from phalanx.embedded.apimachinery.meta.resource import Object, Resource
+from phalanx.embedded.apimachinery.meta.status import forbidden
+from phalanx.embedded.apimachinery.schema import quantity
 
 Amounts = Mapping[str, str]
 

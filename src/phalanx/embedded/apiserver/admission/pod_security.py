@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from phalanx.embedded.apimachinery.meta.resource import Object, Resource
+from phalanx.embedded.apimachinery.meta.status import forbidden
 from phalanx.embedded.apiserver.admission.chain import Reader
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource
-from phalanx.embedded.apiserver.apimachinery.meta.status import forbidden
 
 Spec = Mapping[str, Any]
 Check = Callable[[Spec], str]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from phalanx.embedded.apiserver.apimachinery.expressions.admission_policy import (
+from phalanx.embedded.apimachinery.expressions.admission_policy import (
     GROUP,
     Patches,
     PolicyReader,
@@ -18,11 +18,11 @@ from phalanx.embedded.apiserver.apimachinery.expressions.admission_policy import
     mutate,
     validate,
 )
-from phalanx.embedded.apiserver.apimachinery.expressions.authorizer import Rights
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource, User
-from phalanx.embedded.apiserver.apimachinery.patch import patch as patches
-from phalanx.embedded.apiserver.apimachinery.schema import schema
-from phalanx.embedded.apiserver.apimachinery.schema.typed import merged
+from phalanx.embedded.apimachinery.expressions.authorizer import Rights
+from phalanx.embedded.apimachinery.meta.resource import Object, Resource, User
+from phalanx.embedded.apimachinery.patch import patch as patches
+from phalanx.embedded.apimachinery.schema import schema
+from phalanx.embedded.apimachinery.schema.typed import merged
 from phalanx.embedded.apiserver.storage.store import Event, Store
 
 DEFINITIONS = "apiextensions.k8s.io"  # these objects define the served versions

@@ -18,10 +18,10 @@ from dataclasses import dataclass
 
 import msgspec
 
+from phalanx.embedded.apimachinery.meta.resource import Object, Resource
+from phalanx.embedded.apimachinery.meta.status import forbidden, qualified
+from phalanx.embedded.apimachinery.schema import quantity
 from phalanx.embedded.apiserver.admission.limit_ranger import total
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource
-from phalanx.embedded.apiserver.apimachinery.meta.status import forbidden, qualified
-from phalanx.embedded.apiserver.apimachinery.schema import quantity
 from phalanx.embedded.apiserver.registry.kinds import checks
 
 Key = tuple[str, str]  # (group, plural)

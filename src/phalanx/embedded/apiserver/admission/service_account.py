@@ -9,8 +9,8 @@ Source: k8s.io/kubernetes/plugin/pkg/admission/serviceaccount/admission.go.
 
 from __future__ import annotations
 
-from phalanx.embedded.apiserver.apimachinery.meta.objectmeta import generated
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Object
+from phalanx.embedded.apimachinery.meta.objectmeta import generated
+from phalanx.embedded.apimachinery.meta.resource import Object
 
 MOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 ROOT_CA = "kube-root-ca.crt"  # the ConfigMap of every namespace

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from ipaddress import IPv4Network, ip_address
 
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Object
-from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, Cause, invalid, invalid_value
+from phalanx.embedded.apimachinery.meta.resource import Object
+from phalanx.embedded.apimachinery.meta.status import ApiError, Cause, invalid, invalid_value
 from phalanx.embedded.apiserver.registry.kinds.workloads.service import HEADLESS
 
 ADDRESSES = IPv4Network("10.96.0.0/16")

@@ -16,9 +16,9 @@ import copy
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource
-from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
-from phalanx.embedded.apiserver.apimachinery.schema import formats, quantity, schema
+from phalanx.embedded.apimachinery.meta.resource import Object, Resource
+from phalanx.embedded.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.schema import formats, quantity, schema
 from phalanx.embedded.apiserver.registry.kinds.checks import Found
 from phalanx.embedded.apiserver.registry.kinds.pods import defaults
 from phalanx.embedded.apiserver.registry.kinds.pods import spec as pod_spec

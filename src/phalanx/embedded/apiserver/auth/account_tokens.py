@@ -23,9 +23,9 @@ from typing import Any
 
 import msgspec
 
-from phalanx.embedded.apiserver.apimachinery.meta.objectmeta import now_text, time_text
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource, User
-from phalanx.embedded.apiserver.apimachinery.meta.status import bad_request, conflict, invalid, invalid_value, not_found
+from phalanx.embedded.apimachinery.meta.objectmeta import now_text, time_text
+from phalanx.embedded.apimachinery.meta.resource import Object, Resource, User
+from phalanx.embedded.apimachinery.meta.status import bad_request, conflict, invalid, invalid_value, not_found
 from phalanx.embedded.apiserver.auth.private import write_private
 from phalanx.embedded.apiserver.storage.store import Store
 

@@ -16,8 +16,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from phalanx.embedded.apiserver.apimachinery.meta.resource import User
-from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.meta.resource import User
+from phalanx.embedded.apimachinery.meta.status import ApiError
 from phalanx.embedded.apiserver.auth.private import write_private
 from phalanx.errors import PhalanxError
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from phalanx.embedded.apiserver.apimachinery.expressions.authorizer import AuthorizationQuestion, Rights
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource, User
-from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, forbidden, not_found
+from phalanx.embedded.apimachinery.expressions.authorizer import AuthorizationQuestion, Rights
+from phalanx.embedded.apimachinery.meta.resource import Object, Resource, User
+from phalanx.embedded.apimachinery.meta.status import ApiError, forbidden, not_found
 from phalanx.embedded.apiserver.auth import rbac
 from phalanx.embedded.apiserver.auth.rbac import AccessRequest, Grants, RbacObjects
 

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from phalanx.embedded.apiserver.apimachinery.meta.resource import User
-from phalanx.embedded.apiserver.apimachinery.meta.status import bad_request
+from phalanx.embedded.apimachinery.meta.resource import User
+from phalanx.embedded.apimachinery.meta.status import bad_request
 from phalanx.embedded.apiserver.auth.authentication import ANONYMOUS
 from phalanx.embedded.apiserver.auth.authorization import AUTHENTICATED, Authorizer
 from phalanx.embedded.apiserver.auth.rbac import AccessRequest

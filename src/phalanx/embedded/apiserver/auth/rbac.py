@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any, NamedTuple, Protocol
 
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, User
+from phalanx.embedded.apimachinery.meta.resource import Object, User
 
 GROUP = "rbac.authorization.k8s.io"
 ALL = "*"

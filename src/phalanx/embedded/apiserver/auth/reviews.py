@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from phalanx.embedded.apiserver.apimachinery.meta.objectmeta import now_text
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource, User
-from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, Cause, bad_request, invalid_value
-from phalanx.embedded.apiserver.apimachinery.meta.status import invalid as refusal
+from phalanx.embedded.apimachinery.meta.objectmeta import now_text
+from phalanx.embedded.apimachinery.meta.resource import Resource, User
+from phalanx.embedded.apimachinery.meta.status import ApiError, Cause, bad_request, invalid_value
+from phalanx.embedded.apimachinery.meta.status import invalid as refusal
 from phalanx.embedded.apiserver.auth.account_tokens import ISSUER
 from phalanx.embedded.apiserver.auth.authentication import Tokens
 from phalanx.embedded.apiserver.auth.authorization import Authorizer

@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from phalanx.embedded.apiserver.apimachinery.caching import cached
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource, converted, type_package
-from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.caching import cached
+from phalanx.embedded.apimachinery.meta.resource import Resource, converted, type_package
+from phalanx.embedded.apimachinery.meta.status import ApiError
 from phalanx.embedded.apiserver.endpoints import parts
 from phalanx.embedded.apiserver.storage.store import Stored, decode, encode
 from phalanx.embedded.apiserver.storage.watch import Frame, line_of

@@ -12,13 +12,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from phalanx.embedded.apiserver.apimachinery.limits import CAUSES
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource, User, type_package
-from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, bad_request, invalid, invalid_value
-from phalanx.embedded.apiserver.apimachinery.patch.apply import not_convertible
-from phalanx.embedded.apiserver.apimachinery.patch.patch import STRATEGIC_MERGE_PATCH
-from phalanx.embedded.apiserver.apimachinery.patch.strategic import go_text
-from phalanx.embedded.apiserver.apimachinery.schema.scalars import DecodeError
+from phalanx.embedded.apimachinery.limits import CAUSES
+from phalanx.embedded.apimachinery.meta.resource import Object, Resource, User, type_package
+from phalanx.embedded.apimachinery.meta.status import ApiError, bad_request, invalid, invalid_value
+from phalanx.embedded.apimachinery.patch.apply import not_convertible
+from phalanx.embedded.apimachinery.patch.patch import STRATEGIC_MERGE_PATCH
+from phalanx.embedded.apimachinery.patch.strategic import go_text
+from phalanx.embedded.apimachinery.schema.scalars import DecodeError
 from phalanx.embedded.apiserver.endpoints import parts
 from phalanx.embedded.apiserver.storage.store import decode, encode
 from phalanx.embedded.apiserver.transport import negotiation

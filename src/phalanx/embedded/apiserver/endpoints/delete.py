@@ -17,9 +17,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from phalanx.embedded.apiserver.apimachinery.meta import objectmeta
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource, User
-from phalanx.embedded.apiserver.apimachinery.meta.status import (
+from phalanx.embedded.apimachinery.meta import objectmeta
+from phalanx.embedded.apimachinery.meta.resource import Resource, User
+from phalanx.embedded.apimachinery.meta.status import (
     ApiError,
     bad_request,
     conflict,
@@ -29,7 +29,7 @@ from phalanx.embedded.apiserver.apimachinery.meta.status import (
     not_found,
     not_supported,
 )
-from phalanx.embedded.apiserver.apimachinery.schema import schema
+from phalanx.embedded.apimachinery.schema import schema
 from phalanx.embedded.apiserver.endpoints import parts
 from phalanx.embedded.apiserver.endpoints.decoding import SCHEME
 from phalanx.embedded.apiserver.endpoints.write import as_revision, is_graceful

@@ -17,10 +17,10 @@ from typing import Any
 
 import msgspec
 
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource
-from phalanx.embedded.apiserver.apimachinery.meta.selectors import named, predicate
-from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, bad_request, shown
-from phalanx.embedded.apiserver.apimachinery.patch.json_patch import go_kind
+from phalanx.embedded.apimachinery.meta.resource import Resource
+from phalanx.embedded.apimachinery.meta.selectors import named, predicate
+from phalanx.embedded.apimachinery.meta.status import ApiError, bad_request, shown
+from phalanx.embedded.apimachinery.patch.json_patch import go_kind
 from phalanx.embedded.apiserver.endpoints import answers, parts
 from phalanx.embedded.apiserver.registry.routing import RouteTarget
 from phalanx.embedded.apiserver.storage.settings import StoreSettings

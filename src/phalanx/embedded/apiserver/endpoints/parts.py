@@ -11,21 +11,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from phalanx.embedded.apimachinery.caching import cached
+from phalanx.embedded.apimachinery.meta import metadata
+from phalanx.embedded.apimachinery.meta.objectmeta import now_text
+from phalanx.embedded.apimachinery.meta.resource import Object, Resource, User, converted
+from phalanx.embedded.apimachinery.meta.status import Cause, bad_request
+from phalanx.embedded.apimachinery.patch import managed_fields
+from phalanx.embedded.apimachinery.patch import patch as patches
+from phalanx.embedded.apimachinery.patch.apply import apply
+from phalanx.embedded.apimachinery.patch.json_patch import go_kind, unknown_fields, wrong_operation
+from phalanx.embedded.apimachinery.patch.patch import APPLY_PATCH as APPLY_PATCH
+from phalanx.embedded.apimachinery.schema import schema
 from phalanx.embedded.apiserver.admission import chain, pod_security, volcano
 from phalanx.embedded.apiserver.admission.hooks.webhooks import Webhooks
 from phalanx.embedded.apiserver.admission.policies import WHOLE, Beneath, Forms, Policies, RightsOf
 from phalanx.embedded.apiserver.admission.resource_quota import HeldQuota
-from phalanx.embedded.apiserver.apimachinery.caching import cached
-from phalanx.embedded.apiserver.apimachinery.meta import metadata
-from phalanx.embedded.apiserver.apimachinery.meta.objectmeta import now_text
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource, User, converted
-from phalanx.embedded.apiserver.apimachinery.meta.status import Cause, bad_request
-from phalanx.embedded.apiserver.apimachinery.patch import managed_fields
-from phalanx.embedded.apiserver.apimachinery.patch import patch as patches
-from phalanx.embedded.apiserver.apimachinery.patch.apply import apply
-from phalanx.embedded.apiserver.apimachinery.patch.json_patch import go_kind, unknown_fields, wrong_operation
-from phalanx.embedded.apiserver.apimachinery.patch.patch import APPLY_PATCH as APPLY_PATCH
-from phalanx.embedded.apiserver.apimachinery.schema import schema
 from phalanx.embedded.apiserver.auth.authorization import MASTERS
 from phalanx.embedded.apiserver.registry.catalogue import Catalogue
 from phalanx.embedded.apiserver.registry.crd.crd import CustomStrategy

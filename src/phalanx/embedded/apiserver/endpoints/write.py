@@ -17,16 +17,15 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from phalanx.embedded.apiserver.admission.policies import WHOLE, Beneath
-from phalanx.embedded.apiserver.apimachinery.meta import objectmeta
-from phalanx.embedded.apiserver.apimachinery.meta.resource import (
+from phalanx.embedded.apimachinery.meta import objectmeta
+from phalanx.embedded.apimachinery.meta.resource import (
     Resource,
     ResourceStrategy,
     User,
     converted,
     stored_form,
 )
-from phalanx.embedded.apiserver.apimachinery.meta.status import (
+from phalanx.embedded.apimachinery.meta.status import (
     ApiError,
     Cause,
     already_exists,
@@ -36,6 +35,7 @@ from phalanx.embedded.apiserver.apimachinery.meta.status import (
     invalid_value,
     not_found,
 )
+from phalanx.embedded.apiserver.admission.policies import WHOLE, Beneath
 from phalanx.embedded.apiserver.endpoints import parts
 from phalanx.embedded.apiserver.endpoints.decoding import Intent, from_applied, from_body, from_patch
 from phalanx.embedded.apiserver.registry.kinds.pods.pod import PodStrategy

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from phalanx.embedded.apiserver.apimachinery.meta.resource import ALL_VERBS, Resource, ResourceStrategy, Subresource
+from phalanx.embedded.apimachinery.meta.resource import ALL_VERBS, Resource, ResourceStrategy, Subresource
 from phalanx.embedded.apiserver.registry.crd.crd import DefinitionStrategy
 from phalanx.embedded.apiserver.registry.kinds.batch.job import CronJobStrategy, JobStrategy
 from phalanx.embedded.apiserver.registry.kinds.batch.pod_group import PodGroupStrategy, PodGroupTemplatesStrategy

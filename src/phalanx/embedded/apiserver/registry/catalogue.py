@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource
+from phalanx.embedded.apimachinery.meta.resource import Resource
 from phalanx.embedded.apiserver.registry import discovery, openapi
 from phalanx.embedded.apiserver.transport.negotiation import JSON, Accept
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from typing import Any
 
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource, Subresource
+from phalanx.embedded.apimachinery.meta.resource import Resource, Subresource
 
 Json = dict[str, Any]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource
+from phalanx.embedded.apimachinery.meta.resource import Resource
 
 GROUP = "metrics.k8s.io"
 _USAGE: dict[str, Any] = {

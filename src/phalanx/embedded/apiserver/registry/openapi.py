@@ -23,8 +23,8 @@ from typing import Any
 
 import msgspec
 
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource, Subresource
-from phalanx.embedded.apiserver.apimachinery.schema.schema import definitions
+from phalanx.embedded.apimachinery.meta.resource import Resource, Subresource
+from phalanx.embedded.apimachinery.schema.schema import definitions
 
 Json = dict[str, Any]
 

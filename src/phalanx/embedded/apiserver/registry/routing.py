@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource, Subresource
-from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, bad_request, not_found
+from phalanx.embedded.apimachinery.meta.resource import Resource, Subresource
+from phalanx.embedded.apimachinery.meta.status import ApiError, bad_request, not_found
 
 PROXY = "proxy"
 _NAMESPACE_SUBRESOURCES = ("status", "finalize")

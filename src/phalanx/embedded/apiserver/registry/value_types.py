@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from phalanx.embedded.apiserver.apimachinery.expressions.type_check import DYN, Type, TypeShape
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource
-from phalanx.embedded.apiserver.apimachinery.schema import schema
+from phalanx.embedded.apimachinery.expressions.type_check import DYN, Type, TypeShape
+from phalanx.embedded.apimachinery.meta.resource import Resource
+from phalanx.embedded.apimachinery.schema import schema
 from phalanx.embedded.apiserver.registry.crd import rules
 
 _OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"

@@ -14,7 +14,7 @@ import sqlite3
 import time
 from pathlib import Path
 
-from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.meta.status import ApiError
 
 SIZE_BYTES = 16 * 2**20
 FULL = 507  # HTTP: insufficient storage

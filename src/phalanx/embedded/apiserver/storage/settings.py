@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from phalanx.embedded.apiserver.apimachinery.limits import OBJECT_BYTES
+from phalanx.embedded.apimachinery.limits import OBJECT_BYTES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

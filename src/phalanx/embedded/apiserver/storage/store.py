@@ -33,8 +33,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from phalanx.embedded.apiserver.apimachinery.limits import OBJECT_BYTES
-from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.limits import OBJECT_BYTES
+from phalanx.embedded.apimachinery.meta.status import ApiError
 from phalanx.embedded.apiserver.storage.acknowledged import SYNC_S
 from phalanx.embedded.apiserver.storage.journal import DELETE, PUT, Journal, JournalRow, Prune
 from phalanx.embedded.apiserver.storage.reserve import FULL, SIZE_BYTES, Reserve, storage_refusal

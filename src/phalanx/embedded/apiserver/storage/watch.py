@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from phalanx.embedded.apiserver.apimachinery.meta.selectors import Predicate
+from phalanx.embedded.apimachinery.meta.selectors import Predicate
 from phalanx.embedded.apiserver.storage.store import Event, Key, Store, Stored, encode
 
 Object = dict[str, Any]

@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from phalanx.embedded.apiserver.apimachinery.limits import DEPTH, VALUES, extent
+from phalanx.embedded.apimachinery.limits import DEPTH, VALUES, extent
 
 _STRINGS = re.compile(rb'"(?:[^"\\]+|\\.)*+"?', re.DOTALL)
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))

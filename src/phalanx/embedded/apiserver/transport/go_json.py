@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from phalanx.embedded.apiserver.apimachinery.limits import CAUSES
+from phalanx.embedded.apimachinery.limits import CAUSES
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 _STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*')

@@ -26,7 +26,7 @@ from urllib.parse import unquote
 
 import httptools
 
-from phalanx.embedded.apiserver.apimachinery.connections import Connections
+from phalanx.embedded.apimachinery.connections import Connections
 from phalanx.embedded.apiserver.transport import websocket
 from phalanx.embedded.apiserver.transport.request import Response, Stream, Tunnel
 from phalanx.embedded.apiserver.transport.websocket import Listener, WebSocketBroken

@@ -16,9 +16,9 @@ from typing import Any
 import msgspec
 import yaml
 
-from phalanx.embedded.apiserver.apimachinery.caching import cached
-from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, bad_request
-from phalanx.embedded.apiserver.apimachinery.patch.json_patch import go_kind
+from phalanx.embedded.apimachinery.caching import cached
+from phalanx.embedded.apimachinery.meta.status import ApiError, bad_request
+from phalanx.embedded.apimachinery.patch.json_patch import go_kind
 from phalanx.embedded.apiserver.transport import bounds, go_json
 from phalanx.embedded.apiserver.transport.protobuf import protobuf
 

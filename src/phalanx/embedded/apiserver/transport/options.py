@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from phalanx.embedded.apiserver.apimachinery.meta.status import (
+from phalanx.embedded.apimachinery.meta.status import (
     ApiError,
     Cause,
     bad_request,

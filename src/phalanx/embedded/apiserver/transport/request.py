@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 from urllib.parse import parse_qs
 
-from phalanx.embedded.apiserver.apimachinery.meta.resource import User
+from phalanx.embedded.apimachinery.meta.resource import User
 from phalanx.embedded.apiserver.storage.store import encode
 from phalanx.embedded.apiserver.transport.negotiation import JSON, Accept
 

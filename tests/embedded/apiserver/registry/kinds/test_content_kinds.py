@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.meta.status import ApiError
 from tests.embedded.apiserver.registry.kinds.writes import (
     Cluster,
     Object,

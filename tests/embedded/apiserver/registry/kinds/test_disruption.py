@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.meta.status import ApiError
 from phalanx.embedded.apiserver.registry.kinds.policy.disruption import allow, evicted
 from tests.embedded.apiserver.registry.kinds.writes import Object, create, pod, refusal, status_refusal, stored
 

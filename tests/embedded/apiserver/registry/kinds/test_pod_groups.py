@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.meta.status import ApiError
 from tests.embedded.apiserver.registry.kinds.writes import Cluster, Object, create, refusal, update_refusal
 
 GANG = {"gang": {"minCount": 2}}

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Object
+from phalanx.embedded.apimachinery.meta.resource import Object
 from tests.embedded.apiserver.registry.kinds.writes import refusal
 
 RECORDED = json.loads((Path(__file__).parent / "refused_fields.json").read_text())

@@ -11,12 +11,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from phalanx.embedded.apimachinery.meta import metadata
+from phalanx.embedded.apimachinery.meta.resource import Object, Resource
+from phalanx.embedded.apimachinery.meta.status import Cause
+from phalanx.embedded.apimachinery.schema import schema
 from phalanx.embedded.apiserver.admission import chain
 from phalanx.embedded.apiserver.admission.resource_quota import HeldQuota
-from phalanx.embedded.apiserver.apimachinery.meta import metadata
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource
-from phalanx.embedded.apiserver.apimachinery.meta.status import Cause
-from phalanx.embedded.apiserver.apimachinery.schema import schema
 from phalanx.embedded.apiserver.registry.builtin import RESOURCES
 from phalanx.embedded.apiserver.storage.store import encode
 

@@ -19,9 +19,9 @@ from typing import Any
 import msgspec
 
 from phalanx.client.http import Http, HttpAnswer
-from phalanx.embedded.apiserver.apimachinery.expressions.admission_policy import Review, named, selected
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource
-from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, qualified
+from phalanx.embedded.apimachinery.expressions.admission_policy import Review, named, selected
+from phalanx.embedded.apimachinery.meta.resource import Object, Resource
+from phalanx.embedded.apimachinery.meta.status import ApiError, qualified
 
 _CONNECTIONS = 32  # the most concurrent calls to one address; further calls wait
 _PLACES = 64  # the most addresses with kept connections, because pods and their addresses change

@@ -23,9 +23,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from phalanx.embedded.apiserver.admission.hooks.webhook_call import CallFailed, WebhookCaller
-from phalanx.embedded.apiserver.admission.policies import DEFINITIONS
-from phalanx.embedded.apiserver.apimachinery.expressions.admission_policy import (
+from phalanx.embedded.apimachinery.expressions.admission_policy import (
     GROUP,
     BoundPolicy,
     Review,
@@ -34,10 +32,12 @@ from phalanx.embedded.apiserver.apimachinery.expressions.admission_policy import
     kind_of,
     matched,
 )
-from phalanx.embedded.apiserver.apimachinery.expressions.cel import CelView
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource
-from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
-from phalanx.embedded.apiserver.apimachinery.patch.json_patch import json_patch
+from phalanx.embedded.apimachinery.expressions.cel import CelView
+from phalanx.embedded.apimachinery.meta.resource import Object, Resource
+from phalanx.embedded.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.patch.json_patch import json_patch
+from phalanx.embedded.apiserver.admission.hooks.webhook_call import CallFailed, WebhookCaller
+from phalanx.embedded.apiserver.admission.policies import DEFINITIONS
 from phalanx.embedded.apiserver.storage.store import Event, Store
 
 _log = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource, User
+from phalanx.embedded.apimachinery.meta.resource import Resource, User
 from phalanx.embedded.apiserver.auth.rbac import AccessRequest
 from phalanx.embedded.apiserver.registry.routing import Registry, RouteTarget
 from phalanx.embedded.apiserver.storage.store import Store

@@ -24,8 +24,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource, User
-from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, bad_request, forbidden
+from phalanx.embedded.apimachinery.meta.resource import Object, Resource, User
+from phalanx.embedded.apimachinery.meta.status import ApiError, bad_request, forbidden
 from phalanx.embedded.apiserver.auth.authorization import MASTERS
 from phalanx.embedded.apiserver.endpoints.decoding import Intent
 from phalanx.embedded.apiserver.endpoints.paths.slurm_view import JOBS, NUMBER

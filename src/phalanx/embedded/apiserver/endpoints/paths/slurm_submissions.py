@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource
-from phalanx.embedded.apiserver.apimachinery.meta.status import bad_request
+from phalanx.embedded.apimachinery.meta.resource import Resource
+from phalanx.embedded.apimachinery.meta.status import bad_request
 from phalanx.embedded.apiserver.auth.authorization import Authorizer
 from phalanx.embedded.apiserver.auth.rbac import AccessRequest
 from phalanx.embedded.apiserver.endpoints.decoding import Intent

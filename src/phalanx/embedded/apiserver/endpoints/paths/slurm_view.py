@@ -25,9 +25,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from phalanx.embedded.apiserver.apimachinery.meta import selectors
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource, User
-from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.meta import selectors
+from phalanx.embedded.apimachinery.meta.resource import Object, Resource, User
+from phalanx.embedded.apimachinery.meta.status import ApiError
 from phalanx.embedded.apiserver.auth.rbac import AccessRequest
 from phalanx.embedded.apiserver.endpoints import answers
 from phalanx.embedded.apiserver.storage.store import Store, Stored, encode

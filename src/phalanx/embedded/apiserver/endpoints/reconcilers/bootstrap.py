@@ -8,8 +8,8 @@ import logging
 from collections.abc import Awaitable
 from typing import Any
 
-from phalanx.embedded.apiserver.apimachinery.meta.resource import User
-from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.meta.resource import User
+from phalanx.embedded.apimachinery.meta.status import ApiError
 from phalanx.embedded.apiserver.endpoints.decoding import Intent
 from phalanx.embedded.apiserver.endpoints.write import ObjectWriter
 from phalanx.embedded.apiserver.registry.routing import Registry, RouteTarget

@@ -15,8 +15,8 @@ import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from phalanx.embedded.apiserver.apimachinery.meta.objectmeta import now_text
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource
+from phalanx.embedded.apimachinery.meta.objectmeta import now_text
+from phalanx.embedded.apimachinery.meta.resource import Object, Resource
 from phalanx.embedded.apiserver.endpoints.delete import DeleteOptions, Deleter
 from phalanx.embedded.apiserver.registry.crd.crd import (
     CLEANUP,

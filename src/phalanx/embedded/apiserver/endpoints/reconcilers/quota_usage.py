@@ -12,9 +12,9 @@ import asyncio
 import logging
 from collections.abc import Iterable, Iterator
 
+from phalanx.embedded.apimachinery.meta.resource import Object, Resource, User
+from phalanx.embedded.apimachinery.meta.status import ApiError
 from phalanx.embedded.apiserver.admission import resource_quota
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource, User
-from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
 from phalanx.embedded.apiserver.auth.authorization import MASTERS
 from phalanx.embedded.apiserver.endpoints.decoding import Intent
 from phalanx.embedded.apiserver.endpoints.parts import Committed

@@ -16,10 +16,10 @@ import logging
 from collections.abc import Iterable, Iterator
 from itertools import product
 
-from phalanx.embedded.apiserver.apimachinery.expressions.admission_policy import GROUP
-from phalanx.embedded.apiserver.apimachinery.expressions.policy_types import judged
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource, User
-from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.expressions.admission_policy import GROUP
+from phalanx.embedded.apimachinery.expressions.policy_types import judged
+from phalanx.embedded.apimachinery.meta.resource import Object, Resource, User
+from phalanx.embedded.apimachinery.meta.status import ApiError
 from phalanx.embedded.apiserver.endpoints.decoding import Intent
 from phalanx.embedded.apiserver.endpoints.parts import APPLY_PATCH
 from phalanx.embedded.apiserver.endpoints.write import ObjectWriter

@@ -28,8 +28,8 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource, Subresource
-from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.meta.resource import Resource, Subresource
+from phalanx.embedded.apimachinery.meta.status import ApiError
 from phalanx.embedded.apiserver.transport import negotiation
 from phalanx.embedded.apiserver.transport.request import Request, Response
 

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource
-from phalanx.embedded.apiserver.apimachinery.meta.selectors import predicate
-from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, not_found
+from phalanx.embedded.apimachinery.meta.resource import Object, Resource
+from phalanx.embedded.apimachinery.meta.selectors import predicate
+from phalanx.embedded.apimachinery.meta.status import ApiError, not_found
 from phalanx.embedded.apiserver.endpoints import answers
 from phalanx.embedded.apiserver.endpoints.subresources.node_client import NodeClient
 from phalanx.embedded.apiserver.registry.metrics import GROUP

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ssl
 from typing import TYPE_CHECKING
 
-from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, bad_request
+from phalanx.embedded.apimachinery.meta.status import ApiError, bad_request
 from phalanx.embedded.apiserver.storage.settings import StoreSettings
 from phalanx.embedded.apiserver.storage.store import Object
 

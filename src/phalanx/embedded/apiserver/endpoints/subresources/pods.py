@@ -9,9 +9,9 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from phalanx.embedded.apiserver.apimachinery.meta import objectmeta
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource
-from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, bad_request, conflict, not_found
+from phalanx.embedded.apimachinery.meta import objectmeta
+from phalanx.embedded.apimachinery.meta.resource import Resource
+from phalanx.embedded.apimachinery.meta.status import ApiError, bad_request, conflict, not_found
 from phalanx.embedded.apiserver.endpoints import answers
 from phalanx.embedded.apiserver.endpoints.decoding import Intent
 from phalanx.embedded.apiserver.endpoints.delete import DeleteOptions, Deleter, check_preconditions, delete_options

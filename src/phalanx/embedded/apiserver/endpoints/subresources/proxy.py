@@ -20,7 +20,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, bad_request, not_found
+from phalanx.embedded.apimachinery.meta.status import ApiError, bad_request, not_found
 from phalanx.embedded.apiserver.endpoints.subresources.node_client import NodeClient
 from phalanx.embedded.apiserver.endpoints.subresources.tunnel import Tunnel, answered
 from phalanx.embedded.apiserver.registry.routing import RouteTarget, method_not_allowed, no_such_path

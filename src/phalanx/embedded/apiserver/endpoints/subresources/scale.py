@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from phalanx.embedded.apiserver.apimachinery.expressions.jsonpath import find
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource
-from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, bad_request, invalid, invalid_value, not_found
-from phalanx.embedded.apiserver.apimachinery.patch.patch import apply_patch
+from phalanx.embedded.apimachinery.expressions.jsonpath import find
+from phalanx.embedded.apimachinery.meta.resource import Object, Resource
+from phalanx.embedded.apimachinery.meta.status import ApiError, bad_request, invalid, invalid_value, not_found
+from phalanx.embedded.apimachinery.patch.patch import apply_patch
 from phalanx.embedded.apiserver.endpoints.decoding import Intent
 from phalanx.embedded.apiserver.endpoints.write import ObjectWriter
 from phalanx.embedded.apiserver.registry.routing import RouteTarget

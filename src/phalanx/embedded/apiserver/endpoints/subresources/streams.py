@@ -13,7 +13,7 @@ import secrets
 import ssl
 from urllib.parse import quote, urlencode
 
-from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, bad_request, not_found
+from phalanx.embedded.apimachinery.meta.status import ApiError, bad_request, not_found
 from phalanx.embedded.apiserver.endpoints.subresources.logs import container_of
 from phalanx.embedded.apiserver.endpoints.subresources.node_client import endpoint_of
 from phalanx.embedded.apiserver.endpoints.subresources.tunnel import Tunnel, answered

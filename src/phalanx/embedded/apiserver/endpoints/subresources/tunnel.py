@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
-from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.meta.status import ApiError
 from phalanx.embedded.apiserver.endpoints.subresources.node_client import refused
 from phalanx.embedded.apiserver.transport.request import Response
 from phalanx.embedded.apiserver.transport.websocket import Unwrapper, wrapped

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from phalanx.embedded.apiserver.apimachinery.expressions.jsonpath import steps_of
-from phalanx.embedded.apiserver.apimachinery.expressions.pattern import PatternError, compiled
-from phalanx.embedded.apiserver.apimachinery.meta.status import (
+from phalanx.embedded.apimachinery.expressions.jsonpath import steps_of
+from phalanx.embedded.apimachinery.expressions.pattern import PatternError, compiled
+from phalanx.embedded.apimachinery.meta.status import (
     Cause,
     duplicate,
     forbidden_field,

@@ -16,11 +16,11 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from phalanx.embedded.apiserver.apimachinery.expressions.jsonpath import find
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource, ResourceStrategy, Subresource
-from phalanx.embedded.apiserver.apimachinery.meta.status import NO_FIELD, Cause, bad_request, invalid_value
-from phalanx.embedded.apiserver.apimachinery.schema import schema as builtin_schema
-from phalanx.embedded.apiserver.apimachinery.schema.typed import ABSENT
+from phalanx.embedded.apimachinery.expressions.jsonpath import find
+from phalanx.embedded.apimachinery.meta.resource import Object, Resource, ResourceStrategy, Subresource
+from phalanx.embedded.apimachinery.meta.status import NO_FIELD, Cause, bad_request, invalid_value
+from phalanx.embedded.apimachinery.schema import schema as builtin_schema
+from phalanx.embedded.apimachinery.schema.typed import ABSENT
 from phalanx.embedded.apiserver.registry.crd.check import calls_for_webhook, change_causes, definition_causes
 from phalanx.embedded.apiserver.registry.crd.replicas import replica_causes
 from phalanx.embedded.apiserver.registry.crd.rules import broken, not_enforced, ruled

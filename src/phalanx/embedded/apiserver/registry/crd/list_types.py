@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from phalanx.embedded.apiserver.apimachinery.meta.status import Cause, invalid_value, not_supported, required
+from phalanx.embedded.apimachinery.meta.status import Cause, invalid_value, not_supported, required
 
 Json = Mapping[str, Any]
 

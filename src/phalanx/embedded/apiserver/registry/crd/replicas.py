@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from phalanx.embedded.apiserver.apimachinery.meta.status import Cause, invalid_value
+from phalanx.embedded.apimachinery.meta.status import Cause, invalid_value
 
 _REPLICAS = ("specReplicasPath", "statusReplicasPath")
 _GO_TYPES = {

@@ -16,18 +16,18 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from phalanx.embedded.apiserver.apimachinery.caching import RULE, cached
-from phalanx.embedded.apiserver.apimachinery.expressions.cel import CelScope, CelView, ExpressionError, compiled
-from phalanx.embedded.apiserver.apimachinery.expressions.metering import Budget, undeclared
-from phalanx.embedded.apiserver.apimachinery.expressions.type_check import DYN, Type, TypeShape, check
-from phalanx.embedded.apiserver.apimachinery.meta.status import (
+from phalanx.embedded.apimachinery.caching import RULE, cached
+from phalanx.embedded.apimachinery.expressions.cel import CelScope, CelView, ExpressionError, compiled
+from phalanx.embedded.apimachinery.expressions.metering import Budget, undeclared
+from phalanx.embedded.apimachinery.expressions.type_check import DYN, Type, TypeShape, check
+from phalanx.embedded.apimachinery.meta.status import (
     Cause,
     duplicate,
     forbidden_field,
     invalid_value,
     required,
 )
-from phalanx.embedded.apiserver.apimachinery.schema.typed import ABSENT
+from phalanx.embedded.apimachinery.schema.typed import ABSENT
 from phalanx.embedded.apiserver.registry.crd.structural import Schema, correlated, type_name
 
 RULES = "x-kubernetes-validations"

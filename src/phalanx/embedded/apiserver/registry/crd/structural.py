@@ -17,9 +17,9 @@ from typing import Any
 
 import msgspec
 
-from phalanx.embedded.apiserver.apimachinery.caching import cached
-from phalanx.embedded.apiserver.apimachinery.expressions.pattern import PatternError, compiled
-from phalanx.embedded.apiserver.apimachinery.meta.status import (
+from phalanx.embedded.apimachinery.caching import cached
+from phalanx.embedded.apimachinery.expressions.pattern import PatternError, compiled
+from phalanx.embedded.apimachinery.meta.status import (
     NO_FIELD,
     Cause,
     duplicate,
@@ -29,8 +29,8 @@ from phalanx.embedded.apiserver.apimachinery.meta.status import (
     too_long,
     too_many,
 )
-from phalanx.embedded.apiserver.apimachinery.schema import string_format
-from phalanx.embedded.apiserver.apimachinery.schema.typed import ABSENT
+from phalanx.embedded.apimachinery.schema import string_format
+from phalanx.embedded.apimachinery.schema.typed import ABSENT
 
 Schema = Mapping[str, Any]
 Object = dict[str, Any]

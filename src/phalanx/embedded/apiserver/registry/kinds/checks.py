@@ -10,15 +10,15 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from phalanx.embedded.apiserver.apimachinery.meta.status import (
+from phalanx.embedded.apimachinery.meta.status import (
     Cause,
     forbidden_field,
     invalid_value,
     not_supported,
     required,
 )
-from phalanx.embedded.apiserver.apimachinery.schema import formats, quantity
-from phalanx.embedded.apiserver.apimachinery.schema.formats import Format, Problems
+from phalanx.embedded.apimachinery.schema import formats, quantity
+from phalanx.embedded.apimachinery.schema.formats import Format, Problems
 
 Found = list[Cause]
 

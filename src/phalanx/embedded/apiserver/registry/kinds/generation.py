@@ -5,7 +5,7 @@ Source: PrepareForCreate and PrepareForUpdate of the strategies in k8s.io/kubern
 
 from __future__ import annotations
 
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, ResourceStrategy
+from phalanx.embedded.apimachinery.meta.resource import Object, ResourceStrategy
 
 
 class SpecAndStatus(ResourceStrategy):

@@ -16,8 +16,8 @@ from typing import Any
 
 import msgspec
 
-from phalanx.embedded.apiserver.apimachinery.limits import VALUES
-from phalanx.embedded.apiserver.apimachinery.schema.schema import Type
+from phalanx.embedded.apimachinery.limits import VALUES
+from phalanx.embedded.apimachinery.schema.schema import Type
 from phalanx.embedded.apiserver.transport.protobuf.messages import (
     SCHEMA,
     embedded_name,

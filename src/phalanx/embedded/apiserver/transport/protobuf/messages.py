@@ -20,7 +20,7 @@ from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 
-from phalanx.embedded.apiserver.apimachinery.schema.schema import Type, definitions, type_of
+from phalanx.embedded.apimachinery.schema.schema import Type, definitions, type_of
 from phalanx.embedded.apiserver.transport.protobuf.numbers import ProtobufField, numbers
 
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1."

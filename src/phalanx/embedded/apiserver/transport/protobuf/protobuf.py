@@ -17,10 +17,10 @@ from typing import Any
 import msgspec
 from google.protobuf.message import DecodeError
 
-from phalanx.embedded.apiserver.apimachinery.caching import cached
-from phalanx.embedded.apiserver.apimachinery.limits import DEPTH, VALUES, extent
-from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, bad_request
-from phalanx.embedded.apiserver.apimachinery.schema.schema import definitions
+from phalanx.embedded.apimachinery.caching import cached
+from phalanx.embedded.apimachinery.limits import DEPTH, VALUES, extent
+from phalanx.embedded.apimachinery.meta.status import ApiError, bad_request
+from phalanx.embedded.apimachinery.schema.schema import definitions
 from phalanx.embedded.apiserver.transport.protobuf.convert import SizeBudget, reader, values
 from phalanx.embedded.apiserver.transport.protobuf.messages import PARTIAL, message
 from phalanx.embedded.apiserver.transport.protobuf.numbers import numbers

@@ -12,10 +12,10 @@ from typing import Any
 
 import msgspec
 
-from phalanx.embedded.apiserver.apimachinery.expressions.jsonpath import find
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource
-from phalanx.embedded.apiserver.apimachinery.meta.status import bad_request
-from phalanx.embedded.apiserver.apimachinery.schema.schema import definitions
+from phalanx.embedded.apimachinery.expressions.jsonpath import find
+from phalanx.embedded.apimachinery.meta.resource import Object, Resource
+from phalanx.embedded.apimachinery.meta.status import bad_request
+from phalanx.embedded.apimachinery.schema.schema import definitions
 from phalanx.embedded.apiserver.transport.tables.duration import since
 from phalanx.embedded.apiserver.transport.tables.pod_row import pod_conditions
 from phalanx.embedded.apiserver.transport.tables.printer import Printer, PrinterColumn, columns

@@ -9,8 +9,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from zoneinfo import ZoneInfo
 
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Object
-from phalanx.embedded.apiserver.apimachinery.meta.status import Cause, invalid_value, required
+from phalanx.embedded.apimachinery.meta.resource import Object
+from phalanx.embedded.apimachinery.meta.status import Cause, invalid_value, required
 from phalanx.embedded.apiserver.registry.kinds.batch import spec as job_spec
 from phalanx.embedded.apiserver.registry.kinds.batch import status as job_status
 from phalanx.embedded.apiserver.registry.kinds.batch.spec import TemplateChange

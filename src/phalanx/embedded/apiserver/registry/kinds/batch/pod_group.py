@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, ResourceStrategy
-from phalanx.embedded.apiserver.apimachinery.meta.status import (
+from phalanx.embedded.apimachinery.meta.resource import Object, ResourceStrategy
+from phalanx.embedded.apimachinery.meta.status import (
     Cause,
     duplicate,
     invalid_value,
@@ -20,8 +20,8 @@ from phalanx.embedded.apiserver.apimachinery.meta.status import (
     required,
     too_many,
 )
-from phalanx.embedded.apiserver.apimachinery.schema import formats
-from phalanx.embedded.apiserver.apimachinery.schema.formats import Format
+from phalanx.embedded.apimachinery.schema import formats
+from phalanx.embedded.apimachinery.schema.formats import Format
 from phalanx.embedded.apiserver.registry.kinds.checks import IMMUTABLE, Found, formatted
 from phalanx.embedded.apiserver.registry.kinds.generation import SpecAndStatus
 

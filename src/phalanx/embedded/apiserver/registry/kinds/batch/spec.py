@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any
 
-from phalanx.embedded.apiserver.apimachinery.meta.status import (
+from phalanx.embedded.apimachinery.meta.status import (
     Cause,
     duplicate,
     invalid_value,
@@ -18,7 +18,7 @@ from phalanx.embedded.apiserver.apimachinery.meta.status import (
     too_long,
     too_many,
 )
-from phalanx.embedded.apiserver.apimachinery.schema import formats
+from phalanx.embedded.apimachinery.schema import formats
 from phalanx.embedded.apiserver.registry.kinds.batch import indexes
 from phalanx.embedded.apiserver.registry.kinds.checks import (
     Found,

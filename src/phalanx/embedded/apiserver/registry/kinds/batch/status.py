@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from phalanx.embedded.apiserver.apimachinery.meta.status import duplicate, invalid_value, required
+from phalanx.embedded.apimachinery.meta.status import duplicate, invalid_value, required
 from phalanx.embedded.apiserver.registry.kinds.batch import indexes
 from phalanx.embedded.apiserver.registry.kinds.batch.spec import bare_invalid
 from phalanx.embedded.apiserver.registry.kinds.checks import Found, not_negative

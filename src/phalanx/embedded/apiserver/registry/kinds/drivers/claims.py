@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, ResourceStrategy
-from phalanx.embedded.apiserver.apimachinery.meta.status import (
+from phalanx.embedded.apimachinery.meta.resource import Object, ResourceStrategy
+from phalanx.embedded.apimachinery.meta.status import (
     Cause,
     duplicate,
     forbidden_field,
@@ -22,7 +22,7 @@ from phalanx.embedded.apiserver.apimachinery.meta.status import (
     too_long,
     too_many,
 )
-from phalanx.embedded.apiserver.apimachinery.schema import formats
+from phalanx.embedded.apimachinery.schema import formats
 from phalanx.embedded.apiserver.registry.kinds.checks import Found, formatted, is_extended, unchanged
 from phalanx.embedded.apiserver.registry.kinds.drivers.csi import driver_name
 from phalanx.embedded.apiserver.registry.kinds.generation import Counted, SpecAndStatus

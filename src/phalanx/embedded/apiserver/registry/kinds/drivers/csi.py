@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, ResourceStrategy
-from phalanx.embedded.apiserver.apimachinery.meta.status import (
+from phalanx.embedded.apimachinery.meta.resource import Object, ResourceStrategy
+from phalanx.embedded.apimachinery.meta.status import (
     Cause,
     duplicate,
     forbidden_field,
@@ -20,7 +20,7 @@ from phalanx.embedded.apiserver.apimachinery.meta.status import (
     required,
     too_long,
 )
-from phalanx.embedded.apiserver.apimachinery.schema import formats, quantity
+from phalanx.embedded.apimachinery.schema import formats, quantity
 from phalanx.embedded.apiserver.registry.kinds.checks import (
     NEGATIVE,
     Found,

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Object
-from phalanx.embedded.apiserver.apimachinery.meta.status import (
+from phalanx.embedded.apimachinery.meta.resource import Object
+from phalanx.embedded.apimachinery.meta.status import (
     Cause,
     duplicate,
     invalid_value,
@@ -19,7 +19,7 @@ from phalanx.embedded.apiserver.apimachinery.meta.status import (
     too_long,
     too_many,
 )
-from phalanx.embedded.apiserver.apimachinery.schema import formats
+from phalanx.embedded.apimachinery.schema import formats
 from phalanx.embedded.apiserver.registry.kinds.checks import Found, formatted, not_negative, unchanged
 from phalanx.embedded.apiserver.registry.kinds.drivers.csi import driver_name
 from phalanx.embedded.apiserver.registry.kinds.generation import Counted

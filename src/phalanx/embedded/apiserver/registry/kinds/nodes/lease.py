@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, ResourceStrategy
-from phalanx.embedded.apiserver.apimachinery.meta.status import Cause, invalid_value
-from phalanx.embedded.apiserver.apimachinery.schema.formats import qualified_name
+from phalanx.embedded.apimachinery.meta.resource import Object, ResourceStrategy
+from phalanx.embedded.apimachinery.meta.status import Cause, invalid_value
+from phalanx.embedded.apimachinery.schema.formats import qualified_name
 from phalanx.embedded.apiserver.registry.kinds.checks import NEGATIVE, Found, formatted
 
 

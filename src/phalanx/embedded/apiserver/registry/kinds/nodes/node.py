@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, ResourceStrategy
-from phalanx.embedded.apiserver.apimachinery.meta.status import (
+from phalanx.embedded.apimachinery.meta.resource import Object, ResourceStrategy
+from phalanx.embedded.apimachinery.meta.status import (
     Cause,
     duplicate,
     forbidden_field,
     invalid_value,
     required,
 )
-from phalanx.embedded.apiserver.apimachinery.schema import formats
+from phalanx.embedded.apimachinery.schema import formats
 from phalanx.embedded.apiserver.registry.kinds.checks import Found, formatted, resource_amount
 from phalanx.embedded.apiserver.registry.kinds.generation import SpecAndStatus
 from phalanx.embedded.apiserver.registry.kinds.nodes import scheduling

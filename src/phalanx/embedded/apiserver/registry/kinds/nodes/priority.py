@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, ResourceStrategy
-from phalanx.embedded.apiserver.apimachinery.meta.status import Cause, forbidden_field, invalid_value, required
-from phalanx.embedded.apiserver.apimachinery.schema import formats
+from phalanx.embedded.apimachinery.meta.resource import Object, ResourceStrategy
+from phalanx.embedded.apimachinery.meta.status import Cause, forbidden_field, invalid_value, required
+from phalanx.embedded.apimachinery.schema import formats
 from phalanx.embedded.apiserver.registry.kinds import checks
 from phalanx.embedded.apiserver.registry.kinds.checks import IMMUTABLE, Found, chosen, formatted
 from phalanx.embedded.apiserver.registry.kinds.generation import count

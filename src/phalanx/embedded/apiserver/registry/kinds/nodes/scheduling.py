@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from phalanx.embedded.apiserver.apimachinery.meta.status import (
+from phalanx.embedded.apimachinery.meta.status import (
     duplicate,
     forbidden_field,
     invalid_value,
     not_supported,
     required,
 )
-from phalanx.embedded.apiserver.apimachinery.schema import formats
+from phalanx.embedded.apimachinery.schema import formats
 from phalanx.embedded.apiserver.registry.kinds.checks import (
     EXISTS_HAS_NONE,
     IN_NEEDS_VALUES,

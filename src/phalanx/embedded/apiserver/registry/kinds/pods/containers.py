@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from phalanx.embedded.apiserver.apimachinery.meta.status import (
+from phalanx.embedded.apimachinery.meta.status import (
     duplicate,
     forbidden_field,
     invalid_value,
@@ -17,7 +17,7 @@ from phalanx.embedded.apiserver.apimachinery.meta.status import (
     not_supported,
     required,
 )
-from phalanx.embedded.apiserver.apimachinery.schema import formats
+from phalanx.embedded.apimachinery.schema import formats
 from phalanx.embedded.apiserver.registry.kinds.checks import Found, chosen, complain, formatted, requirements
 from phalanx.embedded.apiserver.registry.kinds.pods import probes
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from phalanx.embedded.apiserver.apimachinery.caching import cached
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Object
+from phalanx.embedded.apimachinery.caching import cached
+from phalanx.embedded.apimachinery.meta.resource import Object
 
 MODE_0644 = 0o644
 GRACE_S = 30

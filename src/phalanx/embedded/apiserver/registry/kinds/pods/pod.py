@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Object
-from phalanx.embedded.apiserver.apimachinery.meta.status import Cause
+from phalanx.embedded.apimachinery.meta.resource import Object
+from phalanx.embedded.apimachinery.meta.status import Cause
 from phalanx.embedded.apiserver.registry.kinds.checks import Found
 from phalanx.embedded.apiserver.registry.kinds.generation import SpecAndStatus, count
 from phalanx.embedded.apiserver.registry.kinds.pods import defaults, update

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from phalanx.embedded.apiserver.apimachinery.schema import quantity
+from phalanx.embedded.apimachinery.schema import quantity
 
 COUNTED = ("cpu", "memory")
 

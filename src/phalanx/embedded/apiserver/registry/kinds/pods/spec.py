@@ -12,15 +12,15 @@ from typing import Any
 
 import msgspec
 
-from phalanx.embedded.apiserver.apimachinery.meta import metadata
-from phalanx.embedded.apiserver.apimachinery.meta.status import (
+from phalanx.embedded.apimachinery.meta import metadata
+from phalanx.embedded.apimachinery.meta.status import (
     duplicate,
     forbidden_field,
     invalid_value,
     not_supported,
     required,
 )
-from phalanx.embedded.apiserver.apimachinery.schema import formats
+from phalanx.embedded.apimachinery.schema import formats
 from phalanx.embedded.apiserver.registry.kinds import checks
 from phalanx.embedded.apiserver.registry.kinds.checks import Found, chosen, formatted
 from phalanx.embedded.apiserver.registry.kinds.nodes import scheduling

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from phalanx.embedded.apiserver.apimachinery.meta.status import forbidden_field, invalid_value, required
-from phalanx.embedded.apiserver.apimachinery.schema import formats
+from phalanx.embedded.apimachinery.meta.status import forbidden_field, invalid_value, required
+from phalanx.embedded.apimachinery.schema import formats
 from phalanx.embedded.apiserver.registry.kinds.checks import Found, complain, formatted, unchanged
 from phalanx.embedded.apiserver.registry.kinds.nodes import scheduling
 from phalanx.embedded.apiserver.registry.kinds.pods.qos import qos_class

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from phalanx.embedded.apiserver.apimachinery.schema import formats, quantity
+from phalanx.embedded.apimachinery.schema import formats, quantity
 
 Spec = Mapping[str, Any]
 

@@ -6,11 +6,11 @@ write of its policy, so that a policy with a syntax error is refused and never b
 
 from __future__ import annotations
 
-from phalanx.embedded.apiserver.apimachinery.expressions.cel import ExpressionError, compiled
-from phalanx.embedded.apiserver.apimachinery.expressions.policy_types import judged
-from phalanx.embedded.apiserver.apimachinery.expressions.type_check import DYN
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Object
-from phalanx.embedded.apiserver.apimachinery.meta.status import (
+from phalanx.embedded.apimachinery.expressions.cel import ExpressionError, compiled
+from phalanx.embedded.apimachinery.expressions.policy_types import judged
+from phalanx.embedded.apimachinery.expressions.type_check import DYN
+from phalanx.embedded.apimachinery.meta.resource import Object
+from phalanx.embedded.apimachinery.meta.status import (
     Cause,
     duplicate,
     forbidden_field,
@@ -18,7 +18,7 @@ from phalanx.embedded.apiserver.apimachinery.meta.status import (
     not_supported,
     required,
 )
-from phalanx.embedded.apiserver.apimachinery.schema import formats
+from phalanx.embedded.apimachinery.schema import formats
 from phalanx.embedded.apiserver.registry.kinds.checks import label_selector
 from phalanx.embedded.apiserver.registry.kinds.generation import Counted, SpecAndStatus
 from phalanx.embedded.apiserver.registry.kinds.policy.webhook import rule_causes

@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, ResourceStrategy
-from phalanx.embedded.apiserver.apimachinery.meta.status import (
+from phalanx.embedded.apimachinery.meta.resource import Object, ResourceStrategy
+from phalanx.embedded.apimachinery.meta.status import (
     Cause,
     duplicate,
     forbidden_field,
     invalid_value,
     required,
 )
-from phalanx.embedded.apiserver.apimachinery.schema import formats, quantity
+from phalanx.embedded.apimachinery.schema import formats, quantity
 from phalanx.embedded.apiserver.registry.kinds import checks
 from phalanx.embedded.apiserver.registry.kinds.checks import Found, complain
 from phalanx.embedded.apiserver.registry.kinds.generation import SpecAndStatus

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 
 from cryptography import x509
 
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, User
-from phalanx.embedded.apiserver.apimachinery.meta.status import Cause, forbidden_field, invalid_value, required
-from phalanx.embedded.apiserver.apimachinery.schema import formats
+from phalanx.embedded.apimachinery.meta.resource import Object, User
+from phalanx.embedded.apimachinery.meta.status import Cause, forbidden_field, invalid_value, required
+from phalanx.embedded.apimachinery.schema import formats
 from phalanx.embedded.apiserver.registry.kinds.checks import Found, formatted
 from phalanx.embedded.apiserver.registry.kinds.generation import SpecAndStatus
 

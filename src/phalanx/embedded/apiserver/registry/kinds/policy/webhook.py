@@ -13,9 +13,9 @@ import ssl
 from collections.abc import Iterator, Mapping
 from urllib.parse import urlsplit
 
-from phalanx.embedded.apiserver.apimachinery.expressions.cel import ExpressionError, compiled
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Object
-from phalanx.embedded.apiserver.apimachinery.meta.status import (
+from phalanx.embedded.apimachinery.expressions.cel import ExpressionError, compiled
+from phalanx.embedded.apimachinery.meta.resource import Object
+from phalanx.embedded.apimachinery.meta.status import (
     Cause,
     duplicate,
     forbidden_field,
@@ -23,7 +23,7 @@ from phalanx.embedded.apiserver.apimachinery.meta.status import (
     not_supported,
     required,
 )
-from phalanx.embedded.apiserver.apimachinery.schema import formats
+from phalanx.embedded.apimachinery.schema import formats
 from phalanx.embedded.apiserver.registry.kinds.generation import Counted
 
 _CHOICES = {

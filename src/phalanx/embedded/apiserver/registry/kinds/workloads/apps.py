@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Object
-from phalanx.embedded.apiserver.apimachinery.meta.status import Cause, invalid_value, not_supported, required
+from phalanx.embedded.apimachinery.meta.resource import Object
+from phalanx.embedded.apimachinery.meta.status import Cause, invalid_value, not_supported, required
 from phalanx.embedded.apiserver.registry.kinds.checks import Found, label_selector, not_negative, selects, unchanged
 from phalanx.embedded.apiserver.registry.kinds.checks import labels as check_labels
 from phalanx.embedded.apiserver.registry.kinds.generation import SpecAndStatus

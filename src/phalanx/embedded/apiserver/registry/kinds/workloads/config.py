@@ -9,15 +9,15 @@ import base64
 import json
 from collections.abc import Iterable, Mapping
 
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, ResourceStrategy
-from phalanx.embedded.apiserver.apimachinery.meta.status import (
+from phalanx.embedded.apimachinery.meta.resource import Object, ResourceStrategy
+from phalanx.embedded.apimachinery.meta.status import (
     Cause,
     forbidden_field,
     invalid_value,
     required,
     too_long,
 )
-from phalanx.embedded.apiserver.apimachinery.schema import formats
+from phalanx.embedded.apimachinery.schema import formats
 from phalanx.embedded.apiserver.registry.kinds.checks import IMMUTABLE, Found, complain
 from phalanx.embedded.apiserver.transport.go_json import syntax_error
 

@@ -5,9 +5,9 @@ Source: pkg/apis/core/validation, pkg/apis/discovery (v1 defaults, validation), 
 
 from __future__ import annotations
 
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, ResourceStrategy
-from phalanx.embedded.apiserver.apimachinery.meta.status import Cause, duplicate, not_supported, required, too_many
-from phalanx.embedded.apiserver.apimachinery.schema import formats
+from phalanx.embedded.apimachinery.meta.resource import Object, ResourceStrategy
+from phalanx.embedded.apimachinery.meta.status import Cause, duplicate, not_supported, required, too_many
+from phalanx.embedded.apimachinery.schema import formats
 from phalanx.embedded.apiserver.registry.kinds.checks import Found, chosen, complain, formatted, unchanged
 from phalanx.embedded.apiserver.registry.kinds.generation import Counted
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Object
-from phalanx.embedded.apiserver.apimachinery.meta.status import Cause
+from phalanx.embedded.apimachinery.meta.resource import Object
+from phalanx.embedded.apimachinery.meta.status import Cause
 from phalanx.embedded.apiserver.registry.kinds.checks import Found
 from phalanx.embedded.apiserver.registry.kinds.generation import Counted
 from phalanx.embedded.apiserver.registry.kinds.pods import defaults, spec

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Object
-from phalanx.embedded.apiserver.apimachinery.meta.status import (
+from phalanx.embedded.apimachinery.meta.resource import Object
+from phalanx.embedded.apimachinery.meta.status import (
     forbidden_field,
     invalid_value,
     not_supported,
     required,
 )
-from phalanx.embedded.apiserver.apimachinery.schema import formats
+from phalanx.embedded.apimachinery.schema import formats
 from phalanx.embedded.apiserver.registry.kinds.checks import (
     Found,
     at_most_all,

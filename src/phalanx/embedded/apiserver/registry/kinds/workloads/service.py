@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Object
-from phalanx.embedded.apiserver.apimachinery.meta.status import (
+from phalanx.embedded.apimachinery.meta.resource import Object
+from phalanx.embedded.apimachinery.meta.status import (
     Cause,
     duplicate,
     forbidden_field,
@@ -17,7 +17,7 @@ from phalanx.embedded.apiserver.apimachinery.meta.status import (
     not_supported,
     required,
 )
-from phalanx.embedded.apiserver.apimachinery.schema import formats
+from phalanx.embedded.apimachinery.schema import formats
 from phalanx.embedded.apiserver.registry.kinds import checks
 from phalanx.embedded.apiserver.registry.kinds.checks import Found, chosen, complain, formatted
 from phalanx.embedded.apiserver.registry.kinds.generation import SpecAndStatus

@@ -1,0 +1,494 @@
+"""MutatingAdmissionPolicy and ValidatingAdmissionPolicy (admissionregistration.k8s.io/v1): admission written in CEL.
+
+A policy says what to do (mutations, or validations) and to which requests (`matchConstraints`, `matchConditions`); it
+acts only where a binding names it (`matchResources` narrows further). Mutations come first: an ApplyConfiguration is
+merged into the object by the merge keys of its kind, a JSONPatch is applied as it is. Then, at the end of admission,
+every validation must hold; the binding decides whether a violation denies or warns.
+
+A kind may be served in several versions, and a rule names some of them. With `matchPolicy: Equivalent`, the default, it
+is about requests in any version: expressions see the object in the version that the rule names. A write to a
+subresource (`pods/status`, `pods/binding`) matches only rules that name this subresource.
+
+An expression that cannot be evaluated is a failure of the policy: `failurePolicy` Fail refuses the request, Ignore
+passes it. Source: KEP-3488, KEP-3962 and k8s.io/apiserver/pkg/admission/plugin/policy. Not served: `paramRef.selector`
+(refused in `validate_binding`), audit annotations (there is no audit log).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+from uuid import uuid4
+
+from phalanx.embedded.apimachinery.expressions.authorizer import AUTHORIZER, Rights, asking
+from phalanx.embedded.apimachinery.expressions.cel import CelScope, CelView, ExpressionError, compiled
+from phalanx.embedded.apimachinery.meta.resource import Object, Resource, User, converted, stored_form
+from phalanx.embedded.apimachinery.meta.status import ApiError, qualified
+
+GROUP = "admissionregistration.k8s.io"
+_CODES = {"Invalid": 422, "Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Review:
+    """A request under admission. `obj`: the object to store (None for DELETE). `namespace`: its Namespace object.
+
+    `forms`: the kinds as which such objects are served, including `resource`. `part`: the written kind if it is a
+    subresource of another (Binding, Scale). `rights`: the rights of the user; None if they are unknown, so that
+    expressions about them cannot be evaluated."""
+
+    resource: Resource
+    forms: tuple[Resource, ...] = ()
+    part: Resource | None = None
+    operation: str  # CREATE, UPDATE, DELETE or CONNECT
+    name: str
+    obj: Object | None
+    old: Object | None = None
+    namespace: Object | None = None
+    user: User
+    dry_run: bool = False
+    subresource: str = ""
+    rights: Rights | None = None
+
+    def shown(self, form: Resource, obj: Object | None) -> Object | None:
+        """Return an object of the request as `form` has it."""
+        if obj is None or self.part is not None or _has_form(form, obj):
+            return obj
+        return converted(form, obj)
+
+    def kept(self, form: Resource, obj: Object) -> Object:
+        """Return an object that was shown as `form` in the shape of the request."""
+        if self.part is not None or self.obj is None or _has_form(form, self.obj):
+            return obj
+        return stored_form(form, obj) | {key: self.obj[key] for key in ("kind", "apiVersion")}
+
+
+def _has_form(form: Resource, obj: Object) -> bool:
+    return obj.get("apiVersion") in (form.api_version, None)
+
+
+@dataclass(frozen=True, slots=True)
+class BoundPolicy:
+    """A policy and what binds it; `view`: what its expressions look at. `form`: the version of the kind that its rule
+    names; None: not kind and operation alone decide whether it is about a request. `asked`: what the conditions of all
+    policies that are asked with it look at; None: its own look at parameters or at variables of its own."""
+
+    policy: Object
+    binding: Object
+    view: CelView
+    form: Resource | None = None
+    asked: CelView | None = None
+
+
+class PolicyReader:
+    """The reads that policies need: all objects of a kind in this group, and the parameters that a binding names. The
+    policies of each kind are cached until `forget`."""
+
+    def __init__(
+        self,
+        policies: Callable[[str], Iterable[Object]],
+        param: Callable[[str, str, str, str], Object | None],  # apiVersion, kind, namespace, name
+    ) -> None:
+        self._policies, self.param = policies, param
+        self._known: dict[tuple[str, ...], tuple[BoundPolicy, ...]] = {}
+
+    def forget(self) -> None:
+        self._known.clear()
+
+    def bound(self, plural: str, review: Review) -> tuple[BoundPolicy, ...]:
+        """Return the policies that may apply to the kind and operation of the request, in the order of evaluation."""
+        key = (plural, *kind_of(review))
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = tuple(self._find(plural, review))
+        return known
+
+    def _find(self, plural: str, review: Review) -> Iterator[BoundPolicy]:
+        bindings: dict[str, list[Object]] = {}
+        for binding in self._policies(plural.removesuffix("policies") + "policybindings"):
+            bindings.setdefault(binding["spec"]["policyName"], []).append(binding)
+        found = [one for one in self._policies(plural) if about(one["spec"].get("matchConstraints") or {}, review)]
+        found.sort(key=lambda one: str(one["metadata"]["name"]))
+        asked = CelView(text for one in found for text in _conditions(one))
+        for policy in found:
+            view = CelView(text for _, text in expressions_of(policy["spec"]) if text)
+            shared = asked if _are_plain(_conditions(policy)) else None
+            constraints = policy["spec"]["matchConstraints"]
+            form = None if _is_narrowed(constraints) else matched(constraints, review)
+            for one in bindings.get(policy["metadata"]["name"], ()):
+                yield BoundPolicy(policy, one, view, form, shared)
+
+
+def kind_of(review: Review) -> tuple[str, ...]:
+    """Return the properties by which rules select requests, except the names of objects."""
+    of = review.resource
+    scope = "Namespaced" if of.namespaced else "Cluster"
+    return of.group, of.version, of.plural, scope, review.subresource, review.operation
+
+
+def expressions_of(spec: Object) -> Iterator[tuple[str, Any]]:
+    """(field path, expression) of every expression in a policy."""
+    for part in ("variables", "matchConditions", "validations"):
+        for number, one in enumerate(spec.get(part) or ()):
+            yield f"spec.{part}[{number}].expression", one.get("expression")
+            if one.get("messageExpression"):
+                yield f"spec.{part}[{number}].messageExpression", one["messageExpression"]
+    for number, one in enumerate(spec.get("mutations") or ()):
+        for form in ("applyConfiguration", "jsonPatch"):
+            if one.get(form):
+                yield f"spec.mutations[{number}].{form}.expression", one[form].get("expression")
+
+
+def _conditions(policy: Object) -> list[str]:
+    return [one["expression"] for one in policy["spec"].get("matchConditions") or ()]
+
+
+def _are_plain(conditions: Iterable[str]) -> bool:
+    """Return whether they look at the request alone."""
+    return not any("variables" in text or "params" in text for text in conditions)
+
+
+def _is_narrowed(constraints: Mapping[str, Any]) -> bool:
+    """Return whether objects of one kind differ in whether they match."""
+    by_object = ("excludeResourceRules", "namespaceSelector", "objectSelector")
+    return any(constraints.get(key) for key in by_object) or any(
+        rule.get("resourceNames") for rule in constraints.get("resourceRules") or ()
+    )
+
+
+Patch = Callable[[Resource, Object, Any], Object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patches:
+    """The two ways in which a mutation changes an object. Both return a new object."""
+
+    merge: Patch
+    json: Patch
+
+
+def _scope(view: CelView, review: Review, form: Resource, obj: Object | None, params: Object | None = None) -> CelScope:
+    variables = {
+        "authorizer": AUTHORIZER,
+        "object": obj,
+        "oldObject": review.shown(form, review.old),
+        "namespaceObject": review.namespace,
+        "params": params,
+        "request": _request(review, form) if view.looks_at("request") else {},
+        "variables": {},
+    }
+    return CelScope(view.of(variables), functions=asking(review.rights) if view.looks_at("authorizer") else {})
+
+
+def _request(review: Review, form: Resource) -> dict[str, Any]:
+    return {
+        "uid": str(uuid4()),
+        **named(review, form),
+        "subResource": review.subresource,
+        "requestSubResource": review.subresource,
+        "name": review.name,
+        "namespace": (review.namespace or {}).get("metadata", {}).get("name", ""),
+        "operation": review.operation,
+        "userInfo": {"username": review.user.name, "groups": list(review.user.groups), "uid": review.user.uid},
+        "dryRun": review.dry_run,
+    }
+
+
+@dataclass
+class _Case:
+    """A policy bound to a request, and the variables its expressions see. `form`: the version that its rule names."""
+
+    bound: BoundPolicy
+    review: Review
+    form: Resource
+    params: Object | None = None
+    _scope: CelScope | None = None  # the scope of the object `_seen`
+    _seen: Object | None = None
+    _shown: Object | None = None
+    _computed: bool = False
+
+    @property
+    def policy(self) -> Object:
+        return self.bound.policy
+
+    @property
+    def binding(self) -> Object:
+        return self.bound.binding
+
+    @property
+    def spec(self) -> Object:
+        spec: Object = self.policy["spec"]
+        return spec
+
+    def shown(self) -> Object | None:
+        """Return the object for expressions: the same one each time, because results about it are cached."""
+        if self._shown is None:
+            self._shown = self.review.shown(self.form, self.review.obj)
+        return self._shown
+
+    def evaluate(self, text: str, obj: Object | None) -> Any:
+        """The policy's own variables are evaluated when one is asked for, in order; each may use the earlier ones."""
+        if self._scope is None or self._seen is not obj:
+            self._scope = _scope(self.bound.view, self.review, self.form, obj, self.params)
+            self._seen, self._computed = obj, False
+        if "variables" in text and not self._computed:
+            self._computed = True
+            known: dict[str, Any] = {}
+            for variable in self.spec.get("variables", ()):
+                known[variable["name"]] = compiled(variable["expression"]).evaluate(self._scope)
+                self._scope.add("variables", known)
+        return compiled(text).evaluate(self._scope)
+
+    def denied(self, why: str, reason: str = "Invalid") -> ApiError:
+        review, resource = self.review, self.review.resource
+        kind, name = self.policy["kind"], self.policy["metadata"]["name"]
+        text = f"{kind} '{name}' with binding '{self.binding['metadata']['name']}' denied request: {why}"
+        subject = f'{qualified(resource.plural, resource.group)} "{review.name}"'
+        details = {"name": review.name, "group": resource.group, "kind": resource.plural, "causes": [{"message": text}]}
+        return ApiError(
+            _CODES.get(reason, 422),
+            reason,
+            f"{subject} is forbidden: {text}",
+            details={key: value for key, value in details.items() if value},
+        )
+
+
+def named(review: Review, form: Resource) -> dict[str, dict[str, str]]:
+    """Return what a request is about, as a rule for `form` sees it, and as it was asked."""
+    found: dict[str, dict[str, str]] = {}
+    for of, kind, resource in ((form, "kind", "resource"), (review.resource, "requestKind", "requestResource")):
+        said = review.part or of
+        found[kind] = {"group": said.group, "version": said.version, "kind": said.kind}
+        found[resource] = {"group": of.group, "version": of.version, "resource": of.plural}
+    return found
+
+
+def mutate(review: Review, reader: PolicyReader, patches: Patches, *, reinvoked: bool = False) -> Object:
+    """The object after every mutating policy that applies; `review.obj` itself if none does. Raises `ApiError`.
+
+    Policies act in the order of their names, twice if one with `reinvocationPolicy: IfNeeded` could react to a change
+    that a later one made. `reinvoked`: a webhook has changed the object since they did, so only such act."""
+    assert review.obj is not None
+    obj = review.obj
+    cases = list(_cases("mutatingadmissionpolicies", review, reader))
+    for again in (True,) if reinvoked else (False, True):
+        before = obj
+        for case in cases:
+            if not again or case.spec.get("reinvocationPolicy") == "IfNeeded":
+                obj = replace(review, obj=obj).kept(case.form, _mutated(case, obj, patches))
+        if obj == before or len(cases) < 2:
+            break
+    return obj
+
+
+def validate(review: Review, reader: PolicyReader) -> list[str]:
+    """Warnings of the validating policies that apply; raises `ApiError` where one denies."""
+    warnings = []
+    for case in _cases("validatingadmissionpolicies", review, reader):
+        actions = case.binding["spec"].get("validationActions", ())
+        for why, reason in _violations(case):
+            if "Deny" in actions:
+                raise case.denied(why, reason)
+            if "Warn" in actions:
+                policy, binding = case.policy["metadata"]["name"], case.binding["metadata"]["name"]
+                warnings.append(
+                    f"Validation failed for ValidatingAdmissionPolicy '{policy}' with binding '{binding}': {why}"
+                )
+    return warnings
+
+
+def _cases(plural: str, review: Review, reader: PolicyReader) -> Iterator[_Case]:
+    """Every (policy, binding) that the request matches, match conditions included."""
+    if review.resource.group == GROUP:
+        return  # policies do not guard policies: nobody could be locked out of mending one
+    scopes: dict[str, CelScope] = {}  # handing an object to the library costs more than evaluating does: once for all
+    for bound in reader.bound(plural, review):
+        narrowed = bound.binding["spec"].get("matchResources")
+        form = bound.form or matched(bound.policy["spec"].get("matchConstraints") or {}, review)
+        if form is None:
+            continue
+        if narrowed and matched(narrowed, review, rules_required=False) is None:
+            continue
+        case = _Case(bound=bound, review=review, form=form)
+        scope = None
+        if bound.asked is not None:
+            scope = scopes.get(form.api_version)
+            if scope is None:
+                scope = scopes[form.api_version] = _scope(bound.asked, review, form, case.shown())
+        if _has_params(case, reader) and _conditions_hold(case, scope):
+            yield case
+
+
+def matched(constraints: Mapping[str, Any], review: Review, *, rules_required: bool = True) -> Resource | None:
+    """`MatchResources`: some resource rule, no exclusion, and both selectors. Return the form in which the request is
+    meant; None: it is not."""
+    rules, form = constraints.get("resourceRules") or (), review.resource
+    if rules or rules_required:
+        found = _form(constraints, rules, review)
+        if found is None:
+            return None
+        form = found
+    if _form(constraints, constraints.get("excludeResourceRules") or (), review) is not None:
+        return None
+    namespace = _labels(_home(review))
+    if namespace is not None and not selected(constraints.get("namespaceSelector") or {}, namespace):
+        return None
+    selector = constraints.get("objectSelector") or {}
+    states = [_labels(one) or {} for one in (review.obj, review.old) if one is not None]
+    return form if not selector or any(selected(selector, labels) for labels in states) else None
+
+
+def _home(review: Review) -> Object | None:
+    """Return the object whose labels a namespace selector matches: the namespace of the object, or the object if it is
+    a namespace."""
+    if review.resource.key == ("", "namespaces"):
+        return review.old or review.obj
+    return review.namespace
+
+
+def _labels(obj: Object | None) -> Mapping[str, str] | None:
+    return None if obj is None else (obj.get("metadata") or {}).get("labels") or {}
+
+
+def about(constraints: Mapping[str, Any], review: Review) -> bool:
+    """Return True if a resource rule matches such requests, for some object."""
+    rules = constraints.get("resourceRules") or ()
+    return any(_about(rule, review, form) for rule in rules for form in _forms(constraints, review))
+
+
+def _form(constraints: Mapping[str, Any], rules: Iterable[Mapping[str, Any]], review: Review) -> Resource | None:
+    """Return the first form that a rule names: as it was asked if any rule does."""
+    for form in _forms(constraints, review):
+        if any(_rule_matches(rule, review, form) for rule in rules):
+            return form
+    return None
+
+
+def _forms(constraints: Mapping[str, Any], review: Review) -> Iterator[Resource]:
+    yield review.resource
+    if constraints.get("matchPolicy", "Equivalent") == "Equivalent":
+        yield from (form for form in review.forms if form is not review.resource)
+
+
+def _rule_matches(rule: Mapping[str, Any], review: Review, form: Resource) -> bool:
+    return _about(rule, review, form) and (not rule.get("resourceNames") or review.name in rule["resourceNames"])
+
+
+def _about(rule: Mapping[str, Any], review: Review, resource: Resource) -> bool:
+    """All of a rule but the names of objects."""
+    scope = rule.get("scope", "*")
+    return (
+        _listed(rule.get("operations"), review.operation)
+        and _listed(rule.get("apiGroups"), resource.group)
+        and _listed(rule.get("apiVersions"), resource.version)
+        and not _names(resource.plural, review.subresource).isdisjoint(rule["resources"])
+        and scope in ("*", "Namespaced" if resource.namespaced else "Cluster")
+    )
+
+
+def _names(plural: str, subresource: str) -> set[str]:
+    """Return what a rule may write to mean this resource."""
+    if subresource:
+        return {f"{plural}/{subresource}", f"{plural}/*", f"*/{subresource}", "*/*"}
+    return {plural, "*", f"{plural}/*", "*/*"}
+
+
+def _listed(values: Iterable[str] | None, wanted: str) -> bool:
+    return any(value in ("*", wanted) for value in values or ())
+
+
+def selected(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    """A `LabelSelector` object (metav1): all of matchLabels and matchExpressions; an empty one selects everything."""
+    if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
+        return False
+    return all(_expression_holds(one, labels) for one in selector.get("matchExpressions") or ())
+
+
+def _expression_holds(one: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    value = labels.get(one["key"])
+    match one["operator"]:
+        case "In":
+            return value in one["values"]
+        case "NotIn":
+            return value not in one["values"]
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case _:
+            return False
+
+
+def _has_params(case: _Case, reader: PolicyReader) -> bool:
+    """Find the binding's parameter object; False if the policy does not apply for want of one."""
+    kind, ref = case.spec.get("paramKind"), case.binding["spec"].get("paramRef")
+    if not kind or not ref:
+        return True
+    space = ref.get("namespace") or (case.review.namespace or {}).get("metadata", {}).get("name", "")
+    case.params = reader.param(kind["apiVersion"], kind["kind"], space, ref.get("name", ""))
+    if case.params is None and ref.get("parameterNotFoundAction") == "Deny":
+        raise case.denied("no params found for policy binding with `Deny` parameterNotFoundAction", "Invalid")
+    return case.params is not None
+
+
+def applies(bound: BoundPolicy, review: Review, form: Resource) -> bool:
+    """All match conditions hold. Raises `ApiError` if one cannot be evaluated, and failure means refusal."""
+    return _conditions_hold(_Case(bound=bound, review=review, form=form))
+
+
+def _conditions_hold(case: _Case, scope: CelScope | None = None) -> bool:
+    """Return True if all match conditions hold. `scope`: shared by the conditions of several policies; None: a new
+    one."""
+    for condition in case.spec.get("matchConditions") or ():
+        text = condition["expression"]
+        try:
+            found = compiled(text).evaluate(scope) if scope is not None else case.evaluate(text, case.shown())
+            if found is not True:
+                return False
+        except ExpressionError as error:
+            if case.spec.get("failurePolicy") == "Ignore":
+                return False
+            raise case.denied(f"expression '{condition['expression']}' resulted in error: {error}") from None
+    return True
+
+
+def _mutated(case: _Case, obj: Object, patches: Patches) -> Object:
+    """Return the object in the form that the policy's rule names."""
+    obj = case.review.shown(case.form, obj) or obj
+    kind = case.review.part or case.form
+    for mutation in case.spec.get("mutations") or ():
+        configured = mutation["patchType"] == "ApplyConfiguration"
+        text = mutation["applyConfiguration" if configured else "jsonPatch"]["expression"]
+        try:
+            value = case.evaluate(text, obj)
+            change = patches.merge if configured else patches.json
+            obj = change(kind, obj, value)
+        except (ExpressionError, ApiError) as error:
+            if case.spec.get("failurePolicy") == "Ignore":
+                continue
+            raise case.denied(f"mutation '{text}' resulted in error: {error}") from None
+    return obj
+
+
+def _violations(case: _Case) -> Iterator[tuple[str, str]]:
+    """(message, reason) of each validation that does not hold."""
+    for rule in case.spec.get("validations") or ():
+        reason = rule.get("reason") or "Invalid"
+        try:
+            if case.evaluate(rule["expression"], case.shown()) is not True:
+                yield _message(case, rule), reason
+        except ExpressionError as error:
+            if case.spec.get("failurePolicy") != "Ignore":
+                yield f"expression '{rule['expression']}' resulted in error: {error}", "Invalid"
+
+
+def _message(case: _Case, rule: Mapping[str, Any]) -> str:
+    if rule.get("messageExpression"):
+        try:
+            text = case.evaluate(rule["messageExpression"], case.shown())
+            if isinstance(text, str) and text.strip():
+                return text.strip()
+        except ExpressionError:
+            pass  # the plain message stands in for it, as in the real server
+    return rule.get("message") or f"failed expression: {rule['expression']}"

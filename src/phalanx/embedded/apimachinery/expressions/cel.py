@@ -1,0 +1,337 @@
+"""CEL: the expressions in admission policies and CustomResourceDefinitions.
+
+The language is a library's (`common-expression-language`, the Rust implementation). This module adds some of
+Kubernetes' extensions: struct literals (`JSONPatch{op: "add"}`, `Object{spec: Object.spec{…}}`), which are rewritten
+into maps before parsing because the library does not have these types; the string and list functions of
+k8s.io/apiserver/pkg/cel/library; its comparisons of quantities (a quantity is its text here); and
+`jsonpatch.escapeKey`. The library does not limit the cost: `metering` adds a counter to every comprehension. Optional
+types (`.?x`, `[?x]`) are not supported: such an expression is refused when the policy is written, never taken for true.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache, cached_property
+from types import MappingProxyType, ModuleType
+from typing import Any
+
+import msgspec
+
+from phalanx.embedded.apimachinery.caching import RULE, cached
+from phalanx.embedded.apimachinery.expressions.metering import EXCEEDED, TICK, Budget, growth, metered, tokens
+from phalanx.embedded.apimachinery.expressions.pattern import compiled as regular
+from phalanx.embedded.apimachinery.schema.quantity import QuantityError
+from phalanx.embedded.apimachinery.schema.quantity import parse as parse_quantity
+
+# The longest text or list that an expression may make, and the growth that is not looked at closer.
+MOST_SIGNS, _SMALL_GROWTH = 32 * 2**20, 8
+_WORDS = frozenset({"in", "true", "false", "null"})
+_PARSE_ERROR = re.compile(r"Failed to parse expression '.*?': (?=ERROR: )", re.DOTALL)
+_LITERAL = re.compile(r"""(?P<quote>["'])[^"'\\]*(?P=quote)""")
+
+
+class ExpressionError(Exception):
+    """An expression that cannot be compiled, or whose evaluation failed; the text says why."""
+
+
+def _worded(error: str) -> str:
+    """Return an error of the parser as the Go library words it."""
+    found = _PARSE_ERROR.match(error)
+    return error[found.end() :].replace("\n| ", "\n | ") if found else error
+
+
+def _escape_key(_: object, key: str) -> str:
+    """`jsonpatch.escapeKey`: RFC 6901."""
+    return key.replace("~", "~0").replace("/", "~1")
+
+
+def _index_of(text: Any, part: Any, start: int = 0) -> int:
+    if isinstance(text, list):
+        return text.index(part) if part in text else -1
+    return int(text.find(part, start))
+
+
+def _replace(text: str, old: str, new: str, count: int = -1) -> str:
+    _within(len(text) + text.count(old) * len(new))
+    return text.replace(old, new, count)
+
+
+def _join(values: list[str], separator: str = "") -> str:
+    _within(sum(map(len, values)) + len(values) * len(separator))
+    return separator.join(values)
+
+
+def _within(signs: int) -> None:
+    """Raises ValueError for a text that would be too long."""
+    if signs > MOST_SIGNS:
+        raise ValueError(EXCEEDED)
+
+
+def _substring(text: str, start: int, end: int | None = None) -> str:
+    return text[start:end]
+
+
+def _quantity(text: str) -> str:
+    """Return the text, which the functions below compare. Raises ValueError if it is not a quantity."""
+    parse_quantity(text)
+    return text
+
+
+def _is_quantity(text: str) -> bool:
+    try:
+        parse_quantity(text)
+    except QuantityError:
+        return False
+    return True
+
+
+def _compare_to(one: str, other: str) -> int:
+    left, right = parse_quantity(one)[0], parse_quantity(other)[0]
+    return (left > right) - (left < right)
+
+
+_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+    "quantity": _quantity,
+    "isQuantity": _is_quantity,
+    "compareTo": _compare_to,
+    "isLessThan": lambda one, other: _compare_to(one, other) < 0,
+    "isGreaterThan": lambda one, other: _compare_to(one, other) > 0,
+    "escapeKey": _escape_key,
+    "charAt": lambda text, at: text[at],
+    "find": lambda text, pattern: match[0] if (match := regular(pattern).search(text)) else "",
+    "findAll": lambda text, pattern: [match[0] for match in regular(pattern).finditer(text)],
+    "indexOf": _index_of,
+    "isSorted": lambda values: values == sorted(values),
+    "join": _join,
+    "lastIndexOf": lambda text, part: text.rfind(part),
+    "lowerAscii": lambda text: text.lower(),
+    "replace": _replace,
+    "split": lambda text, separator: text.split(separator),
+    "substring": _substring,
+    "sum": sum,
+    "trim": lambda text: text.strip(),
+    "upperAscii": lambda text: text.upper(),
+}
+
+
+@cache
+def _library() -> ModuleType:
+    """Imported with the first expression, without the command line that it brings along: with that it took six times
+    as long, as long as a third of the server's start."""
+    sys.modules.setdefault("cel.cli", ModuleType("cel.cli"))
+    import cel
+
+    return cel
+
+
+class CelScope:
+    """The variables that expressions see. Handing an object to the library costs a hundred times what evaluating does,
+    so a scope is made once for all expressions about one object, has only what they look at (`CelView`), and hands over
+    nothing before one of them must be evaluated."""
+
+    def __init__(
+        self,
+        variables: Mapping[str, Any],
+        budget: Budget | None = None,
+        functions: Mapping[str, Callable[..., Any]] = MappingProxyType({}),
+    ) -> None:
+        """`budget`: the total cost that expressions in this scope may have. `functions`: functions in addition to those
+        of all expressions."""
+        self.budget, self.variables, self.functions = budget or Budget(), dict(variables), functions
+
+    @cached_property
+    def context(self) -> Any:
+        """The variables as the library has them."""
+        functions = {**_FUNCTIONS, **self.functions, TICK: self.budget.tick}
+        return _library().Context(variables={"jsonpatch": None, **self.variables}, functions=functions)
+
+    @cached_property
+    def content(self) -> bytes:
+        """The variables as JSON, by which results are remembered; empty: too long for that, or functions of its own
+        may say something else the next time."""
+        if self.functions:
+            return b""
+        data = msgspec.json.encode(self.variables)
+        return data if len(data) <= _REMEMBERED_BYTES else b""
+
+    def add(self, name: str, value: Any) -> None:
+        """Add what an expression came to, which may be more than JSON can tell apart."""
+        self.variables[name], self.content = value, b""
+        self.context.add_variable(name, value)
+
+
+# Rules and policies ask the same of objects that are made from one template, and nothing but what they look at decides:
+# (expression, variables) -> the result, and the steps that it took. The oldest go first (docs/decisions/0039).
+_RESULTS, _REMEMBERED_BYTES = 4096, 2048
+_results: dict[tuple[str, bytes], tuple[bytes, int]] = {}
+
+
+def _as_json(value: Any) -> bytes:
+    """Return a result as JSON to be remembered; empty: it is too long, or no plain JSON."""
+    try:
+        data = msgspec.json.encode(value)
+    except TypeError:
+        return b""
+    return data if len(data) <= _REMEMBERED_BYTES and msgspec.json.decode(data) == value else b""
+
+
+class Expression:
+    """A compiled expression. `text` is as the user wrote it."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self._growth = text, growth(text)
+        try:
+            self._program = _library().compile(metered(without_structs(text)))
+        except (ValueError, RuntimeError) as error:
+            raise ExpressionError(_worded(str(error))) from None
+
+    @property
+    def grows(self) -> bool:
+        """Return whether it may make much more than it looks at: then the size of its scope counts."""
+        return self._growth > _SMALL_GROWTH
+
+    def evaluate(self, variables: CelScope | Mapping[str, Any]) -> Any:
+        """The value, as plain JSON. Raises `ExpressionError`, for instance when a field is absent."""
+        scope = variables if isinstance(variables, CelScope) else CelScope(variables)
+        if self.grows and self._growth * (len(self.text) + _size(scope)) > MOST_SIGNS:
+            raise ExpressionError(EXCEEDED)
+        try:
+            known = _results.get((self.text, scope.content))
+            if known is None:
+                return self._computed(scope)
+            data, steps = known
+            scope.budget.spend(steps)
+            return msgspec.json.decode(data)
+        except KeyError as error:
+            raise ExpressionError(f"no such key: {error.args[0]}") from None
+        except (TypeError, ValueError, RuntimeError, IndexError) as error:
+            raise ExpressionError(EXCEEDED if EXCEEDED in str(error) else str(error)) from None
+
+    def _computed(self, scope: CelScope) -> Any:
+        left = scope.budget.left
+        value = self._program.execute(scope.context)
+        if scope.content and (data := _as_json(value)):
+            while len(_results) >= _RESULTS:
+                del _results[next(iter(_results))]
+            _results[self.text, scope.content] = data, left - scope.budget.left
+        return value
+
+
+def _size(scope: CelScope) -> int:
+    """Return the size of the variables as JSON, in bytes."""
+    return len(msgspec.json.encode(scope.variables))
+
+
+@cached(1024, RULE)
+def compiled(text: str) -> Expression:
+    """`Expression(text)`, made once. Raises `ExpressionError`."""
+    return Expression(text)
+
+
+Wanted = dict[str, "Wanted | None"]  # field -> its needed fields; None: all
+
+
+class CelView:
+    """A view of variables with only the fields that some expressions read. All these expressions must be known in
+    advance."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._wanted: Wanted = {}
+        for path in sorted(frozenset().union(*map(paths_of, texts)), key=len):
+            _enter(self._wanted, path)
+
+    def of(self, variables: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the variables with only the needed fields. The values are shared with the argument."""
+        return {name: _only(value, self._wanted[name]) for name, value in variables.items() if name in self._wanted}
+
+    def looks_at(self, variable: str) -> bool:
+        return variable in self._wanted
+
+
+def _enter(wanted: Wanted, path: tuple[str, ...]) -> None:
+    """Enter a path. Shorter paths must come first, so that an object that is read whole stays whole."""
+    first, *rest = path
+    if not rest:
+        wanted[first] = None
+    elif (inner := wanted.setdefault(first, {})) is not None:
+        _enter(inner, tuple(rest))
+
+
+def _only(value: Any, wanted: Wanted | None) -> Any:
+    if wanted is None or not isinstance(value, dict):
+        return value
+    return {field: _only(value[field], inner) for field, inner in wanted.items() if field in value}
+
+
+@cached(1024, RULE)
+def paths_of(text: str) -> frozenset[tuple[str, ...]]:
+    """The dotted names in an expression, as far as it looks."""
+    words = [(kind, lexeme) for kind, lexeme in tokens(text) if kind != "space"]
+    found, path = set[tuple[str, ...]](), list[str]()
+    for number, (kind, lexeme) in enumerate(words):
+        if kind == "name":
+            path.append(lexeme)
+            begin, end = number - 2 * len(path) + 2, number + 1
+            after = [word for _, word in words[end : end + 3]]
+            if after[:1] != ["."]:
+                found.add(_looked_at(path, [word for _, word in words[max(0, begin - 3) : begin]], after))
+                path = []
+        elif lexeme != ".":
+            path = []
+    return frozenset(found)
+
+
+def _looked_at(path: list[str], before: list[str], after: list[str]) -> tuple[str, ...]:
+    """Return the path that an expression reads by a dotted name between these tokens (at most three on either side). If
+    one key of a map is read, the path includes only that key. If only its existence is tested, the path ends with an
+    empty key. A called name is no field: `object.spec.exists(…)` reads (object, spec)."""
+    match before, after:
+        case _, ["(", *_]:
+            return tuple(path[:-1] if len(path) > 1 else path)
+        case _, ["[", key, "]"] if _LITERAL.fullmatch(key):
+            return (*path, key[1:-1])
+        case _, ["[" | "+", *_]:
+            pass
+        case [*_, "has", "("], [")", *_]:
+            return (*path, "")
+        case (([key, "in"] | ["(" | "&" | "|" | "?" | ":" | ",", key, "in"]), _) if _LITERAL.fullmatch(key):
+            return (*path, key[1:-1])
+    return tuple(path)
+
+
+def without_structs(text: str) -> str:
+    """`Name.of.type{field: value}` as the map `{"field": value}`; everything else as it stands.
+
+    A brace after a dotted name opens a struct; its field names are the names that follow the brace or a comma at its
+    own depth. Strings and comments are skipped over whole."""
+    found: list[str] = []
+    structs: list[bool] = []  # for each open bracket: True if it opens a struct
+    name_starts = -1  # where in `found` a dotted name began, or -1
+    expects_field = False
+    for kind, lexeme in tokens(text):
+        if kind == "space":
+            found.append(lexeme)
+            continue
+        if expects_field and kind == "name":
+            found.append(f'"{lexeme}"')
+            expects_field, name_starts = False, -1
+            continue
+        expects_field = False
+        if lexeme == "{" and name_starts >= 0:
+            del found[name_starts:]
+            structs.append(True)
+            expects_field = True
+        elif lexeme in "{[(":
+            structs.append(False)
+        elif lexeme in "}])" and structs:
+            structs.pop()
+        elif lexeme == "," and structs and structs[-1]:
+            expects_field = True
+        if kind == "name" and lexeme not in _WORDS:
+            name_starts = name_starts if name_starts >= 0 and found[-1] == "." else len(found)
+        elif lexeme != ".":
+            name_starts = -1
+        found.append(lexeme)
+    return "".join(found)

@@ -1,0 +1,193 @@
+"""Limit the cost of an expression, and check its names, from its tokens before the evaluation.
+
+CEL always terminates, but nested comprehensions multiply: two of them over a list of a thousand items are a million
+steps. The library has no limit, so a counter is added to every comprehension: `l.all(x, P)` becomes `l.all(x, tick() ?
+(P) : false)`. `tick` raises when the budget of steps or of processor time is spent. Processor time is limited because
+the library copies the whole result at each step of `map` and `filter` (50,000 items took three minutes). Texts and
+lists grow by `+` and by literals, and comprehensions multiply such growth; `growth` returns an upper bound.
+
+Source of the figures: RuntimeCELCostBudget and PerCallLimit of k8s.io/apiserver/pkg/apis/cel (10,000,000 and 1,000,000
+units, where a step of a comprehension costs some five to ten); of the messages: cel-go.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator, Sequence
+
+from phalanx.embedded.apimachinery.caching import RULE, cached
+
+TICK = "phalanx_tick"
+EXCEEDED = "operation cancelled: actual cost limit exceeded"
+_STEPS, _PROCESSOR_TIME_S = 100_000, 0.5
+_TOKEN = re.compile(
+    r"""(?P<space>\s+|//[^\n]*)
+      | (?P<string>[rRbB]{0,2}(?:\"\"\"(?:\\.|[^\\])*?\"\"\"|'''(?:\\.|[^\\])*?'''|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'))
+      | (?P<name>[A-Za-z_]\w*)
+      | (?P<other>\d[\w.]*|.)""",
+    re.VERBOSE | re.DOTALL,
+)
+_COMPREHENSIONS = frozenset({"all", "exists", "exists_one", "filter", "map"})
+_WORDS = frozenset({"in", "true", "false", "null"})
+# Names of types and of groups of functions.
+_TYPES = frozenset(
+    {
+        "bool",
+        "bytes",
+        "double",
+        "duration",
+        "dyn",
+        "int",
+        "list",
+        "map",
+        "null_type",
+        "string",
+        "timestamp",
+        "type",
+        "uint",
+    }
+    | {
+        "cel",
+        "cidr",
+        "format",
+        "google",
+        "ip",
+        "jsonpatch",
+        "math",
+        "optional",
+        "quantity",
+        "semver",
+        "sets",
+        "strings",
+    }
+)
+
+
+class Budget:
+    """The remaining steps of comprehensions, and the processor time of this thread at which the evaluation must end. It
+    begins with the first step."""
+
+    __slots__ = ("_end_s", "left")
+
+    def __init__(self, steps: int = _STEPS) -> None:
+        self.left, self._end_s = steps, 0.0
+
+    def spend(self, steps: int) -> None:
+        """Take steps that need not be gone again. Raises ValueError when it is spent."""
+        self.left -= steps
+        if self.left < 0:
+            raise ValueError(EXCEEDED)
+
+    def tick(self) -> bool:
+        """Raises ValueError when it is spent."""
+        now_s = time.thread_time()
+        self._end_s = self._end_s or now_s + _PROCESSOR_TIME_S
+        self.left -= 1
+        if self.left < 0 or now_s > self._end_s:
+            self.left = 0
+            raise ValueError(EXCEEDED)
+        return True
+
+
+@cached(16, RULE)  # one after the other asks for those of the same expression
+def tokens(text: str) -> tuple[tuple[str, str], ...]:
+    """Return (kind, text) of every word of an expression; spaces are words."""
+    return tuple((match.lastgroup or "", match[0]) for match in _TOKEN.finditer(text))
+
+
+def metered(text: str) -> str:
+    """Return the expression with a counter in each comprehension; unchanged if it has none."""
+    if not any(word in text for word in _COMPREHENSIONS):
+        return text
+    words = tokens(text)
+    found: list[str] = []
+    # For each open bracket: None, or the text that closes the first argument after the variable.
+    open_: list[str | None] = []
+    bodies: list[bool] = []  # for each: True if its comprehension's variable is not read yet
+    for number, (kind, word) in enumerate(words):
+        if word in ("(", "[", "{"):
+            opens = word == "(" and _calls_comprehension(words, number)
+            open_.append(None)
+            bodies.append(opens)
+        elif word in (")", "]", "}") and open_:
+            bodies.pop()
+            found.append(open_.pop() or "")
+        elif word == "," and open_:
+            if bodies[-1]:
+                bodies[-1], open_[-1] = False, ") : false)"
+                found.append(f", ({TICK}() ? (")
+                continue
+            if open_[-1]:
+                found.append(open_[-1] or "")
+                open_[-1] = None
+        found.append(word if kind != "space" else " ")
+    return "".join(found)
+
+
+def _calls_comprehension(words: Sequence[tuple[str, str]], bracket: int) -> bool:
+    """`.all (`: the bracket is of a comprehension."""
+    before = [word for kind, word in words[max(0, bracket - 6) : bracket] if kind != "space"]
+    return len(before) > 1 and before[-1] in _COMPREHENSIONS and before[-2] == "."
+
+
+@cached(1024, RULE)
+def growth(text: str) -> int:
+    """By how much texts and lists can grow in comprehensions, at most: the product over all of them of how many parts
+    one step puts together."""
+    product, parts = 1, list[int]()  # one part for each open comprehension
+    words = tokens(text)
+    opened: list[bool] = []
+    for number, (_, word) in enumerate(words):
+        if word in ("(", "[", "{"):
+            opened.append(word == "(" and _calls_comprehension(words, number))
+            if opened[-1]:
+                parts.append(1)
+        elif word in (")", "]", "}") and opened:
+            if opened.pop():
+                product = min(product * parts.pop(), 1 << 62)
+        elif word == "+" and parts:
+            parts[-1] += 1
+        elif word == "," and parts and opened and not opened[-1]:
+            parts[-1] += 1  # an element of a literal, or an argument of a call, which is counted alike
+    return product
+
+
+@cached(1024, RULE)
+def undeclared(text: str, declared: frozenset[str]) -> str:
+    """Return cel-go's error about the first undeclared name; "" if there is none. Functions are not checked."""
+    words, at = [], 0
+    for kind, word in tokens(text):
+        if kind != "space":
+            words.append((kind, word, at))
+        at += len(word)
+    bound = declared | _TYPES | _WORDS | set(_variables([(kind, word) for kind, word, _ in words]))
+    for number, (kind, word, at) in enumerate(words):
+        before = words[number - 1][1] if number else ""
+        if kind == "name" and before != "." and word not in bound and not _names_something_else(words, number):
+            return located(text, at, f"undeclared reference to '{word}' (in container '')")
+    return ""
+
+
+def _variables(words: Sequence[tuple[str, str]]) -> Iterator[str]:
+    """The variables of comprehensions, wherever they hold."""
+    for number, (kind, word) in enumerate(words):
+        if kind == "name" and number > 1 and words[number - 1][1] == "(" and _calls_comprehension(words, number - 1):
+            yield word
+
+
+def _names_something_else(words: list[tuple[str, str, int]], number: int) -> bool:
+    """A function that is called, a struct (`A.b{`), or a field of one (`f:`)."""
+    after = number + 1
+    while after + 1 < len(words) and words[after][1] == "." and words[after + 1][0] == "name":
+        after += 2
+    follows = words[after][1] if after < len(words) else ""
+    return follows == "{" or (after == number + 1 and follows in ("(", ":"))
+
+
+def located(text: str, at: int, what: str) -> str:
+    """A mistake at an offset, with its line and a mark below it."""
+    line = text.count("\n", 0, at)
+    start = text.rfind("\n", 0, at) + 1
+    column = at - start
+    return f"ERROR: <input>:{line + 1}:{column + 1}: {what}\n | {text.splitlines()[line]}\n | {'.' * column}^"

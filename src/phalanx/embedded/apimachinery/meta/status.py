@@ -1,0 +1,178 @@
+"""Refusals of the API server: a `Status` object, raised as `ApiError`.
+
+Every refusal in this package is an `ApiError`. The HTTP layer catches it in one place, and sends its `status()` with
+its `code`. Reasons, codes and message forms are those of k8s.io/apimachinery/pkg/api/errors and
+k8s.io/apimachinery/pkg/util/validation/field, so that a client which parses them cannot tell the difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from phalanx.embedded.apimachinery.limits import CAUSES
+from phalanx.embedded.apimachinery.schema.scalars import go_quoted
+
+NO_FIELD = "<nil>"  # the field of a cause that is about no field, or about the whole object
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """An entry of `status.details.causes`: `reason` is a FieldValue* constant, `field` a path like `spec.x[0]`."""
+
+    reason: str
+    message: str
+    field: str
+
+    def line(self) -> str:
+        """Return the cause as the message of the Status has it: `spec.x: Required value`."""
+        return f"{self.field}: {self.message}"
+
+
+class ApiError(Exception):
+    """A refusal, as the real server words it. `details` goes into the Status as it is."""
+
+    def __init__(
+        self,
+        code: int,
+        reason: str,
+        message: str,
+        *,
+        details: Mapping[str, Any] | None = None,
+        retry_after_s: int | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code, self.reason, self.message = code, reason, message
+        # None: the Status has no details; empty: it has an empty object, as those of unknown paths do.
+        self.details = None if details is None else dict(details)
+        self.retry_after_s = retry_after_s
+        self.metadata = dict(metadata or {})  # metadata of the Status: `continue`, if the list must begin again
+
+    def status(self) -> dict[str, Any]:
+        """The `v1.Status` object."""
+        body: dict[str, Any] = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": self.metadata,
+            "status": "Failure",
+            "message": self.message,
+        }
+        if self.reason:
+            body["reason"] = self.reason
+        details = self.details
+        if self.retry_after_s is not None:
+            details = {**(details or {}), "retryAfterSeconds": self.retry_after_s}
+        if details is not None:
+            body["details"] = details
+        body["code"] = self.code
+        return body
+
+
+def _details(group: str, kind: str, name: str = "") -> dict[str, Any]:
+    found = {"name": name, "group": group, "kind": kind}
+    return {key: value for key, value in found.items() if value}
+
+
+def qualified(plural: str, group: str) -> str:
+    """`pods`, `jobs.batch`: how messages name a resource."""
+    return f"{plural}.{group}" if group else plural
+
+
+def not_found(group: str, plural: str, name: str) -> ApiError:
+    message = f'{qualified(plural, group)} "{name}" not found'
+    return ApiError(404, "NotFound", message, details=_details(group, plural, name))
+
+
+def already_exists(group: str, plural: str, name: str, *, is_going: bool = False) -> ApiError:
+    """409 for a name that is taken. `is_going`: its object is being deleted."""
+    message = f'{qualified(plural, group)} "{name}" already exists'
+    message = f"object is being deleted: {message}" if is_going else message
+    return ApiError(409, "AlreadyExists", message, details=_details(group, plural, name))
+
+
+def conflict(group: str, plural: str, name: str, why: str) -> ApiError:
+    message = f'Operation cannot be fulfilled on {qualified(plural, group)} "{name}": {why}'
+    return ApiError(409, "Conflict", message, details=_details(group, plural, name))
+
+
+def forbidden(group: str, plural: str, name: str, why: str) -> ApiError:
+    subject = f'{qualified(plural, group)} "{name}"' if name else qualified(plural, group)
+    return ApiError(403, "Forbidden", f"{subject} is forbidden: {why}", details=_details(group, plural, name))
+
+
+def bad_request(why: str) -> ApiError:
+    return ApiError(400, "BadRequest", why)
+
+
+def invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> ApiError:
+    """Return a 422. The message contains one cause as it is, and several in brackets, as `field.ErrorList.ToAggregate`
+    does. If there are very many causes, only the first ones are listed."""
+    told, more = causes[:CAUSES], len(causes) - CAUSES
+    lines = list(dict.fromkeys(cause.line() for cause in told))
+    if more > 0:
+        lines.append(f"and {more} more")
+    text = lines[0] if len(lines) == 1 else "[" + ", ".join(lines) + "]"
+    details = _details(group, kind, name) | {
+        "causes": [{"reason": c.reason, "message": c.message, "field": c.field} for c in told]
+    }
+    subject = f"{kind}.{group}" if group else kind
+    return ApiError(422, "Invalid", f'{subject} "{name}" is invalid: {text}', details=details)
+
+
+# --- causes, as k8s.io/apimachinery/pkg/util/validation/field words them -----------------------------------------
+
+
+def shown(value: object) -> str:
+    """A value inside a message: strings quoted, numbers and booleans bare, the rest as JSON."""
+    match value:
+        case None:
+            return "null"
+        case bool() | int() | float():
+            return msgspec.json.encode(value).decode()
+        case str():
+            return go_quoted(value)
+        case _:
+            return msgspec.json.encode(value).decode()
+
+
+def _worded(kind: str, detail: str) -> str:
+    return f"{kind}: {detail}" if detail else kind
+
+
+def required(field: str, detail: str = "") -> Cause:
+    return Cause("FieldValueRequired", _worded("Required value", detail), field)
+
+
+def invalid_value(field: str, value: object, detail: str) -> Cause:
+    return Cause("FieldValueInvalid", _worded(f"Invalid value: {shown(value)}", detail), field)
+
+
+def forbidden_field(field: str, detail: str) -> Cause:
+    return Cause("FieldValueForbidden", _worded("Forbidden", detail), field)
+
+
+def not_supported(field: str, value: object, valid: Iterable[str]) -> Cause:
+    detail = "supported values: " + ", ".join(f'"{one}"' for one in valid)
+    return Cause("FieldValueNotSupported", _worded(f"Unsupported value: {shown(value)}", detail), field)
+
+
+def duplicate(field: str, value: object) -> Cause:
+    return Cause("FieldValueDuplicate", f"Duplicate value: {shown(value)}", field)
+
+
+def not_found_value(field: str, value: object) -> Cause:
+    return Cause("FieldValueNotFound", f"Not found: {shown(value)}", field)
+
+
+def too_long(field: str, max_bytes: int) -> Cause:
+    return Cause("FieldValueTooLong", f"Too long: may not be more than {max_bytes} bytes", field)
+
+
+def too_many(field: str, actual: int, maximum: int) -> Cause:
+    return Cause(
+        "FieldValueTooMany", f"Too many: {actual}: must have at most {maximum} item{'' if maximum == 1 else 's'}", field
+    )

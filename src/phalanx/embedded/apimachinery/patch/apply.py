@@ -1,0 +1,200 @@
+"""Server-side apply: a manager sends the fields that it wants of an object, and the server records the manager of each
+field.
+
+The configuration is merged into the live object. A field that another manager has set to another value is a conflict,
+unless the apply is forced and takes the field over. A field that this manager applied before and leaves out now goes,
+unless another manager has it too. Applying to a name that does not exist creates the object.
+
+Everything here is a pure function of the live object and the configuration; nothing given is changed and the result
+shares what it can. Sources: structured-merge-diff/v6/merge/update.go, KEP-555.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator
+from functools import reduce
+from typing import Any
+
+from phalanx.embedded.apimachinery.meta.resource import Object, Resource
+from phalanx.embedded.apimachinery.meta.status import ApiError, bad_request
+from phalanx.embedded.apimachinery.patch.json_patch import go_kind
+from phalanx.embedded.apimachinery.patch.managed_fields import (
+    BEFORE_FIRST_APPLY,
+    STRIPPED,
+    FieldOwner,
+    conflicts,
+    empty_object,
+    read,
+    reset_fields,
+    store,
+    taken,
+    track_create,
+    type_for,
+)
+from phalanx.embedded.apimachinery.schema.field_set import (
+    Node,
+    difference,
+    intersection,
+    path_text,
+    paths,
+    recursive_difference,
+    union,
+)
+from phalanx.embedded.apimachinery.schema.schema import Type
+from phalanx.embedded.apimachinery.schema.typed import (
+    ABSENT,
+    Comparison,
+    compare,
+    field_set,
+    merged,
+    with_named_fields,
+    without,
+)
+from phalanx.embedded.apimachinery.schema.typed_check import problems
+
+
+def apply(
+    resource: Resource,
+    live: Object | None,
+    config: Any,
+    manager: str,
+    *,
+    force: bool = False,
+    subresource: str = "",
+    now: str,
+) -> Object:
+    """The object as `manager` wants it, with its managedFields; `live` None creates it. `now` is an RFC 3339 time.
+
+    Raises ApiError: 400 for another kind or a configuration with managedFields, 409 for conflicts, 500 for a field
+    that the schema does not have.
+    """
+    kind = type_for(resource)
+    _check(resource, config, kind)
+    before = live if live is not None else _new_object(resource)
+    owners = read(before["metadata"]) or _before_first_apply(resource, live, now)
+    asked = recursive_difference(field_set(config, kind), reset_fields(resource, subresource))
+    mine = FieldOwner(
+        manager=manager,
+        operation="Apply",
+        api_version=resource.api_version,
+        subresource=subresource,
+        time=now,
+        fields=difference(asked, STRIPPED),
+    )
+    former = next((owner for owner in owners if owner.key == mine.key), None)
+    others = [owner for owner in owners if owner.key != mine.key]
+    wanted = merged(before, config, kind)
+    owned = reduce(union, (owner.fields for owner in others), asked)
+    after = _pruned(wanted, owned, former.fields, kind) if former and difference(former.fields, asked) else wanted
+    change = _seen(compare(before, after, kind), reset_fields(resource, subresource))
+    if not force and (found := conflicts(others, mine, change)):
+        raise conflict_error(found)
+    if live is not None and former is not None and not change and former.fields == mine.fields:
+        return live
+    result = {**after, "metadata": dict(after.get("metadata") or {})}
+    store(result, [*taken(others, change), mine])
+    return result
+
+
+def _new_object(resource: Resource) -> Object:
+    empty = copy.deepcopy(empty_object(resource.schema_name))
+    return {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": {}, **empty}
+
+
+def _before_first_apply(resource: Resource, live: Object | None, now: str) -> list[FieldOwner]:
+    """Return the owners of the fields of an object that was not tracked until now."""
+    if live is None:
+        return []
+    tracked = {**live, "metadata": dict(live["metadata"])}
+    track_create(resource, tracked, BEFORE_FIRST_APPLY, now)
+    return read(tracked["metadata"])
+
+
+def _seen(change: Comparison, reset: Node) -> Comparison:
+    """The change without what this endpoint cannot change anyway."""
+    if not reset:
+        return change
+    removed, written = ({k: v for k, v in one.items() if k not in reset} for one in (change.removed, change.written))
+    return Comparison(removed, written)
+
+
+def _pruned(wanted: Object, owned: Node, former: Node, kind: Type) -> Object:
+    """Return the object without fields that this manager applied before (`former`), no longer applies, and no other
+    manager owns (`owned`)."""
+    last = with_named_fields(former, kind)
+    all_fields = with_named_fields(field_set(wanted, kind), kind)
+    stripped = _left(without(wanted, last, kind))
+    kept = union(with_named_fields(field_set(stripped, kind), kind), with_named_fields(owned, kind))
+    again = _left(without(wanted, difference(all_fields, kept), kind))
+    # Only fields of this manager are removed, not fields without an owner, and not fields that an updater has replaced.
+    gone = difference(all_fields, with_named_fields(field_set(again, kind), kind))
+    return _left(without(wanted, intersection(gone, last), kind))
+
+
+def _left(value: Any) -> Object:
+    return {} if value is ABSENT else value
+
+
+# --- refusals ----------------------------------------------------------------------------------------------------
+
+
+def _check(resource: Resource, config: Any, kind: Type) -> None:
+    if config is None:
+        config = {}
+    if not isinstance(config, dict):
+        found = go_kind(config)
+        why = f"json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
+        raise bad_request(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {why}")
+    version, name = _text(config.get("apiVersion")), _text(config.get("kind"))
+    if (version, name) != (resource.api_version, resource.kind):
+        raise bad_request(f"invalid object type: {_group_version_kind(version, name)}")
+    metadata = config.get("metadata")
+    if isinstance(metadata, dict) and metadata.get("managedFields") is not None:
+        raise bad_request("metadata.managedFields must be nil")
+    if wrong := list(problems(config, kind)):
+        text = wrong[0] if len(wrong) == 1 else "\n  ".join(["errors:", *wrong])
+        raise ApiError(500, "", f"failed to create typed patch object ({_described(config)}): {text}")
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def not_convertible(config: Object, why: str) -> ApiError:
+    """500 for a configuration whose fields have the right types, but a value that is none of their types."""
+    kind = _group_version_kind(config["apiVersion"], config["kind"])
+    what = f"unable to convert unstructured object to {kind}: {why}"
+    return ApiError(500, "", f"failed to convert new object ({_described(config)}) to proper version: {what}")
+
+
+def _described(config: Object) -> str:
+    """`NAMESPACE/NAME; GROUP/VERSION, Kind=KIND`."""
+    metadata = config.get("metadata")
+    found = metadata if isinstance(metadata, dict) else {}
+    place = f"{_text(found.get('namespace'))}/{_text(found.get('name'))}"
+    return f"{place}; {_group_version_kind(config['apiVersion'], config['kind'])}"
+
+
+def _group_version_kind(version: str, kind: str) -> str:
+    if version.count("/") > 1 or not version:
+        return f"/, Kind={kind if not version else ''}"
+    return f"{version if '/' in version else '/' + version}, Kind={kind}"
+
+
+def conflict_error(found: Iterable[tuple[FieldOwner, Node]]) -> ApiError:
+    """409 with one cause per field, in the words of k8s.io/apimachinery/pkg/util/managedfields/internal/conflict.go."""
+    held = sorted(((owner.named(), [path_text(path) for path in paths(fields)]) for owner, fields in found))
+    causes = [{"reason": "FieldManagerConflict", "message": f"conflict with {name}", "field": path}
+              for name, fields in held for path in fields]  # fmt: skip
+    if len(causes) == 1:
+        message = f"Apply failed with 1 conflict: {causes[0]['message']}: {causes[0]['field']}"
+    else:
+        message = f"Apply failed with {len(causes)} conflicts: " + "\n".join(_conflict_lines(held))
+    return ApiError(409, "Conflict", message, details={"causes": causes})
+
+
+def _conflict_lines(held: Iterable[tuple[str, list[str]]]) -> Iterator[str]:
+    for name, fields in held:
+        yield f"conflicts with {name}:"
+        yield from (f"- {path}" for path in fields)

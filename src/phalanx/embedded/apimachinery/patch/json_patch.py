@@ -1,0 +1,244 @@
+"""JSON patch (RFC 6902) and JSON merge patch (RFC 7386) as the real API server applies them.
+
+The real server uses the fourth major version of the Go library evanphx/json-patch, and clients depend on where it
+departs from the RFC: `replace` creates a field that is missing, `test` with null passes on a field that is missing,
+a negative index counts from the end. The Python libraries follow the RFC and copy the whole document first; the
+document here is never changed, and what a patch does not touch is shared with the result.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from phalanx.embedded.apimachinery.limits import DEPTH, extent
+from phalanx.embedded.apimachinery.meta.status import ApiError, bad_request
+
+# k8s.io/apiserver/pkg/endpoints/handlers/patch.go
+MAX_OPERATIONS = 10_000
+# Values that all operations together may copy: the real server bounds the bytes that its `copy` copies.
+_WORK = 2_000_000
+_INDEX = re.compile("-?[0-9]{1,9}")
+
+
+class _DoesNotApply(Exception):
+    """The operation cannot be carried out on this document."""
+
+
+def json_patch(current: Any, patch: Any) -> Any:
+    """`current` after every operation, in order. 400 for what is no list of operations, 422 if one does not apply."""
+    if not isinstance(patch, list) or not all(isinstance(one, dict | None) for one in patch):
+        raise bad_request(f"json: cannot unmarshal {go_kind(patch)} into Go value of type jsonpatch.Patch")
+    if len(patch) > MAX_OPERATIONS:
+        text = f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(patch)}"
+        raise ApiError(413, "RequestEntityTooLarge", f"Request entity is too large: {text}")
+    try:
+        budget = _WORK
+        for operation in patch:
+            budget -= _cost(current, operation)
+            if budget < 0:
+                why = "Request entity is too large: the JSON patch copies more than it may"
+                raise ApiError(413, "RequestEntityTooLarge", why)
+            current = _apply(current, operation)
+    except (_DoesNotApply, KeyError, IndexError, TypeError) as error:
+        message = "the server rejected our request due to an error in our request"
+        raise ApiError(422, "Invalid", message, details={}) from error
+    return current
+
+
+def _cost(document: Any, operation: Mapping[str, Any]) -> int:
+    """Return the cost of the operation: the number of values in the containers on its path, which are copied, and ten
+    times the values of a `copy`, which are decoded from text."""
+    op, path = operation["op"], _parts(operation["path"])
+    if op == "test":
+        return 1
+    cost, at = len(path), document
+    for part in path:
+        cost += len(at) if isinstance(at, list | dict) else 0
+        at = _step(at, part) if isinstance(at, dict) or (isinstance(at, list) and part != "-") else None
+    moved = op in ("copy", "move")
+    value = _get(document, _parts(operation["from"])) if moved else operation.get("value")
+    values, levels = extent(value, _WORK)
+    if len(path) + levels > DEPTH:
+        raise _DoesNotApply
+    return cost + (10 * values if op == "copy" else 0)
+
+
+def _apply(document: Any, operation: Mapping[str, Any]) -> Any:
+    path = _parts(operation["path"])
+    match operation["op"]:
+        case "add":
+            return _add(document, path, operation.get("value"))
+        case "remove":
+            return _remove(document, path)
+        case "replace":
+            return _replace(document, path, operation.get("value"))
+        case "move":
+            source = _parts(operation["from"])
+            return _add(_remove(document, source), path, _get(document, source))
+        case "copy":
+            held = msgspec.json.encode(_get(document, _parts(operation["from"])))
+            return _add(document, path, msgspec.json.decode(held))  # a copy, because the two places may differ later
+        case "test" if _equal(_get(document, path), operation.get("value")):
+            return document
+    raise _DoesNotApply
+
+
+def _parts(pointer: Any) -> list[str]:
+    """`/metadata/labels/ex.io~1y` -> metadata, labels, ex.io/y."""
+    if not isinstance(pointer, str):
+        raise _DoesNotApply
+    if not pointer.startswith("/"):
+        if pointer:
+            raise _DoesNotApply
+        return []
+    return [part.replace("~1", "/").replace("~0", "~") for part in pointer[1:].split("/")]
+
+
+def _index(items: list[Any], part: str, *, end: int) -> int:
+    """The place that `part` names, counted from the end if negative; `end` is the first place too far."""
+    place = int(part) if _INDEX.fullmatch(part) else None
+    if place is None or not -end <= place < end:
+        raise _DoesNotApply
+    return place + end if place < 0 else place
+
+
+def _step(container: Any, part: str) -> Any:
+    """Return the value at `part` of the container; None if an object has no such field."""
+    if isinstance(container, list):
+        return container[_index(container, part, end=len(container))]
+    if isinstance(container, dict):
+        return container.get(part)
+    raise _DoesNotApply
+
+
+def _get(document: Any, path: list[str]) -> Any:
+    for part in path:
+        document = _step(document, part)
+    return document
+
+
+def _with(container: Any, part: str, value: Any) -> Any:
+    """A copy of the container with another value at a place that exists (any field of an object does)."""
+    if isinstance(container, list):
+        place = _index(container, part, end=len(container))
+        return [*container[:place], value, *container[place + 1 :]]
+    return {**container, part: value}
+
+
+def _changed(document: Any, path: list[str], change: Any) -> Any:
+    """`change(container, last part)` at the end of the path, containers on the way copied."""
+    if not isinstance(document, dict | list):
+        raise _DoesNotApply
+    if len(path) == 1:
+        return change(document, path[0])
+    return _with(document, path[0], _changed(_step(document, path[0]), path[1:], change))
+
+
+def _add(document: Any, path: list[str], value: Any) -> Any:
+    def add(container: Any, part: str) -> Any:
+        if isinstance(container, dict):
+            return {**container, part: value}
+        place = len(container) if part == "-" else _index(container, part, end=len(container) + 1)
+        return [*container[:place], value, *container[place:]]
+
+    return _changed(document, path, add) if path else value
+
+
+def _replace(document: Any, path: list[str], value: Any) -> Any:
+    return _changed(document, path, lambda container, part: _with(container, part, value)) if path else value
+
+
+def _remove(document: Any, path: list[str]) -> Any:
+    def remove(container: Any, part: str) -> Any:
+        if isinstance(container, list):
+            place = _index(container, part, end=len(container))
+            return [*container[:place], *container[place + 1 :]]
+        if part not in container:
+            raise _DoesNotApply
+        return {key: value for key, value in container.items() if key != part}
+
+    if not path:
+        raise _DoesNotApply
+    return _changed(document, path, remove)
+
+
+def _equal(found: Any, wanted: Any) -> bool:
+    """JSON equality: true is not 1."""
+    if isinstance(found, bool) or isinstance(wanted, bool):
+        return found is wanted
+    if isinstance(found, dict) and isinstance(wanted, dict):
+        return found.keys() == wanted.keys() and all(_equal(found[key], wanted[key]) for key in found)
+    if isinstance(found, list) and isinstance(wanted, list):
+        return len(found) == len(wanted) and all(map(_equal, found, wanted))
+    return bool(found == wanted)
+
+
+def merge_patch(current: Any, patch: Any) -> Any:
+    """`current` with the patch's fields: objects merge, null removes, everything else replaces."""
+    if not isinstance(patch, dict):
+        raise bad_request("Invalid JSON Patch")
+    return _merged(current, patch)
+
+
+def _merged(current: Any, patch: dict[str, Any]) -> dict[str, Any]:
+    result = dict(current) if isinstance(current, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            result.pop(key, None)
+        elif isinstance(value, dict):
+            result[key] = _merged(result.get(key), value)
+        else:
+            result[key] = value if key in result else without_nulls(value)
+    return result
+
+
+def without_nulls(value: Any) -> Any:
+    """Return a new value without nulls in its objects, because there is nothing that they could remove."""
+    if isinstance(value, dict):
+        return {key: without_nulls(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [without_nulls(item) for item in value]
+    return value
+
+
+_FIELDS = ("op", "path", "from", "value")
+
+
+def wrong_operation(patch: Any) -> str:
+    """Return which part of a JSON patch has the wrong type, in the words of the strict decoder; "" if none has."""
+    if patch is None:
+        return ""
+    if not isinstance(patch, list):
+        return f"{go_kind(patch)} into Go value of type []handlers.jsonPatchOp"
+    for operation in patch:
+        if operation is not None and not isinstance(operation, dict):
+            return f"{go_kind(operation)} into Go value of type handlers.jsonPatchOp"
+        for name in _FIELDS[:3]:
+            if not isinstance(value := (operation or {}).get(name, ""), str):
+                return f"{go_kind(value)} into Go struct field jsonPatchOp.{name} of type string"
+    return ""
+
+
+def unknown_fields(patch: Iterable[Any]) -> Iterator[str]:
+    """Yield the paths of the fields that no operation of a JSON patch has."""
+    for place, operation in enumerate(patch):
+        yield from (f"[{place}].{name}" for name in operation or () if name not in _FIELDS)
+
+
+def go_kind(value: Any) -> str:
+    """Return what the Go decoder calls a JSON value."""
+    match value:
+        case dict():
+            return "object"
+        case list():
+            return "array"
+        case str():
+            return "string"
+        case bool():
+            return "bool"
+        case _:
+            return "number"

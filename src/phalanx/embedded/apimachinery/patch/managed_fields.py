@@ -1,0 +1,337 @@
+"""`metadata.managedFields`: the owners of fields, and the effect of a write on them.
+
+An entry belongs to a manager, an operation (Apply or Update) and a subresource. A write by Update takes the changed
+fields from all other managers; removed fields have no owner. An object without managedFields is not tracked: the first
+apply records all its fields as set by `before-first-apply`, as the real server does.
+docs/decisions/0011-managed-fields.md says which new objects are tracked from their creation.
+
+Sources: k8s.io/apimachinery/pkg/util/managedfields, structured-merge-diff/v6/merge/update.go, KEP-555.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from phalanx.embedded.apimachinery.meta.resource import Object, Resource
+from phalanx.embedded.apimachinery.schema import schema
+from phalanx.embedded.apimachinery.schema.field_set import (
+    MEMBER,
+    SELF,
+    Node,
+    difference,
+    intersection,
+    sorted_set,
+    union,
+)
+from phalanx.embedded.apimachinery.schema.schema import Type
+from phalanx.embedded.apimachinery.schema.typed import Comparison, compare
+
+BEFORE_FIRST_APPLY, ANCIENT = "before-first-apply", "ancient-changes"
+MAX_UPDATE_MANAGERS = 10
+# Kinds that controllers write in great numbers and nobody applies: not tracked from birth (0011).
+_UNTRACKED = frozenset({("", "Event"), ("events.k8s.io", "Event"), ("coordination.k8s.io", "Lease")})
+
+# Fields of every object that no manager owns.
+_OWNERLESS = frozenset(
+    (
+        *("name", "namespace", "creationTimestamp", "selfLink", "uid", "clusterName", "generation"),
+        *("managedFields", "resourceVersion"),
+    )
+)
+STRIPPED: Node = {
+    "f:apiVersion": MEMBER,
+    "f:kind": MEMBER,
+    "f:metadata": {".": MEMBER, **{f"f:{name}": MEMBER for name in sorted(_OWNERLESS)}},
+}
+_METADATA = "#/$defs/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+
+
+class FieldOwner(msgspec.Struct, frozen=True, kw_only=True):
+    """An entry. An applier is the same whatever version it applies in; an updater is not. (A Struct, because every
+    write makes some: a dataclass costs ten times as much.)"""
+
+    manager: str
+    operation: str
+    api_version: str
+    subresource: str = ""
+    time: str = ""
+    fields: Node
+    # The stored entry. It is written again unchanged if the fields have not changed.
+    source: Mapping[str, Any] | None = None
+
+    @property
+    def key(self) -> tuple[str, str, str, str]:
+        version = "" if self.operation == "Apply" else self.api_version
+        return self.manager, self.operation, version, self.subresource
+
+    def named(self) -> str:
+        """Return the manager as conflicts name it: `"one"`, `"two" with subresource "status" using v1`."""
+        text = f'"{self.manager}"'
+        if self.subresource:
+            text += f' with subresource "{self.subresource}"'
+        return f"{text} using {self.api_version}" if self.operation == "Update" else text
+
+
+def read(metadata: Mapping[str, Any]) -> list[FieldOwner]:
+    """Return the entries; none for `[{}]`, with which a client resets the record, and none for an invalid record."""
+    try:
+        return [_owner(entry) for entry in metadata.get("managedFields") or () if entry]
+    except (KeyError, TypeError, AttributeError):
+        return []
+
+
+def _read_sent(sent: Iterable[Mapping[str, Any]]) -> list[FieldOwner]:
+    """The entries of a record that a client wrote, whose sets are in any order."""
+    ordered = [{**entry, "fieldsV1": sorted_set(entry.get("fieldsV1") or {})} for entry in sent if entry]
+    return read({"managedFields": ordered})
+
+
+def _is_record(sent: Any) -> bool:
+    """Has what a client sent the form of field sets? If not, the record stays as it was, as with the real server."""
+    return isinstance(sent, list) and all(
+        isinstance(entry, dict) and _is_set(entry.get("fieldsV1") or {}) for entry in sent
+    )
+
+
+def _is_set(node: Any) -> bool:
+    return isinstance(node, dict) and all(
+        (key == SELF or _is_element(key)) and _is_set(below) for key, below in node.items()
+    )
+
+
+def _is_element(key: str) -> bool:
+    """f:FIELD, k:{"name":"x"}, v:VALUE, i:INDEX"""
+    form, rest = key[:2], key[2:]
+    try:
+        match form:
+            case "k:":
+                return isinstance(msgspec.json.decode(rest), dict)
+            case "v:":
+                return msgspec.json.decode(rest) is not None
+    except msgspec.DecodeError:
+        return False
+    return form == "f:" or (form == "i:" and rest.isascii() and rest.isdigit())
+
+
+def _owner(entry: Mapping[str, Any]) -> FieldOwner:
+    return FieldOwner(
+        manager=entry.get("manager", ""),
+        operation=entry["operation"],
+        api_version=entry.get("apiVersion", ""),
+        subresource=entry.get("subresource", ""),
+        time=entry.get("time") or "",
+        fields=entry.get("fieldsV1") or {},
+        source=entry,
+    )
+
+
+def write(owners: Iterable[FieldOwner]) -> list[Object]:
+    """The entries as they stand in metadata, in the real server's order. Entries without fields are left out."""
+    kept = [owner for owner in owners if owner.fields]
+    kept.sort(key=lambda one: (one.operation, one.time, one.manager, one.api_version, one.subresource))
+    return [_entry(owner) for owner in kept]
+
+
+def _entry(owner: FieldOwner) -> Object:
+    source = owner.source
+    if source is not None and source.get("fieldsV1") is owner.fields:
+        return {**source, "time": owner.time} if owner.time else dict(source)
+    entry: Object = {"manager": owner.manager, "operation": owner.operation, "apiVersion": owner.api_version}
+    if owner.time:
+        entry["time"] = owner.time
+    entry |= {"fieldsType": "FieldsV1", "fieldsV1": owner.fields}
+    if owner.subresource:
+        entry["subresource"] = owner.subresource
+    return entry
+
+
+def store(obj: Object, owners: Iterable[FieldOwner]) -> None:
+    """Put the entries into the object's metadata."""
+    if entries := write(owners):
+        obj["metadata"]["managedFields"] = entries
+    else:
+        obj["metadata"].pop("managedFields", None)
+
+
+def type_for(resource: Resource) -> Type:
+    """The schema by which fields of a kind are owned."""
+    if resource.schema_name:
+        return schema.type_of(resource.schema_name)
+    source = resource.schema or {}
+    key = id(source)
+    if key not in _custom_types or _custom_types[key][0] is not source:
+        if len(_custom_types) >= _CUSTOM_TYPES_KEPT:
+            _custom_types.clear()
+        _custom_types[key] = (source, _custom_type(source))
+    return _custom_types[key][1]
+
+
+_CUSTOM_TYPES_KEPT = 256
+_custom_types: dict[int, tuple[Mapping[str, Any], Type]] = {}
+
+
+def _custom_type(found: Mapping[str, Any]) -> Type:
+    properties = {
+        **(found.get("properties") or {}),
+        "apiVersion": {"type": "string"},
+        "kind": {"type": "string"},
+        "metadata": {"$ref": _METADATA},
+    }
+    return schema.structural({**found, "type": "object", "properties": properties})
+
+
+@lru_cache(maxsize=256)
+def empty_object(schema_name: str) -> Object:
+    """Return an empty object of a built-in kind, in which structs by value exist already. Callers must not edit it."""
+    found: Object = {}
+    if schema_name:
+        schema.decode(schema.type_of(schema_name), found)
+    return found
+
+
+def reset_fields(resource: Resource, subresource: str) -> Node:
+    """Return the fields that a write through this endpoint cannot set, and so cannot own."""
+    if not subresource:
+        return {"f:status": MEMBER} if resource.subresource("status") else {}
+    if subresource == "status":
+        return {"f:spec": MEMBER, "f:metadata": MEMBER} if resource.custom else {"f:spec": MEMBER}
+    return {}
+
+
+def is_tracked_from_birth(resource: Resource, obj: Object) -> bool:
+    """Return whether the record of a new object begins with its creator (0011): not for pods of a controller."""
+    if (resource.group, resource.kind) == ("", "Pod"):
+        return not any(owner.get("controller") for owner in obj["metadata"].get("ownerReferences") or ())
+    return (resource.group, resource.kind) not in _UNTRACKED
+
+
+def track_create(resource: Resource, obj: Object, manager: str, now: str) -> None:
+    """Enter in a new object that `manager` has set all of it."""
+    kind, gone = type_for(resource), reset_fields(resource, "")
+    fields: dict[str, Node] = {}
+    for key, value in sorted(_ownable(obj).items()):
+        if f"f:{key}" in gone or key in ("apiVersion", "kind"):
+            continue
+        data = msgspec.json.encode(value)
+        if len(data) <= _REMEMBERED_BYTES:
+            fields |= _born_again(kind, resource.schema_name, key, data)
+        else:
+            fields |= _born(kind, resource.schema_name, key, value)
+    if not fields:
+        obj["metadata"].pop("managedFields", None)
+        return
+    head = {"manager": manager, "operation": "Update", "apiVersion": resource.api_version, "time": now}
+    obj["metadata"]["managedFields"] = [{**head, "fieldsType": "FieldsV1", "fieldsV1": fields}]
+
+
+# Decoded field sets are cached, because objects from one template have equal sets, and no set is ever changed.
+_REMEMBERED_BYTES = 16 * 1024
+
+
+@lru_cache(maxsize=1024)
+def _born_again(kind: Type, schema_name: str, key: str, data: bytes) -> Node:
+    return _born(kind, schema_name, key, msgspec.json.decode(data))
+
+
+def _born(kind: Type, schema_name: str, key: str, value: Any) -> Node:
+    """Return the fields that one field of a new object sets."""
+    empty = empty_object(schema_name)
+    change = compare({key: empty[key]} if key in empty else {}, {key: value}, kind)
+    return difference(change.written, STRIPPED)
+
+
+def track_update(resource: Resource, obj: Object, old: Object, manager: str, subresource: str, now: str) -> None:
+    """Enter in `obj` what this update of `old` has set, changed and removed. Costs what differs."""
+    sent, held = obj["metadata"].get("managedFields"), old["metadata"].get("managedFields")
+    if sent == [{}] or not (sent or held):
+        obj["metadata"].pop("managedFields", None)
+        return
+    as_held = not sent or sent == held
+    owners = (_read_sent(sent) if not as_held and _is_record(sent) else []) or read(old["metadata"])
+    change = compare(_ownable(old), _ownable(obj), type_for(resource))
+    if not change and as_held:
+        obj["metadata"]["managedFields"] = held
+        return
+    mine = FieldOwner(
+        manager=manager,
+        operation="Update",
+        api_version=resource.api_version,
+        subresource=subresource,
+        time=now,
+        fields=difference(change.written, STRIPPED),
+    )
+    if not change.removed and _only_later(owners, mine):
+        store(obj, [replace(one, time=now) if one.key == mine.key else one for one in owners])
+    else:
+        store(obj, entered(taken(owners, change), mine))
+
+
+def _only_later(owners: Iterable[FieldOwner], mine: FieldOwner) -> bool:
+    """Return True if the manager sets only fields that it alone owned before, as controllers usually do."""
+    former, others = _split(owners, mine)
+    if not former or difference(mine.fields, former[0].fields):
+        return False
+    return not any(intersection(one.fields, mine.fields) for one in others)
+
+
+def _split(owners: Iterable[FieldOwner], mine: FieldOwner) -> tuple[list[FieldOwner], list[FieldOwner]]:
+    """The entries of the same manager, and of all others."""
+    former: list[FieldOwner] = []
+    others: list[FieldOwner] = []
+    key = mine.key
+    for one in owners:
+        (former if one.key == key else others).append(one)
+    return former, others
+
+
+def _ownable(obj: Object) -> Object:
+    """Return the fields of an object that a manager can own."""
+    metadata = {key: value for key, value in obj["metadata"].items() if key not in _OWNERLESS}
+    return {**obj, "metadata": metadata}
+
+
+def taken(owners: Iterable[FieldOwner], change: Comparison) -> list[FieldOwner]:
+    """Return the owners after a change: other managers lose the changed fields, and all lose the removed fields."""
+    gone = change.touched()
+    return [_less(owner, gone) for owner in owners]
+
+
+def _less(owner: FieldOwner, gone: Node) -> FieldOwner:
+    fields = difference(owner.fields, gone) if gone else owner.fields
+    return owner if fields is owner.fields else replace(owner, fields=fields)
+
+
+def entered(owners: Iterable[FieldOwner], mine: FieldOwner) -> list[FieldOwner]:
+    """The owners with `mine` added to what its manager had; the oldest updaters are joined if they are too many."""
+    former, others = _split(owners, mine)
+    if mine.fields:
+        fields = mine.fields
+        for one in former:
+            fields = union(one.fields, fields)
+        former = [replace(mine, fields=fields)]
+    return capped([*others, *former])
+
+
+def capped(owners: list[FieldOwner]) -> list[FieldOwner]:
+    """At most ten updaters: the oldest become one, `ancient-changes`."""
+    updaters = sorted((o for o in owners if o.operation == "Update" and o.fields), key=lambda owner: owner.time)
+    excess = len(updaters) - MAX_UPDATE_MANAGERS
+    if excess <= 0:
+        return owners
+    joined: Node = {}
+    oldest = updaters[: excess + 1]
+    for owner in oldest:
+        joined = union(joined, owner.fields)
+    ancient = replace(oldest[-1], manager=ANCIENT, fields=joined, subresource="")
+    return [*(owner for owner in owners if owner not in oldest), ancient]
+
+
+def conflicts(owners: Iterable[FieldOwner], applier: FieldOwner, change: Comparison) -> list[tuple[FieldOwner, Node]]:
+    """Return what an apply would take from others."""
+    found = [(owner, intersection(owner.fields, change.written)) for owner in owners if owner.key != applier.key]
+    return [(owner, fields) for owner, fields in found if fields]

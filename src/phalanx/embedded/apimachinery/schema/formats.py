@@ -1,0 +1,213 @@
+"""Formats of names and values: each function says what is wrong with a text, in the words of the real server.
+
+Source: k8s.io/apimachinery/pkg/util/validation (RFC 1123, RFC 1035, qualified names, label values, ports, IPs). An
+empty list means that the text is right. Results are cached: a cluster repeats its names, keys and values endlessly.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Callable
+
+from phalanx.embedded.apimachinery.caching import cached
+
+Problems = tuple[str, ...]
+Format = Callable[[str], Problems]
+
+_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN = _LABEL + r"(\." + _LABEL + ")*"
+_SEARCH_LABEL = "[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
+_LABEL_1035 = "[a-z]([-a-z0-9]*[a-z0-9])?"
+_NAME_PART = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+_LABEL_VALUE = f"({_NAME_PART})?"
+_CONFIG_KEY = "[-._a-zA-Z0-9]+"
+_HTTP_PATH = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
+_HTTP_HEADER = "[-A-Za-z0-9]+"
+
+LABEL_ERROR = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', "
+    "and must start and end with an alphanumeric character"
+)
+SUBDOMAIN_ERROR = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
+    "and must start and end with an alphanumeric character"
+)
+LABEL_1035_ERROR = (
+    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, "
+    "and end with an alphanumeric character"
+)
+NAME_ERROR = (
+    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character"
+)
+LABEL_VALUE_ERROR = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', "
+    "and must start and end with an alphanumeric character"
+)
+ENV_ERROR = "a valid environment variable name must consist only of printable ASCII characters other than '='"
+CONFIG_KEY_ERROR = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'"
+EMPTY_ERROR = "must be non-empty"
+
+
+def _regex_error(message: str, pattern: str, *examples: str) -> str:
+    """The message of `validation.RegexError`, with its odd two blanks before `or`."""
+    if not examples:
+        return f"{message} (regex used for validation is '{pattern}')"
+    shown = " or ".join(f"'{one}', " for one in examples)
+    return f"{message} (e.g. {shown}regex used for validation is '{pattern}')"
+
+
+def length_error(limit: int, unit: str = "characters") -> str:
+    """Return the message about a text that is too long. The real server counts bytes, and says so of labels only."""
+    return f"must be no more than {limit} {unit}"
+
+
+def range_error(low: int, high: int) -> str:
+    return f"must be between {low} and {high}, inclusive"
+
+
+def _matched(pattern: str, limit: int, message: str, *examples: str, unit: str = "characters") -> Format:
+    compiled = re.compile(pattern)
+    wrong = _regex_error(message, pattern, *examples)
+
+    @cached(16384)
+    def check(text: str) -> Problems:
+        found = []
+        if limit and len(text.encode()) > limit:
+            found.append(length_error(limit, unit))
+        if not compiled.fullmatch(text):
+            found.append(wrong)
+        return tuple(found)
+
+    return check
+
+
+_label = _matched(_LABEL, 63, LABEL_ERROR, "my-name", "123-abc")
+dns_subdomain = _matched(_SUBDOMAIN, 253, SUBDOMAIN_ERROR, "example.com")
+_prefix = _matched(_SUBDOMAIN, 253, SUBDOMAIN_ERROR, "example.com", unit="bytes")
+wildcard_subdomain = _matched(
+    rf"\*\.{_SUBDOMAIN}",
+    253,
+    "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of "
+    "lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character",
+    "*.example.com",
+)
+search_domain = _matched(
+    rf"_?{_SEARCH_LABEL}(\._?{_SEARCH_LABEL})*",
+    253,
+    SUBDOMAIN_ERROR.replace("'-' or", "'_', '-' or"),
+    "example.com",
+)
+dns_1035_label = _matched(_LABEL_1035, 63, LABEL_1035_ERROR, "my-name", "abc-123")
+label_value = _matched(_LABEL_VALUE, 63, LABEL_VALUE_ERROR, "MyValue", "my_value", "12345", unit="bytes")
+http_header_name = _matched(
+    _HTTP_HEADER, 0, "a valid HTTP header must consist of alphanumeric characters or '-'", "X-Header-Name"
+)
+
+
+def dns_label(text: str) -> Problems:
+    """Check a name without dots. Of a subdomain, which is a label but for its dots, the dots alone are named."""
+    found = _label(text)
+    if not found or "." not in text or re.fullmatch(_SUBDOMAIN, text) is None:
+        return found
+    return (*found[:-1], "must not contain dots")
+
+
+_printable_env = re.compile("[ -<>-~]+")
+_config_key = _matched(_CONFIG_KEY, 253, CONFIG_KEY_ERROR, "key.name", "KEY_NAME", "key-name")
+_path = re.compile(_HTTP_PATH)
+_name_part = re.compile(_NAME_PART)
+
+
+@cached(16384)
+def qualified_name(text: str) -> Problems:
+    """`example.com/name`: keys of labels, annotations, finalizers, taints, resources."""
+    parts = text.split("/")
+    found: list[str] = []
+    if len(parts) > 2:
+        message = _regex_error("a valid label key " + NAME_ERROR, _NAME_PART, "MyName", "my.name", "123-abc")
+        return (message + " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')",)
+    if len(parts) == 2:
+        if not parts[0]:
+            found.append("prefix part " + EMPTY_ERROR)
+        else:
+            found += ("prefix part " + problem for problem in _prefix(parts[0]))
+    name = parts[-1]
+    if not name:
+        found.append("name part " + EMPTY_ERROR)
+    elif len(name.encode()) > 63:
+        found.append("name part " + length_error(63, "bytes"))
+    if not _name_part.fullmatch(name):
+        found.append("name part " + _regex_error(NAME_ERROR, _NAME_PART, "MyName", "my.name", "123-abc"))
+    return tuple(found)
+
+
+def as_prefix(text: str) -> str:
+    """The text that is checked for a prefix of a name: a dash may end a prefix, but no name."""
+    return text[:-2] + "a" if text.endswith("-") and len(text) > 1 else text
+
+
+def env_name(text: str) -> Problems:
+    """Names of environment variables, as relaxed since 1.34: any printable ASCII but `=`."""
+    return () if _printable_env.fullmatch(text) else (ENV_ERROR,)
+
+
+def config_key(text: str) -> Problems:
+    """Keys of ConfigMaps and Secrets."""
+    if text in (".", ".."):
+        return (f"must not be '{text}'",)
+    return _config_key(text) + (("must not start with '..'",) if text.startswith("..") else ())
+
+
+def domain_path(text: str) -> Problems:
+    """`example.com/path`, as `Job.spec.managedBy`."""
+    domain, slash, path = text.partition("/")
+    if not slash or not domain or not path:
+        return ('must be a domain-prefixed path (such as "acme.io/foo")',)
+    if problems := dns_subdomain(domain):
+        return problems
+    return () if _path.fullmatch(path) else (_regex_error("Invalid path", _HTTP_PATH),)
+
+
+def port_number(port: int) -> Problems:
+    return () if 1 <= port <= 65535 else (range_error(1, 65535),)
+
+
+@cached(1024)
+def port_name(text: str) -> Problems:
+    """IANA service names."""
+    found = []
+    if len(text) > 15:
+        found.append("must be no more than 15 characters")
+    if not re.fullmatch("[-a-z0-9]+", text):
+        found.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
+    if not re.search("[a-z]", text):
+        found.append("must contain at least one letter (a-z)")
+    if "--" in text:
+        found.append("must not contain consecutive hyphens")
+    if text.startswith("-") or text.endswith("-"):
+        found.append("must not begin or end with a hyphen")
+    return tuple(found)
+
+
+def ip(text: str) -> Problems:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return ("must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)",)
+    return ()
+
+
+def cidr(text: str) -> Problems:
+    try:
+        ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        return ("must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)",)
+    return () if "/" in text else ("must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)",)
+
+
+def path_segment(text: str) -> Problems:
+    """Check that a name of a kind without another rule (RBAC) is a valid URL path segment."""
+    if text in (".", ".."):
+        return (f"may not be '{text}'",)
+    return tuple(f"may not contain '{bad}'" for bad in ("/", "%") if bad in text)
