@@ -43,7 +43,7 @@ from phalanx.client.informer import Change
 from phalanx.client.kind import JOBS, NODES, PODS, Kind
 from phalanx.client.tally import Tally
 from phalanx.dialects.enabled import DIALECTS
-from phalanx.dialects.frameworks.replica_types import NAME as KUBEFLOW
+from phalanx.dialects.job_kinds.replica_types import NAME as KUBEFLOW
 from phalanx.dialects.kueue import kinds
 from phalanx.embedded.controllers.operators.install import install_operators
 from phalanx.embedded.controllers.run import run_controllers

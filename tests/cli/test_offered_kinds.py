@@ -16,7 +16,7 @@ from phalanx.cli.local.local_cluster import LocalMachines
 from phalanx.cli.local.offered_kinds import OFFERED, UnknownKindsError, install_offered, notes, objects, offered
 from phalanx.client.connection import ApiRefusal, ApiUnknown, Connection
 from phalanx.client.kind import CRDS, Kind
-from phalanx.dialects.job_kinds import FRAMEWORKS
+from phalanx.dialects.job_kinds.supported import FRAMEWORKS
 from tests.dialects.manifests import until
 from tests.embedded.apiserver.process import ServerProcess
 

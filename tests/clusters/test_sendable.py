@@ -9,11 +9,11 @@ import pytest
 from phalanx.client.kind import EVENTS, JOB_SETS, JOBS, PODS, Kind
 from phalanx.clusters.copies import content
 from phalanx.clusters.copies.sendable import SENDABLE
-from phalanx.dialects.frameworks.form import at
-from phalanx.dialects.frameworks.replica_types import PYTORCH_JOB
-from phalanx.dialects.frameworks.spark import SPARK
-from phalanx.dialects.frameworks.volcano_job import VOLCANO_JOB
-from phalanx.dialects.job_kinds import FRAMEWORKS
+from phalanx.dialects.job_kinds.form import at
+from phalanx.dialects.job_kinds.replica_types import PYTORCH_JOB
+from phalanx.dialects.job_kinds.spark import SPARK
+from phalanx.dialects.job_kinds.supported import FRAMEWORKS
+from phalanx.dialects.job_kinds.volcano_job import VOLCANO_JOB
 from phalanx.dialects.kueue import kinds
 from phalanx.kube.read.labels import ADMITTED, REASON
 from tests.clusters.plays import OF_KIND, PLAYS, Play

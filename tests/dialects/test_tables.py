@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from phalanx.dialects.appwrapper import tables as appwrapper
-from phalanx.dialects.appwrapper.dialect import APP_WRAPPER_DIALECT
+from phalanx.dialects.job_kinds.appwrapper import tables as appwrapper
+from phalanx.dialects.job_kinds.appwrapper.dialect import APP_WRAPPER_DIALECT
 from phalanx.dialects.kai.dialect import KAI
 from phalanx.dialects.kai.fields import tables as kai
-from phalanx.dialects.koordinator.dialect import KOORDINATOR
-from phalanx.dialects.koordinator.fields import tables as koordinator
-from phalanx.dialects.scheduler_plugins import tables as scheduler_plugins
-from phalanx.dialects.scheduler_plugins.dialect import SCHEDULER_PLUGINS
+from phalanx.dialects.kube_scheduler.koordinator.dialect import KOORDINATOR
+from phalanx.dialects.kube_scheduler.koordinator.fields import tables as koordinator
+from phalanx.dialects.kube_scheduler.scheduler_plugins import tables as scheduler_plugins
+from phalanx.dialects.kube_scheduler.scheduler_plugins.dialect import SCHEDULER_PLUGINS
 from tests.dialects.pages import PAGES, Tables, definitions, differences, with_tables
 
 

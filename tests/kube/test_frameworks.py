@@ -9,8 +9,8 @@ import pytest
 
 from phalanx.client.informer import key_of
 from phalanx.client.kind import JOBS, NODES, PODS
-from phalanx.dialects.frameworks.job_set import JOB_SET
-from phalanx.dialects.frameworks.train_job import TRAIN_JOB
+from phalanx.dialects.job_kinds.job_set import JOB_SET
+from phalanx.dialects.job_kinds.train_job import TRAIN_JOB
 from phalanx.dialects.kueue import kinds
 from phalanx.kube.read.workload.batch_job import ELSEWHERE
 from tests.kube.double import Controller, Object, job, pod_spec

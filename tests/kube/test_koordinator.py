@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from phalanx.client.kind import PODS
-from phalanx.dialects.koordinator import kinds
-from phalanx.dialects.koordinator.definitions import cpus
+from phalanx.dialects.kube_scheduler.koordinator import kinds
+from phalanx.dialects.kube_scheduler.koordinator.definitions import cpus
 from phalanx.model.plan import Wait
 from tests.kube import double
 from tests.kube.double import Object, node

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.dialects.koordinator.definitions.cpus import STATUS, cpus_in
+from phalanx.dialects.kube_scheduler.koordinator.definitions.cpus import STATUS, cpus_in
 from tests.kube.double import node
 from tests.kube.stage import Stage
 from tests.kube.test_bind_barrier import play

@@ -9,7 +9,7 @@ import pytest
 
 from phalanx.client.kind import NODES, PODS
 from phalanx.client.moment import write_moment
-from phalanx.dialects.koordinator import kinds
+from phalanx.dialects.kube_scheduler.koordinator import kinds
 from phalanx.kube.install.definitions import RESERVATIONS
 from tests.kube import double
 from tests.kube.double import Object, node

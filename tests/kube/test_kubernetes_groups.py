@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from phalanx.client.kind import Kind
-from phalanx.dialects.kubernetes import kinds
+from phalanx.dialects.kube_scheduler.kubernetes import kinds
 from tests.kube import double
 from tests.kube.double import Object, node
 from tests.kube.stage import Stage

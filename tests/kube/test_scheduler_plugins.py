@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from phalanx.client.kind import PODS
-from phalanx.dialects.scheduler_plugins import kinds
+from phalanx.dialects.kube_scheduler.scheduler_plugins import kinds
 from phalanx.model.plan import Wait
 from tests.kube import double
 from tests.kube.double import Object, node

@@ -10,8 +10,8 @@ import pytest
 from phalanx.client.kind import JOBS, PODS
 from phalanx.dialects.enabled import YUNIKORN_REST
 from phalanx.dialects.kai.kinds import NAME as KAI
-from phalanx.dialects.koordinator.kinds import NAME as KOORDINATOR
-from phalanx.dialects.scheduler_plugins.kinds import NAME as PLUGINS
+from phalanx.dialects.kube_scheduler.koordinator.kinds import NAME as KOORDINATOR
+from phalanx.dialects.kube_scheduler.scheduler_plugins.kinds import NAME as PLUGINS
 from phalanx.dialects.volcano.kinds import SCHEDULER_NAME as VOLCANO
 from tests.kube import double, test_kai, test_koordinator, test_scheduler_plugins, test_volcano, test_yunikorn
 from tests.kube.double import Object

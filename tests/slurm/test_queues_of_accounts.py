@@ -9,7 +9,7 @@ import pytest
 
 from phalanx.client.connection import Object
 from phalanx.dialects.kai import kinds as kai
-from phalanx.dialects.koordinator import kinds as koordinator
+from phalanx.dialects.kube_scheduler.koordinator import kinds as koordinator
 from phalanx.dialects.kueue import kinds as kueue
 from phalanx.dialects.volcano import kinds as volcano
 from phalanx.dialects.yunikorn.gangs import QUEUE_PREFIX

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.dialects.job_kinds import SIGNED_BY_THEIR_DIALECT
+from phalanx.dialects.job_kinds.supported import SIGNED_BY_THEIR_DIALECT
 from phalanx.embedded.apimachinery.expressions.admission_policy import PolicyReader, Review, applies, mutate
 from phalanx.embedded.apimachinery.meta.resource import Resource, User
 from phalanx.embedded.apiserver.admission.policies import PATCHES

@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from phalanx.client.kind import JOBS, NAMESPACES, PODS, Kind
-from phalanx.dialects.appwrapper import kinds as app_wrapper
-from phalanx.dialects.appwrapper.pod_sets import component_object
+from phalanx.dialects.job_kinds.appwrapper import kinds as app_wrapper
+from phalanx.dialects.job_kinds.appwrapper.pod_sets import component_object
 from phalanx.dialects.kai import kinds as kai
-from phalanx.dialects.koordinator import kinds as koordinator
+from phalanx.dialects.kube_scheduler.koordinator import kinds as koordinator
+from phalanx.dialects.kube_scheduler.scheduler_plugins import kinds as scheduler_plugins
 from phalanx.dialects.kueue import kinds as kueue
-from phalanx.dialects.scheduler_plugins import kinds as scheduler_plugins
 from phalanx.dialects.volcano import kinds as volcano
 from phalanx.dialects.yunikorn.dialect import CONFIGURATIONS
 from phalanx.kube.install.definitions import QUEUES

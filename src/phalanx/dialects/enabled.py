@@ -11,16 +11,16 @@ from importlib import import_module
 from typing import Any, Final, TypeVar
 
 from phalanx.client.kind import PODS, Kind
-from phalanx.dialects.appwrapper.kinds import NAME as APP_WRAPPER
 from phalanx.dialects.frame.dialect import Dialect, Figures, Journal, Occurrences, View
-from phalanx.dialects.frameworks.replica_types import NAME as KUBEFLOW
+from phalanx.dialects.job_kinds.appwrapper.kinds import NAME as APP_WRAPPER
+from phalanx.dialects.job_kinds.replica_types import NAME as KUBEFLOW
 from phalanx.dialects.kai.kinds import NAME as KAI
-from phalanx.dialects.koordinator.kinds import NAME as KOORDINATOR
-from phalanx.dialects.kubernetes.kinds import NAME as KUBERNETES
+from phalanx.dialects.kube_scheduler.koordinator.kinds import NAME as KOORDINATOR
+from phalanx.dialects.kube_scheduler.kubernetes.kinds import NAME as KUBERNETES
+from phalanx.dialects.kube_scheduler.scheduler_plugins.kinds import NAME as SCHEDULER_PLUGINS
 from phalanx.dialects.kueue.kinds import NAME as KUEUE
 from phalanx.dialects.kueue.kinds import PROVISIONING_REQUESTS, WORKLOADS
 from phalanx.dialects.kueue.kinds import VISIBILITY as KUEUE_VISIBILITY
-from phalanx.dialects.scheduler_plugins.kinds import NAME as SCHEDULER_PLUGINS
 from phalanx.dialects.volcano.kinds import NAME as VOLCANO
 from phalanx.dialects.yunikorn.gangs import SCHEDULER_NAME as YUNIKORN
 
@@ -53,12 +53,13 @@ DIALECTS: Final = Imported[Dialect[Any]](
     {
         KUEUE: "kueue.dialect:KUEUE",
         YUNIKORN: "yunikorn.dialect:YUNIKORN",
-        KOORDINATOR: "koordinator.dialect:KOORDINATOR",  # before scheduler-plugins: its pods may have those labels too
-        SCHEDULER_PLUGINS: "scheduler_plugins.dialect:SCHEDULER_PLUGINS",
+        # Koordinator comes before scheduler-plugins, because its pods may have labels of both.
+        KOORDINATOR: "kube_scheduler.koordinator.dialect:KOORDINATOR",
+        SCHEDULER_PLUGINS: "kube_scheduler.scheduler_plugins.dialect:SCHEDULER_PLUGINS",
         VOLCANO: "volcano.dialect:VOLCANO",
         KAI: "kai.dialect:KAI",
-        KUBERNETES: "kubernetes.dialect:KUBERNETES",
-        APP_WRAPPER: "appwrapper.dialect:APP_WRAPPER_DIALECT",
+        KUBERNETES: "kube_scheduler.kubernetes.dialect:KUBERNETES",
+        APP_WRAPPER: "job_kinds.appwrapper.dialect:APP_WRAPPER_DIALECT",
     }
 )
 # The dialects of `phalanx scheduler --dialect`. AppWrapper is not one, because only `phalanx up` has its controller.

@@ -13,11 +13,11 @@ import pytest
 from phalanx.client.connection import ApiRefusal, Connection
 from phalanx.client.kind import CONFIG_MAPS, CRDS, DEPLOYMENTS, JOBS, NAMESPACES, PODS, Kind
 from phalanx.dialects.frame.dialect import Object
-from phalanx.dialects.frameworks.form import Framework, at, nested
-from phalanx.dialects.frameworks.ray import RAY_CLUSTER, RAY_SERVICE
-from phalanx.dialects.frameworks.replica_types import MPI_JOB
-from phalanx.dialects.frameworks.volcano_job import VOLCANO_JOB
-from phalanx.dialects.job_kinds import FRAMEWORKS, SIGNED_BY_THEIR_DIALECT
+from phalanx.dialects.job_kinds.form import Framework, at, nested
+from phalanx.dialects.job_kinds.ray import RAY_CLUSTER, RAY_SERVICE
+from phalanx.dialects.job_kinds.replica_types import MPI_JOB
+from phalanx.dialects.job_kinds.supported import FRAMEWORKS, SIGNED_BY_THEIR_DIALECT
+from phalanx.dialects.job_kinds.volcano_job import VOLCANO_JOB
 from phalanx.dialects.kueue import gangs, kinds
 from phalanx.dialects.kueue.dialect import KUEUE
 from phalanx.dialects.kueue.tree.multi import CONTROLLER, SENDING

@@ -9,7 +9,7 @@ import pytest
 from phalanx.client.kind import JOBS
 from phalanx.client.moment import read_moment, write_moment
 from phalanx.dialects.frame.dialect import Answer, Object
-from phalanx.dialects.frameworks.ray import RAY_JOB
+from phalanx.dialects.job_kinds.ray import RAY_JOB
 from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.answers.queues.retention import retained
 from phalanx.dialects.kueue.tree.configuration import KueueConfiguration, KueueConfigurationError, read_configuration

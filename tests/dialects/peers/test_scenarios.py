@@ -21,8 +21,8 @@ from phalanx.client.connection import MERGE_PATCH, ApiRefusal, Connection
 from phalanx.client.kind import NODES, PODS, PRIORITY_CLASSES, REPLICA_SETS, Kind
 from phalanx.dialects.frame.dialect import Object
 from phalanx.dialects.kai import kinds as kai
-from phalanx.dialects.koordinator import kinds as koordinator
-from phalanx.dialects.scheduler_plugins import kinds as plugins
+from phalanx.dialects.kube_scheduler.koordinator import kinds as koordinator
+from phalanx.dialects.kube_scheduler.scheduler_plugins import kinds as plugins
 from tests.cli.upstart import started
 
 pytestmark = pytest.mark.slow

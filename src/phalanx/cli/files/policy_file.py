@@ -12,7 +12,7 @@ import yaml
 
 from phalanx.cli.files.priority_file import SUFFIX, Tolerant, read_priority_file
 from phalanx.dialects.enabled import DIALECTS as FRAMED
-from phalanx.dialects.frameworks.replica_types import NAME as KUBEFLOW
+from phalanx.dialects.job_kinds.replica_types import NAME as KUBEFLOW
 from phalanx.dialects.schema.fields import Misread
 from phalanx.dialects.schema.fields import Path as Place
 from phalanx.dialects.schema.policy import read_policy

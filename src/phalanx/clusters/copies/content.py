@@ -15,7 +15,7 @@ from typing import Any
 from phalanx.client.moment import MomentError, read_moment, write_moment
 from phalanx.clusters.copies.sendable import Sendable
 from phalanx.dialects.frame.dialect import CLUSTER
-from phalanx.dialects.frameworks.form import difference, nested, patched
+from phalanx.dialects.job_kinds.form import difference, nested, patched
 from phalanx.kube.read import labels
 from phalanx.kube.read.records import StartRecord
 from phalanx.kube.read.workload.adapter import WorkloadChange, merge_changes

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from phalanx.client.kind import JOB_SETS, JOBS, PODS, Kind
-from phalanx.dialects.appwrapper.job_form import APP_WRAPPER
-from phalanx.dialects.frameworks.form import at
-from phalanx.dialects.frameworks.ray import RAY_CLUSTER, RAY_JOB, RAY_SERVICE
-from phalanx.dialects.frameworks.replica_types import MPI_JOB, TRAINING
-from phalanx.dialects.frameworks.volcano_job import VOLCANO_JOB, ended, is_sent, phase
+from phalanx.dialects.job_kinds.appwrapper.job_form import APP_WRAPPER
+from phalanx.dialects.job_kinds.form import at
+from phalanx.dialects.job_kinds.ray import RAY_CLUSTER, RAY_JOB, RAY_SERVICE
+from phalanx.dialects.job_kinds.replica_types import MPI_JOB, TRAINING
+from phalanx.dialects.job_kinds.volcano_job import VOLCANO_JOB, ended, is_sent, phase
 from phalanx.kube.read import labels
 from phalanx.kube.read.workload.adapter import adapters
 

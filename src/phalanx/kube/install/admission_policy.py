@@ -27,8 +27,8 @@ from enum import Enum
 from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.kind import JOBS, Kind
 from phalanx.client.policies import MUTATING, VALIDATING, bound
-from phalanx.dialects.frameworks.form import BY_ROLE
-from phalanx.dialects.job_kinds import SIGNED_BY_THEIR_DIALECT
+from phalanx.dialects.job_kinds.form import BY_ROLE
+from phalanx.dialects.job_kinds.supported import SIGNED_BY_THEIR_DIALECT
 from phalanx.kube.read.labels import JOB, QUEUE, REMOVABLE, SCHEDULER_NAME, USER, WRITTEN
 from phalanx.kube.read.workload.adapter import FRAMEWORK_KINDS
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from phalanx.dialects.enabled import DIALECTS
 from phalanx.dialects.frame.dialect import Dialect
-from phalanx.dialects.frameworks.replica_types import NAME as KUBEFLOW
+from phalanx.dialects.job_kinds.replica_types import NAME as KUBEFLOW
 from phalanx.kube.gang.effects import GangTimeouts
 from phalanx.kube.install.definitions import DEFAULT_QUEUE
 from phalanx.kube.read import labels

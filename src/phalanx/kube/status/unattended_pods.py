@@ -13,8 +13,8 @@ from typing import Any, TypeAlias
 
 from phalanx.client.connection import Object
 from phalanx.client.kind import PODS, Kind
-from phalanx.dialects.scheduler_plugins.kinds import GROUP_LABELS
-from phalanx.dialects.scheduler_plugins.kinds import NAME as SCHEDULER_PLUGINS
+from phalanx.dialects.kube_scheduler.scheduler_plugins.kinds import GROUP_LABELS
+from phalanx.dialects.kube_scheduler.scheduler_plugins.kinds import NAME as SCHEDULER_PLUGINS
 from phalanx.kube.read import labels
 from phalanx.kube.read.wire import epoch_s
 from phalanx.kube.routing.settings import KubeSettings

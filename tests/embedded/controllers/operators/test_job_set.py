@@ -8,8 +8,8 @@ import pytest
 
 from phalanx.client.connection import ApiRefusal, Object
 from phalanx.client.kind import EVENTS, JOBS, PODS, SERVICES
-from phalanx.dialects.frameworks.job_set import JOB_SET
-from phalanx.dialects.frameworks.train_job import TRAIN_JOB
+from phalanx.dialects.job_kinds.job_set import JOB_SET
+from phalanx.dialects.job_kinds.train_job import TRAIN_JOB
 from phalanx.embedded.controllers.operators.install import install_operators
 from phalanx.embedded.controllers.operators.train_job.controller import RUNTIMES
 from tests.embedded.apiserver.process import ServerProcess

@@ -15,7 +15,7 @@ from phalanx.cli.files.configuration_file import configuration_text
 from phalanx.cli.terminal.output import counted, note, print_json
 from phalanx.dialects.frame.moved import Moved
 from phalanx.dialects.kai.fields import migration as kai
-from phalanx.dialects.koordinator.fields import migration as koordinator
+from phalanx.dialects.kube_scheduler.koordinator.fields import migration as koordinator
 from phalanx.dialects.kueue.fields import migration as kueue
 from phalanx.dialects.volcano import migration as volcano
 from phalanx.dialects.yunikorn.checks import read

@@ -29,9 +29,9 @@ from phalanx.client.kind import (
     Kind,
 )
 from phalanx.client.policies import VALIDATING, VALIDATING_BINDINGS
-from phalanx.dialects.appwrapper.kinds import QUOTA_SUBTREES
+from phalanx.dialects.job_kinds.appwrapper.kinds import QUOTA_SUBTREES
 from phalanx.dialects.kai.kinds import QUEUES as KAI_QUEUES
-from phalanx.dialects.koordinator.kinds import ELASTIC_QUOTAS
+from phalanx.dialects.kube_scheduler.koordinator.kinds import ELASTIC_QUOTAS
 from phalanx.dialects.kueue import kinds as kueue
 from phalanx.dialects.volcano.kinds import JOBS as VOLCANO_JOBS
 from phalanx.dialects.volcano.kinds import QUEUES as VOLCANO_QUEUES

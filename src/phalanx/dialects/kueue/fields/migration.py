@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from phalanx.client.kind import NAMESPACES, Kind
 from phalanx.dialects.frame.dialect import Object
 from phalanx.dialects.frame.moved import Moved, each_moved
-from phalanx.dialects.job_kinds import FRAMEWORKS
+from phalanx.dialects.job_kinds.supported import FRAMEWORKS
 from phalanx.dialects.kueue import gangs, kinds
 from phalanx.dialects.kueue.fields.notes import notes
 from phalanx.dialects.kueue.fields.tables import TABLES

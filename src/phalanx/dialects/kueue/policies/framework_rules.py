@@ -16,9 +16,9 @@ from typing import Final
 
 from phalanx.client.kind import Kind
 from phalanx.client.policies import rule
-from phalanx.dialects.appwrapper.job_form import IBM_APP_WRAPPER
 from phalanx.dialects.frame.dialect import Object
-from phalanx.dialects.job_kinds import FRAMEWORKS
+from phalanx.dialects.job_kinds.appwrapper.job_form import IBM_APP_WRAPPER
+from phalanx.dialects.job_kinds.supported import FRAMEWORKS
 from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.gangs import GROUP_COUNT, GROUP_NAME, ROLE_HASH
 from phalanx.dialects.kueue.gangs import UNQUEUED as UNQUEUED_MARK

@@ -12,11 +12,11 @@ from typing import Final
 
 from phalanx.client.kind import JOB_SETS, JOBS, Kind
 from phalanx.client.policies import rule
-from phalanx.dialects.appwrapper.job_form import APP_WRAPPER
 from phalanx.dialects.frame.dialect import Object
-from phalanx.dialects.frameworks.ray import RAY_CLUSTER, RAY_JOB, RAY_SERVICE
-from phalanx.dialects.frameworks.replica_types import MPI_JOB, TRAINING
-from phalanx.dialects.frameworks.volcano_job import VOLCANO_JOB
+from phalanx.dialects.job_kinds.appwrapper.job_form import APP_WRAPPER
+from phalanx.dialects.job_kinds.ray import RAY_CLUSTER, RAY_JOB, RAY_SERVICE
+from phalanx.dialects.job_kinds.replica_types import MPI_JOB, TRAINING
+from phalanx.dialects.job_kinds.volcano_job import VOLCANO_JOB
 from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.policies.policy import LABELS, NOT_OWNED, QUEUED, mutating
 from phalanx.dialects.kueue.tree.multi import CONTROLLER, SENDING

@@ -11,7 +11,7 @@ from typing import Final
 from phalanx.client.kind import JOBS, Kind
 from phalanx.client.policies import rule
 from phalanx.dialects.frame.dialect import Object
-from phalanx.dialects.job_kinds import FRAMEWORKS, SIGNED_BY_THEIR_DIALECT
+from phalanx.dialects.job_kinds.supported import FRAMEWORKS, SIGNED_BY_THEIR_DIALECT
 from phalanx.dialects.kueue.kinds import QUEUE_LABEL
 from phalanx.dialects.kueue.policies.policy import NOT_OWNED, QUEUED, mutating
 

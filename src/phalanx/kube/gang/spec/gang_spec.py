@@ -25,7 +25,7 @@ from typing import Any, TypeAlias
 
 from phalanx.client.kind import PODS
 from phalanx.dialects.frame.dialect import Charging, Claim, GroupClaim, Owner, PodUpdate, RoleClaim, Said
-from phalanx.dialects.frameworks.form import LATER
+from phalanx.dialects.job_kinds.form import LATER
 from phalanx.dialects.schema.fields import duration_s
 from phalanx.kube.gang.spec.declared_roles import ANY_ONE, grouped_role, groups_in_use, missing_of_declared
 from phalanx.kube.gang.spec.elsewhere import Choose, ClusterChoice, Sought, any_cluster, cluster_of_all, confined

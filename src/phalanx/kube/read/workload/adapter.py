@@ -12,9 +12,9 @@ from typing import NamedTuple, TypeAlias
 
 from phalanx.client.connection import Object
 from phalanx.client.kind import JOBS, Kind
-from phalanx.dialects.frameworks.form import difference, nested, words_of_role
-from phalanx.dialects.frameworks.replica_types import TRAINING
-from phalanx.dialects.job_kinds import FRAMEWORKS
+from phalanx.dialects.job_kinds.form import difference, nested, words_of_role
+from phalanx.dialects.job_kinds.replica_types import TRAINING
+from phalanx.dialects.job_kinds.supported import FRAMEWORKS
 
 Annotations: TypeAlias = Mapping[str, str | None]  # annotations; None takes one away
 TRAINING_KINDS: tuple[Kind, ...] = tuple(each.kind for each in TRAINING)

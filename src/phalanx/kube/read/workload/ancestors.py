@@ -13,14 +13,14 @@ from typing import NamedTuple
 
 from phalanx.client.connection import Object
 from phalanx.client.kind import JOBS, Kind
-from phalanx.dialects.appwrapper.kinds import APP_WRAPPERS, IBM_APP_WRAPPERS
-from phalanx.dialects.appwrapper.kinds import LABEL as WRAPPED_BY
-from phalanx.dialects.appwrapper.kinds import UID as WRAPPER_UID
-from phalanx.dialects.frameworks.job_set import JOB_SET
-from phalanx.dialects.frameworks.spark import SPARK
-from phalanx.dialects.frameworks.train_job import TRAIN_JOB
-from phalanx.dialects.frameworks.volcano_job import VOLCANO_JOB
-from phalanx.dialects.job_kinds import FRAMEWORKS
+from phalanx.dialects.job_kinds.appwrapper.kinds import APP_WRAPPERS, IBM_APP_WRAPPERS
+from phalanx.dialects.job_kinds.appwrapper.kinds import LABEL as WRAPPED_BY
+from phalanx.dialects.job_kinds.appwrapper.kinds import UID as WRAPPER_UID
+from phalanx.dialects.job_kinds.job_set import JOB_SET
+from phalanx.dialects.job_kinds.spark import SPARK
+from phalanx.dialects.job_kinds.supported import FRAMEWORKS
+from phalanx.dialects.job_kinds.train_job import TRAIN_JOB
+from phalanx.dialects.job_kinds.volcano_job import VOLCANO_JOB
 from phalanx.kube.read.template.admission import AdmissionDefaults
 from phalanx.kube.read.workload.adapter import TRAINING_KINDS, PodOwner, adapters, member_uid
 from phalanx.kube.read.workload.batch_job import BatchJob, read_job

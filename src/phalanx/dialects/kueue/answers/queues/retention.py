@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from phalanx.client.kind import JOBS, Kind
 from phalanx.client.moment import read_moment
 from phalanx.dialects.frame.dialect import Answer, Object, Objects
-from phalanx.dialects.job_kinds import FRAMEWORKS
+from phalanx.dialects.job_kinds.supported import FRAMEWORKS
 from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.answers.conditions import Conditions
 from phalanx.dialects.kueue.tree.configuration import KueueConfiguration

@@ -1,8 +1,9 @@
 """Run AppWrappers like CodeFlare's controller, and like MCAD's for the first generation.
 
 A suspended AppWrapper has no components; the scheduler resumes it when all its pods have a node. Each component is then
-created as the user who created the AppWrapper, whom an admission policy recorded on it (`dialects.appwrapper`). So
-users get only objects that they may create themselves, and the server applies every check to them.
+created as the user who created the AppWrapper; an admission policy recorded this user on it
+(`dialects.job_kinds.appwrapper`). So users get only objects that they may create themselves, and the server applies
+every check to them.
 """
 
 from __future__ import annotations

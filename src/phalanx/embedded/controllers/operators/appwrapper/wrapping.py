@@ -1,5 +1,5 @@
 """The facts about the kind AppWrapper that the controller gets from its caller
-(`phalanx.dialects.appwrapper.wrapping`)."""
+(`phalanx.dialects.job_kinds.appwrapper.wrapping`)."""
 
 from __future__ import annotations
 

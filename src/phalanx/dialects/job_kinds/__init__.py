@@ -1,0 +1,14 @@
+"""Job kinds of batch frameworks, each presented as one batch/v1 Job per role.
+
+Parts, lowest first:
+
+    form           the protocol of a framework's kind, and merge patches of its spec
+    replica_types  kubeflow.org: PyTorchJob and similar kinds, and MPIJob
+    job_set        JobSet
+    train_job      TrainJob, through the JobSet that its operator creates
+    ray            RayCluster, RayJob and RayService
+    spark          SparkApplication
+    volcano_job    Volcano's Job, if another cluster runs it
+    appwrapper     workload.codeflare.dev and mcad.ibm.com: objects that are created together, and the dialect for them
+    supported      all supported kinds
+"""

@@ -1,0 +1,107 @@
+"""The checks and changes of AppWrapper's webhook, as admission policies.
+
+A policy suspends each new AppWrapper, and writes the user who created it into annotations that cannot be changed. The
+controller creates the wrapped objects with the rights of that user (`embedded.controllers.operators.appwrapper`). So a
+user cannot create an object by wrapping it without the right to create it. Upstream checks that right when the
+AppWrapper is created; here the API server checks it when the wrapped object is created. The wrapped objects are
+immutable.
+
+Source: internal/webhook/appwrapper_webhook.go of v1.2.1.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from phalanx.client.policies import Made, changing, refusing, rule
+from phalanx.dialects.frame.dialect import Object
+from phalanx.dialects.job_kinds.appwrapper import kinds
+
+_NOTES, _OLD_NOTES = "object.metadata.annotations", "oldObject.metadata.annotations"
+_PARTS = "(has(object.spec.components) ? object.spec.components : [])"
+_ITEMS = (
+    "(has({0}.spec.resources) && has({0}.spec.resources.GenericItems) ? {0}.spec.resources.GenericItems.map(i, "
+    "has(i.generictemplate) ? i.generictemplate : {{}}) : [])"
+)
+_WRAPPED = _ITEMS.format("object")
+
+
+def _rules(operation: str) -> list[Object]:
+    made = rule(
+        kinds.GROUP,
+        kinds.APP_WRAPPERS.plural,
+        operation,
+        versions=(kinds.APP_WRAPPERS.version, kinds.MCAD_VERSION),
+    )
+    return [{**made, "apiGroups": [kinds.GROUP, kinds.IBM_APP_WRAPPERS.group]}]
+
+
+def _changing(name: str, conditions: dict[str, str], change: str) -> list[Made]:
+    return changing(f"{name}.appwrapper.phalanx.dev", _rules("CREATE"), conditions, change)
+
+
+def _refusing(name: str, operation: str, checks: dict[str, str]) -> list[Made]:
+    return refusing(f"{name}.appwrapper.phalanx.dev", _rules(operation), {}, checks)
+
+
+def _kept(key: str) -> str:
+    """Return a CEL expression: the annotation is unchanged."""
+    now, then = (f'has({of}) && "{key}" in {of}' for of in (_NOTES, _OLD_NOTES))
+    return f'(({now}) == ({then})) && (!({now}) || {_NOTES}["{key}"] == {_OLD_NOTES}["{key}"])'
+
+
+# The annotation separates groups by commas, so a group with a comma in its name is left out, and its rights are lost.
+_GROUPS = 'request.userInfo.groups.filter(g, !g.contains(",")).join(",")'
+_SIGNATURE = (
+    "Object{metadata: Object.metadata{annotations: {"
+    f'"{kinds.CREATOR}": request.userInfo.username, "{kinds.CREATOR_GROUPS}": {_GROUPS}}}}}}}'
+)
+_LABELS = (
+    f'Object{{metadata: Object.metadata{{labels: {{"{kinds.USER}": request.userInfo.username.replace(":", "-")}}}}}}'
+)
+_SUSPEND = "Object{spec: Object.spec{suspend: true}}"
+_OURS = {"ours": f'!has(object.spec.managedBy) || object.spec.managedBy == "{kinds.MANAGER}"'}
+_NAME = "^[A-Za-z0-9]([A-Za-z0-9_.:-]{0,61}[A-Za-z0-9])?$"
+_CREATE = {
+    "an AppWrapper is not wrapped": (
+        f'!{_PARTS}.exists(c, c.template.kind == "{kinds.APP_WRAPPERS.name}") && '
+        f'!{_WRAPPED}.exists(t, has(t.kind) && t.kind == "{kinds.APP_WRAPPERS.name}")'
+    ),
+    "what is wrapped is of the namespace of its AppWrapper": (
+        f"{_PARTS}.all(c, !has(c.template.metadata) || !has(c.template.metadata.namespace) || "
+        'c.template.metadata.namespace == "" || c.template.metadata.namespace == object.metadata.namespace) && '
+        f"{_WRAPPED}.all(t, !has(t.metadata) || !has(t.metadata.namespace) || "
+        't.metadata.namespace == "" || t.metadata.namespace == object.metadata.namespace)'
+    ),
+    "it wraps from 1 to 64 objects": (
+        f"size({_WRAPPED}) <= 64 && size({_PARTS}) <= 64 && (has(object.spec.resources) || size({_PARTS}) > 0)"
+    ),
+    "it is of one generation, by components or by resources": (
+        "!(has(object.spec.resources) && has(object.spec.components))"
+    ),
+}
+_OLD_PARTS = _PARTS.replace("object", "oldObject")
+_UPDATE = {
+    "generictemplates are immutable: they are created as who created the AppWrapper": (
+        f"{_WRAPPED} == {_ITEMS.format('oldObject')}"
+    ),
+    "components are immutable, but for podSetInfos": (
+        f"{_PARTS}.map(c, c.template) == {_OLD_PARTS}.map(c, c.template) && "
+        f"{_PARTS}.map(c, has(c.podSets) ? c.podSets : []) == "
+        f"{_OLD_PARTS}.map(c, has(c.podSets) ? c.podSets : [])"
+    ),
+    "managedBy is immutable": (
+        "has(object.spec.managedBy) == has(oldObject.spec.managedBy) && "
+        "(!has(object.spec.managedBy) || object.spec.managedBy == oldObject.spec.managedBy)"
+    ),
+    f"nobody changes {kinds.CREATOR} and {kinds.CREATOR_GROUPS}: they say who created it": (
+        f"{_kept(kinds.CREATOR)} && {_kept(kinds.CREATOR_GROUPS)}"
+    ),
+}
+POLICIES: Final[tuple[Made, ...]] = (
+    *_changing("created", {}, _SIGNATURE),
+    *_changing("suspended", _OURS, _SUSPEND),
+    *_changing("labelled", {"is-a-label": f"request.userInfo.username.matches('{_NAME}')"}, _LABELS),
+    *_refusing("checked", "CREATE", _CREATE),
+    *_refusing("immutable", "UPDATE", _UPDATE),
+)

@@ -1,0 +1,57 @@
+"""Koordinator, as one dialect of the frame."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from phalanx.client.kind import NODES
+from phalanx.dialects.frame.dialect import Answer, Dialect, Objects, Told, of_pods
+from phalanx.dialects.kube_scheduler.koordinator import kinds
+from phalanx.dialects.kube_scheduler.koordinator.definitions import groups
+from phalanx.dialects.kube_scheduler.koordinator.definitions.defined import KoordinatorDefinitions, define
+from phalanx.dialects.kube_scheduler.koordinator.fields import notes
+from phalanx.dialects.kube_scheduler.koordinator.gang import claims, pod_groups
+from phalanx.dialects.kube_scheduler.koordinator.quota import profiles, usage
+from phalanx.dialects.kube_scheduler.koordinator.reservation import statuses
+from phalanx.dialects.kube_scheduler.koordinator.webhooks.refusals import POLICIES
+
+
+def _statuses(
+    defined: KoordinatorDefinitions, everyone: Iterable[Told], objects: Objects, now: str
+) -> Iterable[Answer]:
+    told = list(everyone)
+    yield from pod_groups.statuses(told, objects, now)
+    yield from profiles.answers(defined, objects)
+    yield from usage.answers(defined, told, objects)
+    yield from statuses.statuses(told, objects, now)
+
+
+KOORDINATOR: Final = Dialect(
+    name=kinds.NAME,
+    scheduler_names=frozenset({kinds.SCHEDULER_NAME}),
+    definition_kinds=(
+        kinds.POD_GROUPS,
+        kinds.ELASTIC_QUOTAS,
+        kinds.QUOTA_PROFILES,
+        kinds.COLOCATION_PROFILES,
+        kinds.RESERVATIONS,
+        kinds.DEVICES,
+        kinds.NODE_TOPOLOGIES,
+        kinds.MIGRATION_JOBS,
+        kinds.NETWORK_TOPOLOGIES,
+        kinds.EXPLANATIONS,
+    ),
+    by_status={kinds.RESERVATIONS: ("phase", "nodeName")},
+    # Nodes: their capacity is the amount that the quotas share.
+    answer_kinds=(kinds.POD_GROUPS, kinds.ELASTIC_QUOTAS, kinds.QUOTA_PROFILES, kinds.RESERVATIONS, NODES),
+    crds="kube_scheduler/koordinator/definitions.json",
+    policies=POLICIES,
+    define=define,
+    options_of=of_pods(claims.options_of),
+    claim=claims.claim,
+    notes=notes.notes,
+    gang_of=groups.gang_of,
+    answer=lambda defined, told, objects, now: pod_groups.answer(told, objects, now),
+    statuses=_statuses,
+)

@@ -1,0 +1,111 @@
+"""Reports how Phalanx will treat each object of a Koordinator cluster, for a user who plans to migrate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from phalanx.client.kind import Kind
+from phalanx.dialects.frame.dialect import Object
+from phalanx.dialects.frame.moved import Moved, each_moved
+from phalanx.dialects.kube_scheduler.koordinator import kinds
+from phalanx.dialects.kube_scheduler.koordinator.fields.notes import notes
+from phalanx.dialects.kube_scheduler.koordinator.fields.tables import TABLES
+from phalanx.dialects.kube_scheduler.koordinator.gang.claims import options_of
+from phalanx.dialects.kube_scheduler.koordinator.quota.tree import ElasticQuotaDefinitions, define
+
+_GROUPS = tuple(
+    f"{group}/"
+    for group in (
+        *(kinds.SIGS, kinds.SCHEDULING, kinds.SLO, kinds.NODE_TOPOLOGIES.group),
+        *("quota.koordinator.sh", "config.koordinator.sh"),
+    )
+)
+STEPS = (
+    "stop Koordinator's scheduler and manager, which must not run beside us: `kubectl -n koordinator-system scale "
+    "deployment koord-scheduler koord-manager koord-descheduler --replicas=0`, then delete its "
+    "ValidatingWebhookConfiguration and MutatingWebhookConfiguration, which refuse writes while they are down",
+    "koordlet may go on: of what it writes Devices and NodeResourceTopologies are read, and what pods are given is "
+    "written as it reads it",
+    "pods that ClusterColocationProfiles changed keep what they were given; write the scheduler's name and the "
+    "priority class of those to come into their templates",
+    "start `phalanx scheduler --dialect koordinator` (docs/guide/deploy.md), or apply the objects to a `phalanx up`",
+    "pods that run go on and are counted; those that wait name `schedulerName: koord-scheduler`, which is answered to",
+    "look at `phalanx queues` and `kubectl get elasticquotas.scheduling.sigs.k8s.io -A`",
+)
+
+
+def moved(objects: Iterable[Object]) -> tuple[Moved, ...]:
+    """Return how Phalanx will treat each object, in the given order. Objects unrelated to Koordinator are left out."""
+    return each_moved(objects, lambda found: define(_by_kind(found)), _moved)
+
+
+# --- inside -----------------------------------------------------------------------------------------------------------
+
+
+def _by_kind(objects: Iterable[Object]) -> dict[Kind, dict[str, Object]]:
+    wanted = {(kind.api_version, kind.name): kind for kind in (kinds.ELASTIC_QUOTAS, kinds.QUOTA_PROFILES)}
+    found: dict[Kind, dict[str, Object]] = {}
+    for obj in objects:
+        if (kind := wanted.get((str(obj.get("apiVersion")), str(obj.get("kind"))))) is not None:
+            meta = obj["metadata"]
+            found.setdefault(kind, {})[f"{meta.get('namespace', 'default')}/{meta.get('name')}"] = obj
+    return found
+
+
+def _moved(obj: Object, defined: ElasticQuotaDefinitions) -> Moved | None:
+    kind, name = str(obj.get("kind")), str(obj["metadata"].get("name") or obj["metadata"].get("generateName"))
+    if str(obj.get("apiVersion", "")).startswith(_GROUPS) and kind in TABLES:
+        said = (*_faults(kind, name, defined), *notes(kind, obj))
+        return Moved(object=f"{kind} {name}", becomes=_becomes(kind, obj, defined), notes=said)
+    pod = obj if kind == "Pod" else _template(obj)
+    if pod is None:
+        return None
+    meta = {"namespace": obj["metadata"].get("namespace") or "default", **(pod.get("metadata") or {})}
+    said_by = options_of(meta, str((pod.get("spec") or {}).get("schedulerName") or "default-scheduler"))
+    if not said_by:
+        return None
+    quota = defined.quota(*(kinds.quota_said(said_by["phalanx.dev/queue"]) or ("", "")))
+    queue = kinds.tree_quota(quota) if quota else "of who names none"
+    gang = said_by.get("phalanx.dev/job", "").rpartition(":")[2]
+    what = f"of the gang {gang}" if gang else "one by one"
+    return Moved(
+        object=f"{kind} {name}",
+        becomes=f"pods {what}, in the queue {queue}",
+        notes=tuple(notes("Pod", {"metadata": meta})),
+    )
+
+
+def _template(obj: Object) -> Mapping[str, Any] | None:
+    """Return the pod template of a Job, a Deployment or a similar object; None: it has none."""
+    found = (obj.get("spec") or {}).get("template") if isinstance(obj.get("spec"), Mapping) else None
+    return found if isinstance(found, Mapping) else None
+
+
+def _becomes(kind: str, obj: Object, defined: ElasticQuotaDefinitions) -> str:
+    name = str(obj["metadata"].get("name"))
+    match kind:
+        case "ElasticQuota":
+            if (quota := defined.quotas.get(name)) is None:  # the object has an API version that is not served
+                return "nothing"
+            above = "" if name in (kinds.ROOT, kinds.SYSTEM) else f" below {kinds.tree_quota(quota.parent)}"
+            return f"the queue {kinds.tree_quota(name)}{above}"
+        case "ElasticQuotaProfile":
+            return f"the queue {kinds.tree_quota(str((obj.get('spec') or {}).get('quotaName')))}, where it has no quota"
+        case "Reservation":
+            return "room on one node, kept for its owners"
+        case "Device":
+            return f"the devices of the node {name}"
+        case "NodeResourceTopology":
+            return f"the cores and NUMA zones of the node {name}"
+        case "PodGroup":
+            return f"a gang of {(obj.get('spec') or {}).get('minMember', 0)} pods"
+    return "nothing"
+
+
+def _faults(kind: str, name: str, defined: ElasticQuotaDefinitions) -> Iterator[str]:
+    if kind != "ElasticQuota" or name not in defined.quotas:
+        return
+    parent = defined.quotas[name].parent
+    if name not in (kinds.ROOT, kinds.SYSTEM) and parent not in defined.quotas:
+        yield f"its parent {parent} is not among these objects: its jobs wait until it is there"

@@ -1,0 +1,128 @@
+"""Finds the gang of a pod, and applies the PodGroup and the quota of the gang.
+
+A pod names its gang by one of three keys, in this order: the label `pod-group.scheduling.sigs.k8s.io` (a PodGroup), the
+same label with `/name` (a gang without a PodGroup), or the annotation `gang.scheduling.koordinator.sh/name`. The oldest
+pod of a gang without a PodGroup sets its minimum, even if other pods contradict it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from phalanx.dialects.frame.dialect import Claim, Object, Objects, RoleClaim, Said
+from phalanx.dialects.kube_scheduler.koordinator import kinds
+from phalanx.dialects.kube_scheduler.koordinator.definitions.defined import KoordinatorDefinitions
+from phalanx.dialects.kube_scheduler.koordinator.definitions.groups import ALONE, JOB, MARK, ROLE, TOGETHER, together
+from phalanx.model.reason import Reason, ReasonCode
+
+_OURS = "phalanx.dev/"
+_QUEUE, _MIN, _PREEMPTIBLE = (f"{_OURS}{word}" for word in ("queue", "min-available", "preemptible"))
+_NOTHING: Mapping[str, str] = {}
+OBJECT = kinds.GROUP_LABEL  # the key under which `words` returns the PodGroup of a pod
+_LEAST = "koordinator/min-available"  # the key under which `words` returns the minimum of a gang without a PodGroup
+
+
+def options_of(meta: Mapping[str, Any], scheduler: str) -> Mapping[str, str]:
+    """Return the labels and annotations of a pod, translated into those of Phalanx; empty: the pod is for another
+    scheduler."""
+    labels, notes = meta.get("labels") or _NOTHING, meta.get("annotations") or _NOTHING
+    if not kinds.is_theirs(meta, scheduler):
+        return _NOTHING
+    quota = str(labels.get(kinds.QUOTA_NAME) or "")
+    found = {_QUEUE: kinds.said_quota(str(meta.get("namespace") or "default"), quota)}
+    if str(labels.get(kinds.PREEMPTIBLE, "")).lower() == "false":
+        found[_PREEMPTIBLE] = "false"
+    return found | _gang(labels, notes, str(meta.get("namespace") or "default"))
+
+
+def claim(defined: KoordinatorDefinitions, said: Said, objects: Objects) -> Claim | None:
+    """Return the demands of a gang's quota and PodGroup; None: the gang is not Koordinator's."""
+    named = kinds.quota_said(said.queue)
+    if named is None:
+        return None
+    quota = defined.quota(*named)
+    queue = kinds.tree_quota(quota) if quota else ""
+    if quota and defined.quotas[quota].is_parent:
+        text = f"the quota {quota} is a parent, which no pod may use: name one below it"
+        return Claim(queue=queue, blocked=Reason(code=ReasonCode.INVALID, text=text))
+    gang = said.options.get(JOB, "")
+    if gang.startswith(TOGETHER):
+        return _of_group(queue, gang.removeprefix(TOGETHER).split(","), said, objects.get(kinds.POD_GROUPS, {}))
+    if not gang.startswith((MARK, ALONE)):
+        return Claim(queue=queue, silent=not queue and not defined.reservations)
+    if group := said.options.get(OBJECT):
+        return _of_object(queue, group, objects.get(kinds.POD_GROUPS, {}).get(f"{said.namespace}/{group}"))
+    name = gang.removeprefix(ALONE)
+    least = _least(name, said.options)
+    if isinstance(least, Reason):
+        return Claim(queue=queue, blocked=least)
+    return Claim(queue=queue, options=_start(least))
+
+
+# --- inside -----------------------------------------------------------------------------------------------------------
+
+
+def _gang(labels: Mapping[str, Any], notes: Mapping[str, Any], namespace: str) -> dict[str, str]:
+    if group := labels.get(kinds.GROUP_LABEL):
+        return {JOB: f"{MARK}{group}", OBJECT: str(group)}
+    if light := labels.get(kinds.LIGHT_LABEL):
+        return {JOB: f"{ALONE}{light}", f"{_LEAST}/{light}": str(labels.get(kinds.LIGHT_MIN_LABEL, ""))}
+    if not (name := str(notes.get(kinds.GANG_NAME) or "")):
+        return {}
+    said = {f"{_LEAST}/{name}": str(notes.get(kinds.GANG_MIN, ""))}
+    if others := together(notes.get(kinds.GANG_GROUPS), namespace, name):
+        return {JOB: f"{TOGETHER}{','.join(others)}", ROLE: name, **said}
+    return {JOB: f"{ALONE}{name}", **said}
+
+
+def _of_group(queue: str, gangs: list[str], said: Said, pod_groups: Mapping[str, Object]) -> Claim:
+    """Return the claim of a whole group: a role for each of its gangs, with the gang's minimum."""
+    roles = {}
+    for gang in gangs:
+        name = gang.removeprefix(MARK)
+        least = _of_one(name, gangs, said, pod_groups if gang.startswith(MARK) else None)
+        if isinstance(least, Reason):
+            return Claim(queue=queue, blocked=least)
+        roles[name] = RoleClaim(minimum=max(1, least))
+    return Claim(queue=queue, roles=roles)
+
+
+def _of_one(name: str, gangs: list[str], said: Said, pod_groups: Mapping[str, Object] | None) -> int | Reason:
+    """Return the minimum of a gang in a group, or the reason why it is unknown. `pod_groups`: None: the gang has no
+    PodGroup."""
+    group = pod_groups.get(f"{said.namespace}/{name}") if pod_groups is not None else None
+    if group is not None:
+        return _minimum(group)
+    if pod_groups is None and f"{_LEAST}/{name}" in said.options:
+        return _least(name, said.options)
+    lacks = "has no pods yet" if pod_groups is None else "has no PodGroup yet"
+    names = ", ".join(gang.removeprefix(MARK) for gang in gangs)
+    text = f"the gang {name} of its group [{names}] {lacks}: all of them start together"
+    return Reason(code=ReasonCode.WAITING_FOR_MEMBERS, text=text)
+
+
+def _least(name: str, options: Mapping[str, str]) -> int | Reason:
+    """Return the minimum of a gang without a PodGroup, from its oldest pod; or the reason why it is unknown."""
+    text = options.get(f"{_LEAST}/{name}", "")
+    if text.isascii() and text.isdecimal() and len(text) <= 9:
+        return int(text)
+    why = f"gang has not init: {name} says min-available {text[:60]!r}, which is no number: write how many must start"
+    return Reason(code=ReasonCode.INVALID, text=why)
+
+
+def _of_object(queue: str, name: str, group: Object | None) -> Claim:
+    if group is None:
+        text = f"the PodGroup {name} of its pods does not exist yet: create it"
+        return Claim(queue=queue, blocked=Reason(code=ReasonCode.WAITING_FOR_MEMBERS, text=text))
+    return Claim(queue=queue, options=_start(_minimum(group)))
+
+
+def _minimum(group: Object) -> int:
+    said = (group.get("spec") or {}).get("minMember")
+    return said if isinstance(said, int) else 0
+
+
+def _start(least: int) -> Mapping[str, str]:
+    """Return the minimum as a Phalanx option. A minimum of 0 counts as 1: each pod may start alone."""
+    return {_MIN: str(max(1, least))}

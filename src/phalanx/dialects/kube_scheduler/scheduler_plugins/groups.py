@@ -1,0 +1,145 @@
+"""The gang of a pod, and the status of its PodGroup.
+
+The pod's label names the PodGroup in its namespace. `minMember` pods must exist, and they start together; later pods
+start one by one. A group with the old label `min-available` needs no PodGroup object.
+
+The status is that of scheduler-plugins' controller. It counts the pods with the label and moves from `Pending`,
+`Scheduling` and `Running` to `Finished` or `Failed`, which are final.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from phalanx.dialects.frame.dialect import Answer, Claim, GroupClaim, Object, Objects, Said, Told
+from phalanx.dialects.frame.moments import created_s
+from phalanx.dialects.frame.pod_requests import amounts
+from phalanx.dialects.kube_scheduler.scheduler_plugins import kinds
+from phalanx.dialects.kube_scheduler.scheduler_plugins.quotas import QuotaDefinitions
+from phalanx.model.pod import PODS
+from phalanx.model.reason import Reason, ReasonCode
+
+_OURS = "phalanx.dev/"
+_QUEUE, _JOB, _MIN = (f"{_OURS}{word}" for word in ("queue", "job", "min-available"))
+_NOTHING: Mapping[str, str] = {}
+_MARK = f"{kinds.GROUP}:"  # a prefix that no name of a Job or pod has
+OBJECT = f"{kinds.GROUP}/pod-group"  # the option with the name of a pod's PodGroup
+_FINAL = frozenset({"Finished", "Failed"})
+_LABELS = frozenset(kinds.GROUP_LABELS)
+_SCHEDULERS = frozenset({kinds.SCHEDULER_NAME, kinds.DEFAULT_SCHEDULER})
+
+
+def options_of(meta: Mapping[str, Any], scheduler: str) -> Mapping[str, str]:
+    """Return the Phalanx options of a pod; empty if it has another scheduler and no PodGroup. A pod with Phalanx's own
+    scheduler name may belong to a PodGroup, but to no ElasticQuota."""
+    labels = meta.get("labels") or _NOTHING
+    theirs = scheduler in _SCHEDULERS
+    if not theirs and _LABELS.isdisjoint(labels):  # true for nearly every pod
+        return _NOTHING
+    group = next((str(labels[key]) for key in kinds.GROUP_LABELS if labels.get(key)), "")
+    if _JOB in labels or not (group or theirs) or not (theirs or scheduler == "phalanx"):
+        return _NOTHING
+    found = {_QUEUE: kinds.tree_quota(str(meta.get("namespace") or "default"))}
+    if group:
+        found |= {_JOB: _MARK + group, OBJECT: group}
+        if minimum := labels.get(kinds.MIN_LABEL):
+            found[_MIN] = str(minimum)
+    return found
+
+
+def claim(defined: QuotaDefinitions, said: Said, objects: Objects) -> Claim | None:
+    """Return the settings of a gang from its namespace's ElasticQuota and its PodGroup; None if it is not of this
+    dialect."""
+    group, theirs = said.options.get(OBJECT, ""), kinds.is_quota(said.queue)
+    if not theirs:
+        return None
+    within = said.namespace in defined.quotas
+    queue = said.queue if within else ""
+    if within and (unknown := defined.unknown(said.asks)):
+        text = f"no ElasticQuota's min names {', '.join(unknown)}, so that no pod of the namespace may ask for it"
+        return Claim(queue=queue, blocked=Reason(code=ReasonCode.QUEUE_LIMIT, text=text))
+    if not group or (_MIN in said.options and _object(objects, said.namespace, group) is None):
+        return Claim(queue=queue, silent=not queue and not group)
+    found = _object(objects, said.namespace, group)
+    if found is None:
+        text = f"the PodGroup {group} of its pods does not exist yet: create it"
+        return Claim(queue=queue, blocked=Reason(code=ReasonCode.WAITING_FOR_MEMBERS, text=text))
+    if whole := _waited_for(found):
+        whole_group = GroupClaim(minimum=_minimum(found), whole=whole)
+        return Claim(queue=queue, group=whole_group, submitted_s=created_s(found))
+    return Claim(queue=queue, options={_MIN: str(_minimum(found))}, submitted_s=created_s(found))
+
+
+def gang_of(group: Object) -> str:
+    """Return the id of a PodGroup's gang."""
+    meta = group.get("metadata") or _NOTHING
+    return f"{meta.get('namespace')}/{_MARK}{meta.get('name')}"
+
+
+def answer(told: Told, objects: Objects, now: str) -> Iterator[Answer]:
+    """Yield the status of a gang's PodGroup. `now`: as a metav1.Time."""
+    key = f"{told.namespace}/{told.options.get(OBJECT, '')}"
+    if (group := objects.get(kinds.POD_GROUPS, {}).get(key)) is not None:
+        yield Answer(kind=kinds.POD_GROUPS, key=key, status=_status(group, told.owners, now))
+
+
+def statuses(everyone: Iterable[Told], objects: Objects, now: str) -> Iterator[Answer]:
+    """Yield the status of PodGroups without pods."""
+    with_pods = {f"{told.namespace}/{told.options.get(OBJECT, '')}" for told in everyone}
+    for key, group in objects.get(kinds.POD_GROUPS, {}).items():
+        if key not in with_pods:
+            yield Answer(kind=kinds.POD_GROUPS, key=key, status=_status(group, (), now))
+
+
+# --- inside -----------------------------------------------------------------------------------------------------------
+
+
+def _object(objects: Objects, namespace: str, group: str) -> Object | None:
+    return objects.get(kinds.POD_GROUPS, {}).get(f"{namespace}/{group}")
+
+
+def _minimum(group: Object) -> int:
+    said = (group.get("spec") or {}).get("minMember")
+    return said if isinstance(said, int) and said > 0 else 1
+
+
+def _waited_for(group: Object) -> Mapping[str, int]:
+    """Return the minResources of a group: so much must be free when it starts. What its pods do not use of it is held
+    for pods to come, for some time."""
+    return {name: each for name, each in amounts((group.get("spec") or {}).get("minResources")).items() if name != PODS}
+
+
+def _status(group: Object, pods: Iterable[Object], now: str) -> Object:
+    """Return the status that scheduler-plugins' controller would write once nothing changes any more, with the time at
+    which the group was complete."""
+    old = group.get("status") or {}
+    if old.get("phase") in _FINAL:
+        return old
+    there = list(pods)
+    phases = [str((pod.get("status") or {}).get("phase") or "") for pod in there]
+    running, succeeded, failed = (phases.count(name) for name in ("Running", "Succeeded", "Failed"))
+    counts = {"running": running, "succeeded": succeeded, "failed": failed}
+    owner = str(old.get("occupiedBy") or "") or (_occupier(there[0]) if len(there) >= _minimum(group) else "")
+    status: Object = {"phase": _phase(_minimum(group), len(there), running, succeeded, failed)}
+    if status["phase"] != "Pending" or "scheduleStartTime" in old:
+        status["scheduleStartTime"] = old.get("scheduleStartTime") or now
+    return status | ({"occupiedBy": owner} if owner else {}) | {name: count for name, count in counts.items() if count}
+
+
+def _phase(minimum: int, there: int, running: int, succeeded: int, failed: int) -> str:
+    if there < minimum:
+        return "Pending"
+    if succeeded >= minimum:
+        return "Finished"
+    if failed and failed + running + succeeded >= minimum:
+        return "Failed"
+    return "Running" if running + succeeded >= minimum else "Scheduling"
+
+
+def _occupier(pod: Object) -> str:
+    """Return the names of the pod's owners. (The field's documentation says UID, but scheduler-plugins writes
+    names.)"""
+    meta = pod["metadata"]
+    names = sorted(f"{meta.get('namespace')}/{owner['name']}" for owner in meta.get("ownerReferences") or ())
+    return ",".join(names)
