@@ -23,10 +23,10 @@ from phalanx.embedded.apiserver.auth.authority import make_authority, make_serve
 from phalanx.embedded.apiserver.server import open_api
 from phalanx.embedded.apiserver.storage.settings import StoreSettings
 from phalanx.embedded.apiserver.transport.http import RawRequest
+from phalanx.extensions.webhook.review import judge, read
+from phalanx.extensions.webhook.serving import ReviewAnswerer, serving, show, tls_context
 from phalanx.kube.install.admission_policy import INSTALLED, PATH, WEBHOOK, WEBHOOKS
 from phalanx.metrics.admissions import Admissions
-from phalanx.webhook.review import judge, read
-from phalanx.webhook.serving import ReviewAnswerer, serving, show, tls_context
 
 GROUP = "/apis/admissionregistration.k8s.io/v1"
 JOBS = "/apis/batch/v1/namespaces/default/jobs"

@@ -18,7 +18,7 @@ from phalanx.cli.commands.in_cluster.webhook import webhook
 from phalanx.embedded.apiserver.auth.authority import make_authority, make_server
 from phalanx.errors import PhalanxError
 from tests.cli.upstart import PHALANX
-from tests.webhook.reviews import QUEUE, Case, patched, review
+from tests.extensions.webhook.reviews import QUEUE, Case, patched, review
 
 
 def test_half_a_pair_is_refused(tmp_path: Path) -> None:

@@ -35,8 +35,8 @@ from phalanx.dashboard.serving import Page, served_files, serving
 from phalanx.dashboard.sign_in import SignIn
 from phalanx.embedded.apiserver.auth.authority import Pair, make_authority, make_server
 from phalanx.errors import PhalanxError
+from phalanx.extensions.webhook.serving import show, tls_context
 from phalanx.kube.install.definitions import install
-from phalanx.webhook.serving import show, tls_context
 from tests.embedded.apiserver.process import ServerProcess
 
 pytestmark = pytest.mark.slow

@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 import yaml
 
-from phalanx.aggregation.front_proxy import CONFIG_MAP
 from phalanx.cli.commands.in_cluster.visibility import APIS, READ
 from phalanx.cli.local.node_groups.provider_fields import NODE_REQUESTS
 from phalanx.client.kind import JOBS, Kind
@@ -24,6 +23,8 @@ from phalanx.clusters.copies.sendable import SENDABLE
 from phalanx.clusters.workers.source import NAMESPACE as KUBECONFIGS
 from phalanx.dialects.enabled import DIALECTS, RIVALS
 from phalanx.dialects.kueue.tree.multi import SENDING
+from phalanx.extensions.aggregation.front_proxy import CONFIG_MAP
+from phalanx.extensions.webhook.trust import CALLED_AS_WEBHOOK
 from phalanx.kube.install.admission_policy import (
     ACCOUNT,
     INSTALLED,
@@ -42,7 +43,6 @@ from phalanx.kube.read.workload.adapter import FRAMEWORK_KINDS
 from phalanx.kube.routing.caches import LOOKED_UP, REQUIRED
 from phalanx.kube.status.usage import NAME as USAGE
 from phalanx.providers.counted import machines
-from phalanx.webhook.trust import CALLED_AS_WEBHOOK
 from tests.cli.upstart import phalanx
 
 ROOT = Path(__file__).parents[2]
@@ -269,7 +269,9 @@ def test_names_in_the_manifests_are_those_of_the_code() -> None:
 
 
 def test_the_webhook_may_do_what_its_code_does_with_two_objects_and_nothing_else() -> None:
-    wanted = {right for path in sorted(KUBE.with_name("webhook").glob("*.py")) for right in calls(path)}
+    wanted = {
+        right for path in sorted((KUBE.with_name("extensions") / "webhook").glob("*.py")) for right in calls(path)
+    }
     wanted |= {(verb, WEBHOOKS.group, WEBHOOKS.plural) for verb in ("get", "update")}
     assert granted([IN_FRONT / "rbac.yaml"]) == wanted
     named = [tuple(rule["resourceNames"]) for rule in rules([IN_FRONT / "rbac.yaml"])]
@@ -324,7 +326,10 @@ AGGREGATED = {
 def test_an_aggregated_api_may_do_what_its_code_does_and_nothing_else(api: str) -> None:
     folder, _, followed, more, config_maps = AGGREGATED[api]
     called = APIS[api].called
-    paths = (*sorted(KUBE.with_name("aggregation").glob("*.py")), KUBE.with_name("webhook") / "trust.py")
+    paths = (
+        *sorted((KUBE.with_name("extensions") / "aggregation").glob("*.py")),
+        KUBE.with_name("extensions") / "webhook" / "trust.py",
+    )
     wanted = {right for path in paths for right in calls(path)} | more
     wanted |= {(verb, kind.group, kind.plural) for kind in followed for verb in ("list", "watch")}
     wanted |= {(verb, called.kind.group, called.kind.plural) for verb in ("get", "update")}

@@ -15,7 +15,6 @@ from .test_structure import ROOT
 
 # Percent of flagged sentences. A package is every file below its folder that belongs to no other row.
 CEILINGS: dict[str, int] = {
-    "src/phalanx/aggregation": 2,
     "src/phalanx/cli": 2,
     "src/phalanx/client": 1,
     "src/phalanx/core": 1,
@@ -23,6 +22,7 @@ CEILINGS: dict[str, int] = {
     "src/phalanx/demo": 2,
     "src/phalanx/dialects": 2,
     "src/phalanx/embedded": 1,
+    "src/phalanx/extensions": 2,
     "src/phalanx/kube": 2,
     "src/phalanx/ledger": 2,
     "src/phalanx/metrics": 2,
@@ -31,7 +31,6 @@ CEILINGS: dict[str, int] = {
     "src/phalanx/simulator": 1,
     "src/phalanx/slurm": 2,
     "src/phalanx/state": 1,
-    "src/phalanx/webhook": 2,
     "src/phalanx": 2,
     "docs/benchmarks": 2,
     "docs/decisions": 2,

@@ -22,7 +22,7 @@ PACKAGES = (
     "report",
     "kube",
 )  # all rules; for the next ones the order only:
-LISTED = (*PACKAGES, "client", "dialects", "embedded", "simulator", "slurm", "ledger", "dashboard", "cli")
+LISTED = (*PACKAGES, "client", "dialects", "embedded", "extensions", "simulator", "slurm", "ledger", "dashboard", "cli")
 ROOMS, FAN_OUT, OWN_TERMS = 9, 15, 14
 
 # folder of core -> the folders of core that it may import

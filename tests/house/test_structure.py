@@ -15,12 +15,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "phalanx"
 
-LEAVES = ("errors", "lazy", "protobuf", "rpc")
+LEAVES = ("errors", "lazy", "rpc")
 # package -> the packages of Phalanx that it may import. All may import the leaves.
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "lazy": set(),
-    "protobuf": set(),
     "rpc": set(),
     "model": set(),
     "state": {"model"},
@@ -35,8 +34,7 @@ ALLOWED: dict[str, set[str]] = {
     "clusters": {"model", "client", "dialects", "kube"},  # of kube how nodes and Jobs are read
     "ledger": {"model"},
     "embedded": {"client"},
-    "webhook": {"client", "kube", "metrics", "embedded"},  # of embedded what an API server does with a policy
-    "aggregation": {"client", "embedded", "webhook", "metrics"},  # of embedded discovery, of webhook its certificates
+    "extensions": {"client", "kube", "metrics", "embedded"},  # of embedded discovery, and how policies are evaluated
     "metrics": {"model", "state", "client"},  # of client its counts; a world around the world counts what happens
     "loop": {"model", "state", "core", "scaling"},
     "dashboard": set(),

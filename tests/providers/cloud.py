@@ -12,7 +12,7 @@ from typing import Any
 
 from phalanx.providers.counted.cloud_address import CloudAddress
 from phalanx.providers.counted.cloud_messages import CALLS, CREATING, DELETING, message, service
-from phalanx.rpc import grpc
+from phalanx.rpc.library import grpc
 
 Code = grpc.StatusCode
 

@@ -28,7 +28,7 @@ from phalanx.providers.counted.cloud_messages import RUNNING, message
 from phalanx.providers.counted.cloud_service import open_cloud
 from phalanx.providers.provider import ProviderError, Status
 from phalanx.providers.removal import EmptyNodes
-from phalanx.rpc import grpc
+from phalanx.rpc.library import grpc
 from tests.kube.double import Api, Client, Object, job, node
 from tests.providers.cloud import Cloud, CloudGroup, template
 from tests.providers.test_autoscaler import add_node, bound, code, played, scheduler, submit, until

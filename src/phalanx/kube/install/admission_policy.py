@@ -13,8 +13,8 @@ Only the scheduler may write its records on Jobs and pods (the start, the number
 account, and `phalanx up --shared` with its own.
 
 Servers before 1.36 do not serve the kind, unless an administrator enabled it (1.34, 1.35). They can call a webhook that
-applies the same policies (`phalanx.webhook`). Without either, users must set `suspend: true` in their Jobs; the reason
-of a Job without it states that (`gang_spec`).
+applies the same policies (`phalanx.extensions.webhook`). Without either, users must set `suspend: true` in their
+Jobs; the reason of a Job without it states that (`gang_spec`).
 """
 
 from __future__ import annotations

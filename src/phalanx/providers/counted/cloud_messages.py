@@ -5,7 +5,7 @@ kubernetes/autoscaler 1.36.1, and of Node k8s.io/api/core/v1/generated.proto (bo
 
 from __future__ import annotations
 
-from phalanx.protobuf import Messages
+from phalanx.rpc.messages import Messages
 
 _MESSAGES = Messages(
     "clusterautoscaler.cloudprovider.v1.externalgrpc",

@@ -10,7 +10,7 @@ from phalanx.providers.counted.calls import MOST_BYTES, text_of
 from phalanx.providers.counted.cloud_address import CloudAddress, require_pem
 from phalanx.providers.counted.cloud_messages import CALLS, message, service
 from phalanx.providers.provider import ProviderError
-from phalanx.rpc import grpc
+from phalanx.rpc.library import grpc
 
 
 class NotOffered(ProviderError):

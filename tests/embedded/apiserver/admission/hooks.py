@@ -14,7 +14,7 @@ from typing import Any
 from phalanx.embedded.apiserver.auth.authority import make_authority, make_server
 from phalanx.embedded.apiserver.transport.http import RawRequest
 from phalanx.embedded.apiserver.transport.request import Response
-from phalanx.webhook.serving import serving, show, tls_context
+from phalanx.extensions.webhook.serving import serving, show, tls_context
 
 NOW = dt.datetime.now(dt.UTC)
 AUTHORITY = make_authority("hooks-ca", NOW, dt.timedelta(days=1))

@@ -13,7 +13,7 @@ import pytest
 from phalanx.embedded.node.machine.devices.plugins import SOCKET, serve_plugins
 from phalanx.embedded.node.machine.devices.pool import DevicePool
 from phalanx.embedded.node.machine.devices.protocol import message, service
-from phalanx.rpc import grpc
+from phalanx.rpc.library import grpc
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.node.devices.test_devices import RESOURCE, asking, offers
 from tests.embedded.node.machine import Client, scenario

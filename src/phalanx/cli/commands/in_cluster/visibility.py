@@ -14,9 +14,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Final, Literal, Protocol
 
-from phalanx.aggregation.access import Access
-from phalanx.aggregation.belief import Belief
-from phalanx.aggregation.serving import Answerer, Handshakes, Object, serving
 from phalanx.cli.cluster.monitoring import shown
 from phalanx.cli.cluster.numbers.answering import answer
 from phalanx.cli.cluster.numbers.fetching import GROUP
@@ -30,9 +27,12 @@ from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.answers.pending import Lean, of_workloads
 from phalanx.embedded.apimachinery.meta.resource import Resource
 from phalanx.embedded.apiserver.endpoints.subresources.aggregated import AGGREGATED, OF_NUMBERS
+from phalanx.extensions.aggregation.access import Access
+from phalanx.extensions.aggregation.belief import Belief
+from phalanx.extensions.aggregation.serving import Answerer, Handshakes, Object, serving
+from phalanx.extensions.webhook.trust import Called, Keeper
 from phalanx.metrics import address as addresses
 from phalanx.metrics.passed_on import PassedOn
-from phalanx.webhook.trust import Called, Keeper
 
 READ: Final = (kinds.CLUSTER_QUEUES, kinds.LOCAL_QUEUES, kinds.WORKLOADS)
 API_SERVICES: Final = Kind(group="apiregistration.k8s.io", plural="apiservices", name="APIService", namespaced=False)

@@ -16,11 +16,11 @@ from phalanx.cli.terminal.output import log_to_stderr, note
 from phalanx.cli.terminal.stopping import until_stopped
 from phalanx.embedded.apiserver.auth.authority import Pair
 from phalanx.errors import PhalanxError
+from phalanx.extensions.webhook.serving import Files, ReviewAnswerer, serving, show, tls_context
+from phalanx.extensions.webhook.trust import Keeper
 from phalanx.kube.install.admission_policy import PATH, SERVICE, SERVICE_NAMESPACE
 from phalanx.metrics import address as addresses
 from phalanx.metrics.admissions import Admissions
-from phalanx.webhook.serving import Files, ReviewAnswerer, serving, show, tls_context
-from phalanx.webhook.trust import Keeper
 
 Verdict = Callable[[], str]
 Keeping = Callable[[], Coroutine[Any, Any, None]]

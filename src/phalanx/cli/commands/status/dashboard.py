@@ -36,8 +36,8 @@ from phalanx.dashboard.serving import Page, served_files, serving
 from phalanx.dashboard.sign_in import SignIn
 from phalanx.embedded.apiserver.auth.authority import make_authority, make_server
 from phalanx.errors import PhalanxError
+from phalanx.extensions.webhook.serving import Files, show, tls_context
 from phalanx.metrics import address as addresses
-from phalanx.webhook.serving import Files, show, tls_context
 
 _OWN_LIFE = dt.timedelta(days=365)
 

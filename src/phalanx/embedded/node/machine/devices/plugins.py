@@ -25,7 +25,7 @@ from phalanx.embedded.node.container.attempt import Mount
 from phalanx.embedded.node.machine.devices.pool import DeviceFile, DevicePool, GrantedDevices, Ids
 from phalanx.embedded.node.machine.devices.protocol import VERSION, message, service
 from phalanx.errors import PhalanxError
-from phalanx.rpc import grpc
+from phalanx.rpc.library import grpc
 
 log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ Source of names and numbers: k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1/api.pr
 
 from __future__ import annotations
 
-from phalanx.protobuf import Messages
+from phalanx.rpc.messages import Messages
 
 VERSION = "v1beta1"
 _MESSAGES = Messages(

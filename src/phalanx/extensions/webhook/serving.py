@@ -26,10 +26,10 @@ from phalanx.embedded.apiserver.auth.authority import Pair
 from phalanx.embedded.apiserver.transport.http import Application, HttpLimits, RawRequest, ServerConnection
 from phalanx.embedded.apiserver.transport.request import Response
 from phalanx.errors import PhalanxError
+from phalanx.extensions.webhook.review import UnreadableReview, judge, read
 from phalanx.kube.install.admission_policy import PATH
 from phalanx.metrics.address import taken
 from phalanx.metrics.admissions import Admissions
-from phalanx.webhook.review import UnreadableReview, judge, read
 
 log = logging.getLogger(__name__)
 

@@ -12,6 +12,8 @@ from phalanx.embedded.apimachinery.expressions.admission_policy import PolicyRea
 from phalanx.embedded.apimachinery.meta.resource import Resource, User
 from phalanx.embedded.apiserver.admission.policies import PATCHES
 from phalanx.embedded.apiserver.registry.builtin import RESOURCES
+from phalanx.extensions.webhook.difference import difference
+from phalanx.extensions.webhook.review import UnreadableReview, judge, read
 from phalanx.kube.install.admission_policy import (
     ACCOUNT,
     INSTALLED,
@@ -22,9 +24,7 @@ from phalanx.kube.install.admission_policy import (
 )
 from phalanx.kube.read.labels import ADMITTED, REMOVABLE, WRITTEN
 from phalanx.kube.read.workload.adapter import FRAMEWORK_KINDS
-from phalanx.webhook.difference import difference
-from phalanx.webhook.review import UnreadableReview, judge, read
-from tests.webhook.reviews import CREATED, QUEUE, UPDATED, Case, patched, review, signed
+from tests.extensions.webhook.reviews import CREATED, QUEUE, UPDATED, Case, patched, review, signed
 
 RAY_CLUSTERS = next(kind for kind in FRAMEWORK_KINDS if kind.name == "RayCluster")
 JOBS = next(one for one in RESOURCES if one.plural == "jobs")

@@ -29,12 +29,12 @@ from phalanx.embedded.apimachinery.meta.resource import Resource, User
 from phalanx.embedded.apimachinery.meta.status import ApiError
 from phalanx.embedded.apimachinery.patch.json_patch import json_patch
 from phalanx.embedded.apimachinery.schema.typed import merged
+from phalanx.extensions.webhook.difference import difference
 from phalanx.kube.install.admission_policy import (
     GUARDED,
     INSTALLED,
     RECORDS_POLICIES,
 )
-from phalanx.webhook.difference import difference
 
 Object = dict[str, Any]
 

@@ -11,9 +11,9 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from phalanx.aggregation.front_proxy import CONFIG_MAP, NAMESPACE, FrontProxy, read_front_proxy
 from phalanx.client.connection import ApiError, Connection
 from phalanx.client.kind import CONFIG_MAPS
+from phalanx.extensions.aggregation.front_proxy import CONFIG_MAP, NAMESPACE, FrontProxy, read_front_proxy
 
 log = logging.getLogger(__name__)
 

@@ -20,9 +20,9 @@ from cryptography.hazmat.primitives.serialization import BestAvailableEncryption
 from phalanx.client.connection import ApiRefusal, ApiUnknown
 from phalanx.client.kind import SECRETS, Kind
 from phalanx.embedded.apiserver.auth.authority import Pair, make_authority
+from phalanx.extensions.webhook.serving import show, tls_context
+from phalanx.extensions.webhook.trust import AUTHORITY_LIFE, PAUSE_S, Keeper
 from phalanx.kube.install.admission_policy import WEBHOOK, WEBHOOKS
-from phalanx.webhook.serving import show, tls_context
-from phalanx.webhook.trust import AUTHORITY_LIFE, PAUSE_S, Keeper
 from tests import clockwork
 
 NAMES = ("phalanx-webhook.phalanx-system.svc", "10.0.0.7")

@@ -17,24 +17,24 @@ import aiohttp
 import pytest
 import yaml
 
-from phalanx.aggregation.front_proxy import CONFIG_MAP
 from phalanx.cli.commands.in_cluster.visibility import API_SERVICES, APIS, ServedApi, visible
 from phalanx.client.connection import ApiRefusal, Connection
 from phalanx.client.kind import CONFIG_MAPS, CRDS, JOBS, NAMESPACES, NODES, SECRETS, Kind
 from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.dialect import KUEUE
 from phalanx.embedded.apiserver.auth.authority import Pair, make_authority
+from phalanx.extensions.aggregation.front_proxy import CONFIG_MAP
 from phalanx.kube.install.definitions import install
 from phalanx.kube.install.dialects import crds_of
-from tests.aggregation.test_front_proxy import DATA
-from tests.aggregation.test_serving import PENDING, client_of
 from tests.dialects.kueue.test_pending import workload
 from tests.dialects.kueue.written import cluster_queue, group, local_queue
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.node.waiting import until
+from tests.extensions.aggregation.test_front_proxy import DATA
+from tests.extensions.aggregation.test_serving import PENDING, client_of
 from tests.kube.double import node
 
-DEPLOY = Path(__file__).parents[2] / "deploy"
+DEPLOY = Path(__file__).parents[3] / "deploy"
 META = ("name", "labels", "annotations", "ownerReferences")
 RBAC = "rbac.authorization.k8s.io"
 ROLES = Kind(group=RBAC, plural="clusterroles", name="ClusterRole", namespaced=False)

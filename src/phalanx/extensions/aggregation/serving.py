@@ -18,16 +18,16 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from phalanx.aggregation.access import Access
-from phalanx.aggregation.front_proxy import FrontProxy
 from phalanx.client.connection import ApiError as Unanswered
 from phalanx.embedded.apimachinery.meta.resource import Resource
 from phalanx.embedded.apimachinery.meta.status import ApiError, forbidden
 from phalanx.embedded.apiserver.auth.authority import Pair
 from phalanx.embedded.apiserver.registry.catalogue import Catalogue
 from phalanx.embedded.apiserver.transport import negotiation
+from phalanx.extensions.aggregation.access import Access
+from phalanx.extensions.aggregation.front_proxy import FrontProxy
+from phalanx.extensions.webhook.serving import show, tls_context
 from phalanx.metrics.serving import listening
-from phalanx.webhook.serving import show, tls_context
 
 Object = dict[str, Any]
 # (path below the API group, query) -> the response; None while the objects are not yet read.

@@ -20,9 +20,9 @@ from cryptography import x509
 from phalanx.client.http import Http, HttpAnswer
 from phalanx.embedded.apiserver.auth.authority import Pair, make_authority, make_server
 from phalanx.errors import PhalanxError
+from phalanx.extensions.webhook.serving import LIMITS, Files, ReviewAnswerer, serving, show, tls_context
 from phalanx.metrics.admissions import Admissions
-from phalanx.webhook.serving import LIMITS, Files, ReviewAnswerer, serving, show, tls_context
-from tests.webhook.reviews import QUEUE, Case, patched, review
+from tests.extensions.webhook.reviews import QUEUE, Case, patched, review
 
 ANY = review(Case(name="any").job())
 NOW = dt.datetime.now(dt.UTC)
@@ -177,7 +177,7 @@ def test_plain_http_and_silence_get_nothing() -> None:
 def test_bodies_that_never_end_cost_no_more_than_is_set_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """A client with many connections and nearly the largest bodies is disconnected; others are answered."""
     limits = replace(LIMITS, held_bytes=4 * BODY_LIMIT_BYTES)
-    monkeypatch.setattr("phalanx.webhook.serving.LIMITS", limits)
+    monkeypatch.setattr("phalanx.extensions.webhook.serving.LIMITS", limits)
     head = f"POST /admit HTTP/1.1\r\nhost: x\r\ncontent-length: {BODY_LIMIT_BYTES}\r\n\r\n".encode()
 
     async def greedy(port: int) -> bool:

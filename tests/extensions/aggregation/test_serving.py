@@ -14,12 +14,12 @@ from typing import Any
 import aiohttp
 import pytest
 
-from phalanx.aggregation.access import COUNTS_S, Access
-from phalanx.aggregation.front_proxy import Asker, FrontProxy
-from phalanx.aggregation.serving import Answerer, Handshakes, serving
 from phalanx.client.connection import ApiUnknown
 from phalanx.embedded.apiserver.auth.authority import Pair, make_authority, make_server
 from phalanx.embedded.apiserver.endpoints.subresources.aggregated import AGGREGATED
+from phalanx.extensions.aggregation.access import COUNTS_S, Access
+from phalanx.extensions.aggregation.front_proxy import Asker, FrontProxy
+from phalanx.extensions.aggregation.serving import Answerer, Handshakes, serving
 
 DAY = dt.timedelta(days=1)
 PENDING = "/apis/visibility.kueue.x-k8s.io/v1beta2/clusterqueues/a/pendingworkloads"

@@ -1,4 +1,4 @@
-"""`rpc.py`: a process that has called a gRPC service still starts programs, whatever runs between fork and execve."""
+"""`rpc/library.py`: a process that has called a gRPC service starts programs, whatever runs before execve."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ STARTS = 300  # with the library's handlers, about two of them abort
 PROGRAM = f"""
 import os, signal, subprocess
 from concurrent import futures
-from phalanx.rpc import grpc
+from phalanx.rpc.library import grpc
 
 class Echo(grpc.GenericRpcHandler):
     def service(self, call):
@@ -39,4 +39,4 @@ def test_the_only_module_that_imports_grpc_is_ours() -> None:
     found = subprocess.run(
         ["git", "grep", "-lE", "^ *(import|from) grpc", "--", "src", "tests"], capture_output=True, text=True
     )
-    assert found.stdout == "src/phalanx/rpc.py\n"
+    assert found.stdout == "src/phalanx/rpc/library.py\n"

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from phalanx.aggregation.front_proxy import Asker
 from phalanx.client.connection import Connection
 from phalanx.client.kind import Kind
+from phalanx.extensions.aggregation.front_proxy import Asker
 
 REVIEWS: Final = Kind(
     group="authorization.k8s.io", plural="subjectaccessreviews", name="SubjectAccessReview", namespaced=False

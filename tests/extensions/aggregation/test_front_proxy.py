@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from phalanx.aggregation.belief import PAUSE_S, Belief
-from phalanx.aggregation.front_proxy import Asker, read_front_proxy
 from phalanx.client.connection import ApiUnknown
+from phalanx.extensions.aggregation.belief import PAUSE_S, Belief
+from phalanx.extensions.aggregation.front_proxy import Asker, read_front_proxy
 from tests import clockwork
 
 DATA = {

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from phalanx.extensions.webhook.review import judge, read
 from phalanx.kube.read.labels import JOB, QUEUE, SCHEDULER_NAME, USER
-from phalanx.webhook.review import judge, read
-from tests.webhook.reviews import Case, patched, review
+from tests.extensions.webhook.reviews import Case, patched, review
 
 WHO = "admin"  # who asks
 LABELS: tuple[dict[str, str] | None, ...] = (None, {}, {"app": "web"}, {QUEUE: "a"}, {JOB: "g"}, {QUEUE: "", JOB: "g"})

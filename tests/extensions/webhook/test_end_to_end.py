@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from phalanx.client.connection import Connection
+from phalanx.extensions.webhook.serving import ReviewAnswerer, serving, show, tls_context
+from phalanx.extensions.webhook.trust import CALLED_AS_WEBHOOK, Keeper
 from phalanx.kube.install.admission_policy import INSTALLED, WEBHOOK, WEBHOOKS
 from phalanx.metrics.admissions import Admissions
-from phalanx.webhook.serving import ReviewAnswerer, serving, show, tls_context
-from phalanx.webhook.trust import CALLED_AS_WEBHOOK, Keeper
 from tests.embedded.apiserver.inprocess import InProcess
-from tests.webhook.reviews import CREATED, QUEUE, UPDATED, Case, signed
+from tests.extensions.webhook.reviews import CREATED, QUEUE, UPDATED, Case, signed
 
 JOBS = "/apis/batch/v1/namespaces/default/jobs"
 GROUP = "/apis/admissionregistration.k8s.io/v1"

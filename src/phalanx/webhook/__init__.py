@@ -1,1 +1,0 @@
-"""The webhook that evaluates the admission policies for API servers that do not serve them: certificates and port."""
