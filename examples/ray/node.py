@@ -17,13 +17,15 @@ IP, WORKERS = os.environ["POD_IP"], int(os.environ["WORKERS"])
 TEXT = "one ring to rule them all one ring to find them " * 500
 
 
-def start(*more: str) -> None:
+def start(*more: str, attempts: int = 1) -> None:
     """`ray start`. Pods that are processes of one machine must not give their Ray workers the same ports."""
     command = ["ray", "start", f"--node-ip-address={IP}", "--disable-usage-stats", *more]
     if IP.startswith("127."):
         first = 20000 + 200 * int(IP.rpartition(".")[2])
         command += [f"--min-worker-port={first}", f"--max-worker-port={first + 199}"]
-    subprocess.run(command, check=True)
+    for left in reversed(range(attempts)):
+        if not subprocess.run(command, check=not left).returncode:
+            return
 
 
 def head() -> None:
@@ -70,7 +72,8 @@ def job() -> None:
 def worker() -> None:
     while not reachable():
         time.sleep(0.2)
-    start(f"--address={socket.gethostbyname(HEAD)}:{PORT}", "--num-cpus=1")
+    # On a busy machine Ray gives up its own start after 30 s.
+    start(f"--address={socket.gethostbyname(HEAD)}:{PORT}", "--num-cpus=1", attempts=4)
     while reachable():
         time.sleep(0.5)
 
