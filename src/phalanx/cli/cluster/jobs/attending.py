@@ -19,9 +19,10 @@ from phalanx.cli.files.manifest import waits_for_session
 from phalanx.cli.terminal.conversation import converse
 from phalanx.client.connection import ApiError, ApiRefusal, Connection, Object
 from phalanx.client.informer import Change, Informer
-from phalanx.client.kind import JOBS, PODS
+from phalanx.client.kind import EVENTS, JOBS, PODS
 from phalanx.errors import PhalanxError
 from phalanx.kube.read.labels import COMPLETION_INDEX, REASON
+from phalanx.kube.read.workload.batch_job import ELSEWHERE
 
 Say = Callable[[str], None]
 
@@ -60,11 +61,19 @@ class _Watch:
             return
         self.gone = change.new is None
         self.job = old
-        said = (old["metadata"].get("annotations") or {}).get(REASON, "")
-        if old["spec"].get("suspend") and said and said != self.reason:
-            self.reason = said
-            self.say(f"waiting: {said}")
+        self.tell((old["metadata"].get("annotations") or {}).get(REASON, ""))
         self.news.set()
+
+    def see_event(self, change: Change) -> None:
+        """A Job that another cluster is to run says in Events alone why it waits."""
+        if change.new is not None:
+            self.tell(change.new.get("message") or "")
+
+    def tell(self, why: str) -> None:
+        """Say why the Job waits, unless that was said last."""
+        if self.job["spec"].get("suspend") and why and why != self.reason:
+            self.reason = why
+            self.say(f"waiting: {why}")
 
     def follow(self, pod: Object, work: Coroutine[Any, Any, None]) -> None:
         """Do the work that shows the output of a pod."""
@@ -92,7 +101,12 @@ async def attend(connection: Connection, job: Object, say: Say, *, interactive: 
     )
     jobs.subscribe(watch.see_job)
     pods.subscribe(lambda change: _see_pod(connection, watch, change))
-    watching = [asyncio.create_task(informer.run()) for informer in (jobs, pods)]
+    informers = [jobs, pods]
+    if job["spec"].get("managedBy") == ELSEWHERE:
+        about = f"involvedObject.uid={meta['uid']},reason=Queued"
+        informers.append(Informer(connection, EVENTS, namespace=meta["namespace"], fieldSelector=about))
+        informers[-1].subscribe(watch.see_event)
+    watching = [asyncio.create_task(informer.run()) for informer in informers]
     try:
         while (ended := _ended(watch)) is None:
             await watch.news.wait()
