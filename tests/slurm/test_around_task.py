@@ -84,6 +84,11 @@ def test_task_epilog_is_ended_after_its_time(tmp_path: Path, monkeypatch: pytest
     assert said == b"slurmstepd-n1: error: TaskEpilog failed status=9\n"
 
 
+def test_srun_does_not_report_a_missing_prolog_if_it_is_quiet(tmp_path: Path) -> None:
+    assert srun(tmp_path, "--prolog=a", "true").stderr == "srun: Access denied for a: No such file or directory\n"
+    assert srun(tmp_path, "-Q", "--prolog=a", "--epilog=b", "true").stderr == ""
+
+
 def test_srun_runs_its_own_prolog_and_epilog(tmp_path: Path) -> None:
     own = program(tmp_path, "own", 'echo "$SLURM_SCRIPT_CONTEXT $SLURM_STEP_ID $*"; exit 3')
     done = srun(tmp_path, f"--prolog={own}", f"--epilog={own}", "echo", "task")

@@ -23,6 +23,11 @@ def test_a_step_that_died_holds_nothing(tmp_path: Path, monkeypatch: pytest.Monk
     steps.end()
 
 
+def test_steps_of_a_script_whose_tmpdir_is_missing_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "missing"))
+    assert Steps.of("7", 2).folder == Path(f"/tmp/phalanx-slurm-steps-{os.getuid()}/7")
+
+
 def test_a_directory_of_somebody_else_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     (tmp_path / f"phalanx-slurm-steps-{os.getuid()}").mkdir(mode=0o755)

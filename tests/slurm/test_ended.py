@@ -52,6 +52,16 @@ def numbers(found: list[Job]) -> list[int]:
     return [job.number for job in found]
 
 
+def test_a_job_that_missed_its_deadline_was_not_cancelled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its object is deleted, as that of a cancelled job."""
+    url = url_of(tmp_path / "ledger.sqlite3")
+    monkeypatch.setenv("PHALANX_LEDGER", url)
+    with Ledger.open(url) as ledger:
+        gone = replace(entry(1), state=State.CANCELLED, starts=())
+        ledger.put([replace(gone, waits_for="DeadlineMissed"), replace(gone, uid="2", number=2, waits_for="NoRoom")])
+        assert [job.state for job in recorded(numbers=[1, 2])] == ["DEADLINE", "CANCELLED"]
+
+
 def test_it_reads_what_is_asked_for(written: None) -> None:
     [one] = recorded(numbers=[1])
     assert (one.ask, one.state, one.start_s, one.end_s, one.nodes) == (ASK, "COMPLETED", 20.0, 50.0, ("n1",))

@@ -46,6 +46,17 @@ def test_values_that_cannot_be_read_are_refused_in_slurms_words(line: str, statu
     assert (error.value.status, error.value.text) == (status, f"sbatch: error: {text}")
 
 
+@pytest.mark.parametrize("option", ["wait", "kill-on-bad-exit", "relative"])
+def test_some_numbers_of_srun_may_be_empty(option: str) -> None:
+    for text in ("", "0", "+3"):
+        check_forms("srun", {option: text})
+    for text in ("x", "-1", "1x"):
+        with pytest.raises(Usage, match=f'Invalid numeric value "{text}" for --{option}'):
+            check_forms("srun", {option: text})
+    with pytest.raises(Usage, match='Invalid numeric value "" for --msg-timeout'):
+        check_forms("srun", {"msg-timeout": ""})
+
+
 def test_what_only_root_may_say_is_refused_before_the_values_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.getuid", lambda: 1000)
     for name in ("uid", "gid"):

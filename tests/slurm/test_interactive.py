@@ -15,7 +15,10 @@ import pytest
 
 from phalanx.errors import PhalanxError
 from phalanx.slurm.cluster.site import Site
+from phalanx.slurm.jobs.ask import Ask
 from phalanx.slurm.jobs.steps.pods import channel
+from phalanx.slurm.jobs.view import Job
+from phalanx.slurm.options import Usage
 from phalanx.slurm.submission import interactive
 
 # No pod's, and no other test's that runs at the same time: the port is always the same.
@@ -87,6 +90,37 @@ def test_what_cannot_be_had_is_given_back(monkeypatch: pytest.MonkeyPatch, at: s
     with pytest.raises(PhalanxError, match="no"):
         interactive.grant("salloc", "alloc", [{}], "interactive", "salloc")
     assert ended == [7]
+
+
+@pytest.mark.parametrize(
+    ("name", "quiet", "told"),
+    [
+        (
+            "srun",
+            False,
+            "srun: job 7 queued and waiting for resources\nsrun: Job has been cancelled\n"
+            "srun: error: Unable to allocate resources: Job/step already completing or completed",
+        ),
+        ("srun", True, "srun: error: Unable to allocate resources: Job/step already completing or completed"),
+        (
+            "salloc",
+            False,
+            "salloc: Pending job allocation 7\nsalloc: job 7 queued and waiting for resources\n"
+            "salloc: Job allocation 7 has been revoked.\nsalloc: Job has been cancelled\n"
+            "salloc: error: Job submit/allocate failed: Job/step already completing or completed",
+        ),
+    ],
+)
+@pytest.mark.parametrize("missed", [True, False], ids=["missed its deadline", "was cancelled"])
+def test_a_job_that_ends_before_it_starts_is_no_allocation(
+    monkeypatch: pytest.MonkeyPatch, *, name: str, quiet: bool, told: str, missed: bool
+) -> None:
+    ask = Ask(name="j", user="a", uid=1, gid=1, group="g", account="l", partition="b")
+    found = [Job(number=7, ask=ask, state="DEADLINE")] if missed else []
+    monkeypatch.setattr(interactive, "jobs", lambda api, numbers: found)
+    with pytest.raises(Usage) as error:
+        interactive._wait(None, 7, name, quiet, {})  # type: ignore[arg-type]
+    assert error.value.text == told
 
 
 def connected(process: subprocess.Popen[str]) -> socket.socket:

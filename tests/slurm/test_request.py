@@ -8,6 +8,7 @@ import pytest
 
 from phalanx.slurm.cluster.site import Association, Site
 from phalanx.slurm.commands.launch import sbatch
+from phalanx.slurm.jobs import fields
 from phalanx.slurm.jobs.view import Job
 from phalanx.slurm.options import Usage
 from phalanx.slurm.submission import manifest
@@ -57,6 +58,9 @@ def test_sizes_and_defaults() -> None:
         ("--begin=whenever", "Invalid time specification (pos=0): whenever\nsbatch: error: Invalid --begin"),
         ("--deadline=2020-01-01", FAILED + "Requested time limit is invalid"),
         ("-c 17", "CPU count per node can not be satisfied"),
+        ("-N 0", FAILED + "Node count specification invalid"),
+        ("--nodelist=", FAILED + "Node count specification invalid"),
+        ("--nodelist= -n3", FAILED + "Node count specification invalid"),
     ],
 )
 def test_what_is_refused_at_submission(line: str, text: str) -> None:
@@ -68,7 +72,7 @@ def test_what_is_refused_at_submission(line: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("line", "nodes", "tasks", "gpus", "shown"),
     [
-        ("-G 5", 2, 1, 5, {"TresPerJob": "gres:gpu:5"}),
+        ("-G 5", 2, 2, 5, {"TresPerJob": "gres:gpu:5"}),
         ("--gpus-per-task=2 -n3", 2, 3, 6, {"TresPerTask": "gres:gpu:2"}),
         ("--ntasks-per-gpu=2 -G3", 1, 6, 3, {"TresPerJob": "gres:gpu:3", "NtasksPerTRES": "2"}),
         ("--ntasks-per-gpu=2 -n3", 1, 3, 2, {"NtasksPerTRES": "2"}),
@@ -96,6 +100,12 @@ def test_gpus_of_a_job_of_tasks_and_of_sockets(
         ("-C fast*2", True),
         ("-C fast&", True),
         ("-N3 -C fast", False),
+        ("-C fast --prefer=fast&big", False),
+        ("-C fast --prefer=big", True),
+        ("-x n3,n4 --prefer=big", False),
+        ("-H --prefer=fast&big", True),
+        ("--cpus-per-gpu=17", False),
+        ("--cpus-per-gpu=16", True),
         ("-N3 --gres=gpu:1", False),
         ("-N2 --gres=gpu:1", True),
         ("-x n1,n2,n3,n4", False),
@@ -119,6 +129,39 @@ def test_what_no_nodes_could_ever_give_is_refused_unless_it_is_held(line: str, f
         return
     with pytest.raises(Usage, match="Requested node configuration is not available"):
         request(dict(said), SITE, _nodes(), None, [], "")
+
+
+@pytest.mark.parametrize(
+    ("line", "nodes", "cpus", "tasks", "tres"),
+    [
+        ("-G 5", 1, 1, 1, "cpu=1,mem=1000M,node=1,billing=1,gres/gpu=5"),
+        ("-G 5 -n3 -c2", 1, 6, 3, "cpu=6,mem=6000M,node=1,billing=6,gres/gpu=5"),
+    ],
+)
+def test_a_job_whose_gpus_need_more_nodes_shows_them_once_it_runs(
+    line: str, nodes: int, cpus: int, tasks: int, tres: str
+) -> None:
+    job = Job(number=1, ask=ask(line).ask, state="PENDING")
+    assert (job.node_count, job.cpus, job.tasks, fields.tres(job)) == (nodes, cpus, tasks, tres)
+    job.state = "RUNNING"
+    assert (job.node_count, job.tasks) == (2, max(2, tasks))
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [("-N 0", (0, 0)), ("--nodelist=", (0, 0)), ("--nodelist= -c3", (0, 3)), ("--nodelist= -n3", (1, 3)),
+     ("--nodelist= -N2", (2, 2))],
+)  # fmt: skip
+def test_a_held_job_may_ask_no_nodes(line: str, shown: tuple[int, int]) -> None:
+    job = Job(number=1, ask=ask(f"-H {line}").ask, state="PENDING")
+    assert (job.node_count, job.cpus) == shown
+
+
+def test_the_time_limit_fits_the_deadline_if_there_is_a_least_one() -> None:
+    assert ask("-t 31 --deadline=now+30minutes").ask.limit_min == 31
+    assert ask("-t 31 --time-min=5 --deadline=now+30minutes").ask.limit_min == 30
+    assert ask("-t 31 --time-min=31 --deadline=now+30minutes").ask.limit_min == 31
+    assert ask("-H -t 31 --time-min=5 --deadline=now+30minutes").ask.limit_min == 31
 
 
 def test_what_is_exported() -> None:

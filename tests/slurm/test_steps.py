@@ -84,6 +84,28 @@ def test_what_is_refused(tmp_path: Path, words: list[str], text: str) -> None:
     assert (done.returncode, text in done.stderr) == (1, True), done.stderr
 
 
+@pytest.mark.parametrize("export", ["", "NONE", "A=3", "A,B"])
+def test_without_path_no_program_is_found_by_its_name(tmp_path: Path, export: str) -> None:
+    done = srun(tmp_path, f"--export={export}", "env", A="1", B="2")
+    assert (done.returncode, "error: execve(): env: No such file or directory" in done.stderr) == (2, True)
+    done = srun(tmp_path, f"--export={export}", "/usr/bin/env", A="1", B="2")
+    own = {line for line in done.stdout.splitlines() if not line.startswith(("SLURM", "PWD"))}
+    assert own == {"TMPDIR=/tmp", *{"A=3": ["A=3"], "A,B": ["A=1", "B=2"]}.get(export, [])}
+
+
+def test_tmpdir_of_tasks_exists(tmp_path: Path) -> None:
+    done = srun(tmp_path, "sh", "-c", "echo $TMPDIR", TMPDIR="")
+    assert done.stdout == "/tmp\n"
+    made = tmp_path / "made"
+    done = srun(tmp_path, "sh", "-c", "ls -d $TMPDIR", TMPDIR=str(made))
+    assert (done.stdout, done.stderr, made.stat().st_mode & 0o777) == (f"{made}\n", "", 0o700)
+    missing = tmp_path / "no" / "such"
+    done = srun(tmp_path, "-n2", "sh", "-c", "echo $TMPDIR", TMPDIR=str(missing))
+    what = "slurmstepd-n1: error: "
+    told = f"{what}Unable to create TMPDIR [{missing}]: No such file or directory\n{what}Setting TMPDIR to /tmp\n"
+    assert (done.stdout, done.stderr) == ("/tmp\n/tmp\n", told)
+
+
 def test_output_files_and_input(tmp_path: Path) -> None:
     assert srun(tmp_path, "-n2", "-o", "%j-%t.txt", "sh", "-c", "echo $SLURM_PROCID").returncode == 0
     assert [(tmp_path / f"7-{task}.txt").read_text() for task in (0, 1)] == ["0\n", "1\n"]

@@ -18,7 +18,7 @@ from phalanx.core.reasons.expected_release import release_text
 from phalanx.slurm.accounts.enforced import check
 from phalanx.slurm.commands.launch import sbatch
 from phalanx.slurm.jobs.ask import Ask
-from phalanx.slurm.jobs.view import Job, _expected_s, _rank
+from phalanx.slurm.jobs.view import Job, _expected_s, _miss_deadline, _rank
 from phalanx.slurm.options import Usage
 from phalanx.slurm.submission.asked.hardware import Hardware
 from phalanx.slurm.submission.asked.request import SubmissionRequest, request
@@ -55,6 +55,24 @@ def test_what_is_known_at_submission_holds_the_jobs_that_slurm_held() -> None:
     expected = {name: reason if (reason := REASONS.get(name, "")) in AT_ONCE else "" for name in held}
     assert held == expected
     assert {*expected.values()} >= AT_ONCE
+
+
+@pytest.mark.parametrize(
+    ("late_s", "held", "state"),
+    [(-10, False, "PENDING"), (3, False, "PENDING"), (10, False, "DEADLINE"), (10, True, "PENDING"),
+     (60, True, "DEADLINE")],
+)  # fmt: skip
+def test_a_job_misses_its_deadline_when_slurm_looks(*, late_s: float, held: bool, state: str) -> None:
+    """Slurm tries a job at once that can just end by its deadline, and looks at held jobs twice a minute."""
+    ask = Ask(
+        name="j", user="a", uid=1, gid=1, group="g", account="l", partition="b", deadline_s=time.time() - late_s + 60
+    )
+    ask.limit_min = 1
+    job = Job(number=1, ask=ask, state="PENDING", held=held)
+    _miss_deadline(job, (ask.deadline_s or 0.0) - 60)
+    assert job.state == state
+    ended = state == "DEADLINE"
+    assert (job.reason == "DeadLine", job.held, job.end_s is not None) == (ended, held and not ended, ended)
 
 
 def test_the_fourth_job_of_a_user_is_over_the_limit() -> None:

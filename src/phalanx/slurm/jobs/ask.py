@@ -29,6 +29,7 @@ POD_NAME = "PHALANX_POD_NAME"  # variable of pods that have a token of their job
 # How it came: from sbatch; from salloc; from srun outside of an allocation.
 BATCH, ALLOCATION, STEP = "batch", "alloc", "step"
 TEXT_MOST = 1000  # characters of what is only shown
+DEADLINE_SLACK_S = 5.0  # Slurm tries a job at once, and in whole seconds: here a start may take this much longer
 
 
 # A user may have written anything into the annotation. It is read within these bounds, so the job of one user cannot
@@ -51,7 +52,8 @@ class Ask(msgspec.Struct, kw_only=True, omit_defaults=True):
     run at a time. `rank`: the priority at submission by the weights of slurm.conf, 0 without weights; `rank_per_s`: the
     increase for each second of waiting. `least_cpus`: NumCPUs of `scontrol update`. `partitions`: the named partitions
     if there were several; `usable`: those whose limits allow the job; `partition` is the first of these. `gpus`: the
-    GPUs of the whole job, if given. `shown`: fields that only `scontrol show job` prints."""
+    GPUs of the whole job, if given. `waiting_nodes`, `waiting_tasks`: what Slurm shows of a pending job whose GPUs need
+    more nodes than its tasks; 0 for other jobs. `shown`: fields that only `scontrol show job` prints."""
 
     name: str
     user: str
@@ -75,6 +77,8 @@ class Ask(msgspec.Struct, kw_only=True, omit_defaults=True):
     max_nodes: Nodes = 0
     said_nodes: bool = False
     tasks: Count = 1
+    waiting_nodes: Nodes = 0
+    waiting_tasks: Count = 0
     cpus_per_task: Count = 1
     tasks_per_node: Count = 0
     min_cpus: Count = 1
@@ -132,6 +136,8 @@ class Ask(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     @property
     def cpus(self) -> int:
+        if not self.nodes:  # held, and refused once it is released
+            return self.cpus_per_task if self.cpus_per_task > 1 else 0
         return self.node_count if self.overcommit else max(self.least_cpus, self.tasks * self.cpus_per_task)
 
     @property
@@ -146,6 +152,8 @@ class Ask(msgspec.Struct, kw_only=True, omit_defaults=True):
     def shown_nodes(self) -> int:
         """Return how many nodes Slurm says of a job that waits: for tasks with several CPUs one more than are needed,
         unless they fill whole nodes (measured, 22.05)."""
+        if self.waiting_nodes or not self.nodes:
+            return self.waiting_nodes
         if self.cpus_per_task == 1 or self.tasks == 1 or not self.node_cpus:
             return self.node_count
         whole, rest = divmod(self.cpus, self.node_cpus)

@@ -134,6 +134,8 @@ def _job(row: Sequence[object], starts: list[tuple[float, float | None, str, str
     if state in ("CANCELLED", "PENDING") and not starts:
         job.reason = REASONS.get(str(waited_for), "None")
         job.held = job.reason.startswith("JobHeld")
+        if job.reason == "DeadLine":
+            job.state = "DEADLINE"
     if state == "CANCELLED" and starts and not job.signal and not job.exit_code:
         job.signal = 15
     return job

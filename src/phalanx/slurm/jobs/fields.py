@@ -75,7 +75,10 @@ def tres(job: Job, *, asked: bool = False) -> str:
     parts = [f"cpu={of.cpus}"]
     if of.total_mib:
         parts.append(f"mem={amounts.memory(of.total_mib)}")
-    parts += [f"node={ask.node_count}", f"billing={of.cpus}"]
+    parts += [
+        f"node={ask.waiting_nodes if job.state == 'PENDING' and ask.waiting_nodes else ask.node_count}",
+        f"billing={of.cpus}",
+    ]
     if ask.total_gpus:
         parts.append(f"gres/gpu={ask.total_gpus}")
     return ",".join(parts)
@@ -132,7 +135,7 @@ LETTERS: dict[str, Field] = {
     "c": Field("MIN_CPUS", lambda job: str(_min_cpus(job))),
     "C": Field("CPUS", lambda job: str(job.cpus)),
     "d": Field("MIN_TMP_DISK", lambda job: amounts.memory(job.ask.tmp_mib) if job.ask.tmp_mib else "0"),
-    "D": Field("NODES", lambda job: str(job.ask.shown_nodes if job.state == "PENDING" else job.ask.node_count)),
+    "D": Field("NODES", lambda job: str(job.node_count)),
     "e": Field("END_TIME", lambda job: times.moment(end_s(job))),
     "E": Field("DEPENDENCY", _dependency),
     "f": Field("FEATURES", lambda job: _null(job.ask.features)),
@@ -230,7 +233,7 @@ NAMES: dict[str, Field] = {
     Field("MAX_CPUS", lambda job: str(job.cpus)), "maxnodes": Field("MAX_NODES", _max_nodes),
     "mincpus": LETTERS["c"], "minmemory": LETTERS["m"], "name": LETTERS["j"], "nice": LETTERS["y"],
     "nodelist": LETTERS["N"], "numcpus": LETTERS["C"], "numnodes": LETTERS["D"],
-    "numtasks": Field("TASKS", lambda job: str(job.ask.tasks)), "oversubscribe": LETTERS["h"],
+    "numtasks": Field("TASKS", lambda job: str(job.tasks)), "oversubscribe": LETTERS["h"],
     "partition": LETTERS["P"], "priority": LETTERS["p"], "prioritylong": LETTERS["Q"], "qos": LETTERS["q"],
     "reason": LETTERS["r"], "reasonlist": LETTERS["R"], "reqnodes": LETTERS["n"],
     "requeue": Field("REQUEUE", lambda job: str(int(job.ask.requeue))), "reservation": LETTERS["v"],

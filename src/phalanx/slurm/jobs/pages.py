@@ -31,7 +31,7 @@ def job(found: Job, *, details: bool = False) -> Page:
     ends = times.moment(end_s(found), "Unknown")
     starts = start_s(found) if found.live or found.start_s is not None else found.end_s
     is_due = found.eligible_s is not None and (found.state != "PENDING" or found.reason != "BeginTime")
-    tasks = ask.tasks if found.live or found.start_s is not None else "N/A"
+    tasks = found.tasks if found.live or found.start_s is not None else "N/A"
     throttle = f" ArrayTaskThrottle={ask.throttle}" if ask.throttle else ""
     task = f" ArrayJobId={found.base} ArrayTaskId={_tasks(found)}{throttle}" if ask.task is not None else ""
     number = f"JobId={found.own}{task}"

@@ -12,7 +12,7 @@ import msgspec
 
 from phalanx.slurm.cluster.api import JOBS, PODS, Api
 from phalanx.slurm.cluster.sight import listed
-from phalanx.slurm.jobs.ask import ASK, NUMBER, Ask, Asks, printable
+from phalanx.slurm.jobs.ask import ASK, DEADLINE_SLACK_S, NUMBER, Ask, Asks, printable
 from phalanx.slurm.jobs.steps import records
 from phalanx.slurm.jobs.steps.memory import OUT_OF_MEMORY
 from phalanx.slurm.jobs.steps.records import StepRecord
@@ -40,6 +40,7 @@ REASONS = {
 _BEHIND = frozenset({"Resources", "QOSMaxJobsPerUserLimit", "AssocMaxJobsLimit"})  # hidden by a job ahead
 SUSPENDED = "slurm.phalanx.dev/suspended"  # annotation: since when (seconds since the epoch)
 _LOOKED_AT_S = 0.5
+_HELD_LOOK_S = 30.0
 _INDEX = "batch.kubernetes.io/job-completion-index"
 _DIGITS = 10  # the most digits of a job number
 _LATEST_S = 1e11
@@ -104,7 +105,18 @@ class Job(msgspec.Struct, kw_only=True):
     def cpus(self) -> int:
         """Return the CPUs that the job holds or held: all CPUs of exclusive nodes, and at least --mincpus of other
         nodes. For a pending job, return the requested CPUs."""
+        if self.state == "PENDING" and self.ask.waiting_tasks:
+            return self.ask.waiting_tasks * self.ask.cpus_per_task
         return sum(self.ask.cpus_of_nodes) if self._has_nodes else self.ask.cpus
+
+    @property
+    def tasks(self) -> int:
+        return self.ask.waiting_tasks or self.ask.tasks if self.state == "PENDING" else self.ask.tasks
+
+    @property
+    def node_count(self) -> int:
+        """Return the number of nodes that Slurm shows."""
+        return self.ask.shown_nodes if self.state == "PENDING" else self.ask.node_count
 
     @property
     def total_mib(self) -> int:
@@ -279,9 +291,8 @@ def _read(obj: _Job, asks: Asks) -> Job | None:
             job.reason = ask.cap_reason
         if code == "Reserved" and "are reserved" in text:
             job.reason = "ReqNodeNotAvail, May be reserved for other job"
-    limit_s = (ask.limit_min or 0) * 60
-    if job.state == "PENDING" and ask.deadline_s is not None and time.time() + limit_s > ask.deadline_s:
-        job.state, job.reason = "DEADLINE", "DeadLine"
+    if job.state == "PENDING" and ask.deadline_s is not None:
+        _miss_deadline(job, ask.deadline_s - (ask.limit_min or 0) * 60)
     for condition in obj.status.conditions:
         if condition.status == "True" and condition.type in ("Complete", "Failed"):
             _end(job, obj, condition)
@@ -289,6 +300,13 @@ def _read(obj: _Job, asks: Asks) -> Job | None:
     if job.state == "PENDING" and job.reason == "BeginTime":
         job.start_s = None
     return job
+
+
+def _miss_deadline(job: Job, latest_s: float) -> None:
+    """End the job if it has not started by `latest_s`, and so cannot end by its deadline. Slurm tries a job that may
+    start at once; it looks at a held job twice a minute."""
+    if time.time() > latest_s + (_HELD_LOOK_S if job.held else DEADLINE_SLACK_S):
+        job.state, job.reason, job.held, job.end_s = "DEADLINE", "DeadLine", False, max(job.submit_s, latest_s)
 
 
 def _expected_s(text: str) -> float | None:

@@ -20,7 +20,7 @@ from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import JOBS, SECRETS, Api, Object, Refused
 from phalanx.slurm.cluster.together import for_each
 from phalanx.slurm.cluster.token import give
-from phalanx.slurm.jobs.ask import KEY, TOOLS, TOOLS_PATH, Ask
+from phalanx.slurm.jobs.ask import DEADLINE_SLACK_S, KEY, TOOLS, TOOLS_PATH, Ask
 from phalanx.slurm.jobs.names import name_of
 from phalanx.slurm.notation.arrays import Array
 from phalanx.slurm.options import Usage
@@ -190,7 +190,7 @@ def scheduling_words(ask: Ask, needs: dependency.Needs) -> dict[str, str]:
         "time-limit": f"{ask.limit_min * 60}s" if ask.limit_min is not None else "",
         "hold": ask.hold,
         "begin": _moment(ask.begin_s),
-        "deadline": _moment(ask.deadline_s),
+        "deadline": _moment(None if ask.deadline_s is None else ask.deadline_s + DEADLINE_SLACK_S),
         "after": needs.after,
         "after-any": "true" if needs.either else "",
         "singleton": ask.name if needs.singleton else "",

@@ -30,6 +30,7 @@ from phalanx.slurm.submission.het import grouped, of_groups, submit_het, togethe
 _AGAIN_S, _TELL_S, _OVER_S = 0.03, 1.5, 3.0
 _HELD = "Job is in held state, pending scheduler release"
 _NOT_NOW = "Requested partition configuration not available now"
+_OVER = "Job/step already completing or completed"
 _NEVER = {"PartitionNodeLimit": _NOT_NOW, "PartitionTimeLimit": _NOT_NOW, "PartitionDown": "Partition in DOWN state"}
 _FAILS = {"salloc": "Job submit/allocate failed: ", "srun": "Unable to allocate resources: "}
 
@@ -150,8 +151,8 @@ def _wait(api: Api, number: int, name: str, quiet: bool, said: Mapping[str, str 
     limit_s = float(said["immediate"] or 1) if "immediate" in said else None
     while True:
         found = [job for job in jobs(api, [number]) if job.number == number]
-        if not found:
-            raise Usage(f"{name}: error: Job {number} was cancelled before it started")
+        if not found or found[0].state == "DEADLINE":
+            raise Usage("\n".join(_cancelled(name, number, quiet=quiet, told=told)))
         job = found[0]
         if job.state != "PENDING":
             if told and not quiet:
@@ -167,9 +168,26 @@ def _wait(api: Api, number: int, name: str, quiet: bool, said: Mapping[str, str 
             if never and not quiet:
                 say(f"{name}: {_HELD if job.held else _NEVER.get(job.reason, _NOT_NOW)}")
             if not quiet:
-                say(f"{name}: Pending job allocation {number}") if name == "salloc" else None
-                say(f"{name}: job {number} queued and waiting for resources")
+                say("\n".join(_queued(name, number)))
         time.sleep(_AGAIN_S if waited_s < 1 else 0.2)
+
+
+def _cancelled(name: str, number: int, *, quiet: bool, told: bool) -> Iterator[str]:
+    """Yield Slurm's lines about a job that ended before it started."""
+    if not quiet and not told:
+        yield from _queued(name, number)
+    if name == "salloc":
+        yield f"{name}: Job allocation {number} has been revoked."
+    if not quiet:
+        yield f"{name}: Job has been cancelled"
+    yield f"{name}: error: {_FAILS[name]}{_OVER}"
+
+
+def _queued(name: str, number: int) -> Iterator[str]:
+    """Yield Slurm's lines about a job that waits."""
+    if name == "salloc":
+        yield f"{name}: Pending job allocation {number}"
+    yield f"{name}: job {number} queued and waiting for resources"
 
 
 def finish(granted: Granted, code: int) -> None:

@@ -351,6 +351,9 @@ def _on(parts: Sequence[_Part], job: str) -> int:
     """A step over all of these parts, whose tasks are counted through."""
     first = parts[0]
     said, ask, around = first.said, first.place.ask, first.around
+    if "cpus-per-gpu" in said and not ask.total_gpus:
+        why = "Invalid generic resource (gres) specification"
+        raise Usage(f"srun: error: Unable to create step for job {job}: {why}")
     laid = [part.laid() for part in parts]
     numbers, cpus, commands_of = list[list[int]](), list[int](), dict[int, tuple[str, ...]]()
     for part, (_, own_numbers, own_cpus) in zip(parts, laid, strict=True):
@@ -497,12 +500,12 @@ def _kill_s(said: Said) -> float | None:
 
 
 def _exported(said: str | None, around: Mapping[str, str]) -> dict[str, str]:
-    """The caller's environment; with --export=NONE or names, Slurm's own variables and these."""
-    words = (said or "ALL").split(",")
+    """Return the caller's environment; with --export=NONE or names, Slurm's own variables and the named ones. As in
+    Slurm, programs are then found by their full paths only: PATH is not among them."""
+    words = ("ALL" if said is None else said).split(",")
     found = (
         dict(around) if "ALL" in words else {name: text for name, text in around.items() if name.startswith("SLURM")}
     )
-    found.setdefault("PATH", around.get("PATH", "/usr/local/bin:/usr/bin:/bin"))
     for word in words:
         name, equals, value = word.partition("=")
         if equals:

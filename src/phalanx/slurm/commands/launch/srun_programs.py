@@ -28,7 +28,8 @@ def _run(part: str, said: Mapping[str, str | None], command: Sequence[str], envi
     if not program or program.lower() == "none":
         return
     if not os.access(program, os.R_OK | os.X_OK):
-        say(f"srun: Access denied for {program}: {os.strerror(13 if os.path.exists(program) else 2)}")
+        if "quiet" not in said:
+            say(f"srun: Access denied for {program}: {os.strerror(13 if os.path.exists(program) else 2)}")
         return
     try:
         around = {**environment, "SLURM_SCRIPT_CONTEXT": f"{part}_srun"}

@@ -38,6 +38,37 @@ def directory_of(directory: str, node: str, tasks: int) -> tuple[str, bytes]:
     return "/tmp", text.encode() * (1 + tasks)  # noqa: S108 - as Slurm does
 
 
+def make_tmpdir(around: MutableMapping[str, str], node: str) -> bytes:
+    """Create the directory of the step's TMPDIR, and return what Slurm writes if that fails. Without one, TMPDIR
+    is /tmp."""
+    wanted = around.get("TMPDIR", "")
+    if wanted:
+        try:
+            os.mkdir(wanted, 0o700)
+        except FileExistsError:
+            return b""
+        except OSError as error:
+            what = f"slurmstepd-{node}: error: "
+            around["TMPDIR"] = "/tmp"  # noqa: S108 - as Slurm does
+            return (
+                f"{what}Unable to create TMPDIR [{wanted}]: {error.strerror}\n{what}Setting TMPDIR to /tmp\n".encode()
+            )
+        return b""
+    around["TMPDIR"] = "/tmp"  # noqa: S108 - as Slurm does
+    return b""
+
+
+def find_program(name: str, around: Mapping[str, str], directory: str) -> str:
+    """Return the program's path. As in Slurm, nothing is found by name without PATH. Raises OSError."""
+    places = [""] if "/" in name else [place for place in around.get("PATH", "").split(":") if place]
+    for place in places:
+        path = os.path.join(directory, place, name)
+        if os.path.isfile(path) and os.access(path, os.X_OK):
+            return path
+    code = errno.EACCES if "/" in name and os.path.exists(os.path.join(directory, name)) else errno.ENOENT
+    raise OSError(code, os.strerror(code), name)
+
+
 def run_prolog(program: str, around: MutableMapping[str, str], node: str) -> int:
     """Run the prolog with the environment `around`, carry out its lines, and return its exit code."""
     around["SLURM_SCRIPT_CONTEXT"] = "prolog_task"

@@ -43,7 +43,9 @@ class Steps:
     @classmethod
     def of(cls, job: str, cpus: int) -> Steps:
         """Raises PhalanxError if somebody else made the directory."""
-        tmp = os.environ.get("TMPDIR") or "/tmp"  # noqa: S108 - below: whose the folder is, and that none but he may write
+        tmp = os.environ.get("TMPDIR") or ""
+        if not os.path.isdir(tmp):
+            tmp = "/tmp"  # noqa: S108 - below: whose the folder is, and that none but he may write
         folder = Path(tmp) / f"phalanx-slurm-steps-{os.getuid()}"
         folder.mkdir(mode=0o700, exist_ok=True)
         seen = folder.lstat()

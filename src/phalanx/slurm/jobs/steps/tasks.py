@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import IO
 
-from phalanx.slurm.jobs.steps.around_task import directory_of, run_epilog, run_prolog
+from phalanx.slurm.jobs.steps.around_task import directory_of, find_program, make_tmpdir, run_epilog, run_prolog
 from phalanx.slurm.jobs.steps.interrupts import HANDLED, interruptible
 from phalanx.slurm.jobs.steps.memory import MemoryKills
 from phalanx.slurm.jobs.steps.report import Report
@@ -57,8 +57,9 @@ def run(step: Step) -> dict[int, int]:
     started, report = _Run(), Report(step.name, kill_on_bad_exit=step.kill_on_bad_exit)
     lock = threading.Lock()
     directory, complaint = directory_of(step.directory, step.node, len(step.of_task))
-    os.write(2, complaint)
-    step = replace(step, directory=directory)
+    environment = dict(step.environment)
+    os.write(2, complaint + make_tmpdir(environment, step.node))
+    step = replace(step, directory=directory, environment=environment)
     with interruptible(_sender(started, step)):
         count = len(step.of_task)
         inputs = {task: os.pipe() for task in range(count) if step.source(task) is None} if count > 1 else {}
@@ -172,7 +173,8 @@ def _become(
         if step.prolog and (failed := run_prolog(step.prolog, around, step.node)):
             os._exit(failed)
         what = f"execve(): {told(command[0], step.directory)}"
-        os.execvpe(command[0], list(command), around)  # noqa: S606 (that is what srun is for)
+        path = find_program(command[0], around, step.directory)
+        os.execve(path, list(command), around)  # noqa: S606 (that is what srun is for)
     except OSError as error:
         code = error.errno or 2
         text = f"slurmstepd-{step.node}: error: {what or f'could not open {error.filename}'}: {error.strerror}\n"

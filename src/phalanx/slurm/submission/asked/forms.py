@@ -78,6 +78,14 @@ def _number(least: int) -> Form:
     return read
 
 
+def _number_or_empty(least: int) -> Form:
+    def read(command: str, option: str, text: str) -> None:
+        if text:
+            _number(least)(command, option, text)
+
+    return read
+
+
 def _matches(pattern: re.Pattern[str], wrong: str, status: int = 255) -> Form:
     """`wrong`: the message, with {option} and {text}."""
 
@@ -247,12 +255,14 @@ FORMS: dict[str, Form] = {
     "gres-flags": _one_of(_GRES_FLAGS),
     "hint": _hint,
     "jobid": _number(1),
+    "kill-on-bad-exit": _number_or_empty(0),
     "kill-on-invalid-dep": _yes_or_no,
     "mail-type": _mail_type,
     "mem": _memory,
     "mem-bind": _matches(_MEMORY_BIND, 'unrecognized --mem-bind argument "{text}"'),
     "mem-per-cpu": _memory,
     "mem-per-gpu": _memory,
+    "msg-timeout": _number(1),
     "nice": _nice,
     "nodes": _nodes,
     "priority": _priority,
@@ -261,7 +271,7 @@ FORMS: dict[str, Form] = {
     "power": _power,
     "profile": _profile,
     "propagate": _propagate,
-    "relative": _number(0),
+    "relative": _number_or_empty(0),
     "signal": _signal,
     "switches": _switches,
     "thread-spec": _number(1),
@@ -269,7 +279,7 @@ FORMS: dict[str, Form] = {
     "time-min": _minutes,
     "tmp": _memory,
     "uid": _of_root,
-    "wait": _number(0),
+    "wait": _number_or_empty(0),
     "wait-all-nodes": _wait_all_nodes,
 }  # fmt: skip
 

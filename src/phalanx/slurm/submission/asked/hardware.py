@@ -58,6 +58,8 @@ def require_fit(ask: Ask, hardware: Hardware) -> None:
     """Raises Usage where no nodes of the partition could ever give what the job asks, in Slurm's words."""
     cpus = max(ask.cpus_of_nodes)
     per_node = (ask.memory_mib or 0) * (cpus if ask.per_cpu else 1)
+    if not ask.total_gpus and int(ask.shown.get("CpusPerTres", "0").rpartition(":")[2]) > hardware.cpus:
+        raise fails(CONFIGURATION)
     if cpus > hardware.cpus:
         raise Usage(f"sbatch: error: CPU count per node can not be satisfied\n{FAILED}{CONFIGURATION}")
     if per_node > hardware.memory_mib:
@@ -92,7 +94,7 @@ def _has_shape(ask: Ask, hardware: Hardware) -> bool:
 
 def _possible(ask: Ask, hardware: Hardware, cpus: int, mib: int) -> int:
     """Return how many nodes could be one of the job's."""
-    wanted = list(choices(ask.features))
+    wanted = list(choices(ask.preferred or ask.features))  # Slurm 22.05 tries the preferred features alone
     return sum(
         node.cpus >= cpus
         and node.memory_mib >= mib

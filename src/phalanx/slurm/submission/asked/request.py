@@ -99,6 +99,7 @@ def request(
     read_optional(ask, said, site)
     ask.limit_min = _limit(said, partition)
     _check(ask, hardware, now_s, site.all, {one.name: (one, _limit(said, one)) for one in named})
+    _fit_to_deadline(ask, now_s)
     ask.rank, ask.rank_per_s = rank(ask, site, hardware.every)
     array = None
     if spec := said.get("array"):
@@ -181,6 +182,12 @@ def _limit(said: Options, partition: Partition) -> int | None:
     if text is None:
         return partition.default_min if partition.default_min is not None else partition.max_min
     return times.read_limit_min(text) or None  # 0 is no limit
+
+
+def _fit_to_deadline(ask: Ask, now_s: float) -> None:
+    """Shorten the time limit to the time before the deadline, but not below --time-min. Slurm does so at the start."""
+    if ask.deadline_s is not None and ask.least_min is not None and ask.limit_min is not None and not ask.hold:
+        ask.limit_min = min(ask.limit_min, max(ask.least_min, int((ask.deadline_s - int(now_s)) // 60)))
 
 
 def _warning(said: Options) -> str:

@@ -31,9 +31,11 @@ def read_size(ask: Ask, said: Options, partition: Partition, hardware: Hardware)
     ask.cpus_per_task, ask.node_cpus = _number(said, "cpus-per-task", 1), min(hardware.cpus, 1 << 16)
     ask.tasks_per_node = _number(said, "ntasks-per-node", 0)
     ask.min_cpus = _number(said, "mincpus", 1)
-    if text := said.get("nodes"):
-        if text == "0" and ask.hold:
-            text = "1"  # Slurm looks at it once the job is released
+    if _asks_no_nodes(said):
+        if not ask.hold:
+            raise fails("Node count specification invalid")
+        ask.nodes = 1 if "ntasks" in said else 0  # Slurm looks at it once the job is released
+    elif text := said.get("nodes"):
         ask.nodes, ask.max_nodes = _nodes(text)
         ask.said_nodes = True
         if len(ask.wanted) > ask.max_nodes:
@@ -44,8 +46,12 @@ def read_size(ask: Ask, said: Options, partition: Partition, hardware: Hardware)
     ask.tasks = _number(said, "ntasks", _default_tasks(ask, said))
     if text := said.get("gpus-per-task"):
         ask.gpus = ask.tasks * sum(_gpus(part, "gpus-per-task")[0] for part in text.split(","))
-    if not ask.said_nodes and len(ask.wanted) <= 1:
-        ask.nodes = _fewest_nodes(ask, said, hardware)
+    if not ask.said_nodes and len(ask.wanted) <= 1 and ask.nodes:
+        least = _fewest_nodes(ask, hardware)
+        ask.nodes = max(least, -(-ask.gpus // hardware.gpus) if hardware.gpus else 0)
+        if ask.nodes > least:
+            ask.waiting_nodes, ask.waiting_tasks = least, ask.tasks
+            ask.tasks = ask.tasks if "ntasks" in said else max(ask.tasks, ask.nodes)
     elif ask.tasks < ask.nodes and ask.said_nodes:
         if "ntasks" in said:
             say(f"sbatch: Warning: can't run {ask.tasks} processes on {ask.nodes} nodes, setting nnodes to {ask.tasks}")
@@ -60,11 +66,14 @@ def _number(said: Options, name: str, default: int) -> int:
     return default if text is None else min(int(text), 1 << 22)
 
 
+def _asks_no_nodes(said: Options) -> bool:
+    """Return True for `-N 0`, and for an empty --nodelist without -N, which has no nodes."""
+    return said.get("nodes") == "0" or (not said.get("nodes") and said.get("nodelist") == "")
+
+
 def _nodes(text: str) -> tuple[int, int]:
     """At least and at most. Raises Usage, in Slurm's words."""
     least, dash, most = text.partition("-")
-    if text == "0":
-        raise fails("Node count specification invalid")
     if dash and least in ("", "0") and most.isdigit():
         least = "1"
     if dash and least.isdigit() and (not most or (most.isdigit() and int(least) > int(most))):
@@ -96,14 +105,13 @@ def _default_tasks(ask: Ask, said: Options) -> int:
     return ask.nodes * max(1, ask.tasks_per_node)
 
 
-def _fewest_nodes(ask: Ask, said: Options, hardware: Hardware) -> int:
+def _fewest_nodes(ask: Ask, hardware: Hardware) -> int:
+    """Return how many nodes the tasks and their CPUs need."""
     found = max(1, -(-ask.tasks // hardware.cpus))
     if ask.cpus_per_task <= hardware.cpus:  # more than a node has are refused, on however many nodes
         found = max(found, -(-ask.cpus // hardware.cpus))
     if ask.tasks_per_node:
         found = max(found, -(-ask.tasks // ask.tasks_per_node))
-    if ask.gpus and hardware.gpus:
-        found = max(found, -(-ask.gpus // hardware.gpus))
     return found
 
 

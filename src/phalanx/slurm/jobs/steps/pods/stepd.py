@@ -234,7 +234,7 @@ class _Step:
     def run(self) -> None:
         node, tasks = os.environ.get("SLURMD_NODENAME", ""), len(self._asked["tasks"])
         self._asked["directory"], complaint = around_task.directory_of(self._asked["directory"], node, tasks)
-        if complaint:
+        if complaint := complaint + around_task.make_tmpdir(self._asked["environment"], node):
             self._tell(channel.STDERR, _TASK.pack(0xFFFFFFFF) + complaint)
         for task, own in self._asked["tasks"]:
             self._start(int(task), own)
@@ -281,7 +281,7 @@ class _Step:
         command = ["/bin/sh", "-c", 'SLURM_TASK_PID=$$ exec "$@"', "sh", *program]
         node = os.environ.get("SLURMD_NODENAME", "")
         try:
-            path = _find(program[0], around, asked["directory"])
+            path = around_task.find_program(program[0], around, asked["directory"])
             command[4] = path
             if prolog := asked.get("prolog"):
                 command[4:4] = [*_python(), "-I", "-m", around_task.__name__, prolog]
@@ -399,17 +399,6 @@ def _umask(around: Mapping[str, str]) -> int:
 
 def _take_terminal() -> None:
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-
-
-def _find(name: str, around: dict[str, str], directory: str) -> str:
-    """The program's path, as execvp(3) looks for it. Raises OSError."""
-    places = [""] if "/" in name else (around.get("PATH") or "/usr/local/bin:/usr/bin:/bin").split(":")
-    for place in places:
-        path = os.path.join(directory, place, name)
-        if os.path.isfile(path) and os.access(path, os.X_OK):
-            return path
-    code = 13 if "/" in name and os.path.exists(os.path.join(directory, name)) else 2
-    raise OSError(code, os.strerror(code), name)
 
 
 def _stdin(said: str | None) -> int:
