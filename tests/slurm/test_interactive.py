@@ -10,10 +10,12 @@ import socket
 import subprocess
 import sys
 import time
+from typing import cast
 
 import pytest
 
 from phalanx.errors import PhalanxError
+from phalanx.slurm.cluster.api import Api
 from phalanx.slurm.cluster.site import Site
 from phalanx.slurm.jobs.ask import Ask
 from phalanx.slurm.jobs.steps.pods import channel
@@ -119,7 +121,7 @@ def test_a_job_that_ends_before_it_starts_is_no_allocation(
     found = [Job(number=7, ask=ask, state="DEADLINE")] if missed else []
     monkeypatch.setattr(interactive, "jobs", lambda api, numbers: found)
     with pytest.raises(Usage) as error:
-        interactive._wait(None, 7, name, quiet, {})  # type: ignore[arg-type]
+        interactive._wait(cast(Api, None), 7, name, quiet, {})
     assert error.value.text == told
 
 

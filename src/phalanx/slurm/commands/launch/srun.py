@@ -301,8 +301,11 @@ class _Part:
         return _number(self.said, "cpus-per-task", default)
 
     def laid(self) -> tuple[list[int], list[list[int]], list[int]]:
-        """Return which nodes by index, the tasks of each from 0, and how many CPUs of each."""
+        """Return which nodes by index, the tasks of each from 0, and how many CPUs of each. Raises Usage."""
         ask, said = self.place.ask, self.said
+        if "cpus-per-gpu" in said and not ask.total_gpus:
+            what = f"srun: error: Unable to create step for job {self.place.number}"
+            raise Usage(f"{what}: Invalid generic resource (gres) specification")
         chosen, tasks = _sized(said, self.place, self.around)
         cpus = [ask.cpus_of_nodes[min(index, len(ask.cpus_of_nodes) - 1)] for index in chosen]
         per_node = _number(said, "ntasks-per-node", "0", 0) or (ask.tasks_per_node if "ntasks" not in said else 0)
@@ -351,9 +354,6 @@ def _on(parts: Sequence[_Part], job: str) -> int:
     """A step over all of these parts, whose tasks are counted through."""
     first = parts[0]
     said, ask, around = first.said, first.place.ask, first.around
-    if "cpus-per-gpu" in said and not ask.total_gpus:
-        why = "Invalid generic resource (gres) specification"
-        raise Usage(f"srun: error: Unable to create step for job {job}: {why}")
     laid = [part.laid() for part in parts]
     numbers, cpus, commands_of = list[list[int]](), list[int](), dict[int, tuple[str, ...]]()
     for part, (_, own_numbers, own_cpus) in zip(parts, laid, strict=True):
