@@ -21,8 +21,8 @@ def test_what_slurm_wrote_is_read_and_written_again() -> None:
     chem, bio = site.accounts["chem"], site.accounts["bio"]
     assert (chem.shares, chem.limits, bio.parent) == (60, {"grptres": "cpu=40", "maxwall": "1-00:00:00"}, "chem")
     assert site.users["u2"] == [
-        Association(account="chem", qos=["fast", "normal"], limits={"maxjobs": "5"}),
-        Association(account="physics", shares=3),
+        Association(account="chem", qos=["fast", "normal"], limits={"maxjobs": "5"}, number=5),
+        Association(account="physics", shares=3, number=9),
     ]
     assert (site.users["u3"][0].shares, site.admins["u3"]) == (-1, "Operator")
     assert site.accounts["physics"].coordinators == ["u1"]

@@ -131,6 +131,7 @@ def _read_account(site: Site, name: str, parent: str, words: dict[str, str], tel
                    shares=_read_shares(words.pop("fairshare", "1")))  # fmt: skip
     kept = site.accounts.get(name)
     made.coordinators = kept.coordinators if kept is not None else []
+    made.number = (kept.number if kept is not None else 0) or site.next_number()
     for key, value in words.items():
         known = limits.ALSO.get(key, key)
         try:
@@ -169,6 +170,8 @@ def _read_user(site: Site, user: str, account: str, words: dict[str, str], tell:
                 one.limits = limits.changed(one.limits, limits.OF_USER, known, value)
         except limits.LimitError:
             tell(f"{user}: {key}={value}", "it cannot be read", False)
+    kept = [each.number for each in site.users.get(user, []) if each.account == account]
+    one.number = sum(kept) or site.next_number()
     theirs = [each for each in site.users.get(user, []) if each.account != account]
     site.users[user] = sorted([*theirs, one], key=lambda each: each.account != default)
     tell(f"User - {user}", f"{user} may use {account}, with {_name(one.shares)} shares there")

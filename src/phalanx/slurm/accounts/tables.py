@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
 from phalanx.slurm.cluster.site import Association, Site
@@ -30,13 +30,14 @@ def accounts(site: Site, names: Sequence[str], *, each: bool = False) -> list[Ro
             "org": one.organization or name,
             "coord accounts": ",".join(one.coordinators),
         }
-        for name, one in sorted(site.accounts.items())
+        for name, one in site.accounts.items()
     ]
     rows.append({"account": "root", "descr": "default root account", "org": "root"})
+    rows.sort(key=lambda row: row["account"])
     rows = [row for row in rows if not names or row["account"].lower() in {*map(str.lower, names)}]
     if not each:
         return rows
-    of = associations(site, [], [])
+    of = by_creation(site, associations(site, [], []))
     return [{**row, **one} for row in rows for one in of if one["account"] == row["account"]]
 
 
@@ -80,7 +81,7 @@ def associations(site: Site, accounts: Sequence[str], users: Sequence[str], *, o
             }
             rows.append(row | (_limits(site.accounts[name].limits) if name in site.accounts else {}))
         for user, theirs in sorted({"root": [Association(account="root")], **site.users}.items()):
-            mine = any(one.account == name for one in theirs) and (not users or user in users)
+            mine = any(one.account == name for one in theirs) and (not users or user.lower() in users)
             if mine and (not accounts or name in accounts):
                 rows.append({"cluster": site.cluster, **_association(site, user, name, own=own), "user": user})
         for below in sorted(one for one, account in site.accounts.items() if (account.parent or "root") == name):
@@ -168,11 +169,74 @@ def is_default(site: Site, row: Row) -> bool:
     return user == row["account"] == "root" or (bool(theirs) and theirs[0].account == row["account"])
 
 
-def indented(site: Site, rows: Sequence[Row]) -> list[Row]:
-    """Return the rows of associations with a blank before an account for each account above it, and one more before a
-    user's."""
+def number(site: Site, account: str, user: str = "") -> str:
+    """Return Slurm's number of the association; empty: it has none."""
+    if account == "root" and user in ("", "root"):
+        return "2" if user else "1"
+    found = site.accounts[account].number if account in site.accounts else 0
+    if user:
+        found = next((one.number for one in site.users.get(user, ()) if one.account == account), 0)
+    return str(found or "")
 
-    def depth(name: str) -> int:
-        return 1 + depth(site.accounts[name].parent) if name in site.accounts else 0
 
-    return [{**row, "account": " " * (depth(row["account"]) + ("user" in row)) + row["account"]} for row in rows]
+def _spans(site: Site) -> dict[tuple[str, str], tuple[int, int]]:
+    """Return Slurm's lft and rgt of each association, which nest like brackets: the newest of siblings first."""
+    below: dict[str, list[tuple[str, str]]] = {"root": [("root", "root")]}
+    for name, account in site.accounts.items():
+        below.setdefault(account.parent or "root", []).append((name, ""))
+    for user, theirs in site.users.items():
+        for one in theirs:
+            below.setdefault(one.account, []).append((one.account, user))
+    found: dict[tuple[str, str], tuple[int, int]] = {}
+
+    def walk(key: tuple[str, str], at: int) -> int:
+        """Return the next free place after the association."""
+        end = at + 1
+        for one in sorted(
+            below.get(key[0], ()) if not key[1] else (), key=lambda one: (-int(number(site, *one) or 0), one)
+        ):
+            end = walk(one, end)
+        found[key] = (at, end)
+        return end + 1
+
+    walk(("root", ""), 1)
+    return found
+
+
+def _key(row: Row) -> tuple[str, str]:
+    return row["account"], row.get("user", "")
+
+
+def by_creation(site: Site, rows: Sequence[Row]) -> list[Row]:
+    """Return the rows of associations in the order of their lft."""
+    spans = _spans(site)
+    return sorted(rows, key=lambda row: spans[_key(row)])
+
+
+def in_tree(site: Site, rows: Sequence[Row]) -> list[tuple[int, Row]]:
+    """Return the rows of associations below the rows of their accounts, with their depth: users before accounts, by
+    name. A row whose account has no row is one of the topmost."""
+    spans, accounts = _spans(site), {row["account"] for row in rows if "user" not in row}
+    below: dict[str, list[Row]] = {}
+    for row in rows:
+        own = site.accounts.get(row["account"])
+        above = row["account"] if "user" in row else (own.parent or "root") if own is not None else ""
+        below.setdefault(above if above in accounts else "", []).append(row)
+
+    def walk(name: str, depth: int) -> Iterator[tuple[int, Row]]:
+        for row in sorted(
+            below.get(name, ()), key=lambda row: ("user" not in row, row.get("user", row["account"]), spans[_key(row)])
+        ):
+            yield depth, row
+            if "user" not in row:
+                yield from walk(row["account"], depth + 1)
+
+    return list(walk("", 0))
+
+
+def numbered(site: Site, row: Row) -> Row:
+    """Return the row of an association with its numbers."""
+    if not (own := number(site, *_key(row))):
+        return row
+    lft, rgt = _spans(site)[_key(row)]
+    return {**row, "id": own, "lft": str(lft), "rgt": str(rgt)}

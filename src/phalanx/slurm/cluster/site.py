@@ -69,7 +69,8 @@ class Partition(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 class Association(msgspec.Struct, kw_only=True, omit_defaults=True):
     """A user in an account. `qos` empty: those of the account. `limits`: as sacctmgr names and writes them. `rank`: a
-    user's associations are in the order of their ranks, then of the accounts' names."""
+    user's associations are in the order of their ranks, then of the accounts' names. `number`: Slurm's number of the
+    association, by its creation; 0: it was made before associations had numbers."""
 
     account: str
     shares: int = 1
@@ -77,11 +78,12 @@ class Association(msgspec.Struct, kw_only=True, omit_defaults=True):
     default_qos: str = ""
     limits: dict[str, str] = {}
     rank: int = 0
+    number: int = 0
 
 
 class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Each account is a queue of the same name. `parent`: "" for the root. `limits`: limits in sacctmgr's names and
-    notation. `coordinators`: the users that may change the account."""
+    notation. `coordinators`: the users that may change the account. `number`: as of an association."""
 
     description: str = ""
     organization: str = ""
@@ -89,6 +91,7 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
     shares: int = 1
     limits: dict[str, str] = {}
     coordinators: list[str] = []
+    number: int = 0
 
 
 class Qos(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -152,6 +155,11 @@ class Site(msgspec.Struct, kw_only=True, omit_defaults=True):
     @property
     def default(self) -> Partition | None:
         return next((partition for partition in self.all if partition.default), None)
+
+    def next_number(self) -> int:
+        """Return the number of the next association: root's account is 1, the user root in it 2."""
+        numbers = [one.number for theirs in self.users.values() for one in theirs]
+        return 1 + max([2, *numbers, *(account.number for account in self.accounts.values())])
 
     def partition(self, name: str) -> Partition | None:
         return next((partition for partition in self.all if partition.name == name), None)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from phalanx.slurm.accounts.fair_tree import PARENT, FairTreeNode
+from phalanx.slurm.accounts.tables import number
 from phalanx.slurm.accounts.tree import tree, usage
 from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import Api
@@ -211,7 +212,7 @@ _FIELDS: dict[str, tuple[int, Callable[[ShareLine], Cell]]] = {
     "FairShare": (10, _fair_share),
     "GrpTRESMins": (30, lambda line: ""),
     "GrpTRESRaw": (30, _used),
-    "ID": (6, lambda line: ""),
+    "ID": (6, lambda line: number(line.site, line.account, line.node.name if line.node.user else "")),
     "LevelFS": (10, _level),
     "NormShares": (11, _norm),
     "NormUsage": (11, _norm_usage),

@@ -61,6 +61,7 @@ def add(asked: SiteChange, said: dict[str, str], bare: list[str]) -> int:
             parent="" if parent == "root" else parent,
             shares=shares_of(shares) if shares is not None else 1,
             limits=dict(own),
+            number=here.next_number(),
         )
         carry(api, here, name)
     site.store(api, here)
@@ -78,7 +79,7 @@ def _limit(key: str, value: str) -> str:
 def modify(asked: SiteChange, change: dict[str, str], names: list[str]) -> int:
     api, here = asked.api, asked.here
     require_known(change, {*FAIR, "description", "organization", "parent", *limits.NAMES})
-    known = [one for one in names if one in here.accounts]
+    known = [one.lower() for one in names if one.lower() in here.accounts]
     for key in FAIR:
         if key in change:
             shares_of(change[key])
@@ -140,7 +141,7 @@ def _within(here: Site, name: str) -> list[tuple[str, str]]:
 def delete(asked: SiteChange, names: list[str]) -> int:
     """The users of an account lose what they have in it. Coordinators delete none, as in Slurm."""
     api, here = asked.api, asked.here
-    known = [name for name in names if name in here.accounts]
+    known = [name.lower() for name in names if name.lower() in here.accounts]
     if not known:
         print(NOTHING_DELETED)
         return 1

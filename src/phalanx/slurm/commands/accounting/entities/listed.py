@@ -108,11 +108,21 @@ def show(words: Sequence[str], said: Mapping[str, str | None]) -> int:
     if only and "withassoc" not in flags and not change.agreed(f"{warning}\n{SURE}"):
         return 0
     rows = _rows(kind, here, asked, bare, flags)
+    if kind == "association":
+        rows = _ordered(here, rows, flags)
     if kind == "association" and "tree" in flags:
-        rows = tables.indented(here, rows)
         columns = [one.left(20) if one.field == "account" else one for one in columns]
     listed(columns, rows, said)
     return 0
+
+
+def _ordered(here: Site, rows: Sequence[tables.Row], flags: set[str]) -> list[tables.Row]:
+    """Return the associations with their numbers in the order of Slurm."""
+    rows = [tables.numbered(here, row) for row in rows]
+    if "wopinfo" in flags:  # without their parents they are in no tree
+        return sorted(tables.by_creation(here, rows), key=lambda row: "user" not in row)
+    blanks = " " if "tree" in flags else ""
+    return [{**row, "account": blanks * depth + row["account"]} for depth, row in tables.in_tree(here, rows)]
 
 
 def _read(kind: str, words: Sequence[str]) -> tuple[dict[str, str], list[str], set[str]]:
@@ -151,8 +161,8 @@ def _form(kind: str, flags: set[str]) -> str:
 
 def _rows(kind: str, here: Site, asked: dict[str, str], bare: list[str], flags: set[str]) -> Sequence[tables.Row]:
     each = "withassoc" in flags
-    names, users = names_of(asked, bare, "names"), names_of(asked, [], "users")
-    accounts = names_of(asked, [], "accounts")
+    names, users = names_of(asked, bare, "names"), [one.lower() for one in names_of(asked, [], "users")]
+    accounts = [one.lower() for one in names_of(asked, [], "accounts")]
     match kind:
         case "account":
             return tables.accounts(here, [*names, *accounts], each=each)
@@ -162,16 +172,15 @@ def _rows(kind: str, here: Site, asked: dict[str, str], bare: list[str], flags: 
             known = level[:2] in ("no", "op", "ad") and len(level) > 1
             rows = [row for row in rows if not known or row["admin"].lower().startswith(level)]
             rows = [row for row in rows if not each or not accounts or row["account"] in accounts]
-            return [row for row in rows if default is None or row["def acct"] == default]
+            return [row for row in rows if default is None or row["def acct"] == default.lower()]
         case "association":
             rows = tables.associations(here, accounts, users, own="wopinfo" in flags)
             if "parent" in asked:
-                rows = [row for row in rows if row.get("parentname") in asked["parent"].split(",")]
+                parents = asked["parent"].lower().split(",")
+                rows = [row for row in rows if row.get("parentname", "") in parents]
             if "onlydefaults" in flags:
                 rows = [row for row in rows if tables.is_default(here, row)]
-            if "wopinfo" in flags:  # without their parents they are in no order of the tree
-                rows = sorted(rows, key=lambda row: row.get("user", ""), reverse=True)
-            return rows if "clusters" not in asked or here.cluster in asked["clusters"].split(",") else []
+            return rows if "clusters" not in asked or here.cluster in asked["clusters"].lower().split(",") else []
         case "qos":
             rows = tables.qos(here, names)
             return [row for row in rows if row["descr"] == asked.get("descriptions", row["descr"])]
@@ -195,7 +204,7 @@ def _rows(kind: str, here: Site, asked: dict[str, str], bare: list[str], flags: 
             ]  # fmt: skip
         case "cluster":
             host, port, _ = Api.open().endpoint()
-            return [] if names and here.cluster not in names else [
+            return [] if names and here.cluster not in map(str.lower, names) else [
                 {"cluster": here.cluster, "controlhost": host, "controlport": str(port), "rpc": _SLURM_OF_RPC,
                  "share": "1", "qos": "normal"}
             ]  # fmt: skip

@@ -27,9 +27,11 @@ from phalanx.slurm.commands.accounting.entities.words import (
     require_known,
     shares_of,
 )
+from phalanx.slurm.jobs.chosen import is_user
 from phalanx.slurm.options import Usage, say
 
 _NOTHING_NEW = " Nothing new added."
+_NO_DEFAULT = "You can not remove the default account of a user"
 UNAFFECTED = (
     "sacctmgr: accounting_storage/slurmdbd: acct_storage_p_modify_assocs: Request didn't affect anything or your user "
     "doesn't have privilege to perform this action"
@@ -40,7 +42,7 @@ _LEVELS = {"none": "None", "operator": "Operator", "admin": "Administrator", "ad
 
 def add(asked: SiteChange, said: dict[str, str], bare: list[str]) -> int:
     api, here = asked.api, asked.here
-    names = names_of(said, bare, "name", "names", "user", "users")
+    names = [_meant(here, one) for one in names_of(said, bare, "name", "names", "user", "users")]
     if "" in names:
         say(" No blank names are allowed when adding.")
         names = [one for one in names if one]
@@ -55,8 +57,8 @@ def add(asked: SiteChange, said: dict[str, str], bare: list[str]) -> int:
         return wckeys.add(asked, names, keys)
     if not accounts:
         raise Usage(" Need name of account to add user to.")
-    unknown = [user for user in names if user not in here.users]
-    if not all(_is_of_the_system(user) or asked.agreed(f"{NO_UID} '{user}'\n{SURE}") for user in unknown):
+    unknown = [user for user in names if user not in here.users and user != "root"]
+    if not all(is_user(user) or asked.agreed(f"{NO_UID} '{user}'\n{SURE}") for user in unknown):
         return 1
     accounts = _known(here, accounts, needed=bool(unknown))
     shares = next((said[key] for key in FAIR if key in said), None)
@@ -88,6 +90,7 @@ def add(asked: SiteChange, said: dict[str, str], bare: list[str]) -> int:
         return 0
     for user, account in fresh:
         made = Association(account=account, shares=shares_of(shares) if shares is not None else 1)
+        made.number = here.next_number()
         made.qos = [one for one in said.get("qos", "").split(",") if one]
         here.users.setdefault(user, []).append(made)
     for user in names if default else ():
@@ -108,15 +111,16 @@ def _known(here: Site, accounts: list[str], *, needed: bool) -> list[str]:
     return [one for one in accounts if one not in gone]
 
 
-def _is_of_the_system(user: str) -> bool:
-    try:
-        return bool(pwd.getpwnam(user))
-    except KeyError:
-        return False
+def _meant(here: Site, name: str) -> str:
+    """Return the user of that name. Slurm writes names of users in lower case, unless there is one in upper case."""
+    if name in here.users or is_user(name):
+        return name
+    return next((user for user in here.users if user.lower() == name.lower()), name.lower())
 
 
 def modify(asked: SiteChange, change: dict[str, str], which: dict[str, str], names: list[str]) -> int:
     api, here = asked.api, asked.here
+    names = [_meant(here, name) for name in names]
     require_known(change, {*FAIR, *_OF_USER, *limits.OF_USER, *limits.ALSO})
     level = change.get("adminlevel", change.get("admin"))
     if level is not None and level.lower() not in _LEVELS:
@@ -128,7 +132,7 @@ def modify(asked: SiteChange, change: dict[str, str], which: dict[str, str], nam
     accounts, own = names_of(which, [], "account", "accounts"), {one.account for one in wanted}
     if level is not None and (wanted or not is_administrator(here)):
         _require_administrator(here, names)
-    mine = names == [pwd.getpwuid(os.getuid()).pw_name]
+    mine = names in ([pwd.getpwuid(os.getuid()).pw_name], [str(os.getuid())])
     if mine and not {"defaultaccount", "adminlevel", "admin"} & change.keys() and not may(here, *(accounts or own)):
         # As in Slurm, a user's change of his own association is no error.
         print(NOTHING, flush=True)
@@ -137,10 +141,13 @@ def modify(asked: SiteChange, change: dict[str, str], which: dict[str, str], nam
         require_any(here)
     if account := change.get("defaultaccount", "").lower():
         _require_within(here, names, account)
+    elif "defaultaccount" in change and wanted:
+        raise Usage(f"sacctmgr: error: {_NO_DEFAULT}\n Error with request: {_NO_DEFAULT}")
     if not any(not accounts or one.account in accounts for one in wanted):
         print(NOTHING)
         return 1
-    require(here, *(accounts or own if "defaultaccount" not in change else ()))
+    if not mine or change.keys() != {"defaultaccount"}:  # users may ask for another default; the server refuses it
+        require(here, *(accounts or own if "defaultaccount" not in change else ()))
     touched: list[str] = []
     changed: set[str] = set()
     for name in names:
@@ -193,6 +200,7 @@ def _require_administrator(here: Site, names: list[str]) -> None:
 
 def delete(asked: SiteChange, names: list[str], accounts: list[str]) -> int:
     api, here = asked.api, asked.here
+    names = [_meant(here, name) for name in names]
     gone = [
         (user, one.account)
         for user in names
