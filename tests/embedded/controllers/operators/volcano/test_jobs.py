@@ -46,6 +46,17 @@ def test_a_job_that_another_cluster_runs_has_no_pods(volcano_server: ServerProce
     scenario(volcano_server, play)
 
 
+def test_a_job_that_another_cluster_has_run_is_deleted_when_its_time_is_up(volcano_server: ServerProcess) -> None:
+    async def play(here: Cluster) -> None:
+        spec = {"tasks": [task("worker", 1)], "schedulerName": ELSEWHERE, "ttlSecondsAfterFinished": 0}
+        await here.make(JOBS, "sent", spec=spec)
+        ended = {"state": {"phase": "Completed", "lastTransitionTime": "2026-01-01T00:00:00Z"}}
+        await here.connection.patch(JOBS, "sent", {"status": ended}, here.namespace, "status")
+        await here.until(lambda: here.get(JOBS, "sent"), lambda job: job is None)
+
+    scenario(volcano_server, play)
+
+
 def test_a_job_from_its_creation_to_its_end(volcano_server: ServerProcess) -> None:
     async def play(here: Cluster) -> None:
         plugins: Object = {"env": [], "svc": [], "ssh": []}

@@ -77,11 +77,12 @@ class VolcanoJobController(Reconciler):
             self._evicted.setdefault(owner["uid"], {})[change.old["metadata"]["name"]] = self._clock()
 
     async def reconcile(self, owner: Object) -> None:
-        if (owner.get("spec") or {}).get("schedulerName") == ELSEWHERE:
-            return
         try:
             job = read_job(owner)
-            await self._judge(owner, job)
+            if job.scheduler == ELSEWHERE:
+                await self._expire(owner, job, owner.get("status") or {}, self._clock())
+            else:
+                await self._judge(owner, job)
         except JobFault as fault:
             self.tell(owner, "Warning", "PluginError", str(fault))
 
@@ -137,8 +138,8 @@ class VolcanoJobController(Reconciler):
 
     async def _expire(self, owner: Object, job: JobSpec, status: Mapping[str, Any], now_s: float) -> None:
         """Delete a finished job whose time is up."""
-        state = status["state"]
-        if job.ttl_s is None or state["phase"] not in FINISHED:
+        state = status.get("state") or {}
+        if job.ttl_s is None or state.get("phase") not in FINISHED or not state.get("lastTransitionTime"):
             return
         due_s = seconds(state["lastTransitionTime"]) + job.ttl_s
         if due_s <= now_s:
