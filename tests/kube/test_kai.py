@@ -103,6 +103,48 @@ def test_a_missing_limit_is_no_room() -> None:
     play(scene())
 
 
+@pytest.mark.parametrize(("quota", "weight", "parts"), [(0, 3, (6, 2)), (1000, 1, (4, 4))])
+def test_departments_divide_the_cluster(quota: int, weight: int, parts: tuple[int, int]) -> None:
+    """Quotas of 0 too: capacity beyond all quotas is divided by weight."""
+
+    async def scene() -> None:
+        stage = stage_with(cpu=8)
+        for name, its_weight in (("x", weight), ("y", 1)):
+            queue(stage, name, cpu={"quota": quota, "limit": -1, "overQuotaWeight": its_weight})
+            queue(stage, f"{name}-team", name, cpu={"quota": 0, "limit": -1, "overQuotaWeight": 1})
+            stage.put(*(pod(f"{name}{number}", queue=f"{name}-team") for number in range(8)))
+        async with stage.scheduler():
+            await stage.until(lambda: len(stage.api.bound()) == 8)
+            assert tuple(sum(one.startswith(name) for one in stage.api.bound()) for name in "xy") == parts
+
+    play(scene())
+
+
+def test_gpus_that_nobody_has_a_quota_of_are_divided() -> None:
+    """As KAI's own example of a queue without limits: gpu quota 0, limit -1."""
+
+    async def scene() -> None:
+        stage = stage_with()
+        stage.put_node(with_gpus(node("gpus", 8), 4))
+        nothing = {"quota": 0, "limit": -1, "overQuotaWeight": 1}
+        for name in "xy":
+            queue(stage, name, "q", gpu=nothing)
+            stage.put(*(of_gpu(pod(f"{name}{number}", queue=name)) for number in range(4)))
+        async with stage.scheduler():
+            await stage.until(lambda: len(stage.api.bound()) == 4)
+            assert [sum(one.startswith(name) for one in stage.api.bound()) for name in "xy"] == [2, 2]
+
+    def with_gpus(one: Object, count: int) -> Object:
+        one["status"]["allocatable"]["nvidia.com/gpu"] = str(count)
+        return one
+
+    def of_gpu(one: Object) -> Object:
+        one["spec"]["containers"][0]["resources"]["requests"]["nvidia.com/gpu"] = "1"
+        return one
+
+    play(scene())
+
+
 def test_what_is_not_preemptible_stays_within_the_quota_and_others_go_over_it() -> None:
     async def scene() -> None:
         stage = stage_with(cpu=8)

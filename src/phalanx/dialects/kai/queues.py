@@ -5,6 +5,7 @@
 - Memory is in megabytes of 10^6 bytes, cpu in millicores, gpu in devices.
 - The longer of both minimum runtimes protects a job. They are inherited from the queues above.
 - A queue whose parent is missing is left out, with all queues below it.
+- The queues without a parent divide the cluster like the children of one queue, `ROOT`.
 - Quotas of children may exceed their parent's; each level is checked by itself, from the job's queue up.
 - Consolidation is off, because a moved pod without an owner would be lost. An annotation on a queue turns it on, also
   for the queues below.
@@ -43,6 +44,7 @@ RESOURCES: Final[Mapping[str, tuple[str, int]]] = {"cpu": ("cpu", 1), "memory": 
 UNLIMITED: Final = -1
 _TOO_MUCH: Final = 2 * MAX_AMOUNT  # larger values, also infinity, are cut to this and then reported as too large
 CONSOLIDATE: Final = "phalanx.dev/consolidate"  # annotation of a queue, "true" or "false"
+ROOT: Final = "kai-scheduler/queues"  # above all Queues; no Queue has this name
 PRIORITY: Final = 100  # the default priority of a queue
 # The PriorityClasses of KAI's installation; they count even if no object exists.
 CLASSES: Final[Mapping[str, int]] = {"train": 50, "build-preemptible": 75, "build": 100, "inference": 125}
@@ -83,8 +85,10 @@ def define(objects: Objects) -> KaiDefinitions:
     defaults = [int(one.get("value") or 0) for one in classes.values() if one.get("globalDefault")]
     shards = [obj.get("spec") or {} for obj in objects.get(kinds.SHARDS, {}).values()]
     shard: Mapping[str, Any] = next((spec for spec in shards if not spec.get("partitionLabelValue")), {})
+    root = Queue(name=ROOT, order=QueueOrder.TIERED, oversubscribed=True)
+    queues = [_queue(each, known, specs, shard, moving[each.name]) for each in known.values() if not each.lost]
     return KaiDefinitions(
-        queues=tuple(_queue(each, known, specs, shard, moving[each.name]) for each in known.values() if not each.lost),
+        queues=(root, *queues) if queues else (),
         known=known,
         priorities={**CLASSES, **{name: int(one.get("value") or 0) for name, one in classes.items()}},
         default_priority=max(defaults, default=None),
@@ -161,7 +165,7 @@ def _queue(
     priority = spec.get("priority")
     return Queue(
         name=kinds.tree_queue(each.name),
-        parent=kinds.tree_queue(each.above[0]) if each.above else "",
+        parent=kinds.tree_queue(each.above[0]) if each.above else ROOT,
         quotas=(Quota(guaranteed=tuple(sorted(_guaranteed(each, known))), limit=_bounds(each.limits)),),
         oversubscribed=True,
         weights=tuple(sorted(weights.items())),

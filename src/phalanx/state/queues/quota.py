@@ -37,7 +37,7 @@ class BranchQuota:
 
     `guaranteed`, `kept`, `limit`: key -> amount; a missing key has no guarantee, no keep, no limit.
     `stated`: the keys of bounded guarantees that the queue states itself.
-    `contested`: the keys of which a child has a guarantee."""
+    `contested`: the keys of which a child has a guarantee; in `TIERED` order also those with a weight of a child."""
 
     __slots__ = ("contested", "guaranteed", "kept", "limit", "stated")
 

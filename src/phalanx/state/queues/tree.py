@@ -206,6 +206,9 @@ def _add_quota(branch: Branch, flavors: set[str]) -> None:
     """Compute the quota of the branch, and its own fault. The quotas of its children are known."""
     below = {name: child.quota for name, child in branch.children.items()}
     branch.quota = BranchQuota(branch.queue, below)
+    if branch.order is QueueOrder.TIERED:
+        children = (child.queue for child in branch.children.values() if child.queue is not None)
+        branch.quota.contested |= {("", resource) for queue in children for resource, _ in queue.weights}
     if branch.queue is None or branch.fault:
         return
     faults = list(quota_errors(branch.queue, flavors))
