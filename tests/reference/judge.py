@@ -252,7 +252,8 @@ class Walk(Cycle):
             )
             request = contest.first()
             further = [each for each in waiting if each.kind is Kind.SURPLUS]
-            if self.place_surplus(further, request):
+            further = [each for each in further if request is None or self.comes_first(each, main, contest)]
+            if self.place_surplus(further):
                 continue
             if request is None:
                 return
@@ -267,28 +268,30 @@ class Walk(Cycle):
                 self.tried.discard(key)
                 self.blocked -= set(strict_above(self.facts, request.work.queue))
 
-    def place_surplus(self, further: list[Request], before: Request | None) -> bool:
-        """R10: place a pod above the minimum of a job that starts in this cycle, after the minimums of all jobs of its
-        priority, for the queue with the smaller share. Return False if there is none to place."""
-        if before is not None:
-            is_planned = any(each.work.surplus for each in further)
-            further = [each for each in further if each.work.job.priority > before.work.job.priority and is_planned]
-            further = [each for each in further if each.work.surplus]
+    def comes_first(self, further: Request, main: list[Request], contest: Contest) -> bool:
+        """R10: return whether a pod above a minimum that the plan places comes before all requests that are left: after
+        the minimums of all jobs of its priority or a higher one."""
+        priority = further.work.job.priority
+        left = (each for each in main if each.work.job.priority >= priority and contest.may_be_tried(each))
+        return bool(further.work.surplus) and next(left, None) is None
+
+    def place_surplus(self, further: list[Request]) -> bool:
+        """R10: place a pod above the minimum of a job that starts in this cycle, for the queue with the smaller share.
+        Return False if there is none to place."""
         can = [each for each in further if self.demand(each) is Demand.START or self.may_grow_now(each)]
-        best = Contest(self.facts, can, lambda _: True, set(), self.blocked).first()
-        poorest = Contest(self.facts, can, lambda _: True, set(), self.blocked, by_share=True).first()
-        first = max((each.work.job.priority for each in can), default=0)
-        urgent = Contest(
-            self.facts, [each for each in can if each.work.job.priority == first], lambda _: True, set(), self.blocked
-        ).first()
-        request = next((each for each in (best, poorest, urgent) if each and each.work.surplus), best)
+        urgent = [each for each in can if all(each.work.job.priority >= other.work.job.priority for other in can)]
+        ways = [
+            Contest(self.facts, some, lambda _: True, set(), self.blocked, by_share=by_share).first()
+            for some, by_share in ((can, False), (can, True), (urgent, False))
+        ]
+        request = next((each for each in ways if each and each.work.surplus), ways[0])
         if request is None:
             return False
         work = request.work
         if not work.surplus:
             later = self.left.get(request.name, [])
             if not later or later[0].is_nomination or later[0].losers:
-                raise Broken("R10", f"{request.name} could start with a further pod")
+                raise Broken("R10", f"{request.name} could start with a further pod", is_late=self.ends_early)
             work.surplus = later.pop(0).pods
         ordinal = min(work.surplus)
         node = work.surplus.pop(ordinal)

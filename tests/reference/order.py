@@ -112,14 +112,17 @@ class Contest:
     def own(self, queue: str) -> Request | None:
         """R8: return the first request of the queue itself that would get something. A strict queue takes part with its
         first request; R14: unless that is growth or can never start."""
-        order, strict = order_of(self.facts, queue), bool(strict_above(self.facts, queue))
-        mine = [each for each in self.waiting if each.work.queue == queue]
-        for request in sorted(mine, key=lambda each: (rank(order, each), self.tie(each))):
-            if (request.kind, request.name) in self.tried:
-                continue
-            if self.gets(request) or (strict and request.kind is Kind.JOB):
-                return request
-        return None
+        order = order_of(self.facts, queue)
+        mine = (each for each in self.waiting if each.work.queue == queue)
+        in_order = sorted(mine, key=lambda each: (rank(order, each), self.tie(each)))
+        return next(filter(self.may_be_tried, in_order), None)
+
+    def may_be_tried(self, request: Request) -> bool:
+        """R8, R14: return whether the request would get something, or is a job of a strict queue whose head does not
+        wait, and was not tried in vain."""
+        strict = strict_above(self.facts, request.work.queue)
+        is_open = (request.kind, request.name) not in self.tried and self.blocked.isdisjoint(strict)
+        return is_open and (self.gets(request) or (bool(strict) and request.kind is Kind.JOB))
 
     def tie(self, request: Request) -> str:
         """R6: equal ranks go by name; growth goes as the requests are listed."""

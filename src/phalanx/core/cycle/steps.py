@@ -62,6 +62,7 @@ class Cycle:
         self.intake = Intake(self.state, self.reporter, self.preempting)
         self.surplus = Surplus(self.state, self.tournament.closed, self.known)
         self.weeded: tuple[int, bool] | None = None  # decisions at the last check of queue heads, and `may_reserve`
+        self.kept_out: set[int] = set()  # classes that a reservation kept out before their turn, until victims leave
 
     def close(self) -> None:
         """End the cycle."""
@@ -218,7 +219,10 @@ class Cycle:
         """Remove the request class from the cycle, unless another request of it may search for victims. `holds_up`: it
         blocks the jobs behind it in a strict queue."""
         self.state.denied.add(head.request_class)
-        if (following := self.preempting.next_ready(head)) is not None:
+        blocks = holds_up and head.request_class.strict and head.request_class.key.kind != Kind.GROWTH
+        following = None if blocks else self.preempting.next_ready(head)
+        other = following and Candidate(head.request_class, following)
+        if other and (self.preempting.is_delayed(head) or self.gets_something(other)):
             self.tournament.accept_head(following)
             return
         self.state.is_done[head.request_class.number] = 1
@@ -323,6 +327,8 @@ class Cycle:
         if self.reserving.victims_leave() or self.preempting.has_taken_back:
             self.preempting.has_taken_back = False
             self.state.reopen()
+        while self.kept_out:
+            self.state.is_done[self.kept_out.pop()] = 0
         self.try_again(across=False)
         return True
 
@@ -348,6 +354,8 @@ class Cycle:
         key = candidate.request_class.key
         found = [self.known.lacking(offer, lack) for offer, lack in lacks]
         held = any(isinstance(lack, WouldDelayReservation) for _, lack in lacks)
+        if held and self.tournament.out_of_turn:
+            self.kept_out.add(candidate.request_class.number)
         reason = self.known.why_not(candidate.request_class, offers, found)
         if key in self.preempting.searched and reason.code not in SHORT and not held:  # no eviction can help
             self.preempting.await_change(key)

@@ -156,27 +156,20 @@ class VictimCandidates:
             position = int(self.field.position_of[rows[record.placements[slot]]])
             if position >= 0:
                 seats.append(CandidatePods(position, demands[slot.role], 1, record.devices.get(slot, ())))
-        further = (
-            (*self.placed.get(record.job.id, ()), *nominated_placements(record)) if self.is_gang(candidate) else ()
-        )
+        placed = self.placed.get(record.job.id, ())
+        further = nomination.each_slot_once(placed, nominated_placements(record)) if self.is_gang(candidate) else ()
         for placement in further:
             position = int(self.field.position_of[rows[placement.node]])
-            if position >= 0:
+            if position >= 0 and (number, Slot(placement.role, placement.ordinal)) not in self._spared_slots:
                 seats.append(CandidatePods(position, demands[placement.role], 1, placement.devices))
         return seats
 
-    def free_growth(self) -> bool:
-        """Free the pods that this cycle has placed above the minimums of jobs that stay, and that may lose a pod.
-        Return whether there are any."""
-        found = False
+    def free_growth(self) -> None:
+        """Free the pods that this cycle has placed above the minimums of jobs that stay, and that may lose a pod."""
         for job, growth in self._growth.items():
             number, record = self.running_pods.number_of[job], self.cluster.jobs[job]
-            candidate, freed = int(self.gang_unit[number]), Counter[int]()
-            if candidate < 0 or self.field.gone[candidate]:
-                continue
-            for each in growth:
-                freed[each.role] += 1
-                if freed[each.role] > self._left_to_spare(number, each.role):
+            for each in growth if self.gang_unit[number] >= 0 else ():
+                if self._left_to_spare(number, each.role) <= 0:
                     continue
                 lost = partial(self._growth_charge, record, each.role)
                 with self._judged(gang=False):
@@ -184,27 +177,14 @@ class VictimCandidates:
                 if rule is None:
                     break
                 self._vacate(self.cluster.columns.row_of[each.node], record.gang.demands[each.role], each.devices)
+                self._spared[number, each.role] = self._spared.get((number, each.role), 0) + 1
+                self._spared_slots.add((number, Slot(each.role, each.ordinal)))
                 if self.rights.counts and (charge := lost()) is not None:
-                    self.ledger.charge(charge, -1)
-                    self._aside[True].setdefault(charge.queue, Counter()).update(dict(charge.cost))
-                found = True
-        return found
+                    self._account(charge.queue, charge, -1, gang=False)
 
     def _growth_of(self, job: str, placed: Sequence[Placement]) -> list[Placement]:
         """Return the pods that this cycle has placed above the minimum of a running job."""
         return [*growth_of(self.cluster.jobs[job], placed)] if job in self.running_pods.number_of else []
-
-    @contextmanager
-    def without_growth(self) -> Iterator[bool]:
-        """Return a context in which that growth is gone; it yields whether there is any."""
-        drafted, entered, aside = self.draft.mark(), self.ledger.mark(), self._aside[True]
-        self._aside[True] = {queue: Counter(amounts) for queue, amounts in aside.items()}
-        try:
-            yield self.free_growth()
-        finally:
-            self._aside[True] = aside
-            self.draft.rewind(drafted)
-            self.ledger.rewind(entered)
 
     def _growth_charge(self, record: JobRecord, role: int) -> Charge | None:
         """Return the charge of the job's queue for one pod of the role."""
@@ -349,16 +329,20 @@ class VictimCandidates:
         """Enter the eviction in the ledger, and count it against the budget of the queue. `sign` 1: undo this."""
         queue = self.queue(candidate)
         if self.rights.counts and (charge := self.charge_of(candidate)) is not None:
-            self.ledger.charge(charge, sign)
-            self._lost.setdefault(queue, Counter()).update({key: -sign * amount for key, amount in charge.cost})
-            for gang in (True, False):
-                if queue == self.rights.queue or self.is_gang(candidate) is not gang:
-                    aside = self._aside[gang].setdefault(queue, Counter())
-                    aside.update({key: -sign * amount for key, amount in charge.cost})
-                    if not any(aside.values()):
-                        del self._aside[gang][queue]
+            self._account(queue, charge, sign, gang=self.is_gang(candidate))
         if self.is_gang(candidate):
             self.rights.spent[queue] = self.rights.spent.get(queue, 0) - sign
+
+    def _account(self, queue: str, charge: Charge, sign: int, *, gang: bool) -> None:
+        """Enter the charge of an eviction in the ledger. `gang`: it is a whole gang, and not a single pod."""
+        self.ledger.charge(charge, sign)
+        self._lost.setdefault(queue, Counter()).update({key: -sign * amount for key, amount in charge.cost})
+        for judged in (True, False):
+            if queue == self.rights.queue or gang is not judged:
+                aside = self._aside[judged].setdefault(queue, Counter())
+                aside.update({key: -sign * amount for key, amount in charge.cost})
+                if not any(aside.values()):
+                    del self._aside[judged][queue]
 
     def _can_spare(self, candidate: int) -> bool:
         return self._left_to_spare(int(self.field.job[candidate]), self.slot_of(candidate).role) > 0

@@ -85,13 +85,21 @@ class ReservationGuard:
         return None
 
     def finds_behind_growth(
-        self, context: PreemptionContext, offers: Sequence[FlavorAssignment], rights: type[PreemptionPolicy]
+        self,
+        context: PreemptionContext,
+        offers: Sequence[FlavorAssignment],
+        rights: type[PreemptionPolicy],
+        plan: PreemptionPlan | None,
     ) -> bool:
-        """Return whether there is a plan if the pods are gone that this cycle has placed above minimums."""
+        """Return whether there is a plan with other victims than `plan` if the pods are gone that this cycle has placed
+        above minimums. No job is preempted in their place: they can be preempted in the next cycle (rule R18)."""
         jobs = context.cluster.jobs
+        if plan is not None and not plan.victims:
+            return False
         if not any(next(growth_of(jobs[job], placed), None) for job, placed in context.placed.items()):
             return False
-        return self.find(replace(context, without_growth=True), offers, rights) is not None
+        later = self.find(replace(context, without_growth=True), offers, rights)
+        return later is not None and (plan is None or victims_of(later) != victims_of(plan))
 
     def find_instead_of(
         self, context: PreemptionContext, offers: Sequence[FlavorAssignment], other: JobRecord
@@ -145,6 +153,11 @@ class ReservationGuard:
                 back.append(CapacityChange(forecast.cluster.ends.of.get(victim.job, INFINITE_S), held, 1))
         taken = held_by_placements(columns, found.offer.gang, found.placements)
         return [*back, CapacityChange(forecast.ends.of(self.record, self.request), taken, -1)]
+
+
+def victims_of(plan: PreemptionPlan) -> set[tuple[str, tuple[Slot, ...]]]:
+    """Return the jobs that are victims of the plan, and for each the slots that it releases."""
+    return {(victim.job, victim.slots) for victim in plan.victims}
 
 
 def kinds_of(cluster: Cluster, record: JobRecord, rights: type[PreemptionPolicy]) -> Sequence[type[PreemptionPolicy]]:

@@ -248,6 +248,12 @@ def grows_besides(cluster: Cluster, actions: Sequence[Action], job: str) -> bool
     return any(each != job and cluster.jobs[each].phase is not Phase.QUEUED for each in found)
 
 
+def each_slot_once(placed: Sequence[Placement], nominated: Sequence[Placement]) -> list[Placement]:
+    """Return the placements that this cycle has made for a job, and the nominated ones of its other slots."""
+    known = {(each.role, each.ordinal) for each in placed}
+    return [*placed, *(each for each in nominated if (each.role, each.ordinal) not in known)]
+
+
 def vacate(cluster: Cluster, draft: Draft, record: JobRecord, placements: Sequence[Placement]) -> None:
     """Free the capacity of pods of the job on the draft. Nodes outside the draft are left out."""
     position_of = {row: position for position, row in enumerate(draft.rows.tolist())} if placements else {}

@@ -165,7 +165,6 @@ class Choice:
         self.fairest = hunt.rights.fairest
         self.rivals = len({self.field.group[candidate] for candidate in self.pool if self.field.tier[candidate] < OWN})
         self._placed: dict[int, list[Placement] | None] = {}
-        self._waits_for_growth = False  # True once a set was enough, and only this cycle's growth made it larger
 
     def find(self) -> list[Placement] | None:
         """Evict the best of all sets, and return the placements of the gang. If only quota is short, return no
@@ -200,8 +199,8 @@ class Choice:
         order, costs = self._cheapest_first()
         unfair = None  # the cheapest permitted set; it is taken if no set is fair
         for chosen, cost in zip(order, costs, strict=True):
-            if (best is not None and cost != best_cost) or (self._waits_for_growth and cost[0] > SURPLUS):
-                break  # no gang goes for pods that this cycle has placed above minimums: they go in the next cycle
+            if best is not None and cost != best_cost:
+                break
             if self._go(chosen) and self._is_enough(chosen) and self._everybody_is_needed(chosen):
                 if self.rivals < MANY or self._is_fair(chosen):
                     best = chosen
@@ -392,22 +391,10 @@ class Choice:
             rule = self.candidates.going[candidate]
             self.candidates.restore(candidate)
             needed = not self._is_enough(chosen ^ self.bit_of[candidate])
-            if needed and self._growth_is_enough():
-                needed, self._waits_for_growth = False, True
             self.candidates.go(candidate, rule)
             if not needed:
                 return False
         return True
-
-    def _growth_is_enough(self) -> bool:
-        """Return whether the job has its place if gangs that stay only lack their growth of this cycle. No gang is
-        preempted for that: the growth is preempted in the next cycle (rule R18)."""
-        if not self.candidates.placed:
-            return False
-        with self.candidates.without_growth() as has_growth:
-            if not has_growth or self.hunt.quota_short() is not None:
-                return False
-            return self.hunt.at_once or not isinstance(self.hunt.place(), gang.PlacementShortfall)
 
     def _is_fair(self, chosen: int) -> bool:
         """Return whether no victim of the set could be replaced by candidates of richer queues."""

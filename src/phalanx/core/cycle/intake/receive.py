@@ -104,7 +104,9 @@ class Intake:
             topologies = self.cluster.topologies(self.state.policy)
             slots = replacement.replacement_gang(self.cluster, topologies, record, request.slot)
         key, entry = request_class_of(self.cluster, record, request, slots)
-        self.pending.enter(key, entry, self.cluster.tree)
+        found = self.pending.enter(key, entry, self.cluster.tree)
+        if key in self.pending.searched and record.preempted < self.cluster.jobs[found.first.request.job].preempted:
+            del self.pending.searched[key]  # this request may find victims although the first found none
         self.state.received.append(request)
 
     def start(self, record: JobRecord, placements: tuple[Placement, ...] = (), flavors: tuple[str, ...] = ()) -> None:

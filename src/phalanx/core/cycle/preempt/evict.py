@@ -117,11 +117,11 @@ def give_back(context: PreemptionContext, record: JobRecord) -> None:
 def take_back(context: PreemptionContext, actions: list[Action], record: JobRecord) -> None:
     """Take back the grants of this cycle from a job that is now preempted. It loses its growth and its nomination (rule
     R24)."""
-    job, placed = record.job.id, context.placed.pop(record.job.id, [])
-    if record.open:  # a job without open slots has no growth
-        grown = [action for action in actions if isinstance(action, Nominate) and action.job == job]
-        actions[:] = [action for action in actions if action not in grown]
-        placed = [*placed, *(grown[0].placements if grown else nominated_placements(record))]
+    job = record.job.id
+    grown = [action for action in actions if isinstance(action, Nominate) and action.job == job] if record.open else []
+    actions[:] = [action for action in actions if action not in grown]
+    nominated = grown[0].placements if grown else nominated_placements(record)
+    placed = nomination.each_slot_once(context.placed.pop(job, ()), nominated)
     nomination.vacate(context.cluster, context.draft, record, placed)
 
 

@@ -16,6 +16,7 @@ for victims.
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
+from math import inf
 from typing import NamedTuple
 
 from phalanx.core.backfill.reservation import BackfillForecast
@@ -27,12 +28,12 @@ from phalanx.core.preemption.nomination import NominationState
 from phalanx.core.preemption.policy import GuaranteeOnlyPolicy, PreemptionPolicy, next_chance_s, queue_preemption
 from phalanx.core.preemption.search import PreemptionPlan
 from phalanx.core.quota.flavor_assignment import FlavorAssignment
+from phalanx.lazy import lazy
 from phalanx.model.job import Phase, Placement, Slot
 from phalanx.model.plan import Action, Nominate, Preempt
 from phalanx.state.cluster import JobRecord, residents
 from phalanx.state.pending.pending import Search
 from phalanx.state.pending.request_class import Candidate, Kind, QueuedRequest, Request, RequestClass, RequestClassKey
-from phalanx.state.pending.timers import NEVER_S
 
 EFFORT = 256
 JOBS_OF_EFFORT = 128  # running jobs that add 1 to the cost of a search
@@ -82,7 +83,6 @@ class CyclePreemption:
         self.behind_growth: set[tuple[Request, tuple[tuple[str, ...], ...]]] = set()
         self.is_over = False
         self.reserved: object = None  # the reservations that searches had to respect
-        self._context: PreemptionContext | None = None
         self._chance: tuple[int, float | None] | None = None  # the number of actions, and the time
 
     # Existing nominations
@@ -149,8 +149,7 @@ class CyclePreemption:
         self.is_over = self.is_over or is_behind
         if self.is_spent() or is_behind:
             return False
-        again_s = self.next_chance_s(self.context)
-        again_s = NEVER_S if again_s is None else again_s
+        again_s = self.next_chance_s(self.context) or inf
         self.searched[candidate.request_class.key] = Search(self.pending.changes, again_s, self.reserved)
         return False
 
@@ -165,29 +164,27 @@ class CyclePreemption:
     def ready_s(self, key: RequestClassKey, request: Request) -> float:
         """Return the time at which the delay of the queue is over for the request (seconds since the epoch)."""
         since_s = self.cluster.jobs[request.job].short_since_s
-        return (self.now_s if since_s is None else since_s) + max(
-            0.0, queue_preemption(self.cluster, key.queue).delay_s
-        )
+        delay_s = max(0.0, queue_preemption(self.cluster, key.queue).delay_s)
+        return (self.now_s if since_s is None else since_s) + delay_s
 
     def first_ready(self, request_class: RequestClass) -> Iterator[tuple[QueuedRequest, float]]:
-        """Yield the requests whose delay may be over first, with the time at which it is over. The delay of a job that
-        was preempted starts again, so the next request of its class may be ready before it."""
-        for each in request_class:
+        """Yield the waiting requests whose delay may be over first, with the time at which it is over. The delay of a
+        job that was preempted starts again, so the next request of its class may be ready before it."""
+        for each in self.state.all_waiting(request_class):
             yield each, self.ready_s(request_class.key, each.request)
             if not self.cluster.jobs[each.request.job].preempted:
                 return
 
     def next_ready(self, candidate: Candidate) -> QueuedRequest | None:
-        """Return another request of the class that may search now, if the delay of this one is not over; None if there
-        is none."""
+        """Return another request of the class that may search now and may find victims although this one finds none:
+        the delay of this one is not over, or its job was preempted more often (rule R15). None if there is none."""
         request_class, entry = candidate
-        if (
-            request_class.number not in self.state.search_classes
-            or self.ready_s(request_class.key, entry.request) <= self.now_s
-        ):
+        if request_class.number not in self.state.search_classes:
             return None
+        jobs = self.cluster.jobs
+        most = inf if self.ready_s(request_class.key, entry.request) > self.now_s else jobs[entry.request.job].preempted
         ready = (each for each, ready_s in self.first_ready(request_class) if ready_s <= self.now_s)
-        return next((each for each in ready if self.state.still_waits(each.request)), None)
+        return next((each for each in ready if jobs[each.request.job].preempted < most), None)
 
     def may_try_again(self, number: int, across: bool) -> bool:
         """Return whether a search of the request class has failed and another one may be made. `across`: only if its
@@ -225,10 +222,11 @@ class CyclePreemption:
         found = None if plan is None else Found(plan, aside, None)
         if found is None and key.kind == Kind.JOB:
             found = self.take_over(record, offers, aside)
+        if (found is None or found.plan is plan) and aside.finds_behind_growth(context, offers, rights_of(key), plan):
+            found = None
+            self.behind_growth.add(asked)
         if found is None and (self.state.places or nomination.grows_besides(self.cluster, self.actions, request.job)):
             self.has_postponed = True  # pods that are placed or nominated now may be preempted in the next cycle
-            if aside.finds_behind_growth(context, offers, rights_of(key)):
-                self.behind_growth.add(asked)
         self.known[asked] = found
         return found
 
@@ -254,9 +252,7 @@ class CyclePreemption:
         self.state.charge_preemptor(mark, plan.offer.charge)
         self.has_taken_back |= forecast is not None and forecast.renew_first()
         self.state.stopped |= {victim.job for victim in plan.victims if not victim.slots}
-        self.has_postponed = self.has_postponed or (
-            is_free and not plan.at_once
-        )  # the next cycle starts the job, if possible
+        self.has_postponed |= is_free and not plan.at_once  # the next cycle starts the job, if possible
         self.searched.pop(key, None)
 
     def outcomes(self) -> Iterator[tuple[RequestClassKey, Search]]:
@@ -277,7 +273,7 @@ class CyclePreemption:
         """Remember that neither an eviction nor time helps the request class: it searches again after a change. If the
         search were forgotten, the class would search in each cycle, and postpone the searches of other classes for
         ever."""
-        self.searched[key] = Search(self.pending.changes, NEVER_S, self.reserved)
+        self.searched[key] = Search(self.pending.changes, inf, self.reserved)
 
     def take_over(
         self, record: JobRecord, offers: Sequence[FlavorAssignment], aside: guard.ReservationGuard
@@ -297,19 +293,17 @@ class CyclePreemption:
                 return Found(plan, aside, other)
         return None
 
-    @property
+    @lazy
     def context(self) -> PreemptionContext:
-        if self._context is None:
-            self._context = PreemptionContext(
-                cluster=self.cluster,
-                draft=self.state.draft,
-                ledger=self.ledger,
-                running_pods=residents(self.cluster),
-                now_s=self.now_s,
-                victims=self.victims,
-                placed=self.state.places,
-            )
-        return self._context
+        return PreemptionContext(
+            cluster=self.cluster,
+            draft=self.state.draft,
+            ledger=self.ledger,
+            running_pods=residents(self.cluster),
+            now_s=self.now_s,
+            victims=self.victims,
+            placed=self.state.places,
+        )
 
 
 def rights_of(key: RequestClassKey) -> type[PreemptionPolicy]:
