@@ -15,6 +15,7 @@ from phalanx.embedded.apimachinery.fair_queue import FairQueue, TooManyRequests
 from phalanx.embedded.apimachinery.meta.resource import Object, Resource, User
 from phalanx.embedded.apimachinery.meta.status import ApiError, not_found
 from phalanx.embedded.apiserver.auth.account_tokens import TOKEN_REQUEST, AccountTokens
+from phalanx.embedded.apiserver.auth.attributes import attributes
 from phalanx.embedded.apiserver.auth.authentication import Tokens
 from phalanx.embedded.apiserver.auth.authorization import MASTERS, Authorizer
 from phalanx.embedded.apiserver.auth.impersonation import acting
@@ -157,9 +158,15 @@ class Api:
 
     async def _serve(self, request: Request, raw: RawRequest) -> Response:
         user, method, path = request.user, request.method, request.path
-        target = locate(self.registry, path)
+        watch = request.flag("watch")
+        try:
+            target = locate(self.registry, path)
+            verb = verb_of(target, method, watch) if target else ""
+        except ApiError:
+            self._authorize_path(request)
+            raise
         if target is None:
-            self._authorizer.path(user, method.lower(), path)
+            self._authorize_path(request)
             if path.startswith(DASHBOARDS):
                 return await self._aggregated.get(request)
             if path == f"{ROOT}numbers":
@@ -171,8 +178,6 @@ class Api:
             if path.startswith(ROOT):
                 return await self._slurm.answer(request)
             return self._public.answer(request)
-        watch = request.flag("watch")
-        verb = verb_of(target, method, watch)
         self._authorizer.resource(user, _asked(target, verb, request), _scope(target))
         if target.sub in STREAMS:
             # A WebSocket begins with GET, and does what POST does.
@@ -189,6 +194,14 @@ class Api:
         if target.resource.group == METRICS:
             return await self._metrics.show(verb, target, request)
         return await self._dispatch(verb, target, request)
+
+    def _authorize_path(self, request: Request) -> None:
+        """Judge the rights to a path that no kind serves: before a user is told so. Raises `ApiError` 403."""
+        found = attributes(request.method, request.path, watch=request.flag("watch"))
+        if found is None:
+            self._authorizer.path(request.user, request.method.lower(), request.path)
+        else:
+            self._authorizer.resource(request.user, *found)
 
     async def _dispatch(self, verb: str, target: RouteTarget, request: Request) -> Response:
         if verb != "watch" and target.sub != "log":
