@@ -127,7 +127,7 @@ def invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> ApiErr
 
 
 def shown(value: object) -> str:
-    """A value inside a message: strings quoted, numbers and booleans bare, the rest as JSON."""
+    """A value inside a message: strings quoted, numbers and booleans bare, the rest as JSON of Go."""
     match value:
         case None:
             return "null"
@@ -136,7 +136,8 @@ def shown(value: object) -> str:
         case str():
             return go_quoted(value)
         case _:
-            return msgspec.json.encode(value).decode()
+            text = msgspec.json.encode(value).decode()
+            return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
 def _worded(kind: str, detail: str) -> str:

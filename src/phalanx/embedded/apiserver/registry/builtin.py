@@ -85,7 +85,7 @@ def _scale() -> Subresource:
 _REPLICAS = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
 
 
-def _workload(kind: str, short_name: str, *, scales: bool = True, fixed: tuple[str, ...] = ("selector",)) -> Resource:
+def _workload(kind: str, short_name: str, *, scales: bool = True) -> Resource:
     """A kind of apps/v1, kept for the clients that expect it."""
     parts = (_scale(), _status(kind, "apps")) if scales else (_status(kind, "apps"),)
     return _kind(
@@ -97,7 +97,7 @@ def _workload(kind: str, short_name: str, *, scales: bool = True, fixed: tuple[s
         short_names=(short_name,),
         categories=("all",),
         subresources=parts,
-        strategy=WorkloadStrategy(kind.lower(), replicated=scales, fixed=fixed),
+        strategy=WorkloadStrategy(kind.lower(), replicated=scales),
         scale=_REPLICAS if scales else None,
     )
 
@@ -220,7 +220,7 @@ RESOURCES: tuple[Resource, ...] = (
     _workload("DaemonSet", "ds", scales=False),
     _workload("Deployment", "deploy"),
     _workload("ReplicaSet", "rs"),
-    _workload("StatefulSet", "sts", fixed=("selector", "serviceName", "podManagementPolicy", "volumeClaimTemplates")),
+    _workload("StatefulSet", "sts"),
     _kind(
         "batch",
         "v1",

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from phalanx.embedded.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.schema import formats
 from tests.embedded.apiserver.registry.kinds.writes import (
     Cluster,
     Object,
@@ -169,9 +170,105 @@ def test_a_claims_spec_is_fixed_until_it_is_bound() -> None:
     old = stored("persistentvolumeclaims", claim())
     bigger = {"spec": {"resources": {"requests": {"storage": "2Gi"}}}}
     (line,) = update_refusal("persistentvolumeclaims", old, bigger)
-    assert line.startswith("spec: Forbidden: spec is immutable after creation except resources.requests")
+    assert line == (
+        "spec: Forbidden: spec is immutable after creation except resources.requests and volumeAttributesClassName for "
+        'bound claims\n@@ -6,7 +6,7 @@\n  "Resources": {\n   "Limits": null,\n   "Requests": {\n-   "storage": "1Gi"\n'
+        '+   "storage": "2Gi"\n   }\n  },\n  "VolumeName": "",\n'
+    )
     old["status"]["phase"] = "Bound"
     assert update_refusal("persistentvolumeclaims", old, bigger) == []
+    assert update_refusal("persistentvolumeclaims", old, {"spec": {"volumeName": "v"}}) == []
+
+
+def test_a_claim_names_its_source_in_both_forms() -> None:
+    snapshot = {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "s"}
+    spec = create("persistentvolumeclaims", claim(dataSource=snapshot))["spec"]
+    assert spec["dataSourceRef"] == snapshot
+    spec = create("persistentvolumeclaims", claim(dataSourceRef=snapshot))["spec"]
+    assert spec["dataSource"] == snapshot
+    spec = create("persistentvolumeclaims", claim(dataSource={**snapshot, "kind": "Other"}))["spec"]
+    assert not {"dataSource", "dataSourceRef"} & spec.keys()
+    other = {"dataSource": snapshot, "dataSourceRef": {**snapshot, "name": "t"}}
+    assert refusal("persistentvolumeclaims", claim(**other)) == ["spec: Invalid value: {}: must match dataSourceRef"]
+
+
+QUALIFIED = formats.qualified_name("A B")[0]
+NFS = {"nfs": {"server": "s", "path": "/p"}}
+CSI = {"csi": {"driver": "a.example", "volumeHandle": "h"}}
+
+
+def volume(source: Object, **spec: Any) -> Object:
+    return named(spec={"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}, **source, **spec})
+
+
+@pytest.mark.parametrize(
+    ("source", "lines"),
+    [
+        ({}, ["spec: Required value: must specify a volume type"]),
+        ({**NFS, **CSI}, ["spec.csi: Forbidden: may not specify more than 1 volume type"]),
+        ({"csi": {"nodePublishSecretRef": {"name": "s"}}}, [
+            "spec.csi.driver: Required value",
+            "spec.csi.volumeHandle: Required value",
+            "spec.csi.nodePublishSecretRef.namespace: Required value",
+        ]),
+        ({"nfs": {"server": "s", "path": "p"}}, ['spec.nfs.path: Invalid value: "p": must be an absolute path']),
+        ({"local": {"path": "/a/../b"}}, [
+            "spec.local.path: Invalid value: \"/a/../b\": must not contain '..'",
+            "spec.nodeAffinity: Required value: Local volume requires node affinity",
+        ]),
+        ({"fc": {}}, ["spec.fc.targetWWNs: Required value: must specify either targetWWNs or wwids, but not both"]),
+        ({"iscsi": {"lun": 256, "iqn": "iqn", "targetPortal": "p"}}, [
+            "spec.iscsi.lun: Invalid value: 256: must be between 0 and 255, inclusive",
+        ]),
+    ],
+)  # fmt: skip
+def test_wrong_sources_of_volumes(source: Object, lines: list[str]) -> None:
+    assert refusal("persistentvolumes", volume(source)) == lines
+
+
+def test_a_volumes_source_and_place_are_fixed() -> None:
+    place = {"required": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Exists"}]}]}}
+    old = stored("persistentvolumes", volume(NFS, nodeAffinity=place, volumeMode="Block"))
+    change = {"nfs": {"path": "/q"}, "volumeMode": "Filesystem", "nodeAffinity": None}
+    source, mode, affinity = update_refusal("persistentvolumes", old, {"spec": change})
+    assert source.startswith("spec.persistentvolumesource: Forbidden: spec.persistentvolumesource is immutable after")
+    assert '-  "Path": "/p",\n+  "Path": "/q",\n' in source
+    assert mode == 'volumeMode: Invalid value: "Filesystem": field is immutable'
+    assert affinity == "nodeAffinity: Invalid value: null: field is immutable"
+
+
+@pytest.mark.parametrize(
+    ("terms", "lines"),
+    [
+        ([{"matchLabelExpressions": [{"key": "a", "values": ["b"]}]}], []),
+        ([{"matchLabelExpressions": [{"key": "A B", "values": []}]}], [
+            "allowedTopologies[0].matchLabelExpressions[0].values: Required value",
+            f'allowedTopologies[0].matchLabelExpressions[0].key: Invalid value: "A B": {QUALIFIED}',
+        ]),
+        ([{"matchLabelExpressions": [{"key": "a", "values": ["b", "b"]}, {"key": "a", "values": ["c"]}]}], [
+            'allowedTopologies[0].matchLabelExpressions[0].values[1]: Duplicate value: "b"',
+            'allowedTopologies[0].matchLabelExpressions[1].key: Duplicate value: "a"',
+        ]),
+        ([{"matchLabelExpressions": [{"key": "a", "values": ["b"]}]}] * 2, [
+            'allowedTopologies[1].matchLabelExpressions: Duplicate value: ""',
+        ]),
+    ],
+)  # fmt: skip
+def test_the_places_of_a_storage_class(terms: list[Object], lines: list[str]) -> None:
+    assert refusal("storageclasses", named(provisioner="a/b", allowedTopologies=terms)) == lines
+
+
+def test_what_a_stateful_set_may_not_change() -> None:
+    selected = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    old = stored("statefulsets", named(spec={"selector": {"matchLabels": {"a": "b"}}, "template": selected}))
+    assert update_refusal("statefulsets", old, {"spec": {"replicas": 2, "minReadySeconds": 1}}) == []
+    frozen = [
+        "spec: Forbidden: updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', "
+        "'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are "
+        "forbidden"
+    ]
+    assert update_refusal("statefulsets", old, {"spec": {"serviceName": "s"}}) == frozen
+    assert update_refusal("statefulsets", old, {"spec": {"podManagementPolicy": "Parallel"}}) == frozen
 
 
 # --- limits and quotas -----------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from phalanx.embedded.apimachinery.meta.status import (
     too_many,
 )
 from phalanx.embedded.apimachinery.schema import formats
+from phalanx.embedded.apimachinery.schema.gotypes.internal import internal
 from phalanx.embedded.apiserver.registry.kinds.batch import indexes
 from phalanx.embedded.apiserver.registry.kinds.checks import (
     Found,
@@ -268,7 +269,13 @@ def _success_rule(found: Found, rule: Spec, completions: int, path: str) -> None
 
 # --- what an update may change ---------------------------------------------------------------------------------------
 
-IMMUTABLE = ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy")
+IMMUTABLE = {
+    "completionMode": "*s",
+    "podFailurePolicy": "*batch.PodFailurePolicy",
+    "backoffLimitPerIndex": "*i",
+    "managedBy": "*s",
+    "successPolicy": "*batch.SuccessPolicy",
+}
 # The fields that a scheduler may set in the template of a suspended Job (KEP-2926, KEP-5440).
 DIRECTIVES = ("nodeSelector", "tolerations", "schedulingGates")
 
@@ -284,21 +291,22 @@ class TemplateChange(Enum):
 def spec_update(found: Found, spec: Spec, old: Spec, *, template: TemplateChange) -> None:
     """Add the forbidden changes from `old` to `spec`. `template`: the allowed changes of the template."""
     _completions(found, spec, old)
-    _immutable(found, "selector", spec, old)
+    _immutable(found, "selector", spec, old, "*meta.LabelSelector")
     if template is not TemplateChange.NOTHING:
         sized = template is TemplateChange.DIRECTIVES_AND_RESOURCES
         if _frozen(spec["template"], sized=sized) != _frozen(old["template"], sized=sized):
-            text = "field is immutable"
-            found.append(invalid_value("spec.template.spec", spec["template"].get("spec"), text))
+            shown = internal(spec["template"].get("spec"), "core.PodSpec")
+            found.append(invalid_value("spec.template.spec", shown, "field is immutable"))
     elif spec["template"] != old["template"]:
-        found.append(invalid_value("spec.template", spec["template"], "field is immutable"))
-    for key in IMMUTABLE:
-        _immutable(found, key, spec, old)
+        shown = internal(spec["template"], "core.PodTemplateSpec")
+        found.append(invalid_value("spec.template", shown, "field is immutable"))
+    for key, kind in IMMUTABLE.items():
+        _immutable(found, key, spec, old, kind)
 
 
-def _immutable(found: Found, key: str, spec: Spec, old: Spec) -> None:
+def _immutable(found: Found, key: str, spec: Spec, old: Spec, kind: str) -> None:
     if spec.get(key) != old.get(key):
-        found.append(invalid_value(f"spec.{key}", spec.get(key), "field is immutable"))
+        found.append(invalid_value(f"spec.{key}", internal(spec.get(key), kind), "field is immutable"))
 
 
 def _completions(found: Found, spec: Spec, old: Spec) -> None:
@@ -338,7 +346,11 @@ def generated_selector(found: Found, job: Spec) -> None:
             shown = {name: given[name] for name in sorted(given)}
             found.append(invalid_value(f"{path}[{key}]", shown, f"must be '{wanted[key]}'"))
     if not selects(spec["selector"], wanted):
-        found.append(invalid_value("spec.selector", go_selector(spec["selector"]), "`selector` not auto-generated"))
+        found.append(
+            invalid_value(
+                "spec.selector", internal(spec["selector"], "meta.LabelSelector"), "`selector` not auto-generated"
+            )
+        )
 
 
 def last_host_name(found: Found, job: Spec) -> None:
@@ -362,16 +374,15 @@ def generated_labels(uid: str, name: str) -> dict[str, str]:
     }
 
 
-def go_selector(selector: Spec) -> dict[str, Any]:
-    """Return the selector as messages show it: metav1 types keep their JSON names, and empty parts are left out."""
-    found = {key: value for key, value in selector.items() if value}
-    labels = found.get("matchLabels")
-    return found | {"matchLabels": dict(sorted(labels.items()))} if labels else found
-
-
 def no_template_selector(found: Found, spec: Spec, path: str) -> None:
     """In a CronJob the selector is always generated."""
     if spec.get("selector") is not None:
-        found.append(invalid_value(f"{path}.selector", spec["selector"], "`selector` will be auto-generated"))
+        found.append(
+            invalid_value(
+                f"{path}.selector",
+                internal(spec["selector"], "meta.LabelSelector"),
+                "`selector` will be auto-generated",
+            )
+        )
     if spec.get("manualSelector"):
         found.append(not_supported(f"{path}.manualSelector", True, ("nil", "false")))

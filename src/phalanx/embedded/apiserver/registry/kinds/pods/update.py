@@ -1,8 +1,7 @@
 """The permitted changes of a pod: by an update, in its status, by a resize, and by adding ephemeral containers.
 
 Source: ValidatePodUpdate, ValidatePodStatusUpdate, ValidatePodResize and ValidatePodEphemeralContainersUpdate of
-pkg/apis/core/validation. The real messages end with a Go diff of the two specs, which no client can rely on; ours
-names the fields that differ.
+pkg/apis/core/validation. A change that is not permitted is refused with the lines in which the two specs differ.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from typing import Any
 
 from phalanx.embedded.apimachinery.meta.status import forbidden_field, invalid_value, required
 from phalanx.embedded.apimachinery.schema import formats
+from phalanx.embedded.apimachinery.schema.gotypes.internal import changes, internal
 from phalanx.embedded.apiserver.registry.kinds.checks import Found, complain, formatted, unchanged
 from phalanx.embedded.apiserver.registry.kinds.nodes import scheduling
 from phalanx.embedded.apiserver.registry.kinds.pods.qos import qos_class
@@ -88,8 +88,8 @@ def _tolerations(found: Found, now: Sequence[Object], then: Sequence[Object]) ->
         scheduling.tolerations(found, now, "spec.tolerations")
 
 
-def _without(one: Object, key: str) -> dict[str, Any]:
-    return {name: value for name, value in one.items() if name != key}
+def _without(one: Object, *keys: str) -> dict[str, Any]:
+    return {name: value for name, value in one.items() if name not in keys}
 
 
 def _gates(found: Found, now: Sequence[Object], then: Sequence[Object]) -> None:
@@ -102,34 +102,39 @@ def _gates(found: Found, now: Sequence[Object], then: Sequence[Object]) -> None:
 
 def _rest(found: Found, spec: Object, before: Object) -> None:
     """Find errors in all other fields. A pod with scheduling gates may change some of them."""
-    changed = {key for key in {*spec, *before} if key not in CHECKED_APART and spec.get(key) != before.get(key)}
+    munged = {**_without(spec, *CHECKED_APART), **{key: before[key] for key in CHECKED_APART if key in before}}
     for key in ("containers", "initContainers"):
-        for one, old in zip(spec.get(key) or (), before.get(key) or (), strict=True):
-            if _without(one, "image") != _without(old, "image"):
-                changed.add(key)
+        pairs = zip(spec.get(key) or (), before.get(key) or (), strict=True)
+        if images := [{**one, "image": old.get("image")} for one, old in pairs]:
+            munged[key] = images
     if before.get("terminationGracePeriodSeconds", 0) < 0 and spec.get("terminationGracePeriodSeconds") == 1:
-        changed.discard("terminationGracePeriodSeconds")
+        munged["terminationGracePeriodSeconds"] = before["terminationGracePeriodSeconds"]
     if before.get("schedulingGates"):
-        _gated(found, spec, before, changed)
-    if changed:
-        text = f"pod updates may not change fields other than {UPDATABLE}\n" + "\n".join(sorted(changed))
-        found.append(forbidden_field("spec", text))
+        _gated(found, munged, before)
+    if munged != before:
+        text = f"pod updates may not change fields other than {UPDATABLE}\n"
+        found.append(forbidden_field("spec", text + changes(before, munged, "core.PodSpec")))
 
 
-def _gated(found: Found, spec: Object, before: Object, changed: set[str]) -> None:
-    """A gated pod's node selector may grow and its required node affinity may narrow."""
-    if "nodeSelector" in changed:
-        changed.discard("nodeSelector")
-        selector = spec.get("nodeSelector") or {}
-        if any(selector.get(key) != value for key, value in (before.get("nodeSelector") or {}).items()):
-            shown = selector or None
-            text = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
-            found.append(invalid_value("spec.nodeSelector", shown, text))
-    if "affinity" in changed:
-        now, then = spec.get("affinity") or {}, before.get("affinity") or {}
-        if _without(now, "nodeAffinity") == _without(then, "nodeAffinity"):
-            changed.discard("affinity")
-        _node_affinity(found, now.get("nodeAffinity") or {}, then.get("nodeAffinity") or {})
+def _gated(found: Found, spec: dict[str, Any], before: Object) -> None:
+    """A gated pod's node selector may grow and its required node affinity may narrow. What is judged here becomes as
+    it was in `spec`."""
+    selector, former = spec.pop("nodeSelector", None) or {}, before.get("nodeSelector") or {}
+    if any(selector.get(key) != value for key, value in former.items()):
+        text = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
+        found.append(invalid_value("spec.nodeSelector", dict(sorted(selector.items())) or None, text))
+    if former:
+        spec["nodeSelector"] = former
+    now, then = spec.get("affinity") or {}, before.get("affinity") or {}
+    if now.get("nodeAffinity") == then.get("nodeAffinity"):
+        return
+    _node_affinity(found, now.get("nodeAffinity") or {}, then.get("nodeAffinity") or {})
+    kept = {"nodeAffinity": then["nodeAffinity"]} if "nodeAffinity" in then else {}
+    rest = {**_without(now, "nodeAffinity"), **kept}
+    if rest or "affinity" in before:
+        spec["affinity"] = rest
+    else:
+        spec.pop("affinity", None)
 
 
 def _node_affinity(found: Found, now: Object, then: Object) -> None:
@@ -140,7 +145,7 @@ def _node_affinity(found: Found, now: Object, then: Object) -> None:
         return
     if len(terms) != len(old_terms):
         text = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
-        found.append(invalid_value(path, terms or None, text))
+        found.append(invalid_value(path, internal(terms, "[]core.NodeSelectorTerm"), text))
         return
     for index, (term, old) in enumerate(zip(terms, old_terms, strict=True)):
         kept = all(
@@ -149,7 +154,7 @@ def _node_affinity(found: Found, now: Object, then: Object) -> None:
         )
         if not kept or (not old and term):
             text = "only additions are allowed (no mutations or deletions)"
-            found.append(invalid_value(f"{path}[{index}]", term, text))
+            found.append(invalid_value(f"{path}[{index}]", internal(term, "core.NodeSelectorTerm"), text))
 
 
 # --- status ----------------------------------------------------------------------------------------------------------

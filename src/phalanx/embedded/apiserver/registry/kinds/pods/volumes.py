@@ -9,30 +9,17 @@ from phalanx.embedded.apimachinery.meta.status import (
     duplicate,
     forbidden_field,
     invalid_value,
-    not_supported,
     required,
 )
 from phalanx.embedded.apimachinery.schema import formats, quantity
 from phalanx.embedded.apiserver.registry.kinds.checks import Found, formatted
 from phalanx.embedded.apiserver.registry.kinds.pods.containers import descending, field_selector, resource_selector
+from phalanx.embedded.apiserver.registry.kinds.pods.volume_sources import chosen_source
 
 Source = Mapping[str, Any]
 
 MODE_TEXT = "must be a number between 0 and 0777 (octal), both inclusive"
-HOST_PATH_TYPES = ("", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket")
 VOLUME_FIELDS = ("metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid")
-# The field that each plain source cannot do without.
-NEEDED = {
-    "secret": ("secretName",),
-    "configMap": ("name",),
-    "persistentVolumeClaim": ("claimName",),
-    "hostPath": ("path",),
-    "nfs": ("server", "path"),
-    "csi": ("driver",),
-    "iscsi": ("targetPortal", "iqn"),
-    "rbd": ("image",),
-    "ephemeral": ("volumeClaimTemplate",),
-}
 
 
 def volumes(found: Found, given: Sequence[Source], path: str) -> dict[str, Source]:
@@ -57,27 +44,13 @@ def volumes(found: Found, given: Sequence[Source], path: str) -> dict[str, Sourc
 
 
 def _source(found: Found, volume: Source, path: str) -> None:
-    sorts = [key for key in volume if key != "name"]
-    for extra in sorts[1:]:
-        found.append(forbidden_field(f"{path}.{extra}", "may not specify more than 1 volume type"))
-    if not sorts:
-        found.append(required(path, "must specify a volume type"))
-        return
-    sort, source = sorts[0], volume[sorts[0]]
-    here = f"{path}.{sort}"
-    for key in NEEDED.get(sort, ()):
-        if not source.get(key):
-            found.append(required(f"{here}.{key}"))
+    sort = chosen_source(found, volume, [key for key in volume if key != "name"], path)
+    source, here = volume.get(sort) or {}, f"{path}.{sort}"
     match sort:
         case "emptyDir":
             if (size := source.get("sizeLimit")) is not None and quantity.of(size) < 0:
                 text = "SizeLimit field must be a valid resource quantity"
                 found.append(forbidden_field(f"{here}.sizeLimit", text))
-        case "hostPath":
-            _host_path(found, source, here)
-        case "nfs":
-            if not (place := source.get("path", "")).startswith("/"):
-                found.append(invalid_value(f"{here}.path", place, "must be an absolute path"))
         case "secret" | "configMap":
             _mode(found, source.get("defaultMode"), f"{here}.defaultMode")
             _keys(found, source.get("items", ()), f"{here}.items")
@@ -86,13 +59,6 @@ def _source(found: Found, volume: Source, path: str) -> None:
             _downward(found, source.get("items", ()), here)
         case "projected":
             _projected(found, source, here)
-
-
-def _host_path(found: Found, source: Source, path: str) -> None:
-    if ".." in source.get("path", "").split("/"):
-        found.append(invalid_value(f"{path}.path", source["path"], "must not contain '..'"))
-    if (sort := source.get("type")) is not None and sort not in HOST_PATH_TYPES:
-        found.append(not_supported(f"{path}.type", sort, HOST_PATH_TYPES))
 
 
 def _mode(found: Found, mode: int | None, path: str) -> None:

@@ -11,7 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from phalanx.embedded.apimachinery.meta.resource import Object
-from phalanx.embedded.apimachinery.meta.status import Cause, invalid_value, not_supported, required
+from phalanx.embedded.apimachinery.meta.status import (
+    Cause,
+    forbidden_field,
+    invalid_value,
+    not_supported,
+    required,
+)
 from phalanx.embedded.apiserver.registry.kinds.checks import Found, label_selector, not_negative, selects, unchanged
 from phalanx.embedded.apiserver.registry.kinds.checks import labels as check_labels
 from phalanx.embedded.apiserver.registry.kinds.generation import SpecAndStatus
@@ -22,17 +28,23 @@ from phalanx.embedded.apiserver.registry.kinds.workloads import rollout
 _ACTED_ON = ("deployment", "replicaset", "statefulset")
 TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 EMPTY_SELECTOR = "empty selector is invalid for {}"  # of a ReplicaSet, too, the real server says deployment
+_CHANGEABLE = {"replicas", "ordinals", "template", "updateStrategy", "revisionHistoryLimit", "minReadySeconds"} | {
+    "persistentVolumeClaimRetentionPolicy"
+}
+FROZEN_SET = (
+    "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', "
+    "'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
+)
 UNMATCHED = "`selector` does not match template `labels`"
 
 
 class WorkloadStrategy(SpecAndStatus):
-    """The strategy that the four kinds of workloads have in common. `kind` is how messages call it, `fixed` what an
-    update may not change."""
+    """The strategy that the four kinds of workloads have in common. `kind` is how messages call it."""
 
     counts = True
 
-    def __init__(self, kind: str, *, replicated: bool = True, fixed: tuple[str, ...] = ("selector",)) -> None:
-        self.kind, self.replicated, self.fixed = kind, replicated, fixed
+    def __init__(self, kind: str, *, replicated: bool = True) -> None:
+        self.kind, self.replicated = kind, replicated
 
     def default(self, obj: Object) -> None:
         spec = obj["spec"]
@@ -96,10 +108,11 @@ class WorkloadStrategy(SpecAndStatus):
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         found: Found = []
-        for key in self.fixed:
-            now, before = _content(obj["spec"].get(key)), _content(old["spec"].get(key))
-            if now != before:
-                unchanged(found, f"spec.{key}", obj["spec"].get(key), old["spec"].get(key))
+        spec, before = obj["spec"], old["spec"]
+        if self.kind != "statefulset":
+            unchanged(found, "spec.selector", spec.get("selector"), before.get("selector"))
+        elif any(_content(spec.get(key)) != _content(before.get(key)) for key in {*spec, *before} - _CHANGEABLE):
+            found.append(forbidden_field("spec", FROZEN_SET))
         return found
 
     def validate_status_update(self, obj: Object, old: Object) -> list[Cause]:

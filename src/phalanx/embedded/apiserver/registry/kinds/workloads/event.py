@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from phalanx.embedded.apimachinery.meta.resource import Object, ResourceStrategy
 from phalanx.embedded.apimachinery.meta.status import Cause, invalid_value, required
 from phalanx.embedded.apimachinery.schema import formats
+from phalanx.embedded.apimachinery.schema.gotypes.internal import internal
 from phalanx.embedded.apiserver.registry.kinds.checks import Found, formatted, unchanged
 
 # core v1 -> events.k8s.io/v1
@@ -32,10 +33,14 @@ ALWAYS_IN_CORE: Mapping[str, object] = {
     "reportingComponent": "",
     "reportingInstance": "",
 }
-IMMUTABLE = (
-    *("involvedObject", "reason", "message", "source", "firstTimestamp", "lastTimestamp", "count", "eventTime"),
-    *("action", "related", "reportingComponent", "reportingInstance", "type"),
-)
+IMMUTABLE = {
+    "involvedObject": "core.ObjectReference",
+    "source": "core.EventSource",
+    "related": "*core.ObjectReference",
+    "count": "i",
+    **dict.fromkeys(("firstTimestamp", "lastTimestamp", "eventTime"), "t"),
+    **dict.fromkeys(("reason", "message", "action", "reportingComponent", "reportingInstance", "type"), "s"),
+}
 SYSTEM_NAMESPACES = ("default", "kube-system")
 
 
@@ -97,9 +102,9 @@ class EventStrategy(CoreEventStrategy):
         found: Found = []
         if obj.get("series") != old.get("series"):
             _series(found, obj)
-        for key in IMMUTABLE:
+        for key, kind in IMMUTABLE.items():
             shown = "reportingController" if key == "reportingComponent" else key
-            unchanged(found, shown, obj.get(key), old.get(key))
+            unchanged(found, shown, internal(obj.get(key), kind), internal(old.get(key), kind))
         return found
 
     def selectable_names(self) -> Iterable[str]:

@@ -11,13 +11,17 @@ from typing import Any
 from phalanx.embedded.apimachinery.meta.resource import Object, ResourceStrategy
 from phalanx.embedded.apimachinery.meta.status import (
     Cause,
+    duplicate,
     forbidden_field,
     invalid_value,
     not_supported,
     required,
+    too_long,
 )
 from phalanx.embedded.apimachinery.schema import formats, quantity
+from phalanx.embedded.apimachinery.schema.gotypes.internal import changes, internal
 from phalanx.embedded.apiserver.registry.kinds.checks import (
+    IMMUTABLE,
     Found,
     formatted,
     label_selector,
@@ -26,6 +30,7 @@ from phalanx.embedded.apiserver.registry.kinds.checks import (
 )
 from phalanx.embedded.apiserver.registry.kinds.generation import SpecAndStatus
 from phalanx.embedded.apiserver.registry.kinds.nodes.scheduling import node_selector
+from phalanx.embedded.apiserver.registry.kinds.pods.volume_sources import chosen_source, persistent_csi
 
 Spec = Mapping[str, Any]
 
@@ -37,6 +42,8 @@ NOT_SOURCES = frozenset(
     {"accessModes", "capacity", "claimRef", "mountOptions", "nodeAffinity", "persistentVolumeReclaimPolicy"}
     | {"storageClassName", "volumeAttributesClassName", "volumeMode"}
 )
+MOST_PARAMETERS, PARAMETERS_BYTES = 512, 256 * 1024
+OLD_SOURCES = (("", "PersistentVolumeClaim"), ("snapshot.storage.k8s.io", "VolumeSnapshot"))
 CLAIM_FROZEN = (
     "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims\n"
 )
@@ -49,6 +56,7 @@ class ClaimStrategy(SpecAndStatus):
 
     def default(self, obj: Object) -> None:
         obj["spec"].setdefault("volumeMode", "Filesystem")
+        _both_sources(obj["spec"])
 
     def first_status(self, obj: Object) -> Object:
         return {"phase": "Pending"}
@@ -62,17 +70,36 @@ class ClaimStrategy(SpecAndStatus):
         spec, before = obj["spec"], old["spec"]
         if spec == before:
             return []
-        free = {"volumeName"} if not before.get("volumeName") else set()
+        kept = {"volumeName": spec.get("volumeName")} if not before.get("volumeName") else {}
+        munged = dict(spec)
         if before.get("storageClassName") is None:  # the default class, given later
-            free |= {"storageClassName"}
-        if old["status"].get("phase") == "Bound":
-            free |= {"resources", "volumeAttributesClassName"}
-        changed = sorted(key for key in {*spec, *before} - free if spec.get(key) != before.get(key))
-        found = [forbidden_field("spec", CLAIM_FROZEN + "\n".join(changed))] if changed else []
+            munged["storageClassName"] = None
+        if obj["status"].get("phase") == "Bound":
+            munged["volumeAttributesClassName"] = before.get("volumeAttributesClassName")
+            munged["resources"] = _sized(spec.get("resources") or {}, before.get("resources") or {})
+        munged, former = _without_nulls(munged), _without_nulls({**before, **kept})
+        found: Found = []
+        if munged != former:
+            found.append(
+                forbidden_field("spec", CLAIM_FROZEN + changes(former, munged, "core.PersistentVolumeClaimSpec"))
+            )
         if (now := _size(obj["spec"])) < _size(old["spec"]) and now <= _size_of(old["status"].get("capacity") or {}):
             path = "spec.resources.requests.storage"
             found.append(forbidden_field(path, "field can not be less than status.capacity"))
+        unchanged(found, "volumeMode", spec.get("volumeMode"), before.get("volumeMode"))
         return found
+
+
+def _without_nulls(spec: Spec) -> dict[str, Any]:
+    return {key: value for key, value in spec.items() if value is not None}
+
+
+def _sized(now: Spec, before: Spec) -> Spec:
+    """The resources of a claim, with the size that it had."""
+    if "requests" not in now:
+        return now
+    size = (before.get("requests") or {}).get("storage")
+    return {**now, "requests": {**now["requests"], "storage": size}}
 
 
 def claim_spec(found: Found, spec: Spec, path: str) -> None:
@@ -87,6 +114,46 @@ def claim_spec(found: Found, spec: Spec, path: str) -> None:
     if name := spec.get("storageClassName"):
         formatted(found, f"{path}.storageClassName", name, formats.dns_subdomain)
     _volume_mode(found, spec, path)
+    _data_sources(found, spec, path)
+    if name := spec.get("volumeAttributesClassName"):
+        formatted(found, f"{path}.volumeAttributesClassName", name, formats.dns_subdomain)
+
+
+def _data_sources(found: Found, spec: Spec, path: str) -> None:
+    """`dataSource`, and `dataSourceRef`, which replaces it and may name another namespace."""
+    source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
+    for key, one in (("dataSource", source), ("dataSourceRef", reference)):
+        if one is None:
+            continue
+        here, group = f"{path}.{key}", one.get("apiGroup") or ""
+        found += [required(f"{here}.{part}") for part in ("name", "kind") if not one.get(part)]
+        if not group and one.get("kind") != "PersistentVolumeClaim":
+            text = "must be 'PersistentVolumeClaim' when referencing the default apiGroup"
+            found.append(invalid_value(here, one.get("kind", ""), text))
+        if group:
+            formatted(found, f"{here}.apiGroup", group, formats.dns_subdomain)
+    if reference is not None and (space := reference.get("namespace")):
+        formatted(found, f"{path}.dataSourceRef.namespace", space, formats.dns_label)
+        if source is not None:
+            text = "may not be specified when dataSourceRef.namespace is specified"
+            found.append(invalid_value(path, {}, text))
+    elif source is not None and reference is not None and _named(source) != _named(reference):
+        found.append(invalid_value(path, {}, "must match dataSourceRef"))
+
+
+def _named(reference: Spec) -> tuple[str, ...]:
+    return tuple(reference.get(key) or "" for key in ("apiGroup", "kind", "name"))
+
+
+def _both_sources(spec: dict[str, Any]) -> None:
+    """Write `dataSource` and `dataSourceRef` where one is given. The older form knows claims and snapshots only."""
+    source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
+    if source is not None and _named(source)[:2] not in OLD_SOURCES:
+        source = spec.pop("dataSource") and None
+    if source is not None and reference is None:
+        spec["dataSourceRef"] = dict(source)
+    elif reference is not None and source is None and not reference.get("namespace"):
+        spec["dataSource"] = {key: one for key, one in reference.items() if key != "namespace"}
 
 
 def _size(spec: Spec) -> int:
@@ -124,11 +191,11 @@ class VolumeStrategy(SpecAndStatus):
             resource_amount(found, name, amount, f"spec.capacity[{name}]")
             if quantity.of(amount) == 0:
                 found.append(invalid_value(f"spec.capacity[{name}]", amount, "must be greater than zero"))
-        sources = [key for key in spec if key not in NOT_SOURCES]
-        if not sources:
-            found.append(required("spec", "must specify a volume type"))
-        if "hostPath" in sources and not spec["hostPath"].get("path"):
-            found.append(required("spec.hostPath.path"))
+        sort = chosen_source(found, spec, [key for key in spec if key not in NOT_SOURCES], "spec")
+        if sort == "csi":
+            persistent_csi(found, spec["csi"], "spec.csi")
+        if sort == "local" and spec.get("nodeAffinity") is None:
+            found.append(required("spec.nodeAffinity", "Local volume requires node affinity"))
         policy = spec.get("persistentVolumeReclaimPolicy")
         if policy and policy not in VOLUME_RECLAIMS:
             found.append(not_supported("spec.persistentVolumeReclaimPolicy", policy, VOLUME_RECLAIMS))
@@ -137,8 +204,6 @@ class VolumeStrategy(SpecAndStatus):
                 found.append(required("spec.nodeAffinity.required", "must specify required node constraints"))
             else:
                 node_selector(found, affinity["required"], "spec.nodeAffinity.required")
-        for extra in sources[1:]:
-            found.append(forbidden_field(f"spec.{extra}", "may not specify more than 1 volume type"))
         if name := spec.get("storageClassName"):
             formatted(found, "spec.storageClassName", name, formats.dns_subdomain)
         _volume_mode(found, spec)
@@ -147,11 +212,21 @@ class VolumeStrategy(SpecAndStatus):
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         found: Found = []
         spec, before = obj["spec"], old["spec"]
-        if any(spec.get(key) != before.get(key) for key in {*spec, *before} - NOT_SOURCES):
+        now, then = ({key: one[key] for key in one if key not in NOT_SOURCES} for one in (spec, before))
+        if "csi" in now and "csi" in then and then["csi"].get("controllerExpandSecretRef") is None:
+            now["csi"] = {key: one for key, one in now["csi"].items() if key != "controllerExpandSecretRef"}
+        if now != then:
             text = "spec.persistentvolumesource is immutable after creation\n"
+            text += changes(then, now, "core.PersistentVolumeSource")
             found.append(forbidden_field("spec.persistentvolumesource", text))
-        if spec.get("volumeMode") != before.get("volumeMode"):
-            found.append(invalid_value("volumeMode", spec.get("volumeMode"), "field is immutable"))
+        unchanged(found, "volumeMode", spec.get("volumeMode"), before.get("volumeMode"))
+        affinity, former = spec.get("nodeAffinity"), before.get("nodeAffinity")
+        if former is not None and affinity != former:
+            shown = internal(affinity, "*core.VolumeNodeAffinity")
+            found.append(invalid_value("nodeAffinity", shown, IMMUTABLE))
+        if before.get("volumeAttributesClassName") is not None and spec.get("volumeAttributesClassName") is None:
+            text = "update from non-nil value to nil is forbidden"
+            found.append(forbidden_field("spec.volumeAttributesClassName", text))
         return found
 
 
@@ -174,17 +249,46 @@ class ClassStrategy(ResourceStrategy):
             found.append(not_supported("reclaimPolicy", policy, RECLAIMS))
         if (mode := obj.get("volumeBindingMode")) not in BINDING_MODES:
             found.append(not_supported("volumeBindingMode", mode, BINDING_MODES))
+        _parameters(found, obj.get("parameters") or {})
+        _topologies(found, obj.get("allowedTopologies") or ())
         return found
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
-        fixed = {
-            "parameters": "updates to parameters are forbidden.",
-            "provisioner": "updates to provisioner are forbidden.",
-        }
-        fixed["reclaimPolicy"] = "updates to reclaimPolicy are forbidden."
-        found = [forbidden_field(field, text) for field, text in fixed.items() if obj.get(field) != old.get(field)]
-        unchanged(found, "volumeBindingMode", obj.get("volumeBindingMode"), old.get("volumeBindingMode"))
+        found: Found = []
+        for key in ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"):
+            unchanged(found, key, obj.get(key), old.get(key))
         return found
+
+
+def _parameters(found: Found, given: Mapping[str, str]) -> None:
+    if len(given) > MOST_PARAMETERS:
+        found.append(too_long("parameters", MOST_PARAMETERS))
+        return
+    found += [invalid_value("parameters", "", "field can not be empty.") for key in given if not key]
+    if sum(len(key.encode()) + len(value.encode()) for key, value in given.items()) > PARAMETERS_BYTES:
+        found.append(too_long("parameters", PARAMETERS_BYTES))
+
+
+def _topologies(found: Found, terms: Sequence[Spec]) -> None:
+    """The places where volumes may be made: no term and no key twice."""
+    seen: list[dict[str, set[str]]] = []
+    for index, term in enumerate(terms):
+        places: dict[str, set[str]] = {}
+        path = f"allowedTopologies[{index}].matchLabelExpressions"
+        for number, one in enumerate(term.get("matchLabelExpressions") or ()):
+            here, key, values = f"{path}[{number}]", one.get("key", ""), one.get("values") or ()
+            if not values:
+                found.append(required(f"{here}.values"))
+            for place, value in enumerate(values):
+                if value in values[:place]:
+                    found.append(duplicate(f"{here}.values[{place}]", value))
+            formatted(found, f"{here}.key", key, formats.qualified_name)
+            if key in places:
+                found.append(duplicate(f"{here}.key", key))
+            places[key] = set(values)
+        if places in seen:
+            found.append(duplicate(path, ""))
+        seen.append(places)
 
 
 def _access_modes(found: Found, modes: Sequence[str], why: str, path: str = "spec") -> None:
