@@ -296,7 +296,8 @@ WRONG_DEFINITIONS: dict[str, tuple[dict[str, Any], str]] = {
     "a rule about nothing": (
         {SCHEMA: {"type": "object", "x-kubernetes-validations": [{"rule": "self.nothing > 1"}]}},
         "spec.validation.openAPIV3Schema.x-kubernetes-validations[0].rule: Invalid value: "
-        '{"Rule":"self.nothing \\u003e 1","Message":"","MessageExpression":"","Reason":null,"FieldPath":"","OptionalOldSelf":null}: '
+        '{"Rule":"self.nothing \\u003e 1","Message":"","MessageExpression":"","Reason":null,"FieldPath":"",'
+        '"OptionalOldSelf":null}: '
         "compilation failed: ERROR: <input>:1:5: undefined field 'nothing'\n | self.nothing > 1\n | ....^",
     ),
 }
