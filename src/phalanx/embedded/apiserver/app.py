@@ -15,7 +15,6 @@ from phalanx.embedded.apimachinery.fair_queue import FairQueue, TooManyRequests
 from phalanx.embedded.apimachinery.meta.resource import Object, Resource, User
 from phalanx.embedded.apimachinery.meta.status import ApiError, not_found
 from phalanx.embedded.apiserver.auth.account_tokens import TOKEN_REQUEST, AccountTokens
-from phalanx.embedded.apiserver.auth.attributes import attributes
 from phalanx.embedded.apiserver.auth.authentication import Tokens
 from phalanx.embedded.apiserver.auth.authorization import MASTERS, Authorizer
 from phalanx.embedded.apiserver.auth.impersonation import acting
@@ -26,6 +25,7 @@ from phalanx.embedded.apiserver.endpoints import answers, parts
 from phalanx.embedded.apiserver.endpoints.decoding import Intent
 from phalanx.embedded.apiserver.endpoints.delete import DeleteOptions, Deleter, delete_body, delete_options, unsigned
 from phalanx.embedded.apiserver.endpoints.listing import ReadEndpoints
+from phalanx.embedded.apiserver.endpoints.paths.attributes import attributes
 from phalanx.embedded.apiserver.endpoints.paths.namesakes import Namesakes
 from phalanx.embedded.apiserver.endpoints.paths.public import Public
 from phalanx.embedded.apiserver.endpoints.paths.slurm_numbers import SlurmNumbers

@@ -2,6 +2,7 @@
 
 checks       what many validations ask
 generation   metadata.generation
+volume_sources  the sources that volumes of pods and persistent volumes share
 nodes        nodes, and where pods may be placed
 pods         pods and their templates
 batch        Jobs

@@ -14,7 +14,7 @@ from phalanx.embedded.apimachinery.meta.status import (
 from phalanx.embedded.apimachinery.schema import formats, quantity
 from phalanx.embedded.apiserver.registry.kinds.checks import Found, formatted
 from phalanx.embedded.apiserver.registry.kinds.pods.containers import descending, field_selector, resource_selector
-from phalanx.embedded.apiserver.registry.kinds.pods.volume_sources import chosen_source
+from phalanx.embedded.apiserver.registry.kinds.volume_sources import chosen_source
 
 Source = Mapping[str, Any]
 

@@ -30,7 +30,7 @@ from phalanx.embedded.apiserver.registry.kinds.checks import (
 )
 from phalanx.embedded.apiserver.registry.kinds.generation import SpecAndStatus
 from phalanx.embedded.apiserver.registry.kinds.nodes.scheduling import node_selector
-from phalanx.embedded.apiserver.registry.kinds.pods.volume_sources import chosen_source, persistent_csi
+from phalanx.embedded.apiserver.registry.kinds.volume_sources import chosen_source, persistent_csi
 
 Spec = Mapping[str, Any]
 

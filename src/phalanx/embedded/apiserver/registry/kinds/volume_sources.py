@@ -89,7 +89,7 @@ def driver_name(found: Found, name: str, path: str) -> None:
 
 
 def persistent_csi(found: Found, source: Source, path: str) -> None:
-    """What a persistent volume of a driver has beside the driver's name."""
+    """Check the handle and the secrets of a persistent volume of a driver."""
     if not source.get("volumeHandle"):
         found.append(required(f"{path}.volumeHandle"))
     for key in _SECRETS:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from phalanx.embedded.apiserver.auth.attributes import attributes
 from phalanx.embedded.apiserver.auth.rbac import AccessRequest
+from phalanx.embedded.apiserver.endpoints.paths.attributes import attributes
 from tests.embedded.apiserver.process import ServerProcess
 
 GADGETS = "/apis/nope.io/v1/namespaces/a/gadgets"
