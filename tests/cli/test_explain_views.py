@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from phalanx.cli.cluster.jobs.finding import FoundJob, Member
-from phalanx.cli.commands.status.explain import as_said_by, row_of, row_of_pods
+from phalanx.cli.commands.status.explain import as_said_by, not_scheduled, row_of, row_of_pods
 from phalanx.cli.views.job import reading
 from phalanx.cli.views.job.job_row import short_row
-from phalanx.client.kind import PODS
+from phalanx.client.connection import Object
+from phalanx.client.kind import PODS, Kind
 from phalanx.dialects.frame.peer_reasons import Peer
 from phalanx.ledger.entry import JobEntry
 from phalanx.model.reason import Reason, ReasonCode
 from tests.cli.test_job_reading import NOW_S, foreign_pod, meta, node, queue, rows, snapshot
+
+TRAIN_JOBS = Kind(group="trainer.kubeflow.org", version="v1alpha1", plural="trainjobs", name="TrainJob")
 
 
 async def test_the_pods_of_a_volcano_job_are_shown_under_the_name_that_its_user_gave() -> None:
@@ -53,3 +56,27 @@ def test_a_reason_is_said_in_the_words_of_another_scheduler_or_why_it_has_none()
     reason = Reason(code=ReasonCode.BEGIN_TIME, text="")
     assert as_said_by(Peer.SLURM, reason.code, reason.numbers) == "as slurm says it\n  BeginTime"
     assert as_said_by(Peer.KUEUE, reason.code, reason.numbers).startswith("as kueue says it\n  it has no word: ")
+
+
+def test_a_job_that_is_not_scheduled_says_what_its_operator_says() -> None:
+    conditions = [
+        {"type": "Failed", "message": "there is no runtime torch.", "lastTransitionTime": "2026-01-02T00:00:00Z"},
+        {"type": "Created", "message": "it was created", "lastTransitionTime": "2026-01-01T00:00:00Z"},
+        {"type": "Suspended"},
+    ]
+    labels = {"labels": {"phalanx.dev/queue": "default"}}
+    obj = {"metadata": {**meta("tj"), **labels}, "status": {"conditions": conditions}}
+
+    def found(obj: Object) -> FoundJob:
+        return FoundJob(kind="trainjob", namespace="default", name="tj", members=(Member(kind=TRAIN_JOBS, obj=obj),))
+
+    assert str(not_scheduled(found(obj))) == (
+        "trainjob default/tj exists, but Phalanx does not schedule it. Its status says: there is no runtime torch."
+    )
+    bare = FoundJob(
+        kind="trainjob",
+        namespace="default",
+        name="tj",
+        members=(Member(kind=TRAIN_JOBS, obj={"metadata": meta("tj")}),),
+    )
+    assert str(not_scheduled(bare)).endswith("it has no label phalanx.dev/queue, so Phalanx leaves it alone.")

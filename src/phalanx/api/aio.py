@@ -22,7 +22,7 @@ from phalanx.cli.cluster.jobs.standing import RUNNING, recorded_standing
 from phalanx.cli.cluster.live_state import look
 from phalanx.cli.cluster.target import Target, connected, current_namespace, find_ledger_of
 from phalanx.cli.commands.attend.logs import log_sources
-from phalanx.cli.commands.status.explain import explained
+from phalanx.cli.commands.status.explain import explained, not_scheduled
 from phalanx.cli.files.manifest import Document, job, queued
 from phalanx.cli.submission.job_options import JobOptions
 from phalanx.cli.submission.scheduling_options import WishOptions
@@ -30,7 +30,6 @@ from phalanx.cli.submission.sending import create_document, require_queues
 from phalanx.cli.views import entry_view, queue_view
 from phalanx.cli.views.job import job_view, reading
 from phalanx.client.connection import Connection
-from phalanx.errors import PhalanxError
 
 _KEPT_S = 86400
 Name = str | Job
@@ -143,7 +142,7 @@ async def explain(name: Name, *, cluster: Cluster = HERE) -> Explanation:
             return Explanation(job=found.id, text=text, record=entry_view.record(found.entry, now_s))
         told = await explained(connection, found, ledger)
     if told is None:
-        raise PhalanxError(f"{found.kind} {found.id} exists, but Phalanx does not schedule it.")
+        raise not_scheduled(found)
     return Explanation(job=found.id, text=told.text, record=told.record)
 
 

@@ -243,9 +243,24 @@ def _recorded(found: FoundJob, ledger: str | None) -> JobEntry:
         with suppress(LedgerError), Ledger.open(ledger, read_only=True) as book:
             if entries := recorded(book, found.id, found.namespace):
                 return entries[-1]
-    labels = found.members[0].obj["metadata"].get("labels") or {}
+    raise not_scheduled(found)
+
+
+def not_scheduled(found: FoundJob) -> PhalanxError:
+    """Return the error for a job whose object exists, and which the scheduler does not have."""
+    obj = found.members[0].obj
+    labels = obj["metadata"].get("labels") or {}
     why = "" if QUEUE in labels else f": it has no label {QUEUE}, so Phalanx leaves it alone"
-    raise PhalanxError(f"{found.kind} {found.id} exists, but Phalanx does not schedule it{why}.")
+    if said := _last_message(obj):
+        why += f". Its status says: {said.removesuffix('.')}"
+    return PhalanxError(f"{found.kind} {found.id} exists, but Phalanx does not schedule it{why}.")
+
+
+def _last_message(obj: Object) -> str:
+    """Return the message of the object's newest condition that has one: what its operator says of it."""
+    conditions = (obj.get("status") or {}).get("conditions") or ()
+    told = [(one.get("lastTransitionTime") or "", one["message"]) for one in conditions if one.get("message")]
+    return str(max(told, default=("", ""))[1])
 
 
 def _print_ended(entry: JobEntry, json: bool) -> None:
