@@ -25,8 +25,12 @@ THERE = [
 ]
 GONE = [
     Job(number=30, ask=PLAIN, state="COMPLETED", nodes=("n",)),
-    Job(number=41, ask=replace(PLAIN, array=40, task=1), state="CANCELLED"),
+    *(
+        Job(number=40 + at, ask=replace(PLAIN, array=40, task=at), state="CANCELLED", end_s=5.0 * (at // 3))
+        for at in (1, 2, 3)
+    ),
 ]
+NONE = "scancel: error: No active jobs match ALL job filters"
 Run = Callable[[str], tuple[int, list[str], list[int], list[tuple[int, int]]]]
 
 
@@ -71,6 +75,9 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
         ("-v 10_9", 0, ["scancel: Terminating job 10_9", f"{WRONG} id 10_9: {UNKNOWN}"], []),
         ("-v 30", 0, ["scancel: Terminating job 30", f"{WRONG} id 30: {OVER}"], []),
         ("-v 21", 0, ["scancel: Terminating job 21", f"{WRONG} id 21: {OVER}"], []),
+        ("-v 40_3", 0, ["scancel: Terminating job 40_3", f"{WRONG} id 40_3: {OVER}"], []),
+        ("-v 40", 0, ["scancel: Terminating job 40", f"{WRONG} id 40: {OVER}"], []),
+        ("--sibling=x 40_3", 191, [f"{WRONG} id 40_3: Not a valid federated job"], []),
         ("-v 40_1", 0, ["scancel: Terminating job 40_1", f"{WRONG} id 40_1: {UNKNOWN}"], []),
         ("--sibling=x 1", 191, [f"{WRONG} id 1: Not a valid federated job"], []),
         ("--sibling=x 30", 191, [f"{WRONG} id 30: Not a valid federated job"], []),
@@ -88,6 +95,14 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
         ("1.0", 0, [], []),
         ("99.0", 1, [f"{WRONG} step id 99.0: {UNKNOWN}"], []),
         ("-Q 99.0", 1, [], []),
+        (
+            "-n x -v 99.0",
+            1,
+            [f"{WRONG} step id 99.0: {UNKNOWN}", f"{NONE}, including: job_name=x "],
+            [],
+        ),
+        ("--user=no,such --me 1", 0, [], []),
+        ("--me --user=no,such 1", 1, ["scancel: error: Invalid user name: no,such"], []),
         ("20.9", 225, [f"{WRONG} step id 20: {UNKNOWN}"], []),
         ("-v 20.9", 225, ["scancel: Terminating step 20.9", f"{WRONG} step id 20: {UNKNOWN}"], []),
         ("-s USR1 20.9", 0, [], []),

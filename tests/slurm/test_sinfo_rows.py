@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from types import SimpleNamespace
 
 import pytest
 
@@ -74,6 +75,22 @@ def test_sinfo_rows_are_those_of_slurm(
     words: list[str], rows: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert shown(capsys, monkeypatch, *words) == rows
+
+
+@pytest.mark.parametrize(
+    ("words", "above"),
+    [(["-T"], []), (["-T", "-l"], ["date"]), (["-T", "-l", "-M", "c"], ["date", "CLUSTER: c"]),
+     (["-T", "-h", "-l", "-M", "c"], []), (["-o", "%V", "-M", "c"], ["CLUSTER: c", "CLUSTER", "c"]),
+     (["-o", "%V"], ["CLUSTER", "N/A"])],
+)  # fmt: skip
+def test_the_date_and_the_cluster_are_above_nodes_and_reservations(
+    words: list[str], above: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sinfo, "time", SimpleNamespace(strftime=lambda form: "date"))
+    monkeypatch.setattr("phalanx.slurm.control.reservations.reservations", lambda api: [])
+    monkeypatch.setattr(SITE, "cluster", "c")
+    none = ["No reservations in the system"] if "-T" in words else []
+    assert shown(capsys, monkeypatch, *words) == [*above, *none]
 
 
 def test_a_node_joins_the_first_row_that_looks_the_same() -> None:

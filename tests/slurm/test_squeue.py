@@ -28,6 +28,9 @@ def test_what_squeue_chooses() -> None:
     assert squeue._asked({"name": "HELD,x"}).has(job)
     assert not squeue._asked({"name": "hel"}).has(job)
     assert squeue._asked({"jobs": "12;beside"}).has(job)
+    for text, chosen in (("12_[1-2]", [0]), ("12_2", [2]), ("12", [0, 1, 2]), ("12_[1-2],12_1", [0, 1])):
+        tasks = [Job(number=12, ask=replace(job.ask, array=12, task=task), state="PENDING") for task in range(3)]
+        assert [task.ask.task for task in tasks if squeue._asked({"jobs": text}).has(task)] == chosen
     assert squeue._asked({"steps": "", "states": "CD"}).has(job)  # steps run, whatever states are named
 
 
@@ -38,14 +41,6 @@ def test_squeue_turns_jobs_without_nodes_round_by_nodes() -> None:
     jobs = [Job(number=20, ask=ask("").ask, state="PENDING"), *tasks, Job(number=10, ask=ask("").ask, state="PENDING")]
     assert [job.number for job in squeue._sorted(list(jobs), {"sort": "N"})] == [10, 11, 12, 20]
     assert [job.number for job in squeue._sorted(list(jobs), {"sort": "-N"})] == [20, 11, 12, 10]
-
-
-@pytest.mark.parametrize(("said", "lines"), [({}, 1), ({"long": None}, 2), ({"long": None, "noheader": None}, 0)])
-def test_steps_have_the_date_above_their_heading_with_long(
-    said: dict[str, str | None], lines: int, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert squeue._steps([], said, set()) == 0
-    assert len(capsys.readouterr().out.splitlines()) == lines
 
 
 @pytest.mark.parametrize(("line", "users"), [("-u ada --me", None), ("--me -u ada", "ada"), ("-u ada", "ada")])

@@ -6,6 +6,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -17,17 +18,21 @@ from phalanx.slurm.notation.amounts import read_width
 from phalanx.slurm.notation.hostlist import compress
 
 Show = Callable[[Job], str]
+_Of = TypeVar("_Of")
 
 
-class Field(msgspec.Struct, frozen=True):
+class Field(msgspec.Struct, Generic[_Of], frozen=True):
+    """`uncut`: a list of nodes, which is not cut where it is aligned to the right, as measured."""
+
     heading: str
-    show: Show
+    show: Callable[[_Of], str]
+    uncut: bool = False
 
 
 class Column(msgspec.Struct, frozen=True):
     """A field with its width (0: as wide as it is) and what follows it, or plain text."""
 
-    field: Field | None
+    field: Field[Any] | None
     width: int = 0
     right: bool = False
     text: str = ""
@@ -127,7 +132,7 @@ def _status(job: Job) -> str:
     return str(job.signal or job.exit_code << 8)
 
 
-LETTERS: dict[str, Field] = {
+LETTERS: dict[str, Field[Job]] = {
     "a": Field("ACCOUNT", lambda job: job.ask.account),
     "A": Field("JOBID", lambda job: str(job.own)),
     "b": Field("TRES_PER_NODE", lambda job: job.ask.tres_per_node or "N/A"),
@@ -155,7 +160,7 @@ LETTERS: dict[str, Field] = {
     "m": Field("MIN_MEMORY", memory),
     "M": Field("TIME", lambda job: times.elapsed(job.elapsed_s)),
     "n": Field("REQ_NODES", lambda job: compress(job.ask.wanted)),
-    "N": Field("NODELIST", nodelist),
+    "N": Field("NODELIST", nodelist, uncut=True),
     "o": Field("COMMAND", lambda job: _null(job.ask.command)),
     "O": Field("CONTIGUOUS", lambda job: str(int(job.ask.contiguous))),
     "p": Field("PRIORITY", lambda job: f"{job.priority / 4294967295:.14f}"),
@@ -177,7 +182,7 @@ LETTERS: dict[str, Field] = {
     "x": Field("EXC_NODES", lambda job: compress(job.ask.excluded)),
     "X": Field("CORE_SPEC", lambda job: "N/A"),
     "y": Field("NICE", lambda job: str(job.ask.nice)),
-    "Y": Field("SCHEDNODES", lambda job: _null(compress(job.schednodes, ordered=True))),
+    "Y": Field("SCHEDNODES", lambda job: _null(compress(job.schednodes, ordered=True)), uncut=True),
     "z": Field("S:C:T", lambda job: ":".join(job.ask.shown.get(one, "*") for one in ("sockets", "cores", "threads"))),
     "Z": Field("WORK_DIR", lambda job: job.ask.workdir),
 }
@@ -211,7 +216,7 @@ def _or_null(name: str) -> Show:
     return lambda job: _null(job.ask.shown.get(name, ""))
 
 
-NAMES: dict[str, Field] = {
+NAMES: dict[str, Field[Job]] = {
     "account": LETTERS["a"], "arrayjobid": LETTERS["F"], "arraytaskid": LETTERS["K"],
     "batchflag": Field("BATCH_FLAG", lambda job: "1"), "batchhost": LETTERS["B"],
     "command": LETTERS["o"], "comment": LETTERS["k"], "contiguous": LETTERS["O"], "cpus-per-task":
@@ -284,15 +289,20 @@ _LETTER = re.compile(r"(\.?)(\d*)(.?)(.*)", re.DOTALL)
 _NAME = re.compile(r"([A-Za-z0-9_-]+)(?::(\.?)(\d*)(.*))?")
 
 
-def columns(said: Mapping[str, str | None], default: str) -> tuple[list[Column], list[str]]:
+def columns(
+    said: Mapping[str, str | None],
+    default: str,
+    letters: Mapping[str, Field[Any]] = LETTERS,
+    names: Mapping[str, Field[Any]] = NAMES,
+) -> tuple[list[Column], list[str]]:
     """Return the columns of -O, of -o or of the `default`, and the names that do not exist."""
-    if (names := said.get("Format")) is not None:
-        return by_names(names)
+    if (text := said.get("Format")) is not None:
+        return by_names(text, names)
     text = said.get("format")
-    return by_letters(default if text is None else text)
+    return by_letters(default if text is None else text, letters)
 
 
-def by_letters(text: str) -> tuple[list[Column], list[str]]:
+def by_letters(text: str, letters: Mapping[str, Field[Any]] = LETTERS) -> tuple[list[Column], list[str]]:
     """Return the columns of -o, and the letters that do not exist. As in Slurm, `%%` and a last `%` are nothing."""
     before, _, rest = text.partition("%")
     found = [Column(None, text=before)] if before else []
@@ -300,7 +310,7 @@ def by_letters(text: str) -> tuple[list[Column], list[str]]:
     for word in filter(None, rest.split("%")):
         match = _LETTER.fullmatch(word)
         assert match is not None  # each part may be empty
-        if (field := LETTERS.get(match[3])) is None:
+        if (field := letters.get(match[3])) is None:
             wrong.append(match[3])
             found.append(Column(None, text=f"%{word}"))
             continue
@@ -310,13 +320,13 @@ def by_letters(text: str) -> tuple[list[Column], list[str]]:
     return found, wrong
 
 
-def by_names(text: str) -> tuple[list[Column], list[str]]:
+def by_names(text: str, names: Mapping[str, Field[Any]] = NAMES) -> tuple[list[Column], list[str]]:
     """The columns of -O, and the names that do not exist: 20 wide if not said; `:|` puts that behind instead."""
     found: list[Column] = []
     wrong: list[str] = []
     for word in text.split(","):
         match = _NAME.fullmatch(word.strip())
-        field = NAMES.get(match[1].lower()) if match is not None else None
+        field = names.get(match[1].lower()) if match is not None else None
         if match is None or field is None:
             wrong.append(word.partition(":")[0])
             continue
@@ -332,17 +342,15 @@ def heading(columns: list[Column]) -> str:
     return "".join(column.text if column.field is None else _headed(column, column.field) for column in columns)
 
 
-def _headed(column: Column, field: Field) -> str:
-    if column.right and field in (*_UNCUT, LETTERS["R"]):
+def _headed(column: Column, field: Field[Any]) -> str:
+    if column.right and (field.uncut or field is LETTERS["R"]):
         return field.heading.rjust(column.width)
     return _fit(column, field.heading)
 
 
-def line(columns: list[Column], job: Job) -> str:
-    return "".join(column.text if column.field is None else _fit(column, column.field.show(job)) for column in columns)
-
-
-_UNCUT = [LETTERS[letter] for letter in "NY"]  # lists of nodes that are aligned to the right, as measured
+def line(columns: list[Column], row: object) -> str:
+    """Return the row of a job, or of a step if the columns are those of steps."""
+    return "".join(column.text if column.field is None else _fit(column, column.field.show(row)) for column in columns)
 
 
 def _fit(column: Column, text: str) -> str:
@@ -350,7 +358,7 @@ def _fit(column: Column, text: str) -> str:
         return text
     if text == "(null)" and not column.right and column.width < len(text):
         return " " * column.width  # printf(3) writes nothing of a null that does not fit
-    if column.right and column.field in _UNCUT:
+    if column.right and column.field is not None and column.field.uncut:
         return text.rjust(column.width)
     cut = text[: column.width]
     return cut.rjust(column.width) if column.right else cut.ljust(column.width)

@@ -81,19 +81,27 @@ def run(words: Sequence[str]) -> int:
     here = site.load(api)
     if (clusters := said.get("clusters")) is not None:
         require_cluster("sinfo", clusters, here.cluster, cluster_from)
+        said["clusters"] = here.cluster
     if "reservation" in said:
         _columns(said)  # a wrong format is reported all the same
+        _print_above(said)
         return _reservations(api, "noheader" in said)
     while True:
-        if "noheader" not in said and "json" not in said:
-            if "long" in said:
-                print(time.strftime("%a %b %d %H:%M:%S %Y"))
-            if clusters is not None:
-                print(f"CLUSTER: {here.cluster}")
+        _print_above(said)
         _show(api, here, said, wanted)
         if not every_s:
             return 0
         time.sleep(every_s)  # --iterate: the user says how long
+
+
+def _print_above(said: Mapping[str, str | None]) -> None:
+    """Print the lines above the heading: the date with --long, and the cluster with --clusters."""
+    if "noheader" in said or "json" in said:
+        return
+    if "long" in said:
+        print(time.strftime("%a %b %d %H:%M:%S %Y"))
+    if (cluster := said.get("clusters")) is not None:
+        print(f"CLUSTER: {cluster}")
 
 
 def _check(typed: Sequence[tuple[str, str | None]]) -> None:
@@ -245,7 +253,7 @@ def _every_column() -> list[SinfoColumn | str]:
     """Return the columns of `all`, with what Slurm puts between them."""
     found: list[SinfoColumn | str] = []
     for letter in _ALL:
-        found += [SinfoColumn(letter), "|" if letter.islower() else " |" if letter != _ALL[-1] else ""]
+        found += [SinfoColumn(letter), "|" if letter.islower() else " |" if letter != _ALL[-1] else " "]
     return found
 
 
@@ -282,12 +290,14 @@ def _print(columns: Sequence[SinfoColumn | str], rows: Sequence[SinfoRow], said:
         ]
         lines.append(_filled(heads, lambda letter: FIELDS[letter][0], widths))
     for row in rows:
-        lines.append(_filled(columns, partial(_shown, row), widths))
+        lines.append(_filled(columns, partial(_shown, row, said.get("clusters")), widths))
     if lines:
         print("\n".join(lines))
 
 
-def _shown(row: SinfoRow, letter: str) -> str:
+def _shown(row: SinfoRow, cluster: str | None, letter: str) -> str:
+    if letter == "V" and cluster is not None:
+        return cluster  # Slurm knows its name only if it was asked for
     return FIELDS[letter][1](row) if row.seen else _EMPTY.get(letter) or FIELDS[letter][1](row)
 
 

@@ -32,6 +32,8 @@ _DENIED = 210  # what Slurm ends with where it may not: its error's number, as f
 def run(words: Sequence[str]) -> int:
     typed, arguments = _READER.read(words, _check)
     said: dict[str, str | None] = dict(typed)
+    if (last := [name for name, _ in typed if name in ("user", "me")][-1:]) and {"user", "me"} <= said.keys():
+        del said["me" if last == ["user"] else "user"]
     if "help" in said or "usage" in said:
         print("Usage: scancel [OPTIONS] [job_id[_array_id][.step_id]]")
         return 0
@@ -112,7 +114,7 @@ def _end(call: Call, word: str) -> int:
     call.verbose(f"Terminating {kind}job {word}")
     there = [job for job in jobs(call.api, asked.numbers, live=True) if job.live]
     found = [job for job in there if asked.has(job)]
-    over = [] if found else [job for job in _recorded(asked) if job.ask.task is None or job.nodes]
+    over = [] if found else _over(asked)
     if found and all(job.state == "COMPLETING" for job in found):
         found, over = [], found
     status, why = 0, ""
@@ -129,6 +131,17 @@ def _end(call: Call, word: str) -> int:
     if why:
         say(f"scancel: error: Kill job error on job id {word}: {why}")
     return status
+
+
+def _over(asked: Chosen) -> list[Job]:
+    """Return the jobs of one id that are over and that Slurm has a record of: it has none of a task that was cancelled
+    with others of its array before it started."""
+    found = _recorded(asked)
+    if any(one.tasks is None for one in asked.ids):
+        return found
+    every = _recorded(Chosen(ids=tuple(Id(number=one.number) for one in asked.ids)))
+    together = [int(job.end_s or 0) for job in every if not job.nodes]
+    return [job for job in found if job.ask.task is None or job.nodes or together.count(int(job.end_s or 0)) == 1]
 
 
 def _end_lines(call: Call, found: Sequence[Job]) -> list[int]:
@@ -184,14 +197,14 @@ def _step(call: Call, word: str, asked: Chosen) -> int:
     """Signal a step, or the script with `.batch`, of a job that has what the options ask. Return the exit code."""
     base, _, name = word.partition(".")
     there = [job for job in jobs(call.api, [int(base)], live=True) if job.live and int(base) in (job.number, job.first)]
-    if not there:
-        if call.level >= 0:
-            say(f"scancel: error: Kill job error on job step id {word}: {_UNKNOWN}")
-        return 1
+    if not there and call.level >= 0:
+        say(f"scancel: error: Kill job error on job step id {word}: {_UNKNOWN}")
     found = [job for job in there if asked.has(job) and _is_of(job, call.said)]
-    if not found and call.level > 0:
+    if not found and call.level > 0 and any(name in call.said for name in _FILTERS):
         states = _states(call.said.get("state"))
         say(f"scancel: error: No active jobs match ALL job filters, including: {_told(call.said, states)}")
+    if not there:
+        return 1
     codes = [0]
     for job in found:
         if job.state in ("RUNNING", "SUSPENDED"):  # steps of a job that waits are passed over, as in Slurm

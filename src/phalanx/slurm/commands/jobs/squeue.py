@@ -13,10 +13,9 @@ import msgspec
 
 from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import Api
-from phalanx.slurm.jobs import fields, pages
+from phalanx.slurm.jobs import fields
 from phalanx.slurm.jobs.chosen import Chosen, NoJob, chosen, is_user, read_states
 from phalanx.slurm.jobs.view import LIVE, Job, jobs
-from phalanx.slurm.notation import times
 from phalanx.slurm.notation.hostlist import compress, expand
 from phalanx.slurm.options import OptionReader, Usage, declare, require_cluster, say
 
@@ -73,8 +72,7 @@ def run(words: Sequence[str]) -> int:
     if (clusters := said.get("clusters")) is not None:
         own = site.load(api).cluster
         require_cluster("squeue", clusters, own, cluster_from)
-        if "noheader" not in said:
-            print(f"CLUSTER: {own}")
+        said["clusters"] = own
     while True:
         status = _show(api, said)
         if not every_s:
@@ -105,10 +103,15 @@ def _every_s(text: str | None) -> float:
 def _show(api: Api, said: Mapping[str, str | None]) -> int:
     asked = _asked(said)
     _require_known(api, said)
-    wanted = _read_steps(said)
-    found = [] if said.get("jobs") == "" else _found(api, said, asked)
+    if "noheader" not in said:
+        _print_above(said)
     if "steps" in said:
-        return _steps(found, said, wanted)
+        from phalanx.slurm.commands.jobs.squeue_steps import CHOOSING, read_steps, show_steps
+
+        read_steps(said)
+        chosen_by = {name: text for name, text in said.items() if name in CHOOSING}
+        return show_steps([] if said.get("jobs") == "" else _found(api, chosen_by, _asked(chosen_by)), said)
+    found = [] if said.get("jobs") == "" else _found(api, said, asked)
     found = [job for job in found if _is_of(job, said)]
     if asked.ids and not found and not _known(api, asked):
         raise Usage("slurm_load_jobs error: Invalid job id specified")
@@ -126,14 +129,20 @@ def _show(api: Api, said: Mapping[str, str | None]) -> int:
         say(f"squeue: error: Invalid job format specification: {letter}")
     lines = []
     if "noheader" not in said:
-        if "long" in said:
-            lines.append(time.strftime("%a %b %d %H:%M:%S %Y"))
         lines.append(fields.heading(columns))
     if lines:
         print("\n".join(lines), flush=True)
     if found := _sorted(found, said):
         print("\n".join(fields.line(columns, job) for job in found), flush=True)
     return 0
+
+
+def _print_above(said: Mapping[str, str | None]) -> None:
+    """Print the lines above the heading: the date with --long, and the cluster that was named."""
+    if "long" in said and "json" not in said:
+        print(time.strftime("%a %b %d %H:%M:%S %Y"), flush=True)
+    if said.get("clusters") is not None:
+        print(f"CLUSTER: {said['clusters']}", flush=True)
 
 
 def _is_of(job: Job, said: Mapping[str, str | None]) -> bool:
@@ -144,45 +153,6 @@ def _is_of(job: Job, said: Mapping[str, str | None]) -> bool:
     return (not licences or job.ask.licenses in licences.split(",")) and (
         not reservations or job.ask.reservation in reservations.split(",")
     )
-
-
-_STEP_ID = re.compile(r"\d+(_\d+|\+\d+)?\.\w+")
-
-
-def _read_steps(said: Mapping[str, str | None]) -> set[str]:
-    """Return the steps of --steps; none: all. Raises Usage."""
-    wanted = {one for one in (said.get("steps") or "").split(",") if one}
-    for one in wanted:
-        if not _STEP_ID.fullmatch(one):
-            raise Usage(f"squeue: error: Invalid job_step id: {one}.??")
-    return wanted
-
-
-def _steps(found: Sequence[Job], said: Mapping[str, str | None], wanted: set[str]) -> int:
-    """Show the steps that run: `12.batch`, `12.0`."""
-    dated = [time.strftime("%a %b %d %H:%M:%S %Y")] if "long" in said else []
-    heading = [*dated, _STEP.format("STEPID", "NAME", "PARTITION", "USER", "TIME", "NODELIST")]
-    lines = [] if "noheader" in said else heading
-    for job in found:
-        if job.state not in ("RUNNING", "SUSPENDED"):
-            continue
-        for name in sorted(pages.steps(job), key=lambda name: (name == "batch", len(name), name)):
-            if wanted and not (name.isdigit() and {f"{job.id}.{name}", f"{job.number}.{name}"} & wanted):
-                continue
-            record = job.steps.get(int(name)) if name.isdigit() else None
-            since_s = record.start_s if record is not None else job.start_s or time.time()
-            where = record.nodes if record is not None else job.nodes[:1]
-            shown = record.name if record is not None else name
-            lines.append(_STEP.format(
-                f"{job.id}.{name}", shown[:8], job.ask.partition[:9], job.ask.user[:8],
-                times.elapsed(time.time() - since_s), compress(where, ordered=True),
-            ))  # fmt: skip
-    if lines:
-        print("\n".join(lines), flush=True)
-    return 0
-
-
-_STEP = "{:>15} {:>8} {:>9} {:>8} {:>9} {}"
 
 
 def _require_known(api: Api, said: Mapping[str, str | None]) -> None:
@@ -207,7 +177,8 @@ def _asked(said: Mapping[str, str | None]) -> Chosen:
         if text == "":
             states = frozenset({""})
         if said.get("jobs"):  # a step stands for its job; `12;CLUSTER` is what sbatch --parsable -M prints
-            said = {**said, "jobs": re.sub(r"[.;]\w+", "", said["jobs"] or "")}
+            # Slurm 22.05 reads `12_[1-2]` as the task 0: the number that the text behind the underscore begins with.
+            said = {**said, "jobs": re.sub(r"_\[[^],]*\]", "_0", re.sub(r"[.;]\w+", "", said["jobs"] or ""))}
         if "steps" in said:
             states = None  # steps run, whatever states are named
         found = chosen(said, states if states is not None else frozenset())
