@@ -8,7 +8,7 @@ from phalanx.slurm.commands.launch import sbatch
 from phalanx.slurm.jobs import pages
 from phalanx.slurm.jobs.view import Job
 from phalanx.slurm.options import Usage
-from phalanx.slurm.submission.asked.forms import check_forms
+from phalanx.slurm.submission.asked.forms import check_forms, checking
 from tests.slurm.test_command_lines import ask
 
 
@@ -44,6 +44,25 @@ def test_values_that_cannot_be_read_are_refused_in_slurms_words(line: str, statu
     with pytest.raises(Usage) as error:
         check_forms("sbatch", dict(said))
     assert (error.value.status, error.value.text) == (status, f"sbatch: error: {text}")
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        (
+            "--begin=x --begin=now",
+            "Invalid time specification (pos=0): x\nsbatch: error: Invalid --begin specification",
+        ),
+        ("--deadline=x -n x", "Invalid time specification (pos=0): x\nsbatch: error: Invalid --deadline specification"),
+        ("-n x --deadline=x", 'sbatch: error: Invalid numeric value "x" for --ntasks.'),
+        ("-t x -t 1", "sbatch: error: Invalid --time specification"),
+        ("-n x --nosuch", 'sbatch: error: Invalid numeric value "x" for --ntasks.'),
+    ],
+)
+def test_values_are_read_as_they_come(line: str, text: str) -> None:
+    with pytest.raises(Usage) as error:
+        sbatch._READER.read(line.split(), checking("sbatch"))
+    assert error.value.text == text
 
 
 @pytest.mark.parametrize("option", ["wait", "kill-on-bad-exit", "relative"])

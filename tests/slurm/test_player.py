@@ -26,12 +26,26 @@ def test_numbers_times_nodes_and_directories_are_put_aside() -> None:
         ("srun: job 710007 queued and waiting for resources", "srun: job {J1a} queued and waiting for resources"),
         ("x\nsrun: Force Terminated JobId=710007", "x"),
         ("scancel: select/linear: init: node selection plugin loaded with argument 17\nx", "x"),
+        ("slurmstepd-cn3: debug2: a\nslurmstepd-cn3: task 0 (17) started 2026\nx", "x"),
         ("slurmstepd-cn3: error: x", "slurmstepd-{N1}: error: x"),
         ("at 2154-07-05T12:15:12 using 1 processors on nodes cn2", "at {TIME} using 1 processors on nodes {CHANCE}"),
     ],
 )  # fmt: skip
 def test_what_chance_decides_is_put_aside(text: str, left: str) -> None:
     assert Plain(Path("/play/w"), {})(1, text) == left
+
+
+def test_nodes_that_a_line_names_keep_their_names() -> None:
+    plain = Plain(Path("/play/w"), {})
+    assert plain(1, "cn1 cn2 cn[1,3] cn[1-2]", "squeue -w cn1,cn3") == "cn1 {N1} cn[1,3] {N2},{N1}"
+    assert plain(2, "cn1 cn2") == "{N2} {N1}"
+
+
+def test_tasks_that_end_in_another_order_are_alike() -> None:
+    one = "b\nsrun: error: n: tasks 0-2: Exited with exit code 1\na"
+    two = "a\nsrun: error: n: task 2: Exited with exit code 1\nb\nsrun: error: n: tasks 0-1: Exited with exit code 1"
+    assert player.of_tasks(one) == player.of_tasks(two) != player.of_tasks(two.replace("0-1", "0"))
+    assert player.of_tasks("b\na") == "b\na"
 
 
 def test_a_seed_makes_the_same_scenes_each_time_and_as_many_steps_as_asked() -> None:

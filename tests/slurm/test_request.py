@@ -72,12 +72,19 @@ def test_what_is_refused_at_submission(line: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("line", "nodes", "tasks", "gpus", "shown"),
     [
+        ("-G 4 --gres=gpu:2", 2, 2, 4, {"TresPerJob": "gres:gpu:4"}),
         ("-G 5", 2, 2, 5, {"TresPerJob": "gres:gpu:5"}),
         ("--gpus-per-task=2 -n3", 2, 3, 6, {"TresPerTask": "gres:gpu:2"}),
         ("--ntasks-per-gpu=2 -G3", 1, 6, 3, {"TresPerJob": "gres:gpu:3", "NtasksPerTRES": "2"}),
         ("--ntasks-per-gpu=2 -n3", 1, 3, 2, {"NtasksPerTRES": "2"}),
         ("--gpus-per-socket=2 --sockets-per-node=1", 1, 1, 2, {"TresPerSocket": "gres:gpu:2", "sockets": "1"}),
-        ("--mem-per-gpu=8G -G2", 1, 1, 2, {"TresPerJob": "gres:gpu:2", "MemPerTres": "gres:gpu:8192"}),
+        (
+            "--mem-per-gpu=8G -G2",
+            1,
+            1,
+            2,
+            {"TresPerJob": "gres:gpu:2", "MemPerTres": "gres:gpu:8192", "waiting_memory": "1000"},
+        ),
         ("--cpus-per-gpu=4 -G2", 1, 1, 2, {"TresPerJob": "gres:gpu:2", "CpusPerTres": "gres:gpu:4"}),
         ("-B 1:4", 1, 4, 0, {"sockets": "1", "cores": "4"}),
     ],
@@ -104,6 +111,11 @@ def test_gpus_of_a_job_of_tasks_and_of_sockets(
         ("-C fast --prefer=big", True),
         ("-x n3,n4 --prefer=big", False),
         ("-H --prefer=fast&big", True),
+        ("--ntasks-per-core=17", False),
+        ("--ntasks-per-core=16", True),
+        ("--ntasks-per-socket=9", False),
+        ("--ntasks-per-socket=8", True),
+        ("-H --ntasks-per-socket=9", True),
         ("--cpus-per-gpu=17", False),
         ("--cpus-per-gpu=16", True),
         ("-N3 --gres=gpu:1", False),
@@ -162,6 +174,34 @@ def test_the_time_limit_fits_the_deadline_if_there_is_a_least_one() -> None:
     assert ask("-t 31 --time-min=5 --deadline=now+30minutes").ask.limit_min == 30
     assert ask("-t 31 --time-min=31 --deadline=now+30minutes").ask.limit_min == 31
     assert ask("-H -t 31 --time-min=5 --deadline=now+30minutes").ask.limit_min == 31
+
+
+def test_memory_of_gpus_is_shown_as_slurm_does() -> None:
+    job = Job(number=1, ask=ask("--mem-per-gpu=100 -G2").ask, state="PENDING")
+    assert (fields.memory(job), job.total_mib) == ("1000M", 200)
+    job.state = "RUNNING"
+    assert (fields.memory(job), job.total_mib) == ("0", 200)
+
+
+def test_an_empty_list_of_licences_is_shown() -> None:
+    show = fields.LETTERS["W"].show
+    assert [show(Job(number=1, ask=ask(line).ask, state="PENDING")) for line in ("--licenses=", "")] == ["", "(null)"]
+
+
+@pytest.mark.parametrize("limit", ["", "-t 10", "-t 0", "-t 8-0"])
+@pytest.mark.parametrize(
+    ("least", "fits"),
+    [("0", ()), ("INFINITE", ()), ("8-0", ()), ("10", ("", "-t 10", "-t 0", "-t 8-0")), ("11", ("", "-t 0", "-t 8-0"))],
+)
+def test_the_least_time_is_within_the_limits_of_the_job_and_the_partition(
+    limit: str, least: str, fits: tuple[str, ...]
+) -> None:
+    line = f"-H --time-min={least} {limit}"
+    if limit in fits:
+        assert ask(line).ask.least_min == int(least)
+        return
+    with pytest.raises(Usage, match="Invalid time-min specification"):
+        ask(line)
 
 
 def test_what_is_exported() -> None:

@@ -93,6 +93,12 @@ def test_without_path_no_program_is_found_by_its_name(tmp_path: Path, export: st
     assert own == {"TMPDIR=/tmp", *{"A=3": ["A=3"], "A,B": ["A=1", "B=2"]}.get(export, [])}
 
 
+@pytest.mark.parametrize(("level", "told"), [("3", 0), ("info", 0), ("debug", 1), ("5", 1), ("two", 1), ("", 1)])
+def test_srun_limits_the_level_of_the_daemons_messages(tmp_path: Path, level: str, told: int) -> None:
+    done = srun(tmp_path, f"--slurmd-debug={level}", "true")
+    assert done.stderr == "srun: Using srun's max debug increment of 4\n" * told
+
+
 def test_tmpdir_of_tasks_exists(tmp_path: Path) -> None:
     done = srun(tmp_path, "sh", "-c", "echo $TMPDIR", TMPDIR="")
     assert done.stdout == "/tmp\n"

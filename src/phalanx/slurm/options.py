@@ -20,13 +20,12 @@ from phalanx.errors import PhalanxError
 class Usage(PhalanxError):
     """A command line that cannot be read: what is written to standard error, as it stands.
 
-    `status`: the exit code. `read`: the options that were read before the wrong one.
+    `status`: the exit code.
     """
 
     def __init__(self, text: str, status: int = 1) -> None:
         super().__init__(text)
         self.text, self.status = text, status
-        self.read: list[tuple[str, str | None]] = []
 
 
 class Takes(Enum):
@@ -91,11 +90,7 @@ class OptionReader:
         """Return (name, value) in order, and the arguments. `check`: called with the options up to each that is read,
         so that what is wrong first is reported, as Slurm does. Raises Usage."""
         found: list[tuple[str, str | None]] = []
-        try:
-            arguments = self._read(list(words), found, check)
-        except Usage as error:
-            error.read = found
-            raise
+        arguments = self._read(list(words), found, check)
         forms = [name for name, _ in found if name in _FORMS]
         return [one for one in found if one[0] not in _FORMS or one[0] == forms[-1]], arguments
 

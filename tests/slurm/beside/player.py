@@ -40,6 +40,11 @@ _RULES: tuple[tuple[str, str], ...] = (
     # Phalanx has no plug-ins. Which of the next two a waiting srun says after a SIGTERM is chance, and whether srun
     # waits at all depends on what else runs.
     (r"(?m)^\w+: \w+/\w+: \w+: .* loaded( with argument \d+)?\n", ""),
+    # What a daemon of Slurm writes of its own work with --slurmd-debug.
+    (
+        r"(?m)^slurmstepd-\S+: (debug\d?: |debug levels |starting \d+ tasks$|task \d+ \(\d+\) (started|exited) ).*\n?",
+        "",
+    ),
     (r"(^|\n)srun: (Job allocation \d+ has been revoked|Force Terminated JobId=\d+)(?=\n|$)", ""),
     (r"srun: job (\d+) queued and waiting for resources\nsrun: job \1 has been allocated resources(\n|$)", ""),
     (r"\b2\d{3}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?", "{TIME}"),
@@ -151,7 +156,8 @@ def play(side: Side, scene: Scene) -> list[str]:
             jobs[f"J{len(jobs) + 1}"] = number[1]
         elif re.match(r"\s*sbatch", step.line):
             jobs[f"J{len(jobs) + 1}"] = "0"
-        text = f"exit {status}\n{plain(at, said)}" + (f"\n--- stderr\n{told}" if (told := plain(at, wrong)) else "")
+        told = of_tasks(plain(at, wrong, step.line))
+        text = f"exit {status}\n{plain(at, said, step.line)}" + (f"\n--- stderr\n{told}" if told else "")
         if step.wait and not _waited(side, place, step.wait, jobs):
             text += "\n--- it was waited in vain"
         found.append(text)
@@ -175,8 +181,11 @@ class Plain:
 
     def __init__(self, place: Path, labels: dict[int, str]) -> None:
         self._place, self._labels, self._nodes = str(place), labels, dict[str, str]()
+        self._named = set[str]()
 
-    def __call__(self, at: int, text: str) -> str:
+    def __call__(self, at: int, text: str, line: str = "") -> str:
+        """Nodes that the line names are no choice between equal nodes, so they keep their names."""
+        self._named = {name for found in _NODES.finditer(line) for name in _names(found)}
         text = text.replace(self._place, "{DIR}")
         for pattern, instead in _RULES:
             text = re.sub(pattern, instead, text)
@@ -196,10 +205,37 @@ class Plain:
         return "\n".join(_line(line) for line in text.rstrip("\n").split("\n"))
 
     def _node(self, found: re.Match[str]) -> str:
-        listed = found[1].strip("[]").split(",")
-        spans = [(int(part.split("-")[0]), int(part.split("-")[-1])) for part in listed]
-        names = [f"cn{each}" for first, last in spans for each in range(first, last + 1)]
+        names = _names(found)
+        if set(names) <= self._named:
+            return found[0]
         return ",".join(self._nodes.setdefault(name, f"{{N{len(self._nodes) + 1}}}") for name in names)
+
+
+def _names(found: re.Match[str]) -> list[str]:
+    """Return the nodes of `cn1` or `cn[1-2,4]`."""
+    spans = [(int(part.split("-")[0]), int(part.split("-")[-1])) for part in found[1].strip("[]").split(",")]
+    return [f"cn{each}" for first, last in spans for each in range(first, last + 1)]
+
+
+def of_tasks(text: str) -> str:
+    """Put lines about tasks into one order, and tasks of a node that ended alike into one line: the order in which they
+    end is chance."""
+    ended: dict[tuple[str, str], set[int]] = {}
+    rest = []
+    for row in text.split("\n"):
+        if (found := _ENDED.fullmatch(row)) is None:
+            rest.append(row)
+            continue
+        spans = [(int(part.split("-")[0]), int(part.split("-")[-1])) for part in found[2].split(",")]
+        tasks = {each for first, last in spans for each in range(first, last + 1)}
+        ended[found[1], found[3]] = ended.get((found[1], found[3]), set()) | tasks
+    if not ended:
+        return text
+    told = [f"srun: error: {node}: tasks {sorted(tasks)}: {what}" for (node, what), tasks in ended.items()]
+    return "\n".join([*sorted(rest), *sorted(told)])
+
+
+_ENDED = re.compile(r"srun: error: (\S+): tasks? ([\d,-]+): (.*)")
 
 
 def _line(line: str) -> str:

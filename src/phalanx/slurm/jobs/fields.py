@@ -39,6 +39,10 @@ class Column(msgspec.Struct, frozen=True):
 
 
 def memory(job: Job) -> str:
+    """Return the memory per CPU or node. With --mem-per-gpu Slurm shows the partition's default until the job runs, and
+    then none."""
+    if (waiting := job.ask.shown.get("waiting_memory")) is not None:
+        return amounts.memory(int(waiting)) if job.state == "PENDING" and waiting != "0" else "0"
     return amounts.memory(job.ask.memory_mib) if job.ask.memory_mib is not None else "0"
 
 
@@ -178,7 +182,7 @@ LETTERS: dict[str, Field[Job]] = {
     "v": Field("RESERVATION", lambda job: _null(job.ask.reservation)),
     "V": Field("SUBMIT_TIME", lambda job: times.moment(job.submit_s)),
     "w": Field("WCKEY", lambda job: _null(job.ask.wckey)),
-    "W": Field("LICENSES", lambda job: _null(job.ask.licenses)),
+    "W": Field("LICENSES", lambda job: job.ask.licenses or job.ask.shown.get("Licenses", "(null)")),
     "x": Field("EXC_NODES", lambda job: compress(job.ask.excluded)),
     "X": Field("CORE_SPEC", lambda job: "N/A"),
     "y": Field("NICE", lambda job: str(job.ask.nice)),

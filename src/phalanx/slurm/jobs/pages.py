@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from phalanx.slurm.cluster.site import Partition
+from phalanx.slurm.jobs import fields
 from phalanx.slurm.jobs.ask import BATCH, Ask
 from phalanx.slurm.jobs.fields import end_s, het_set, nodelist, oversubscribes, shown_partition, start_s, tres
 from phalanx.slurm.jobs.names import file_name
@@ -97,12 +98,13 @@ def _wishes(found: Job) -> Page:
     """Return the second half of a job's page: what else it asked, and its files."""
     ask, null, extra = found.ask, "(null)", found.ask.shown
     of = msgspec.structs.replace(ask, task=None) if found.others else ask  # several tasks have no file in common
-    memory = extra.get("memory") or (amounts.memory(ask.memory_mib) if ask.memory_mib else "0")
+    memory = extra.get("memory") or (fields.memory(found) if ask.memory_mib else "0")
+    per_cpu = ask.per_cpu or (found.state == "PENDING" and "waiting_memory" in extra)
     own = [[f"{name}={extra[name]}"] for name in ("ClusterFeatures",) if name in extra]
     return [
         [
             f"MinCPUsNode={max(1, ask.cpus_per_task * max(1, ask.tasks_per_node))}",
-            f"MinMemory{'CPU' if ask.per_cpu else 'Node'}={memory}",
+            f"MinMemory{'CPU' if per_cpu else 'Node'}={memory}",
             f"MinTmpDiskNode={amounts.memory(ask.tmp_mib) if ask.tmp_mib else 0}",
         ],
         [f"Features={ask.features.replace(',', '&') or null} DelayBoot={extra.get('DelayBoot', '00:00:00')}"],

@@ -8,7 +8,7 @@ reservations and limits of accounts, and the scheduler decides without it.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from phalanx.slurm.cluster.api import Api
@@ -20,7 +20,9 @@ from phalanx.slurm.notation import times
 from phalanx.slurm.notation.hostlist import compress
 from phalanx.slurm.options import Usage
 from phalanx.slurm.submission import numbers
-from phalanx.slurm.submission.asked.hardware import CONFIGURATION, choices
+from phalanx.slurm.submission.asked.hardware import CONFIGURATION, FAILED, choices
+from phalanx.slurm.submission.asked.request import SubmissionRequest
+from phalanx.slurm.submission.creation import needs_of, require_reservation
 from phalanx.slurm.submission.manifest import cpus_per_node
 
 _LONG_S = 365 * 86400.0  # the assumed length of a job without a limit
@@ -42,6 +44,22 @@ class _Room:
         used = [sum(each) for each in zip(*some, strict=True)] if some else [0, 0, 0]
         have = (self.node.cpus, self.node.memory_mib, self.node.gpus)
         return all(use + ask <= most for use, ask, most in zip(used, asked, have, strict=True))
+
+
+def planned(api: Api, here: Site, ask_for: Callable[[], Sequence[SubmissionRequest]]) -> str:
+    """Return sbatch's line of --test-only. Raises Usage, in Slurm's words of --test-only, if the job is refused."""
+    try:
+        asked = ask_for()
+        for one in asked:
+            require_reservation(api, one.ask)
+            needs_of(api, one, None)
+    except Usage as error:
+        *before, last = error.text.split("\n")
+        if last.startswith(FAILED):
+            before = [line for line in before if not line.endswith("can not be satisfied")]
+            last = f"allocation failure: {last.removeprefix(FAILED)}"
+        raise Usage("\n".join([*before, last]), error.status) from None
+    return foretold(api, here, [one.ask for one in asked])
 
 
 def foretold(api: Api, here: Site, asks: Sequence[Ask]) -> str:

@@ -7,7 +7,7 @@ runs in the first component; the pods of the others hold their part, take steps,
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from phalanx.slurm.cluster.api import SECRETS, Api, Object
 from phalanx.slurm.cluster.site import Site
@@ -38,12 +38,17 @@ _SHARED = (
 FOLLOWS = "PHALANX_FOLLOWS"  # in components after the first: the number of the first
 
 
-def by_colons(reader: OptionReader, words: Sequence[str]) -> tuple[list[Said], list[str]]:
-    """The options of each component (`OPTIONS : OPTIONS SCRIPT ARGUMENTS`), and the arguments. Raises Usage."""
+def by_colons(
+    reader: OptionReader,
+    words: Sequence[str],
+    check: Callable[[Sequence[tuple[str, str | None]]], None] | None = None,
+) -> tuple[list[Said], list[str]]:
+    """The options of each component (`OPTIONS : OPTIONS SCRIPT ARGUMENTS`), and the arguments. `check`: as
+    `OptionReader.read` has it. Raises Usage."""
     found: list[Said] = []
     rest = list(words)
     while True:
-        typed, rest = reader.read(rest)
+        typed, rest = reader.read(rest, check)
         found.append(dict(typed))
         if not rest or rest[0] != ":":
             return found, rest

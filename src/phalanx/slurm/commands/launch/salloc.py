@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from phalanx.slurm.jobs.ask import ALLOCATION
 from phalanx.slurm.jobs.steps.pods.channel import Broken
 from phalanx.slurm.options import OptionReader, Usage, declare, say
-from phalanx.slurm.submission.asked.forms import HINTS
+from phalanx.slurm.submission.asked.forms import HINTS, checking
 from phalanx.slurm.submission.environment import allocated
 from phalanx.slurm.submission.het import by_colons
 from phalanx.slurm.submission.interactive import Granted, finish, grant
@@ -46,7 +46,7 @@ _ENVIRONMENT = {
 
 def run(words: Sequence[str]) -> int:
     """The exit code of the command."""
-    typed, command = by_colons(_READER, words)
+    typed, command = by_colons(_READER, words, checking("salloc"))
     around = {option: os.environ[name] for name, option in _ENVIRONMENT.items() if os.environ.get(name)}
     said: dict[str, str | None] = {**around, **typed[0]}
     if "help" in said or "usage" in said:

@@ -11,8 +11,8 @@ from pathlib import Path
 from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import Api
 from phalanx.slurm.options import OptionReader, Usage, declare, say
-from phalanx.slurm.submission.asked.forms import HINTS, check_forms, named_cluster, read_files
-from phalanx.slurm.submission.asked.request import request
+from phalanx.slurm.submission.asked.forms import HINTS, check_forms, checking, named_cluster, read_files
+from phalanx.slurm.submission.asked.request import SubmissionRequest, request
 from phalanx.slurm.submission.asked.script import find, foreign, lines, read_script, wrapped
 from phalanx.slurm.submission.creation import hardware, submit
 from phalanx.slurm.submission.het import by_colons, in_lines, submit_het, together
@@ -53,11 +53,7 @@ _LOOK_S = 0.2
 
 def run(words: Sequence[str]) -> int:
     """Exit code. Raises PhalanxError."""
-    try:
-        typed, arguments = by_colons(_READER, words)
-    except Usage as error:
-        check_forms("sbatch", dict(error.read), late=False)  # Slurm reads the values as it goes
-        raise
+    typed, arguments = by_colons(_READER, words, checking("sbatch"))
     options = {name: value for said in typed for name, value in said.items()}
     if "help" in options or "usage" in options:
         say(
@@ -84,14 +80,12 @@ def run(words: Sequence[str]) -> int:
     here = site.load(api)
     cluster = named_cluster("sbatch", said, here)
     line = " ".join(["sbatch", *words])
-    asked = []
-    for one in components:
-        asked.append(request(one, here, hardware(api, here, one), script, arguments[1:], line))
     if "test-only" in said:
-        from phalanx.slurm.submission.expected import foretold
+        from phalanx.slurm.submission.expected import planned
 
-        say(foretold(api, here, [one.ask for one in asked]))
+        say(planned(api, here, lambda: [_request(api, here, one, script, arguments, line) for one in components]))
         return 0
+    asked = [_request(api, here, one, script, arguments, line) for one in components]
     if len(asked) > 1:
         numbered = submit_het(api, here, asked, text, arguments[1:])
     else:
@@ -102,6 +96,12 @@ def run(words: Sequence[str]) -> int:
     elif "quiet" not in said:
         print(f"Submitted batch job {numbered[0]}{f' on cluster {cluster}' if cluster else ''}", flush=True)
     return _wait(api, numbered) if "wait" in said else 0
+
+
+def _request(
+    api: Api, here: site.Site, said: dict[str, str | None], script: str | None, arguments: Sequence[str], line: str
+) -> SubmissionRequest:
+    return request(said, here, hardware(api, here, said), script, list(arguments[1:]), line)
 
 
 def _script(options: Mapping[str, str | None], arguments: Sequence[str]) -> tuple[str | None, str]:

@@ -35,7 +35,7 @@ from phalanx.slurm.jobs.steps.tasks import run as run_tasks
 from phalanx.slurm.notation import amounts
 from phalanx.slurm.notation.hostlist import expand
 from phalanx.slurm.options import OptionReader, Usage, declare, say
-from phalanx.slurm.submission.asked.forms import HINTS, check_forms
+from phalanx.slurm.submission.asked.forms import HINTS, check_forms, checking
 
 OPTIONS = declare(
     "accel-bind= account,A= bcast-exclude= bcast=? begin,b= chdir,D= comment= compress=? constraint,C= "
@@ -107,6 +107,8 @@ def run(words: Sequence[str]) -> int:
 
 def _notice(said: dict[str, str | None]) -> None:
     """Print Slurm's notice about options that it must ignore, and remove these options. Raises Usage."""
+    if (level := said.get("slurmd-debug")) is not None and _debug_level(level) > _MOST_DEBUG:
+        say(f"srun: Using srun's max debug increment of {_MOST_DEBUG}")
     if "threads-per-core" in said:
         say("srun: cluster configuration lacks support for cpu binding")
     if "pty" in said and not sys.stdin.isatty():
@@ -132,17 +134,24 @@ def _notice(said: dict[str, str | None]) -> None:
         del said["ntasks-per-node"]
 
 
+_MOST_DEBUG = 4
+_DEBUG_LEVELS = ("quiet", "fatal", "error", "info", "verbose", "debug", "debug2", "debug3", "debug4", "debug5")
+
+
+def _debug_level(text: str) -> int:
+    """Return the number of a level of --slurmd-debug; as in Slurm, an unknown name is beyond all levels."""
+    if text.isdigit():
+        return int(text)
+    return _DEBUG_LEVELS.index(text.lower()) if text.lower() in _DEBUG_LEVELS else len(_DEBUG_LEVELS)
+
+
 def _parts(words: Sequence[str]) -> list[tuple[dict[str, str | None], list[str]]]:
     """The options and the command of each part of `srun OPTIONS COMMAND : OPTIONS COMMAND`."""
     found: list[tuple[dict[str, str | None], list[str]]] = []
     rest = list(words)
     while True:
         end = rest.index(":") if ":" in rest else len(rest)
-        try:
-            typed, command = _READER.read(rest[:end])
-        except Usage as error:
-            check_forms("srun", dict(error.read), late=False)  # Slurm reads the values as it goes
-            raise
+        typed, command = _READER.read(rest[:end], checking("srun"))
         found.append((dict(typed), command))
         if end == len(rest):
             break

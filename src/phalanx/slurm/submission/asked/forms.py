@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from phalanx.slurm.cluster.site import Site
@@ -62,6 +63,27 @@ def check_forms(command: str, said: dict[str, str | None], *, late: bool = True)
     for option in _LATE:
         if (text := said.get(option)) is not None:
             FORMS[option](command, option, text)
+
+
+def checking(command: str) -> Callable[[Sequence[tuple[str, str | None]]], None]:
+    """Return a check of the last of these options, also if a later one replaces it: Slurm reads values as they come."""
+
+    def check(typed: Sequence[tuple[str, str | None]]) -> None:
+        option, text = typed[-1]
+        if option != "power":  # its form prints a notice, once
+            check_forms(command, {option: text}, late=False)
+
+    return check
+
+
+def _moment(command: str, option: str, text: str) -> None:
+    try:
+        times.read_moment(text, time.time())
+    except TimeError as error:
+        raise Usage(
+            f"Invalid time specification (pos={error.at}): {text}\n{command}: error: Invalid --{option} specification",
+            255,
+        ) from None
 
 
 def _invalid(command: str, option: str) -> Usage:
@@ -243,9 +265,11 @@ FORMS: dict[str, Form] = {
     **dict.fromkeys(_COUNTS, _number(1)),
     "acctg-freq": _matches(_ACCOUNTING, "Invalid --acctg-freq specification: {text}"),
     "bbf": _burst_buffer_file,
+    "begin": _moment,
     "core-spec": _number(0),
     "cpu-bind": _cpu_bind,
     "cpu-freq": _matches(_FREQUENCY, 'unrecognized --cpu-freq argument "{text}"\nInvalid --cpu-freq argument'),
+    "deadline": _moment,
     "delay-boot": _minutes,
     "distribution": _distribution,
     "extra-node-info": _geometry,

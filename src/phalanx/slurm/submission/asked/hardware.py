@@ -72,7 +72,7 @@ def require_fit(ask: Ask, hardware: Hardware) -> None:
         raise Usage(
             f"sbatch: error: Socket, core and/or thread specification can not be satisfied\n{FAILED}{CONFIGURATION}"
         )
-    if ask.gpus_per_node > hardware.gpus:
+    if ask.gpus_per_node > hardware.gpus or not _has_room_for_tasks(ask, hardware):
         raise fails(CONFIGURATION)
     if ask.gpu_type:
         ask.gpu_products = sorted({node.gpu_product for node in hardware.each if has_type(node, ask.gpu_type)})
@@ -85,11 +85,22 @@ def _has_shape(ask: Ask, hardware: Hardware) -> bool:
     asked = (ask.shown.get("sockets", ""), ask.shown.get("cores", ""), ask.shown.get("threads", ""))
     if not any(asked):
         return True
-    shapes = {node.shape or f"1:{node.cpus}:1" for node in hardware.each} or {f"1:{hardware.cpus}:1"}
     return any(
         all(not wanted or int(wanted) <= int(has) for wanted, has in zip(asked, shape.split(":"), strict=True))
-        for shape in shapes
+        for shape in _shapes(hardware)
     )
+
+
+def _shapes(hardware: Hardware) -> set[str]:
+    """Return the sockets, cores per socket and threads per core of the nodes: `2:8:1`."""
+    return {node.shape or f"1:{node.cpus}:1" for node in hardware.each} or {f"1:{hardware.cpus}:1"}
+
+
+def _has_room_for_tasks(ask: Ask, hardware: Hardware) -> bool:
+    """Return False if no node has the sockets for --ntasks-per-socket, or the CPUs for --ntasks-per-core."""
+    cores = max(int(shape.split(":")[1]) for shape in _shapes(hardware))
+    per_socket, per_core = (int(ask.shown.get(name, "1")) for name in ("per_socket", "per_core"))
+    return per_socket <= cores and per_core <= hardware.cpus
 
 
 def _possible(ask: Ask, hardware: Hardware, cpus: int, mib: int) -> int:

@@ -87,16 +87,18 @@ def _tmp(said: Options) -> int:
 
 
 def _least(said: Options) -> int | None:
-    """--time-min: Slurm may give a job less time than it asks, and this says how much less. It gets its whole limit."""
+    """Return the minutes of --time-min, the shortest acceptable time limit; 0: it is no limit, which is refused."""
     if (text := said.get("time-min")) is None:
         return None
-    return times.read_limit_min(text)
+    return times.read_limit_min(text) or 0
 
 
 def _licenses(ask: Ask, said: Options, site: Site) -> str:
     """A licence is a cap on how many jobs that ask for it run at a time: one, one of it."""
     text = said.get("licenses") or ""
     if not text:
+        if "licenses" in said:
+            ask.shown["Licenses"] = ""
         return ""
     name, _, count = text.replace("*", ":").partition(":")
     if name not in site.licenses or not (count or "1").isdigit():

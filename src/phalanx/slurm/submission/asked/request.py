@@ -245,7 +245,8 @@ def _check(
     if hardware.names and (set(ask.excluded) | set(ask.wanted)) - hardware.names:
         raise fails("Invalid node name specified")
     require_features(ask, hardware)
-    if ask.least_min is not None and ask.limit_min is not None and not 0 < ask.least_min <= ask.limit_min:
+    most_min = min((each for each in (ask.limit_min, named[0].max_min) if each is not None), default=None)
+    if ask.least_min is not None and (not ask.least_min or (most_min is not None and ask.least_min > most_min)):
         raise fails("Invalid time-min specification (exceeds job's time or other limits)")
     if ask.exclusive:
         ask.min_cpus = max(ask.min_cpus, hardware.cpus)

@@ -48,9 +48,10 @@ def read_size(ask: Ask, said: Options, partition: Partition, hardware: Hardware)
         ask.gpus = ask.tasks * sum(_gpus(part, "gpus-per-task")[0] for part in text.split(","))
     if not ask.said_nodes and len(ask.wanted) <= 1 and ask.nodes:
         least = _fewest_nodes(ask, hardware)
-        ask.nodes = max(least, -(-ask.gpus // hardware.gpus) if hardware.gpus else 0)
+        shown = max(least, -(-ask.gpus // ask.gpus_per_node) if ask.gpus_per_node else 1)
+        ask.nodes = max(shown, -(-ask.gpus // hardware.gpus) if hardware.gpus else 1)
         if ask.nodes > least:
-            ask.waiting_nodes, ask.waiting_tasks = least, ask.tasks
+            ask.waiting_nodes, ask.waiting_tasks = shown, ask.tasks
             ask.tasks = ask.tasks if "ntasks" in said else max(ask.tasks, ask.nodes)
     elif ask.tasks < ask.nodes and ask.said_nodes:
         if "ntasks" in said:
@@ -186,6 +187,7 @@ def _spread_gpus(ask: Ask, said: Options) -> None:
         if mib and not ask.gpus_per_node:
             raise Usage(f"sbatch: error: Requested mem_per_tres=gres:gpu:{mib} but did not request any GPU.\n{NO_GRES}")
         if mib:
+            ask.shown["waiting_memory"] = str(ask.memory_mib or 0)
             ask.memory_mib, ask.per_cpu, ask.shown["MemPerTres"] = mib * ask.gpus_per_node, False, f"gres:gpu:{mib}"
     if text := said.get("cpus-per-gpu"):
         ask.shown["CpusPerTres"] = f"gres:gpu:{text}"
