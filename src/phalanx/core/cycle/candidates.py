@@ -98,7 +98,7 @@ class Candidates:
 
     def any_from(self, priority: int) -> bool:
         """Return whether a request class of this priority or a higher one may be tried."""
-        numbers = (self.columns.priority[: len(self.columns)] >= priority).nonzero()[0]
+        numbers = (self.columns.priority[: len(self.columns.request_classes)] >= priority).nonzero()[0]
         within = self.state.within_limits(self.columns.placement_class[numbers], self.columns.row[numbers])
         return bool(self.tryable_mask(numbers, within).any())
 
@@ -122,7 +122,7 @@ class Candidates:
 
     def tryable_classes(self) -> Numbers:
         """Return the request classes that may be tried."""
-        count = len(self.columns)
+        count = len(self.columns.request_classes)
         within = self.state.within_limits(self.columns.placement_class[:count], self.columns.row[:count])
         return self.tryable_mask(np.arange(count), within).nonzero()[0]
 

@@ -93,7 +93,7 @@ class CycleState:
     def begin(self, *, search_classes: frozenset[int]) -> None:
         """Begin the cycle, after all pending requests have entered their request classes."""
         columns = self.pending.columns
-        self.is_done, self.search_classes = bytearray(len(columns)), search_classes
+        self.is_done, self.search_classes = bytearray(len(columns.request_classes)), search_classes
         self.blocked = Blocked(self.cluster, self.failed)
         self.within_at_first = self.within_limits(columns.placement_class, columns.row).tobytes()
 

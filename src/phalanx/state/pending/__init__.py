@@ -3,8 +3,7 @@ class. Each cycle compares both with the free amounts, as columns.
 
 Parts, lowest first:
 
-    request_class  the requests of one request class, in order
-    columns        the request classes as columns, and their order in strict queues
+    request_class  the requests of one request class, in order, and the request classes as columns
     bounds         one number that bounds the charges of a queue
     timers         times at which a request is examined again although no event came
     capacity       an upper bound on the pods of each demand that the nodes hold

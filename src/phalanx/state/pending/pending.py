@@ -25,9 +25,9 @@ from phalanx.model.reason import NEVER, Reason
 from phalanx.state.classes import AffinityClass as PodKind
 from phalanx.state.nodes.pod_index import change_may_help
 from phalanx.state.pending.capacity import Capacity
-from phalanx.state.pending.columns import FIRST_LENGTH, RequestClassColumns
 from phalanx.state.pending.headroom import RUNNING, Headroom, HeadroomRow, upward
 from phalanx.state.pending.request_class import (
+    FIRST_LENGTH,
     Blocker,
     Kind,
     PlacementClass,
@@ -35,6 +35,7 @@ from phalanx.state.pending.request_class import (
     QueuedRequest,
     Request,
     RequestClass,
+    RequestClassColumns,
     RequestClassKey,
 )
 from phalanx.state.pending.timers import Timers
@@ -171,7 +172,7 @@ class Pending:
             return None
         return request_class.placement_class.reason
 
-    # RequestClassColumns and classes
+    # Request classes and placement classes
 
     def _open(self, key: RequestClassKey, first: QueuedRequest, tree: QueueTree) -> RequestClass:
         """Make the request class, with its first request."""

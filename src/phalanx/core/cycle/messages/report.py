@@ -181,7 +181,7 @@ class ReasonReporter:
         """Report to the request classes that quota or a count kept from being tried, if their blocker has changed.
         Quota is reported before capacity (rule R25). If other jobs took their quota or capacity in this cycle, the
         first few get new numbers."""
-        state, columns, count = self.state, self.pending.columns, len(self.pending.columns)
+        state, columns, count = self.state, self.pending.columns, len(self.pending.columns.request_classes)
         placement_class, row = columns.placement_class[:count], columns.row[:count]
         reported, live = columns.reported_blocker[:count], placement_class >= 0
         within = state.within_limits(placement_class, row)
@@ -301,7 +301,7 @@ class ReasonReporter:
 
     def newly_blocked(self) -> dict[str, list[RequestClass]]:
         """Return, by strict queue, the request classes that a head blocks from now on."""
-        state, columns, count = self.state, self.pending.columns, len(self.pending.columns)
+        state, columns, count = self.state, self.pending.columns, len(self.pending.columns.request_classes)
         some = columns.strict[:count] & (columns.reported_blocker[:count] != Blocker.HEAD)
         found: dict[str, list[RequestClass]] = {}
         for number in some.nonzero()[0].tolist():
