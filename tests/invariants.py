@@ -305,7 +305,9 @@ def columns_are_true(cluster: Cluster) -> Iterator[str]:
     pending, used = cluster.pending, Counter[int]()
     columns = pending.columns
     live = {request_class.number: request_class for request_class in pending.request_classes.values()}
-    if {number for number in range(len(columns.request_classes)) if columns.placement_class[number] >= 0} != live.keys():
+    if {
+        number for number in range(len(columns.request_classes)) if columns.placement_class[number] >= 0
+    } != live.keys():
         yield "request classes are vacant that are not, or the other way round"
     for number, request_class in live.items():
         first, found = request_class.first, pending.placement_classes[int(columns.placement_class[number])]

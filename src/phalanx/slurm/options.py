@@ -169,7 +169,7 @@ class OptionReader:
 
 
 def say(text: str) -> None:
-    """A line for the person."""
+    """Print a line for the user."""
     sys.stderr.write(text + "\n")
 
 

@@ -69,7 +69,7 @@ class Objects:
     # --- changes ----------------------------------------------------------------------------------------------------
 
     def on_owner(self, change: Change) -> None:
-        """A Job, or a training job."""
+        """Return whether the record belongs on a Job or a training job."""
         obj = change.new or change.old
         assert obj is not None
         meta = obj["metadata"]
@@ -207,7 +207,7 @@ def _counts(obj: Object) -> bool:
 
 
 def _exit(obj: Object) -> tuple[int, int, float | None] | None:
-    """The highest exit code of the pod's containers, its signal, and when the last of them ended."""
+    """Return the highest exit code of the pod's containers, its signal, and when the last of them ended."""
     statuses: list[Any] = (obj.get("status") or {}).get("containerStatuses") or []
     ends = [one["state"]["terminated"] for one in statuses if (one.get("state") or {}).get("terminated")]
     if not ends or len(ends) < len(statuses):

@@ -95,7 +95,7 @@ class Snapshot:
         return self.objects[QUEUES]
 
     def expected(self, jobs: Sequence[str]) -> Mapping[str, StartForecast]:
-        """When queued jobs are expected to start, as far as run times and time limits tell."""
+        """Return when queued jobs are expected to start, as far as run times and time limits tell."""
         if self.starts is not None:
             return {job: self.starts[job] for job in jobs if job in self.starts}
         if self.partial:
@@ -282,7 +282,8 @@ async def seen_namespace(connection: Connection, namespace: str) -> str:
 
 
 def past_runs_of(ledger: str | None) -> Sequence[RunTold]:
-    """A ledger that cannot be read now is done without: expected starts are those of the objects."""
+    """Return the run times of the ledger; empty without a ledger, or if it cannot be read. Expected starts then follow
+    from the objects alone."""
     try:
         if ledger is None:
             return ()

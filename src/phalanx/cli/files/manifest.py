@@ -61,8 +61,8 @@ class Document:
 
 
 def read_files(files: Sequence[Path]) -> list[Document]:
-    """Every object of the files, in order; of a folder that of each manifest in it, by name. `-` is standard input.
-    Raises PhalanxError with file and line."""
+    """Return every object of the files, in order; of a folder that of each manifest in it, by name. `-` is standard
+    input. Raises PhalanxError with file and line."""
     return [document for file in files for each in _manifests(file) for document in _read(each)]
 
 
@@ -119,7 +119,7 @@ def _say(document: Document, words: Mapping[str, str]) -> None:
 
 
 def refusal(document: Document, error: ApiRefusal) -> PhalanxError:
-    """The server's answer, with the lines of the fields that it speaks of."""
+    """Return the server's answer, with the lines of the fields that it speaks of."""
     if error.reason == "AlreadyExists":
         return _taken(document, error)
     if error.reason == "NotFound" and error.details.get("kind") == "namespaces":
@@ -179,7 +179,7 @@ class ManifestRequest:
 
 
 def job(request: ManifestRequest) -> Object:
-    """The Job: `pods` pods of the same command that start together, with numbers, names and a rendezvous.
+    """Return the Job: `pods` pods of the same command that start together, with numbers, names and a rendezvous.
 
     Raises PhalanxError: no command, or a name or quantity that cannot be."""
     _check(request)
@@ -211,7 +211,7 @@ def job(request: ManifestRequest) -> Object:
 
 
 def name_of(command: Sequence[str], suffix: str) -> str:
-    """A Job's name from its program, or from the script that an interpreter runs: `train-x7k2p`."""
+    """Return a Job's name from its program, or from the script that an interpreter runs: `train-x7k2p`."""
     script = next((word for word in command if word.endswith(_SCRIPTS)), "") if _is_interpreter(command) else ""
     program = script or (command[0] if command else "")
     stem = re.sub(r"[^a-z0-9]+", "-", Path(program).stem.lower()).strip("-")
@@ -343,7 +343,7 @@ def _documents(name: str, text: str) -> Iterator[Document]:
 
 
 def _objects(document: Document) -> Iterator[Document]:
-    """The object, or each of a List."""
+    """Yield the object, or each of a List."""
     obj = document.obj
     if not isinstance(obj, dict):
         raise PhalanxError(f"{document.place()}: an object is expected, not {obj!r}. Nothing was created.")

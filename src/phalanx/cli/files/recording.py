@@ -84,7 +84,7 @@ class Recorder:
         return self._told
 
     def clock(self) -> float:
-        """The first reading after the events is the step's."""
+        """Return the time of the step: the first time that the loop reads after the events."""
         now_s = self._clock()
         if self._now_s is None:
             self._now_s = now_s

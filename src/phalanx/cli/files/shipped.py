@@ -136,8 +136,8 @@ def _dumped(objects: Iterable[Any]) -> str:
 
 
 def _template(deployment: Any, condition: str, dialects: Mapping[str, str]) -> str:
-    """Return the Deployment as a template. `condition`: when it is installed; empty: always. `dialects`: component ->
-    the argument by which the scheduler serves it."""
+    """Return the Deployment as a template. `condition`: the condition of the template under which it is installed;
+    empty: it is always installed. `dialects`: component -> the argument by which the scheduler serves it."""
     pod = deployment["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     container["image"] = "{{ .Values.image.repository }}:{{ .Values.image.tag }}"

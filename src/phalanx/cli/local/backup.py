@@ -98,7 +98,7 @@ def _copied(source: Path, folder: Path) -> Path:
 
 
 def _unpack(file: Path, folder: Path) -> Path:
-    """Only files that a backup has, by their names: an archive may say anything."""
+    """Unpack only files with the names that a backup has, because an archive may contain any path."""
     with tarfile.open(file, mode="r:gz") as archive:
         for member in archive:
             if member.name not in _NAMES or not member.isfile():
@@ -115,7 +115,7 @@ def _unpack(file: Path, folder: Path) -> Path:
 
 
 def _check(folder: Path) -> int:
-    """Each database is whole and of a format that this program reads."""
+    """Check that each database is whole, and of a format that this program reads."""
     for name in _DATABASES:
         if (found := folder / name).exists():
             with contextlib.closing(sqlite3.connect(found)) as database:

@@ -73,7 +73,7 @@ def default_directory(environment: Mapping[str, str]) -> DataDirectory:
 
 
 def chosen_directory(given: Path | None, environment: Mapping[str, str]) -> DataDirectory:
-    """The directory that `--data` names, or the default."""
+    """Return the directory that `--data` names, or the default."""
     return default_directory(environment) if given is None else DataDirectory(given.expanduser().resolve())
 
 

@@ -164,7 +164,7 @@ class LocalMachines:
             )
 
     def options(self) -> tuple[str, ...]:
-        """The command line that says the same."""
+        """Return the command line that says the same."""
         given = {name: value for name, value in asdict(self).items() if name not in _FLAGS and value is not None}
         paths = {name: getattr(self, name) for name in _FILES}
         given |= {name: path.resolve() for name, path in paths.items() if path is not None}
@@ -305,7 +305,7 @@ def _slurm_commands(directory: DataDirectory, machines: LocalMachines) -> Superv
 
 
 def free_port() -> int:
-    """A port that nobody has at the moment."""
+    """Return a port that nobody has at the moment."""
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         return int(probe.getsockname()[1])

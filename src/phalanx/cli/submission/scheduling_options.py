@@ -64,7 +64,7 @@ class WishOptions:
     """Keep it queued until `phalanx release NAME`."""
 
     def words(self, now_s: float) -> dict[str, str]:
-        """The annotations that say it. Raises PhalanxError."""
+        """Return the annotations that say it. Raises PhalanxError."""
         limit_s = length_s(self.time_limit) if self.time_limit else None
         begin_s = moment_s("--begin", self.begin, now_s) if self.begin else None
         deadline_s = moment_s("--deadline", self.deadline, now_s) if self.deadline else None
@@ -141,7 +141,7 @@ def awaited(after: Sequence[str]) -> list[str]:
 
 
 def named(option: str, text: str) -> str:
-    """A name. Raises PhalanxError for what cannot be one."""
+    """Return a name. Raises PhalanxError for what cannot be one."""
     if text and not _NAME.fullmatch(text):
         raise PhalanxError(
             f"{option} {text!r} cannot be a name: letters, digits, '-', '_' and '.', a letter or digit first and last. "

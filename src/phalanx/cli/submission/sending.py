@@ -26,7 +26,7 @@ from phalanx.model.pod import Amounts, format_amount
 
 
 async def create(connection: Connection, obj: Object, namespace: str) -> Object:
-    """The object as the server has it. Raises ApiRefusal, and PhalanxError if no such kind is served."""
+    """Return the object as the server has it. Raises ApiRefusal, and PhalanxError if no such kind is served."""
     path = await _path(connection, obj, obj["metadata"].get("namespace") or namespace)
     params = {"fieldValidation": "Strict", "fieldManager": "phalanx-cli"}
     answer: Object = await connection.request("POST", path, body=obj, params=params)
@@ -110,7 +110,8 @@ async def require_class(connection: Connection, name: str) -> None:
 
 
 async def not_known(connection: Connection, after: Iterable[str], namespace: str) -> list[str]:
-    """A warning for each job to be waited for that does not exist: it may be submitted yet, or its name be mistyped."""
+    """Return a warning for each job to be waited for that does not exist: it may be submitted yet, or its name be
+    mistyped."""
     named = {each.job for text in after for each in dependencies(text, namespace)}
     return [
         f"there is no job {job} now: what waits for it waits until there is one, and then for that"
@@ -153,7 +154,7 @@ def shut(queue: str, specs: Mapping[str, Object]) -> str:
 
 
 async def too_large(connection: Connection, jobs: Iterable[Object]) -> list[str]:
-    """A warning for each Job that could not start if all nodes were empty; one for all with the same cause."""
+    """Return a warning for each Job that could not start if all nodes were empty; one for all with the same cause."""
     nodes = [read_node(node) for node in (await connection.list(NODES))["items"]]
     warnings: dict[str, list[str]] = {}
     for job in jobs:
@@ -209,7 +210,7 @@ def beyond(asks: Amounts, nodes: list[Node]) -> str:
 
 
 def queue_of(obj: Object) -> str | None:
-    """The queue that an object names."""
+    """Return the queue that an object names."""
     labels: dict[str, str] = obj["metadata"].get("labels") or {}
     return labels.get(QUEUE)
 

@@ -66,7 +66,8 @@ def table(
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], gives_way: Sequence[str] = ()) -> None:
-    """On a terminal with colours, in its width; else plain lines of any length, without trailing blanks."""
+    """Print the table: in colour and in the terminal's width on a terminal; otherwise as plain lines of any length,
+    without trailing blanks."""
     screen = console()
     if screen.is_terminal:
         screen.print(table(columns, rows, screen.width, gives_way), soft_wrap=True)
@@ -92,7 +93,7 @@ def log_to_stderr(level: int) -> None:
 
 
 def note(text: str) -> None:
-    """A line for the person, never mixed with what a program reads."""
+    """Print a line for the user to standard error, where programs that read the output do not see it."""
     print(text, file=sys.stderr, flush=True)
 
 

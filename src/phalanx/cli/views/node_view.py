@@ -70,7 +70,7 @@ def views(snapshot: Snapshot) -> list[NodeView]:
 
 
 def row(view: NodeView) -> list[str]:
-    """The cells of `COLUMNS`, amounts as used/allocatable."""
+    """Return the cells of `COLUMNS`, amounts as used/allocatable."""
     amounts = (_share(view, resource) for resource in (CPU, MEMORY, GPU, PODS))
     return [view.name, view.state, *amounts, _users(view.users)]
 

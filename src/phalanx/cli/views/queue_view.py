@@ -75,7 +75,8 @@ class QueueView:
 
 
 def views(snapshot: Snapshot) -> list[QueueView]:
-    """The tree, parents before children; then every name of a queue that does not exist but has jobs waiting for it."""
+    """Return the tree, parents before children; then every name of a queue that does not exist but has jobs waiting for
+    it."""
     found = [
         QueueView(
             standing=standing,
@@ -101,7 +102,7 @@ def table_of(found: Iterable[QueueView]) -> dict[str, Any]:
 
 
 def row(view: QueueView) -> list[str]:
-    """The cells of `COLUMNS`."""
+    """Return the cells of `COLUMNS`."""
     standing = view.standing
     share = f"{standing.share:.2f}" if isfinite(standing.share) else "beyond all"
     return [

@@ -86,7 +86,7 @@ class QuotaLedger:
         return self._ending
 
     def charge(self, charge: Charge, sign: int = 1) -> None:
-        """Enter the charge; `sign` -1: give it back (a victim's)."""
+        """Enter the charge. `sign`: -1 to return the charge of a victim."""
         self._log.append((charge, sign))
         self._changed(charge)
 

@@ -177,7 +177,7 @@ def line_of(lines: Lines, path: Path) -> int:
 
 
 def _error(text: str, path: Path, lines: Lines) -> YuniKornConfigurationError:
-    """A complaint of msgspec in YuniKorn's terms."""
+    """Return a complaint of msgspec in YuniKorn's terms."""
     names = [step for step in path if isinstance(step, str)]
     where = f" of {names[-1]}" if names else ""
     if text.startswith("Object contains unknown field"):

@@ -208,7 +208,7 @@ class _Work:
             self.queue(child, name, f"{full}.", properties, guaranteed=guaranteed)
 
     def name(self, full: str) -> str:
-        """A name that an object may have, and no other queue has."""
+        """Return a name that an object may have, and no other queue has."""
         said = re.sub(r"[^a-z0-9.-]", "-", full)
         plain = ".".join(part.strip("-") or "queue" for part in said.split("."))
         found = next(name for name in _numbered(plain) if name not in self.queues)

@@ -376,7 +376,7 @@ _Entry = tuple[str, QueueBranch, str, Mapping[str, str], Resources]
 
 
 def _branches(seen: _Seen) -> Iterator[_Entry]:
-    """All queues, from the root."""
+    """Yield all queues, from the root."""
     rest: list[_Entry] = [(seen.root.name.lower(), seen.root, "", {}, seen.capacity())]
     while rest:
         entry = rest.pop()

@@ -79,7 +79,8 @@ class Connections(Generic[Open]):
         self._count += 1
 
     def unread(self, one: Open) -> None:
-        """An answer was written on it that is not read at once."""
+        """Note that the client did not read a response at once. If the unread responses of its user are too large,
+        close the connection that has waited longest."""
         if not one.limited:
             return
         waiting = [other for other in self._of.get(one.user, {}) if other.unread_bytes]

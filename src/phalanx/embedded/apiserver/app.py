@@ -371,7 +371,7 @@ def _written(target: RouteTarget, request: Request, written: WrittenObject) -> R
 
 
 def _accept(raw: RawRequest) -> tuple[Accept, ...]:
-    """An Accept header that nothing can satisfy is told after the path is known to exist, so it gives ()."""
+    """Return the accepted media types; () if none can be served, because a missing path is reported first."""
     try:
         return accepted(raw.headers.get(b"accept", b"").decode("latin-1"))
     except ApiError:

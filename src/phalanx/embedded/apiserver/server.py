@@ -79,7 +79,7 @@ async def serve(settings: StoreSettings, ready: Callable[[RunningServer], None] 
 
 
 async def open_api(settings: StoreSettings) -> Api:
-    """The server without a socket: database open, the first objects made."""
+    """Return the server without a socket: database open, the first objects made."""
     journal = Journal(settings.database, accept_loss=settings.accept_loss)
     fresh = journal.fact("furnished", 0) == 0
     store = Store(journal, settings.retention)

@@ -1,8 +1,8 @@
 """The HTTPS port for requests that API servers forward. It serves discovery and one view.
 
 The TLS handshake requires a certificate of the front proxy's authority, so a request of any other client costs a
-handshake only. Certificate and authority may change while the port is open. Every handshake uses the current ones, and
-TLS sessions are never resumed.
+handshake only. Certificate and authority may change while the port is open. Every handshake uses the current
+files, and TLS sessions are never resumed.
 
 Each request is authenticated and authorized first. Then the view computes the response from the objects.
 """

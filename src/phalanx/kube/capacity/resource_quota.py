@@ -61,7 +61,8 @@ def pod_quota_usage(spec: Mapping[str, Any]) -> PodQuotaUsage:
 
 
 def _limits(spec: Mapping[str, Any]) -> Amounts:
-    """As `pod_requests`, of the limits; overhead counts only where there is a limit."""
+    """Return the limits of the pod, added up as `pod_requests` adds up requests. Overhead counts only for resources
+    with a limit."""
     mirrored = dict(spec)
     for part in ("containers", "initContainers"):
         mirrored[part] = [{**one, "resources": _asking_limits(one)} for one in spec.get(part) or ()]
@@ -271,7 +272,8 @@ class ResourceQuotas:
             space.waiting.pop(gang, None)
 
     def unblocked_gangs(self) -> list[str]:
-        """The gangs that wait and would be let go now; those of namespaces where nothing changed are passed over."""
+        """Return the gangs that wait and would be let go now; those of namespaces where nothing changed are passed
+        over."""
         found = []
         for namespace, space in self._spaces.items():
             if space.grown and space.waiting:

@@ -182,7 +182,7 @@ class Departure:
         return not (awaited or self._start.resuming or any(map(self._stays, self._start.objects.pods.values())))
 
     def _stays(self, pod: Pod) -> bool:
-        """The pod is on a node, or will end with its Job."""
+        """Return whether the pod is on a node, or will end with its Job."""
         if pod.node or self._start.on_its_way(pod) or pod.uid in self._evicted:
             return True
         job = self._start.objects.job_of(pod)

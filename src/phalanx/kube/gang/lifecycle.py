@@ -328,7 +328,7 @@ class GangLifecycle:
         return bool(bound) and not parts.start.resuming
 
     def _run(self, parts: StartedParts, defaults: GangDefaults) -> None:
-        """All are bound: from now on they have so long to become ready, if their queue says how long."""
+        """Note that all pods are bound. If the queue limits the time until they are ready, that time begins now."""
         timed = defaults.start_timeout_s(self.queue) is not None and parts.start.record.gang
         is_watched = timed and not parts.start.elsewhere
         unready = [uid for uid, pod in self.pods.items() if not pod.ready] if is_watched else ()

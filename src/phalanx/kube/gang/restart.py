@@ -100,7 +100,7 @@ def _to_be_replaced(gang: GangLifecycle, pods: Sequence[Pod], record: StartRecor
 
 
 def _record(jobs: Iterable[BatchJob], bare: Iterable[Pod], key: RecordKey | None) -> StartRecord | None:
-    """The record of the last start that is ours."""
+    """Return the record of the last start that is ours."""
     started: list[BatchJob | Pod] = [job for job in jobs if not job.suspended]
     started += [pod for pod in bare if pod.node or (pod.record is not None and pod.record.cluster)]
     records = [each.record for each in started if each.record is not None and _is_ours(each.record, each, key)]
@@ -121,19 +121,20 @@ def _unsigned(gang: GangLifecycle, jobs: Iterable[BatchJob], now_s: float) -> St
 
 
 def _is_ours(record: StartRecord, on: BatchJob | Pod, key: RecordKey | None) -> bool:
-    """The scheduler wrote the record, on this object: all replica types of one share it."""
+    """Return whether the scheduler wrote the record, on this object: all replica types of one share it."""
     uid = on.object_uid if isinstance(on, BatchJob) else on.uid
     return key is None or key.verify(record, uid, on.created_s)
 
 
 def _mark(jobs: Iterable[BatchJob], bare: Iterable[Pod], record: StartRecord) -> PreemptionMark | None:
-    """The mark that ends this very start."""
+    """Return the mark that ends this very start."""
     said = [job.mark for job in jobs if job.suspended] + [pod.mark for pod in bare if pod.node]
     return next((mark for mark in said if mark is not None and mark.start_s == record.at_s), None)
 
 
 def _of(job: BatchJob) -> StartRecord:
-    """The record of a Job that was suspended again: its own, if that still stands, else one of the same content."""
+    """Return the record of a Job that was suspended again: its own, if that still stands, else one of the same
+    content."""
     queue = job.options.get(labels.QUEUE, "")
     at_s = job.mark.start_s if job.mark is not None else 0.0
     return job.record or StartRecord(attempt=1, queue=queue, count=job.size(), priority=job.priority, at_s=at_s)
@@ -204,7 +205,7 @@ def _missing_members(parts: StartedParts) -> int:
 
 
 def _was_left_out(job: BatchJob | None) -> bool:
-    """A Job that was let go with no pods at all was left out by this start."""
+    """Return whether this start gave the Job no pods at all."""
     return job is not None and not job.suspended and not job.parallelism
 
 

@@ -103,7 +103,8 @@ def _zones(meta: Object) -> tuple[Zone, ...]:
 
 
 def _allocatable(status: Object) -> Amounts:
-    """A quantity that cannot be read counts as none: the node then takes nothing that asks for it."""
+    """Return the allocatable amounts. An amount that cannot be read counts as 0, so that no pod that requests it is
+    placed on the node."""
     found = {}
     for name, text in (status.get("allocatable") or {}).items():
         try:

@@ -194,7 +194,7 @@ def read_changed_pod(pod: Pod, old: Object, new: Object) -> Pod | None:
 
 
 def _with_devices(meta: Object, theirs: Mapping[str, str]) -> Object:
-    """The metadata, with what the pod asks of devices and zones in words of a dialect."""
+    """Return the metadata, with what the pod asks of devices and zones in words of a dialect."""
     words = (labels.GPU_FRACTION, labels.GPU_COUNT, labels.GPU_MEMORY, labels.NUMA_ALIGNMENT)
     asked = {key: theirs[key] for key in words if key in theirs}
     return {**meta, "annotations": {**asked, **(meta.get("annotations") or {})}} if asked else meta
@@ -204,7 +204,7 @@ _WORDS = ("labels", "annotations", "ownerReferences")
 
 
 def _same_demands(old: Object, new: Object) -> bool:
-    """The spec is the same but for a node that it was given, and its kubelet grants the same."""
+    """Return whether the spec is the same but for a node that it was given, and its kubelet grants the same."""
     before, after = old["spec"], new["spec"]
     if "nodeName" in after and "nodeName" not in before:
         before = {**before, "nodeName": after["nodeName"]}

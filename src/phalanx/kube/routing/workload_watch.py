@@ -173,7 +173,7 @@ class WorkloadWatch:
             self._changed(gang.id)
 
     def _route(self, pod: Pod) -> None:
-        """To the gang it belongs to."""
+        """Pass the object to the gang to which it belongs."""
         before, name = self._pod_gang.get(pod.uid), self._named_gang(pod)
         if before is not None and before.id != name:
             before.lose_pod(pod)
@@ -195,7 +195,7 @@ class WorkloadWatch:
         return f"{pod.namespace}/{name}" if name else f"{pod.namespace}/pod:{pod.name}"
 
     def _exists(self, key: str, uid: str) -> bool:
-        """A Job, or training job, of this name and uid."""
+        """Return whether there is a Job or a training job of this name and uid."""
         found = (self._caches.objects(kind).get(key) for kind in self._caches.job_kinds)
         return any(obj is not None and obj["metadata"]["uid"] == uid for obj in found)
 
@@ -209,6 +209,6 @@ def _gang_of_job(job: BatchJob) -> str | None:
 
 
 def _carries(pod: Object, keys: Iterable[str]) -> bool:
-    """The pod has one of these labels."""
+    """Return whether the pod has one of these labels."""
     found = pod["metadata"].get("labels")
     return bool(found) and any(key in found for key in keys)

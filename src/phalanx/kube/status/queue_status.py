@@ -146,7 +146,7 @@ def exact(resource: str, value: Amount) -> str:
 
 
 def _active(standing: QueueStatus, wrong: str, obj: Object, now_s: float) -> Object:
-    """The condition Active; since when is kept while its status does not change."""
+    """Return the condition Active; since when is kept while its status does not change."""
     reason, message = _verdict(standing, wrong)
     truth = "True" if reason in {"Ready", "Draining"} else "False"
     old: Object = next(

@@ -165,7 +165,7 @@ def _given(gang: GangLifecycle, source: PodSource) -> tuple[int, str]:
 
 
 def _places(gang: GangLifecycle, source: PodSource, objects: Caches) -> tuple[tuple[Mapping[str, str], int], ...]:
-    """The labels of the nodes that a role has seats on, and how many seats."""
+    """Return the labels of the nodes that a role has seats on, and how many seats."""
     at = gang.parts.start.seats.role_of(source) if gang.parts is not None else None
     if gang.parts is None or at is None:
         return ()

@@ -90,8 +90,8 @@ class EventReporter:
         self._newest: dict[str, tuple[float, GangLifecycle, Reason]] = {}  # gang id -> since when
         self._written: dict[str, dict[str, tuple[str, float]]] = {}  # gang id -> uid -> its code, full again at
         self._helped: dict[str, tuple[GangLifecycle, Reason]] = {}  # gangs with pods that more nodes would help
-        self._judged: frozenset[str] = frozenset()  # gangs about which `admitted` was asked last
-        self._asking: frozenset[str] = frozenset()  # and those that it returned
+        self._judged: frozenset[str] = frozenset()  # the gangs that `admitted` was last called with
+        self._asking: frozenset[str] = frozenset()  # the gangs that it returned
         self._judge_at_s = 0.0  # on the monotonic clock
         self._events: deque[Object] = deque(maxlen=self._budget.events_kept)
         self._queued_s: deque[float] = deque(maxlen=self._budget.events_kept)  # when each Event was queued
@@ -274,7 +274,7 @@ def _key(about: BatchJob | Pod, reason: Reason, asks: bool) -> str:
 
 
 def _said(about: BatchJob | Pod) -> str:
-    """The code that the object carries already, from before a restart."""
+    """Return the code that the object carries already, from before a restart."""
     return about.options.get(labels.REASON, "").partition(":")[0] if isinstance(about, BatchJob) else about.waits_for
 
 

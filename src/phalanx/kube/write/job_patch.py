@@ -103,7 +103,7 @@ class ResumeJob(JobPatch):
         return await self.patch(api, *changes)
 
     async def _forget_start(self, api: Connection) -> None:
-        """The Job has never run, as far as its template is concerned."""
+        """Remove the start time from the Job's status, so that its template may change as if the Job had never run."""
         meta = {"resourceVersion": self.version, "uid": self.job.object_uid}
         body = {"metadata": meta, "status": {"startTime": None}}
         at = self.job
@@ -169,7 +169,8 @@ class ResumeJob(JobPatch):
 
 
 def _flavored(own: Object, now: Object, flavor: Flavor | None, update: PodUpdate) -> Object:
-    """A merge patch from what the pods' spec says `now` to its `own` words, those of the flavor and of the update."""
+    """Return a merge patch from what the pods' spec says `now` to its `own` words, those of the flavor and of the
+    update."""
     selector = {**(own.get("nodeSelector") or {}), **dict(flavor.labels if flavor else ()), **update.node_selector}
     gone = {key: None for key in now.get("nodeSelector") or {} if key not in selector}
     tolerations = list(own.get("tolerations") or ())
@@ -263,7 +264,8 @@ class ResizeJob(JobPatch):
 
 
 def _counts(job: BatchJob, parallelism: int) -> Object:
-    """The fields that say how many pods a Job runs. Completions may change with the parallelism alone (KEP-3715)."""
+    """Return the fields that say how many pods a Job runs. Completions may change with the parallelism alone
+    (KEP-3715)."""
     return {"parallelism": parallelism, **({"completions": parallelism} if job.completions_follow else {})}
 
 

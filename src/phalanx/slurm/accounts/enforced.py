@@ -35,7 +35,8 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check(here: Site, ask: Ask, count: int, live: Callable[[], Sequence[Job]]) -> Found:
-    """Of a job, or `count` tasks of an array. `live`: the jobs that there are, asked for if a limit needs them."""
+    """Check a job, or `count` tasks of an array, against the limits. `live`: returns the present jobs; it is called
+    only if a limit needs them."""
     qos = here.qos.get(ask.qos, Qos())
     own = next((one for one in here.users.get(ask.user, ()) if one.account == ask.account), None)
     limits = dict(own.limits) if own is not None else {}
@@ -112,7 +113,7 @@ def _wall_used_up(here: Site, ask: Ask) -> str:
 
 
 def _size(of_qos: Mapping[str, str], own: Mapping[str, str], ask: Ask) -> str:
-    """The name of the first limit that the job exceeds by itself."""
+    """Return the name of the first limit that the job exceeds by itself."""
     if _too_long(ask, of_qos.get("maxwall")):
         return "QOSMaxWallDurationPerJobLimit"
     if name := _exceeded(ask, of_qos.get("maxtres")):

@@ -60,7 +60,7 @@ def unknown(name: str, value: str) -> Usage:
 
 
 def written(name: str, value: str) -> str:
-    """As it is kept and shown; empty: no limit. Raises LimitError."""
+    """Return the limit in the form in which it is stored and shown; empty: no limit. Raises LimitError."""
     if value == NONE:
         return ""
     try:

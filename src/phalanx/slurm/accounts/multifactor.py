@@ -33,8 +33,8 @@ class Factors(Struct, frozen=True, kw_only=True):
 
 
 def job_size(nodes: int, cpus: int, all_nodes: int, all_cpus: int, limit_min: int | None, weights: Weights) -> float:
-    """The mean of its parts of all nodes and of all CPUs; relative to time, the greater of them for each minute of its
-    limit (0 without one)."""
+    """Return the mean of its parts of all nodes and of all CPUs; relative to time, the greater of them for each minute
+    of its limit (0 without one)."""
     if not all_nodes or not all_cpus:
         return 0.0
     found = (nodes / all_nodes + cpus / all_cpus) / 2

@@ -66,7 +66,8 @@ def _ordered(theirs: Sequence[Association]) -> list[Association]:
 
 
 def associations(site: Site, accounts: Sequence[str], users: Sequence[str], *, own: bool = False) -> list[Row]:
-    """In the order of the tree: an account, its users, the accounts below it. `own`: without what comes from above."""
+    """Return the associations in the order of the tree: an account, its users, the accounts below it. `own`: without
+    values from accounts above."""
     rows: list[Row] = []
 
     def walk(name: str, parent: str) -> None:

@@ -49,8 +49,8 @@ class Held:
 
 
 def held(book: Book, period: Period, users: Iterable[str] = (), word: str = "") -> list[Held]:
-    """The starts of a period; alike ones (account, user, allocation) in one. `word`: what a job asked by that name
-    (`wckey`, `reservation`) stands in place of the account. Raises PhalanxError."""
+    """Return the starts of a period; alike ones (account, user, allocation) in one. `word`: what a job asked by that
+    name (`wckey`, `reservation`) stands in place of the account. Raises PhalanxError."""
     account = book.asked(word) if word else "j.account"
     ends = f"COALESCE(s.end_s, j.end_s, {period.now_s!r})"
     begin = f"CASE WHEN s.at_s > {period.since_s!r} THEN s.at_s ELSE {period.since_s!r} END"

@@ -66,8 +66,8 @@ class Api:
 
     @classmethod
     def open(cls) -> Api:
-        """As $KUBECONFIG, the running `phalanx up`, or ~/.kube/config says; where none is there, as the service account
-        of this pod. Raises Unreachable."""
+        """Return a connection to the cluster of $KUBECONFIG, of the running `phalanx up`, or of ~/.kube/config; without
+        any of these, as the service account of this pod. Raises Unreachable."""
         files = _files(os.environ)
         if not any(file.exists() for file in files) and (own := _of_this_pod(os.environ)) is not None:
             return own
@@ -80,11 +80,11 @@ class Api:
         return cls(cluster, user, namespace)
 
     def another(self) -> Api:
-        """The same server and user, over a connection of its own: one is for one thread."""
+        """Return the same server and user, over a connection of its own: one is for one thread."""
         return Api(self._cluster, self._user, self.namespace, of_job=self.of_job)
 
     def within(self, namespace: str) -> Api:
-        """The same server and user, for objects of that namespace; an empty one is that of the kubeconfig."""
+        """Return the same server and user, for objects of that namespace; an empty one is that of the kubeconfig."""
         if not namespace or namespace == self.namespace:
             return self
         if namespace not in self._elsewhere:
@@ -117,7 +117,7 @@ class Api:
         accept: str = "application/json",
         **query: str,
     ) -> bytes:
-        """The answer's content. Raises Refused, Unreachable."""
+        """Return the answer's content. Raises Refused, Unreachable."""
         target = f"{self.path(path)}?{urlencode(query)}" if query else self.path(path)
         data = None if body is None else msgspec.json.encode(body)
         headers = {**self.headers, "Accept": accept, **({} if data is None else {"Content-Type": kind})}
@@ -134,7 +134,7 @@ class Api:
         return _decoded(self.call("GET", path, **query))
 
     def find(self, path: str) -> Object | None:
-        """The object, or None where there is none."""
+        """Return the object, or None where there is none."""
         try:
             return self.get(path)
         except Refused as error:

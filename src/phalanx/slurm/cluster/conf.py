@@ -67,7 +67,7 @@ _NOTHING = (
 
 
 def read_conf(text: str, file: str = "slurm.conf") -> tuple[Site, list[Told]]:
-    """The site that a slurm.conf describes, and what became of each of its lines. Raises PhalanxError."""
+    """Return the site that a slurm.conf describes, and what became of each of its lines. Raises PhalanxError."""
     site, told, defaults = Site(partitions=[], counts_gpus=False), list[Told](), dict[str, str]()
     for number, line in lines_of(text):
 

@@ -80,7 +80,7 @@ def object_name(name: str) -> str:
 
 
 def create(api: Api, here: Site, said: dict[str, str]) -> str:
-    """The name of a new one. Raises Usage."""
+    """Return the name of a new one. Raises Usage."""
     _require_known(said, CREATING)
     name = said.get("reservationname") or said.get("reservation") or _name(api, said)
     now_s = time.time()

@@ -26,7 +26,7 @@ ALL, STEPS, SCRIPT, LAUNCHER = "all", "steps", "batch", "launcher"
 
 
 def send(api: Api, job: Job, number: int, what: str) -> None:
-    """To the tasks of all steps, to the script, or to both. Raises PhalanxError."""
+    """Send the signal to the tasks of all steps, to the script, or to both. Raises PhalanxError."""
     from phalanx.slurm.jobs.steps.pods import channel
     from phalanx.slurm.jobs.steps.pods.place import allocation
 

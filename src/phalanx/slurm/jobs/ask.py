@@ -201,7 +201,7 @@ class Asks:
         self._known: dict[tuple[str, str], Ask] = {}
 
     def read(self, annotations: Mapping[str, str]) -> Ask | None:
-        """As `read_ask`, for people to look at: without characters that steer a terminal."""
+        """Read as `read_ask` does, and remove control characters of terminals, because the text is shown to users."""
         found = self._read(annotations)
         return found if found is None or not _STEERING.search(_text(annotations)) else _printable(found)
 

@@ -142,7 +142,7 @@ def _job(row: Sequence[object], starts: list[tuple[float, float | None, str, str
 
 
 def ending(api: Api, number: int) -> int | None:
-    """The exit code of a job that has ended, 1 if a signal or another did it; None: it has not."""
+    """Return the exit code of a job that has ended, 1 if a signal or another did it; None: it has not."""
     [*found] = [job for job in jobs(api, [number]) if job.number == number]
     if not found:
         found = ended(None, [number]) if ledger_url() else []

@@ -69,7 +69,7 @@ def nodelist(job: Job) -> str:
 
 
 def where(job: Job) -> str:
-    """The nodes of what runs or ran, else the reason in brackets."""
+    """Return the nodes of what runs or ran, else the reason in brackets."""
     if job.state in ("PENDING", "FAILED", "TIMEOUT", "OUT_OF_MEMORY", "DEADLINE") and not (
         job.state != "PENDING" and job.reason == "None"
     ):

@@ -21,7 +21,7 @@ def name_of(number: int, ask: Ask | None = None) -> str:
 
 
 def secret_of(number: int, ask: Ask) -> str:
-    """The name of the Secret with its script and environment: one for all tasks of an array."""
+    """Return the name of the Secret with its script and environment: one for all tasks of an array."""
     return f"slurm-{number if ask.array is None else ask.array}"
 
 
@@ -37,8 +37,8 @@ def path_within(number: int, around: Mapping[str, str]) -> str:
 
 
 def file_name(pattern: str, ask: Ask, number: int, *, running: bool = False) -> str:
-    """The file that a pattern names, in the job's directory. `running`: %N becomes a mark that the launcher replaces,
-    and all else is filled in; otherwise what is known at submission only, as scontrol shows it."""
+    """Return the file that a pattern names, in the job's directory. `running`: %N becomes a mark that the launcher
+    replaces, and all else is filled in; otherwise what is known at submission only, as scontrol shows it."""
     if "\\" in pattern:  # a backslash means that nothing is filled in; two are one
         return os.path.join(ask.workdir, pattern.replace("\\\\", "\0").replace("\\", "").replace("\0", "\\"))
     array = number if ask.array is None else ask.array

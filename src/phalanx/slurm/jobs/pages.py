@@ -152,7 +152,7 @@ def _details(found: Job) -> Page:
 
 
 def steps(found: Job) -> list[str]:
-    """The names of those that run."""
+    """Return the names of the running steps."""
     own = ["batch"] if found.ask.kind == BATCH and not found.ask.het_offset else []
     return [*own, *(str(number) for number, step in found.steps.items() if step.end_s is None)]
 

@@ -310,7 +310,7 @@ def _miss_deadline(job: Job, latest_s: float) -> None:
 
 
 def _expected_s(text: str) -> float | None:
-    """The start that a reason foretells, within a day."""
+    """Return the start that a reason foretells, within a day."""
     found = _BACK.search(text) if text else None
     if found is None:
         return None

@@ -33,7 +33,7 @@ def memory(mib: int) -> str:
 
 
 def read_count(text: str) -> int:
-    """A count, with k or m for thousands or millions. Raises AmountError."""
+    """Return a count, with k or m for thousands or millions. Raises AmountError."""
     found = _COUNT.fullmatch(text.strip())
     if found is None:
         raise AmountError(text)
@@ -54,7 +54,7 @@ def read_range(text: str) -> tuple[int, int]:
 
 
 def read_width(digits: str) -> int:
-    """The width of a column, as wide as a screen may be at most."""
+    """Return the width of a column, as wide as a screen may be at most."""
     return min(int(digits[:9]), 4096)
 
 
@@ -65,8 +65,8 @@ def per_node(counts: list[int]) -> str:
 
 
 def spread(count: int, room: list[int], each: int = 0) -> list[int]:
-    """How many of `count` tasks each node gets: as many as it has room for, node after node, and each one at least;
-    or `each`."""
+    """Return how many of `count` tasks each node gets: as many as it has room for, node after node, and each one at
+    least; or `each`."""
     if each:
         return [min(each, max(0, count - at * each)) for at in range(len(room))]
     found, left = [], count

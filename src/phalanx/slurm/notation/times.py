@@ -137,7 +137,7 @@ def _at(day_s: float, hour: int, minute: int, second: int) -> float:
 
 
 def _next(now_s: float, hour: int, minute: int, second: int) -> float:
-    """The next time that the clock shows that."""
+    """Return the next time that the clock shows that."""
     today_s = _at(now_s, hour, minute, second)
     return today_s if today_s >= now_s else _at(now_s + 86400, hour, minute, second)
 
@@ -167,5 +167,5 @@ def limit(minutes: int | None, *, long: bool = False, none: str = "UNLIMITED") -
 
 
 def moment(at_s: float | None, none: str = "N/A") -> str:
-    """In this machine's time zone."""
+    """Return the time in this machine's time zone."""
     return none if at_s is None else time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(at_s))

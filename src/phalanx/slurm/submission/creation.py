@@ -62,7 +62,7 @@ def hardware(api: Api, here: site.Site, said: Options) -> Hardware:
 
 
 def submit(api: Api, here: site.Site, asked: SubmissionRequest, script: str, args: list[str]) -> list[int]:
-    """The numbers of its jobs: one, or one for each task, of which the first is the array's. Raises Usage."""
+    """Return the numbers of its jobs: one, or one for each task, of which the first is the array's. Raises Usage."""
     require_reservation(api, asked.ask)
     needs = needs_of(api, asked, None)
     count = len(asked.array.tasks) if asked.array is not None else 1

@@ -56,7 +56,7 @@ def by_colons(
 
 
 def in_lines(reader: OptionReader, lines: Sequence[Sequence[str]]) -> list[Said]:
-    """The options of each component of a script: `#SBATCH hetjob` begins another. Raises Usage."""
+    """Return the options of each component of a script: `#SBATCH hetjob` begins another. Raises Usage."""
     found: list[Said] = [{}]
     for words in lines:
         typed, arguments = reader.read(words)
@@ -87,7 +87,7 @@ def together(of_script: Sequence[Said], typed: Sequence[Said], around: Mapping[s
 
 
 def submit_het(api: Api, here: Site, asked: Sequence[SubmissionRequest], script: str, args: list[str]) -> list[int]:
-    """The numbers of its components. Raises Usage."""
+    """Return the numbers of its components. Raises Usage."""
     if any(one.array is not None for one in asked):
         raise fails("Invalid job array specification")
     images = images_of(asked)

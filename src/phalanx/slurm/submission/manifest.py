@@ -42,7 +42,7 @@ def secret(number: int, ask: Ask, environment: Mapping[str, str]) -> Object:
 
 @cache
 def launcher() -> str:
-    """The shell program that runs in the pod: of each task of an array the same."""
+    """Return the shell program that runs in the pod: of each task of an array the same."""
     text = Path(__file__).with_name("launcher.sh").read_text()
     return "\n".join(line for line in text.splitlines() if not line.startswith("#")) + "\n"
 
@@ -140,7 +140,7 @@ def _pod(
 
 
 def cpus_per_node(ask: Ask) -> int:
-    """Of each of its nodes: all are given what the fullest needs."""
+    """Return the CPUs of each node: every node gets as many as the fullest node needs."""
     return max(ask.cpus_of_nodes)
 
 
@@ -190,8 +190,8 @@ def _mount(pod: Object, mounts: list[str]) -> None:
 
 
 def bring_tools(pod: Object, image: str) -> None:
-    """An init container of Phalanx's image puts srun and the step daemon, with an interpreter, into a volume that the
-    job's container may read: its own image needs /bin/sh and sed, as ever."""
+    """Add an init container of Phalanx's image. It copies srun, the step daemon and an interpreter into a volume that
+    the job's container reads. The job's own image needs only /bin/sh and sed."""
     mounted = {"name": "phalanx-tools", "mountPath": TOOLS}
     amounts = {"cpu": "100m", "memory": "128Mi"}  # the job asks for more, so it costs no room
     pod["initContainers"] = [

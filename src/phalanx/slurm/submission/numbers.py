@@ -25,7 +25,7 @@ _TRIES = 200
 
 
 def take(api: Api, count: int, first: int) -> int:
-    """The first of `count` numbers in a row. `first`: where a cluster begins. Raises PhalanxError."""
+    """Return the first of `count` numbers in a row. `first`: where a cluster begins. Raises PhalanxError."""
     try:
         drawn = msgspec.json.decode(api.call("POST", _DRAW, count=str(count)), type=dict[str, int])
         return drawn["first"]

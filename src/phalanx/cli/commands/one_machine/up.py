@@ -172,7 +172,8 @@ def _check(policy: Path | None, record: Path | None) -> None:
 
 
 def _chosen(metrics_address: str) -> tuple[str, int]:
-    """With a free port in place of 0: after a crash the metrics must come back where they were."""
+    """Return the host and the port, a free port in place of 0. The port is chosen once, so that after a crash the
+    metrics are served at the same address."""
     from phalanx.metrics.address import address
 
     host, port = address(metrics_address)

@@ -159,7 +159,7 @@ def laid_out(
 async def _watch(
     connection: Connection, scope: Scope, finished: bool, json: bool, shown: Shown, names: Sequence[str]
 ) -> None:
-    """A table in place on a terminal; else what changed, line by line."""
+    """Redraw the table in place on a terminal. Otherwise print a line for each change."""
     from rich.live import Live
 
     screen = console()

@@ -122,7 +122,7 @@ def concerns(each: RecordedStep, plan: Plan, job: str) -> bool:
 
 
 def subject(item: Event | Action) -> str:
-    """The job that it is about; empty for none."""
+    """Return the job that it is about; empty for none."""
     about = getattr(item, "job", "")
     return about if isinstance(about, str) else str(about.id)
 

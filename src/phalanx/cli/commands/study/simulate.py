@@ -123,7 +123,7 @@ def _of_all(source: TraceSource, chance: Chance, results: Results) -> Cell:
 
 
 def _unused(cells: Sequence[Cell]) -> list[str]:
-    """The options that mean nothing with --tune."""
+    """Return the options that mean nothing with --tune."""
     said = {
         "other traces": len({cell.source for cell in cells}) > 1,
         "--seeds": len({cell.seed for cell in cells}) > 1,
@@ -209,7 +209,7 @@ def _at_once(processes: int | None) -> int:
 
 
 def _report(outcomes: Sequence[CellOutcome], results: Results, *, missing: int, lost: str) -> int:
-    """On the screen first: a file that cannot be written costs nothing but itself."""
+    """Print the results, then write the files, so that a file that cannot be written does not hide the results."""
     rows = rows_of(outcomes)
     if results.json:
         for row in rows:

@@ -132,7 +132,7 @@ def show(outlook: WhatIfOutlook) -> None:
 
 
 async def beginning(snapshot: Path | None, target: Target | None) -> tuple[Cluster, Objects]:
-    """The book, and the objects that it was read from; none are known of a snapshot."""
+    """Return the book, and the objects that it was read from; none are known of a snapshot."""
     if snapshot is not None:
         return last_book(snapshot), {}
     async with connected(target) as connection:

@@ -242,11 +242,11 @@ class TuningSearch:
             study.tell(trial, measures[OBJECTIVE] * bounds.excess(measures) ** 2)
 
     def whole(self, study: Any) -> list[Any]:
-        """The trials that came to an end."""
+        """Return the trials that came to an end."""
         return list(study.get_trials(states=(self.optuna.trial.TrialState.COMPLETE,), deepcopy=False))
 
     def judged(self, study: Any, bounds: Bounds) -> TuningResult:
-        """The best trial, on the part that was kept aside."""
+        """Return the best trial, on the part that was kept aside."""
         whole = self.whole(study)
         if not whole:
             return TuningResult(settings=None, trials=0, bounds=bounds, best=None)
@@ -288,7 +288,7 @@ def proposed(trial: Any) -> Settings:
 
 
 def policy_of(settings: Settings, resource: str = CPU) -> dict[str, Any]:
-    """The policy and its queue, as a file says them. All jobs go into that queue, as under the baselines."""
+    """Return the policy and its queue, as a file says them. All jobs go into that queue, as under the baselines."""
     policy: dict[str, Any] = {"backfill": "easy", "backfillOrder": settings["backfillOrder"]}
     if settings["order"] == "multifactor":
         policy["factors"] = {
@@ -310,7 +310,7 @@ def _rounded(value: float) -> float:
 
 
 def written(plan: TuningPlan, found: TuningResult, command: str) -> str:
-    """The policy with its evidence, as a file."""
+    """Return the policy with its evidence, as a file."""
     assert found.settings is not None
     assert found.bounds is not None
     assert found.best is not None

@@ -88,5 +88,5 @@ def _numbers(value: object, path: tuple[str | int, ...]) -> list[float]:
 
 
 def _length(value: object, path: tuple[str | int, ...]) -> float:
-    """A number, or a length of time in seconds."""
+    """Return a number, or a length of time in seconds."""
     return duration_s(value, path)

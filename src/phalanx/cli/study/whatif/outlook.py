@@ -75,7 +75,7 @@ class WhatIfOutlook:
 
 
 def rows(outlook: WhatIfOutlook) -> list[list[str]]:
-    """The cells of the outlook's columns."""
+    """Return the cells of the outlook's columns."""
     return [
         [
             each.job,
@@ -92,7 +92,7 @@ def rows(outlook: WhatIfOutlook) -> list[list[str]]:
 
 
 def expected_start(job: str, outlook: WhatIfOutlook) -> str:
-    """The interval that holds every other time."""
+    """Return the interval between the first and the third quartile of the expected starts; empty if none is known."""
     found = outlook.expected.get(job)
     return interval(found.likely_s, outlook.now_s) if found is not None else ""
 

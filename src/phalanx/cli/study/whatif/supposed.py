@@ -125,7 +125,7 @@ def _kind(document: Document) -> Kind:
 
 
 def _complete(document: Document, kind: Kind, book: Cluster, namespace: str, number: int) -> Object:
-    """With what an API server would add to it."""
+    """Return the object with the fields that an API server would add."""
     obj = queued(document, None)
     given = obj["metadata"]
     if not given.get("name"):

@@ -30,7 +30,7 @@ def _minute(at_s: float, now_s: float) -> str:
 
 
 def start_record(found: StartForecast | None) -> dict[str, Any] | None:
-    """An expected start, for `--json`."""
+    """Return an expected start, for `--json`."""
     if found is None:
         return None
     interval_known = found.latest_s < inf or found.nearly_sure_s[0] < found.nearly_sure_s[1]

@@ -89,7 +89,7 @@ class JobView:
         return f"{self.namespace}/{self.name}"
 
     def where(self) -> str:
-        """The reason for which the job waits; otherwise its nodes."""
+        """Return the reason for which the job waits; otherwise its nodes."""
         if self.reason is not None:
             return self.reason.text
         if self.ending:

@@ -32,7 +32,8 @@ GANG = "Gang"  # the kind of a job that several objects form
 
 
 def views(snapshot: Snapshot, namespace: str = "", *, finished: bool = False) -> list[JobView]:
-    """The jobs of a namespace (or all): what runs first, then what waits in its order; finished Jobs at the end."""
+    """Return the jobs of a namespace (or all): what runs first, then what waits in its order; finished Jobs at the
+    end."""
     prefix = f"{namespace}/" if namespace else ""
     live = _live_views(snapshot, (job for job in snapshot.cluster.jobs if job.startswith(prefix)))
     found = sorted(live, key=lambda view: (view.state in WAITS, -view.priority, view.submitted_s, view.id))
@@ -155,7 +156,7 @@ def _made(snapshot: Snapshot, job: str) -> tuple[str, str]:
 
 
 def _whole(job: BatchJob) -> int:
-    """The pods that it asks for from beginning to end."""
+    """Return the pods that it asks for from beginning to end."""
     return job.requested_parallelism if job.completions is None else job.completions
 
 
@@ -243,7 +244,7 @@ def _phase(pod: Object) -> str:
 
 
 def _ended_s(pod: Object) -> float:
-    """When its last container ended, as far as its node said."""
+    """Return when its last container ended, as far as its node said."""
     states = [one.get("state") or {} for one in (pod.get("status") or {}).get("containerStatuses") or ()]
     ends = [epoch_s((state.get("terminated") or {}).get("finishedAt")) for state in states]
     return max(ends, default=0.0) or epoch_s(pod["metadata"].get("creationTimestamp"))

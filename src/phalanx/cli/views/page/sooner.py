@@ -123,7 +123,7 @@ def _fewer_pods(record: JobRecord) -> Iterator[Alteration]:
 
 
 def _shorter(cluster: Cluster, record: JobRecord, reason: Reason | None, now_s: float) -> Iterator[Alteration]:
-    """A limit with which the job is over before what is reserved begins; else half of its limit."""
+    """Yield a limit with which the job is over before what is reserved begins; else half of its limit."""
     job, limit_s = record.job, time_limit_s(cluster, record.job)
     at_s = None
     if reason is not None and reason.code is ReasonCode.RESERVED:
@@ -142,7 +142,7 @@ def _shorter(cluster: Cluster, record: JobRecord, reason: Reason | None, now_s: 
 
 
 def _before_others(cluster: Cluster, record: JobRecord) -> Iterator[Alteration]:
-    """A priority above all that wait."""
+    """Yield a priority above all that wait."""
     job = record.job
     highest = max((each.job.priority for each in cluster.jobs.values() if each is not record), default=0)
     if highest < job.priority:

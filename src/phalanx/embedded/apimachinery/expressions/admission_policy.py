@@ -265,7 +265,7 @@ def named(review: Review, form: Resource) -> dict[str, dict[str, str]]:
 
 
 def mutate(review: Review, reader: PolicyReader, patches: Patches, *, reinvoked: bool = False) -> Object:
-    """The object after every mutating policy that applies; `review.obj` itself if none does. Raises `ApiError`.
+    """Return the object after every mutating policy that applies; `review.obj` itself if none does. Raises `ApiError`.
 
     Policies act in the order of their names, twice if one with `reinvocationPolicy: IfNeeded` could react to a change
     that a later one made. `reinvoked`: a webhook has changed the object since they did, so only such act."""
@@ -299,7 +299,7 @@ def validate(review: Review, reader: PolicyReader) -> list[str]:
 
 
 def _cases(plural: str, review: Review, reader: PolicyReader) -> Iterator[_Case]:
-    """Every (policy, binding) that the request matches, match conditions included."""
+    """Yield every (policy, binding) that the request matches, match conditions included."""
     if review.resource.group == GROUP:
         return  # policies do not guard policies: nobody could be locked out of mending one
     scopes: dict[str, CelScope] = {}  # handing an object to the library costs more than evaluating does: once for all
@@ -433,7 +433,8 @@ def _has_params(case: _Case, reader: PolicyReader) -> bool:
 
 
 def applies(bound: BoundPolicy, review: Review, form: Resource) -> bool:
-    """All match conditions hold. Raises `ApiError` if one cannot be evaluated, and failure means refusal."""
+    """Return whether all match conditions hold. Raises `ApiError` if one cannot be evaluated, and failure means
+    refusal."""
     return _conditions_hold(_Case(bound=bound, review=review, form=form))
 
 

@@ -193,7 +193,7 @@ class Expression:
         return self._growth > _SMALL_GROWTH
 
     def evaluate(self, variables: CelScope | Mapping[str, Any]) -> Any:
-        """The value, as plain JSON. Raises `ExpressionError`, for instance when a field is absent."""
+        """Return the value, as plain JSON. Raises `ExpressionError`, for instance when a field is absent."""
         scope = variables if isinstance(variables, CelScope) else CelScope(variables)
         if self.grows and self._growth * (len(self.text) + _size(scope)) > MOST_SIGNS:
             raise ExpressionError(EXCEEDED)
@@ -267,7 +267,7 @@ def _only(value: Any, wanted: Wanted | None) -> Any:
 
 @cached(1024, RULE)
 def paths_of(text: str) -> frozenset[tuple[str, ...]]:
-    """The dotted names in an expression, as far as it looks."""
+    """Return the dotted names in an expression, as far as it looks."""
     words = [(kind, lexeme) for kind, lexeme in tokens(text) if kind != "space"]
     found, path = set[tuple[str, ...]](), list[str]()
     for number, (kind, lexeme) in enumerate(words):

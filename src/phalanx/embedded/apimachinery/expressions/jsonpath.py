@@ -44,7 +44,7 @@ def steps_of(path: str) -> tuple[Step, ...]:
 
 
 def find(obj: Any, path: str) -> list[Any]:
-    """Every value at the path, none where a step finds nothing."""
+    """Return every value at the path, none where a step finds nothing."""
     values = [obj]
     for step in steps_of(path):
         values = [found for value in values for found in step(value)]

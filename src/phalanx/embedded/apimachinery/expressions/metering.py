@@ -186,7 +186,7 @@ def _names_something_else(words: list[tuple[str, str, int]], number: int) -> boo
 
 
 def located(text: str, at: int, what: str) -> str:
-    """A mistake at an offset, with its line and a mark below it."""
+    """Return a mistake at an offset, with its line and a mark below it."""
     line = text.count("\n", 0, at)
     start = text.rfind("\n", 0, at) + 1
     column = at - start

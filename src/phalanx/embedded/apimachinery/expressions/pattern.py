@@ -26,7 +26,7 @@ _OPTIONS = _options()
 
 @cached(1024)
 def compiled(text: str) -> re2._Regexp:
-    """The expression; `search` and `finditer` are those of Python's `re`. Raises `PatternError`."""
+    """Return the expression; `search` and `finditer` are those of Python's `re`. Raises `PatternError`."""
     try:
         return re2.compile(text, _OPTIONS)
     except re2.error as error:

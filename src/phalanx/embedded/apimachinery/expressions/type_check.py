@@ -116,7 +116,7 @@ class _Reader:
         return yes if yes == no else ANY if ANY in (yes, no) else DYN
 
     def binary(self, level: int) -> Type:
-        """An operand, and what operators of that precedence or a higher one make of it."""
+        """Return an operand, and what operators of that precedence or a higher one make of it."""
         found = self.unary()
         while self.at < len(self.words) and (own := _LEVEL.get(self.words[self.at][1], -1)) >= level:
             _, operator, place = self.words[self.at]
@@ -326,7 +326,7 @@ def _words(text: str) -> tuple[tuple[str, str, int], ...]:
 
 
 def _result(operator: str, one: Type, other: Type) -> Type | None:
-    """The type of `one operator other`; None where nothing fits."""
+    """Return the type of `one operator other`; None where nothing fits."""
     if operator in _LOGIC:
         return None if {one, other} - {"bool", DYN} and _known(one, other) else "bool"
     if operator == "in":
@@ -344,7 +344,7 @@ def _result(operator: str, one: Type, other: Type) -> Type | None:
 
 
 def _of_lists_and_maps(operator: str, one: Type, other: Type) -> Type | None:
-    """The type where at least one of both is a list or a map."""
+    """Return the type where at least one of both is a list or a map."""
     if not _alike(one, other):
         return None
     if operator in ("==", "!="):

@@ -27,7 +27,7 @@ _SUFFIX_LENGTH, _GENERATED_LENGTH = 5, 63
 
 
 def now_text() -> str:
-    """The present, as `metav1.Time`: whole seconds, UTC."""
+    """Return the present, as `metav1.Time`: whole seconds, UTC."""
     return _second_text(int(time.time()))
 
 
@@ -61,12 +61,12 @@ def new_uid() -> str:
 
 
 def generated(prefix: str) -> str:
-    """A name for `generateName`."""
+    """Return a name for `generateName`."""
     return prefix[: _GENERATED_LENGTH - _SUFFIX_LENGTH] + "".join(random.choices(_SUFFIX_LETTERS, k=_SUFFIX_LENGTH))
 
 
 def metadata_of(obj: Object) -> Meta:
-    """The metadata, made if there is none."""
+    """Return the metadata, made if there is none."""
     meta = obj.get("metadata")
     if not isinstance(meta, dict):
         meta = obj["metadata"] = {}

@@ -155,7 +155,8 @@ def stored_form(resource: Resource, obj: Object) -> Object:
 
 
 def converted(resource: Resource, obj: Object) -> Object:
-    """A stored object as another version of its kind shows it: versions of custom resources differ in name only."""
+    """Return a stored object as another version of its kind shows it: versions of custom resources differ in name
+    only."""
     if resource.from_stored is not None:
         return resource.from_stored(obj)
     return {"kind": resource.kind, "apiVersion": resource.api_version} | {

@@ -54,7 +54,7 @@ def _unparsable(why: str) -> ApiError:
 
 @cached(4096)
 def labels(text: str) -> LabelTest | None:
-    """A test over an object's labels, None for the empty selector. Raises `ApiError` 400."""
+    """Return a test over an object's labels, None for the empty selector. Raises `ApiError` 400."""
     tokens, tests = _Tokens(text), []
     if not tokens.peek():
         return None
@@ -112,7 +112,7 @@ def _key(tokens: _Tokens) -> str:
 
 
 def _literal(tokens: _Tokens) -> str:
-    """The value after an operator; nothing at all (`a=`) is the empty value."""
+    """Return the value after an operator; nothing at all (`a=`) is the empty value."""
     return "" if tokens.peek() in ("", ",") else _identifier(tokens)
 
 

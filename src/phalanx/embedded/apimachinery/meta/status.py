@@ -53,7 +53,7 @@ class ApiError(Exception):
         self.metadata = dict(metadata or {})  # metadata of the Status: `continue`, if the list must begin again
 
     def status(self) -> dict[str, Any]:
-        """The `v1.Status` object."""
+        """Return the `v1.Status` object."""
         body: dict[str, Any] = {
             "kind": "Status",
             "apiVersion": "v1",

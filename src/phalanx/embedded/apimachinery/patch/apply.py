@@ -64,7 +64,8 @@ def apply(
     subresource: str = "",
     now: str,
 ) -> Object:
-    """The object as `manager` wants it, with its managedFields; `live` None creates it. `now` is an RFC 3339 time.
+    """Return the object as `manager` wants it, with its managedFields; `live` None creates it. `now` is an RFC 3339
+    time.
 
     Raises ApiError: 400 for another kind or a configuration with managedFields, 409 for conflicts, 500 for a field
     that the schema does not have.
@@ -112,7 +113,7 @@ def _before_first_apply(resource: Resource, live: Object | None, now: str) -> li
 
 
 def _seen(change: Comparison, reset: Node) -> Comparison:
-    """The change without what this endpoint cannot change anyway."""
+    """Return the change without what this endpoint cannot change anyway."""
     if not reset:
         return change
     removed, written = ({k: v for k, v in one.items() if k not in reset} for one in (change.removed, change.written))

@@ -99,7 +99,7 @@ def _parts(pointer: Any) -> list[str]:
 
 
 def _index(items: list[Any], part: str, *, end: int) -> int:
-    """The place that `part` names, counted from the end if negative; `end` is the first place too far."""
+    """Return the place that `part` names, counted from the end if negative; `end` is the first place too far."""
     place = int(part) if _INDEX.fullmatch(part) else None
     if place is None or not -end <= place < end:
         raise _DoesNotApply
@@ -122,7 +122,7 @@ def _get(document: Any, path: list[str]) -> Any:
 
 
 def _with(container: Any, part: str, value: Any) -> Any:
-    """A copy of the container with another value at a place that exists (any field of an object does)."""
+    """Return a copy of the container with another value at a place that exists (any field of an object does)."""
     if isinstance(container, list):
         place = _index(container, part, end=len(container))
         return [*container[:place], value, *container[place + 1 :]]

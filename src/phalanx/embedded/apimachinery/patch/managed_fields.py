@@ -86,13 +86,14 @@ def read(metadata: Mapping[str, Any]) -> list[FieldOwner]:
 
 
 def _read_sent(sent: Iterable[Mapping[str, Any]]) -> list[FieldOwner]:
-    """The entries of a record that a client wrote, whose sets are in any order."""
+    """Return the entries of a record that a client wrote, whose sets are in any order."""
     ordered = [{**entry, "fieldsV1": sorted_set(entry.get("fieldsV1") or {})} for entry in sent if entry]
     return read({"managedFields": ordered})
 
 
 def _is_record(sent: Any) -> bool:
-    """Has what a client sent the form of field sets? If not, the record stays as it was, as with the real server."""
+    """Return whether the entries that a client sent have the form of field sets. Otherwise the stored record stays, as
+    in the real server."""
     return isinstance(sent, list) and all(
         isinstance(entry, dict) and _is_set(entry.get("fieldsV1") or {}) for entry in sent
     )
@@ -131,7 +132,7 @@ def _owner(entry: Mapping[str, Any]) -> FieldOwner:
 
 
 def write(owners: Iterable[FieldOwner]) -> list[Object]:
-    """The entries as they stand in metadata, in the real server's order. Entries without fields are left out."""
+    """Return the entries as they stand in metadata, in the real server's order. Entries without fields are left out."""
     kept = [owner for owner in owners if owner.fields]
     kept.sort(key=lambda one: (one.operation, one.time, one.manager, one.api_version, one.subresource))
     return [_entry(owner) for owner in kept]
@@ -159,7 +160,7 @@ def store(obj: Object, owners: Iterable[FieldOwner]) -> None:
 
 
 def type_for(resource: Resource) -> Type:
-    """The schema by which fields of a kind are owned."""
+    """Return the schema by which fields of a kind are owned."""
     if resource.schema_name:
         return schema.type_of(resource.schema_name)
     source = resource.schema or {}
@@ -280,7 +281,7 @@ def _only_later(owners: Iterable[FieldOwner], mine: FieldOwner) -> bool:
 
 
 def _split(owners: Iterable[FieldOwner], mine: FieldOwner) -> tuple[list[FieldOwner], list[FieldOwner]]:
-    """The entries of the same manager, and of all others."""
+    """Return the entries of the same manager, and of all others."""
     former: list[FieldOwner] = []
     others: list[FieldOwner] = []
     key = mine.key
@@ -307,7 +308,8 @@ def _less(owner: FieldOwner, gone: Node) -> FieldOwner:
 
 
 def entered(owners: Iterable[FieldOwner], mine: FieldOwner) -> list[FieldOwner]:
-    """The owners with `mine` added to what its manager had; the oldest updaters are joined if they are too many."""
+    """Return the owners with `mine` added to what its manager had; the oldest updaters are joined if they are too
+    many."""
     former, others = _split(owners, mine)
     if mine.fields:
         fields = mine.fields
@@ -318,7 +320,7 @@ def entered(owners: Iterable[FieldOwner], mine: FieldOwner) -> list[FieldOwner]:
 
 
 def capped(owners: list[FieldOwner]) -> list[FieldOwner]:
-    """At most ten updaters: the oldest become one, `ancient-changes`."""
+    """Return at most ten updaters: the oldest are joined into one, `ancient-changes`."""
     updaters = sorted((o for o in owners if o.operation == "Update" and o.fields), key=lambda owner: owner.time)
     excess = len(updaters) - MAX_UPDATE_MANAGERS
     if excess <= 0:

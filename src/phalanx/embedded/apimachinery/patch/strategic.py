@@ -86,7 +86,7 @@ def _merge_field(result: Json, key: str, value: Any, kind: Type | None) -> None:
 
 
 def _retained(current: Json, patch: Json) -> Json:
-    """A copy without the fields that `$retainKeys` does not name."""
+    """Return a copy without the fields that `$retainKeys` does not name."""
     if RETAIN_KEYS not in patch:
         return dict(current)
     names = patch[RETAIN_KEYS]
@@ -246,7 +246,7 @@ _GONE = object()
 
 
 def _fresh(value: Any) -> Any:
-    """A value that the object did not have: no nulls to remove, nothing to delete or order in it."""
+    """Return a value that the object did not have: no nulls to remove, nothing to delete or order in it."""
     if isinstance(value, dict):
         if value.get(DIRECTIVE) == "delete":
             return _GONE

@@ -30,7 +30,7 @@ def is_member(node: Node) -> bool:
 
 
 def node_of(children: dict[str, Node], *, member: bool) -> Node | None:
-    """A node; None if there is nothing in it."""
+    """Return a node; None if there is nothing in it."""
     if not children:
         return MEMBER if member else None
     return {SELF: {}, **children} if member else children
@@ -112,7 +112,7 @@ def intersection(one: Node, other: Node) -> Node:
 
 
 def paths(root: Node, prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Every path in the set, as elements, in the order of the real server (sorted, parents first)."""
+    """Yield every path in the set, as elements, in the order of the real server (sorted, parents first)."""
     for element, node in sorted(_children(root)):
         path = (*prefix, element)
         if is_member(node):

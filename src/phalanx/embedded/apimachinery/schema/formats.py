@@ -50,7 +50,7 @@ EMPTY_ERROR = "must be non-empty"
 
 
 def _regex_error(message: str, pattern: str, *examples: str) -> str:
-    """The message of `validation.RegexError`, with its odd two blanks before `or`."""
+    """Return the message of `validation.RegexError`, with its odd two blanks before `or`."""
     if not examples:
         return f"{message} (regex used for validation is '{pattern}')"
     shown = " or ".join(f"'{one}', " for one in examples)
@@ -143,7 +143,7 @@ def qualified_name(text: str) -> Problems:
 
 
 def as_prefix(text: str) -> str:
-    """The text that is checked for a prefix of a name: a dash may end a prefix, but no name."""
+    """Return the text that is checked for a prefix of a name: a dash may end a prefix, but no name."""
     return text[:-2] + "a" if text.endswith("-") and len(text) > 1 else text
 
 

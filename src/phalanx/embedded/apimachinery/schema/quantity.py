@@ -70,7 +70,7 @@ def _bounded(whole: str, fraction: str, factor: int, power: int) -> int:
 
 
 def _scale(letters: str, exponent: str) -> tuple[int, int, Family]:
-    """A factor, a power of ten, and the family of a suffix. Raises QuantityError."""
+    """Return a factor, a power of ten, and the family of a suffix. Raises QuantityError."""
     if letters in ("e", "E") and exponent not in ("", "+", "-"):
         if len(exponent) > _EXPONENT_DIGITS:
             raise QuantityError(SUFFIX_ERROR)
@@ -86,13 +86,14 @@ def _scale(letters: str, exponent: str) -> tuple[int, int, Family]:
 
 @cached(16384)
 def canonical(text: str) -> str:
-    """The form that the server stores and prints. Raises QuantityError."""
+    """Return the form that the server stores and prints. Raises QuantityError."""
     return printed(*parse(text))
 
 
 @cached(16384)
 def in_thousandths(text: str) -> str:
-    """The canonical form, rounded up to whole thousandths, as amounts in resource lists are. Raises QuantityError."""
+    """Return the canonical form, rounded up to whole thousandths, as amounts in resource lists are. Raises
+    QuantityError."""
     nano, family = parse(text)
     thousandths = -(-abs(nano) // _MILLI)
     return printed(thousandths * _MILLI if nano >= 0 else -thousandths * _MILLI, family)
@@ -126,6 +127,6 @@ def of(value: str | int | float) -> int:
 
 
 def add(left: str, right: str) -> str:
-    """The sum, in the family of the left one, as `Quantity.Add` keeps it."""
+    """Return the sum. Its suffixes are of the family of the left summand, as in `Quantity.Add`."""
     amount, family = parse(left)
     return printed(amount + parse(right)[0], family)

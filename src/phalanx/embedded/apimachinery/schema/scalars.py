@@ -63,7 +63,7 @@ class DecodeError(ValueError):
 
 
 def text(go: str) -> Decoder:
-    """A text, whose Go type may have a name of its own."""
+    """Return a text, whose Go type may have a name of its own."""
 
     def decode_text(value: Any, _: list[str]) -> Any:
         if value.__class__ is not str:
@@ -77,7 +77,7 @@ _NOT_BASE64 = re.compile(r"[^A-Za-z0-9+/\r\n]")
 
 
 def base64(value: Any, _: list[str]) -> Any:
-    """Bytes: the text is kept, but must be base64."""
+    """Return bytes: the text is kept, but must be base64."""
     if value.__class__ is not str:
         raise mismatch(value, "[]uint8")
     body = value.rstrip("=")
@@ -112,12 +112,12 @@ def number(value: Any, _: list[str]) -> Any:
 
 
 def amount(value: Any, _: list[str]) -> str:
-    """A quantity."""
+    """Return a quantity."""
     return _quantity(value, quantity.canonical)
 
 
 def resource_amount(value: Any, _: list[str]) -> str:
-    """A quantity in a resource list (requests, limits, capacity …)."""
+    """Return a quantity in a resource list (requests, limits, capacity …)."""
     return _quantity(value, quantity.in_thousandths)
 
 

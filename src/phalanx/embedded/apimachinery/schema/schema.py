@@ -59,7 +59,7 @@ _PLAIN: dict[Shape, type] = {"string": str, "boolean": bool}
 
 @cache
 def definitions() -> Mapping[str, Mapping[str, Any]]:
-    """All definitions, by name (`io.k8s.api.core.v1.Pod`), as JSON schema with x-kubernetes-* extensions."""
+    """Return all definitions, by name (`io.k8s.api.core.v1.Pod`), as JSON schema with x-kubernetes-* extensions."""
     package = find_spec("kubernetes_validate")  # not imported: an import brings jsonschema, of which nothing is needed
     assert package is not None
     assert package.origin is not None
@@ -70,12 +70,12 @@ def definitions() -> Mapping[str, Mapping[str, Any]]:
 
 @cache
 def type_of(name: str) -> Type:
-    """The node of a definition. Raises KeyError for a name that does not exist."""
+    """Return the node of a definition. Raises KeyError for a name that does not exist."""
     return Type(definitions()[name], name=name)
 
 
 def structural(schema: Mapping[str, Any]) -> Type:
-    """The node of a custom resource's `openAPIV3Schema`."""
+    """Return the node of a custom resource's `openAPIV3Schema`."""
     return Type(schema)
 
 
@@ -129,7 +129,7 @@ class Type:
         return Type(inner, go=self.named) if isinstance(inner, Mapping) else None
 
     def child(self, key: str) -> Type | None:
-        """The field of an object or the value of a map; None where nothing is declared."""
+        """Return the field of an object or the value of a map; None where nothing is declared."""
         return self.fields.get(key) or (self.items if self.shape in ("map", "any") else None)
 
     @cached_property
@@ -275,13 +275,14 @@ _SCHEMA = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPr
 
 
 def _schema_or_other(value: Any, unknown: list[str]) -> Any:
-    """A schema in a schema (`items`, `additionalProperties`), or what else may stand there. The real server does not
-    report the unknown fields in it."""
+    """Return a schema in a schema (`items`, `additionalProperties`), or what else may stand there. The real server does
+    not report the unknown fields in it."""
     return type_of(_SCHEMA).decoder(value, []) if value.__class__ is dict else value
 
 
 def _object(node: Type) -> Decoder:
-    """The loop that most of the time is spent in: `plain` lets non-empty texts and `true` pass without a call."""
+    """Prune and check an object. Most of the time is spent in this loop: `plain` lets non-empty texts and `true` pass
+    without a call."""
     owner, go, fields = node.kind, node.go, node.fields
     plain = {key: known for key, child in fields.items() if (known := _plain_class(child))}
     decoders: dict[str, Decoder] = {}
@@ -326,7 +327,7 @@ def _object(node: Type) -> Decoder:
 
 
 def _plain_class(node: Type) -> type | None:
-    """The class whose non-empty values are right as they are."""
+    """Return the class whose non-empty values are right as they are."""
     return _PLAIN.get(node.shape) if node.body.get("format") != "byte" else None
 
 
@@ -335,7 +336,7 @@ def _prefix(unknown: list[str], start: int, key: str) -> None:
 
 
 def _droppable(node: Type) -> frozenset[str]:
-    """The fields that vanish when empty: `omitempty` and not a pointer."""
+    """Return the fields that vanish when empty: `omitempty` and not a pointer."""
     required = set(node.body.get("required", ()))
     known = node.name.startswith(go_fields.KNOWN)
     kept = go_fields.POINTERS.get(node.kind, frozenset()) | go_fields.NO_OMITEMPTY.get(node.kind, frozenset())

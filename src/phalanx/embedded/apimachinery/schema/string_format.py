@@ -21,7 +21,7 @@ _DATE_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d
 
 
 def fits(value: str, name: str) -> bool:
-    """Is the string of this format?"""
+    """Return whether the string has this format."""
     check = _CHECKS.get(name)
     return check is None or check(value)
 

@@ -42,12 +42,12 @@ def form_of(value: Any, kind: Kind) -> Form:
 
 
 def below(kind: Kind, key: str) -> Kind:
-    """The type of a field or map key."""
+    """Return the type of a field or map key."""
     return kind.child(key) if kind is not None else None
 
 
 def item_element(item: Any, kind: Type) -> str:
-    """The path element of a list item: `k:{"name":"c"}` or `v:"x"`."""
+    """Return the path element of a list item: `k:{"name":"c"}` or `v:"x"`."""
     if kind.list_type == "map" and isinstance(item, dict):
         defaults = kind.map_key_defaults
         keys = {key: item[key] if key in item else defaults.get(key) for key in kind.map_keys}
@@ -56,7 +56,7 @@ def item_element(item: Any, kind: Type) -> str:
 
 
 def _items(value: Any, kind: Type) -> dict[str, Any]:
-    """A list's items by path element; of duplicates the first."""
+    """Return a list's items by path element; of duplicates the first."""
     found: dict[str, Any] = {}
     for item in value if isinstance(value, list) else ():
         found.setdefault(item_element(item, kind), item)
@@ -71,7 +71,7 @@ def _fields(value: Any) -> Mapping[str, Any]:
 
 
 def field_set(value: Any, kind: Kind) -> Node:
-    """The fields that a configuration sets: its leaves, its list items, the keys of its maps."""
+    """Return the fields that a configuration sets: its leaves, its list items, the keys of its maps."""
     return dict(_set_children(value, kind))
 
 
@@ -114,7 +114,7 @@ class Comparison:
 
 
 def compare(old: Any, new: Any, kind: Kind) -> Comparison:
-    """The difference of two objects. Costs what differs: equal subtrees are not entered."""
+    """Return the difference of two objects. Costs what differs: equal subtrees are not entered."""
     removed, written = _compare(old, new, kind)
     return Comparison(removed or {}, written or {})
 
@@ -236,8 +236,8 @@ def _left(value: Any, node: Node | None, kind: Kind) -> Any:
 
 
 def with_named_fields(root: Node, kind: Kind) -> Node:
-    """The set with every field that the schema names and that has something in the set: when all below a struct's
-    field goes, the field goes too."""
+    """Return the set with every field that the schema names and that has something in the set: when all below a
+    struct's field goes, the field goes too."""
     result: dict[str, Node] = {}
     for element, node in root.items():
         if element == ".":

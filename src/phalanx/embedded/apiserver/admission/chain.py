@@ -34,7 +34,7 @@ class Reader(Protocol):
     def get(self, group: str, plural: str, namespace: str, name: str) -> Object | None: ...
 
     def list(self, group: str, plural: str, namespace: str = "") -> Iterable[Object]:
-        """All of a kind; of one namespace if it is given."""
+        """Yield all of a kind; of one namespace if it is given."""
 
     def decided(self, group: str, plural: str, namespace: str = "") -> Iterable[Object]:
         """Yield the stored objects and those of unfinished writes. This costs more, and is for values that must not be
@@ -71,7 +71,7 @@ def _terminating(resource: Resource, name: str, namespace: str) -> ApiError:
 
 
 def service_account(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
-    """A pod that names a service account gets its token."""
+    """Mount a token into each pod that names a service account."""
     name, meta = obj["spec"].get("serviceAccountName"), obj["metadata"]
     if old is not None or not name:
         return
@@ -85,7 +85,7 @@ def service_account(resource: Resource, obj: Object, old: Object | None, reader:
 
 
 def taint_nodes_by_condition(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
-    """A new node takes no pods until it is ready."""
+    """Taint a new node, so that it takes no pods until it is ready."""
     if old is not None:
         return
     taints = obj["spec"].setdefault("taints", [])
@@ -212,7 +212,7 @@ def _refused(resource: Resource, pod: Object, what: str, computed: str) -> ApiEr
 
 
 def pod_group_priority(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
-    """The priority of a PodGroup, and of the templates of a Workload that name a class."""
+    """Set the priority of a PodGroup, and of the templates of a Workload, from their priority classes."""
     if old is not None:
         return
     group = resource.plural == "podgroups"
@@ -223,7 +223,7 @@ def pod_group_priority(resource: Resource, obj: Object, old: Object | None, read
 
 
 def pod_group_workload(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
-    """The Workload and the template that a PodGroup refers to exist."""
+    """Check that the Workload and the template of a PodGroup exist."""
     reference = (obj["spec"].get("podGroupTemplateRef") or {}).get("workload")
     if old is not None or not reference:
         return
@@ -250,7 +250,7 @@ def one_default_priority_class(resource: Resource, obj: Object, old: Object | No
 
 
 def default_toleration_seconds(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
-    """A pod outlives its node's silence by five minutes, unless it says otherwise."""
+    """Let a pod stay for five minutes on a node that does not answer, unless the pod sets another time."""
     tolerations = obj["spec"].get("tolerations") or ()
     missing = [
         key
@@ -314,7 +314,7 @@ def storage_object_in_use_protection(resource: Resource, obj: Object, old: Objec
 
 
 def volume_claim_resize(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
-    """A bound claim grows where its class says that it may. Raises `ApiError` 403."""
+    """Check that a bound claim grows only if its class allows it. Raises `ApiError` 403."""
     if old is None or (old.get("status") or {}).get("phase") != "Bound":  # else validation has it
         return
     asked = (((one["spec"].get("resources") or {}).get("requests") or {}) for one in (obj, old))
@@ -420,6 +420,6 @@ def _plugins_of(key: Key) -> tuple[Plugin, ...]:
 
 
 def admit(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
-    """All plug-ins for one write; `old` is None for a create. Edits `obj`, may raise ApiError."""
+    """Run all plug-ins for one write. They may edit `obj`, and may raise ApiError. `old` is None for a create."""
     for plugin in _plugins_of(resource.key):
         plugin(resource, obj, old, reader)

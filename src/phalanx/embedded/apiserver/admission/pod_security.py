@@ -101,7 +101,7 @@ def _named(sort: str, names: list[str]) -> str:
 
 
 def _of_containers(spec: Spec, reason: str, rule: str, is_wrong: Callable[[Spec], bool]) -> str:
-    """A rule about the security context of each container."""
+    """Return a rule about the security context of each container."""
     names = [one.get("name", "") for one in _containers(spec) if is_wrong(_security(one))]
     return f"{reason} ({_named('container', names)} {rule})" if names else ""
 

@@ -161,7 +161,8 @@ class Policies:
 
 
 def _merge(resource: Resource, obj: Object, value: Any) -> Object:
-    """An apply configuration: lists merge by their keys where the kind has such, as in a server-side apply."""
+    """Return the object with an apply configuration merged in. Lists with keys merge by key, as in a server-side
+    apply."""
     changed: Object = merged(obj, value, schema.type_of(resource.schema_name) if resource.schema_name else None)
     return changed
 

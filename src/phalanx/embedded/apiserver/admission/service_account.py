@@ -20,7 +20,7 @@ _TOKEN_S = 3607  # a little more than an hour, and recognizable
 
 
 def mounts_token(pod: Object, account: Object) -> bool:
-    """The pod's word counts before the account's."""
+    """Return whether the pod gets a token. The pod's setting takes precedence over the account's."""
     for said in (pod["spec"].get("automountServiceAccountToken"), account.get("automountServiceAccountToken")):
         if said is not None:
             return bool(said)

@@ -250,7 +250,7 @@ def _order(tasks: Sequence[Object]) -> Iterator[str]:
 
 
 def _changed_job(spec: Object, old: Object) -> Iterator[str]:
-    """Only its size and priority class may change."""
+    """Check that only the job's size and priority class change."""
     text = (
         "job updates may not change fields other than `minAvailable`, `tasks[*].replicas under spec` and "
         "`PriorityClassName`"

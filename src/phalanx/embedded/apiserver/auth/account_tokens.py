@@ -100,7 +100,7 @@ class AccountTokens:
         return User(name=claims["sub"], uid=account["uid"], groups=groups)
 
     def _bound(self, namespace: str, account: str, reference: Object) -> Object:
-        """The object that a token is to end with."""
+        """Return the object that a token is to end with."""
         kind, wanted = reference["kind"], reference.get("uid")
         space = "" if kind == "Node" else namespace
         found = self._store.get(("", _BOUND[kind]), space, reference.get("name", ""))
@@ -144,7 +144,7 @@ class AccountTokens:
 
 
 def _filled(spec: Object) -> Object:
-    """The spec with its defaults. Raises `ApiError` 422 or 400."""
+    """Return the spec with its defaults. Raises `ApiError` 422 or 400."""
     ends_s = spec.get("expirationSeconds") or _DEFAULT_S
     if not _LEAST_S <= ends_s <= _MOST_S:
         limit = "less than 10 minutes" if ends_s < _LEAST_S else "larger than 2^32 seconds"

@@ -56,14 +56,14 @@ class Tokens:
         self._stamp, self._users = stamp, parse(text, self._path)
 
     def _read_again(self) -> None:
-        """A running server keeps the users that it has when the file has been broken."""
+        """Read the token file again. If the file is broken, keep the users that are known."""
         try:
             self._read()
         except PhalanxError as error:
             _log.warning("%s The users known so far stay.", error)
 
     def user(self, authorization: bytes) -> User:
-        """The user of an `Authorization` header. Raises `ApiError` 401.
+        """Return the user of an `Authorization` header. Raises `ApiError` 401.
 
         Only bearer tokens count. A request with another scheme, or with an empty token, is anonymous."""
         now_s = time.monotonic()
@@ -94,7 +94,7 @@ def parse(text: str, path: Path) -> dict[bytes, User]:
 
 
 def write_tokens(path: Path, users: list[tuple[str, str, tuple[str, ...]]]) -> None:
-    """A new token file for (user, uid, groups), each with a random token. Readable by its owner only."""
+    """Write a new token file for (user, uid, groups), each with a random token. Only its owner may read it."""
     rows = [(secrets.token_urlsafe(32), name, uid, ",".join(groups)) for name, uid, groups in users]
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
@@ -111,7 +111,7 @@ def ensure_user(path: Path, name: str, groups: tuple[str, ...]) -> None:
 
 
 def token_of(path: Path, user: str) -> str:
-    """The first token of a user in a token file. Raises `PhalanxError` when it has none."""
+    """Return the first token of a user in a token file. Raises `PhalanxError` when it has none."""
     for token, found in parse(path.read_text(), path).items():
         if found.name == user:
             return token.decode()

@@ -28,7 +28,8 @@ class Authorizer:
         self.grants = Grants(objects)
 
     def path(self, user: User, verb: str, path: str) -> None:
-        """May `user` do `verb` (a lower-case HTTP method) on a path that names no resource? Raises `ApiError` 403."""
+        """Check whether `user` may do `verb` (a lower-case HTTP method) on a path that names no resource. Raises
+        `ApiError` 403."""
         if MASTERS in user.groups or path in _PUBLIC_PATHS:
             return
         known = AUTHENTICATED in user.groups
@@ -40,7 +41,8 @@ class Authorizer:
         raise ApiError(403, "Forbidden", message, details={})
 
     def resource(self, user: User, asked: AccessRequest, namespace: str) -> None:
-        """May `user` do that there? An empty namespace: at the cluster scope. Raises `ApiError` 403."""
+        """Check whether `user` may do that to the resource. An empty namespace: at the cluster scope. Raises `ApiError`
+        403."""
         if self.may(user, asked, namespace):
             return
         plural = asked.resource.partition("/")[0]

@@ -56,7 +56,8 @@ def _rights(name: str, groups: tuple[str, ...], uid: str) -> Iterator[tuple[Acce
 
 
 def _completed(name: str, groups: tuple[str, ...]) -> tuple[str, ...]:
-    """The groups that come with being that user: those of a service account unless some are named, and being known."""
+    """Return the groups that come with being that user: those of a service account unless some are named, and being
+    known."""
     if name == ANONYMOUS.name:
         return tuple(dict.fromkeys((*groups, *ANONYMOUS.groups)))
     if not groups and (account := _account(name)):

@@ -130,14 +130,14 @@ def _check(obj: Object, subject: list[Cause] | None = None, place: list[Cause] |
 
 
 def _subject_causes(spec: Object) -> list[Cause]:
-    """A review is about a user or a group."""
+    """Return the causes for which a review is refused: it names no user and no group."""
     if spec.get("user") or spec.get("groups"):
         return []
     return [invalid_value("spec.user", "", "at least one of user or group must be specified")]
 
 
 def _place_causes(spec: Object, namespace: str) -> list[Cause]:
-    """A LocalSubjectAccessReview is about its own namespace."""
+    """Return the causes for which a LocalSubjectAccessReview is refused: it is about another namespace than its own."""
     causes = []
     resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
     if resource is not None and resource.get("namespace", "") != namespace:

@@ -129,7 +129,7 @@ def _protobuf_form(resource: Resource, accept: Accept, listing: bool) -> Form | 
 
 
 def _in_version(resource: Resource) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """An object as a resource's version has it."""
+    """Return an object as a resource's version has it."""
 
     def shown(obj: dict[str, Any]) -> dict[str, Any]:
         return obj if obj["apiVersion"] == resource.api_version else converted(resource, obj)
@@ -138,7 +138,7 @@ def _in_version(resource: Resource) -> Callable[[dict[str, Any]], dict[str, Any]
 
 
 def in_version(resource: Resource) -> Callable[[Stored], bytes]:
-    """An object as a resource's version shows it. Most objects are stored in the version that is asked for."""
+    """Return an object as a resource's version shows it. Most objects are stored in the version that is asked for."""
     wanted = head_of(resource)
 
     def render(stored: Stored) -> bytes:
@@ -150,7 +150,7 @@ def in_version(resource: Resource) -> Callable[[Stored], bytes]:
 
 
 def head_of(resource: Resource) -> bytes:
-    """How the JSON of an object of this kind and version begins, as `write.ordered` has it encoded."""
+    """Return how the JSON of an object of this kind and version begins, as `write.ordered` has it encoded."""
     return _head(resource.kind, resource.api_version)
 
 
@@ -164,8 +164,8 @@ def _partial(stored: Stored) -> bytes:
 
 
 def partial_object(resource: Resource) -> Callable[[Stored], bytes]:
-    """An object without what fills most of its bytes and only its author and controllers read: who set which field, and
-    the template of its pods (docs/decisions/0038-partial-objects.md)."""
+    """Return an object without what fills most of its bytes and only its author and controllers read: who set which
+    field, and the template of its pods (docs/decisions/0038-partial-objects.md)."""
     shown, wanted = _in_version(resource), head_of(resource)
 
     def render(stored: Stored) -> bytes:
@@ -182,7 +182,7 @@ def partial_object(resource: Resource) -> Callable[[Stored], bytes]:
 
 
 def one(resource: Resource, request: Request, stored: Stored, code: int = 200) -> Response:
-    """The answer that is one object."""
+    """Return the answer that is one object."""
     form = form_of(resource, request)
     body = form.one(stored)
     if form.media == YAML:
@@ -191,13 +191,13 @@ def one(resource: Resource, request: Request, stored: Stored, code: int = 200) -
 
 
 def value(request: Request, obj: Any, code: int = 200) -> Response:
-    """The answer that is a Status, a Scale … : something that is not stored."""
+    """Return the answer that is a Status, a Scale … : something that is not stored."""
     media, body = negotiation.render(request.accept, obj)
     return Response(code=code, body=body, media=media)
 
 
 async def many(resource: Resource, request: Request, found: Sequence[Stored], meta: dict[str, Any]) -> Response:
-    """The answer that is a list, in the form that the request accepts."""
+    """Return the answer that is a list, in the form that the request accepts."""
     form = form_of(resource, request, listing=True)
     partial: dict[str, Any] = {"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": meta}
     head = partial if form.as_kind == "PartialObjectMetadata" else _list_head(resource, meta)
@@ -222,7 +222,7 @@ TURN = 250
 
 
 async def _in_turns(item: Callable[[Stored], bytes], found: Sequence[Stored]) -> list[bytes]:
-    """The objects of a list, made in turns between which other requests are served."""
+    """Return the objects of a list, made in turns between which other requests are served."""
     made: list[bytes] = []
     for start in range(0, len(found), TURN):
         if start:

@@ -184,7 +184,8 @@ def _decode_fields(
 
 
 def _unshared(old: Object, touched: Collection[str]) -> Object:
-    """A stored object to be changed in the fields that are named: those are copied, the others shared with readers.
+    """Return a stored object to be changed in the fields that are named: those are copied, the others shared with
+    readers.
 
     Nothing downstream may edit the others in place. Strategies do not: defaults are idempotent, and what an update
     puts back (`obj["status"] = old["status"]`) is shared just so. The record of managedFields, which is often most of

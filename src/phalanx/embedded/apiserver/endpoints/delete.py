@@ -69,7 +69,8 @@ class DeleteOptions:
 
 
 def delete_options(request: Request, body: Any) -> DeleteOptions:
-    """From the body (a DeleteOptions object, or None) and the query. Raises `ApiError` 400 or 422."""
+    """Return the options of a deletion, from the body (a DeleteOptions object, or None) and the query. Raises
+    `ApiError` 400 or 422."""
     given = _decoded(body)
     grace = given.get("gracePeriodSeconds")
     if grace is None:
@@ -229,7 +230,7 @@ class Deleter:
         return Deleted(stored=await self._store.delete(key, namespace, name, last), gone=True)
 
     async def _namespace(self, target: RouteTarget, old: Stored, options: DeleteOptions) -> Deleted:
-        """A namespace is only marked; the namespace controller empties it and takes its finalizer away."""
+        """Mark the namespace for deletion. The namespace controller empties it and removes its finalizer."""
         resource = target.resource
         if target.name in _PROTECTED_NAMESPACES:
             raise forbidden("", "namespaces", target.name, "this namespace may not be deleted")
@@ -329,7 +330,8 @@ def _sign(resource: Resource, obj: Object, old: Stored, options: DeleteOptions) 
 
 
 def unsigned(stored: Stored) -> Stored:
-    """As the deleter is answered: he knows who he is, and the real server's answer has no such annotation."""
+    """Return the object without the annotation that names the deleter, because the real server's response has no such
+    annotation."""
     meta = stored.obj["metadata"]
     if _DELETED_BY not in (meta.get("annotations") or {}):
         return stored
@@ -355,7 +357,7 @@ def _raise_generation(meta: objectmeta.Meta) -> None:
 
 
 def gc_finalizers(resource: Resource, present: Sequence[str], policy: str) -> list[str]:
-    """The finalizers after the choice of what becomes of the dependents."""
+    """Return the finalizers after the choice of what becomes of the dependents."""
     if not policy:
         if ORPHAN in present:
             policy = "Orphan"

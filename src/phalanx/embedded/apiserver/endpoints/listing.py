@@ -67,7 +67,7 @@ class ReadEndpoints:
         return found, meta
 
     def _state(self, target: RouteTarget, options: ListOptions) -> tuple[int, list[Found]]:
-        """The version to show, and the objects of it from where the list goes on."""
+        """Return the version to show, and the objects of it from where the list goes on."""
         key, namespace = target.resource.key, target.namespace if target.namespace else None
         if not target.resource.namespaced:
             namespace = ""
@@ -92,7 +92,8 @@ class ReadEndpoints:
         return self._store.version, list(self._store.walk(key, namespace))
 
     def check_version(self, request: Request) -> None:
-        """A GET of one object may ask for a version that is at least so new. Raises `ApiError`: 504, 500."""
+        """Check that the server has reached the version that a GET of one object asks for. Raises `ApiError` 504 or
+        500."""
         if raw := request.text("resourceVersion"):
             if why := not_unsigned(raw):
                 raise ApiError(500, "", f"resourceVersion: Invalid value: {shown(raw)}: {why}")
@@ -111,8 +112,8 @@ class ReadEndpoints:
         return ApiError(410, "Expired", _CONTINUE_EXPIRED, metadata={"continue": _encode_token(-1, *after)})
 
     def watch(self, target: RouteTarget, request: Request) -> Response:
-        """A stream of events. Raises `ApiError` for options that cannot be met; a version that is too old is told in
-        the stream, as the real server does."""
+        """Return a stream of events. Raises `ApiError` for options that cannot be met; a version that is too old is
+        told in the stream, as the real server does."""
         options = list_options(request, watch=True)
         resource = target.resource
         form = answers.form_of(resource, request, stream=True)
@@ -229,7 +230,8 @@ def _encode_token(version: int, namespace: str, name: str) -> str:
 
 
 def _parse_token(token: str) -> tuple[int, tuple[str, str]]:
-    """The version and the place after which a list goes on. Raises `ApiError` 400, in the real server's words."""
+    """Return the version and the place after which a list goes on. Raises `ApiError` 400, in the real server's
+    words."""
     strange = next((at for at, sign in enumerate(token) if sign not in _URL_SAFE), -1)
     if strange >= 0 or len(token) % 4 == 1:
         raise _no_token(f"illegal base64 data at input byte {strange if strange >= 0 else len(token) - 1}")

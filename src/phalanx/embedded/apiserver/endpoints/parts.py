@@ -262,7 +262,7 @@ class Knowledge:
     def applied(
         self, resource: Resource, current: Object | None, intent: Any, manager: str, force: bool, subresource: str
     ) -> Object:
-        """The object after a server-side apply. Raises `ApiError` 409 for conflicts."""
+        """Return the object after a server-side apply. Raises `ApiError` 409 for conflicts."""
         return apply(resource, current, intent, manager, force=force, subresource=subresource, now=now_text())
 
 
@@ -278,13 +278,13 @@ def table_row(resource: Resource, include: str, *, headers: bool = True) -> Call
 
 
 def table_list(resource: Resource, found: Sequence[Stored], meta: Mapping[str, Any], include: str) -> bytes:
-    """A Table of many objects."""
+    """Return a Table of many objects."""
     objects = [converted(resource, one.obj) for one in found]
     return encode(table.as_table(resource, objects, include, now_s=time.time(), metadata=meta))
 
 
 def empty(resource: Resource) -> Object:
-    """An object of a kind that says nothing, as Go writes one: with the structs that are never left out."""
+    """Return an object of a kind that says nothing, as Go writes one: with the structs that are never left out."""
     obj: Object = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": {}}
     if resource.schema_name:
         schema.decode(schema.type_of(resource.schema_name), obj)
@@ -293,7 +293,7 @@ def empty(resource: Resource) -> Object:
 
 @cached(1024)
 def is_known_kind(group: str, version: str, kind: str) -> bool:
-    """Does Kubernetes have such a kind, served here or not?"""
+    """Return whether Kubernetes has this kind, even if it is not served here."""
     wanted = {"group": group, "version": version, "kind": kind}
     return any(wanted in one.get("x-kubernetes-group-version-kind", ()) for one in schema.definitions().values())
 
@@ -336,7 +336,7 @@ def _or_empty(media: str, patch: Any) -> Any:
 
 
 def touched_fields(media: str, patch: Any, current: Object) -> set[str]:
-    """The top-level fields of an object that a patch can change, `metadata` always being one of them."""
+    """Return the top-level fields of an object that a patch can change, `metadata` always being one of them."""
     found = {"metadata"}
     match media, patch:
         case ((patches.MERGE_PATCH | patches.STRATEGIC_MERGE_PATCH), dict()) if (

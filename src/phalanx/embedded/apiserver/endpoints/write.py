@@ -131,7 +131,7 @@ class ObjectWriter:
         return obj
 
     def checked(self, resource: Resource, body: object, intent: Intent) -> Object:
-        """An object that is not to be stored, in its schema's form. Raises `ApiError`."""
+        """Return an object that is not to be stored, in its schema's form. Raises `ApiError`."""
         return from_body(self._knowledge, resource, body, intent)
 
     def _free_name(self, resource: Resource, namespace: str, prefix: str) -> str:
@@ -290,7 +290,7 @@ class ObjectWriter:
         return lambda: strategy.validate_status_update(obj, before)
 
     async def finish(self, target: RouteTarget, obj: Object, old: Stored, intent: Intent) -> WrittenObject:
-        """The last step of every change to an existing object: nothing, a removal, or a new revision."""
+        """Finish a change of an existing object: store nothing, remove the object, or store a new revision."""
         resource = target.resource
         if intent.dry_run:
             return WrittenObject(stored=Stored(old.version, encode(obj), obj))
@@ -362,7 +362,7 @@ class ObjectWriter:
 
 
 def removable(obj: Object) -> bool:
-    """Is nothing left to wait for in an object that is being deleted?"""
+    """Return whether an object that is being deleted has no finalizer and no grace period left."""
     meta = obj["metadata"]
     if not meta.get("deletionTimestamp") or meta.get("finalizers"):
         return False
@@ -372,7 +372,7 @@ def removable(obj: Object) -> bool:
 
 
 def as_revision(obj: Object) -> Object:
-    """A copy of a stored object whose metadata may be edited (the version of a last state)."""
+    """Return a copy of a stored object whose metadata may be edited (the version of a last state)."""
     return obj | {"metadata": dict(obj["metadata"])}
 
 
@@ -387,7 +387,7 @@ def other_uid(registry: str, meta: objectmeta.Meta, wanted: str) -> str:
 
 
 def _invalid_as(subject: str, resource: Resource, name: str, causes: list[Cause]) -> ApiError:
-    """A 422 that names the resource instead of the kind."""
+    """Return a 422 that names the resource instead of the kind."""
     error = invalid(resource.group, resource.kind, name, causes)
     line = causes[0].line()
     details = dict(error.details or {}) | {"kind": resource.plural}
@@ -395,5 +395,5 @@ def _invalid_as(subject: str, resource: Resource, name: str, causes: list[Cause]
 
 
 def is_graceful(strategy: ResourceStrategy) -> bool:
-    """Does deletion of this kind have a grace period at all?"""
+    """Return whether the deletion of this kind has a grace period."""
     return type(strategy).deletion_grace_s is not ResourceStrategy.deletion_grace_s

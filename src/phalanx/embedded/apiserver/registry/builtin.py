@@ -58,7 +58,7 @@ def _core(kind: str, plural: str, **rest: Any) -> Resource:
 
 
 def _kind(group: str, version: str, package: str, kind: str, plural: str, **rest: Any) -> Resource:
-    """A kind whose singular, list kind and definition follow from its name."""
+    """Return a kind whose singular, list kind and definition follow from its name."""
     prefix = "io.k8s.apiextensions-apiserver.pkg.apis." if package == "apiextensions" else "io.k8s.api."
     values: dict[str, Any] = {
         "namespaced": True,
@@ -103,7 +103,7 @@ def _workload(kind: str, short_name: str, *, scales: bool = True) -> Resource:
 
 
 def _of_drivers(group: str, kind: str, plural: str, strategy: ResourceStrategy, *, spaced: bool = False) -> Resource:
-    """A kind that drivers of volumes (`storage`) or devices (`resource`) publish, without subresources."""
+    """Return a kind that drivers of volumes (`storage`) or devices (`resource`) publish, without subresources."""
     return _kind(f"{group}.k8s.io", "v1", group, kind, plural, strategy=strategy, namespaced=spaced)
 
 

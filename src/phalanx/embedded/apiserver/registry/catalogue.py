@@ -51,8 +51,8 @@ class Catalogue:
         self._generation = -1
 
     def answer(self, path: str, accept: Iterable[Accept] = (), server_address: str = "") -> CatalogueDocument | None:
-        """The document at `path` (without a trailing slash) in the best form; None where there is none. `accept`: forms
-        of JSON and YAML; none where the client wants neither.
+        """Return the document at `path` (without a trailing slash) in the best form; None where there is none.
+        `accept`: forms of JSON and YAML; none where the client wants neither.
 
         `server_address` is the `host:port` by which the client came, which /api tells old clients.
         """
@@ -97,7 +97,7 @@ class Catalogue:
 
 
 def _aggregated_version(accept: Iterable[Accept]) -> str:
-    """Which aggregated form is the client's first choice among those that exist here; "" for the old form."""
+    """Return which aggregated form is the client's first choice among those that exist here; "" for the old form."""
     for form in accept:
         if form.media != JSON:
             continue

@@ -114,7 +114,7 @@ def _schemas(resources: Sequence[Resource]) -> dict[str, Json]:
 
 
 def _closure(names: Iterable[str]) -> Iterator[str]:
-    """The definitions and all that they refer to."""
+    """Yield the definitions and all that they refer to."""
     seen: set[str] = set()
     waiting = [name for name in names if name in definitions()]
     while waiting:
@@ -126,7 +126,7 @@ def _closure(names: Iterable[str]) -> Iterator[str]:
 
 
 def _named_in(schemas: Iterable[Any]) -> list[str]:
-    """The definitions that schemas refer to."""
+    """Return the definitions that schemas refer to."""
     found: list[str] = []
     waiting = list(schemas)
     while waiting:
@@ -142,7 +142,8 @@ def _named_in(schemas: Iterable[Any]) -> list[str]:
 
 @cache
 def _published(name: str) -> Json:
-    """A definition as OpenAPI. The package has turned optional types into `[T, "null"]` and pinned kind by enums."""
+    """Return a definition as OpenAPI. The package has turned optional types into `[T, "null"]` and pinned kind by
+    enums."""
     found: Json = _openapi(definitions()[name])
     for key in ("apiVersion", "kind"):
         if key in found.get("properties", {}):
@@ -169,7 +170,7 @@ def _openapi(schema: Any) -> Any:
 
 
 def _subresource_schema(sub: Subresource) -> str:
-    """The definition of Binding, Eviction, Scale …"""
+    """Return the definition of Binding, Eviction, Scale …"""
     group = sub.group.partition(".")[0] or "core"
     return f"io.k8s.api.{group}.{sub.version}.{sub.kind}" if sub.version else ""
 

@@ -62,7 +62,7 @@ class Registry:
         return self._forms.get(resource.key, ())
 
     def any_version(self, group: str, plural: str) -> Resource | None:
-        """A kind by its storage, in whichever version is served first."""
+        """Return a kind by its storage, in the version that is served first."""
         return next((one for one in self._resources if one.group == group and one.plural == plural), None)
 
     def builds_in(self, group: str) -> bool:
@@ -91,7 +91,7 @@ class RouteTarget:
 
 
 def locate(registry: Registry, path: str) -> RouteTarget | None:
-    """The target of a path, None for a path that is not about a resource (discovery, health, nonsense).
+    """Return the target of a path, None for a path that is not about a resource (discovery, health, nonsense).
 
     Raises `ApiError` 404 for what looks like a resource of a served group and is none.
     """
@@ -143,7 +143,7 @@ def _no_such_part(resource: Resource, name: str) -> ApiError:
 
 
 def _own(rest: list[str]) -> bool:
-    """Is `namespaces/X/status` meant, the namespace's own subresource?"""
+    """Return whether the path `namespaces/X/status` means the status of the namespace itself."""
     return len(rest) == 3 and rest[2] in _NAMESPACE_SUBRESOURCES
 
 
@@ -153,7 +153,7 @@ _COLLECTION = {"GET": "list", "POST": "create", "DELETE": "deletecollection", "H
 
 
 def verb_of(target: RouteTarget, method: str, watch: bool) -> str:
-    """The verb of a request, as RBAC and discovery call it. Raises `ApiError` 405."""
+    """Return the verb of a request, as RBAC and discovery call it. Raises `ApiError` 405."""
     resource, sub = target.resource, target.subresource
     if sub is not None:
         verb = "create" if method == "POST" else _NAMED.get(method, "")

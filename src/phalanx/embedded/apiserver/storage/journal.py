@@ -152,7 +152,7 @@ class Journal:
         self._db.execute("INSERT OR REPLACE INTO facts VALUES ('format', ?)", (_FORMAT,))
 
     def fact(self, name: str, default: int) -> int:
-        """A number kept beside the revisions: `horizon`, `format`."""
+        """Return a number kept beside the revisions: `horizon`, `format`."""
         row = self._db.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
         return int(row[0]) if row else default
 
@@ -161,7 +161,7 @@ class Journal:
         self._db.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, value))
 
     def rows(self) -> Iterator[JournalRow]:
-        """Every kept revision, oldest first. Raises PhalanxError for one that was changed."""
+        """Yield every kept revision, oldest first. Raises PhalanxError for one that was changed."""
         found = self._db.execute(
             "SELECT version, previous, operation, at, grp, plural, namespace, name, data, checksum "
             "FROM revisions ORDER BY version"

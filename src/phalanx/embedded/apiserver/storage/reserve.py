@@ -40,7 +40,7 @@ class Reserve:
         return True
 
     def regain(self) -> bool:
-        """Is it held (again)? Looked at once a second at most."""
+        """Try to hold the reserve again, at most once a second. Return whether it is held."""
         now_s = time.monotonic()
         if self.held or now_s - self._tried_s < _TRY_EVERY_S:
             return self.held
@@ -67,7 +67,8 @@ class Reserve:
 
 
 def storage_refusal(error: Exception) -> ApiError:
-    """A write that could not be made durable. The words name the disk, because that is what the user must mend."""
+    """Return the refusal of a write that could not be made durable. It names the disk, because the user must free space
+    on it."""
     if isinstance(error, sqlite3.OperationalError) and "full" in str(error):
         return ApiError(
             FULL, "InsufficientStorage",

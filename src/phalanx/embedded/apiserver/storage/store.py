@@ -178,28 +178,28 @@ class Store:
     # --- reading -------------------------------------------------------------------------------------------------
 
     def get(self, key: Key, namespace: str, name: str) -> Stored | None:
-        """The committed object."""
+        """Return the committed object."""
         try:
             return self._tables[key][namespace].get(name)
         except KeyError:
             return None
 
     def head(self, key: Key, namespace: str, name: str) -> Stored | None:
-        """The object as the last decided write leaves it; what a next write must be decided on."""
+        """Return the object as the last decided write leaves it; what a next write must be decided on."""
         head = self._heads.get((key, namespace, name))
         if head is not None:
             return None if head.gone else head.stored
         return self.get(key, namespace, name)
 
     def scan(self, key: Key, namespace: str | None = None) -> list[Stored]:
-        """All committed objects of a kind, ordered by namespace and name."""
+        """Return all committed objects of a kind, ordered by namespace and name."""
         tables = self._tables.get(key)
         if not tables or (namespace is not None and namespace not in tables):
             return []  # most namespaces have no quota and no limits, and each write asks
         return [stored for _, _, stored in self.walk(key, namespace)]
 
     def decided(self, key: Key, namespace: str | None = None) -> Iterator[Stored]:
-        """All objects of a kind as the last decided writes leave them, unordered: for decisions that must know of
+        """Yield all objects of a kind as the last decided writes leave them, unordered: for decisions that must know of
         each other (a free address, a quota). Costs as much as there are writes under way."""
         tables = self._tables.get(key, {})
         for space in [namespace] if namespace is not None else list(tables):
@@ -229,11 +229,11 @@ class Store:
         return len(self._tables.get(key, {}).get(namespace, ()))
 
     def keys(self) -> list[Key]:
-        """The kinds of which there is or was an object."""
+        """Return the kinds of which there is or was an object."""
         return list(self._tables)
 
     def snapshot(self, key: Key, namespace: str | None, version: int) -> list[tuple[str, str, Stored]]:
-        """The state at an earlier version; raises `ApiError` 410 when the past does not reach back so far."""
+        """Return the state at an earlier version; raises `ApiError` 410 when the past does not reach back so far."""
         if version >= self.version:
             return list(self.walk(key, namespace))
         if version < self.horizon:
@@ -344,7 +344,7 @@ class Store:
         self._thread.submit(run)
 
     def _frugal(self, batch: list[_Pending], now: float) -> tuple[list[JournalRow], Prune]:
-        """On a full disk no past is kept: a write takes the rows away that it replaces, and a deletion leaves none."""
+        """Keep no past on a full disk: a write removes the rows that it replaces, and a deletion leaves none."""
         old = [one.base.stored.version for one in batch if one.base is not None and not one.base.gone]
         for past in self._past:
             old += [past.old_version] if past.type != "DELETED" else [past.old_version, past.version]

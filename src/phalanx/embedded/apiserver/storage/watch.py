@@ -85,7 +85,8 @@ class Watch:
         return None
 
     def _look_at(self, stored: Stored) -> bytes:
-        """An object as this watch shows it: the first one, where there is an opening, in another way than the rest."""
+        """Return an object as this watch shows it: the first one, where there is an opening, in another way than the
+        rest."""
         if self._opening is None:
             return self.render(stored)
         opening, self._opening = self._opening, None
@@ -115,7 +116,7 @@ class Watch:
         self._notify()
 
     def end(self) -> None:
-        """No more events; what is buffered is still given out."""
+        """Send no more events. Events in the buffer are still delivered."""
         self._over = True
         self._notify()
 
@@ -154,7 +155,7 @@ def line_of(kind: str, rendered: bytes) -> bytes:
 
 
 def _as_of(stored: Stored, version: int) -> Stored:
-    """An old state under the version of the change that ended it."""
+    """Return an old state under the version of the change that ended it."""
     obj = stored.obj | {"metadata": stored.obj["metadata"] | {"resourceVersion": str(version)}}
     return Stored(version, encode(obj), obj)
 

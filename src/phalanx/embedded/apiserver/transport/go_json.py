@@ -28,7 +28,7 @@ class _Wrong(Exception):
 
 
 def syntax_error(data: bytes) -> str:
-    """The error for a text that is no JSON; "" for one that is."""
+    """Return the error for a text that is no JSON; "" for one that is."""
     text = data.decode("utf-8", "replace")
     try:
         at = _space(text, _value(text, _space(text, 0)))
@@ -54,7 +54,7 @@ def _unexpected(text: str, at: int, where: str) -> _Wrong:
 
 
 def _value(text: str, at: int) -> int:
-    """The place after the value that begins here."""
+    """Return the place after the value that begins here."""
     sign = text[at : at + 1]
     match sign:
         case "{":
@@ -115,7 +115,7 @@ def _literal(text: str, at: int, word: str) -> int:
 
 
 def duplicates(data: bytes, decoded: Any) -> list[str]:
-    """The paths of fields that stand twice in a JSON object; of a great many the first."""
+    """Return the paths of fields that stand twice in a JSON object; of a great many the first."""
     if data.count(b'":') <= msgspec.json.encode(decoded).count(b'":'):
         return []
     return list(islice(_twice(json.loads(data, object_pairs_hook=tuple), ""), CAUSES))

@@ -405,7 +405,7 @@ def _chunk(piece: bytes) -> bytes:
 
 
 def _head(response: Response, last: bool, length: int | None) -> bytes:
-    """The head of an answer; `length` None means chunks, negative means until the connection closes."""
+    """Return the head of an answer; `length` None means chunks, negative means until the connection closes."""
     parts = [_STATUS_LINES.get(response.code) or b"HTTP/1.1 %d Unknown\r\n" % response.code]
     if response.code != 204:
         parts.append(b"content-type: " + response.media.encode() + b"\r\n")
@@ -424,7 +424,7 @@ def _shown(response: Response, request: RawRequest) -> bytes:
 
 
 def _warning(text: str) -> bytes:
-    """A Warning header's value; what a user wrote cannot end the line."""
+    """Return a Warning header's value; what a user wrote cannot end the line."""
     clean = "".join(sign if sign.isprintable() else " " for sign in text)
     quoted = clean.replace("\\", "\\\\").replace('"', '\\"')
     return f'299 - "{quoted}"'.encode()

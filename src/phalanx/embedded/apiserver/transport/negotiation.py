@@ -42,7 +42,7 @@ class Accept:
 
 @cached(512)
 def accepted(header: str) -> tuple[Accept, ...]:
-    """The alternatives of an Accept header that can be served at all, best first. Raises `ApiError` 406."""
+    """Return the alternatives of an Accept header that can be served at all, best first. Raises `ApiError` 406."""
     if not header:
         return (Accept(),)
     weighed = []
@@ -77,7 +77,7 @@ def no_such_form(*, stream: bool = False) -> ApiError:
 
 
 def render(accept: Iterable[Accept], value: Any) -> tuple[str, bytes]:
-    """The media type and the bytes of what is not stored: a Status, a Scale, a discovery document."""
+    """Return the media type and the bytes of what is not stored: a Status, a Scale, a discovery document."""
     for form in accept:
         if form.media == JSON:
             break
@@ -121,7 +121,7 @@ _EXPLAINED_BYTES = 64 * 1024
 
 
 def decode_json(body: bytes) -> Any:
-    """The value of a JSON text. Raises `ValueError` with Go's words: it is no JSON, or too deep."""
+    """Return the value of a JSON text. Raises `ValueError` with Go's words: it is no JSON, or too deep."""
     bounds.check_json(body)
     try:
         value = _decode(body)
@@ -133,7 +133,8 @@ def decode_json(body: bytes) -> Any:
 
 
 def decode_body(body: bytes, content_type: str, kind: str) -> Any:
-    """The value in a body that should hold a `kind`; a missing Content-Type means JSON. Raises `ApiError` 415, 400."""
+    """Return the value in a body that should hold a `kind`; a missing Content-Type means JSON. Raises `ApiError` 415,
+    400."""
     try:
         value = decoded(body, content_type)
         if why := kind_problem(value):
@@ -146,7 +147,7 @@ def decode_body(body: bytes, content_type: str, kind: str) -> Any:
 
 
 def decoded(body: bytes, content_type: str) -> Any:
-    """The value in a body, in the format that the Content-Type names. Raises `ApiError` 415, 400."""
+    """Return the value in a body, in the format that the Content-Type names. Raises `ApiError` 415, 400."""
     media = media_type(content_type)
     if media in ("", JSON):
         try:
@@ -189,7 +190,7 @@ def kind_problem(value: Any) -> str:
 
 
 def decode_patch(body: bytes, prefix: str = "") -> Any:
-    """The value in a JSON patch of any kind. Raises `ApiError` 400, whose message begins with `prefix`."""
+    """Return the value in a JSON patch of any kind. Raises `ApiError` 400, whose message begins with `prefix`."""
     try:
         return decode_json(body)
     except ValueError as error:
@@ -197,7 +198,7 @@ def decode_patch(body: bytes, prefix: str = "") -> Any:
 
 
 def decode_apply(body: bytes) -> Any:
-    """The configuration in the body of an apply patch, which is YAML. Raises `ApiError` 400."""
+    """Return the configuration in the body of an apply patch, which is YAML. Raises `ApiError` 400."""
     try:
         value = decode_yaml(body)
     except ApiError as error:
@@ -235,7 +236,7 @@ _TO_JSON = "error converting YAML to JSON: "  # begins the message about an appl
 
 
 def decode_yaml(body: bytes) -> Any:
-    """A YAML document as a JSON value: every key becomes text. Raises `ApiError` 400."""
+    """Return a YAML document as a JSON value: every key becomes text. Raises `ApiError` 400."""
     try:
         bounds.check_yaml(yaml.parse(body, Loader=Yaml11Loader))
         return _textual(yaml.load(body, Loader=Yaml11Loader))  # noqa: S506 (a safe loader without timestamps)
@@ -297,6 +298,6 @@ _Dumper.add_representer(str, _written_text)
 
 
 def encode_yaml(value: Any) -> bytes:
-    """The answer to `Accept: application/yaml`."""
+    """Return the answer to `Accept: application/yaml`."""
     text: str = yaml.dump(value, Dumper=_Dumper, sort_keys=True, allow_unicode=True, default_flow_style=False)
     return text.encode()

@@ -67,7 +67,7 @@ def list_options(request: Request, *, watch: bool) -> ListOptions:
 
 
 def number(request: Request, name: str) -> int | None:
-    """A parameter that is an integer of 64 bits; None without it. Raises `ApiError` 400."""
+    """Return a parameter that is an integer of 64 bits; None without it. Raises `ApiError` 400."""
     text = request.text(name)
     if not text:
         return None
@@ -135,7 +135,8 @@ def not_unsigned(text: str) -> str:
 
 
 def dry_run(request: Request, kind: str, body_values: list[str] | None = None) -> bool:
-    """Is this a rehearsal? `kind` is the options' kind in the message. Raises `ApiError` 422."""
+    """Return whether the request is a dry run. `kind`: the kind of the options, for the message. Raises `ApiError`
+    422."""
     values = body_values or request.query.get("dryRun")
     if not values:
         return False
@@ -182,7 +183,8 @@ def field_validation(request: Request, kind: str) -> str:
 
 
 def forced(request: Request, *, applies: bool) -> bool:
-    """Does an apply take over fields that conflict? Raises `ApiError` 422 for a PATCH whose options do not fit it."""
+    """Return whether an apply takes over fields that conflict. Raises `ApiError` 422 for a PATCH whose options do not
+    fit it."""
     causes = []
     if applies and not request.text("fieldManager"):
         causes.append(required("fieldManager", "is required for apply patch"))

@@ -34,7 +34,7 @@ class Request:
     warnings: list[str] = field(default_factory=list)  # to be sent with the answer, also with a refusal
 
     def text(self, name: str, default: str = "") -> str:
-        """The first value of a query parameter."""
+        """Return the first value of a query parameter."""
         values = self.query.get(name)
         return values[0] if values else default
 

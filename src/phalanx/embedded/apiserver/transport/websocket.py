@@ -28,7 +28,7 @@ class WebSocketBroken(Exception):
 
 
 def head(key: bytes) -> bytes:
-    """The answer to the request that carried this Sec-WebSocket-Key."""
+    """Return the answer to the request that carried this Sec-WebSocket-Key."""
     accept = base64.b64encode(hashlib.sha1(key + _GUID, usedforsecurity=False).digest())
     return (
         b"HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: Upgrade\r\nsec-websocket-accept: "
@@ -38,7 +38,7 @@ def head(key: bytes) -> bytes:
 
 
 def text(lines: bytes) -> bytes:
-    """A frame for each line."""
+    """Return a frame for each line."""
     return b"".join(_frame(_TEXT, line) for line in lines.splitlines())
 
 
@@ -47,7 +47,7 @@ def close(code: int = NORMAL_CLOSURE) -> bytes:
 
 
 def wrapped(payload: bytes) -> bytes:
-    """A binary message, as a client sends it."""
+    """Return a binary message, as a client sends it."""
     return _frame(_BINARY, payload, _MASKED, _NO_MASK)
 
 
@@ -105,7 +105,7 @@ class Listener:
                 yield _frame(_PONG, payload)
 
     def _next(self) -> tuple[int, bytes] | None:
-        """The next whole frame, unmasked."""
+        """Return the next whole frame, unmasked."""
         data = self._rest
         if len(data) > _INPUT_MOST_BYTES:
             raise WebSocketBroken("too much")

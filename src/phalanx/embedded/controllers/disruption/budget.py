@@ -27,7 +27,7 @@ class Expected:
 
 
 def needs_scale(spec: Mapping[str, Any]) -> bool:
-    """The bound is relative to what the pods' controllers want, not to what exists."""
+    """Return whether the bound is relative to what the pods' controllers want, not to what exists."""
     return spec.get("maxUnavailable") is not None or isinstance(spec.get("minAvailable"), str)
 
 
@@ -42,14 +42,14 @@ def expected(spec: Mapping[str, Any], pods: int, scale: int) -> Expected:
 
 
 def disrupted(budget: Object, pods: Sequence[Object], now_s: float) -> dict[str, str]:
-    """The evicted pods that are still to be counted as gone: they exist, and their deletion has not begun."""
+    """Return the evicted pods that are still to be counted as gone: they exist, and their deletion has not begun."""
     listed: dict[str, str] = budget.get("status", {}).get("disruptedPods") or {}
     staying = {pod["metadata"]["name"] for pod in pods if not is_deleting(pod)}
     return {name: at for name, at in listed.items() if name in staying and seconds(at) + DISRUPTED_FOR_S > now_s}
 
 
 def status_of(budget: Object, pods: Sequence[Object], want: Expected, now_s: float, now: str) -> dict[str, Any]:
-    """The status of `budget`."""
+    """Return the status of `budget`."""
     going = disrupted(budget, pods, now_s)
     healthy = sum(is_ready(pod) for pod in pods if not is_deleting(pod) and pod["metadata"]["name"] not in going)
     allowed = max(0, healthy - want.healthy) if want.pods > 0 else 0
@@ -95,5 +95,5 @@ def _conditions(budget: Object, value: str, reason: str, message: str, now: str)
 
 
 def _number(bound: int | str, of: int) -> int:
-    """A number, or a percentage rounded up."""
+    """Return a number, or a percentage rounded up."""
     return bound if isinstance(bound, int) else ceil(int(bound.rstrip("%")) * of / 100)

@@ -135,7 +135,7 @@ class JobController:
                 self._queue.add_after(key, self._settings.batch_s)
 
     def _job_of(self, pod: Object) -> Object | None:
-        """The Job that controls the pod, if it is still the one with that uid."""
+        """Return the Job that controls the pod, if it is still the one with that uid."""
         owner = controller_of(pod)
         if owner is None or owner["kind"] != "Job" or not owner["apiVersion"].startswith("batch/"):
             return None
@@ -296,7 +296,7 @@ def _only_begun(view: JobObservation, tracked: Track) -> bool:
 
 
 def _asks_anew(old: Object, new: Object) -> bool:
-    """The spec changed, or the Job is being deleted."""
+    """Return whether the spec changed, or the Job is being deleted."""
     return old["metadata"].get("generation") != new["metadata"].get("generation") or is_deleting(old) != is_deleting(
         new
     )

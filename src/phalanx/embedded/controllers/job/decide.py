@@ -56,7 +56,7 @@ COMPLETIONS_REACHED = Ending(
 
 
 def decide(view: JobObservation, streak: Streak, pace: Pace, now_s: float) -> JobStep:
-    """The next step of an unfinished Job. `streak` already includes the view's new pods."""
+    """Return the next step of an unfinished Job. `streak` already includes the view's new pods."""
     if (ending := _ending(view, now_s)) is not None:
         return JobStep(ending=ending, delete=view.active)
     deadline_s = _until_deadline(view, now_s)
@@ -74,7 +74,7 @@ def decide(view: JobObservation, streak: Streak, pace: Pace, now_s: float) -> Jo
 
 
 def is_complete(view: JobObservation, active: int) -> bool:
-    """All successes are there and no pod is left. Without `completions`, one success is enough."""
+    """Return whether all successes are there and no pod is left. Without `completions`, one success is enough."""
     if view.completions is None:
         return view.succeeded > 0 and active == 0
     return view.succeeded >= view.completions and active == 0
@@ -115,7 +115,8 @@ def _failure(reason: str, message: str) -> Ending:
 
 
 def _with_cause(message: str, view: JobObservation) -> str:
-    """The words of kube-controller-manager, and how the pod ended that failed first of those not counted before."""
+    """Return the words of kube-controller-manager, and how the pod ended that failed first of those not counted
+    before."""
     cause = failure_cause(view.new_failed) or failure_cause(view.pods)
     return f"{message}; {cause}" if cause else message
 
@@ -129,7 +130,7 @@ def _restarted_too_often(view: JobObservation) -> bool:
 
 
 def _until_deadline(view: JobObservation, now_s: float) -> float | None:
-    """The deadline counts from startTime, which a resume sets again."""
+    """Return the time left until the deadline. It counts from startTime, which is set again at each resume."""
     limit_s, start = view.spec.get("activeDeadlineSeconds"), view.status.get("startTime")
     if limit_s is None or view.suspended:
         return None
@@ -175,7 +176,7 @@ def _to_create(
 
 
 def _free_indexes(view: JobObservation, count: int) -> list[int]:
-    """The lowest indexes that are neither done, failed, active nor (where that matters) still terminating."""
+    """Return the lowest indexes that are neither done, failed, active nor (where that matters) still terminating."""
     taken = list(view.active)
     if replaces_only_failed(view.spec):
         taken += [pod for pod in view.pods if is_terminating(pod)]

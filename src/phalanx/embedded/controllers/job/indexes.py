@@ -23,7 +23,8 @@ class Indexes:
 
     @classmethod
     def parse(cls, text: str | None, below: int) -> Indexes:
-        """The indexes of `text` that are < `below`; parts that are no numbers are left out, as the real one does."""
+        """Return the indexes of `text` that are < `below`; parts that are no numbers are left out, as the real one
+        does."""
         runs = []
         for part in (text or "").split(","):
             first, _, last = part.partition("-")
@@ -51,7 +52,7 @@ class Indexes:
         )
 
     def missing(self, count: int, below: int) -> list[int]:
-        """The first `count` numbers < `below` that are not members."""
+        """Return the first `count` numbers < `below` that are not members."""
         found: list[int] = []
         for number in self._gaps(below):
             if len(found) >= count:

@@ -78,7 +78,7 @@ class IndexedPods:
         return len(went), sum(map(is_ready, went)), errors
 
     async def untrack_all(self, pods: Sequence[Object]) -> tuple[set[str], list[ApiError]]:
-        """The uids of the pods that have no finalizer any more, and the errors for the others."""
+        """Return the uids of the pods that have no finalizer any more, and the errors for the others."""
         results = await asyncio.gather(*(_caught(self.untrack, pod) for pod in pods))
         errors = [result for result in results if result is not None]
         return {uid_of(pod) for pod, result in zip(pods, results, strict=True) if result is None}, errors

@@ -25,7 +25,8 @@ class PodFailureEffect:
 
 
 def replaces_only_failed(spec: Mapping[str, Any]) -> bool:
-    """A terminating pod keeps its place until it is terminal (podReplacementPolicy: Failed, KEP-3939)."""
+    """Return whether a terminating pod keeps its place until it is terminal (podReplacementPolicy: Failed,
+    KEP-3939)."""
     return spec.get("podReplacementPolicy") == "Failed" or "podFailurePolicy" in spec
 
 
@@ -37,7 +38,7 @@ def has_failed(pod: Object, spec: Mapping[str, Any]) -> bool:
 
 
 def judge(pod: Object, spec: Mapping[str, Any]) -> PodFailureEffect:
-    """The verdict of podFailurePolicy on a failed pod."""
+    """Return the verdict of podFailurePolicy on a failed pod."""
     for number, rule in enumerate(spec.get("podFailurePolicy", {}).get("rules") or ()):
         reason = _exit_code(pod, rule) if rule.get("onExitCodes") else _pod_condition(pod, rule)
         if reason is None:
@@ -55,7 +56,7 @@ def judge(pod: Object, spec: Mapping[str, Any]) -> PodFailureEffect:
 
 
 def success_message(spec: Mapping[str, Any], succeeded: Indexes) -> str | None:
-    """The message of the first rule of successPolicy that `succeeded` meets."""
+    """Return the message of the first rule of successPolicy that `succeeded` meets."""
     rules: Iterable[Mapping[str, Any]] = spec.get("successPolicy", {}).get("rules") or ()
     for number, rule in enumerate(rules):
         if len(succeeded) and _meets(rule, succeeded, spec["completions"]):

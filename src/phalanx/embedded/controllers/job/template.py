@@ -44,7 +44,7 @@ class PodMaker:
         }
 
     def make(self, index: int | None, replaced: Object | None = None) -> Object:
-        """A new pod, for `index` if the Job is Indexed; `replaced` is the failed pod whose index it takes on."""
+        """Return a new pod, for `index` if the Job is Indexed; `replaced` is the failed pod whose index it takes on."""
         labels, annotations, spec = self._labels, self._annotations, self._spec
         prefix = f"{self._name}-"
         if index is not None:

@@ -75,7 +75,7 @@ class JobObservation:
         return is_deleting(self.job)
 
     def condition(self, kind: str) -> dict[str, Any] | None:
-        """The condition of that type, if it is True."""
+        """Return the condition of that type, if it is True."""
         found = condition(self.job, kind)
         return found if found is not None and found.get("status") == "True" else None
 
@@ -93,7 +93,7 @@ def is_finished(job: Object) -> bool:
 
 
 def valid_index(pod: Object, spec: dict[str, Any]) -> int | None:
-    """The pod's completion index if the Job still has that index."""
+    """Return the pod's completion index if the Job still has that index."""
     index = completion_index(pod)
     return index if index is not None and index < spec["completions"] else None
 

@@ -137,7 +137,7 @@ class GarbageCollector:
         cache.subscribe(self._changed)
 
     def _unwatch(self, kind: Kind) -> None:
-        """The kind is gone, and with it all its objects."""
+        """Forget the kind and all its objects, because the kind is gone."""
         if (watch := self._watches.pop(kind, None)) is not None:
             watch.cancel()
             self._calls.detach(kind)
@@ -170,7 +170,7 @@ class GarbageCollector:
         self._wake_waiting(node.owners)
 
     def _all_known(self, node: OwnedObject) -> bool:
-        """Every owner exists and is staying; then there is nothing to look at."""
+        """Return whether every owner exists and is staying; then there is nothing to look at."""
         owners = [self.graph.nodes.get(owner.uid) for owner in node.owners]
         return all(owner is not None and not owner.waits_for_dependents for owner in owners)
 
@@ -294,7 +294,7 @@ class GarbageCollector:
 
 
 def _removals(obj: Object, owners: set[str], finalizer: str) -> list[dict[str, object]]:
-    """A JSON patch that removes the entries and fails if the object is no longer in the state that was read."""
+    """Return a JSON patch that removes the entries and fails if the object is no longer in the state that was read."""
     meta = obj["metadata"]
     patch: list[dict[str, object]] = []
     kept = [one for one in meta.get("ownerReferences") or () if one["uid"] not in owners]

@@ -132,7 +132,7 @@ class NamespaceController:
 
 
 def conditions_of(remains: Remains) -> list[dict[str, str]]:
-    """The five conditions of a namespace that is going, without their times."""
+    """Return the five conditions of a namespace that is going, without their times."""
     kinds = ", ".join(f"{name} has {count} resource instances" for name, count in sorted(remains.kinds.items()))
     holders = ", ".join(f"{name} in {count} resource instances" for name, count in sorted(remains.finalizers.items()))
     failed = f"Failed to delete all resource types, {len(remains.failures)} remaining: "

@@ -81,7 +81,8 @@ class PodCollector:
         return True
 
     async def _fail(self, pod: Object) -> None:
-        """A pod that ran on a lost node has failed, and not by its own fault: DisruptionTarget tells its Job."""
+        """Mark a pod of a lost node as failed. The condition DisruptionTarget tells its Job that the pod is not at
+        fault."""
         if is_terminal(pod):
             return
         target = {

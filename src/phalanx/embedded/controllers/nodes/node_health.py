@@ -135,7 +135,7 @@ class NodeHealth:
 
 
 def unknown_conditions(node: Object, now: str) -> list[dict[str, Any]]:
-    """The conditions of a lost node that do not say Unknown yet, as they have to be."""
+    """Return the conditions of a lost node that are not yet Unknown, in the form that they must get."""
     changed = []
     for kind in _HEALTH:
         entry = condition(node, kind)

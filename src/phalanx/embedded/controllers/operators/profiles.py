@@ -44,7 +44,7 @@ class ProfileController(Reconciler):
         self._calls.cache(profiles.classes).subscribe(self._class_changed)
 
     def _class_changed(self, change: Change) -> None:
-        """A class has another priority: the profiles that name it say so."""
+        """Update the profiles that name the priority class, because its priority has changed."""
         for key in self.objects:
             self.queue.add(key)
 

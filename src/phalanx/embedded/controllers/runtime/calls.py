@@ -55,7 +55,7 @@ class SharedInformers:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def __call__(self, kind: Kind) -> Informer:
-        """The informer of `kind`; its watch begins with the first call."""
+        """Return the informer of `kind`; its watch begins with the first call."""
         if kind not in self._informers:
             informer = self._informers[kind] = Informer(self._connection, kind)
             self._tasks.add(asyncio.get_running_loop().create_task(informer.run()))
@@ -63,7 +63,7 @@ class SharedInformers:
 
 
 def gone(error: ApiRefusal) -> bool:
-    """The object of the call does not exist any more, or another one has its name."""
+    """Return whether the object of the call does not exist any more, or another one has its name."""
     return error.code == 404 or (error.code == 409 and "uid" in error.message.lower())
 
 
@@ -76,7 +76,7 @@ class Calls:
         self._caches: dict[Kind, Informer] = {}
 
     def cache(self, kind: Kind) -> Informer:
-        """The shared informer of `kind`; from now on answers about the kind are told to it."""
+        """Return the shared informer of `kind`; from now on answers about the kind are told to it."""
         if kind not in self._caches:
             self._caches[kind] = self._informers(kind)
         return self._caches[kind]
@@ -158,14 +158,14 @@ class Calls:
                 raise
 
     def forget(self, kind: Kind, obj: Object) -> None:
-        """A call said that `obj` is gone; the watch will say so later."""
+        """Note that `obj` is gone, because a call returned that. The watch reports it later."""
         if (informer := self._caches.get(kind)) is not None:
             known = informer.objects.get(key_of(obj))
             if known is not None and known["metadata"]["uid"] == obj["metadata"]["uid"]:
                 informer.forget(known)
 
     async def request(self, method: str, path: str, body: Any = None) -> Any:
-        """A call about no single object: discovery, the deletion of a collection."""
+        """Send a request that is about no single object: discovery, or the deletion of a collection."""
         async with self._room:
             return await self._connection.request(method, path, body=body)
 

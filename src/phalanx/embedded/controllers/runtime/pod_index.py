@@ -25,7 +25,7 @@ class OwnerPodIndex:
         self._loose_in_namespace: dict[str, dict[str, Object]] = {}
 
     def owned_by(self, uid: str) -> list[Object]:
-        """The pods whose controller has this uid, oldest known first."""
+        """Return the pods whose controller has this uid, oldest known first."""
         return list(self._owned.get(uid, {}).values())
 
     def loose(self, job: Object) -> Iterable[Object]:

@@ -56,7 +56,7 @@ def is_tracked(pod: Object) -> bool:
 
 
 def condition(obj: Object, kind: str) -> dict[str, Any] | None:
-    """The condition of that type in status.conditions."""
+    """Return the condition of that type in status.conditions."""
     for entry in obj.get("status", {}).get("conditions") or ():
         if entry["type"] == kind:
             found: dict[str, Any] = entry
@@ -70,7 +70,7 @@ def is_ready(pod: Object) -> bool:
 
 
 def controller_of(obj: Object) -> dict[str, Any] | None:
-    """The owner reference with `controller: true`: the one owner that manages the object."""
+    """Return the owner reference with `controller: true`: the one owner that manages the object."""
     for reference in obj["metadata"].get("ownerReferences") or ():
         if reference.get("controller"):
             found: dict[str, Any] = reference
@@ -96,18 +96,18 @@ def owner_reference(kind: Kind, owner: Object) -> dict[str, Any]:
 
 
 def completion_index(pod: Object) -> int | None:
-    """The index of a pod of an Indexed Job; None where there is none that can be read."""
+    """Return the index of a pod of an Indexed Job; None where there is none that can be read."""
     text = pod["metadata"].get("annotations", {}).get(INDEX, "")
     return int(text) if text.isdigit() else None
 
 
 def index_failures(pod: Object) -> int:
-    """How many pods of its index failed, and counted, before this one."""
+    """Return how many pods of its index failed, and counted, before this one."""
     return _count(pod, INDEX_FAILURES)
 
 
 def index_failures_all(pod: Object) -> int:
-    """The same with the failures that a policy ignored: what the backoff of an index grows with."""
+    """Return the same with the failures that a policy ignored: what the backoff of an index grows with."""
     return _count(pod, INDEX_FAILURES) + _count(pod, INDEX_IGNORED)
 
 
@@ -123,7 +123,8 @@ def restarts(pod: Object) -> int:
 
 
 def finished_at(pod: Object) -> float:
-    """When the pod ended: its last container, else its Ready turned False, else its deletion, else its creation."""
+    """Return when the pod ended: its last container, else its Ready turned False, else its deletion, else its
+    creation."""
     containers = pod.get("status", {}).get("containerStatuses") or ()
     ends = [entry.get("state", {}).get("terminated", {}).get("finishedAt") for entry in containers]
     if ends and all(ends):

@@ -123,7 +123,7 @@ def combined(counts: dict[str, int]) -> list[tuple[str, int]]:
 
 
 def event_of(topic: Topic, message: str, count: int, now_s: float) -> Object:
-    """An Event of the core group, in the form in which kube-controller-manager writes it."""
+    """Return an Event of the core group, in the form in which kube-controller-manager writes it."""
     namespace = topic.namespace or "default"
     about = {"apiVersion": topic.api_version, "kind": topic.kind, "name": topic.name, "uid": topic.uid}
     return {

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def selects(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
-    """An empty selector selects everything, none at all (None) nothing."""
+    """Return whether the selector matches the labels. An empty selector selects everything; None selects nothing."""
     if selector is None:
         return False
     wanted = selector.get("matchLabels") or {}
@@ -32,7 +32,7 @@ def _meets(term: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
 
 
 def as_query(selector: Mapping[str, Any]) -> str:
-    """The selector in the form of the query parameter labelSelector."""
+    """Return the selector in the form of the query parameter labelSelector."""
     terms = [f"{key}={value}" for key, value in (selector.get("matchLabels") or {}).items()]
     for term in selector.get("matchExpressions") or ():
         listed = ",".join(term.get("values") or ())

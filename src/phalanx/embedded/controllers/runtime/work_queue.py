@@ -1,7 +1,8 @@
-"""Keys to be looked at: each at most once in the queue, never by two workers at a time, failures with growing delays.
+"""A queue of keys that workers reconcile: a key is in the queue at most once, two workers never have it at a time, and
+after a failure it comes back with a growing delay.
 
-The same contract as client-go's rate-limiting workqueue: a key that is added while it is being worked on is worked on
-once more afterwards; a delayed key becomes ready at the earliest time asked for.
+The contract is that of client-go's rate-limiting workqueue. A key that is added while a worker has it is reconciled
+once more afterwards. A delayed key becomes ready at the earliest time that was requested.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class WorkQueue:
         return len(self._ready) + len(self._running)
 
     def is_running(self, key: str) -> bool:
-        """A worker has the key at this moment."""
+        """Return whether a worker has the key at this moment."""
         return key in self._running
 
     def add(self, key: str) -> None:
@@ -107,7 +108,8 @@ class WorkQueue:
                     self._push(key)
 
     def _fail(self, key: str, error: Exception) -> None:
-        """A controller must outlive any single object: what is no answer of the API is a defect, and logged as one."""
+        """Log the error of one object and go on, because a controller must outlive any single object. An error that is
+        no response of the API is a defect."""
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         delay_s = self._retry.after_s(failures)
         if isinstance(error, ApiError):

@@ -89,7 +89,7 @@ class CronJobController(Reconciler):
             self.look_after(cron, max(0.0, upcoming - self._clock()))
 
     async def _make(self, cron: Object, due_s: float, active: list[Object], status: dict[str, Any]) -> dict[str, Any]:
-        """The Job of a due time, as the concurrency policy has it. Return the status that follows."""
+        """Return the Job of a due time, as the concurrency policy has it. Return the status that follows."""
         policy = cron["spec"].get("concurrencyPolicy")
         running = [job for job in active if not is_deleting(job)]
         if policy == "Forbid" and running:
@@ -170,7 +170,7 @@ def _zone(cron: Object) -> tzinfo | None:
 
 
 def _due(cron: Object, now_s: float) -> tuple[float | None, float | None]:
-    """The latest due time that has come and was not acted on, and the next one. Raises ValueError, KeyError."""
+    """Return the latest due time that has come and was not acted on, and the next one. Raises ValueError, KeyError."""
     spec, after = cron["spec"], schedule(cron["spec"]["schedule"])
     last = (cron.get("status") or {}).get("lastScheduleTime") or cron["metadata"]["creationTimestamp"]
     since_s = seconds(last)

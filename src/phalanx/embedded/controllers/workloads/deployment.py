@@ -48,7 +48,7 @@ class DeploymentController(Reconciler):
         await self._tell_status(deployment, new, old)
 
     async def _newest(self, deployment: Object, new: Object | None, old: list[Object]) -> Object:
-        """The set of the present template, made if need be, with the highest revision."""
+        """Return the set of the present template, made if need be, with the highest revision."""
         revision = max([0, *map(_revision, old)]) + 1
         if new is None:
             body = _replica_set(deployment, revision)

@@ -34,7 +34,7 @@ def selects(service: Object, pod: Object) -> bool:
 
 
 def subsets(service: Object, pods: Sequence[Object]) -> list[Object]:
-    """The `subsets` of Endpoints: addresses grouped by the ports that they have."""
+    """Return the `subsets` of Endpoints: addresses grouped by the ports that they have."""
     early = bool(service["spec"].get("publishNotReadyAddresses"))
     grouped: dict[Ports, dict[str, list[Object]]] = {}
     for pod, ports in _members(service, pods):
@@ -79,7 +79,7 @@ def endpoints(service: Object, pods: Sequence[Object]) -> Object:
 
 
 def slices(service: Object, pods: Sequence[Object]) -> list[Object]:
-    """The contents of the EndpointSlices of a service, one at least; their names are not decided here."""
+    """Return the contents of the EndpointSlices of a service, one at least; their names are not decided here."""
     grouped: dict[Ports, list[Object]] = {}
     for pod, ports in _members(service, pods):
         grouped.setdefault(ports, []).append(_endpoint(service, pod))
@@ -99,7 +99,7 @@ def _members(service: Object, pods: Sequence[Object]) -> Iterator[tuple[Object, 
 
 
 def _ports(service: Object, pod: Object) -> Iterator[tuple[str, int, str]]:
-    """A port that the pod does not have by that name is left out."""
+    """Yield the ports of the service on this pod. A named port that the pod does not have is left out."""
     for port in service["spec"].get("ports") or ():
         number, protocol = port.get("targetPort") or port["port"], port.get("protocol", "TCP")
         if isinstance(number, str):

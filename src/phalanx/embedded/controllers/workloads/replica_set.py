@@ -45,7 +45,8 @@ class ReplicaSetController(Reconciler):
         await self._tell_status(replica_set)
 
     async def _create(self, replica_set: Object, count: int) -> None:
-        """In growing batches, so that who refuses all is asked once. Raises ApiError."""
+        """Create the pods in growing batches, so that an error that concerns all pods occurs only once. Raises
+        ApiError."""
         pod = _pod(self.kind, replica_set)
         for batch in slow_start([None] * count):
             try:

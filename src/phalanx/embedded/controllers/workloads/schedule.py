@@ -46,7 +46,7 @@ class _Fields:
         return day.month in self.months and either
 
     def after(self, moment: datetime) -> datetime | None:
-        """The first due time after `moment`, in its time zone; None: there is none for years."""
+        """Return the first due time after `moment`, in its time zone; None: there is none for years."""
         start = moment.replace(second=0, microsecond=0) + timedelta(minutes=1)
         for number in range(_MOST_DAYS):
             day = start + timedelta(days=number)

@@ -82,13 +82,13 @@ def _is_settled(pod: Object) -> bool:
 
 
 def ordinal_of(stateful_set: Object, pod: Object) -> int | None:
-    """The number in a pod's name; None for a name that is not of this set."""
+    """Return the number in a pod's name; None for a name that is not of this set."""
     head, _, number = pod["metadata"]["name"].rpartition("-")
     return int(number) if head == stateful_set["metadata"]["name"] and number.isdigit() else None
 
 
 def revision(stateful_set: Object) -> str:
-    """The name of the present template."""
+    """Return the name of the present template."""
     text = json.dumps(stateful_set["spec"]["template"], sort_keys=True).encode()
     return f"{stateful_set['metadata']['name']}-{sha256(text).hexdigest()[:10]}"
 
@@ -111,7 +111,7 @@ class StatefulSetController(Reconciler):
         return self._index.owned_by(uid_of(stateful_set))
 
     async def _create(self, stateful_set: Object, ordinal: int) -> None:
-        """The claims of the pod first, which stay from one pod of this name to the next. Raises ApiError."""
+        """Create the pod, after its claims. The claims stay for the next pod of this name. Raises ApiError."""
         space = stateful_set["metadata"]["namespace"]
         for claim in claims_of(stateful_set, ordinal):
             try:
@@ -132,7 +132,7 @@ class StatefulSetController(Reconciler):
 
 
 def claims_of(stateful_set: Object, ordinal: int) -> list[Object]:
-    """The claims of the pod with this number."""
+    """Return the claims of the pod with this number."""
     name, labels = stateful_set["metadata"]["name"], (stateful_set["spec"]["selector"].get("matchLabels") or {})
     return [
         {
@@ -150,7 +150,7 @@ def claims_of(stateful_set: Object, ordinal: int) -> list[Object]:
 
 
 def pod_of(stateful_set: Object, ordinal: int) -> Object:
-    """The pod with this number."""
+    """Return the pod with this number."""
     meta, spec, template = stateful_set["metadata"], stateful_set["spec"], stateful_set["spec"]["template"]
     name, said = f"{meta['name']}-{ordinal}", template.get("metadata") or {}
     marks = {REVISION: revision(stateful_set), POD_NAME: name, POD_INDEX: str(ordinal)}
@@ -177,7 +177,8 @@ def pod_of(stateful_set: Object, ordinal: int) -> Object:
 
 
 def status_of(stateful_set: Object, pods: list[Object]) -> dict[str, Any]:
-    """The status by these pods. The current revision is the older one until every pod has the present template."""
+    """Return the status by these pods. The current revision is the older one until every pod has the present
+    template."""
     new, before = revision(stateful_set), stateful_set.get("status") or {}
     live = [pod for pod in pods if not is_terminal(pod)]
     updated = [pod for pod in live if pod["metadata"].get("labels", {}).get(REVISION) == new]

@@ -61,7 +61,7 @@ class Agent:
             await asyncio.Event().wait()
 
     def find(self, namespace: str, name: str) -> AgentPod | None:
-        """The newest of that name."""
+        """Return the newest pod of that name."""
         found = [one for one in self.pods.values() if (one.record.namespace, one.record.name) == (namespace, name)]
         return found[-1] if found else None
 
@@ -229,7 +229,8 @@ class Agent:
                 await asyncio.sleep(_RETRY_S)
 
     async def _was_mistaken(self, pod: Object) -> bool:
-        """The cache may be behind the scheduler's: look at the node itself, once. True if the pod was taken then."""
+        """Return whether the pod was taken after a second look at the node. The first refusal may come from a cache
+        that is behind the scheduler's."""
         try:
             self._nodes.observe(await self.around.connection.get(NODES, self.around.name))
         except ApiError:

@@ -184,7 +184,7 @@ class Container:
     # --- starting ---------------------------------------------------------------------------------------------------
 
     async def start(self, pod_with_status: Object) -> None:
-        """The next attempt; or `known.waiting` says why there is none."""
+        """Start the next attempt. If that is not possible, `known.waiting` gets the reason."""
         image = self._image()
         if image is None:
             return

@@ -31,7 +31,7 @@ _LEAST_BYTES = 1 << 20  # a pod with less is not evicted
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scratch:
-    """The bytes that a pod has written. `volumes`: by name of the emptyDir."""
+    """The bytes that a pod has written. `volumes`: name of an emptyDir -> its bytes."""
 
     total: int = 0
     volumes: Mapping[str, int] = field(default_factory=dict)
@@ -103,7 +103,7 @@ async def measure(folder: Path, volumes: Path, pod: Object) -> Scratch:
 
 
 async def _du(paths: Sequence[Path]) -> dict[str, int]:
-    """Bytes below each path, each counted by itself."""
+    """Return the number of bytes below each path; each path is counted by itself."""
     process = await asyncio.create_subprocess_exec(
         *("du", "--summarize", "--one-file-system", "--count-links", "--block-size=1", "--"),
         *map(str, paths),

@@ -91,7 +91,7 @@ class AgentPod:
     # --- turns --------------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Until nothing is left of it. When cancelled, its processes stay."""
+        """Run the pod until no process and no object of it is left. If the task is cancelled, the processes go on."""
         try:
             while not (self._gone and not self.holds):
                 self._wake.clear()
@@ -104,7 +104,7 @@ class AgentPod:
         self._ended(self)
 
     async def _turn(self) -> float | None:
-        """When to look again (Unix time) without any news."""
+        """Take one step. Return the Unix time of the next step, if no news comes before."""
         try:
             return await (self._work() if self.holds else self._finish())
         except (ApiError, OSError) as error:
@@ -250,7 +250,7 @@ class AgentPod:
             return now_s + 10 * _RETRY_S
 
     def _with_addresses(self) -> Object:
-        """The pod as the downward API shows it: with addresses, whether or not the status was written yet."""
+        """Return the pod as the downward API shows it: with addresses, whether or not the status was written yet."""
         host = self._around.settings.address
         addresses = {"hostIP": host, "hostIPs": [{"ip": host}]}
         addresses |= {"podIP": self.record.pod_ip, "podIPs": [{"ip": self.record.pod_ip}]}
@@ -317,7 +317,7 @@ class AgentPod:
     # --- the end ------------------------------------------------------------------------------------------------------
 
     async def _finish(self) -> float | None:
-        """Nothing runs and the status says so: a deleted pod's object can go now."""
+        """Delete the object of a deleted pod, once no process runs and the status has been written."""
         if "deletionTimestamp" not in self.pod["metadata"] or self._delete_sent or self._gone:
             return None
         meta = self.pod["metadata"]
@@ -343,7 +343,7 @@ class AgentPod:
         remove_tree(folder)
 
     async def _sleep(self, due_s: float | None) -> None:
-        """Until news, or until something is due."""
+        """Wait for news, or until a step is due."""
         if self._wake.is_set():
             return
         pause_s = None if due_s is None else max(0.0, due_s - time.time())

@@ -136,7 +136,7 @@ def _forget_older(place: Path) -> None:
 
 
 def _take_status(layer: Path, upper: Path) -> None:
-    """The uppermost folder is the root as the container sees it: its owner and mode are the image's."""
+    """Copy the owner and the mode of the image's uppermost folder to the root of the container."""
     status = layer.stat()
     upper.chmod(stat.S_IMODE(status.st_mode))
     if os.geteuid() == 0:

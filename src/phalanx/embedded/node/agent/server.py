@@ -90,7 +90,8 @@ class Endpoint:
         return self._stranger(request) or web.json_response(self._meter.summary())
 
     async def logs(self, request: web.Request) -> web.StreamResponse:
-        """As the kubelet's endpoint of that name: plain text, or 400 or 404 with a line that says why."""
+        """Answer as the kubelet's endpoint of that name: plain text, or 400 or 404 with a line that states the
+        reason."""
         if (refusal := self._stranger(request)) is not None:
             return refusal
         namespace, name, container = (request.match_info[part] for part in ("namespace", "pod", "container"))
@@ -135,7 +136,7 @@ class Endpoint:
         return await _stream(request, path, options, lambda: True)
 
     def _stranger(self, request: web.Request) -> web.Response | None:
-        """The refusal of who does not show the token."""
+        """Return the refusal of a request without the token; None if the token is right."""
         expected = f"Bearer {shared_token(self._settings.token_file)}"
         if hmac.compare_digest(request.headers.get("Authorization", "").encode(), expected.encode()):
             return None
@@ -156,7 +157,7 @@ class Endpoint:
         return await (execute if request.match_info["what"] == "exec" else attach)(request, attempt)
 
     async def port_forward(self, request: web.Request) -> web.StreamResponse:
-        """To the pod's own address, and nowhere else on this machine."""
+        """Forward connections to the pod's own address, and to no other address of this machine."""
         if (refusal := self._stranger(request)) is not None:
             return refusal
         name = request.match_info["pod"]
@@ -198,14 +199,14 @@ def _options(request: web.Request) -> LogOptions:
 
 
 def _is_over(attempt: Attempt) -> bool:
-    """Nothing more will be written; a pod that is gone takes its records along."""
+    """Return whether the log is complete. A pod that is gone has taken its records along."""
     return isinstance(attempt.state(), Exited) or not attempt.folder.exists()
 
 
 async def _stream(request: web.Request, log: Path, options: LogOptions, over: Callable[[], bool]) -> web.StreamResponse:
     response = web.StreamResponse(headers={"Content-Type": "text/plain"})
     await response.prepare(request)
-    with suppress(FileNotFoundError):  # removed with its pod since it was found
+    with suppress(FileNotFoundError):  # the pod, and the log with it, was removed meanwhile
         async for piece in read(log, options, over):
             await response.write(piece)
     await response.write_eof()

@@ -270,7 +270,7 @@ class Attempt:
             os.close(handle)
 
     def _lock(self) -> int | None:
-        """The lock's handle, or None while a shim holds it."""
+        """Return the lock's handle, or None while a shim holds it."""
         handle = os.open(self.path("lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -281,7 +281,7 @@ class Attempt:
 
 
 def _lost(state: RunningAttempt | Planned) -> dict[str, Any]:
-    """The end, as far as it is known, of one whose supervisor is gone without a word."""
+    """Return the end of a container whose supervisor is gone without a report, as far as it is known."""
     match state:
         case Planned():
             code, reason, message = 128, NEVER_STARTED, _NEVER

@@ -135,7 +135,7 @@ async def _connect(host: str, port: int, timeout_s: float) -> tuple[bool, str]:
 
 
 def _port(port: int | str, container: Object) -> int:
-    """A number, or the name of one of the container's ports."""
+    """Return a number, or the name of one of the container's ports."""
     if isinstance(port, int) or port.isdigit():
         return int(port)
     named = [one["containerPort"] for one in container.get("ports") or () if one.get("name") == port]

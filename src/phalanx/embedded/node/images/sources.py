@@ -100,7 +100,7 @@ def _add_layer(store: ImageStore, path: Path, layer: str, diff_id: str, allowanc
 
 
 def _whole(store: ImageStore, name: str, draft: Path, source: str) -> StoredImage:
-    """A root file system is an image of one layer, which no other shares."""
+    """Treat a root file system as an image with one layer, which no other image shares."""
     layer = f"root-{uuid.uuid4().hex}"
     store.keep(draft, layer)
     image = LaidOut(digest=layer, execution=Execution(), layers=(), diff_ids=(layer,))

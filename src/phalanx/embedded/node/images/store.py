@@ -104,7 +104,7 @@ class ImageStore:
             raise OSError(0, "the layer is not there", name)
 
     def add(self, record: StoredImage) -> None:
-        """In place of one of the same name. Raises OSError."""
+        """Add the image, in place of one of the same name. Raises OSError."""
         self._names.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_whole(self._place(record.name), msgspec.json.encode(record))
 

@@ -158,7 +158,7 @@ class Surroundings:
         }
 
     async def look_up(self, kind: Kind, namespace: str, name: str) -> Object | None:
-        """A ConfigMap or Secret, or None. Raises ApiError."""
+        """Return a ConfigMap or Secret, or None. Raises ApiError."""
         try:
             return await self.connection.get(kind, name, namespace)
         except ApiRefusal as error:
@@ -167,7 +167,7 @@ class Surroundings:
             raise
 
     async def token(self, namespace: str, account: str, source: Mapping[str, Any]) -> str:
-        """A service account's token by the TokenRequest API. Raises ApiError, EnvironmentFault."""
+        """Return a service account's token by the TokenRequest API. Raises ApiError, EnvironmentFault."""
         spec: dict[str, Any] = {"expirationSeconds": source.get("expirationSeconds") or _TOKEN_S}
         if source.get("audience"):
             spec["audiences"] = [source["audience"]]

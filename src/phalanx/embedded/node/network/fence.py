@@ -123,7 +123,7 @@ class NetworkFence:
             self.refusal = str(error)
 
     def note(self, uid: str, pod: Fenced) -> None:
-        """A pod that an earlier agent started is behind the rules of that agent, and will be behind the next."""
+        """Note a pod that an earlier agent started. The rules of that agent cover it, and the next rules will too."""
         self._pods[uid] = pod
 
     async def admit(self, uid: str, pod: Fenced) -> None:
@@ -134,7 +134,7 @@ class NetworkFence:
             await self._apply()
 
     def forget(self, uid: str) -> None:
-        """The pod has ended: the next rules are without it."""
+        """Forget the pod, which has ended. The next rules do not contain it."""
         self._pods.pop(uid, None)
 
     def close(self) -> None:

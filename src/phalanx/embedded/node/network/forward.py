@@ -55,7 +55,7 @@ class Forwarder:
         self._most = most_connections() if most is None else most
 
     async def show(self, targets: Mapping[Place, Targets]) -> None:
-        """From now on these places, and no others, are passed on to one of their targets."""
+        """Forward connections to exactly these addresses from now on, each to one of its targets."""
         self._targets = targets
         await self._open_door()
         if self._door is not None:
@@ -127,7 +127,7 @@ class Forwarder:
 
 
 async def _join(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, target: Place) -> None:
-    """Both ways until both sides have said all. Raises OSError."""
+    """Pass bytes both ways until both sides have closed. Raises OSError."""
     from_pod, to_pod = await asyncio.open_connection(*target)
     try:
         async with asyncio.TaskGroup() as group:

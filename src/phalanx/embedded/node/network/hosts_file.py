@@ -56,7 +56,7 @@ def show(path: Path, lines: Iterable[str]) -> None:
 
 
 def _slot(line: bytes) -> bytes:
-    """The line with its newline, in whole blocks."""
+    """Return the line with its newline, in whole blocks."""
     length = -(-(len(line) + 1) // _BLOCK) * _BLOCK
     return line.ljust(length - 1) + b"\n"
 

@@ -76,7 +76,7 @@ class Naming:
         )
 
     def hosts(self, pod: Object) -> Path:
-        """The pod's hosts file, made if it is not there. Raises OSError."""
+        """Return the pod's hosts file, made if it is not there. Raises OSError."""
         meta = pod["metadata"]
         path = self._path(meta["uid"])
         if not path.exists():

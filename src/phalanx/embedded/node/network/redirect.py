@@ -33,8 +33,8 @@ class Redirect:
         self._services, self._rule = services, ""
 
     async def open(self, accept: Accept) -> asyncio.Server:
-        """From now on `accept` gets the connections, each with the place that it asked for. Raises OSError,
-        PhalanxError."""
+        """Redirect connections from now on, and call `accept` with each of them and its original destination. Raises
+        OSError, PhalanxError."""
 
         async def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             try:

@@ -73,7 +73,7 @@ def matches_node(spec: Object, node: Object) -> bool:
 
 
 def _term(term: Object, labels: Mapping[str, str], fields: Mapping[str, str]) -> bool:
-    """A term without any expression matches nothing."""
+    """Return whether the node matches the term. A term without any expression matches no node."""
     on_labels, on_fields = term.get("matchExpressions") or (), term.get("matchFields") or ()
     if not on_labels and not on_fields:
         return False
@@ -106,7 +106,8 @@ def _compare(found: str | None, operator: str, values: list[str]) -> bool:
 
 
 def _tolerates(spec: Object, node: Object) -> bool:
-    """The kubelet looks at NoExecute taints alone; the rest is the scheduler's."""
+    """Return whether the pod tolerates the taint. The kubelet checks only NoExecute taints; the scheduler checks the
+    others."""
     taints = [taint for taint in node.get("spec", {}).get("taints") or () if taint["effect"] == "NoExecute"]
     return all(any(_covers(one, taint) for one in spec.get("tolerations") or ()) for taint in taints)
 

@@ -30,9 +30,9 @@ def allot_devices(
     spec: Object, ids: Sequence[str], taken: Iterable[PodRecord], told: Sequence[str] = (), sharing: str = ""
 ) -> dict[str, tuple[str, ...]] | None:
     """Return container -> device ids, lowest first; None if too few are free. Init containers use the devices of their
-    pod's other containers. `told`: the pod's devices from the scheduler, which other pods may share; containers that
-    request no number see all of them. `sharing`: the name of the only container that sees these; empty, or not one of
-    the pod's: all see them."""
+    pod's other containers. `told`: the devices that the scheduler chose for the pod, and that other pods may share.
+    Containers that request no number of devices see all of them. `sharing`: the name of the only container that sees
+    them; if it is empty or unknown, all containers see them."""
     asked = sum(requests(container).get(GPU, 0) for container in spec["containers"])
     if told and not asked:
         names = [one["name"] for one in (*spec["containers"], *(spec.get("initContainers") or ()))]

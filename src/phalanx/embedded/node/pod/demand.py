@@ -18,7 +18,7 @@ _GUARANTEED_OOM, _WORST_OOM = -997, 1000  # oom_score_adj goes from -1000 to 100
 
 
 def demand(spec: Mapping[str, Any]) -> Amounts:
-    """The pod's demands, its one `pods` included. Raises QuantityError."""
+    """Return the pod's demands, its one `pods` included. Raises QuantityError."""
     total: Amounts = {}
     for container in spec.get("containers") or ():
         _add(total, requests(container))
@@ -41,7 +41,7 @@ def demand(spec: Mapping[str, Any]) -> Amounts:
 
 
 def requests(container: Mapping[str, Any]) -> Amounts:
-    """A container (or pod) that states only a limit asks that much."""
+    """Return the requests of a container or pod. A limit without a request counts as the request."""
     resources = container.get("resources") or {}
     both = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
     return {name: amount(name, text) for name, text in both.items()}

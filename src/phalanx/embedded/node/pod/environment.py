@@ -54,7 +54,7 @@ def command_line(container: Object, known: Mapping[str, str], image: Image = HOS
 async def environment(
     container: Object, pod: Object, allocatable: Mapping[str, str], look_up: Lookup
 ) -> dict[str, str]:
-    """The variables that the pod's author asked for, in order. `pod` has its status (podIP) filled in.
+    """Return the variables that the pod's author asked for, in order. `pod` has its status (podIP) filled in.
 
     Raises EnvironmentFault, ApiError."""
     found: dict[str, str] = {}
@@ -129,7 +129,7 @@ def byte_data(kind: Kind, owner: Object) -> dict[str, bytes]:
 
 
 def field(path: str, pod: Object) -> str:
-    """The value of a fieldRef. Raises EnvironmentFault for a path that the downward API does not have."""
+    """Return the value of a fieldRef. Raises EnvironmentFault for a path that the downward API does not have."""
     meta, spec, status = pod["metadata"], pod["spec"], pod.get("status") or {}
     if match := _SUBSCRIPT.match(path):
         return str((meta.get(match.group(1)) or {}).get(match.group(2), ""))

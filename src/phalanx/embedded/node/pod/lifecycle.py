@@ -47,7 +47,7 @@ class BackOff:
     most_s: float = 300.0
 
     def pause_s(self, failures: int) -> float:
-        """Before restart number `failures` + 1: none, then 10 s, 20 s, 40 s …"""
+        """Return the pause before restart number `failures` + 1: none, then 10 s, 20 s, 40 s …"""
         return 0.0 if failures == 0 else min(self.first_s * 2.0 ** (failures - 1), self.most_s)
 
 
@@ -144,7 +144,7 @@ class _Collector:
 
 
 def start_due_s(one: Known, back_off: BackOff) -> float:
-    """When it may start (again): Unix time, 0 for at once."""
+    """Return when it may start (again): Unix time, 0 for at once."""
     held_s = one.waiting.retry_s if one.waiting else 0.0
     if not isinstance(one.state, Exited):
         return held_s

@@ -73,7 +73,8 @@ class PodRecord:
 
 
 def records(pods_dir: Path) -> Iterator[PodRecord]:
-    """Of every pod that was ever taken and not removed; a file that cannot be read counts as none."""
+    """Yield the records of all pods that the node has taken and not removed. A file that cannot be read counts as
+    none."""
     for path in sorted(pods_dir.glob(f"*/{_NAME}")):
         try:
             yield msgspec.json.decode(path.read_bytes(), type=PodRecord)

@@ -79,7 +79,7 @@ def pod_status(pod: Object, known: Mapping[str, Known], place: Place, now_s: flo
 
 
 def rejected(pod: Object, reason: str, message: str, now_s: float) -> dict[str, Any]:
-    """The status of a pod that the node does not take: it is Failed for good."""
+    """Return the status of a pod that the node does not take: it is Failed for good."""
     status: dict[str, Any] = {"phase": "Failed", "reason": reason, "message": f"Pod was rejected: {message}"}
     status["startTime"] = at(now_s)
     if generation := pod["metadata"].get("generation"):
@@ -110,7 +110,7 @@ def _sidecar_up(spec: Object, known: Mapping[str, Known]) -> bool:
 
 
 def _initialized(spec: Object, known: Mapping[str, Known]) -> bool:
-    """Every init container is through. Once a container proper was started it stays so."""
+    """Return whether every init container is through. Once a container proper was started it stays so."""
     if any(known[one["name"]].state is not None for one in spec["containers"]):
         return True
     return not _uninitialized(spec, known)
@@ -168,7 +168,8 @@ def _old(pod: Object, kind: str) -> Object:
 
 
 def _condition(pod: Object, kind: str, value: bool, why: tuple[str, str], now_s: float) -> dict[str, Any]:
-    """The time of transition stays where the status does; null takes an old reason away in a strategic merge."""
+    """Return the condition. Its time of transition stays if its status does. A null removes an old reason, because the
+    patch is a strategic merge."""
     old, status = _old(pod, kind), "True" if value else "False"
     since = old.get("lastTransitionTime") if old.get("status") == status else None
     return {
@@ -214,7 +215,7 @@ class _Context:
         return status
 
     def ephemeral(self, container: Object) -> dict[str, Any]:
-        """Of a container that was added to look at the pod: nobody asks whether it is ready, and it runs once."""
+        """Return the status of an ephemeral container. It has no readiness, and runs once."""
         status = self.container(container)
         status["ready"] = False
         del status["started"]

@@ -109,7 +109,7 @@ def check_paths_of_machine(pod: Object) -> None:
 
 
 def remove(root: Path) -> None:
-    """All of a pod's volumes, those in memory included."""
+    """Remove all volumes of a pod, volumes in memory included."""
     for link in [place for place in root.iterdir() if place.is_symlink()] if root.exists() else ():
         if _is_in_memory(real := link.resolve()):
             remove_tree(real)
@@ -313,7 +313,7 @@ def _is_in_memory(real: Path) -> bool:
 
 
 def _check_host_path(source: Object) -> None:
-    """The types of a hostPath volume: pkg/volume/hostpath."""
+    """Check the type of a hostPath volume, as in pkg/volume/hostpath."""
     path, wanted = Path(source["path"]), source.get("type") or ""
     match wanted:
         case "DirectoryOrCreate":

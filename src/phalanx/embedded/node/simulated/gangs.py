@@ -53,7 +53,7 @@ class SimulatedGangs:
             self._check(key)
 
     def is_over(self, uid: str) -> None:
-        """A pod ended or goes; a gang of which none is left begins anew with the next."""
+        """Note that a pod has ended or is being deleted. A gang without pods starts again with the next pod."""
         if (key := self._key_of.pop(uid, None)) is None:
             return
         self._gangs[key].ready.pop(uid, None)
@@ -61,7 +61,7 @@ class SimulatedGangs:
             del self._gangs[key]
 
     def take_job(self, change: Change) -> None:
-        """A Job that came after its pods, or asks for fewer of them now, may make its gang complete."""
+        """Note the Job. A Job that comes after its pods, or now requests fewer of them, may complete its gang."""
         for job in (change.old, change.new):
             if job is not None:
                 self._jobs_of[_job_key(job)].discard(job["metadata"]["uid"])
@@ -88,7 +88,7 @@ class SimulatedGangs:
                 self._begin(pod)
 
     def _key(self, pod: Object) -> str:
-        """A pod on its own is its own job."""
+        """Return the key of the pod's gang. A pod without a Job is its own gang."""
         meta, owner = pod["metadata"], _controller(pod)
         if name := _said(meta, _JOB):
             return f"{meta['namespace']}/{name}"
@@ -98,7 +98,7 @@ class SimulatedGangs:
         return _job_key(job) if job is not None else str(owner["uid"])
 
     def _wanted(self, key: str, pod: Object) -> int | None:
-        """How many pods the gang has when it is complete; None while that cannot be known."""
+        """Return how many pods the gang has when it is complete; None while that cannot be known."""
         owner = _controller(pod)
         if text := _said(pod["metadata"], _MIN_AVAILABLE):
             return int(text)
@@ -126,7 +126,7 @@ def _size(job: Object) -> int:
 
 
 def pods_at_once(spec: Mapping[str, Any]) -> int:
-    """How many pods a Job runs together: its parallelism, never more than its completions."""
+    """Return how many pods a Job runs together: its parallelism, never more than its completions."""
     parallelism, completions = spec.get("parallelism"), spec.get("completions")
     wanted = 1 if parallelism is None else int(parallelism)
     return wanted if completions is None else min(wanted, int(completions))

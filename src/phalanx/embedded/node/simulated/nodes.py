@@ -107,7 +107,7 @@ class SimulatedNodes:
         self._has_writes = asyncio.Semaphore(0)
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run until cancelled."""
         synced = (each.synced.wait() for each in (self._pods, self._jobs, self._known))
         await asyncio.gather(*synced, self._register_all())
         self._known.subscribe(self._take_node)
@@ -257,7 +257,7 @@ class SimulatedNodes:
     # --- time -----------------------------------------------------------------------------------------------------
 
     def _run_out(self, pod: Object) -> None:
-        """All pods of its job are ready: its time begins. Or it began before this process did."""
+        """Start the run time of a job whose pods are all ready. It may have started before this process did."""
         node = self._nodes.get(pod["spec"]["nodeName"])
         ends = ending(pod, fake=node is not None and node.fake)
         if ends is None:

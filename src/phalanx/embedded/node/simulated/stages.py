@@ -80,7 +80,8 @@ def _failure(words: Mapping[str, Any]) -> StageEnding:
 
 
 def _delay_s(words: Mapping[str, Any], stage: str, default_s: float) -> float:
-    """The delay of a stage: with a jitter that is longer, something between them; a shorter one counts itself."""
+    """Return the delay of a stage: with a jitter that is longer, something between them; a shorter one counts
+    itself."""
     delay_s = _seconds(words.get(f"{stage}/delay"), default_s)
     jitter_s = _seconds(words.get(f"{stage}/jitter-delay"), -1.0)
     if jitter_s < 0.0:
@@ -89,7 +90,7 @@ def _delay_s(words: Mapping[str, Any], stage: str, default_s: float) -> float:
 
 
 def _seconds(text: Any, default_s: float) -> float:
-    """A duration as Go writes it; what cannot be read is the default."""
+    """Return a duration as Go writes it; what cannot be read is the default."""
     if text is None or not _DURATION.fullmatch(str(text)):
         return default_s
     return sum(float(number) * _UNITS_S[unit] for number, unit in _PART.findall(str(text)))

@@ -143,7 +143,7 @@ class _Tunnel:
             del self._lines[stream], self._tasks[stream]
 
     def end(self) -> None:
-        """The client has gone."""
+        """End all connections, because the client is gone."""
         for task in list(self._tasks.values()):
             task.cancel()
 
@@ -178,7 +178,7 @@ async def _hear_ports(channels: Channels, lines: list[Line]) -> None:
 
 
 async def _all_channels(channels: Channels, lines: list[Line], ports: list[int]) -> None:
-    """Until every connection has ended."""
+    """Wait until every connection has ended."""
     async with asyncio.TaskGroup() as group:
         for place, (line, port) in enumerate(zip(lines, ports, strict=True)):
             group.create_task(_channel(channels, place, line, port))

@@ -92,7 +92,7 @@ class SpdyConnection:
     # --- what comes -----------------------------------------------------------------------------------------------
 
     def hear(self, data: bytes) -> Iterator[Frame]:
-        """The frames that are whole now. Raises SpdyBroken."""
+        """Yield the frames that are whole now. Raises SpdyBroken."""
         self._rest += data
         while len(self._rest) >= 8:
             size = int.from_bytes(self._rest[5:8])
@@ -147,7 +147,7 @@ class SpdyConnection:
 
 
 def data(stream: int, payload: bytes, *, last: bool = False) -> bytes:
-    """A frame of data; `last`: nothing more is sent on the stream."""
+    """Return a frame of data; `last`: nothing more is sent on the stream."""
     return stream.to_bytes(4) + bytes((FIN if last else 0,)) + len(payload).to_bytes(3) + payload
 
 

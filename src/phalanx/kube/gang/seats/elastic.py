@@ -41,7 +41,7 @@ class ElasticParallelism:
         self._offer_s = 0.0  # no empty seats are offered before that time
 
     def grant(self, counts: Sequence[int]) -> None:
-        """At its start: elastic Jobs may run as many pods as were placed (`counts`, per role)."""
+        """Let elastic Jobs run as many pods as were placed. `counts`: the number of pods of each role."""
         for row, count in zip(self._seats.rows, counts, strict=True):
             if isinstance(row.source, JobPods) and row.least < row.role.count:
                 self.granted[row.source.uid] = max(count, row.least)
@@ -96,7 +96,8 @@ class ElasticParallelism:
             self.granted[job.uid] = min(max(row.least, has - going), self.granted.get(job.uid, job.parallelism))
 
     def _evict(self, pod: Pod, grace_s: float | None, refusals: int = 0) -> None:
-        """A budget may refuse it now and allow it soon: those that went before it went for nothing otherwise."""
+        """Evict the pod. If a budget refuses, try again later: it may allow the eviction soon, and without it the
+        earlier evictions were in vain."""
 
         def answered(answer: WriteOutcome, text: str) -> None:
             if (

@@ -79,7 +79,8 @@ class RoleSeats:
 
 
 def pod_source(pod: Pod, jobs: Iterable[str]) -> PodSource:
-    """Where in its gang the pod belongs: with its Job, if that is a member, else among the bare ones of its shape."""
+    """Return where in its gang the pod belongs: with its Job, if that is a member, else among the bare ones of its
+    shape."""
     if pod.owner is not None and pod.owner[1] in jobs:
         return JobPods(pod.owner[1])
     return BarePods(pod.options.get(ROLE, ""), pod.shape)
@@ -204,7 +205,7 @@ class GangSeats:
     # --- questions ------------------------------------------------------------------------------------------------
 
     def complete(self) -> bool:
-        """Return whether every pod of the minimum that comes first is there, and could be bound now (or is)."""
+        """Return whether every pod of the minimum of the first stage exists, and is bound or can be bound now."""
         return all(row.ready >= row.least for row in self.rows if row.awaited)
 
     def started(self) -> bool:

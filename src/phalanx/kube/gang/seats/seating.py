@@ -193,7 +193,7 @@ class Seating:
         return number
 
     def _extend(self, number: int, nodes: list[str]) -> None:
-        """The role has a seat on each of these nodes too."""
+        """Add a seat for the role on each of these nodes."""
         row = self._seats.rows[number]
         for node in nodes:
             row.add(row.next_ordinal(), node)

@@ -67,7 +67,8 @@ def equal_pieces(rest: Mapping[str, int], missing: int | None, largest: Mapping[
 
 
 def _blocks(rest: Mapping[str, int], largest: Mapping[str, int]) -> int:
-    """At least one; a resource that no node has is not cut (the reason then says that it fits nowhere)."""
+    """Return the number of parts, at least one. A resource that no node has is not divided; the reason then states that
+    it fits on no node."""
     return max(1, *(min(_MOST_BLOCKS, ceil(v / largest[n])) if largest.get(n) else 1 for n, v in rest.items()))
 
 

@@ -64,7 +64,8 @@ class AdmissionDefaults:
         return [obj for obj in self.limit_ranges.values() if obj["metadata"]["namespace"] == namespace]
 
     def preempts(self, spec: Mapping[str, Any]) -> bool:
-        """As the Priority admission plug-in resolves it: what the pod says, else its class, else the default one."""
+        """Return whether the pod may preempt, as the Priority admission plug-in does: by the pod's field, else by its
+        class, else by the default class."""
         said = spec.get("preemptionPolicy")
         if said is None and (name := spec.get("priorityClassName")):
             said = self.priority_classes.get(name, {}).get("preemptionPolicy")
@@ -74,7 +75,8 @@ class AdmissionDefaults:
         return said != "Never"
 
     def priority(self, spec: Mapping[str, Any]) -> int:
-        """As the Priority admission plug-in resolves it: the named class, else the global default, else 0."""
+        """Return the priority, as the Priority admission plug-in does: of the named class, else of the global default,
+        else 0."""
         name = spec.get("priorityClassName")
         if name in _SYSTEM_PRIORITIES:
             return _SYSTEM_PRIORITIES[name]

@@ -269,7 +269,7 @@ def _look_up_steps(running: Sequence[Job]) -> None:
 
 
 def _only_user(said: Mapping[str, str | None]) -> str:
-    """The one user whose jobs are meant; empty: those of several."""
+    """Return the one user whose jobs are meant; empty: those of several."""
     if "user" in said:
         name = said["user"] or ""
         if name.isdigit():
@@ -308,7 +308,7 @@ def _steps(job: Job) -> dict[str, StepRecord]:
 
 
 def _window(said: Mapping[str, str | None], by_id: bool) -> tuple[float, float]:
-    """From when to when, in seconds since the epoch. Raises Usage."""
+    """Return the beginning and the end of the period, in seconds since the epoch. Raises Usage."""
     now_s = time.time()
     start = _moment(said.get("starttime"), now_s)
     end = _moment(said.get("endtime"), now_s)
@@ -424,7 +424,7 @@ def _print(columns: Sequence[tuple[str, Printed]], lines: Sequence[SacctLine], s
 
 
 def _print_fields() -> None:
-    """All that sacct(1) knows, four in a row."""
+    """Print the names of all fields of sacct(1), four in a row."""
     names = sorted(FIELDS, key=str.lower)
     for at in range(0, len(names), 4):
         print("".join(name.ljust(20) for name in names[at : at + 4])[:-1])

@@ -70,14 +70,14 @@ def _state(line: SacctLine) -> str:
 
 
 def _exit(line: SacctLine) -> str:
-    """Of a cancelled job 0:0 is the allocation's, and the script's is that of its script."""
+    """Return the exit code. The allocation of a cancelled job has 0:0; its script has the code of the script."""
     if line.step:
         return "0:15" if line.job.state == "TIMEOUT" and line.step == "batch" else line.record.status
     return "0:0" if line.job.state == "CANCELLED" else line.job.status
 
 
 def _derived(job: Job) -> str:
-    """The highest of its steps'."""
+    """Return the highest exit code of the job's steps."""
     worst = max(job.steps.values(), key=lambda one: (one.code, one.signal), default=None)
     return worst.status if worst is not None else "0:0"
 
@@ -148,7 +148,7 @@ def _moments(of_job: Callable[[Job], float | None], of_step: Callable[[StepRecor
 
 
 def _total_cpu(line: SacctLine) -> str:
-    """Of a job: of its steps, as far as they were measured."""
+    """Return the CPU time. The CPU time of a job is the sum of its measured steps."""
     known = [line.record] if line.step else list(line.job.steps.values())
     used = [one.cpu_s for one in known if one.cpu_s is not None]
     total_s = sum(used)

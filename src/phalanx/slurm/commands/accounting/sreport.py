@@ -302,13 +302,14 @@ def _sizes(asked: Asked) -> None:
 
 
 def _group_of(path: Sequence[str], asked: Asked, wanted: frozenset[str]) -> str:
-    """The account whose row a job counts in: those that were named (by default the root), or the ones right below."""
+    """Return the account whose row a job counts in: those that were named (by default the root), or the ones right
+    below."""
     at = max((depth for depth, name in enumerate(path) if name in (wanted or {"root"})), default=0)
     return path[min(at + 1, len(path) - 1)] if "acctasparent" in asked.flags else path[at]
 
 
 def _grouping(asked: Asked, runs: Sequence[Held]) -> list[int]:
-    """The smallest size of each column, in CPUs."""
+    """Return the smallest size of each column, in CPUs."""
     text = asked.said.get("grouping", "").lower()
     if text == "individual":
         return sorted({run.cpus for run in runs})
@@ -429,7 +430,7 @@ def _of_accounts_and_keys(asked: Asked) -> None:
 
 
 def _sizes_by_key(asked: Asked, column: AccountingColumn, title: str) -> None:
-    """Not carried out here: the table is empty. Raises Usage if there are keys to report."""
+    """Print an empty table, because sizes by key are not computed here. Raises Usage if there are keys to report."""
     here = site.load(Api.open())
     if here.wckeys:
         raise Usage(f"sreport: error: {title} by WCKey is not supported by Phalanx (docs/guide/slurm.md)")

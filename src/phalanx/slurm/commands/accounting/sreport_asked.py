@@ -126,5 +126,5 @@ def _moment(text: str | None, now_s: float, default_s: float) -> float:
 
 
 def _hour(at_s: float) -> float:
-    """The nearest full one."""
+    """Return the time, rounded to a full hour."""
     return (int(at_s) + 1800) // 3600 * 3600.0

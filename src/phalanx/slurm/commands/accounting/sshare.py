@@ -126,7 +126,7 @@ def _wanted(root: FairTreeNode, said: Mapping[str, str | None], users: Sequence[
 
 
 def lines(root: FairTreeNode) -> Iterator[ShareLine]:
-    """In the order of the tree."""
+    """Yield the lines in the order of the tree."""
     yield from _lines(root, "root", 0, root.usage)
 
 

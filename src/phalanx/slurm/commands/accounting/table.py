@@ -21,7 +21,7 @@ class AccountingColumn(NamedTuple):
 
 
 def chosen_columns(form: str, known: Mapping[str, AccountingColumn]) -> list[AccountingColumn]:
-    """The fields of `format=`: a name, or its beginning. Raises Usage."""
+    """Return the fields of `format=`: a name, or its beginning. Raises Usage."""
     found = []
     for word in form.split(","):
         match = _FIELD.fullmatch(word.strip())

@@ -152,7 +152,7 @@ def _verb(typed: str, known: Sequence[str]) -> str:
 
 
 def _set(typed: str, rest: Sequence[str]) -> int:
-    """A keyword that sets how things are shown."""
+    """Handle a keyword that sets how results are shown."""
     if rest:
         raise Usage(f"too many arguments for {'' if typed == 'verbose' else 'keyword:'}{typed}"
                     f"{' keyword' if typed == 'verbose' else ''}")  # fmt: skip
@@ -183,7 +183,7 @@ def _wrong_argument(verb: str, rest: Sequence[str]) -> str:
 
 
 def _token() -> int:
-    """As in Slurm without auth/jwt: `phalanx login` gives tokens here."""
+    """Refuse `scontrol token`, as Slurm does without auth/jwt. `phalanx login` issues tokens."""
     raise Usage("Error fetching token")
 
 

@@ -261,7 +261,7 @@ _ALL = "abcdefghlmnoprstuvwzABCDEFGHILMNOPRSTUVXYZ"
 
 
 def _by_names(text: str) -> Iterator[SinfoColumn | str]:
-    """The columns of -O: `name:.30`, 20 wide if nothing is said."""
+    """Yield the columns of -O, such as `name:.30`. A column without a width is 20 wide."""
     for word in filter(None, text.split(",")):
         name, colon, size = word.partition(":")
         match = _SIZE.fullmatch(size)

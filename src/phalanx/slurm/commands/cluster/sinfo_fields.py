@@ -53,7 +53,7 @@ def _complete(row: SinfoRow) -> str:
 
 
 def document(here: site.Site, found: Sequence[Seen]) -> str:
-    """The nodes, by the names that Slurm's REST API of 22.05 has for what is known here."""
+    """Return the nodes, by the names that Slurm's REST API of 22.05 has for what is known here."""
     import msgspec
 
     rows = [

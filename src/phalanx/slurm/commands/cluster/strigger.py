@@ -174,7 +174,8 @@ def _clear(said: Mapping[str, str | None]) -> int:
 
 
 def watch(trigger: Trigger) -> None:
-    """Until it happens, then run the program. What happened before it was set counts for jobs, not for nodes."""
+    """Wait for the event, then run the program. For jobs an earlier event counts too; for nodes only events from now
+    on."""
     before: dict[str, str] | None = None
     while True:
         with suppress(PhalanxError, OSError):
@@ -208,7 +209,7 @@ def _state(node: Node) -> str:
 
 
 def changed(trigger: Trigger, before: Mapping[str, str] | None, now: Mapping[str, str]) -> str:
-    """The nodes for which the event happened between two looks, as a host list; empty: none."""
+    """Return the nodes for which the event happened between two looks, as a host list; empty: none."""
     if before is None:
         return ""
     wanted = None if trigger.about == "*" else set(expand(trigger.about))

@@ -244,7 +244,7 @@ _KEPT_S = 300.0  # Slurm's default of MinJobAge
 
 
 def _signal(call: Call, job: Job) -> int:
-    """To the steps; with --batch to the script, with --full to both."""
+    """Send the signal to the steps; with --batch to the script, with --full to both."""
     what = running.SCRIPT if "batch" in call.said else running.ALL if "full" in call.said else running.STEPS
     if not running.may(call.api, job):
         say(f"scancel: error: Kill job error on job id {job.number}: Access/permission denied")

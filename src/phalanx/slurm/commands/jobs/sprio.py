@@ -120,7 +120,7 @@ def _sorted(lines: list[PriorityLine], said: Mapping[str, str | None]) -> list[P
 
 
 def found(api: Api, here: Site, said: Mapping[str, str | None]) -> list[PriorityLine]:
-    """The jobs that wait, by number. Raises Usage."""
+    """Return the jobs that wait, by number. Raises Usage."""
     try:
         asked = chosen(said)
     except NoJob as error:

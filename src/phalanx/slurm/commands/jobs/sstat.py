@@ -102,7 +102,8 @@ def _require_ids(text: str) -> None:
 
 
 def _lines(api: Api, text: str, *, every: bool) -> list[StatLine]:
-    """The step that is named; else the first that srun started, or all of them and the script."""
+    """Return the lines of the named step. Without a name: of the first step that srun started, or of the script and all
+    steps."""
     base, _, step = text.partition(".")
     try:
         asked = Chosen(ids=tuple(read_ids(base)))

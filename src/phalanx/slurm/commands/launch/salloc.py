@@ -109,7 +109,7 @@ def _pass(number: int, frame: object) -> None:
 
 
 def _watch(granted: Granted, process: subprocess.Popen[bytes]) -> None:
-    """When the allocation is gone before the command has ended, the command is told."""
+    """Signal the command if the allocation ends before it."""
     assert granted.hold is not None
     try:
         granted.hold.receive()

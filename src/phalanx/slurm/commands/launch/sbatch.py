@@ -123,7 +123,7 @@ def _in_environment(environment: Mapping[str, str]) -> dict[str, str | None]:
 
 
 def _wait(api: Api, numbered: Sequence[int]) -> int:
-    """Until all have ended; the highest exit code."""
+    """Wait until all jobs have ended, and return the highest exit code."""
     from phalanx.slurm.jobs.ended import ending
 
     highest = 0

@@ -146,7 +146,7 @@ def _debug_level(text: str) -> int:
 
 
 def _parts(words: Sequence[str]) -> list[tuple[dict[str, str | None], list[str]]]:
-    """The options and the command of each part of `srun OPTIONS COMMAND : OPTIONS COMMAND`."""
+    """Return the options and the command of each part of `srun OPTIONS COMMAND : OPTIONS COMMAND`."""
     found: list[tuple[dict[str, str | None], list[str]]] = []
     rest = list(words)
     while True:
@@ -268,7 +268,7 @@ def _of_allocation(place: Allocation, cluster: str) -> dict[str, str]:
 
 
 def _fit_nodes(said: dict[str, str | None]) -> None:
-    """No more nodes than tasks."""
+    """Reduce the number of nodes to the number of tasks."""
     try:
         tasks, (least, _) = int(said.get("ntasks") or 0), amounts.read_range(said.get("nodes") or "1")
     except (ValueError, amounts.AmountError):
@@ -360,7 +360,7 @@ def _environment(said: Said, around: Mapping[str, str], shared: Mapping[str, str
 
 
 def _on(parts: Sequence[_Part], job: str) -> int:
-    """A step over all of these parts, whose tasks are counted through."""
+    """Return a step over all of these parts, whose tasks are counted through."""
     first = parts[0]
     said, ask, around = first.said, first.place.ask, first.around
     laid = [part.laid() for part in parts]
@@ -430,13 +430,13 @@ def _fit_to_kind(shared: dict[str, str], ask: Ask, said: Said) -> None:
 
 
 def _joined(places: Sequence[Allocation], chosen: Sequence[Sequence[int]]) -> Allocation:
-    """The chosen nodes of these allocations as one, in their order: components share their key."""
+    """Return the chosen nodes of these allocations as one, in their order: components share their key."""
     pairs = [(place, index) for place, some in zip(places, chosen, strict=True) for index in some]
     return replace(places[0], pods=tuple(place.pods[index] for place, index in pairs))
 
 
 def _sized(said: Said, place: Allocation, around: Mapping[str, str]) -> tuple[list[int], int]:
-    """Which nodes of the allocation (by index), and how many tasks."""
+    """Return which nodes of the allocation (by index), and how many tasks."""
     given = len(place.nodes)
     _require_nodes(said, given)
     excluded = set(expand(said.get("exclude") or "")) if "jobid" in said or "SLURM_JOB_ID" in around else set()
@@ -481,8 +481,8 @@ def _require_nodes(said: Said, given: int) -> None:
 
 
 def _begin(said: Said, job: str, steps: Steps, tasks: int, each: int, cpus: int, claim: Callable[[int], int]) -> int:
-    """The number of a new step, once there are CPUs for it. `claim` records it: with that number or a later one.
-    Raises Usage."""
+    """Wait until there are CPUs for a new step, and return its number. `claim` records the step, with that number or a
+    later one. Raises Usage."""
     over = "overcommit" in said or "oversubscribe" in said
     if tasks * each > cpus and not over:
         raise Usage(f"srun: error: Unable to create step for job {job}: More processors requested than permitted")

@@ -13,7 +13,7 @@ Said = Mapping[str, str | None]
 
 
 def named_by(around: Mapping[str, str], job: str, number: int) -> Callable[[str | None, int], str | None]:
-    """The file that a pattern names for a task; None: none."""
+    """Return the file that a pattern names for a task; None: none."""
     known = {
         "j": job, "A": around.get("SLURM_ARRAY_JOB_ID", job), "a": around.get("SLURM_ARRAY_TASK_ID", "4294967294"),
         "J": f"{job}.{number}", "s": str(number), "n": "0", "u": around.get("SLURM_JOB_USER", ""),
@@ -32,7 +32,7 @@ def named_by(around: Mapping[str, str], job: str, number: int) -> Callable[[str 
 
 
 def source_of(said: Said, named: Callable[[str | None, int], str | None], task: int) -> str | None:
-    """The file that is a task's standard input; None: srun's own."""
+    """Return the file that is a task's standard input; None: srun's own."""
     text = said.get("input")
     if text is None or text in ("all", str(task)):
         return None

@@ -153,6 +153,6 @@ def _end(run: Run, name: str) -> NoReturn:
         sys.stderr.flush()
     except SystemExit as error:
         status = error.code if isinstance(error.code, int) else int(error.code is not None)
-    except BaseException:  # as at the end of any Python
+    except BaseException:  # print the traceback, as the interpreter does at its end
         sys.excepthook(*sys.exc_info())
     os._exit(status)

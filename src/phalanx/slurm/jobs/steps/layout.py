@@ -14,7 +14,7 @@ _PER_TASK, _BIND = "SLURM_GPUS_PER_TASK", "SLURM_GPU_BIND"
 
 
 def block(counts: Sequence[int]) -> list[list[int]]:
-    """The tasks of each node, in order."""
+    """Return the tasks of each node, in order."""
     found, first = [], 0
     for count in counts:
         found.append(list(range(first, first + count)))

@@ -28,7 +28,8 @@ class MemoryKills:
 
 
 def _counter(root: str) -> str:
-    """The file with the count of this process's group (cgroups(7)), of version 2, or of 1 where memory is in that."""
+    """Return the file with the count of this process's group (cgroups(7)), of version 2, or of 1 where memory is in
+    that."""
     for line in _lines(os.path.join(root, "proc/self/cgroup")):
         _, controllers, path = line.rstrip("\n").split(":", 2)
         if "memory" in controllers.split(","):

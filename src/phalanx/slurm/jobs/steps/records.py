@@ -23,7 +23,8 @@ _DIGITS = 10
 
 
 class StepRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Seconds since the epoch; `end_s` None: it runs. `code`: the highest of its tasks, `signal`: what ended that."""
+    """A step. Times are in seconds since the epoch; `end_s` is None while it runs. `code`: the highest exit code of
+    its tasks. `signal`: the signal that ended that task."""
 
     name: str = ""
     tasks: Count = 1
@@ -57,7 +58,7 @@ class StepRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 def read(words: Mapping[str, str]) -> dict[int, StepRecord]:
-    """By number, from annotations without their prefix, or from the ledger's words."""
+    """Return the steps by number, from annotations without their prefix, or from the annotations in the ledger."""
     found: dict[int, StepRecord] = {}
     if WORD not in "\n".join(words):  # as of most jobs, of which there are thousands
         return found

@@ -153,7 +153,7 @@ def _label(source: IO[bytes], target: IO[str], label: str, lock: threading.Lock)
 def _become(
     step: Step, task: int, source: int, files: tuple[str | None, str | None], pipes: Sequence[tuple[int, int] | None]
 ) -> None:
-    """In the child: never returns."""
+    """Become the task's program, in the child process. Never returns."""
     code, command, what = 2, step.command(task), ""
     try:
         for each in HANDLED:
@@ -195,7 +195,7 @@ def _wait(step: Step, started: _Run, report: Report) -> None:
         limited = step.kill_s is not None and first_s is not None and not late
         pid, status = os.waitpid(-1, os.WNOHANG if limited else 0)
         if not pid:
-            time.sleep(0.05)  # no call waits for an end or a time, whichever is first
+            time.sleep(0.05)  # no system call waits for the end of a child and for a time
             continue
         task = started.pids.pop(pid, None)
         if task is None:

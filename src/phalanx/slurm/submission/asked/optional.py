@@ -94,7 +94,7 @@ def _least(said: Options) -> int | None:
 
 
 def _licenses(ask: Ask, said: Options, site: Site) -> str:
-    """A licence is a cap on how many jobs that ask for it run at a time: one, one of it."""
+    """Return the licence, and limit the number of jobs that run with it at a time. Each job counts as one."""
     text = said.get("licenses") or ""
     if not text:
         if "licenses" in said:
@@ -113,7 +113,7 @@ def _licenses(ask: Ask, said: Options, site: Site) -> str:
 
 
 def _container(said: Options) -> tuple[str, list[str]]:
-    """The image as Kubernetes names it (pyxis writes REGISTRY#NAME, or docker://), and what is mounted."""
+    """Return the image as Kubernetes names it (pyxis writes REGISTRY#NAME, or docker://), and what is mounted."""
     image = (said.get("container-image") or "").removeprefix("docker://").replace("#", "/", 1)
     mounts = [one for one in (said.get("container-mounts") or "").split(",") if one]
     for one in mounts:

@@ -19,12 +19,12 @@ _NO_SCRIPT = (
 
 
 def wrapped(command: str) -> str:
-    """The script of --wrap."""
+    """Return the script of --wrap."""
     return f"#!/bin/sh\n# This script was created by sbatch --wrap.\n\n{command}\n"
 
 
 def read_script(name: str | None) -> str:
-    """The text of a file, or of standard input. Raises Usage with sbatch's words."""
+    """Return the text of a file, or of standard input. Raises Usage with sbatch's words."""
     try:
         content = sys.stdin.buffer.read(_MOST_BYTES + 1) if name is None else _file(name)
     except OSError:
@@ -54,7 +54,7 @@ def read_script(name: str | None) -> str:
 
 
 def find(name: str, directory: Path) -> str:
-    """The script's path: in the directory, else on PATH, as sbatch looks for it."""
+    """Return the script's path: in the directory, else on PATH, as sbatch looks for it."""
     if "/" in name or (directory / name).is_file():
         return str(directory / name)
     for folder in os.environ.get("PATH", "").split(":"):
@@ -75,7 +75,7 @@ def _shown(name: str | None) -> str:
 
 
 def lines(text: str) -> Iterator[list[str]]:
-    """The words of each #SBATCH line before the first command."""
+    """Yield the words of each #SBATCH line before the first command."""
     for line in text.split("\n")[1:]:
         bare = line.strip()
         if line.startswith("#SBATCH") and (line[7:8] in (" ", "\t", "")):
@@ -85,7 +85,7 @@ def lines(text: str) -> Iterator[list[str]]:
 
 
 def foreign(text: str) -> dict[str, str | None]:
-    """The options of #PBS and #BSUB lines, as sbatch has them: what Slurm understands of them."""
+    """Return the options of #PBS and #BSUB lines, as sbatch has them: what Slurm understands of them."""
     found: dict[str, str | None] = {}
     for line in text.split("\n")[1:]:
         bare = line.strip()

@@ -73,7 +73,7 @@ def _asks_no_nodes(said: Options) -> bool:
 
 
 def _nodes(text: str) -> tuple[int, int]:
-    """At least and at most. Raises Usage, in Slurm's words."""
+    """Return the least and the greatest number of nodes. Raises Usage, in Slurm's words."""
     least, dash, most = text.partition("-")
     if dash and least in ("", "0") and most.isdigit():
         least = "1"
@@ -164,7 +164,7 @@ def _read_gpus(ask: Ask, said: Options) -> None:
 
 
 def _gpus(part: str, option: str) -> tuple[int, str]:
-    """How many, and of which type, if that is said. Raises Usage."""
+    """Return how many, and of which type, if that is said. Raises Usage."""
     words = part.removeprefix("gres:").removeprefix("gres/").split(":")
     if option == "gres":
         if part.lower() == "none":

@@ -130,7 +130,7 @@ def _is_ready(pod: Object) -> bool:
 
 
 def _pod_port(pod: Object, target: int | str) -> int:
-    """A number, or the name that a container gives it."""
+    """Return a number, or the name that a container gives it."""
     if isinstance(target, int):
         return target
     ports = (port for container in pod["spec"]["containers"] for port in container.get("ports") or ())
@@ -141,7 +141,7 @@ def _pod_port(pod: Object, target: int | str) -> int:
 
 
 def asked(review: Review, form: Resource, uid: str) -> Object:
-    """The AdmissionReview of a request."""
+    """Return the AdmissionReview of a request."""
     user, sub = review.user, review.subresource
     options = f"{review.operation.capitalize()}Options"
     by = {"username": user.name, "uid": user.uid, "groups": list(user.groups)}

@@ -156,7 +156,7 @@ class SlurmNumbers:
             self._forget(self._by_age.popleft())
 
     def _heard(self, events: Sequence[Event]) -> None:
-        """A Job that is stored bears its number. A draw of which all are borne is forgotten."""
+        """Note the number of a Job that is stored. A draw is forgotten when all its numbers are stored."""
         for event in events:
             if event.key != JOBS or event.type != "ADDED":
                 continue

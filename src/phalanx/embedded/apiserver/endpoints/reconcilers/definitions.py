@@ -88,7 +88,7 @@ class DefinitionReconciler:
             await self._store.put(KEY, "", name, definition)
 
     def _taken_names(self, name: str) -> dict[str, set[str]]:
-        """The names that other definitions of the group, or built-in kinds, have."""
+        """Return the names that other definitions of the group, or built-in kinds, have."""
         group = name.partition(".")[2]
         others = [s.obj for s in self._store.scan(KEY) if s.obj["metadata"]["name"] != name]
         accepted_names = [one["status"]["acceptedNames"] for one in others if one["spec"]["group"] == group]
@@ -162,7 +162,7 @@ def taken_names(accepted_names: Iterable[Object], builtin: Iterable[Resource]) -
 
 
 def accepted(definition: Object, taken: dict[str, set[str]], now: str) -> Object:
-    """The status of a definition whose names are free or not: NamesAccepted, then Established for good."""
+    """Return the status of a definition whose names are free or not: NamesAccepted, then Established for good."""
     names, status = definition["spec"]["names"], definition.get("status") or {}
     conflict = _conflict(names, taken)
     conditions: Iterable[Object] = status.get("conditions") or ()

@@ -102,7 +102,7 @@ def warnings(spec: Object, registry: Registry) -> Iterator[tuple[str, str]]:
 
 
 def _kinds(spec: Object, registry: Registry) -> list[Resource]:
-    """The kinds that the rules of a policy name, in the order of their groups, versions and names."""
+    """Return the kinds that the rules of a policy name, in the order of their groups, versions and names."""
     found: dict[tuple[str, str, str], Resource] = {}
     for rule in (spec.get("matchConstraints") or {}).get("resourceRules") or ():
         count = 0

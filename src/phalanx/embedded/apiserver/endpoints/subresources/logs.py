@@ -138,7 +138,7 @@ def _check_options(name: str, request: Request) -> None:
 
 
 def container_of(pod: str, obj: Object, wanted: str) -> str:
-    """The container whose log is meant. Raises `ApiError` 400 when that is not clear."""
+    """Return the container whose log is meant. Raises `ApiError` 400 when that is not clear."""
     spec = obj["spec"]
     names = [one["name"] for one in spec.get("containers") or []]
     init = [one["name"] for one in spec.get("initContainers") or []]

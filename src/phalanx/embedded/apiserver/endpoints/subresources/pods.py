@@ -101,7 +101,7 @@ class PodActions:
             await said
 
     def _budgets(self, namespace: str) -> list[Object]:
-        """The budgets as the last decided evictions leave them."""
+        """Return the budgets as the last decided evictions leave them."""
         names = [name for _, name, _ in self._store.walk(BUDGETS, namespace)]
         heads = [self._store.head(BUDGETS, namespace, name) for name in names]
         return [one.obj for one in heads if one is not None]

@@ -140,7 +140,7 @@ class Proxy:
 
 
 def _parts(target: RouteTarget, raw: RawRequest) -> tuple[str, str]:
-    """The path up to `/proxy`, and what comes after it: "" or something with a slash in front."""
+    """Return the path up to `/proxy`, and what comes after it: "" or something with a slash in front."""
     words = raw.raw_path.decode("latin-1").split("/")
     at = 8 if target.namespace else 6
     rest = words[at:]
@@ -196,7 +196,7 @@ def _answer(answer: aiohttp.ClientResponse, prefix: str, raw: RawRequest) -> Res
 
 
 def _moved(location: str, prefix: str, answer: aiohttp.ClientResponse) -> str:
-    """A place on the same pod is below the proxy's path."""
+    """Return the location of a redirect: a location on the same pod is moved below the proxy's path."""
     where = urlsplit(location)
     if where.netloc not in ("", f"{answer.url.host}:{answer.url.port}") or not where.path.startswith("/"):
         return location
@@ -217,7 +217,7 @@ class _Pieces:
 
 
 async def _join(address: Address, path: str, raw: RawRequest) -> Response:
-    """A WebSocket: from the pod's answer to the handshake on, bytes pass both ways unread."""
+    """Join both sides of a WebSocket: after the pod's answer to the handshake, bytes pass both ways unread."""
     scheme, host, port = address
     trust: ssl.SSLContext | None = None
     if scheme == "https":

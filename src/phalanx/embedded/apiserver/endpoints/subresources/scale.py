@@ -32,8 +32,8 @@ _METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
 def scale_of(resource: Resource, obj: Object, *, is_written: bool = False) -> Object:
-    """The Scale of an object. `is_written`: replicas that the spec lacks are 0, because a write is to set them. Else
-    raises ApiError 500."""
+    """Return the Scale of an object. `is_written`: replicas that the spec lacks are 0, because a write is to set them.
+    Else raises ApiError 500."""
     paths = resource.scale or {}
     wanted = _first(obj, paths.get("specReplicasPath"))
     if wanted is None and is_written:
@@ -57,7 +57,7 @@ def scale_of(resource: Resource, obj: Object, *, is_written: bool = False) -> Ob
 
 
 def _selector(resource: Resource, obj: Object, path: str | None) -> Any:
-    """The selector of the pods, as text: a custom resource keeps it as text, a built-in kind as a selector."""
+    """Return the selector of the pods, as text: a custom resource keeps it as text, a built-in kind as a selector."""
     if resource.custom:
         return _first(obj, path)
     selector = obj["spec"].get("selector") or {}
@@ -85,7 +85,7 @@ def scaled(resource: Resource, obj: Object, scale: Any) -> Object:
 
 
 def _with(obj: Any, keys: list[str], value: Any) -> Any:
-    """A copy with the value at a path of plain keys, which is all that the API allows here."""
+    """Return a copy with the value at a path of plain keys, which is all that the API allows here."""
     if not keys:
         return value
     held = obj if isinstance(obj, dict) else {}

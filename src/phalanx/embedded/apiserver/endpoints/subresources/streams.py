@@ -92,7 +92,7 @@ class Streams:
 
 
 def _path(sub: str, pod: Object, container: str, request: Request) -> str:
-    """The path of the stream on the node. Raises `ApiError` 400."""
+    """Return the path of the stream on the node. Raises `ApiError` 400."""
     meta = pod["metadata"]
     where = f"{quote(meta['namespace'])}/{quote(meta['name'])}"
     query = urlencode([(key, value) for key, values in request.query.items() for value in values])

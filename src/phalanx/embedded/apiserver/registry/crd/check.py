@@ -163,7 +163,7 @@ def _version_causes(versions: list[Json]) -> Iterator[Cause]:
 
 
 def _internal(version: Json, versions: list[Json]) -> dict[str, Any]:
-    """A version as the server's internal type prints it."""
+    """Return a version as the server's internal type prints it."""
     shared = _shares_schema(versions)
     return {
         "Name": version.get("name", ""),
@@ -228,7 +228,7 @@ def _names_causes(names: Json) -> Iterator[Cause]:
 
 
 def _shares_schema(versions: list[Json]) -> bool:
-    """Is what the versions say of their objects the same in all of them?"""
+    """Return whether all versions have the same schema, subresources and columns."""
     parts = ("schema", "subresources", "additionalPrinterColumns", "selectableFields")
     return all(version.get(part) == versions[0].get(part) for version in versions for part in parts)
 
@@ -357,7 +357,7 @@ def _rule_causes(schema: Json, path: str, *, root: bool) -> Iterator[Cause]:
 
 
 def _shown(rule: Json) -> Json:
-    """A rule as the server's internal type prints it."""
+    """Return a rule as the server's internal type prints it."""
     return {
         "Rule": rule.get("rule", ""),
         "Message": rule.get("message", ""),

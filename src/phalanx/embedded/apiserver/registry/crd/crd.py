@@ -102,7 +102,8 @@ class DefinitionStrategy(ResourceStrategy):
         return list(dict.fromkeys(found))
 
     def begin_deletion(self, obj: Object, now: str) -> None:
-        """The objects go first: a finalizer keeps the definition until they are gone."""
+        """Begin the deletion of a definition. Its objects are deleted first: a finalizer keeps the definition until
+        then."""
         finalizers = obj["metadata"].get("finalizers") or []
         if CLEANUP not in finalizers:
             obj["metadata"]["finalizers"] = [*finalizers, CLEANUP]
@@ -119,7 +120,7 @@ def condition(kind: str, status: str, reason: str, message: str, now: str) -> Ob
 
 
 def with_condition(conditions: Iterable[Object], one: Object) -> list[Object]:
-    """The conditions with one of them set; its transition time stays if its status does."""
+    """Return the conditions with one of them set; its transition time stays if its status does."""
     found = list(conditions)
     for place, held in enumerate(found):
         if held["type"] == one["type"]:
@@ -144,13 +145,14 @@ def _versions(definition: Object) -> list[Object]:
 
 
 def resources_of(definition: Object) -> list[Resource]:
-    """A resource per served version, the preferred one first."""
+    """Return a resource per served version, the preferred one first."""
     served = sorted(_served(definition), key=lambda one: version_order(one["name"]))
     return [_resource(definition, one) for one in served]
 
 
 def _served(definition: Object) -> list[Object]:
-    """The versions that are served: all that the definition says, but none into which objects must be converted."""
+    """Return the versions that are served: all that the definition says, but none into which objects must be
+    converted."""
     alone = calls_for_webhook(definition.get("spec") or {})
     return [one for one in _versions(definition) if one.get("served") and (one.get("storage") or not alone)]
 
@@ -200,7 +202,7 @@ def _subresources(kind: str, given: Mapping[str, Any]) -> Iterable[Subresource]:
 
 
 def _deprecation(definition: Object, version: Object) -> str:
-    """The warning that every request to a deprecated version gets."""
+    """Return the warning that every request to a deprecated version gets."""
     if not version.get("deprecated"):
         return ""
     if version.get("deprecationWarning") is not None:
@@ -288,7 +290,7 @@ class CustomStrategy(ResourceStrategy):
         return self._wrong(obj, old)
 
     def validate_status_update(self, obj: Object, old: Object) -> list[Cause]:
-        """The status is checked by itself: messages name its fields from there."""
+        """Check the status by itself. The messages name its fields relative to the status."""
         found = [] if "status" not in obj else list(causes(*self._status(obj, old)))
         fields = (f"status.{one.field}" if one.field not in ("", NO_FIELD) else "status" for one in found)
         found = [replace(one, field=at) for one, at in zip(found, fields, strict=True)]

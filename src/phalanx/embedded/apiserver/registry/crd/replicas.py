@@ -59,7 +59,7 @@ def _mistake(path: str, value: Any, wanted: str) -> str:
 
 
 def _as_go(value: Any) -> str:
-    """A value as Go's `%v` prints it."""
+    """Return a value as Go's `%v` prints it."""
     match value:
         case None:
             return "<nil>"

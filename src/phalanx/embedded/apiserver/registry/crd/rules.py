@@ -70,7 +70,7 @@ def broken(
 
 
 def ruled(schema: Schema) -> Schema | None:
-    """The parts of a schema that `broken` has to walk, for most have no rules; None: there is no rule in it."""
+    """Return the parts of a schema that `broken` has to walk, for most have no rules; None: there is no rule in it."""
     inner = {key: _ruled(schema.get(key)) for key in ("items", "additionalProperties")}
     properties = {key: found for key, one in (schema.get("properties") or {}).items() if (found := _ruled(one))}
     if any("__" in rule["rule"] for rule in schema.get(RULES) or ()):
@@ -223,7 +223,7 @@ _FORMATS = {"date-time": "timestamp", "date": "timestamp", "duration": "duration
 
 
 def type_of(schema: Any) -> Type:
-    """The type of values of a schema in rules (k8s.io/apiserver/pkg/cel/common, `SchemaDeclType`)."""
+    """Return the type of values of a schema in rules (k8s.io/apiserver/pkg/cel/common, `SchemaDeclType`)."""
     if not isinstance(schema, Mapping) or schema.get("nullable") or schema.get("x-kubernetes-int-or-string"):
         return DYN
     match schema.get("type"):
@@ -245,7 +245,7 @@ def type_of(schema: Any) -> Type:
 
 
 def _field(schema: Schema, name: str) -> Type | None:
-    """The type of a field of objects of a schema; None: rules cannot see one of that name."""
+    """Return the type of a field of objects of a schema; None: rules cannot see one of that name."""
     name, properties = unescaped(name), schema.get("properties") or {}
     if schema.get("x-kubernetes-embedded-resource") and name in _OF_RESOURCES:
         return _OF_RESOURCES[name]
@@ -283,7 +283,7 @@ def unescaped(name: str) -> str:
 
 
 def _escaped(value: Any, schema: Any) -> Any:
-    """A value as rules see it: properties under their escaped names, keys of maps as they are."""
+    """Return a value as rules see it: properties under their escaped names, keys of maps as they are."""
     if not isinstance(schema, Mapping):
         return value
     if isinstance(value, list):

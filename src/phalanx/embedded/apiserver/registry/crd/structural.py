@@ -40,7 +40,7 @@ _INT_OR_STRING = "x-kubernetes-int-or-string"
 
 
 def _below(schema: Schema, key: str) -> Schema | None:
-    """The schema of a property or a map value; None where there is none."""
+    """Return the schema of a property or a map value; None where there is none."""
     found = (schema.get("properties") or {}).get(key)
     if found is None:
         found = schema.get("additionalProperties")
@@ -144,7 +144,7 @@ def _plain(value: Any) -> str:
 
 
 def type_name(value: Any) -> str:
-    """The name of the value's type in OpenAPI."""
+    """Return the name of the value's type in OpenAPI."""
     names = {str: "string", bool: "boolean", int: "integer", float: "number", list: "array", dict: "object"}
     return names.get(type(value), "null")
 

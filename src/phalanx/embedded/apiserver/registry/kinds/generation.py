@@ -20,7 +20,7 @@ class SpecAndStatus(ResourceStrategy):
             obj["metadata"]["generation"] = 1
 
     def first_status(self, obj: Object) -> Object:
-        """The status of a new object."""
+        """Return the status of a new object."""
         return {}
 
     def prepare_update(self, obj: Object, old: Object) -> None:
@@ -54,7 +54,7 @@ class Counted(ResourceStrategy):
 
 
 def count(obj: Object, old: Object, fields: tuple[str, ...]) -> None:
-    """A changed spec is a new generation."""
+    """Increase the generation if the spec has changed."""
     before = old["metadata"].get("generation", 0)
     changed = any(obj.get(field) != old.get(field) for field in fields)
     if generation := before + 1 if changed else before:

@@ -55,7 +55,7 @@ class SizeBudget:
 
 @cache
 def values(name: str) -> Callable[[Mapping[str, Any]], Object]:
-    """The function that turns an object of a definition into the arguments of its message."""
+    """Return the function that turns an object of a definition into the arguments of its message."""
     ways = _ways(name, node_of(name))
 
     def convert(obj: Mapping[str, Any]) -> Object:
@@ -163,7 +163,7 @@ _TO_MESSAGE: dict[str, Values] = {
 
 @cache
 def reader(name: str, around: str = "") -> Callable[[Any, SizeBudget], Object]:
-    """The function that reads a message of a definition, or of a struct embedded in `around`."""
+    """Return the function that reads a message of a definition, or of a struct embedded in `around`."""
     node = node_of(around or name)
     ways: dict[int, tuple[str, bool, Reader]] = {}
     for field in fields_of(name):
@@ -236,7 +236,7 @@ def _read_texts(value: Any, budget: SizeBudget) -> list[str]:
 
 
 def _time(value: Any, fraction: str) -> str | None:
-    """An instant; the zero time, which Go writes for none, is an empty message. Raises OverflowError."""
+    """Return an instant; the zero time, which Go writes for none, is an empty message. Raises OverflowError."""
     if not value.HasField("seconds"):
         return None
     at = _EPOCH + dt.timedelta(seconds=value.seconds)

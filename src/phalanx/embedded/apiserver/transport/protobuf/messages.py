@@ -75,14 +75,14 @@ _SCALARS = {
 
 @cache
 def node_of(name: str) -> Type:
-    """The type of a message's object. Raises KeyError for a name that does not exist."""
+    """Return the type of a message's object. Raises KeyError for a name that does not exist."""
     if name == PARTIAL:
         return Type({"type": "object", "properties": {"metadata": {"$ref": f"#/$defs/{_META}ObjectMeta"}}})
     return type_of(name)
 
 
 def fields_of(name: str) -> tuple[ProtobufField, ...]:
-    """The fields of a message, or of a struct embedded in one (`embedded_name`)."""
+    """Return the fields of a message, or of a struct embedded in one (`embedded_name`)."""
     if name == PARTIAL:
         return (ProtobufField(name="metadata", number=1),)
     outer, _, embedded = name.partition("~")
@@ -95,20 +95,21 @@ def embedded_name(name: str, struct: str) -> str:
 
 
 def leaf(node: Type) -> str:
-    """Which message of `_LEAVES` holds the values of a type; empty if they are a scalar or a kind's own message."""
+    """Return which message of `_LEAVES` holds the values of a type; empty if they are a scalar or a kind's own
+    message."""
     if node.shape == "list":  # the values of a map are lists, which Protobuf cannot express
         return "Texts"
     return _SPECIAL.get(node.name) or _SPECIAL.get(node.shape) or ("Raw" if node.shape == "any" else "")
 
 
 def proto_name(json_name: str) -> str:
-    """A field's name in its descriptor, which takes letters only."""
+    """Return a field's name in its descriptor, which takes letters only."""
     return re.sub(r"\W", "_", json_name)
 
 
 @cache
 def message(name: str) -> type[Any]:
-    """The class of a message: of a definition, an embedded struct, or one of `_LEAVES`."""
+    """Return the class of a message: of a definition, an embedded struct, or one of `_LEAVES`."""
     return GetMessageClass(_pool().FindMessageTypeByName(f"k8s.{_identifier(name)}"))
 
 
@@ -130,7 +131,7 @@ def _pool() -> DescriptorPool:
 
 
 def _names() -> Iterator[str]:
-    """Every message that a definition has, with the structs embedded in it."""
+    """Yield every message that a definition has, with the structs embedded in it."""
     yield PARTIAL
     waiting = [name for name in definitions() if name in numbers() or _is_empty(name)]
     while waiting:
@@ -170,7 +171,7 @@ def _add(made: DescriptorProto, owner: str, field: ProtobufField, node: Type) ->
 
 
 def _kind(node: Type) -> int | str:
-    """The type of a scalar, or the name of a message."""
+    """Return the type of a scalar, or the name of a message."""
     if node.shape == "string" and node.raw.get("format") == "byte":
         return _TYPE.TYPE_BYTES
     return leaf(node) or _SCALARS.get(node.shape) or node.name
@@ -186,5 +187,5 @@ def _typed(descriptor: FieldDescriptorProto, kind: int | str, *, repeated: bool 
 
 
 def _identifier(name: str) -> str:
-    """A definition's name as a message's, where a dot would say that it is within another message."""
+    """Return a definition's name as a message's, where a dot would say that it is within another message."""
     return re.sub(r"\W", "_", name)

@@ -30,7 +30,7 @@ class ProtobufField:
 
 @cache
 def numbers() -> Mapping[str, tuple[ProtobufField, ...]]:
-    """The fields of each message, by the name of its definition (`io.k8s.api.core.v1.Pod`)."""
+    """Return the fields of each message, by the name of its definition (`io.k8s.api.core.v1.Pod`)."""
     text = files("phalanx.embedded.apiserver.transport.protobuf").joinpath("field_numbers.txt").read_text()
     found: dict[str, tuple[ProtobufField, ...]] = {}
     package = ""

@@ -33,7 +33,7 @@ _META_GROUP = "meta.k8s.io/v1"
 
 @cached(1024)
 def definition(api_version: str, kind: str) -> str:
-    """The name of the message of a kind; empty if it has none here (custom kinds have none anywhere)."""
+    """Return the name of the message of a kind; empty if it has none here (custom kinds have none anywhere)."""
     if (api_version, kind) == (_META_GROUP, "PartialObjectMetadata"):
         return PARTIAL
     group, _, version = api_version.rpartition("/")
@@ -65,30 +65,30 @@ def decode(body: bytes) -> dict[str, Any]:
 
 
 def encode(obj: Mapping[str, Any]) -> bytes:
-    """An object as a body. Raises KeyError for a kind that has no message: ask `definition` before."""
+    """Return an object as a body. Raises KeyError for a kind that has no message: ask `definition` before."""
     api_version, kind = obj["apiVersion"], obj["kind"]
     return enveloped(api_version, kind, encode_message(definition(api_version, kind), obj))
 
 
 def encode_message(name: str, obj: Mapping[str, Any]) -> bytes:
-    """The message of an object alone, as lists have it."""
+    """Return the message of an object alone, as lists have it."""
     return _serialized(name, values(name)(obj))
 
 
 def encode_list(api_version: str, kind: str, meta: Mapping[str, Any], items: Iterable[bytes]) -> bytes:
-    """A list as a body; `items` are messages of one kind."""
+    """Return a list as a body; `items` are messages of one kind."""
     return enveloped(
         api_version, kind, _serialized("List", {"metadata": values(_LIST_META)(meta), "items": list(items)})
     )
 
 
 def enveloped(api_version: str, kind: str, raw: bytes) -> bytes:
-    """A message as a body."""
+    """Return a message as a body."""
     return MAGIC + _serialized("Unknown", {"typeMeta": {"apiVersion": api_version, "kind": kind}, "raw": raw})
 
 
 def frame(event: str, body: bytes) -> bytes:
-    """An event of a stream, about the object of a body."""
+    """Return an event of a stream, about the object of a body."""
     one = _serialized("WatchEvent", {"type": event, "object": {"raw": body}})
     return struct.pack(">I", len(one)) + one
 

@@ -42,7 +42,7 @@ def seconds_of(timestamp: str) -> float:
 
 
 def since(timestamp: str | None, now_s: float) -> str:
-    """The age of a moment; `<unknown>` where there is none."""
+    """Return the age of a moment; `<unknown>` where there is none."""
     if not timestamp:
         return "<unknown>"
     return human(now_s - seconds_of(timestamp))

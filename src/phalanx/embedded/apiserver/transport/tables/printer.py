@@ -54,7 +54,7 @@ def labels_text(labels: Mapping[str, str] | None) -> str:
 
 
 def selector_text(selector: Mapping[str, Any] | None) -> str:
-    """A label selector as kubectl writes it: `a=b,c in (d,e),!f`; `<none>` where it selects nothing."""
+    """Return a label selector as kubectl writes it: `a=b,c in (d,e),!f`; `<none>` where it selects nothing."""
     if not selector:
         return "<none>"
     terms = [(key, f"{key}={value}") for key, value in (selector.get("matchLabels") or {}).items()]
@@ -71,7 +71,7 @@ def selector_text(selector: Mapping[str, Any] | None) -> str:
 
 
 def containers_text(template: Object | None) -> tuple[str, str]:
-    """The names and the images of a pod template's containers."""
+    """Return the names and the images of a pod template's containers."""
     found = ((template or {}).get("spec") or {}).get("containers") or ()
     return ",".join(one["name"] for one in found), ",".join(one.get("image", "") for one in found)
 

@@ -65,7 +65,7 @@ def _scaled(scaler: Object) -> str:
 
 
 def _policy(rules: str) -> Cells:
-    """An admission policy: how many rules it has, and what its parameters are."""
+    """Return an admission policy: how many rules it has, and what its parameters are."""
 
     def param(policy: Object) -> str:
         kind = policy["spec"].get("paramKind")

@@ -37,7 +37,8 @@ def as_table(
     now_s: float,
     metadata: Mapping[str, Any] | None = None,
 ) -> Object:
-    """A Table of the objects. `include_object` is the query parameter: Metadata (or empty), Object, None; 400 else.
+    """Return a Table of the objects. `include_object` is the query parameter: Metadata (or empty), Object, None; 400
+    else.
 
     `now_s` (seconds since the epoch) is what ages count to; `metadata` is the Table's own (resourceVersion, continue).
     """
@@ -57,7 +58,7 @@ def as_table(
 
 
 def as_partial_metadata(obj: Object) -> Object:
-    """The object without anything but its metadata."""
+    """Return the object without anything but its metadata."""
     return {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": obj["metadata"]}
 
 
@@ -132,7 +133,7 @@ def _custom_column(definition: Mapping[str, Any]) -> PrinterColumn:
 
 
 def _custom_cell(obj: Object, definition: Mapping[str, Any], now_s: float) -> Any:
-    """The first value at the column's path if it has the column's type, else null."""
+    """Return the first value at the column's path if it has the column's type, else null."""
     found = find(obj, definition["jsonPath"])
     value = found[0] if found else None
     match definition["type"], value:

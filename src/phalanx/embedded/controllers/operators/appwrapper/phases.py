@@ -66,7 +66,7 @@ class PhaseStep:
         self.look_s = self.now_s
 
     def set(self, kind: str, value: bool, reason: str, message: str = "") -> None:
-        """The condition says this from now on; its time is that of its last change."""
+        """Set the condition. Its time of transition is that of the last change of its status."""
         entries: list[dict[str, Any]] = self.status.setdefault("conditions", [])
         old = next((one for one in entries if one["type"] == kind), None)
         status = "True" if value else "False"
@@ -256,7 +256,7 @@ def _removed(at: PhaseStep, seen: Seen, settings: RetrySettings) -> bool:
 
 
 def _codes(pod: Object) -> list[int]:
-    """The exit codes of its containers that ended."""
+    """Return the exit codes of its containers that ended."""
     if is_deleting(pod):
         return []
     entries = (pod.get("status") or {}).get("containerStatuses") or ()

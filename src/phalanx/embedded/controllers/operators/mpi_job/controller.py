@@ -47,7 +47,8 @@ class MPIJobController(Reconciler):
         self._calls.cache(PODS).subscribe(lambda change: self._launcher_changed(change.new))
 
     def _launcher_changed(self, pod: Object | None) -> None:
-        """A launcher's pod is its Job's; the MPIJob runs when it does."""
+        """Handle a change of a launcher's pod. The pod belongs to the launcher's Job; the MPIJob runs while the pod
+        runs."""
         owner = controller_of(pod) if pod is not None else None
         if pod is not None and owner is not None and owner["kind"] == JOBS.name:
             job = self._jobs.objects.get(f"{pod['metadata']['namespace']}/{owner['name']}")

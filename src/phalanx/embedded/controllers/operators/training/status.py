@@ -105,7 +105,7 @@ def judge(job: Object, pods: Sequence[Object], now_s: float) -> TrainingActions:
 
 
 def broken_status(job: Object, message: str, now_s: float) -> dict[str, Any]:
-    """The status of a job that cannot be dealt with: what it was, and a condition that says so."""
+    """Return the status of a job that cannot be dealt with: what it was, and a condition that says so."""
     old = job.get("status")
     held = old.get("conditions") if isinstance(old, dict) else None
     listed = held if isinstance(held, list) else []

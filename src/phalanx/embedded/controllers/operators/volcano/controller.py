@@ -195,7 +195,8 @@ class VolcanoJobController(Reconciler):
                 await self._ensure(owner, kind, body)
 
     async def _keep_hosts(self, owner: Object, job: JobSpec) -> None:
-        """The lists of hosts follow the job's size, which is not what it was made with from its second generation."""
+        """Write the lists of hosts again. They follow the job's size, which may have changed since its first
+        generation."""
         generation = int(owner["metadata"].get("generation") or 1)
         if "svc" not in job.plugins or generation == 1 or self._hosts.get(job.uid) == generation:
             return

@@ -131,7 +131,7 @@ def _restart(
 
 
 def _targets(scene: Scene, due: Due) -> list[Object]:
-    """The pods that an action is about."""
+    """Return the pods that an action is about."""
     about = next((pod for pod in scene.pods if pod["metadata"]["name"] == due.what.pod), None)
     match due.action:
         case "RestartPod":
@@ -221,7 +221,7 @@ def _missing(scene: Scene) -> Iterator[tuple[VolcanoTask, int]]:
 
 
 def _may_begin(scene: Scene, task: VolcanoTask) -> bool:
-    """The tasks that it depends on are far enough."""
+    """Return whether the tasks on which the task depends have progressed far enough."""
     if not task.depends_on:
         return True
     ready = (_far_enough(scene, name) for name in task.depends_on)

@@ -75,7 +75,7 @@ def make_pod(owner: Object, job: JobSpec, task: VolcanoTask, index: int, claims:
 
 
 def _mount_volumes(job: JobSpec, spec: Object, claims: Sequence[str]) -> None:
-    """In every container; a claim that two volumes name is one volume of the pod."""
+    """Mount the volumes in every container. A claim that two volumes name is one volume of the pod."""
     for volume, claim in zip(job.volumes, claims, strict=False):
         name = f"{job.name}-{claim}"[:63] if volume.get("volumeClaimName") else claim[:63]
         listed = spec.get("volumes") or []

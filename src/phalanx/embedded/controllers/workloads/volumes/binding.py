@@ -80,7 +80,7 @@ class VolumeBinding:
     # --- news -----------------------------------------------------------------------------------------------------
 
     def _claim_changed(self, change: Change) -> None:
-        """A claim's key is `namespace/name`, a volume's its name."""
+        """Handle a change of a claim. The key of a claim is `namespace/name`, the key of a volume its name."""
         if change.new is not None:
             self.queue.add(key_of(change.new))
         elif change.old is not None and (volume := change.old["spec"].get("volumeName")):
@@ -204,7 +204,8 @@ class VolumeBinding:
             await self._release(volume)
 
     async def _has_gone(self, said: Object) -> bool:
-        """The watch of claims may be behind that of volumes: the server says whether the claim is there."""
+        """Return whether the claim is gone. The server is asked, because the watch of claims may be behind the watch of
+        volumes."""
         try:
             claim = await self._calls.get(VOLUME_CLAIMS, said["name"], said["namespace"])
         except ApiRefusal as error:

@@ -86,7 +86,8 @@ def _over(pod: Object) -> bool:
 
 
 def claims_of(pod: Object) -> set[str]:
-    """The keys of the claims that a pod uses; an ephemeral volume's claim is named after the pod and the volume."""
+    """Return the keys of the claims that a pod uses; an ephemeral volume's claim is named after the pod and the
+    volume."""
     meta, found = pod["metadata"], set()
     for volume in pod["spec"].get("volumes") or ():
         if named := volume.get("persistentVolumeClaim"):

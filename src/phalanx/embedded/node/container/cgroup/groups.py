@@ -170,7 +170,7 @@ def _delegate(place: Path, controllers: tuple[str, ...]) -> None:
 
 
 def remove(dirs: tuple[str, ...]) -> None:
-    """The groups of a container that is gone; what still holds something is left."""
+    """Remove the groups of a container that has ended. A group that still contains processes stays."""
     for place in dirs:
         with suppress(OSError):
             os.rmdir(place)

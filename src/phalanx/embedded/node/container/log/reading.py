@@ -35,12 +35,12 @@ class LogOptions:
 
 
 def since_text(moment: dt.datetime) -> str:
-    """A time as the log stamps it, to compare with."""
+    """Return a time as the log stamps it, to compare with."""
     return moment.astimezone(dt.UTC).strftime("%Y-%m-%dT%H:%M:%S.%f") + "000Z"
 
 
 async def read(path: Path, options: LogOptions, ended: Callable[[], bool]) -> AsyncIterator[bytes]:
-    """The text, piece by piece; with `follow`, until `ended` says that nothing more can come."""
+    """Yield the text, piece by piece; with `follow`, until `ended` says that nothing more can come."""
     left = options.limit_bytes
     async for piece in _pieces(path, options, ended):
         if left is not None:
@@ -75,7 +75,7 @@ async def _pieces(path: Path, options: LogOptions, ended: Callable[[], bool]) ->
 
 
 def _files(path: Path) -> list[BinaryIO]:
-    """The files of the log, open, the oldest first. Raises FileNotFoundError: there is none."""
+    """Return the files of the log, open, the oldest first. Raises FileNotFoundError: there is none."""
     while True:
         newest = path.stat().st_ino
         found: list[BinaryIO] = []
@@ -136,7 +136,7 @@ def _render(lines: list[bytes], options: LogOptions) -> Iterator[bytes]:
 
 
 def _tail_offset(file: BinaryIO, lines: int) -> int:
-    """Where the last `lines` lines begin; read backwards, so that a large log costs no more than its tail."""
+    """Return where the last `lines` lines begin; read backwards, so that a large log costs no more than its tail."""
     position = file.seek(0, 2)
     if lines == 0:
         return position
@@ -154,7 +154,7 @@ def _tail_offset(file: BinaryIO, lines: int) -> int:
 
 
 def _nth_from_end(block: bytes, skip: int) -> int:
-    """The offset behind the newline before which `skip` others (from the end) come."""
+    """Return the offset behind the newline before which `skip` others (from the end) come."""
     at = len(block)
     for _ in range(skip + 1):
         at = block.rfind(b"\n", 0, at)
@@ -162,7 +162,7 @@ def _nth_from_end(block: bytes, skip: int) -> int:
 
 
 def last_lines(path: Path, lines: int, most_bytes: int) -> str:
-    """The end of the log, for a termination message."""
+    """Return the end of the log, for a termination message."""
     if not path.exists():
         return ""
     text = b""

@@ -90,7 +90,8 @@ def _namespace(pid: int, name: str) -> int:
 
 def isolate(spec: dict[str, Any]) -> None:
     """Enter new namespaces for mounts and the host name. Without root this needs a user namespace, which keeps the
-    user's identity. For a program with its own root the supervisor has already entered one. Raises SyscallRefused."""
+    user's identity. If the program has its own root, the supervisor has already entered a user namespace. Raises
+    SyscallRefused."""
     name, mounts, root = spec.get("host_name", "").encode(), spec["mounts"], spec.get("root")
     flags = (CLONE_NEWNS if mounts or root else 0) | (CLONE_NEWUTS if name else 0)
     flags |= CLONE_NEWIPC if has_own_processes(spec) else 0
@@ -212,7 +213,7 @@ def _opened_source(one: dict[str, Any], spec: dict[str, Any]) -> int:
 
 
 def _require_kind(handle: int, one: dict[str, Any]) -> None:
-    """The types of a hostPath volume. Raises SyscallRefused."""
+    """Check the type of a hostPath volume. Raises SyscallRefused."""
     kind, mode = one.get("kind", ""), os.fstat(handle).st_mode
     if kind in _KINDS and not _KINDS[kind](mode):
         raise SyscallRefused(f"hostPath type check failed: {one['source']} is not a {kind}")

@@ -67,7 +67,7 @@ def _take_oom_score(spec: dict[str, Any]) -> None:
 
 
 def _take_terminal(spec: dict[str, Any]) -> None:
-    """The terminal is the program's, and its user's. Raises SyscallRefused."""
+    """Give the terminal to the program and its user. Raises SyscallRefused."""
     step("taking the terminal", partial(fcntl.ioctl, 0, termios.TIOCSCTTY, 0))
     if spec.get("user") is not None:
         with suppress(OSError):  # not ours to give, in a user namespace

@@ -21,7 +21,7 @@ def write_whole(path: str, value: dict[str, Any]) -> None:
 
 
 def start_ticks(pid: int) -> int:
-    """When the process began, in clock ticks since boot (proc(5), field 22): with the pid, an identity."""
+    """Return when the process began, in clock ticks since boot (proc(5), field 22): with the pid, an identity."""
     with open(f"/proc/{pid}/stat", "rb") as file:
         return int(file.read().rpartition(b")")[2].split()[19])
 

@@ -98,7 +98,8 @@ def _copied_path(path: str) -> int:
 
 
 def _processes(stage: str) -> int:
-    """A /proc of ours. In a user namespace one can be had only where the machine's is still seen."""
+    """Mount a /proc of the container's own, and return a handle on it. In a user namespace the kernel allows it only
+    where the machine's /proc is fully visible."""
     mount("mounting /proc", "proc", stage, "proc", _PROC)
     tree = _copied_path(stage)
     call("mounting /proc", libc.umount2(os.fsencode(stage), MNT_DETACH))

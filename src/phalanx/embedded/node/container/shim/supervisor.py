@@ -190,7 +190,7 @@ class Shim:
             self.status = int.from_bytes(said, "little")
         number = os.WTERMSIG(self.status) if os.WIFSIGNALED(self.status) else 0
         code = 128 + number if number else os.WEXITSTATUS(self.status)
-        # Also if the kernel killed a child of the program, and the program then failed: so does containerd.
+        # As in containerd, the reason is OOMKilled also if the kernel killed a child, and the program then failed.
         oom = code != 0 and any(_oom_kills(path) for path in self.spec["oom_files"])
         reason = "StartError" if problem else "OOMKilled" if oom else ""
         ending = {"exit_code": code, "signal": number, "finished_s": time.time(), "reason": reason, "message": problem}
@@ -231,7 +231,7 @@ def _parent(pid: int) -> int:
 
 
 def _peak(paths: list[str]) -> int:
-    """The most memory that the group has ever had, in bytes; 0: the kernel does not say."""
+    """Return the most memory that the group has ever had, in bytes; 0: the kernel does not say."""
     for path in paths:
         with suppress(OSError, ValueError), open(path) as file:
             return int(file.read())
@@ -239,7 +239,7 @@ def _peak(paths: list[str]) -> int:
 
 
 def _oom_kills(path: str) -> int:
-    """The counter `oom_kill` of memory.events (v2) or memory.oom_control (v1)."""
+    """Return the counter `oom_kill` of memory.events (v2) or memory.oom_control (v1)."""
     try:
         with open(path) as file:
             return sum(int(line.split()[1]) for line in file if line.startswith("oom_kill "))

@@ -145,7 +145,7 @@ def limit_capabilities(kept: Iterable[int]) -> None:
 
 
 def pivot_root_to_here() -> None:
-    """The current directory, a mount, becomes the root; nothing of the old one stays. Raises SyscallRefused."""
+    """Make the current directory, a mount, the root. The old root is unmounted. Raises SyscallRefused."""
     number = {"x86_64": 155, "aarch64": 41, "riscv64": 41, "ppc64le": 203, "s390x": 217}.get(os.uname().machine)
     if number is None:
         raise SyscallRefused(f"pivot_root: not known for the architecture {os.uname().machine}")

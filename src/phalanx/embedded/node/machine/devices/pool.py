@@ -76,7 +76,7 @@ class DevicePool:
         await self._set(resource, tuple(sorted(healthy)))
 
     async def withdraw(self, resource: str, source: DeviceSource) -> None:
-        """The source is gone; if another has taken its place, nothing happens."""
+        """Remove the source, because it is gone. If another source has taken its place, do nothing."""
         if self._sources.get(resource) is source:
             del self._sources[resource]
             await self._set(resource, ())

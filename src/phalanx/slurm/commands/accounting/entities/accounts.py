@@ -139,7 +139,8 @@ def _within(here: Site, name: str) -> list[tuple[str, str]]:
 
 
 def delete(asked: SiteChange, names: list[str]) -> int:
-    """The users of an account lose what they have in it. Coordinators delete none, as in Slurm."""
+    """Remove the users from the account, with all that they have in it. A coordinator may not delete accounts, as in
+    Slurm."""
     api, here = asked.api, asked.here
     known = [name.lower() for name in names if name.lower() in here.accounts]
     if not known:

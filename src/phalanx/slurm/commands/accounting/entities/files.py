@@ -14,7 +14,7 @@ from phalanx.slurm.options import Usage, say
 
 
 def _file(words: Sequence[str]) -> tuple[str, str]:
-    """The bare word, and the file."""
+    """Return the bare word, and the file."""
     bare = next((word for word in words if "=" not in word), "")
     pairs = dict(word.split("=", 1) for word in words if "=" in word)
     if unknown := set(pairs) - {"file", "cluster"}:

@@ -57,7 +57,7 @@ def modify(asked: SiteChange, change: dict[str, str], names: list[str]) -> int:
 
 
 def delete(asked: SiteChange, names: list[str]) -> int:
-    """All but `normal`, which every job has that names none."""
+    """Delete the QOS, except for `normal`, which every job without a QOS has."""
     api, here = asked.api, asked.here
     known = [name for name in names if name in here.qos and name != "normal"]
     if not known:

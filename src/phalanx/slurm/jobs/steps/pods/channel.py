@@ -60,7 +60,7 @@ class Channel:
             self._socket.sendall(_HEAD.pack(kind, len(content)) + content)
 
     def receive(self) -> tuple[bytes, bytes]:
-        """The next frame. Raises Broken at the end."""
+        """Return the next frame. Raises Broken at the end."""
         kind, length = _HEAD.unpack(self._exactly(_HEAD.size))
         if length > MOST_BYTES:
             raise Broken("a frame is too long")

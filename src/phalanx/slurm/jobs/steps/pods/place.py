@@ -38,7 +38,8 @@ class Allocation:
         return tuple(pod.node for pod in self.pods)
 
     def channel(self, index: int, wait_s: float = _START_S) -> Channel:
-        """To the daemon of that pod, which may take a moment to start, and another to answer. Raises Broken."""
+        """Return a channel to the daemon of the pod. Wait for a moment until the daemon has started and answers. Raises
+        Broken."""
         until_s = time.monotonic() + wait_s
         while True:
             try:
@@ -94,7 +95,7 @@ def allocation(api: Api, number: int, wait_s: float = _START_S) -> Allocation:
 
 
 def _job(api: Api, number: int) -> Object:
-    """The Job of that number. Raises Gone, PhalanxError."""
+    """Return the Job of that number. Raises Gone, PhalanxError."""
     if not api.of_job:
         jobs: list[Object] = api.get(JOBS, labelSelector=f"{NUMBER}={number}")["items"]
         found = jobs[0] if jobs else None
@@ -123,7 +124,8 @@ def _listed(api: Api, number: int) -> dict[int, Pod]:
 
 
 def _key(api: Api, secret: str) -> tuple[str, bool]:
-    """The key of the daemons, and whether these came with the tools of the site, into another image than `host`."""
+    """Return the key of the daemons, and whether these came with the tools of the site, into another image than
+    `host`."""
     try:
         data = api.get(f"{SECRETS}/{secret}").get("data") or {}
     except Refused as error:

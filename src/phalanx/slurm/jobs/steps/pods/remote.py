@@ -212,7 +212,7 @@ def signal_size(links: Sequence[Channel]) -> None:
 
 
 def _raw() -> Callable[[], None] | None:
-    """The terminal as it is typed; what makes it as it was."""
+    """Set the terminal to raw mode, and return a function that restores it."""
     if not os.isatty(0):
         return None
     before = termios.tcgetattr(0)

@@ -42,7 +42,7 @@ HELD_WITHIN_S = 60.0  # a salloc that is alive connects within a second of its j
 
 
 def main(words: list[str]) -> int:
-    """The exit code of an allocation; that of a batch job is its script's."""
+    """Return the exit code of an allocation; that of a batch job is its script's."""
     key, address = os.environ.pop("PHALANX_STEP_KEY"), os.environ.get("PHALANX_POD_IP") or "127.0.0.1"
     warning, limit_s = os.environ.pop("PHALANX_WARNING", ""), os.environ.get("PHALANX_LIMIT_S", "")
     held = os.environ.pop("PHALANX_HELD", "") and os.environ.get("JOB_COMPLETION_INDEX", "0") == "0"
@@ -133,7 +133,7 @@ class _Daemon:
             sys.stderr.write(f"phalanx step daemon: {error}\n")
 
     def _hold(self, link: Channel) -> None:
-        """Until it says with which code it ends, or is gone."""
+        """Hold the allocation until its owner sends an exit code, or is gone."""
         self._held.set()
         link.send(channel.DONE)
         try:
@@ -167,7 +167,7 @@ class _Daemon:
             self._to_script(number, all_of_it=what == "all")
 
     def _to_local_steps(self, number: int) -> None:
-        """To the tasks of those that srun started beside the script."""
+        """Send the signal to the tasks of the steps that srun started beside the script."""
         for pid in _below(self._launcher or 0):
             if _name(pid) == "srun":
                 for task in _children(pid):
@@ -211,7 +211,8 @@ def _name(pid: int) -> str:
 
 
 def _children(pid: int) -> list[int]:
-    """From /proc/PID/stat (proc(5)) of every process: not every kernel has a list of children."""
+    """Return the children of the process, from /proc/PID/stat (proc(5)) of every process, because not every kernel
+    lists children."""
     found = []
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -258,7 +259,7 @@ class _Step:
                     continue
 
     def cancelled(self) -> None:
-        """The allocation ends: said to the tasks' owner, then SIGTERM."""
+        """End the allocation: notify the owner of the tasks, then send SIGTERM."""
         node, name = os.environ.get("SLURMD_NODENAME", ""), self._asked["name"]
         when = time.strftime("%Y-%m-%dT%H:%M:%S")
         text = f"slurmstepd-{node}: error: *** STEP {name} ON {node} CANCELLED AT {when} ***\n"

@@ -51,7 +51,7 @@ def counted(text: str, completions: int) -> tuple[int, str]:
 
 
 def overlap(left: str, right: str, completions: int) -> int | None:
-    """The first index that is in both lists, as far as they can be read."""
+    """Return the first index that is in both lists, as far as they can be read."""
     try:
         pairs = [(a, b) for a in parsed(left, completions) for b in parsed(right, completions)]
     except IndexListError:

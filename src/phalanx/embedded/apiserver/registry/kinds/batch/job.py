@@ -100,7 +100,7 @@ class JobStrategy(SpecAndStatus):
 
 
 def _copy_labels(job: Object) -> None:
-    """A Job without labels gets those of its pods."""
+    """Give a Job without labels the labels of its pods."""
     labels = job["spec"]["template"]["metadata"].get("labels")
     if labels and not job["metadata"].get("labels"):
         job["metadata"]["labels"] = dict(labels)
@@ -121,7 +121,7 @@ def _generate_selector(job: Object) -> None:
 
 
 def _before_1_36(job: Object) -> TemplateChange:
-    """The directives of a suspended Job that has never run (KEP-2926)."""
+    """Return the directives of a suspended Job that has never run (KEP-2926)."""
     fresh = job["spec"].get("suspend") and not (job.get("status") or {}).get("startTime")
     return TemplateChange.DIRECTIVES if fresh else TemplateChange.NOTHING
 

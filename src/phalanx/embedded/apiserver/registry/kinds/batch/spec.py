@@ -322,7 +322,7 @@ def _completions(found: Found, spec: Spec, old: Spec) -> None:
 
 
 def _frozen(template: Spec, *, sized: bool) -> dict[str, Any]:
-    """The part of a suspended Job's template that stays as it is. `sized`: resources may change."""
+    """Return the part of a suspended Job's template that stays as it is. `sized`: resources may change."""
     spec = {key: value for key, value in (template.get("spec") or {}).items() if key not in DIRECTIVES}
     affinity = {key: value for key, value in (spec.pop("affinity", None) or {}).items() if key != "nodeAffinity"}
     for key in ("containers", "initContainers"):

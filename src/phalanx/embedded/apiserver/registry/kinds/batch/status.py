@@ -18,7 +18,7 @@ Job = Mapping[str, Any]
 
 
 def true_conditions(job: Job) -> frozenset[str]:
-    """The types of the conditions that hold."""
+    """Return the types of the conditions that hold."""
     conditions = (job.get("status") or {}).get("conditions") or ()
     return frozenset(one.get("type", "") for one in conditions if one.get("status") == "True")
 

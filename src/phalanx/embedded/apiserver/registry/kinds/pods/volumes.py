@@ -23,7 +23,7 @@ VOLUME_FIELDS = ("metadata.annotations", "metadata.labels", "metadata.name", "me
 
 
 def volumes(found: Found, given: Sequence[Source], path: str) -> dict[str, Source]:
-    """The volumes that are right, by name: containers may mount these."""
+    """Return the volumes that are right, by name: containers may mount these."""
     right: dict[str, Source] = {}
     for index, volume in enumerate(given):
         here = f"{path}[{index}]"

@@ -69,7 +69,7 @@ class BudgetStrategy(SpecAndStatus):
 
 
 def allow(pod: Object, budgets: Iterable[Object], now: str) -> Object | None:
-    """The budget to store (with one disruption less and the pod noted) before the pod is deleted; None if none
+    """Return the budget to store (with one disruption less and the pod noted) before the pod is deleted; None if none
     applies. `budgets` are those of the pod's namespace, `now` is an RFC 3339 time. Raises ApiError."""
     status = pod.get("status") or {}
     if status.get("phase") in ("Pending", "Succeeded", "Failed") or pod["metadata"].get("deletionTimestamp"):

@@ -103,7 +103,7 @@ def _frozen(obj: Object, old: Object, fields: Iterable[str]) -> list[Cause]:
 
 
 def _decoded(value: str) -> int:
-    """Bytes behind a base64 text."""
+    """Return bytes behind a base64 text."""
     return len(value) * 3 // 4 - value.count("=", -2)
 
 

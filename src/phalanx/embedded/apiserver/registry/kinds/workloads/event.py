@@ -45,7 +45,7 @@ SYSTEM_NAMESPACES = ("default", "kube-system")
 
 
 def to_core(event: Object) -> Object:
-    """An events.k8s.io/v1 Event as it is stored."""
+    """Return an events.k8s.io/v1 Event as it is stored."""
     core = {CORE_NAMES.get(key, key): value for key, value in event.items()}
     core["apiVersion"] = "v1"
     for key, value in ALWAYS_IN_CORE.items():
@@ -55,7 +55,7 @@ def to_core(event: Object) -> Object:
 
 
 def from_core(core: Object) -> Object:
-    """A stored Event as events.k8s.io/v1 shows it."""
+    """Return a stored Event as events.k8s.io/v1 shows it."""
     event = {NAMES.get(key, key): value for key, value in core.items()}
     event["apiVersion"] = "events.k8s.io/v1"
     for key in ("reportingController", "reportingInstance"):
@@ -108,7 +108,7 @@ class EventStrategy(CoreEventStrategy):
         return found
 
     def selectable_names(self) -> Iterable[str]:
-        """The names of both versions: the newer one knows `regarding` too."""
+        """Yield the names of both versions: the newer one knows `regarding` too."""
         core = tuple(super().selectable_names())
         return (
             *core,

@@ -70,7 +70,7 @@ class JobFlowController(Reconciler):
         self._templates.subscribe(self._template_changed)
 
     def _template_changed(self, change: Change) -> None:
-        """A flow that waits for a template is looked at again when there is one."""
+        """Check flows again that wait for the template."""
         if change.new is not None and change.old is None:
             space, name = change.new["metadata"]["namespace"], change.new["metadata"]["name"]
             for key, flow in self.objects.items():
