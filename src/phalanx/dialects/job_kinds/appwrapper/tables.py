@@ -98,7 +98,7 @@ MCAD: Final[Mapping[str, Use]] = {
     "status.controllerfirstdispatchtimestamp": Answered(),
     "status.filterignore": Ignored("of upstream's own caches"),
     "status.sender": Ignored("of upstream's own caches"),
-    "status.local": Ignored("of upstream's dispatcher of clusters"),
+    "status.local": Ignored("upstream's dispatcher, which sends AppWrappers to other clusters, writes it"),
     "status.pending": Answered(),
     "status.running": Answered(),
     "status.Succeeded": Answered(),
