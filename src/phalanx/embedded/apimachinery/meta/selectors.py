@@ -22,8 +22,9 @@ LabelTest = Callable[[Mapping[str, str]], bool]
 
 _SIGNS = frozenset({"=", "==", "!=", "(", ")", ",", "<", ">"})
 _TOKEN = re.compile(r"\s*(==|!=|[=!(),<>]|[^\s=!(),<>]+)")
-_INTEGER = re.compile(r"[+-]?[0-9]+")
-_INTEGER_DIGITS = 19  # the most digits of an int64
+_INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
+_LEAST, _MOST = -(2**63), 2**63 - 1  # of an int64
+_TERM = re.compile(r"(?:[^\\,]|\\.|\\$)+", re.DOTALL)  # a backslash escapes the next character
 _INTEGER_RULE = "for 'Gt', 'Lt' operators, the value must be an integer"
 
 
@@ -152,26 +153,31 @@ def _values(key: str, tokens: _Tokens) -> frozenset[str]:
 
 
 def _compared(key: str, operator: str, text: str) -> LabelTest:
-    known = _INTEGER.fullmatch(text) is not None and len(text) <= _INTEGER_DIGITS
-    _check_values(key, [text], [] if known else [f'values[0]: Invalid value: "{text}": {_INTEGER_RULE}'])
-    bound = int(text)
+    bound = _integer(text)
+    wrong = [f'values[0]: Invalid value: "{text}": {_INTEGER_RULE}'] if bound is None else []
+    _check_values(key, [text], wrong)
+    assert bound is not None  # checked
 
     def test(labels: Mapping[str, str]) -> bool:
-        said = labels.get(key, "")
-        if not _INTEGER.fullmatch(said):
+        said = _integer(labels.get(key, ""))
+        if said is None:
             return False
-        return int(said) > bound if operator == ">" else int(said) < bound
+        return said > bound if operator == ">" else said < bound
 
     return test
 
 
+def _integer(text: str) -> int | None:
+    """Return the number; None if the text is no integer of 64 bits."""
+    found = int(text) if _INTEGER.fullmatch(text) else None
+    return found if found is not None and _LEAST <= found <= _MOST else None
+
+
 def fields(text: str) -> list[tuple[str, str, bool]]:
-    """(label, value, equal?) of each term of a field selector. Raises `ApiError` 400."""
+    """Return (label, value, whether they must be equal) of each term of a field selector. Raises `ApiError` 400."""
     found = []
-    for term in re.split(r"(?<!\\),", text):
-        if not term:
-            continue
-        match = re.fullmatch(r"(.*?)(!=|==|=)(.*)", term)
+    for term in _TERM.findall(text):
+        match = re.fullmatch(r"(.*?)(!=|==|=)(.*)", term, re.DOTALL)
         if match is None:
             raise bad_request(f"invalid selector: '{text}'; can't understand '{term}'")
         found.append((match[1], _unescaped(match[3]), match[2] != "!="))
@@ -180,11 +186,14 @@ def fields(text: str) -> list[tuple[str, str, bool]]:
 
 def _unescaped(value: str) -> str:
     """Return the value of a term of a field selector, without its backslashes. Raises `ApiError` 400."""
-    if wrong := re.search(r"\\(?![\\,=]).?", re.sub(r"\\[\\,=]", "", value)):
-        raise bad_request(f"invalid field selector: invalid escape sequence: {wrong[0]}")
-    if "=" in re.sub(r"\\.", "", value):
-        raise bad_request(f"invalid field selector: unescaped character in value: {ord('=')}")
-    return re.sub(r"\\([\\,=])", r"\1", value)
+    found, signs = [], iter(value)
+    for sign in signs:
+        if sign == "=":
+            raise bad_request(f"invalid field selector: unescaped character in value: {ord(sign)}")
+        if sign == "\\" and (sign := next(signs, "")) not in ("\\", ",", "="):
+            raise bad_request(f"invalid field selector: invalid escape sequence: \\{sign}")
+        found.append(sign)
+    return "".join(found)
 
 
 def predicate(resource: Resource, label_text: str, field_text: str) -> Predicate | None:

@@ -21,6 +21,8 @@ _SPACE = re.compile(r"[ \t\r\n]*")
 _STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*')
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?")
 _END = "unexpected end of JSON input"
+_BLANKS = b" \t\r\n"
+_WRITTEN_OUT = re.compile(rb"\\u00(?:22|3[aA])")  # a quote or a colon as an escape: the encoder writes it as itself
 
 
 class _Wrong(Exception):
@@ -116,9 +118,14 @@ def _literal(text: str, at: int, word: str) -> int:
 
 def duplicates(data: bytes, decoded: Any) -> list[str]:
     """Return the paths of fields that stand twice in a JSON object; of a great many the first."""
-    if data.count(b'":') <= msgspec.json.encode(decoded).count(b'":'):
+    if not _WRITTEN_OUT.search(data) and _count(data) <= _count(msgspec.json.encode(decoded)):
         return []
     return list(islice(_twice(json.loads(data, object_pairs_hook=tuple), ""), CAUSES))
+
+
+def _count(data: bytes) -> int:
+    """Return the number of fields, and of texts that look like one. Blanks before a colon do not matter."""
+    return data.translate(None, _BLANKS).count(b'":')
 
 
 def _twice(value: Any, path: str) -> Iterator[str]:
