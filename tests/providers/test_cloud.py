@@ -385,10 +385,10 @@ def test_the_cheapest_group_that_delivers_gets_a_gang_started_and_nothing_is_lef
             await joined(user, cloud, "n2")
             await polled(lambda: cloud.groups["sure"].target == 2)
             await joined(user, cloud, "n3")
-            await until(informers, lambda: sorted(bound(informers)) == ["n2", "n3"])
+            await until(lambda: sorted(bound(informers)) == ["n2", "n3"])
             for pod in list(informers(PODS).objects):
                 await user.patch(PODS, pod.partition("/")[2], {"status": {"phase": "Succeeded"}}, "default", "status")
-            await until(informers, lambda: not nodes)
+            await until(lambda: not nodes)
 
     played(scene, tmp_path / "server")
     assert [name for name, _ in cloud.bought] == ["late", "sure", "sure"], "each once, by price"

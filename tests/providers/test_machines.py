@@ -330,13 +330,13 @@ def test_a_gang_gets_machines_of_both_kinds_and_they_are_removed(
         try:
             async with scheduler(user, read_node_groups(tmp_path / "groups.yaml")) as (informers, _, _):
                 await submit(user, job("gang", 3, "4"))
-                await until(informers, lambda: len(bound(informers)) == 3)
+                await until(lambda: len(bound(informers)) == 3)
                 assert len(set(bound(informers))) == 3
                 for pod in list(informers(PODS).objects):
                     await user.patch(
                         PODS, pod.partition("/")[2], {"status": {"phase": "Succeeded"}}, "default", "status"
                     )
-                await until(informers, lambda: not informers(NODES).objects)
+                await until(lambda: not informers(NODES).objects)
         finally:
             for task in controllers:
                 task.cancel()
