@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -214,6 +215,30 @@ def test_a_submission_makes_a_job_with_its_secret_in_one_commit(clients: dict[st
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": f"slurm-{number}", "uid": job["metadata"]["uid"]}
     assert secret["metadata"]["ownerReferences"] == [owner]
     assert int(job["metadata"]["resourceVersion"]) == int(secret["metadata"]["resourceVersion"]) + 1
+
+
+def test_a_submission_does_not_exceed_a_quota_by_one(clients: dict[str, Elsewhere]) -> None:
+    bob, root = clients["bob"], clients["root"]
+    path, number = f"/api/v1/namespaces/{HOME}/resourcequotas/phalanx", numbers.take(bob, 1, 1)
+    before = root.get(path)["spec"]["hard"]["phalanx.dev/objects"]
+
+    def refused(limit: int) -> int:
+        """Return how many objects the namespace holds, as the refusal reports it."""
+        root.patch(path, {"spec": {"hard": {"phalanx.dev/objects": str(limit)}}})
+        with pytest.raises(Refused) as error:
+            bob.call("POST", SUBMISSIONS, submission("bob", number), namespace=HOME)
+        found = re.search(r"used: phalanx.dev/objects=(\d+),", error.value.message)
+        assert found is not None
+        return int(found[1])
+
+    try:
+        used = refused(1)
+        assert refused(used + 1) == used + 1  # there is room for the first object alone
+        assert root.find(f"{JOBS}/slurm-{number}") is None
+        root.patch(path, {"spec": {"hard": {"phalanx.dev/objects": str(used + 2)}}})
+        bob.call("POST", SUBMISSIONS, submission("bob", number), namespace=HOME)
+    finally:
+        root.patch(path, {"spec": {"hard": {"phalanx.dev/objects": before}}})
 
 
 @pytest.mark.parametrize(

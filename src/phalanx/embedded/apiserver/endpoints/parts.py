@@ -7,8 +7,9 @@ of those modules stays free of the engine, and what joins them can be seen on on
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from phalanx.embedded.apimachinery.caching import cached
@@ -46,6 +47,7 @@ class Committed:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._waiting: list[Object] = []
+        self._counted: list[tuple[str, Resource, Object]] = []
 
     def get(self, group: str, plural: str, namespace: str, name: str) -> Object | None:
         found = self._store.get((group, plural), namespace, name)
@@ -71,9 +73,22 @@ class Committed:
         finally:
             self._waiting = [one for one in self._waiting if one is not obj]
 
+    @contextmanager
+    def counting(self, namespace: str, resource: Resource, obj: Object) -> Iterator[None]:
+        """Let quotas count an object that is stored together with the next one."""
+        counted = (namespace, resource, obj)
+        self._counted.append(counted)
+        try:
+            yield
+        finally:
+            self._counted.remove(counted)
+
     def held(self, namespace: str) -> HeldQuota:
         tally = self._store.tally
-        return HeldQuota(objects=tally.objects(namespace), size_bytes=tally.size_bytes(namespace))
+        objects, size_bytes = tally.objects(namespace), tally.size_bytes(namespace)
+        for _, resource, obj in [one for one in self._counted if one[0] == namespace]:
+            objects, size_bytes = objects + Counter([resource.key]), size_bytes + len(encode(obj))
+        return HeldQuota(objects=objects, size_bytes=size_bytes)
 
 
 class Knowledge:
@@ -92,6 +107,10 @@ class Knowledge:
         self._policies = Policies(store, forms, rights)
         self._webhooks = Webhooks(store)
         self._reader = Committed(store)
+
+    def counting(self, namespace: str, resource: Resource, obj: Object) -> AbstractContextManager[None]:
+        """As `Committed.counting`."""
+        return self._reader.counting(namespace, resource, obj)
 
     @property
     def has_webhooks(self) -> bool:

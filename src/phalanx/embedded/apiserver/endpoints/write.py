@@ -91,7 +91,8 @@ class ObjectWriter:
         reference = {"apiVersion": made["apiVersion"], "kind": made["kind"]}
         reference |= {key: made["metadata"][key] for key in ("name", "uid")}
         objectmeta.metadata_of(first)["ownerReferences"] = [reference]
-        held = await self._new(owned, first, intent)
+        with self._knowledge.counting(owner.namespace, owner.resource, made):
+            held = await self._new(owned, first, intent)
         for obj in (held, made):  # both are stored, or neither
             self._store.require_fits(obj)
         puts = self._put(owned, held), self._put(owner, made)  # in one turn of the event loop, so in one commit
