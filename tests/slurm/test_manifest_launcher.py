@@ -54,6 +54,29 @@ def test_one_file_for_output_and_errors_loses_no_line(tmp_path: Path) -> None:
     assert out.read_text() == "1\n2\n3\n4\n"
 
 
+@pytest.mark.parametrize(
+    ("tmpdir", "seen", "told"),
+    [
+        ("", "/tmp", ""),
+        ("made", "made", ""),
+        (
+            "no/such",
+            "/tmp",
+            "slurmstepd-n1: error: Unable to create TMPDIR [no/such]: No such file or directory\n"
+            "slurmstepd-n1: error: Setting TMPDIR to /tmp\n",
+        ),
+    ],
+)
+def test_the_tmpdir_of_a_script_exists(tmp_path: Path, tmpdir: str, seen: str, told: str) -> None:
+    out = tmp_path / "x.log"
+    wanted, more = (
+        str(tmp_path / tmpdir) if tmpdir else "",
+        {"PHALANX_SCRIPT": '#!/bin/sh\ncd "$TMPDIR" && echo $TMPDIR\n'},
+    )
+    done = launched(tmp_path, out, sleeps="", TMPDIR=wanted, LC_ALL="C", **more)
+    assert (done.returncode, out.read_text().replace(f"{tmp_path}/", "")) == (0, f"{told}{seen}\n")
+
+
 @pytest.mark.parametrize("name", ["logs/out", "out"])
 def test_it_does_not_wait_for_ever_nor_without_need(tmp_path: Path, name: str) -> None:
     done = launched(tmp_path, tmp_path / name, sleeps=f"echo >> {tmp_path / 'slept'}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,35 @@ def test_tasks_that_end_in_another_order_are_alike() -> None:
     two = "a\nsrun: error: n: task 2: Exited with exit code 1\nb\nsrun: error: n: tasks 0-1: Exited with exit code 1"
     assert player.of_tasks(one) == player.of_tasks(two) != player.of_tasks(two.replace("0-1", "0"))
     assert player.of_tasks("b\na") == "b\na"
+
+
+class Answering(Side):
+    """A side that answers each command with the next of these texts, and then with the last one."""
+
+    def __init__(self, place: Path, *answers: str) -> None:
+        super().__init__("theirs", "", place)
+        self.answers = list(answers)
+
+    def run(self, line: str, user: str, place: Path, more: Mapping[str, str]) -> tuple[int, str, str]:
+        if not line.startswith("sinfo"):
+            return 0, "", ""
+        return 0, self.answers.pop(0) if len(self.answers) > 1 else self.answers[0], ""
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "differs"),
+    [
+        (("a\nb\n", "b\na\n"), "b\na\n", False),
+        (("a\nb\n",), "b\na\n", True),
+        (("a\nb\n", "b\na\n"), "b\nc\n", True),
+    ],
+    ids=["in any order", "in one order", "other rows"],
+)
+def test_rows_that_a_real_sinfo_shows_in_any_order_are_compared_without_it(
+    tmp_path: Path, theirs: tuple[str, ...], ours: str, *, differs: bool
+) -> None:
+    sides = Answering(tmp_path / "a", *theirs), Answering(tmp_path / "b", ours)
+    assert bool(player.compare(sides, Scene("s", (Step("sinfo -N"),)))) is differs
 
 
 def test_a_seed_makes_the_same_scenes_each_time_and_as_many_steps_as_asked() -> None:

@@ -28,14 +28,21 @@ if [ "${JOB_COMPLETION_INDEX:-0}" != 0 ] || [ -z "$PHALANX_SCRIPT" ]; then
     while :; do sleep 3600 & wait $!; done
 fi
 _err() { printf 'slurmstepd-%s: error: %s\n' "$SLURMD_NODENAME" "$1"; }
+# As in Slurm, TMPDIR always exists for the script.
+_told_tmp= _tmp=${TMPDIR:-/tmp}
+if [ ! -d "$_tmp" ] && ! _why=$(mkdir -m 700 "$_tmp" 2>&1); then
+    _told_tmp=$(_err "Unable to create TMPDIR [$_tmp]: ${_why##*: }"; _err "Setting TMPDIR to /tmp")
+    _tmp=/tmp
+fi
+export TMPDIR="$_tmp"
 # A job of a moment on one node is over before anybody could speak to its daemon, which costs more than the job.
 _later=
 [ "$SLURM_JOB_NUM_NODES" = 1 ] && [ -z "$PHALANX_WARNING$SLURM_HET_SIZE" ] && _later='sleep 1;'
 [ -n "$PHALANX_PYTHON" ] && { eval "$_later exec $PHALANX_PYTHON.stepd batch" & _stepd=$!; }
 # Each program that runs here takes a millisecond of every job, so the shell does what it can by itself.
-_steps=${TMPDIR:-/tmp}/phalanx-slurm-steps-${SLURM_JOB_UID:-$(id -u)}/$SLURM_JOB_ID
+_steps=$TMPDIR/phalanx-slurm-steps-${SLURM_JOB_UID:-$(id -u)}/$SLURM_JOB_ID
 [ -e "$_steps" ] && rm -f "$_steps"  # of another cluster's job of that number
-_folder=$(umask 077; mktemp -d "${TMPDIR:-/tmp}/phalanx-slurm.XXXXXX") || exit 1
+_folder=$(umask 077; mktemp -d "$TMPDIR/phalanx-slurm.XXXXXX") || exit 1
 trap 'rm -rf "$_folder"; [ -n "$_epilog" ] && "$_epilog" > /dev/null 2>&1' EXIT
 printf '%s' "$PHALANX_SCRIPT" 2> /dev/null > "$_folder/slurm_script" || {
     _err "the script cannot be written to $_folder: no space left there?" >&2; exit 1
@@ -98,6 +105,7 @@ elif [ "$PHALANX_MODE" = append ]; then exec 5>> "$_errfile" || exit 1
 else exec 5> "$_errfile" || exit 1; fi
 (: < "$_in") 2> /dev/null || exit 181
 exec 3< "$_in" || exit 1
+[ -n "$_told_tmp" ] && printf '%s\n' "$_told_tmp" >&5
 [ -n "$_moved" ] && printf '%s\n' "$_moved" >&5
 _interpreter=
 IFS= read -r _first < "$_folder/slurm_script"
