@@ -184,7 +184,7 @@ def _is_earlier(row: str, last: int) -> bool:
 def _varies(side: Side, step: Step, place: Path, jobs: Mapping[str, str], said: str) -> bool:
     """Return True if the side shows these rows in another order when asked again: a real sinfo reads partitions in
     parallel, so the order of rows that compare equal is chance."""
-    for _ in range(_AGAIN):
+    for _ in range(_AGAIN if side.name == "theirs" else 0):
         again = side.run(step.line, step.user, place, jobs)[1]
         if again != said and sorted(again.split("\n")) == sorted(said.split("\n")):
             return True
