@@ -30,10 +30,8 @@ class State(StrEnum):
     LAUNCH_FAILED = "LAUNCH_FAILED"  # the end of a start, not of a job: not all pods could be bound
 
 
-OBJECT = (
-    "object"  # among the words of a job: KIND.GROUP/NAME of the object that its user made, if `job` has another name
-)
-ARRAY = "task-of"  # among the words of a job: the name of the array of which it is a task
+OBJECT = "object"  # label of a job: KIND.GROUP/NAME of the object that the user created, if `job` has another name
+ARRAY = "task-of"  # label of a job: the name of the array of which it is a task
 MOST_REASONS = 50  # the most reasons that are kept of a job
 RESERVED = "NodesReserved"  # among the reasons of a job: from then on, nodes were reserved for it before all others
 FILE = "ledger.sqlite3"  # the ledger of a data directory

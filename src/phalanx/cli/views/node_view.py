@@ -22,7 +22,7 @@ _USERS_SHOWN = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeView:
-    """Amounts per resource, in millicores for cpu and whole units else. `users`: job -> its pods there."""
+    """Amounts per resource, in millicores for cpu and whole units else. `users`: job -> its pods on the node."""
 
     name: str
     state: str

@@ -27,7 +27,7 @@ from phalanx.model.node import Node
 log = logging.getLogger(__name__)
 
 FIGURES_S = 30.0  # the annotation with the figures is written this often at most
-CHANGES_S = 0.5  # changes of a worker's pods within this time are looked at together
+CHANGES_S = 0.5  # changes of a worker's pods within this time are handled together
 SPARE = 20  # reading the nodes of workers takes at most 1/SPARE of the time
 
 

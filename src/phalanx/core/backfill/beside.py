@@ -26,8 +26,8 @@ NONE = -1
 
 
 def divided(draft: Draft, gang: Gang, free: Free, first: Gang) -> list[PackedPods]:
-    """Return how many pods of the gang to place on which nodes, so that `first` fits into the rest of `free`. Empty:
-    there is no solution, or it is not known."""
+    """Return how many pods of the gang to place on which nodes, so that `first` fits into the rest of `free`.
+    Return an empty list if there is no solution, or if it is not known."""
     if not is_plain(draft, gang) or not is_plain(draft, first):
         return []
     demand, pods = gang.demands[0], gang.minimums[0]

@@ -208,7 +208,7 @@ class ReleaseBlock:
         return known
 
     def add_to(self, free: Free, releases: int) -> None:
-        """Add the first `releases` releases."""
+        """Add the amounts of the first `releases` releases to the free amounts."""
         entries = int(self.ends[releases - 1]) if releases else 0
         for resource, column in free.items():
             np.add.at(column, self.rows[:entries], self.amounts(resource)[:entries])

@@ -140,8 +140,8 @@ def pods(
     signs: Floats,
     gains: matching.Rows | None = None,
 ) -> Floats:
-    """Return, for each of these demands, how many pods the rows hold, each row times its sign. `gains`: rows for which
-    it is noted whether they hold a pod."""
+    """Return, for each of these demands, how many pods the rows hold: the sum over the rows, each with its sign.
+    `gains`: the rows for which it is noted whether they hold a pod."""
     total = np.zeros(len(numbers))
     if not len(numbers):
         return total

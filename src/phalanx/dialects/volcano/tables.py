@@ -46,7 +46,7 @@ POD_GROUP: Mapping[str, Use] = {
         "Job.priority", "the priority of the gang, whatever its pods have; none: the default class, or 0"
     ),
     "spec.networkTopology": _NEAR,
-    "spec.subGroupPolicy[].name": Ignored("the task of labelSelector names them"),
+    "spec.subGroupPolicy[].name": Ignored("the subgroup has the name of the task that labelSelector selects"),
     "spec.subGroupPolicy[].labelSelector": Becomes("Group", "the task that volcano.sh/task-spec in matchLabels names"),
     "spec.subGroupPolicy[].matchLabelKeys": Ignored("only volcano.sh/partition-id divides the pods of a task"),
     "spec.subGroupPolicy[].subGroupSize": Becomes("Role.minimum", "of each partition"),

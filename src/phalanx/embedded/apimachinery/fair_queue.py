@@ -32,7 +32,7 @@ Result = TypeVar("Result")
 
 
 class TooManyRequests(Exception):
-    """The user has as many requests waiting as he may, or this one has waited for as long as it may."""
+    """The user has too many waiting requests, or the request has waited for too long."""
 
 
 class FlowAccount:

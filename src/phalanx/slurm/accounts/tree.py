@@ -1,7 +1,7 @@
 """The tree of accounts as a site has it, with what was used in it; and changes of it, carried to the queues.
 
 An account is a Queue of its name: its parent and its shares are the queue's parent and weight, the shares of its users
-the queue's `accounts`. What was used stands in the ConfigMap `kube-system/phalanx-usage`, which the scheduler writes
+the queue's `accounts`. The past usage is in the ConfigMap `kube-system/phalanx-usage`, which the scheduler writes
 about once a minute.
 """
 

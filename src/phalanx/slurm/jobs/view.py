@@ -261,7 +261,7 @@ def _listed(api: Api, asked: list[int] | None, narrowed: Mapping[str, str]) -> l
             # One at a time: new memory is half of what reading ten thousand costs, and an object's is used again.
             if (job := _read(decoder.decode(each), asks)) is None:
                 continue
-            # Where the server does not hold numbers to their users, a user's own job counts before a stranger's.
+            # Without a check of numbers two jobs may have the same. The one in the user's namespace wins.
             if job.number not in read or job.namespace == api.namespace:
                 read[job.number] = job
     return list(read.values())

@@ -65,8 +65,8 @@ from phalanx.slurm.cluster.admission import owner_objects
 from phalanx.state.cluster import Cluster
 
 IDENTITY = "phalanx-up"
-# Longer than those of `phalanx scheduler`: nobody waits for this lease to run out, and a machine that everything runs
-# on may be slow to answer for a while.
+# These times are longer than those of `phalanx scheduler`: no standby waits for this lease to expire, and the API
+# server may be slow for a while, because the jobs run on the same machine.
 TERMS = LeaseDurations(lease_s=60.0, renew_s=45.0, retry_s=5.0)
 
 

@@ -3,9 +3,9 @@
 indexes      sets of completion indexes
 policy       pod failure policy and success policy
 backoff      when a failed pod is followed by another
-view         a Job and its pods, as one looks at them
+view         a Job and its pods at one moment
 decide       what must happen: pods to make, pods to delete
-track        pods counted once, and the status that follows
+track        counts each ended pod once, and computes the status
 template     a pod from the Job's template
 pods         pods made, deleted, adopted, let go
 controller   one Job, from its caches to its calls

@@ -63,7 +63,7 @@ class NodeSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedSettings:
-    """`nodes` machines that do not exist, all alike. `time_scale` 10 lets a pod of 200 s finish after 20 s."""
+    """Simulated nodes. `nodes`: their number; all are equal. `time_scale`: with 10 a pod of 200 s ends after 20 s."""
 
     nodes: int = 100
     cpu: str = "100"

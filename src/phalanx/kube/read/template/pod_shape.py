@@ -7,8 +7,8 @@ added here; at the barrier the real pods decide.
 A pod's own labels belong to its shape only as far as somebody selects pods by them (`ShapeCache.selecting`): labels
 differ from pod to pod, and shapes must not. When a new word selects pods, `version` grows, and all is to be read again.
 
-Thousands of pods share a spec, so what a spec says is remembered by its content: reading a pod again costs one encoding
-of the parts that matter.
+Thousands of pods share a spec, so the shape is cached by the content of the spec: reading a pod again costs one
+encoding of the relevant parts.
 """
 
 from __future__ import annotations

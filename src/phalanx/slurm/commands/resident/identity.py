@@ -27,7 +27,7 @@ _NAMESPACES = ("mnt", "net", "pid", "user", "uts", "cgroup")
 _RIGHTS = ("Uid", "Gid", "Groups", "CapInh", "CapPrm", "CapEff", "CapAmb", "NoNewPrivs", "Seccomp")  # proc(5), status
 _OVERFLOW = 65534  # the kernel shows this number for users that a user namespace does not map
 _LIMITS = tuple(value for name, value in sorted(vars(resource).items()) if name.startswith("RLIMIT_"))
-_MEMORY_BYTES = 4 << 30  # of one call: a service outlives a call that reads without end
+_MEMORY_BYTES = 4 << 30  # the most memory of one call, so that a call that reads without end does not end the service
 _FIRST_TO_GO = b"1000"  # oom_score_adj, proc(5): where memory is short a call ends, and not the service
 
 

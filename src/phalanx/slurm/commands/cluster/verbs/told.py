@@ -56,7 +56,7 @@ def pids_of(words: Sequence[str]) -> int:
     raise Usage(f"JobId={job} does not exist on node (null)." if job else "No job steps exist on this node.")
 
 
-# Slurm's numbers of errors that its users meet.
+# Error numbers of Slurm, of the errors that users see.
 _ERRORS = {
     2000: "Invalid partition name specified", 2002: "Access/permission denied", 2003: "Job script not specified",
     2017: "Invalid job id specified", 2021: "Job/step already completing or completed",

@@ -1,5 +1,5 @@
 """A connection to a pod's step daemon through the API server.
 
-pipe     what is started in the pod
-through  the connection to it
+pipe     the program that the tunnel starts in the pod
+through  the connection to this program
 """
