@@ -229,6 +229,13 @@ def test_a_file_is_emptied_once_and_not_for_each_task(tmp_path: Path) -> None:
     assert (tmp_path / "out").read_text() == "hi\nhi\nmore\n"
 
 
+def test_a_missing_multi_prog_file_is_reported_before_late_values_and_before_nodes(tmp_path: Path) -> None:
+    text = "srun: error: Could not open multi_prog config file no.conf\n"
+    for more in ({}, {"SLURM_JOB_ID": ""}):
+        done = srun(tmp_path, "--multi-prog", "--cpu-bind=x", "--reservation=x", "no.conf", **more)
+        assert (done.returncode, done.stderr) == (1, text)
+
+
 def test_of_several_lines_of_a_multi_prog_file_the_first_that_names_a_task_counts(tmp_path: Path) -> None:
     (tmp_path / "multi.conf").write_text("0 echo zero %t %o\n1-2 echo rest %t %o\n* echo star %t %o\n")
     of_task = commands({"multi-prog": None}, [str(tmp_path / "multi.conf")], 4)

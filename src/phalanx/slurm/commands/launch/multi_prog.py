@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 
 from phalanx.slurm.options import Usage
+
+
+def require_file(said: Mapping[str, str | None], command: Sequence[str]) -> None:
+    """Raise Usage if the file of --multi-prog cannot be opened: Slurm looks at it before it asks for nodes."""
+    if "multi-prog" in said and command and not os.access(command[0], os.R_OK):
+        raise _unreadable(command[0])
+
+
+def _unreadable(name: str) -> Usage:
+    return Usage(f"srun: error: Could not open multi_prog config file {name}")
 
 
 def commands(said: Mapping[str, str | None], command: Sequence[str], tasks: int) -> Callable[[int], Sequence[str]]:
@@ -18,7 +29,7 @@ def commands(said: Mapping[str, str | None], command: Sequence[str], tasks: int)
             for task, words in _entries(file.read(), tasks):
                 found.setdefault(task, words)  # the first line that names a task is its line
     except OSError:
-        raise Usage(f"srun: error: Could not open multi_prog config file {command[0]}") from None
+        raise _unreadable(command[0]) from None
     for task in range(tasks):
         if task not in found:
             raise Usage(f"srun: error: Configuration file {command[0]} invalid, no record for task id {task}")

@@ -15,7 +15,7 @@ from functools import partial
 from signal import SIGKILL
 
 from phalanx.slurm.cluster.api import Api, Unreachable
-from phalanx.slurm.commands.launch.multi_prog import commands
+from phalanx.slurm.commands.launch.multi_prog import commands, require_file
 from phalanx.slurm.commands.launch.srun_programs import around_step
 from phalanx.slurm.commands.launch.srun_streams import Said, named_by, outputs_of, source_of, streams_of
 from phalanx.slurm.commands.launch.srun_variables import preserved, with_variables
@@ -56,8 +56,9 @@ _MPI_OF_SLURM = (*_MPI, "pmi", "cray_shasta")
 
 def run(words: Sequence[str]) -> int:
     parts = _parts(words)
-    for each, _ in parts:
+    for each, its_command in parts:
         with_variables(each, os.environ)
+        require_file(each, its_command)
         check_forms("srun", each)
     said, command = parts[0]
     if "help" in said or "usage" in said:
