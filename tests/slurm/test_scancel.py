@@ -77,6 +77,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
         ("-v 21", 0, ["scancel: Terminating job 21", f"{WRONG} id 21: {OVER}"], []),
         ("-v 40_3", 0, ["scancel: Terminating job 40_3", f"{WRONG} id 40_3: {OVER}"], []),
         ("-v 40", 0, ["scancel: Terminating job 40", f"{WRONG} id 40: {OVER}"], []),
+        ("--sibling=x 40_1", 191, [f"{WRONG} id 40_1: Not a valid federated job"], []),
         ("--sibling=x 40_3", 191, [f"{WRONG} id 40_3: Not a valid federated job"], []),
         ("-v 40_1", 0, ["scancel: Terminating job 40_1", f"{WRONG} id 40_1: {UNKNOWN}"], []),
         ("--sibling=x 1", 191, [f"{WRONG} id 1: Not a valid federated job"], []),

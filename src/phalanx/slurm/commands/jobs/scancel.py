@@ -118,7 +118,7 @@ def _end(call: Call, word: str) -> int:
     if found and all(job.state == "COMPLETING" for job in found):
         found, over = [], found
     status, why = 0, ""
-    if "sibling" in call.said and (found or over):
+    if "sibling" in call.said and (found or over or _recorded(asked)):
         status, why = _NOT_FEDERATED, "Not a valid federated job"
     elif any(one.offset == 0 for one in asked.ids) and any(job.ask.het is None for job in there or over):
         status, why = _NOT_HET, "Job not heterogeneous job"
