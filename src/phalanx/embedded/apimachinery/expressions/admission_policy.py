@@ -134,6 +134,8 @@ def expressions_of(spec: Object) -> Iterator[tuple[str, Any]]:
             yield f"spec.{part}[{number}].expression", one.get("expression")
             if one.get("messageExpression"):
                 yield f"spec.{part}[{number}].messageExpression", one["messageExpression"]
+    for number, one in enumerate(spec.get("auditAnnotations") or ()):
+        yield f"spec.auditAnnotations[{number}].valueExpression", one.get("valueExpression")
     for number, one in enumerate(spec.get("mutations") or ()):
         for form in ("applyConfiguration", "jsonPatch"):
             if one.get(form):

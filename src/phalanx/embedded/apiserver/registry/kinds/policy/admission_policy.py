@@ -6,6 +6,8 @@ write of its policy, so that a policy with a syntax error is refused and never b
 
 from __future__ import annotations
 
+import re
+
 from phalanx.embedded.apimachinery.expressions.cel import ExpressionError, compiled
 from phalanx.embedded.apimachinery.expressions.policy_types import judged
 from phalanx.embedded.apimachinery.expressions.type_check import DYN
@@ -17,16 +19,30 @@ from phalanx.embedded.apimachinery.meta.status import (
     invalid_value,
     not_supported,
     required,
+    too_many,
 )
 from phalanx.embedded.apimachinery.schema import formats
-from phalanx.embedded.apiserver.registry.kinds.checks import label_selector
+from phalanx.embedded.apimachinery.schema.gotypes.internal import internal
+from phalanx.embedded.apiserver.registry.kinds.checks import Found, chosen, formatted, label_selector
 from phalanx.embedded.apiserver.registry.kinds.generation import Counted, SpecAndStatus
 from phalanx.embedded.apiserver.registry.kinds.policy.webhook import rule_causes
 
 _FAILURE_POLICIES = ("Fail", "Ignore")
-_REINVOCATIONS = ("Never", "IfNeeded")
+_MATCH_POLICIES = ("Equivalent", "Exact")
+_REINVOCATIONS = ("IfNeeded", "Never")
 _REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge")
 _ACTIONS = ("Audit", "Deny", "Warn")
+_NOT_FOUND = ("Deny", "Allow")
+_MUTATED = ("*", "CREATE", "UPDATE")
+_PATCHES = {"ApplyConfiguration": "applyConfiguration", "JSONPatch": "jsonPatch"}
+_IDENTIFIER = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*")
+_WORDS = frozenset(
+    (
+        *("in", "as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "let", "loop"),
+        *("package", "namespace", "null", "return", "true", "var", "void", "while"),
+    )
+)
+_MOST_CONDITIONS, _MOST_ANNOTATIONS = 64, 20
 
 
 def _default_match(match: Object) -> None:
@@ -55,28 +71,25 @@ class PolicyStrategy(Counted):
 
     def validate(self, obj: Object) -> list[Cause]:
         spec = obj.get("spec") or {}
-        causes = []
-        if spec.get("matchConstraints") is None:
-            causes.append(required("spec.matchConstraints"))
-        elif not spec["matchConstraints"].get("resourceRules"):
-            causes.append(required("spec.matchConstraints.resourceRules"))
-        for number, rule in enumerate((spec.get("matchConstraints") or {}).get("resourceRules") or ()):
-            causes += rule_causes(rule, f"spec.matchConstraints.resourceRules[{number}]")
-        if self.part == "validations" and not spec.get(self.part) and not spec.get("auditAnnotations"):
-            text = "validations or auditAnnotations must contain at least one item"
-            causes += [required(f"spec.{part}", text) for part in ("validations", "auditAnnotations")]
-        elif self.part != "validations" and not spec.get(self.part):
-            causes.append(required(f"spec.{self.part}", f"{self.part} must contain at least one item"))
-        for number, rule in enumerate(spec.get("validations") or ()):
-            if (reason := rule.get("reason")) is not None and reason not in _REASONS:
-                causes.append(not_supported(f"spec.validations[{number}].reason", reason, _REASONS))
-        if spec.get("failurePolicy") not in _FAILURE_POLICIES:
-            causes.append(not_supported("spec.failurePolicy", spec.get("failurePolicy"), _FAILURE_POLICIES))
-        reinvocation = spec.get("reinvocationPolicy")
-        if self.part == "mutations" and reinvocation not in _REINVOCATIONS:
-            wrong = not_supported("spec.reinvocationPolicy", reinvocation, _REINVOCATIONS)
-            causes.append(wrong if reinvocation else required("spec.reinvocationPolicy"))
-        return [*causes, *_expression_causes(spec)]
+        found: Found = []
+        mutates = self.part == "mutations"
+        chosen(found, "spec.failurePolicy", spec.get("failurePolicy"), _FAILURE_POLICIES)
+        if (kind := spec.get("paramKind")) is not None:
+            _param_kind(found, kind)
+        if (match := spec.get("matchConstraints")) is None:
+            found.append(required("spec.matchConstraints"))
+        else:
+            _matches(found, match, "spec.matchConstraints", mutates=mutates)
+            if not match.get("resourceRules"):
+                found.append(required("spec.matchConstraints.resourceRules"))
+        _conditions(found, spec.get("matchConditions") or ())
+        for number, one in enumerate(spec.get("variables") or ()):
+            _variable(found, one, f"spec.variables[{number}]")
+        if mutates:
+            _mutations(found, spec)
+        else:
+            _validations(found, spec, obj["metadata"].get("name", ""))
+        return [*found, *_expression_causes(spec)]
 
 
 class ValidatingPolicyStrategy(SpecAndStatus, PolicyStrategy):
@@ -85,11 +98,125 @@ class ValidatingPolicyStrategy(SpecAndStatus, PolicyStrategy):
     counts = True
 
 
+def _param_kind(found: Found, given: Object) -> None:
+    path, version, kind = "spec.paramKind", given.get("apiVersion", ""), given.get("kind", "")
+    group, _, name = version.rpartition("/")
+    if not version:
+        found.append(required(f"{path}.apiVersion"))
+    elif version.count("/") > 1:
+        found.append(invalid_value(f"{path}.apiVersion", version, f"unexpected GroupVersion string: {version}"))
+    else:
+        if group and (problems := formats.dns_subdomain(group)):
+            found.append(invalid_value(f"{path}.apiVersion", group, ",".join(problems)))
+        if not name:
+            found.append(invalid_value(f"{path}.apiVersion", version, "version must be specified"))
+        elif problems := formats.dns_1035_label(name):
+            found.append(invalid_value(f"{path}.apiVersion", name, ",".join(problems)))
+    if not kind:
+        found.append(required(f"{path}.kind"))
+    elif problems := formats.dns_1035_label(kind.lower()):
+        text = "may have mixed case, but should otherwise match: " + ",".join(problems)
+        found.append(invalid_value(f"{path}.kind", kind, text))
+
+
+def _matches(found: Found, match: Object, path: str, *, mutates: bool) -> None:
+    """The objects of a policy or a binding. A mutation sees objects that are created or updated."""
+    if (policy := match.get("matchPolicy")) is not None:  # a default
+        chosen(found, f"{path}.matchPolicy", policy, _MATCH_POLICIES)
+    for key in ("namespaceSelector", "objectSelector"):
+        label_selector(found, match.get(key), f"{path}.{key}")
+    for key in ("resourceRules", "excludeResourceRules"):
+        for number, rule in enumerate(match.get(key) or ()):
+            names = rule.get("resourceNames") or ()
+            for index, name in enumerate(names):
+                if name in names[:index]:
+                    found.append(duplicate(f"{path}.{key}[{number}].resourceNames[{index}]", name))
+            found += rule_causes(rule, f"{path}.{key}[{number}]")
+    for rule in (match.get("resourceRules") or ()) if mutates else ():
+        for operation in rule.get("operations") or ():
+            if operation not in _MUTATED:
+                found.append(not_supported(f"{path}.resourceRules.operations", operation, _MUTATED))
+
+
+def _conditions(found: Found, given: list[Object] | tuple[()]) -> None:
+    if len(given) > _MOST_CONDITIONS:
+        found.append(too_many("spec.matchConditions", len(given), _MOST_CONDITIONS))
+    names: set[str] = set()
+    for number, one in enumerate(given):
+        path, name = f"spec.matchConditions[{number}]", one.get("name", "")
+        if not (one.get("expression") or "").strip():
+            found.append(required(f"{path}.expression"))
+        if not name:
+            found.append(required(f"{path}.name"))
+            continue
+        formatted(found, f"{path}.name", name, formats.qualified_name)
+        if name in names:
+            found.append(duplicate(f"{path}.name", name))
+        names.add(name)
+
+
+def _variable(found: Found, given: Object, path: str) -> None:
+    name = given.get("name", "")
+    if not name.strip():
+        found.append(required(f"{path}.name", "name is not specified"))
+    elif not _IDENTIFIER.fullmatch(name) or name in _WORDS:
+        found.append(invalid_value(f"{path}.name", name, "must be a valid CEL identifier"))
+
+
+def _mutations(found: Found, spec: Object) -> None:
+    mutations = spec.get("mutations") or ()
+    if not mutations:
+        found.append(required("spec.mutations", "mutations must contain at least one item"))
+    for number, one in enumerate(mutations):
+        path, sort = f"spec.mutations[{number}]", one.get("patchType", "")
+        chosen(found, f"{path}.patchType", sort, sorted(_PATCHES))
+        for other, key in _PATCHES.items():
+            if other == sort and one.get(key) is None:
+                found.append(required(f"{path}.{key}", f"must be specified when patchType is {sort}"))
+            elif other != sort and sort in _PATCHES and one.get(key) is not None:
+                text = f"must not be specified when patchType is {sort}"
+                found.append(invalid_value(f"{path}.{key}", f"{{{key}}}", text))
+    chosen(found, "spec.reinvocationPolicy", spec.get("reinvocationPolicy"), _REINVOCATIONS)
+
+
+def _validations(found: Found, spec: Object, policy: str) -> None:
+    """Validations and audit annotations, of which one must be there. The key of an annotation follows the policy's
+    name."""
+    validations, annotations = spec.get("validations") or (), spec.get("auditAnnotations") or ()
+    if not validations and not annotations:
+        text = "validations or auditAnnotations must contain at least one item"
+        found += [required(f"spec.{part}", text) for part in ("validations", "auditAnnotations")]
+    for number, one in enumerate(validations):
+        path = f"spec.validations[{number}]"
+        for key in ("messageExpression", "message"):
+            if (text := one.get(key, "")) and not text.strip():
+                found.append(invalid_value(f"{path}.{key}", text, "must be non-empty if specified"))
+        if "\n" in one.get("message", "").strip():
+            found.append(invalid_value(f"{path}.message", one["message"], "must not contain line breaks"))
+        if (reason := one.get("reason")) is not None and reason not in _REASONS:
+            found.append(not_supported(f"{path}.reason", reason, _REASONS))
+    if len(annotations) > _MOST_ANNOTATIONS:
+        text = f"must not have more than {_MOST_ANNOTATIONS} auditAnnotations"
+        shown = internal(annotations, "[]admissionregistration.AuditAnnotation")
+        found.append(invalid_value("spec.auditAnnotations", shown, text))
+    keys: set[str] = set()
+    for number, one in enumerate(annotations):
+        path, key = f"spec.auditAnnotations[{number}].key", one.get("key", "")
+        if policy:
+            formatted(found, path, f"{policy}/{key}", formats.qualified_name)
+        else:
+            found.append(invalid_value(path, key, "requires metadata.name be non-empty"))
+        if key in keys:
+            found.append(duplicate(path, key))
+        keys.add(key)
+
+
 def _expression_causes(spec: Object) -> list[Cause]:
     causes = []
     for path, text, verdict in judged(spec):
-        if not text:
-            causes.append(required(path, f"{path.rsplit('.', 1)[1]} is not specified"))
+        if not (text or "").strip():
+            if not path.startswith("spec.matchConditions"):
+                causes.append(required(path, f"{path.rsplit('.', 1)[1]} is not specified"))
             continue
         try:
             compiled(text)
@@ -125,31 +252,44 @@ class BindingStrategy(Counted):
 
     def validate(self, obj: Object) -> list[Cause]:
         spec = obj.get("spec") or {}
-        causes = [] if spec.get("policyName") else [required("spec.policyName")]
+        found: Found = []
         if name := spec.get("policyName"):
-            causes += [invalid_value("spec.policyName", name, problem) for problem in formats.dns_subdomain(name)]
-        for key in ("namespaceSelector", "objectSelector"):
-            path = f"spec.matchResources.{key}"
-            label_selector(causes, (spec.get("matchResources") or {}).get(key), path)
-        actions = spec.get("validationActions") or []
-        if self.acts and not actions:
-            causes.append(required("spec.validationActions", "at least one validation action is required"))
-        causes += [
-            not_supported(f"spec.validationActions[{number}]", action, _ACTIONS)
-            for number, action in enumerate(actions)
-            if action not in _ACTIONS
-        ]
-        causes += [
-            duplicate(f"spec.validationActions[{number}]", action)
-            for number, action in enumerate(actions)
-            if action in actions[:number]
-        ]
-        if {"Deny", "Warn"} <= set(actions):
-            why = "must not contain both Deny and Warn (repeating the same validation failure information in the API "
-            causes.append(
-                invalid_value("spec.validationActions", actions, f"{why}response and headers serves no purpose)")
-            )
-        if (spec.get("paramRef") or {}).get("selector"):
-            why = "this server finds parameters by name only; use paramRef.name"
-            causes.append(forbidden_field("spec.paramRef.selector", why))
-        return causes
+            formatted(found, "spec.policyName", name, formats.dns_subdomain)
+        else:
+            found.append(required("spec.policyName"))
+        if (reference := spec.get("paramRef")) is not None:
+            _param_reference(found, reference)
+        if (match := spec.get("matchResources")) is not None:
+            _matches(found, match, "spec.matchResources", mutates=not self.acts)
+        if self.acts:
+            _actions(found, spec.get("validationActions") or [])
+        return found
+
+
+def _param_reference(found: Found, reference: Object) -> None:
+    path, name, selector = "spec.paramRef", reference.get("name", ""), reference.get("selector")
+    if name:
+        formatted(found, f"{path}.name", name, formats.path_segment)
+    if name and selector is not None:
+        text = "name and selector are mutually exclusive"
+        found += [forbidden_field(f"{path}.{key}", text) for key in ("name", "selector")]
+    elif selector is not None:
+        why = "this server finds parameters by name only; use paramRef.name"
+        found.append(forbidden_field(f"{path}.selector", why))
+    elif not name:
+        found.append(required(path, "one of name or selector must be specified"))
+    chosen(found, f"{path}.parameterNotFoundAction", reference.get("parameterNotFoundAction"), _NOT_FOUND)
+
+
+def _actions(found: Found, actions: list[str]) -> None:
+    path = "spec.validationActions"
+    for number, action in enumerate(actions):
+        if action not in _ACTIONS:
+            found.append(not_supported(f"{path}[{number}]", action, _ACTIONS))
+        if action in actions[:number]:
+            found.append(duplicate(f"{path}[{number}]", action))
+    if {"Deny", "Warn"} <= set(actions):
+        why = "must not contain both Deny and Warn (repeating the same validation failure information in the API "
+        found.append(invalid_value(path, actions, f"{why}response and headers serves no purpose)"))
+    if not actions:
+        found.append(required(path, "at least one validation action is required"))

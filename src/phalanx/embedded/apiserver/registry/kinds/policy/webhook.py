@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import ssl
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from urllib.parse import urlsplit
 
 from phalanx.embedded.apimachinery.expressions.cel import ExpressionError, compiled
@@ -109,21 +109,48 @@ def _hook_causes(hook: Object, path: str, known: Mapping[str, tuple[str, ...]]) 
 
 def rule_causes(rule: Object, path: str) -> Iterator[Cause]:
     """Yield the errors of a rule of a webhook or of an admission policy."""
-    for field in ("apiGroups", "apiVersions", "operations", "resources"):
+    for field in ("operations", "apiGroups", "apiVersions", "resources"):
         if not rule.get(field):
             yield required(f"{path}.{field}")
-    for field in ("apiVersions", "resources"):
-        for number, value in enumerate(rule.get(field) or ()):
-            if not value:
-                yield required(f"{path}.{field}[{number}]")
+    for field, others in (("operations", "operations"), ("apiGroups", "API groups"), ("apiVersions", "API versions")):
+        if len(values := rule.get(field) or ()) > 1 and "*" in values:
+            yield invalid_value(f"{path}.{field}", values, f"if '*' is present, must not specify other {others}")
     for number, operation in enumerate(rule.get("operations") or ()):
         if operation not in _OPERATIONS:
             yield not_supported(f"{path}.operations[{number}]", operation, _OPERATIONS)
+    for number, version in enumerate(rule.get("apiVersions") or ()):
+        if not version:
+            yield required(f"{path}.apiVersions[{number}]")
+    yield from _resource_causes(rule.get("resources") or (), f"{path}.resources")
     if (scope := rule.get("scope")) is not None and scope not in _SCOPES:
         yield not_supported(f"{path}.scope", scope, _SCOPES)
-    if len(rule.get("operations") or ()) > 1 and "*" in rule["operations"]:
-        why = "if '*' is present, must not specify other operations"
-        yield invalid_value(f"{path}.operations", rule["operations"], why)
+
+
+def _resource_causes(given: Sequence[str], path: str) -> Iterator[Cause]:
+    """Yield the errors of `x`, `x/*`, `*/x`, `*` and `*/*`: none may be covered by one before it."""
+    whole: set[str] = set()
+    everywhere: set[str] = set()
+    plain = False
+    for number, text in enumerate(given):
+        resource, slash, sub = text.partition("/")
+        if not text:
+            yield required(f"{path}[{number}]")
+        if not slash:
+            plain = text != "*" if text else plain
+            continue
+        if resource in whole:
+            yield invalid_value(f"{path}[{number}]", text, f"if '{resource}/*' is present, must not specify {text}")
+        if sub in everywhere:
+            yield invalid_value(f"{path}[{number}]", text, f"if '*/{sub}' is present, must not specify {text}")
+        if sub == "*":
+            whole.add(resource)
+        if resource == "*":
+            everywhere.add(sub)
+    if len(given) > 1 and "*/*" in given:
+        yield invalid_value(path, given, "if '*/*' is present, must not specify other resources")
+    if "*" in given and plain:
+        why = "if '*' is present, must not specify other resources without subresources"
+        yield invalid_value(path, given, why)
 
 
 def _unserved_causes(rule: Object, path: str) -> Iterator[Cause]:
