@@ -6,9 +6,11 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from phalanx.embedded.apiserver.transport.negotiation import decode_yaml
 from tests.embedded.apiserver.inprocess import InProcess
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -269,5 +271,53 @@ def test_generate_name_is_checked_in_a_patch(tmp_path: Path) -> None:
     async def scene(server: InProcess) -> None:
         code, message, _ = await ask(server, "PATCH", f"{MAPS}/m", '{"metadata":{"generateName":"Bad_"}}', MERGE)
         assert (code, message[:58]) == (422, 'ConfigMap "m" is invalid: metadata.generateName: Invalid v')
+
+    play(tmp_path, scene)
+
+
+YAML_VALUES: dict[str, Any] = {
+    **dict.fromkeys(("y", "Y", "yes", "True", "ON"), True),
+    **dict.fromkeys(("n", "N", "No", "false", "off"), False),
+    "~": None,
+    "yy": "yy",
+    "'y'": "y",
+    "tRue": "tRue",
+    "0x10": 16,
+    "010": 8,
+    "0o17": 15,
+    "-0b11": -3,
+    "1_000": 1000,
+    "1e3": 1000,
+    "09": 9,
+    "1.": 1,
+    ".5": 0.5,
+    "-1.5": -1.5,
+    "1:30": "1:30",
+    "2024-01-01": "2024-01-01",
+    "2024-01-01T00:00:00Z": "2024-01-01T00:00:00Z",
+    "1e400": "1e400",
+    "0x": "0x",
+}
+
+
+@pytest.mark.parametrize(("text", "value"), YAML_VALUES.items())
+def test_yaml_means_what_go_yaml_reads(text: str, value: Any) -> None:
+    found = decode_yaml(f"a: {text}".encode())["a"]
+    assert (found, type(found)) == (value, type(value))
+
+
+@pytest.mark.parametrize("version", ["v1", "v1beta1"])
+def test_tables_and_metadata_come_in_the_version_that_is_asked_for(tmp_path: Path, version: str) -> None:
+    async def scene(server: InProcess) -> None:
+        async def shown(path: str, kind: str) -> Any:
+            request = server.request("GET", path)
+            request.headers[b"accept"] = f"application/json;as={kind};v={version};g=meta.k8s.io".encode()
+            return json.loads((await server.api(request)).body)
+
+        listed = await shown(MAPS, "Table")
+        assert listed["apiVersion"] == listed["rows"][0]["object"]["apiVersion"] == f"meta.k8s.io/{version}"
+        assert (await shown(f"{MAPS}/m", "PartialObjectMetadata"))["apiVersion"] == f"meta.k8s.io/{version}"
+        partial = await shown(MAPS, "PartialObjectMetadataList")
+        assert partial["apiVersion"] == partial["items"][0]["apiVersion"] == f"meta.k8s.io/{version}"
 
     play(tmp_path, scene)

@@ -45,6 +45,8 @@ class Form:
     frame: Frame = line_of
     # In a stream, how every object but the first is shown: only the first Table says what its columns are.
     later: Callable[[Stored], bytes] | None = None
+    # The version of the kind as which objects are shown.
+    version: str = "v1"
 
     @property
     def stream_media(self) -> str:
@@ -83,14 +85,17 @@ def _form(resource: Resource, request: Request, accept: Accept, listing: bool) -
     match accept.as_kind:
         case "":
             return Form(look=("own", resource.api_version), media=media, as_kind="", one=in_version(resource))
-        case "Table" if accept.group == META and accept.version in ("v1", "v1beta1"):
-            policy = request.text("includeObject", "Metadata")
-            look = ("Table", resource.api_version, policy)
-            row = parts.table_row(resource, policy)
-            rest = parts.table_row(resource, policy, headers=False)
-            return Form(look=look, media=media, as_kind="Table", one=row, later=rest)
+        case "Table" if accept.group == META and accept.version in _SHOWN_VERSIONS:
+            policy, version = request.text("includeObject", "Metadata"), accept.version
+            look = ("Table", version, resource.api_version, policy)
+            row = parts.table_row(resource, policy, version=version)
+            rest = parts.table_row(resource, policy, version=version, headers=False)
+            return Form(look=look, media=media, as_kind="Table", one=row, later=rest, version=version)
         case "PartialObjectMetadata" | "PartialObjectMetadataList" if accept.group == META:
-            return Form(look=("Partial",), media=media, as_kind="PartialObjectMetadata", one=_partial)
+            version = accept.version if accept.version in _SHOWN_VERSIONS else "v1"
+            partial = _PARTIALS[version]
+            look = ("Partial", version)
+            return Form(look=look, media=media, as_kind="PartialObjectMetadata", one=partial, version=version)
         case "PartialObject" if accept.group == OWN and accept.version == "v1":
             render = partial_object(resource)
             return Form(look=("PartialObject", resource.api_version), media=media, as_kind="", one=render)
@@ -163,6 +168,14 @@ def _partial(stored: Stored) -> bytes:
     return encode(as_partial_metadata(stored.obj))
 
 
+def _partial_v1beta1(stored: Stored) -> bytes:
+    return encode(as_partial_metadata(stored.obj, "v1beta1"))
+
+
+_SHOWN_VERSIONS = ("v1", "v1beta1")
+_PARTIALS = {"v1": _partial, "v1beta1": _partial_v1beta1}
+
+
 def partial_object(resource: Resource) -> Callable[[Stored], bytes]:
     """Return an object without what fills most of its bytes and only its author and controllers read: who set which
     field, and the template of its pods (docs/decisions/0038-partial-objects.md)."""
@@ -199,7 +212,8 @@ def value(request: Request, obj: Any, code: int = 200) -> Response:
 async def many(resource: Resource, request: Request, found: Sequence[Stored], meta: dict[str, Any]) -> Response:
     """Return the answer that is a list, in the form that the request accepts."""
     form = form_of(resource, request, listing=True)
-    partial: dict[str, Any] = {"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": meta}
+    version = f"{META}/{form.version}"
+    partial: dict[str, Any] = {"kind": "PartialObjectMetadataList", "apiVersion": version, "metadata": meta}
     head = partial if form.as_kind == "PartialObjectMetadata" else _list_head(resource, meta)
     if form.item is not None:
         messages = await _in_turns(form.item, found)
@@ -207,7 +221,7 @@ async def many(resource: Resource, request: Request, found: Sequence[Stored], me
         return Response(body=body, media=form.media)
     match form.as_kind:
         case "Table":
-            body = parts.table_list(resource, found, meta, request.text("includeObject", "Metadata"))
+            body = parts.table_list(resource, found, meta, request.text("includeObject", "Metadata"), form.version)
         case "PartialObjectMetadata":
             body = _joined(head, [form.one(stored) for stored in found])
         case _:

@@ -285,21 +285,26 @@ class Knowledge:
         return apply(resource, current, intent, manager, force=force, subresource=subresource, now=now_text())
 
 
-def table_row(resource: Resource, include: str, *, headers: bool = True) -> Callable[[Stored], bytes]:
+def table_row(
+    resource: Resource, include: str, *, version: str = "v1", headers: bool = True
+) -> Callable[[Stored], bytes]:
     """Renders one object as a Table of one row, for watches."""
 
     def render(stored: Stored) -> bytes:
         meta = {"resourceVersion": str(stored.version)}
-        found = table.as_table(resource, [converted(resource, stored.obj)], include, now_s=time.time(), metadata=meta)
+        shown, now_s = [converted(resource, stored.obj)], time.time()
+        found = table.as_table(resource, shown, include, now_s=now_s, metadata=meta, version=version)
         return encode(found if headers else found | {"columnDefinitions": None})
 
     return render
 
 
-def table_list(resource: Resource, found: Sequence[Stored], meta: Mapping[str, Any], include: str) -> bytes:
+def table_list(
+    resource: Resource, found: Sequence[Stored], meta: Mapping[str, Any], include: str, version: str
+) -> bytes:
     """Return a Table of many objects."""
     objects = [converted(resource, one.obj) for one in found]
-    return encode(table.as_table(resource, objects, include, now_s=time.time(), metadata=meta))
+    return encode(table.as_table(resource, objects, include, now_s=time.time(), metadata=meta, version=version))
 
 
 def empty(resource: Resource) -> Object:

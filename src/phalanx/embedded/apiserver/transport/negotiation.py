@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -210,26 +210,61 @@ def decode_apply(body: bytes) -> Any:
 
 
 class Yaml11Loader(yaml.CSafeLoader if hasattr(yaml, "CSafeLoader") else yaml.SafeLoader):  # type: ignore[misc]  # C or not
-    """YAML 1.1 as sigs.k8s.io/yaml reads it: no timestamps, times stay text."""
+    """YAML 1.1 as go-yaml v2 reads it: `y` and `off` are booleans, `017`, `1_000` and `1e3` numbers; times and numbers
+    to the base 60 are text."""
+
+
+_TAG = "tag:yaml.org,2002:"
+_BOOLS = dict.fromkeys(("y", "yes", "true", "on"), True) | dict.fromkeys(("n", "no", "false", "off"), False)
+_BOOL = re.compile("|".join(form for word in _BOOLS for form in (word, word.capitalize(), word.upper())))
+_INT = re.compile(r"[-+]?(0[xX][0-9a-fA-F]+|0[oO]?[0-7]+|0[bB][01]+|[1-9][0-9]*|0)")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_BASES = {"x": 16, "o": 8, "b": 2}
+_MOST, _EXACT = 1 << 64, 1e21  # a whole number from there on is a float; and a float from there on keeps its exponent
+
+
+def _with_underscores(pattern: re.Pattern[str]) -> re.Pattern[str]:
+    """Return a pattern of numbers that also allows `_` behind the first sign."""
+    text = pattern.pattern.replace("0-9", "0-9_").replace("0-7", "0-7_").replace("[01]", "[01_]")
+    return re.compile(f"(?:{text})$")
 
 
 Yaml11Loader.yaml_implicit_resolvers = {
-    sign: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    sign: [(tag, pattern) for tag, pattern in resolvers if tag in (f"{_TAG}null", f"{_TAG}merge", f"{_TAG}float")]
     for sign, resolvers in Yaml11Loader.yaml_implicit_resolvers.items()
 }
+Yaml11Loader.add_implicit_resolver(f"{_TAG}bool", re.compile(f"(?:{_BOOL.pattern})$"), list("yYnNtTfFoO"))
+Yaml11Loader.add_implicit_resolver(f"{_TAG}int", _with_underscores(_INT), list("-+0123456789"))
+Yaml11Loader.add_implicit_resolver(f"{_TAG}float", _with_underscores(_FLOAT), list("-+.0123456789"))
 
 
-def _numeric(read: Callable[[yaml.SafeLoader, yaml.Node], Any]) -> Callable[[yaml.SafeLoader, yaml.Node], Any]:
-    """Numbers to the base 60 (`1:30`) are text, as with go-yaml."""
-
-    def construct(loader: yaml.SafeLoader, node: yaml.Node) -> Any:
-        return node.value if ":" in node.value else read(loader, node)
-
-    return construct
+def _read_bool(_: yaml.SafeLoader, node: yaml.Node) -> Any:
+    return _BOOLS[node.value.lower()]
 
 
-Yaml11Loader.add_constructor("tag:yaml.org,2002:int", _numeric(Yaml11Loader.construct_yaml_int))
-Yaml11Loader.add_constructor("tag:yaml.org,2002:float", _numeric(Yaml11Loader.construct_yaml_float))
+def _read_number(loader: yaml.SafeLoader, node: yaml.Node) -> Any:
+    """Return the number; its text if it is none in Go."""
+    text = node.value.replace("_", "")
+    if _INT.fullmatch(text) and abs(whole := _whole(text)) < _MOST:
+        return whole
+    if _FLOAT.fullmatch(text):
+        number = float(text)
+        if math.isinf(number):
+            return node.value
+        return int(number) if number.is_integer() and abs(number) < _EXACT else number
+    return node.value if ":" in text or text[-1:].isdigit() else loader.construct_yaml_float(node)  # type: ignore[no-untyped-call]
+
+
+def _whole(text: str) -> int:
+    sign, digits = (-1 if text[0] == "-" else 1), text.lstrip("+-").lower()
+    if len(digits) < 2 or digits[0] != "0":
+        return sign * int(digits)
+    return sign * (int(digits[2:], _BASES[digits[1]]) if digits[1] in _BASES else int(digits, 8))
+
+
+Yaml11Loader.add_constructor(f"{_TAG}bool", _read_bool)
+Yaml11Loader.add_constructor(f"{_TAG}int", _read_number)
+Yaml11Loader.add_constructor(f"{_TAG}float", _read_number)
 
 
 _TO_JSON = "error converting YAML to JSON: "  # begins the message about an apply patch, and not about other bodies

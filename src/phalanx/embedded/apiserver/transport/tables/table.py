@@ -36,9 +36,10 @@ def as_table(
     *,
     now_s: float,
     metadata: Mapping[str, Any] | None = None,
+    version: str = "v1",
 ) -> Object:
     """Return a Table of the objects. `include_object` is the query parameter: Metadata (or empty), Object, None; 400
-    else.
+    else. `version`: that of the Table, `v1` or `v1beta1`.
 
     `now_s` (seconds since the epoch) is what ages count to; `metadata` is the Table's own (resourceVersion, continue).
     """
@@ -50,16 +51,16 @@ def as_table(
     printer = printer_of(resource)
     return {
         "kind": "Table",
-        "apiVersion": "meta.k8s.io/v1",
+        "apiVersion": f"meta.k8s.io/{version}",
         "metadata": dict(metadata or {}),
         "columnDefinitions": [_definition(resource, column) for column in printer.columns],
-        "rows": [_row(resource, printer, obj, include_object, now_s) for obj in objects],
+        "rows": [_row(resource, printer, obj, include_object, now_s, version) for obj in objects],
     }
 
 
-def as_partial_metadata(obj: Object) -> Object:
+def as_partial_metadata(obj: Object, version: str = "v1") -> Object:
     """Return the object without anything but its metadata."""
-    return {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": obj["metadata"]}
+    return {"kind": "PartialObjectMetadata", "apiVersion": f"meta.k8s.io/{version}", "metadata": obj["metadata"]}
 
 
 def printer_of(resource: Resource) -> Printer:
@@ -69,7 +70,7 @@ def printer_of(resource: Resource) -> Printer:
     return PRINTERS.get((resource.group, resource.kind), _GENERIC)
 
 
-def _row(resource: Resource, printer: Printer, obj: Object, include_object: str, now_s: float) -> Object:
+def _row(resource: Resource, printer: Printer, obj: Object, include_object: str, now_s: float, version: str) -> Object:
     row: Object = {"cells": printer.cells(obj, now_s)}
     if resource.kind == "Pod" and not resource.group and (conditions := pod_conditions(obj)):
         row["conditions"] = conditions
@@ -79,7 +80,7 @@ def _row(resource: Resource, printer: Printer, obj: Object, include_object: str,
         case "Object":
             row["object"] = {"kind": resource.kind, "apiVersion": resource.api_version} | obj
         case _:
-            row["object"] = as_partial_metadata(obj)
+            row["object"] = as_partial_metadata(obj, version)
     return row
 
 
