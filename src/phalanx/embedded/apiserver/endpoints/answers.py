@@ -87,14 +87,13 @@ def _form(resource: Resource, request: Request, accept: Accept, listing: bool) -
             return Form(look=("own", resource.api_version), media=media, as_kind="", one=in_version(resource))
         case "Table" if accept.group == META and accept.version in _SHOWN_VERSIONS:
             policy, version = request.text("includeObject", "Metadata"), accept.version
-            look = ("Table", version, resource.api_version, policy)
+            columns = ("Table", version, resource.api_version, policy)
             row = parts.table_row(resource, policy, version=version)
             rest = parts.table_row(resource, policy, version=version, headers=False)
-            return Form(look=look, media=media, as_kind="Table", one=row, later=rest, version=version)
+            return Form(look=columns, media=media, as_kind="Table", one=row, later=rest, version=version)
         case "PartialObjectMetadata" | "PartialObjectMetadataList" if accept.group == META:
             version = accept.version if accept.version in _SHOWN_VERSIONS else "v1"
-            partial = _PARTIALS[version]
-            look = ("Partial", version)
+            look, partial = f"Partial {version}", _PARTIALS[version]
             return Form(look=look, media=media, as_kind="PartialObjectMetadata", one=partial, version=version)
         case "PartialObject" if accept.group == OWN and accept.version == "v1":
             render = partial_object(resource)

@@ -242,7 +242,7 @@ def _read_bool(_: yaml.SafeLoader, node: yaml.Node) -> Any:
     return _BOOLS[node.value.lower()]
 
 
-def _read_number(loader: yaml.SafeLoader, node: yaml.Node) -> Any:
+def _read_number(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> Any:
     """Return the number; its text if it is none in Go."""
     text = node.value.replace("_", "")
     if _INT.fullmatch(text) and abs(whole := _whole(text)) < _MOST:
@@ -252,7 +252,7 @@ def _read_number(loader: yaml.SafeLoader, node: yaml.Node) -> Any:
         if math.isinf(number):
             return node.value
         return int(number) if number.is_integer() and abs(number) < _EXACT else number
-    return node.value if ":" in text or text[-1:].isdigit() else loader.construct_yaml_float(node)  # type: ignore[no-untyped-call]
+    return node.value if ":" in text or text[-1:].isdigit() else loader.construct_yaml_float(node)
 
 
 def _whole(text: str) -> int:
