@@ -289,8 +289,9 @@ class Cycle:
 
     def grants_surplus(self, head_priority: int | None) -> bool:
         """Place the surplus of jobs with a higher priority than `head_priority`, if no request of that priority is
-        left. None: no request is left at all. Return whether there was any surplus."""
-        due = self.surplus.priorities()
+        left. None: no request is left at all. Jobs that are in turn wait for their place in the order (`grow_in_turn`).
+        Return whether there was any surplus."""
+        due = self.surplus.priorities(in_turn=head_priority is None)
         if head_priority is not None:
             due = list(takewhile(lambda each: each > head_priority and not self.field.any_from(each), due))
         if due:

@@ -91,15 +91,15 @@ class Surplus:
             branch = self.state.cluster.tree.branches[self.state.cluster.queue_of(record.job)]
             self.growing[start.job] = Growing(record, branch, actions, at % len(actions))
 
-    def priorities(self) -> list[int]:
-        """Return the priorities of jobs that may still get pods, the highest first."""
-        return sorted({each.priority for each in self.growing.values()}, reverse=True)
+    def priorities(self, *, in_turn: bool) -> list[int]:
+        """Return the priorities of jobs that may still get pods, the highest first. `in_turn`: also of jobs that are in
+        turn."""
+        return sorted({each.priority for each in self.growing.values() if in_turn or not each.is_in_turn}, reverse=True)
 
     def place(self, priorities: Collection[int], forecast: BackfillForecast) -> None:
         """Place pods above the minimums of the jobs of these priorities, as far as quota and nodes allow."""
         left = {job: each for job, each in self.growing.items() if each.priority in priorities}
-        for job in left:
-            del self.growing[job]
+        self.growing = {job: each for job, each in self.growing.items() if job not in left}
         left = {job: each for job, each in left.items() if not self.is_behind_head(each)}
         while left:
             job = self.poorest(self.state.cluster.tree.root, list(left.values())).record.job.id
@@ -129,10 +129,11 @@ class Surplus:
         )
         side = theirs.path.index(above) - 1
         cursor = contest.cursor_by_queue.get(theirs.path[side].name) if side >= 0 else None
-        if above.order is not QueueOrder.FILL or cursor is None or growing.branch is above:
+        if above.order not in (QueueOrder.FILL, QueueOrder.FAIR) or cursor is None or growing.branch is above:
             return mine <= other
         child = growing.branch.path[growing.branch.path.index(above) - 1]
-        return self.standing(above, child, growing)[:2] <= contest.standing(cursor)[:2]
+        first = int(above.order is QueueOrder.FAIR)  # the share alone
+        return self.standing(above, child, growing)[first:2] <= contest.standing(cursor)[: 2 - first]
 
     def is_behind_head(self, growing: Growing) -> bool:
         """Return whether the first job of a strict queue waits before the job's growth (rule R14)."""
