@@ -225,3 +225,19 @@ def test_an_archive_is_asked_for_and_denied(
         return
     with pytest.raises(Usage, match=text):
         sacctmgr.run(words)
+
+
+@pytest.mark.parametrize(
+    ("option", "printed"),
+    [
+        ("parsable", "Federation|Cluster|ID|Features|FedState|\n"),
+        ("parsable2", "Federation|Cluster|ID|Features|FedState\n"),
+    ],
+)
+def test_federations_have_names_between_bars(
+    option: str, printed: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Api, "open", lambda: None)
+    monkeypatch.setattr(lists.site, "load", lambda api: SITE)
+    assert lists.show(["federation"], {option: None}) == 0
+    assert capsys.readouterr().out == printed

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
+from phalanx.slurm.cluster.conf import read_conf
 from phalanx.slurm.cluster.site import Partition, Site
 from phalanx.slurm.commands.cluster import scontrol
-from phalanx.slurm.commands.cluster.verbs import hold, nodes, show, told
+from phalanx.slurm.commands.cluster.verbs import hold, nodes, script, show, told
 from phalanx.slurm.commands.cluster.verbs import named as names
 from phalanx.slurm.commands.cluster.verbs.update import job as changes
+from phalanx.slurm.jobs import pages
 from phalanx.slurm.jobs.ask import Ask
+from phalanx.slurm.jobs.fields import shown_together
+from phalanx.slurm.jobs.nodes import Node, Used
 from phalanx.slurm.jobs.view import Job
 from phalanx.slurm.options import Usage
 
@@ -106,6 +111,7 @@ def test_an_empty_word_is_no_job(monkeypatch: pytest.MonkeyPatch) -> None:
         ("-Q show nothing", 1, ""),
         ("-Q all x", 0, ""),
         ("-Q requeue 9", 1, ""),
+        ("-Q notify 0 x", 1, "Invalid job_id 0job notify failure: No error\n"),
     ],
 )
 def test_quiet_keeps_back_what_is_wrong_with_jobs(
@@ -167,7 +173,7 @@ def test_show_step_reads_the_beginning_of_an_id(
 ) -> None:
     monkeypatch.setattr(show.Api, "open", lambda: None)
     monkeypatch.setattr(show, "jobs", lambda api, numbers: [WAITS, *PAIR])
-    assert show.show(["step", text], False, False) == 1
+    assert show.show(["step", text], False, False) == int(text != "x.1")
     assert capsys.readouterr().out == shown + "\n"
 
 
@@ -177,6 +183,7 @@ def test_show_step_reads_the_beginning_of_an_id(
         ("jobid=7,9,9_1 name=x", True, "Invalid job id specified for job 9\n9_1: Invalid job id specified\n"),
         ("jobid=7 deadline=tomorrow", True, "Access/permission denied for job 7\n"),
         ("jobid=7 contiguous=1", False, "Invalid user id for job 7\n"),
+        ("jobid=7 admincomment=x", False, "Access/permission denied for job 7\n"),
         ("jobid=7 burstbuffer=x", False, "Requested operation not supported on this system for job 7\n"),
     ],
 )
@@ -217,3 +224,76 @@ def test_only_administrators_change_a_partition_even_to_what_it_is(monkeypatch: 
         with pytest.raises(Usage) as error:
             changes.update(line.split())
         assert error.value.text == "slurm_update error: Invalid user id"
+
+
+def test_quiet_does_not_print_that_there_is_nothing(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    monkeypatch.setattr(show.Api, "open", lambda: None)
+    monkeypatch.setattr(show.reservations, "reservations", lambda api: [])
+    assert [scontrol.run(["show", "res"]), scontrol.run(["-Q", "show", "res"])] == [0, 0]
+    assert scontrol.run(["show", "res", ""]) == 1
+    assert capsys.readouterr().out == "No reservations in the system\nReservation  not found\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "value", "shown"),
+    [  # NumNodes of a job that waits, before and after `numnodes=VALUE`
+        ("2", "3", "3"), ("2", "2-3", "2-3"), ("2-3", "2", "2-3"), ("2-3", "3-4", "3-4"),
+        ("2-3", "4", "Node count specification invalid"), ("2", "3-2", "Node count specification invalid"),
+    ],
+)  # fmt: skip
+def test_a_single_count_of_nodes_leaves_the_most_as_it_is(before: str, value: str, shown: str) -> None:
+    least, _, most = before.partition("-")
+    ask = replace(PLAIN, nodes=int(least), max_nodes=int(most or least), said_nodes=bool(most), tasks=2)
+    within = changes.asked.Around(Site(), None, True)  # type: ignore[arg-type]  # no hardware is asked
+    try:
+        changes.asked.change(replace(WAITS, ask=ask), ask, "numnodes", value, within)
+    except changes.asked.Refusal as error:
+        assert str(error) == shown  # noqa: PT017 (one of several outcomes)
+        return
+    assert (f"{ask.nodes}-{ask.max_nodes}" if ask.said_nodes else str(ask.nodes)) == shown
+
+
+@pytest.mark.parametrize(("value", "why"), [("n", ""), ("m", "Invalid node name specified"), ("", "Invalid node name")])
+def test_a_job_that_runs_keeps_nodes_of_its_own(value: str, why: str) -> None:
+    hardware: Any = type("Hardware", (), {"names": {"n", "m"}})
+    within = changes.asked.Around(Site(), hardware, True)
+    if not why:
+        changes.asked.change(RUNS, replace(PLAIN), "reqnodelist", value, within)
+        return
+    with pytest.raises(changes.asked.Refusal, match=why):
+        changes.asked.change(RUNS, replace(PLAIN), "reqnodelist", value, within)
+
+
+def test_write_config(monkeypatch: pytest.MonkeyPatch, capsys: Any, tmp_path: Path) -> None:
+    monkeypatch.setattr(script.Api, "open", lambda: None)
+    here = Site(cluster="lab", partitions=[Partition(name="p", nodes=["n1", "n2"], default=True, max_min=60)])
+    monkeypatch.setattr(script.site, "load", lambda api: here)
+    monkeypatch.setattr(script.times, "moment", lambda at_s: "NOW")
+    assert scontrol.run(["write", "config", str(tmp_path / "a")]) == 0
+    assert scontrol.run(["write", "config", str(tmp_path / "no" / "a")]) == 0
+    told = capsys.readouterr()
+    assert told.out == f"Slurm config saved to {tmp_path}/a.NOW\n"
+    assert told.err == f"Could not create file {tmp_path}/no/a.NOW: No such file or directory\n"
+    again, _ = read_conf((tmp_path / "a.NOW").read_text())
+    assert (again.cluster, again.partitions[0].max_min, again.partitions[0].nodes) == ("lab", 60, ["n1", "n2"])
+
+
+def test_ids_that_show_job_reads(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    monkeypatch.setattr(show.Api, "open", lambda: None)
+    monkeypatch.setattr(show, "_all", lambda api, asked: [job for job in PAIR if asked.has(job)])
+    monkeypatch.setattr(show, "jobs", lambda api, numbers, **_: PAIR)
+    assert show.show(["job", "10_"], False, False) == 1
+    assert capsys.readouterr().out == "Job 10_0 not found\n"
+    with pytest.raises(Usage, match="scontrol_print_job error: Invalid job id"):
+        show.show(["job", "10_[1-2]"], False, False)
+
+
+def test_details_of_nodes_and_tasks_that_were_cancelled_together() -> None:
+    node = Node(name="n", cpus=4, memory_mib=100, gpus=0, ready=True, drained=False)
+    for details in (True, False):
+        lines = [" ".join(words) for words in pages.node(node, "idle", Used(gpus=0), ["p"], details=details)]
+        assert ("GresDrain=N/A" in lines, "GresUsed=gpu:0" in lines) == (details, details)
+    gone = [replace(job, state="CANCELLED", held=False, others=[]) for job in PAIR]
+    [line] = shown_together(gone)
+    assert line.own == 10
+    assert gone[1].own == 12

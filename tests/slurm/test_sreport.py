@@ -184,3 +184,14 @@ def test_wckeys_and_reservations_are_what_jobs_asked(
     monkeypatch.setattr(sreport, "reservations", lambda api: [night])
     sreport.run(["-n", "-P", "reservation", "Utilization", "format=name,tresname,allocated,idle", *period])
     assert capsys.readouterr().out == "night|cpu|20|300\n"
+
+
+def test_tres_are_checked_first_and_quiet_says_little() -> None:
+    for line, text in (
+        ("-T held help", "sreport: fatal: No valid TRES given"),
+        ("-Q user", ""),
+        ("user", "too few arguments for keyword:user"),
+    ):
+        with pytest.raises(Usage) as error:
+            sreport.run(line.split())
+        assert error.value.text == text

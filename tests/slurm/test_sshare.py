@@ -10,6 +10,7 @@ from phalanx.slurm.cluster.site import Site
 from phalanx.slurm.commands.accounting import sshare
 from phalanx.slurm.jobs.ask import Ask
 from phalanx.slurm.jobs.view import Job
+from phalanx.slurm.options import Usage
 from tests.slurm.test_fair_tree_shares import CAPTURES, GOLDEN, SMALL
 
 COLUMNS = "Account,User,RawShares,NormShares,RawUsage,NormUsage,EffectvUsage,FairShare,LevelFS"
@@ -95,3 +96,11 @@ def test_words_add_up_as_in_slurm(words: list[str], rows: int, printed: Callable
 )
 def test_the_last_of_all_and_users_counts(typed: list[tuple[str, str | None]], users: list[str]) -> None:
     assert sshare._users(typed) == users
+
+
+def test_a_cluster_is_checked_before_the_options_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sshare.Api, "open", lambda: None)
+    monkeypatch.setattr(sshare.site, "load", lambda api: Site(cluster="lab"))
+    for line, text in (("-M nowhere --parsa", "No cluster 'nowhere' known"), ("--parsa -M nowhere", "is ambiguous")):
+        with pytest.raises(Usage, match=text):
+            sshare.run(line.split())

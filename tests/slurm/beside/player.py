@@ -146,13 +146,16 @@ def play(side: Side, scene: Scene) -> list[str]:
     jobs: dict[str, str] = {}
     labels: dict[int, str] = {}
     plain = Plain(place, labels)
-    found = []
+    found: list[str] = []
+    waited = False
     for at, step in enumerate(scene.steps, 1):
         if re.search(r"\bsacct\b", step.line):
             _settle(side, place, jobs)
+        if step.line.startswith("sshare") and not waited:
+            waited = _use(side)
         status, said, wrong = side.run(step.line, step.user, place, jobs)
         if step.line.startswith("sshare"):  # what was used differs between any two runs; shares are 40 and 60
-            used = r"\bcpu=\d+,mem=\d+[^|\s]*|\b(?!(?:40|60)\b)(\d+\.)?\d{2,}\b(?!\.)|\binf\b"
+            used = r"\bcpu=\d+,mem=\d+[^|\s]*|\b\d\.\d+e[-+]\d+|\b(?!(?:40|60)\b)(\d+\.)?\d{2,}\b(?!\.)|\binf\b"
             said = re.sub(used, "{USED}", said)
         said = "".join(row for row in said.splitlines(keepends=True) if not _is_earlier(row, side.last))
         if number := re.search(r"^(?:Submitted batch job )?(\d{6,})\b", said, re.MULTILINE):
@@ -201,7 +204,7 @@ class Plain:
     def __call__(self, at: int, text: str, line: str = "") -> str:
         """Nodes that the line names are no choice between equal nodes, so they keep their names."""
         self._named = {name for found in _NODES.finditer(line) for name in _names(found)}
-        text = text.replace(self._place, "{DIR}")
+        text = text.replace(self._place, "{DIR}").replace(str(Path(self._place).parent), "{DIR}/..")
         for pattern, instead in _RULES:
             text = re.sub(pattern, instead, text)
         text = _NODES.sub(self._node, text)
@@ -306,6 +309,14 @@ def _settle(side: Side, place: Path, jobs: Mapping[str, str]) -> None:
         ):
             return
         time.sleep(2 * _LOOK_S)  # a real Slurm reports no change
+
+
+def _use(side: Side) -> bool:
+    """Wait until usage is shown: Phalanx writes it once a minute, Slurm when a job ends. Return True."""
+    deadline_s = time.monotonic() + 90
+    while not re.match(r"\d{2}", side.root("sshare -n -P -o RawUsage")) and time.monotonic() < deadline_s:
+        time.sleep(2 * _LOOK_S)  # a real Slurm reports no change
+    return True
 
 
 def compare(sides: tuple[Side, Side], scene: Scene) -> list[Difference]:

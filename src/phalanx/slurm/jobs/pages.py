@@ -188,7 +188,7 @@ def node(
     details: bool = False,
 ) -> Page:
     """Return the page of a node. `held`: what is allocated. `counted`: the TRES of GPUs, if the site counts it.
-    `details`: with --details.
+    `details`: with --details, at a site that has GPUs.
 
     What Kubernetes does not know of a node is N/A or None.
     """
@@ -208,7 +208,7 @@ def node(
         [f"AvailableFeatures={features}"],
         [f"ActiveFeatures={features}"],
         [f"Gres={f'gpu:{found.gpus}' if found.gpus else '(null)'}"],
-        *([["GresDrain=N/A"], [f"GresUsed=gpu:{held.gpus}"]] if details and found.gpus else []),
+        *([["GresDrain=N/A"], [f"GresUsed=gpu:{held.gpus}"]] if details else []),
         [f"NodeAddr={found.address or found.name} NodeHostName={found.name} Port=6818 Version=22.05.8"],
         [f"OS=Linux {found.kernel} "],
         [f"RealMemory={found.memory_mib} AllocMem={held.memory_mib} FreeMem=N/A Sockets={sockets} Boards=1"],

@@ -82,8 +82,9 @@ class Job(msgspec.Struct, kw_only=True):
 
     @property
     def own(self) -> int:
-        """Return the number that Slurm shows: a pending task has its array's number, and no number of its own yet."""
-        return self.base if self.state == "PENDING" and self.ask.task is not None else self.number
+        """Return the number that Slurm shows. A pending task, and tasks that were cancelled together, have their
+        array's number, and no number of their own."""
+        return self.base if self.ask.task is not None and (self.others or self.state == "PENDING") else self.number
 
     @property
     def first(self) -> int:

@@ -82,7 +82,7 @@ def run(words: Sequence[str]) -> int:
     return 0
 
 
-_LISTS = ("accounts", "group", "jobs", "name", "partition", "qos", "reason", "state", "user", "wckeys")
+_LISTS = ("accounts", "format", "group", "jobs", "name", "partition", "qos", "reason", "state", "user", "wckeys")
 
 
 def _together(typed: Sequence[tuple[str, str | None]]) -> dict[str, str | None]:
@@ -320,7 +320,7 @@ def _window(said: Mapping[str, str | None], by_id: bool) -> tuple[float, float]:
         else:
             start = _midnight(now_s)
     if end is None:
-        end = now_s
+        end = max(start, now_s) if said.get("state") else now_s
     if start > end:
         raise Usage(
             f"sacct: error: Start time ({times.moment(start)}) requested is after end time ({times.moment(end)})."

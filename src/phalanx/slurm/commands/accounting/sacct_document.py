@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -105,9 +106,10 @@ def _parts(seconds: float) -> dict[str, int]:
     return {"seconds": int(seconds), "microseconds": int(seconds % 1 * 1_000_000)}
 
 
-def _exit(code: int, signal: int) -> dict[str, Any]:
-    if signal:
-        return {"status": "SIGNALED", "return_code": 0, "signal": {"signal_id": signal, "name": None}}
+def _exit(code: int, number: int) -> dict[str, Any]:
+    if number:
+        named = {"signal_id": number, "name": signal.strsignal(number)}
+        return {"status": "SIGNALED", "return_code": None, "signal": named}
     return {"status": "ERROR" if code else "SUCCESS", "return_code": code}
 
 

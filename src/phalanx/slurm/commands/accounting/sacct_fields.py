@@ -275,8 +275,16 @@ def columns_of(said: Mapping[str, str | None]) -> list[tuple[str, Printed]]:
     text = said.get("format")
     if text is None and not {"brief", "long"} & {*said}:
         text = os.environ.get("SACCT_FORMAT") or None
-    if text is None:
-        text = LONG if "long" in said else BRIEF if "brief" in said else DEFAULT
+    if "long" in said:
+        if text is not None:
+            raise Usage(
+                "sacct: fatal: Options -o(--format) and -l(--long) are mutually exclusive. Please remove one and retry."
+            )
+        text = f"{BRIEF},{LONG}" if "brief" in said else LONG
+    elif "brief" in said:
+        text = BRIEF if text is None else f"{text},{BRIEF}"
+    elif text is None:
+        text = DEFAULT
     found = chosen(_spelled_out(text), _WIDTHS, _unknown, zero=True)
     return [(name, Printed(name, width, name in _WHOLE, name in _MOMENTS)) for name, width in found]
 

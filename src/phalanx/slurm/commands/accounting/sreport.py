@@ -49,6 +49,7 @@ def run(words: Sequence[str]) -> int:
         return 0
     if not arguments:
         return interactive("sreport", run)
+    tres_of(options)
     match arguments[0].lower():
         case "exit" | "quit":
             return 0
@@ -58,12 +59,11 @@ def run(words: Sequence[str]) -> int:
         case "help":
             print("sreport [<OPTION>] [<COMMAND>]")
             return 0
-    tres_of(options)
     kind = typed(arguments[0].lower(), "cl[uster] j[ob] re[servation] u[ser]")
     if not kind:
         raise Usage(f"invalid keyword: {arguments[0]}")
     if len(arguments) < 2:
-        raise Usage(f"too few arguments for keyword:{arguments[0]}")
+        raise Usage("" if "quiet" in options else f"too few arguments for keyword:{arguments[0]}")
     reports, valid = _OF[kind]
     name = typed(arguments[1].lower(), " ".join(reports))
     if not name:

@@ -49,7 +49,7 @@ class ShareLine:
 
 
 def run(words: Sequence[str]) -> int:
-    typed, _ = _READER.read(words)
+    typed, _ = _READER.read(words, _check)
     said: dict[str, str | None] = dict(typed)
     for each in ("format", "accounts"):  # each -o adds fields, and each -A adds accounts
         if each in said:
@@ -61,8 +61,6 @@ def run(words: Sequence[str]) -> int:
         return 0
     api = Api.open()
     here = site.load(api)
-    for clusters in (value or "" for name, value in typed if name == "clusters"):
-        require_cluster("sshare", clusters, here.cluster)
     users = _users(typed)
     if "verbose" in said:
         accounts = ["all"] if said.get("accounts") is None else (said["accounts"] or "").lower().split(",")
@@ -78,6 +76,13 @@ def run(words: Sequence[str]) -> int:
     rows = [[_FIELDS[name][1](line) for name, _ in columns] for line in every]
     show([column for _, column in columns], rows, said)
     return 0
+
+
+def _check(typed: Sequence[tuple[str, str | None]]) -> None:
+    """Check a cluster where it is read, as Slurm does. Raises Usage."""
+    name, value = typed[-1]
+    if name == "clusters":
+        require_cluster("sshare", value or "", site.load(Api.open()).cluster)
 
 
 def _users(typed: Sequence[tuple[str, str | None]]) -> list[str]:

@@ -16,14 +16,14 @@ def show_config() -> int:
     api = Api.open()
     here = site.load(api)
     print(f"Configuration data as of {times.moment(time.time())}")
-    for name, text in _settings(here):
+    for name, text in settings(here):
         print(f"{name:<23} = {text}")
     api.get("/version")
     print("\nSlurmctld(primary) at the API server is UP")
     return 0
 
 
-def _settings(here: Site) -> list[tuple[str, str]]:
+def settings(here: Site) -> list[tuple[str, str]]:
     weights = here.weights
     tres = ",".join(f"{name}={weight:g}" for name, weight in weights.tres.items())
     found = {

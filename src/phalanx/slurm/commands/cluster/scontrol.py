@@ -59,7 +59,8 @@ _NEED_ONE = (*_ARGUMENTS, "setdebugflags")
 _QUIET = re.compile(
     r"too few arguments for keyword:(?!write$|notify$)|too many arguments for keyword:show$|invalid entity:|"
     r"(?!scontrol: ).* for job \S+$|\d+_[\d,-]+: |scontrol_print_job |slurm_(?!update )\w+ error: |slurm_load_\w+: |"
-    r"invalid (debug|schedlog) |Usage: setdebugflags|(Node|Partition|Reservation|Job) .* not found$"
+    r"invalid (debug|schedlog) |Usage: setdebugflags|(Node|Partition|Reservation|Job) .* not found$|"
+    r"No .* in the system$"
 )
 _QUIET_SETTINGS = ("all", "hide")  # with --quiet their arguments are ignored
 _REFUSED = ("bbstat", "dwstat")

@@ -24,6 +24,7 @@ _FEDERATION = (
     "Federation    Cluster ID             Features     FedState \n"
     "---------- ---------- -- -------------------- ------------ "
 )
+_FEDERATION_NAMES = "Federation|Cluster|ID|Features|FedState"
 # What only operators may list -> Slurm's refusal for others.
 _OPERATORS = {
     "stats": "sacctmgr: accounting_storage/slurmdbd: acct_storage_p_get_stats: RC:2002 Your user doesn't have "
@@ -90,7 +91,11 @@ def show(words: Sequence[str], said: Mapping[str, str | None]) -> int:
         raise Usage(_OPERATORS[kind])
     match kind:
         case "federation":
-            print("" if "noheader" in said else _FEDERATION, end="" if "noheader" in said else "\n")
+            if "noheader" in said:
+                return 0
+            ends = {"parsable": "|\n", "parsable2": "\n"}
+            form = next((name for name in said if name in ends), "")
+            print(_FEDERATION_NAMES if form else _FEDERATION, end=ends.get(form, "\n"))
             return 0
         case "runawayjob":
             print(f"Runaway Jobs: No runaway jobs found on cluster {here.cluster}")

@@ -127,8 +127,9 @@ def _hostnames(text: str) -> int:
 
 def _show_jobs(text: str, oneline: bool, details: bool) -> int:
     api = Api.open()
-    if "," in text and "[" not in text:
+    if "," in text or "[" in text:
         raise Usage("scontrol_print_job error: Invalid job id specified")
+    text += "0" if re.fullmatch(r"\d+_", text) else ""
     try:
         ids = tuple(one for one in read_ids(text) if one.number)  # job 0 is all jobs
     except NoJob:
@@ -168,6 +169,7 @@ def _show_nodes(text: str, oneline: bool, details: bool) -> int:
     api = Api.open()
     here = site.load(api)
     found, wanted, held = see(api, here), expand(text), used(api)
+    details = details and any(one.node.gpus for one in found)
     for name in wanted or [one.node.name for one in found]:
         seen = next((one for one in found if one.node.name == name), None)
         if seen is None:
@@ -225,7 +227,7 @@ def _show_steps(text: str, oneline: bool) -> int:
     if not shown:
         typed = f"{number}.{step}" if task is None else f"{number}_{int(task or 0)}."
         print(f"Job step {typed} not found" if number else "No job steps in the system")
-        return 1
+        return int(bool(number))
     for job, name in shown:
         _page(pages.step(job, name), oneline)
     return 0

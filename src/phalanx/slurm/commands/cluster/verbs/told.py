@@ -22,7 +22,7 @@ def notify(words: Sequence[str]) -> int:
     """notify JOB TEXT: Slurm writes the text to the terminal of srun or salloc, and of a batch job nowhere."""
     if len(words) < 2:
         raise Usage("too few arguments for keyword:notify")
-    if not words[0][:1].isdigit():
+    if not int(_leading(words[0])):
         raise Usage(f"Invalid job_id {words[0]}job notify failure: No error")
     try:
         found = named(Api.open(), _leading(words[0]))

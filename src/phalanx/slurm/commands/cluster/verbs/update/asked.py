@@ -149,7 +149,7 @@ def change(job: Job, ask: Ask, name: str, value: str, within: Around) -> None:
         case "features" | "prefer":
             _features(ask, name, value, within.hardware)
         case "nodelist" | "reqnodelist" | "excnodelist":
-            _nodes(ask, name, value, within.hardware)
+            _nodes(job, ask, name, value, within.hardware)
         case "gres":
             _gres(ask, value)
         case "reservationname":
@@ -231,13 +231,14 @@ def _node_count(job: Job, ask: Ask, least: int, most: int) -> None:
         if (least, most) != (ask.node_count, 0):
             raise Refusal("Requested operation not supported on this system")
         return
-    if not least or (most and most < least):
+    limit = most or (ask.max_nodes if ask.said_nodes else least)  # a single number leaves the most as it is
+    if not least or limit < least:
         raise Refusal("Node count specification invalid")
     if ask.least_cpus and ask.least_cpus < least:
         raise Refusal("CPU count specification invalid")
     if (least > 1) != (ask.node_count > 1):
         raise Refusal("a job keeps one node, or several, as it was submitted: submit it again (docs/guide/slurm.md)")
-    ask.nodes, ask.max_nodes, ask.said_nodes = least, max(most, least), True
+    ask.nodes, ask.max_nodes, ask.said_nodes = least, limit, bool(most) or ask.said_nodes
     ask.tasks = max(ask.tasks, least)
 
 
@@ -251,8 +252,10 @@ def _features(ask: Ask, name: str, value: str, hardware: Hardware) -> None:
         ask.preferred = value
 
 
-def _nodes(ask: Ask, name: str, value: str, hardware: Hardware) -> None:
+def _nodes(job: Job, ask: Ask, name: str, value: str, hardware: Hardware) -> None:
     names = expand(value)
+    if job.state != "PENDING" and not (names and {*names} <= {*job.nodes}):
+        raise Refusal("Invalid node name specified")
     if hardware.names and not {*names} <= hardware.names:
         raise Refusal("Invalid node name specified")
     if name == "excnodelist":

@@ -120,9 +120,11 @@ def _refusal(api: Api, job: Job, said: dict[str, str], within: asked.Around) -> 
         return "Job has already finished"
     if "burstbuffer" in said:
         return asked.ALWAYS_REFUSED["burstbuffer"]
+    if "admincomment" in said and not within.operator:
+        return asked.DENIED
     if why := refusal(api, job):
         return why
-    late = job.state != "PENDING" and {*said} & asked.PENDING_ONLY
+    late = job.state != "PENDING" and {*said} & (asked.PENDING_ONLY | {"deadline"})
     return asked.DENIED if {*said} & asked.OPERATORS and not within.operator and not late else ""
 
 
