@@ -51,3 +51,6 @@ def test_jobs_in_a_state_may_be_asked_for_from_a_moment_that_comes() -> None:
     for said in (later, {**later, "state": "ca", "endtime": "now"}):
         with pytest.raises(Usage, match="is after end time"):
             sacct._window(said, by_id=False)
+    for line in ("-E 2020-01-01 -o nothing", "-S 2099-01-01 -o nothing"):
+        with pytest.raises(Usage, match="is after end time"):
+            sacct.run(line.split())

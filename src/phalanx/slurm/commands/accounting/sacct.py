@@ -65,6 +65,7 @@ def run(words: Sequence[str]) -> int:
     if "jobs" not in said and ("batch-script" in said or "env-vars" in said):
         what = "job environment" if "env-vars" in said else "job scripts"
         raise Usage(f"sacct: fatal: When requesting {what} you must also request specific jobs with the '-j' option.")
+    _window(said, "jobs" in said)  # a window that is none is reported before a field that is none
     columns = columns_of(said)
     if "completion" in said:
         raise Usage("Slurm job completion is disabled")
