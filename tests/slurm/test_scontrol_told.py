@@ -297,3 +297,11 @@ def test_details_of_nodes_and_tasks_that_were_cancelled_together() -> None:
     [line] = shown_together(gone)
     assert line.own == 10
     assert gone[1].own == 12
+
+
+@pytest.mark.parametrize(("value", "requeues"), [("5", True), ("1", True), ("0", False), ("", False)])
+def test_any_number_but_0_lets_a_job_be_requeued(value: str, requeues: bool) -> None:
+    ask, nothing = replace(PLAIN, requeue=not requeues), changes.asked.Around(Site(), None, False)  # type: ignore[arg-type]
+    assert changes._require_readable({"requeue": value})
+    changes._change(None, WAITS, ask, {"requeue": value}, nothing)  # type: ignore[arg-type]  # no server is asked
+    assert ask.requeue == requeues

@@ -156,7 +156,7 @@ def _require_readable(said: dict[str, str]) -> bool:
     for name in ("starttime", "eligibletime", "deadline"):
         if name in said:
             _at(said[name])
-    if said.get("requeue", "0") not in ("", "0", "1"):
+    if said.get("requeue", "") and not said["requeue"].isdigit():
         raise Usage(f"scontrol: error: Invalid Requeue value: {said['requeue']}")
     if said.get("priority", "") and not said["priority"].isdigit():
         raise Usage(f"scontrol: error: Invalid Priority value: {said['priority']}")
@@ -207,7 +207,7 @@ def _change(api: Api, job: Job, ask: Ask, said: dict[str, str], within: asked.Ar
             case "timelimit":
                 ask.limit_min = _limit(job, ask, value, within)
             case "requeue":
-                ask.requeue = value == "1"
+                ask.requeue = bool(int(value or "0"))
             case "wckey":
                 ask.wckey = value
             case "userid":
