@@ -94,8 +94,8 @@ def show(words: Sequence[str], said: Mapping[str, str | None]) -> int:
             if "noheader" in said:
                 return 0
             ends = {"parsable": "|\n", "parsable2": "\n"}
-            form = next((name for name in said if name in ends), "")
-            print(_FEDERATION_NAMES if form else _FEDERATION, end=ends.get(form, "\n"))
+            style = next((name for name in said if name in ends), "")
+            print(_FEDERATION_NAMES if style else _FEDERATION, end=ends.get(style, "\n"))
             return 0
         case "runawayjob":
             print(f"Runaway Jobs: No runaway jobs found on cluster {here.cluster}")
