@@ -14,10 +14,7 @@ from phalanx.slurm.commands.cluster import scontrol
 from phalanx.slurm.commands.cluster.verbs import hold, nodes, script, show, told
 from phalanx.slurm.commands.cluster.verbs import named as names
 from phalanx.slurm.commands.cluster.verbs.update import job as changes
-from phalanx.slurm.jobs import pages
 from phalanx.slurm.jobs.ask import Ask
-from phalanx.slurm.jobs.fields import shown_together
-from phalanx.slurm.jobs.nodes import Node, Used
 from phalanx.slurm.jobs.view import Job
 from phalanx.slurm.options import Usage
 
@@ -288,20 +285,9 @@ def test_ids_that_show_job_reads(monkeypatch: pytest.MonkeyPatch, capsys: Any) -
         show.show(["job", "10_[1-2]"], False, False)
 
 
-def test_details_of_nodes_and_tasks_that_were_cancelled_together() -> None:
-    node = Node(name="n", cpus=4, memory_mib=100, gpus=0, ready=True, drained=False)
-    for details in (True, False):
-        lines = [" ".join(words) for words in pages.node(node, "idle", Used(gpus=0), ["p"], details=details)]
-        assert ("GresDrain=N/A" in lines, "GresUsed=gpu:0" in lines) == (details, details)
-    gone = [replace(job, state="CANCELLED", held=False, others=[]) for job in PAIR]
-    [line] = shown_together(gone)
-    assert line.own == 10
-    assert gone[1].own == 12
-
-
 @pytest.mark.parametrize(("value", "requeues"), [("5", True), ("1", True), ("0", False), ("", False)])
 def test_any_number_but_0_lets_a_job_be_requeued(value: str, requeues: bool) -> None:
-    ask, nothing = replace(PLAIN, requeue=not requeues), changes.asked.Around(Site(), None, False)  # type: ignore[arg-type]
+    ask, nothing = replace(PLAIN, requeue=not requeues), changes.asked.Around(Site(), None, False)  # type: ignore[arg-type]  # no hardware is asked
     assert changes._require_readable({"requeue": value})
     changes._change(None, WAITS, ask, {"requeue": value}, nothing)  # type: ignore[arg-type]  # no server is asked
     assert ask.requeue == requeues
