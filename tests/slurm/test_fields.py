@@ -39,6 +39,12 @@ def test_formats_with_widths_and_unknown_letters() -> None:
     )
 
 
+def test_names_of_what_a_job_has_not() -> None:
+    columns, wrong = fields.by_names("system_comment:3,prefer:8,origin:3")
+    line = fields.line(columns, Job(number=1, ask=ask("").ask, state="PENDING"))
+    assert (fields.heading(columns), line, wrong) == ("SYSPREFER  ORI", "   (null)  NA ", [])
+
+
 def test_a_null_that_does_not_fit_is_empty() -> None:
     waiting = Job(number=1, ask=ask("").ask, state="PENDING")
     shown = fields.line(fields.by_letters("%5E|%E|%6k|%.10f")[0], waiting)
