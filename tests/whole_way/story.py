@@ -24,7 +24,7 @@ from .works import DIALECTS, FORMS, Work, end, furnish, resume, suspend
 
 NOW_S = 1_780_272_000.0  # after the double's objects were created
 TURNS = 40  # in which things happen
-QUIET = 14  # turns of a minute in which nothing is decided: longer than every rest, hold and grace period
+QUIET = 20  # turns without a decision, after 4 a minute each: longer than every rest, hold and grace period
 MOST = 400  # turns until then
 
 
