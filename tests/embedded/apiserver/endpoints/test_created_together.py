@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -40,7 +41,7 @@ def test_neither_is_stored_if_one_is_too_large(
     secret: int, job: int, stored: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = Places()
-    others: Any = SimpleNamespace(has_webhooks=False)
+    others: Any = SimpleNamespace(has_webhooks=False, counting=lambda *_: nullcontext())
     writer = ObjectWriter(store, others, others)
     target: Any = SimpleNamespace(resource=SimpleNamespace(key=("", "secrets")), namespace="ns")
 
