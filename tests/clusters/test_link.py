@@ -7,6 +7,7 @@ import contextlib
 import random
 import time
 from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -40,11 +41,18 @@ JOBS_SENT, KINDS = 6, (JOBS, JOB_SETS)
 Object = dict[str, Any]
 
 
+@dataclass
+class Link:
+    """`port` leads to another one. Until `calm_s` (of the monotonic clock), one connection in three is cut."""
+
+    port: int = 0
+    calm_s: float = field(default_factory=lambda: time.monotonic() + 8.0)
+
+
 @contextlib.asynccontextmanager
-async def bad_link(port: int) -> AsyncIterator[int]:
-    """A port that leads to another one: each piece comes late, and one connection in three is cut after some of them.
-    The first seconds are the worst."""
-    chance, until_s = random.Random(7), time.monotonic() + 8.0
+async def bad_link(port: int) -> AsyncIterator[Link]:
+    """A link to the port: each piece comes late, and connections are cut after some of them."""
+    chance, link = random.Random(7), Link()
 
     async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, left: int) -> None:
         with contextlib.suppress(OSError):
@@ -56,13 +64,14 @@ async def bad_link(port: int) -> AsyncIterator[int]:
         writer.close()
 
     async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        cut = chance.randint(2, 12) if time.monotonic() < until_s and chance.random() < 1 / 3 else -1
+        cut = chance.randint(2, 12) if time.monotonic() < link.calm_s and chance.random() < 1 / 3 else -1
         there, back = await asyncio.open_connection("127.0.0.1", port)
         await asyncio.gather(carry(reader, back, cut), carry(there, writer, cut))
 
     server = await asyncio.start_server(accept, "127.0.0.1", 0)
+    link.port = server.sockets[0].getsockname()[1]
     try:
-        yield server.sockets[0].getsockname()[1]
+        yield link
     finally:
         server.close()
 
@@ -134,14 +143,14 @@ def test_each_job_runs_once_over_a_link_that_delays_and_cuts(tmp_path: Path, mon
             await Connection.open(manager.kubeconfig) as user,
             await Connection.open(worker.kubeconfig) as there,
             SharedInformers(user) as informers,
-            bad_link(int(worker.url.rpartition(":")[2])) as port,
+            bad_link(int(worker.url.rpartition(":")[2])) as link,
         ):
             await asyncio.gather(ready(user, "kueue-system"), ready(there))
             await asyncio.gather(define_job_sets(user), define_job_sets(there))
             await there.create(NODES, {"apiVersion": "v1", "kind": "Node", **node("n1", 100)})
             taint = {"spec": {"taints": None}}
             await there.patch(NODES, "n1", taint)
-            far = worker.url.rpartition(":")[0] + f":{port}"
+            far = worker.url.rpartition(":")[0] + f":{link.port}"
             await define(user, inline(worker).replace(worker.url, far))
             made: set[str] = set()
             playing = asyncio.ensure_future(play_worker(there, made))
@@ -155,6 +164,7 @@ def test_each_job_runs_once_over_a_link_that_delays_and_cuts(tmp_path: Path, mon
             playing.cancel()
             await asyncio.gather(playing, deciding, return_exceptions=True)
             assert len(made) == JOBS_SENT, "each has one copy, and no copy was made twice"
+            link.calm_s = 0.0  # a command is not repeated
             await can_be_read(user, far)
 
     with ServerProcess.started(tmp_path / "manager") as manager, ServerProcess.started(tmp_path / "worker") as worker:
