@@ -50,7 +50,7 @@ def test_what_has_no_effect_is_said_of_the_object() -> None:
         "spec": {"minMember": 2, "networkTopology": {"mode": "hard"}, "subGroupPolicy": [{"name": "a"}], "odd": 1},
     }
     assert list(VOLCANO.notes("PodGroup", group)) == [
-        "spec.subGroupPolicy[].name has no effect: the task of labelSelector names them",
+        "spec.subGroupPolicy[].name has no effect: the subgroup has the name of the task that labelSelector selects",
         "spec.odd is not known here, and has no effect",
     ]
     tasks = [{"name": "a", "odd": "restricted", "template": {"spec": {}}}]

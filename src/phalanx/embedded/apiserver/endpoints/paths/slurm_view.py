@@ -51,7 +51,7 @@ SHOWN = frozenset({
     "begin_s", "deadline_s", "nice", "hold", "requeue", "restarts", "tmp_mib", "contiguous",
     "overcommit", "oversubscribe", "preferred", "least_min", "licenses", "cap", "cap_group",
     "cap_reason", "node_cpus", "reservation", "wckey", "kind", "partitions", "usable", "gpus",
-    "gpu_type", "gpu_products", "shown", "rank", "rank_per_s",
+    "gpu_type", "gpu_products", "shown", "rank", "rank_per_s", "waiting_nodes", "waiting_tasks",
 })  # fmt: skip
 _STEP = f"{_PREFIX}step."
 # The fields of `phalanx.slurm.jobs.steps.records.StepRecord` that everybody sees: all but the command line and what the
