@@ -62,7 +62,7 @@ class Cycle:
         self.intake = Intake(self.state, self.reporter, self.preempting)
         self.surplus = Surplus(self.state, self.tournament.closed, self.known)
         self.weeded: tuple[int, bool] | None = None  # decisions at the last check of queue heads, and `may_reserve`
-        self.kept_out: set[int] = set()  # classes that a reservation kept out before their turn, until victims leave
+        self.kept_out: set[int] = set()  # request classes kept back by a reservation, out of turn
 
     def close(self) -> None:
         """End the cycle."""

@@ -140,7 +140,7 @@ def pods(
     signs: Floats,
     gains: matching.Rows | None = None,
 ) -> Floats:
-    """Return, for each of these demands, how many pods the rows hold: the sum over the rows, each with its sign.
+    """Return how many pods of each demand fit on the rows: a sum over the rows, each multiplied by its sign.
     `gains`: the rows for which it is noted whether they hold a pod."""
     total = np.zeros(len(numbers))
     if not len(numbers):

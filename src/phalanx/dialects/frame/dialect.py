@@ -202,7 +202,7 @@ class GroupClaim:
     `of_role`: role -> the number of its pods among these.
     `whole`: the requests of the whole gang (cpu in millicores, others in whole units). Amounts beyond its existing
     pods' requests are reserved for later pods.
-    `by_priority`: of the pods that exist when the gang starts, those with a higher priority come first."""
+    `by_priority`: whether the start takes existing pods by priority, highest first, instead of by age."""
 
     minimum: int = 1
     by_priority: bool = False

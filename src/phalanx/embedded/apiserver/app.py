@@ -196,7 +196,7 @@ class Api:
         return await self._dispatch(verb, target, request)
 
     def _authorize_path(self, request: Request) -> None:
-        """Judge the rights to a path that no kind serves: before a user is told so. Raises `ApiError` 403."""
+        """Check the user's rights to a path that is not served, before the answer is 404. Raises `ApiError` 403."""
         found = attributes(request.method, request.path, watch=request.flag("watch"))
         if found is None:
             self._authorizer.path(request.user, request.method.lower(), request.path)

@@ -275,8 +275,8 @@ _SCHEMA = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPr
 
 
 def _schema_or_other(value: Any, unknown: list[str]) -> Any:
-    """Return a schema in a schema (`items`, `additionalProperties`), or what else may stand there. The real server does
-    not report the unknown fields in it."""
+    """Return the decoded schema of `items` or `additionalProperties`, or the value itself if it is no object. The real
+    server does not report unknown fields in it."""
     return type_of(_SCHEMA).decoder(value, []) if value.__class__ is dict else value
 
 

@@ -34,7 +34,7 @@ class Reader(Protocol):
     def get(self, group: str, plural: str, namespace: str, name: str) -> Object | None: ...
 
     def list(self, group: str, plural: str, namespace: str = "") -> Iterable[Object]:
-        """Yield all of a kind; of one namespace if it is given."""
+        """Yield all objects of a kind, or those of one namespace."""
 
     def decided(self, group: str, plural: str, namespace: str = "") -> Iterable[Object]:
         """Yield the stored objects and those of unfinished writes. This costs more, and is for values that must not be

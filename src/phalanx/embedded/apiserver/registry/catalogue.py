@@ -97,7 +97,7 @@ class Catalogue:
 
 
 def _aggregated_version(accept: Iterable[Accept]) -> str:
-    """Return which aggregated form is the client's first choice among those that exist here; "" for the old form."""
+    """Return the version of aggregated discovery that the client prefers among those served; "": not aggregated."""
     for form in accept:
         if form.media != JSON:
             continue

@@ -52,7 +52,8 @@ def test_a_job_that_another_cluster_has_run_is_deleted_when_its_time_is_up(volca
         await here.make(JOBS, "sent", spec=spec)
         ended = {"state": {"phase": "Completed", "lastTransitionTime": "2026-01-01T00:00:00Z"}}
         await here.connection.patch(JOBS, "sent", {"status": ended}, here.namespace, "status")
-        await here.until(lambda: here.get(JOBS, "sent"), lambda job: job is None)
+        await here.gone(JOBS, "sent")
+        assert await here.get(JOBS, "sent") is None
 
     scenario(volcano_server, play)
 

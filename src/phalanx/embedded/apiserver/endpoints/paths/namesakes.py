@@ -15,7 +15,7 @@ from phalanx.embedded.apiserver.storage.store import Store
 from phalanx.embedded.apiserver.transport.request import Request
 
 _ASKING = "kubectl/"  # the user agent; a program names the group that it means
-_GIVEN = "default"  # the name of what is there from the start
+_GIVEN = "default"  # the name of objects that Phalanx creates itself
 
 
 class Namesakes:
@@ -27,7 +27,7 @@ class Namesakes:
     def hints(self, target: RouteTarget, request: Request) -> tuple[str, ...]:
         """Return a warning for each other kind of the name that has what kubectl looks for, if this one has not.
 
-        An object `default` is there before anybody makes one, so for a list it does not count."""
+        Phalanx creates an object `default` of some kinds. A list ignores it."""
         if not request.user_agent.startswith(_ASKING) or self._place(target.resource, target) is not None:
             return ()
         verb = "get" if target.name else "list"

@@ -45,7 +45,7 @@ _DRIVER_BYTES, _LUNS = 63, 255
 
 
 def chosen_source(found: Found, holder: Source, names: Sequence[str], path: str) -> str:
-    """Return the name of the source; "" without one. `names`: those that are set."""
+    """Return the name of the source; "" without one. `names`: the names of the sources that the volume sets."""
     if not names:
         found.append(required(path, "must specify a volume type"))
         return ""

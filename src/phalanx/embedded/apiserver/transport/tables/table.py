@@ -39,7 +39,7 @@ def as_table(
     version: str = "v1",
 ) -> Object:
     """Return a Table of the objects. `include_object` is the query parameter: Metadata (or empty), Object, None; 400
-    else. `version`: that of the Table, `v1` or `v1beta1`.
+    else. `version`: the API version of the Table, `v1` or `v1beta1`.
 
     `now_s` (seconds since the epoch) is what ages count to; `metadata` is the Table's own (resourceVersion, continue).
     """

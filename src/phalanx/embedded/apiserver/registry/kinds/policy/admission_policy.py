@@ -180,8 +180,8 @@ def _mutations(found: Found, spec: Object) -> None:
 
 
 def _validations(found: Found, spec: Object, policy: str) -> None:
-    """Validations and audit annotations, of which one must be there. The key of an annotation follows the policy's
-    name."""
+    """Check the validations and the audit annotations; the policy must have one of either. Kubernetes puts the
+    policy's name before the key of an annotation."""
     validations, annotations = spec.get("validations") or (), spec.get("auditAnnotations") or ()
     if not validations and not annotations:
         text = "validations or auditAnnotations must contain at least one item"
