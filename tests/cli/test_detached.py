@@ -24,10 +24,11 @@ def call(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.slow
 def test_up_in_the_background_status_and_down(tmp_path: Path) -> None:
     data = str(tmp_path / "data")
-    began = call("up", "--detach", "--data", data, "--port", "0", "--local-cpu", "2")
+    began = call("up", "--detach", "--data", data, "--port", "0", "--local-cpu", "2", "--kinds", "spark")
     try:
         assert began.returncode == 0, began.stderr
         assert "`phalanx down` stops it." in began.stdout
+        assert "run the Kubeflow Spark operator beside phalanx up" in began.stdout
         assert f"kubeconfig  {data}/kubeconfig" in began.stdout
         assert is_running(DataDirectory(Path(data)))
         assert "is in use by another `phalanx up`" in call("up", "--detach", "--data", data, "--port", "0").stderr

@@ -31,7 +31,7 @@ def test_projects_are_named_once_and_unknown_ones_are_refused() -> None:
 
 def test_each_note_names_the_kinds_and_the_missing_controller() -> None:
     (note,) = notes(["lws"])
-    assert note.startswith("LeaderWorkerSet are stored and queued, but no controller here creates their pods")
+    assert note.startswith("LeaderWorkerSet: objects are stored and queued, but no controller here creates their pods")
     assert "run the controller of LeaderWorkerSet beside phalanx up" in note
 
 
@@ -46,6 +46,12 @@ def test_the_definitions_are_those_of_the_frameworks_that_phalanx_queues() -> No
         assert made[name]["names"]["kind"] == known[name].name
 
 
+def test_definitions_below_k8s_io_name_their_approval() -> None:
+    made = [body for kind, body in objects(OFFERED) if kind == CRDS and body["spec"]["group"].endswith(".k8s.io")]
+    assert len(made) == 2
+    assert all("api-approved.kubernetes.io" in body["metadata"]["annotations"] for body in made)
+
+
 @pytest.mark.slow
 def test_objects_are_stored_and_their_users_are_warned(tmp_path: Path) -> None:
     cluster = Kind(group="ray.io", version="v1", plural="rayclusters", name="RayCluster")
@@ -53,8 +59,8 @@ def test_objects_are_stored_and_their_users_are_warned(tmp_path: Path) -> None:
 
         async def install() -> None:
             async with await Connection.open(server.kubeconfig) as api:
-                await install_offered(api, ["ray"])
-                await install_offered(api, ["ray"])  # again, on the same data
+                await install_offered(api, OFFERED)
+                await install_offered(api, OFFERED)  # again, on the same data
 
                 async def served() -> bool:
                     try:

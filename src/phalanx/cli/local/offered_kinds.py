@@ -32,7 +32,8 @@ class UnknownKindsError(PhalanxError):
 class Offered:
     """The kinds of one project. `versions`: the served versions; the first is stored. `kinds`: (kind, plural, short
     name or empty). `scale`: the kinds with a subresource `scale` on `spec.replicas`. `controller`: the controller that
-    is missing. `cluster_wide`: the kinds without a namespace."""
+    is missing. `cluster_wide`: the kinds without a namespace. `approved`: the review that approved a group below
+    k8s.io; Kubernetes requires it there."""
 
     group: str
     versions: tuple[str, ...]
@@ -40,6 +41,7 @@ class Offered:
     controller: str
     scale: frozenset[str] = frozenset()
     cluster_wide: frozenset[str] = frozenset()
+    approved: str = ""
 
 
 OFFERED: Final[dict[str, Offered]] = {
@@ -62,6 +64,7 @@ OFFERED: Final[dict[str, Offered]] = {
             ("ScheduledSparkApplication", "scheduledsparkapplications", "scheduledsparkapp"),
         ),
         controller="the Kubeflow Spark operator",
+        approved="https://github.com/kubeflow/spark-operator/pull/1298",
     ),
     "tfjob": Offered(
         group="kubeflow.org",
@@ -112,7 +115,8 @@ def offered(text: str) -> tuple[str, ...]:
 def notes(projects: Sequence[str]) -> list[str]:
     """Return a sentence for each project: its kinds, and the controller that is missing."""
     return [
-        _missing(OFFERED[name], ", ".join(kind for kind, _, _ in OFFERED[name].kinds) + " are") for name in projects
+        _missing(OFFERED[name], ", ".join(kind for kind, _, _ in OFFERED[name].kinds) + ": objects are")
+        for name in projects
     ]
 
 
@@ -148,10 +152,13 @@ def _definition(each: Offered, kind: str, plural: str, short_name: str) -> Objec
     names: dict[str, Any] = {"kind": kind, "listKind": f"{kind}List", "plural": plural, "singular": kind.lower()}
     if short_name:
         names["shortNames"] = [short_name]
+    metadata: dict[str, Any] = {"name": f"{plural}.{each.group}"}
+    if each.approved:
+        metadata["annotations"] = {"api-approved.kubernetes.io": each.approved}
     return {
         "apiVersion": CRDS.api_version,
         "kind": CRDS.name,
-        "metadata": {"name": f"{plural}.{each.group}"},
+        "metadata": metadata,
         "spec": {
             "group": each.group,
             "names": names,

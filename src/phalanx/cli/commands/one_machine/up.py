@@ -111,13 +111,13 @@ async def up(
     """
     directory = chosen_directory(data, os.environ)
     _check(policy, record)
-    if detach:
-        _detach(directory)
-        return
-    metrics = None if metrics_address is None else _chosen(metrics_address)
-    machines, options = machines or LocalMachines(), _options(policy, record, metrics)
-    cluster = running(directory, port, machines, _say, options, accept_loss=accept_loss)
+    machines = machines or LocalMachines()
     _say_missing_controllers(machines)
+    if detach:
+        return _detach(directory)
+    metrics = None if metrics_address is None else _chosen(metrics_address)
+    options = _options(policy, record, metrics)
+    cluster = running(directory, port, machines, _say, options, accept_loss=accept_loss)
     await _attend(directory, cluster, metrics, stop_pods, (page or PageOptions()).required_port())
 
 
