@@ -111,10 +111,10 @@ async def up(
     """
     directory = chosen_directory(data, os.environ)
     _check(policy, record)
-    machines = machines or LocalMachines()
-    _say_missing_controllers(machines)
+    _say_missing_controllers(machines := machines or LocalMachines())
     if detach:
-        return _detach(directory)
+        _detach(directory)
+        return
     metrics = None if metrics_address is None else _chosen(metrics_address)
     options = _options(policy, record, metrics)
     cluster = running(directory, port, machines, _say, options, accept_loss=accept_loss)
