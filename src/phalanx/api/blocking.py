@@ -15,7 +15,8 @@ Answer = TypeVar("Answer")
 
 
 def _blocking(call: Callable[Parameters, Coroutine[Any, Any, Answer]]) -> Callable[Parameters, Answer]:
-    """Return the call without `await`. Within a running event loop, as notebooks have one, a thread waits for it."""
+    """Return a function that runs the coroutine function `call` and waits for its result. If the caller's thread has a
+    running event loop (as in notebooks), another thread runs it."""
 
     @wraps(call)
     def wait(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Answer:

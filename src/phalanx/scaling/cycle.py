@@ -194,7 +194,8 @@ class Scaling:
             self.do(Wait(request.job, reason))
 
     def wake_times_s(self, waiting: Waiting) -> Iterator[float]:
-        """Yield the times (seconds since the epoch) at which nodes must be decided again without an event."""
+        """Yield the times (seconds since the epoch) at which the next decision about nodes is due, even if no event
+        comes first."""
         yield from (coming.until_s for coming in self.groups.coming.values())
         yield from idle.next_release_s(self.cluster, self.now_s)
         yield from waiting.later_s

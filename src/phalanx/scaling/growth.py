@@ -129,7 +129,8 @@ class GrowingCluster:
         return [name for name in self.new_of[group.name] if name not in self.bought]
 
     def mask(self, groups: Sequence[NodeGroup], counts: Counts) -> Rows:
-        """Return, by row, the nodes of the cluster and the first `counts` further nodes of each group."""
+        """Return the mask of rows that a placement may use: the nodes of the cluster, the new nodes that are used
+        already, and of each group in `groups` as many unused new nodes as `counts` says."""
         mask, row_of = self.allowed.copy(), self.table.row_of
         for group, nodes in zip(groups, counts, strict=True):
             mask[[row_of[name] for name in self.spare(group)[:nodes]]] = True

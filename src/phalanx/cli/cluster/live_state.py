@@ -206,7 +206,7 @@ async def look(connection: Connection, namespace: str = "", ledger: str | None =
         )
     if partial and not await _may_see(connection, namespace):
         raise PhalanxError(f"you may not see what is in namespace {namespace}. Nothing was shown.")
-    if partial:  # the user knows about the objects that he may not list
+    if partial:  # without warnings about the objects that the user may not list
         logging.getLogger("phalanx.kube").setLevel(logging.ERROR)
     await require_queues(connection)
     settings = await settings_of_leader(connection)

@@ -69,8 +69,8 @@ class NearestDomain:
 class PlacementShortfall(NamedTuple):
     """How far the first attempt to place a gang came.
 
-    `placed`, `wanted`: the number of placed pods of the minimum when `role` found no more capacity, and the number of
-        all.
+    `wanted`: the number of pods in the gang's minimum. `placed`: the number of these pods that were placed when `role`
+        found no more capacity.
     `left`: per requested resource of the role, the largest amount that was then free on one matching node.
     `nearest`: the nodes together would hold the gang, but no domain that is close enough does."""
 

@@ -5,11 +5,11 @@ closeness becomes required labels, and preferred closeness becomes preferences, 
 Two slots with different domains then have different demands and are in different request classes. They are counted and
 explained like any other pod.
 
-The other pods are those of the job, of each group around the role, of the role, and of the slot's slice, each for its
-own closeness request. If none of them is left, or only on removed nodes with unknown domains, the open slots of this
-unit or slice are placed *together*, as a gang of their own with the same closeness request. The first slot is in a
-request class for all of them; the others wait outside the request classes. A member of a group that the job was started
-without is also placed whole, with or without a closeness request.
+The job, each group around the role, the role, and the slot's slice may each have a closeness request. For each of these
+requests, the other pods are the placed pods of its unit. If none of them is left, or only on removed nodes with unknown
+domains, the open slots of this unit or slice are placed *together*, as a gang of their own with the same closeness
+request. The first slot is in a request class for all of them; the others wait outside the request classes. A member of
+a group that the job was started without is also placed whole, with or without a closeness request.
 
 A job that was assigned node flavors keeps them."""
 

@@ -128,7 +128,7 @@ class ReservationGuard:
         return self.forecast.holds_with([*besides, *self.changes(found)])
 
     def enter(self, found: PreemptionPlan) -> None:
-        """Enter a plan that is carried out in the forecast."""
+        """Add the victims and the placements of an accepted plan to the forecast."""
         forecast = self.forecast
         if forecast is None:
             return

@@ -4,9 +4,9 @@ The codes are tried in this order. `NO_NODE_MATCHES`: a role matches no node. `N
 together, would not fit on empty nodes (`core.reasons.never` tries what counting cannot show). `ROOM_KEPT`: the gang
 would fit on empty nodes if no part of them were kept for other jobs. `NO_ROOM`: capacity is short now.
 
-A failed placement places some pods before it finds no node for the next one. `placed` is the number of these pods, and
-the amounts left per node are those after them. The total free amounts are those before the placement. All numbers are
-as of the last time that the request class was examined."""
+A failed placement places some pods before it finds no node for the next one. `placed` is the number of these pods. The
+amounts left per node are the free amounts after these pods were placed. The total free amounts are the free amounts
+before the placement. All numbers are from the last examination of the request class."""
 
 from __future__ import annotations
 

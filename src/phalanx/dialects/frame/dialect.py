@@ -104,7 +104,8 @@ class Definitions:
 
     @property
     def about_pods(self) -> bool:
-        """Return whether the definitions affect single pods (`words_of`, `part_use`, `device_ask`)."""
+        """Return whether the definitions affect single pods (`pod_options`, `part_use`, `device_ask`,
+        `devices_given`)."""
         return False
 
     def topology_key(self) -> Hashable:

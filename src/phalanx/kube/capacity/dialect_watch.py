@@ -79,8 +79,9 @@ class DialectWatch:
         self.pods_changed: Callable[[Iterable[Change]], None] = lambda changes: None
         self.stand_ins: dict[str, tuple[str, StandIn]] = {}
         self._parts: dict[str, NodePart] = {}
-        self._about_pods: tuple[Definitions, ...] = ()  # the definitions about single pods
-        self._about: dict[str, tuple[Kind, str]] = {}  # gang -> an object that it is about
+        self._about_pods: tuple[Definitions, ...] = ()  # definitions that add options to single pods
+        # Gang -> an answer object (`Claim.about`) whose changes also concern it.
+        self._about: dict[str, tuple[Kind, str]] = {}
         self._gangs_about: dict[tuple[Kind, str], set[str]] = {}
         self._stale = dict.fromkeys(self.dialects)
         self._last: dict[str, Objects] = {}  # dialect -> the objects with its definitions
@@ -264,8 +265,8 @@ class DialectWatch:
                 yield Change(kind=PODS, old=pod, new=pod)
 
     def as_defined(self, pod: Pod, obj: Object) -> Pod:
-        """Return the pod with the parts of nodes that it may use, on the part that it is in, with what it asks of
-        devices in words of a dialect, and with the words that definitions add to its own."""
+        """Return the pod as the dialects' definitions change it: with further options, with requests for devices, with
+        the parts of nodes that it may use, and on the part of the node that it is in."""
         if pod.uid in self.stand_ins:
             asks = self.stand_ins[pod.uid][1].asks
             return msgspec.structs.replace(pod, stands_in=True, shape=replace(pod.shape, requests=asks))
@@ -284,7 +285,7 @@ class DialectWatch:
         return in_parts(pod, use, name, self._parts.get(name))
 
     def at_binding(self, pod: Object, node: str, devices: tuple[str, ...]) -> Mapping[str, str]:
-        """Return the annotations that a pod is given with its place on that node, or part of one."""
+        """Return the annotations that a pod gets with its binding to the node, or to a part of a node."""
         machine, part = node_and_part(node)
         found = {PART: part} if part else dict[str, str]()
         for each in self.defined.values() if part or devices else ():
@@ -328,7 +329,7 @@ class DialectWatch:
         self._tell(tuple(self._queues.on_claim(gang, ())))
 
     def _note_about(self, gang: str, about: tuple[Kind, str] | None) -> None:
-        """Keep which object the gang is about, in both directions."""
+        """Record the object of `Claim.about`: by gang, and the gang by object."""
         before = self._about.pop(gang, None)
         if before is not None:
             self._gangs_about[before].discard(gang)

@@ -153,7 +153,8 @@ class PinPod(Write):
 
 
 class PlaceStandIn(Write):
-    """`status`: what the status is to say, and maybe more."""
+    """Write the status that a stand-in's object gets when the stand-in is placed. `status`: the fields to write; other
+    fields of the object's status stay unchanged."""
 
     def __init__(self, stand_in: StandIn, status: Object) -> None:
         self.key = f"{stand_in.kind.plural}/{stand_in.key}"

@@ -1,5 +1,5 @@
-"""What gangs ask of Jobs, carried out. Answers are evidence as the watch's news are: what they show goes to the caches,
-and whichever is newer counts."""
+"""Carry out the writes to Jobs that gangs request. The object in an answer is as good as an object from the watch: it
+goes to the caches, and the newer version counts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ log = logging.getLogger(__name__)
 
 
 class JobWrites:
-    """The `JobEffects` of gangs. `conclude` has a gang look at what came of a write."""
+    """The writes to Jobs that gangs request: the implementation of the protocol `JobEffects`. `conclude`: called with
+    the id of a gang, to reconcile it after the answer to a write."""
 
     def __init__(
         self,

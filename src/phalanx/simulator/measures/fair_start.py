@@ -24,9 +24,9 @@ def fair_starts(
     count: int,
     progress: Callable[[int], None] = lambda done: None,
 ) -> dict[str, float]:
-    """Return the measures of a sample of at most `count` jobs. `again`: simulates a workload as the schedule's was.
-    `progress`: called with the number of finished jobs of the sample. If a simulation is interrupted, only the jobs
-    before it count."""
+    """Return the measures of a sample of at most `count` jobs. `again`: a function that simulates a workload under the
+    policy and faults of `schedule`. `progress`: called with the number of finished jobs of the sample. If a simulation
+    is interrupted, only the jobs before it count."""
     delays = list[float]()
     for done, fate in enumerate(sampled(schedule.fates, count), 1):
         missed_s = missed_by_s(schedule, fate, again)

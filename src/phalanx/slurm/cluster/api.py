@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import ssl
 
 Object = dict[str, Any]
-_HERE = "{namespace}"  # in paths: that of the kubeconfig's context
+_HERE = "{namespace}"  # stands in paths for the namespace of the kubeconfig's context
 JOBS = f"/apis/batch/v1/namespaces/{_HERE}/jobs"
 SECRETS = f"/api/v1/namespaces/{_HERE}/secrets"
 PODS = f"/api/v1/namespaces/{_HERE}/pods"

@@ -87,7 +87,8 @@ def read_moment(text: str, now_s: float, *, past: bool = False) -> float:
 
 
 def _after(said: str, at: int, now_s: float, text: str) -> float:
-    """Return the moment of `now+2hours`; `at`: behind `now`."""
+    """Return the moment that a text such as `now+2hours` means. `at`: the index of the first character after `now`.
+    Raises TimeError."""
     found = _COUNT.fullmatch(said, at)
     if found is None:
         raise TimeError(text, at + 1 if said[at : at + 1] in ("+", "-") else at)

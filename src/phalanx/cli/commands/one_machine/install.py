@@ -50,7 +50,7 @@ def install(
 ) -> None:
     """Write a systemd service that shares this machine with its users: `phalanx up --shared`, from each boot on.
 
-    Nothing is started; the commands that do are printed. Users then say `phalanx login`.
+    The command starts nothing. It prints the commands that start the service. Users then say `phalanx login`.
 
     For example:
 

@@ -218,8 +218,9 @@ def _first(error: BaseException) -> BaseException:
 
 @dataclass(slots=True)
 class Shown:
-    """The state of the screen. `chosen`: the id of the chosen job, which was at `position` at the last look. `text`:
-    shown in place of the tables; `from_end`: its end. `asked`: the job that is cancelled if the next key is `y`."""
+    """The state of the screen. `chosen`: the id of the chosen job, which was at `position` at the last look. `text`: a
+    text that is shown in place of the tables; empty: none. `from_end`: if the text is longer than the screen, its last
+    lines are shown, not its first. `asked`: the job that is cancelled if the next key is `y`."""
 
     picture: TopPicture
     snapshot: Snapshot

@@ -167,8 +167,7 @@ def _documents(
 async def _look(
     connection: Connection, objects: Sequence[tuple[Document, Object]], wishes: WishOptions, namespace: str
 ) -> list[str]:
-    """Return what lets the jobs wait, and is known before they are created. Raises PhalanxError for what would do so
-    for ever."""
+    """Return warnings about conditions that will make the jobs wait. Raises PhalanxError if a job could never start."""
     queues = {obj["metadata"].get("name") for _, obj in objects if obj["kind"] == QUEUES.name}
     named = ((name, document.place()) for document, obj in objects if (name := queue_of(obj)))
     warnings = await require_queues(connection, [(name, where) for name, where in named if name not in queues])

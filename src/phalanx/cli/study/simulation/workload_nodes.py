@@ -83,8 +83,9 @@ def _taint(said: Fields) -> Taint:
 
 
 def _devices(said: Fields, room: dict[str, int]) -> tuple[Device, ...]:
-    """Return the devices that are listed, which are as many as the node's amounts say, or say how many; else its GPUs,
-    alike."""
+    """Return the devices of a node. The file may list devices of a resource; their number must equal the node's amount
+    of it, or becomes the amount if the node gives none. If no GPU is listed, each of the node's GPUs becomes a
+    device."""
     listed = [device for entry in said.each("devices") for device in _alike(entry)]
     for resource, count in Counter(device.resource for device in listed).items():
         if room.setdefault(resource, count) != count:

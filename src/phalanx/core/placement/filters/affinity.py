@@ -44,7 +44,8 @@ TAINTS, NODE_AFFINITY, POD_AFFINITY, SPREAD = 3, 2, 2, 2
 
 
 class PodAffinity:
-    """The constraints between the pods of one demand and other pods, on one draft. Everything is by row."""
+    """The constraints between the pods of one demand and other pods, on one draft. Counts and masks have one entry for
+    each row of the node table."""
 
     def __init__(self, company: PodCounts, demand: Demand) -> None:
         self.pod_counts, self.columns = company, company.columns

@@ -137,7 +137,7 @@ class _Head:
 
 
 class Store:
-    """All objects of one server. Every method runs on the event loop; `open` and `close` surround them."""
+    """All objects of one server. Call every method on the event loop, after `open` and before `close`."""
 
     def __init__(self, journal: Journal, retention: Retention) -> None:
         self._journal, self._retention = journal, retention

@@ -135,7 +135,8 @@ async def _connect(host: str, port: int, timeout_s: float) -> tuple[bool, str]:
 
 
 def _port(port: int | str, container: Object) -> int:
-    """Return a number, or the name of one of the container's ports."""
+    """Return the number of a port that is given by number, or by the name that the container gives it; 0: no port has
+    this name."""
     if isinstance(port, int) or port.isdigit():
         return int(port)
     named = [one["containerPort"] for one in container.get("ports") or () if one.get("name") == port]

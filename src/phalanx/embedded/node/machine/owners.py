@@ -37,7 +37,8 @@ class MachineOwner:
 
 
 class Owners:
-    """`of` is asked at each start of a container, so that a user's new groups count from then on."""
+    """The Unix users that own namespaces. The caller reads the owner at each start of a container, so a container has
+    the groups that its owner has at that time."""
 
     def __init__(self, namespaces: Informer) -> None:
         self._namespaces = namespaces

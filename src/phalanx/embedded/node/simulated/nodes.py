@@ -97,9 +97,9 @@ class SimulatedNodes:
         self._gangs = SimulatedGangs(self._run_out)
         self._begun: set[str] = set()  # uids with a write under way or done: one PATCH each
         self._finishing: set[str] = set()
-        self._ending: dict[str, StageEnding] = {}  # uid -> how it ends, once its time has begun
+        self._ending: dict[str, StageEnding] = {}  # pod uid -> its end, for pods whose run time has begun
         self._deleting: set[str] = set()
-        self._due: list[tuple[float, str]] = []  # heap: when a pod finishes, its uid
+        self._due: list[tuple[float, str]] = []  # a heap of (the time at which a pod finishes, its uid)
         self._pod_keys: dict[str, str] = {}  # uid -> namespace/name
         self._due_changed = asyncio.Event()
         self._born_s = time.time()
@@ -240,7 +240,7 @@ class SimulatedNodes:
             node.charge(asked, 1)
 
     def _let_go(self, uid: str) -> None:
-        """Let the pod go: its node has room again, its job is not complete any more."""
+        """Release the requests of the pod from its node. Its job no longer counts as complete."""
         if uid in self._charged:
             name, asked = self._charged.pop(uid)
             if name in self._nodes:

@@ -2,8 +2,8 @@
 
 Shrink: a Job's parallelism is lowered, and its controller chooses the pods to delete: pods that do not run yet first,
 then the youngest (ActivePods of k8s.io/kubernetes/pkg/controller, which ignores `pod-deletion-cost`). The core gives up
-the highest ordinals first, which are usually the same pods. If they are not, the remaining seats are reported to the
-core. Bare pods above the minimum are evicted by name. Deleted pods are reported by `Released`.
+the highest ordinals first, which are usually the same pods. If the controller deleted other pods, the core gets the
+seats that remain. Bare pods above the minimum are evicted by name. Deleted pods are reported by `Released`.
 
 Grow: empty seats are reported by `Opened`. When the core gives them nodes, the parallelism is raised accordingly.
 """
@@ -28,17 +28,17 @@ _GIVE_UP = 3  # refusals of an eviction in a row: the pod stays
 
 
 class ElasticParallelism:
-    """The parallelism of a start's elastic Jobs. `granted`: elastic Jobs -> the parallelism that their placed pods come
-    to."""
+    """The parallelism of a start's elastic Jobs. `granted`: uid of an elastic Job -> the number of its pods that were
+    placed."""
 
     def __init__(self, start: GangStart, barrier: BindBarrier) -> None:
         self.granted: dict[str, int] = {}
         self._start, self._barrier, self._seats, self._effects = start, barrier, start.seats, start.effects
         self.leaving = start.leaving
         self._resizing: set[str] = set()  # Jobs whose resize is not answered yet
-        self._refused: dict[str, int] = {}  # Jobs -> how often their resize was, in a row
-        self._short_since: dict[str, float] = {}  # Jobs that were given more pods than have nodes -> since when
-        self._offer_s = 0.0  # no empty seats are offered before that time
+        self._refused: dict[str, int] = {}  # Job -> how many resizes were refused in a row
+        self._short_since: dict[str, float] = {}  # Job with more granted pods than nodes -> since when
+        self._offer_s = 0.0  # no empty seats are offered before this time
 
     def grant(self, counts: Sequence[int]) -> None:
         """Let elastic Jobs run as many pods as were placed. `counts`: the number of pods of each role."""
@@ -58,7 +58,7 @@ class ElasticParallelism:
         self.granted.pop(uid, None)
 
     def parallelism(self, job: BatchJob) -> int:
-        """Return what the Job may run."""
+        """Return the number of pods that the Job may run."""
         return self.granted.get(job.uid, job.requested_parallelism)
 
     def seats_of(self, job: BatchJob) -> int:
@@ -82,7 +82,7 @@ class ElasticParallelism:
                 self._evict(pod, decided.grace_s)
 
     def rest(self) -> None:
-        """Ask for no more for a while."""
+        """Offer the core no empty seats for a while (`regrow_s`)."""
         self._offer_s = self._effects.now_s() + self._effects.timeouts.regrow_s
 
     def _lower(self, number: int) -> None:
@@ -121,8 +121,8 @@ class ElasticParallelism:
             self._start.forbid_preemption()
 
     def end_shrinking(self) -> None:
-        """End the shrinking once enough seats are gone. If other seats are gone than those that were named, the core
-        gets the remaining ones."""
+        """End the shrinking once enough seats are gone. If other seats are gone than the core named, report the
+        remaining seats to the core."""
         left = [slot for slot in self.leaving if slot in self._seats]
         if any(self._too_many(number) for number in {slot.role for slot in left}):
             return
@@ -133,7 +133,7 @@ class ElasticParallelism:
     def _too_many(self, number: int) -> bool:
         row = self._seats.rows[number]
         if not isinstance(row.source, JobPods):
-            return True  # the pods that hold them were told by name
+            return True  # bare pods are evicted by name
         job = self._start.job_of_role(number)
         return job is not None and len(row.seats) > self.granted.get(job.uid, job.parallelism)
 
@@ -163,7 +163,8 @@ class ElasticParallelism:
         return self._start.objects.size(job) - len(row.seats)
 
     def fill(self, slots: Iterable[Slot]) -> None:
-        """Note that those seats have nodes now: where no pod exists for one, its Job may run one more."""
+        """Note that these seats have nodes now. A Job may then run one more pod for each of its seats with a node but
+        no pod."""
         for number in sorted({slot.role for slot in slots if slot.role < len(self._seats.rows)}):
             job = self._start.job_of_role(number)
             if job is not None and job.uid in self.granted:

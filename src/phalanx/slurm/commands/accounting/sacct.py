@@ -356,7 +356,7 @@ def _wanted(job: Job, said: Mapping[str, str | None], window: tuple[float, float
         if states is not None and job.state not in states:
             return False
         if said.get("endtime") is None and (not job.live or job.eligible_s is None):
-            return False  # without an end, those that are in that state at this moment are meant
+            return False  # without --endtime, --state selects jobs that are in the state now
     if by_id:
         return True
     since_s = eligible_s(job) if job.start_s is None else job.eligible_s or job.submit_s

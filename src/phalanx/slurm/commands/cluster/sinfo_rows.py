@@ -137,7 +137,7 @@ def _key(row: SinfoRow, letter: str, listed: Mapping[str, int]) -> tuple[Any, ..
 
 
 def _bits(one: Seen) -> int:
-    """Return Slurm's number of the node's state, by which it sorts."""
+    """Return the number that Slurm gives the node's state. sinfo sorts rows by this number."""
     return _BITS[one.state] | (_NOT_RESPONDING if one.node.down_s is not None else 0)
 
 

@@ -75,7 +75,8 @@ def _may_be_passed_on() -> bool:
 
 
 def _paths() -> list[bytes]:
-    """Return the sockets to try: beside the kubeconfig, as `phalanx up` has it, then that of the machine."""
+    """Return the paths of the sockets to try: first the socket in the folder of the kubeconfig, where `phalanx up`
+    creates it, then the socket of the machine."""
     around = posix.environ
     if (said := around.get(b"PHALANX_SLURM_SOCKET")) is not None:
         return [said] if said else []

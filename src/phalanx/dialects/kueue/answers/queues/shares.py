@@ -1,8 +1,8 @@
 """The fair share of ClusterQueues and Cohorts, as Kueue writes it to `status.fairSharing.weightedShare`.
 
 A share is what a queue uses beyond its quota, in thousandths of what its cohort can lend, divided by its weight. It is
-that of the resource of which the part is largest; the flavors of a resource are summed. What a `lendingLimit` keeps in
-a queue or cohort counts neither as usage nor as quota of the cohort above it.
+computed for each resource, over the sum of its flavors, and the largest result counts. Quota that a queue or cohort
+does not lend because of its `lendingLimit` counts neither as quota nor as usage of the cohort above.
 
 Sources: pkg/cache/scheduler/{fair_sharing,resource_node}.go of Kueue's main branch."""
 

@@ -129,7 +129,7 @@ def update_partition(name: str, said: dict[str, str]) -> int:
             )
     api = Api.open()
     here = site.load(api)
-    here.partitions = here.all  # the one that there is without a slurm.conf is written down
+    here.partitions = here.all  # without slurm.conf, the default partition `batch` is stored too
     partition = here.partition(name)
     if said.get("state", "UP").upper() not in _PARTITION_STATES:
         raise Usage(
@@ -166,7 +166,8 @@ _ASIDE = ("BeginTime", "Dependency", "DependencyNeverSatisfied", "JobArrayTaskLi
 
 
 def _look_again(api: Api, partition: site.Partition) -> None:
-    """Hold the jobs of the partition that it now keeps waiting, and release those that it kept."""
+    """Hold the jobs that the changed partition does not let start. Release jobs that it held before, if it lets them
+    start now."""
     for job in jobs(api, places=False):
         if job.state != "PENDING" or job.ask.partition != partition.name or job.held:
             continue

@@ -22,9 +22,10 @@ _PIPE = [f"{TOOLS}/python", "-I", "-m", "phalanx.slurm.jobs.steps.pods.tunnel.pi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allocation:
-    """A started job. `pods`: by name of the node. `head`: the one whose end is the job's, and which has the script.
-    `through`: the API server over which its daemons are reached; None: their addresses are (pods of the image `host`,
-    which are processes on the machines of who submits)."""
+    """A started job. `pods`: the pods, sorted by the names of their nodes. `head`: the index of the pod that runs the
+    script. The job ends when this pod ends. `through`: the API server that forwards connections to the step daemons in
+    the pods. None: the daemons are reached at the addresses of their pods (pods of the image `host`, which are
+    processes on the user's machine)."""
 
     number: int
     ask: Ask
@@ -71,7 +72,7 @@ class Waits(Gone):
 
 
 def allocation(api: Api, number: int, wait_s: float = _START_S) -> Allocation:
-    """Once all its pods have addresses. Raises Gone, PhalanxError."""
+    """Wait until all pods of the job have addresses, and return the allocation. Raises Gone, PhalanxError."""
     until_s = time.monotonic() + wait_s
     while True:
         job = _job(api, number)
@@ -95,7 +96,7 @@ def allocation(api: Api, number: int, wait_s: float = _START_S) -> Allocation:
 
 
 def _job(api: Api, number: int) -> Object:
-    """Return the Job of that number. Raises Gone, PhalanxError."""
+    """Return the Job with the Slurm job number `number`. Raises Gone, PhalanxError."""
     if not api.of_job:
         jobs: list[Object] = api.get(JOBS, labelSelector=f"{NUMBER}={number}")["items"]
         found = jobs[0] if jobs else None
