@@ -236,7 +236,6 @@ class Walk(Cycle):
         while True:
             waiting = requests(self.facts, lambda work: is_eligible(self.facts, work))
             main = [each for each in waiting if each.kind is not Kind.SURPLUS]
-            main.sort(key=lambda each: not self.left.get(each.name))  # growth that the plan chose comes first
             self.try_again(main)
             tried = self.tried
             holder = self.held and self.held.request

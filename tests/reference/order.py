@@ -69,8 +69,7 @@ def rank(order: QueueOrder, request: Request, *, growth_last: bool = True) -> tu
     `growth_last`: growth comes after the waiting jobs of its priority."""
     job = request.work.job
     growth = float(request.kind is Kind.GROWTH and growth_last)
-    age_s = 0.0 if growth else job.submitted_s
-    return (growth, age_s) if order is QueueOrder.FIFO else (-job.priority, growth, age_s)
+    return (growth, job.submitted_s) if order is QueueOrder.FIFO else (-job.priority, growth, job.submitted_s)
 
 
 def order_of(facts: Facts, queue: str) -> QueueOrder:
@@ -114,7 +113,7 @@ class Contest:
         first request; R14: unless that is growth or can never start."""
         order = order_of(self.facts, queue)
         mine = (each for each in self.waiting if each.work.queue == queue)
-        in_order = sorted(mine, key=lambda each: (rank(order, each), self.tie(each)))
+        in_order = sorted(mine, key=lambda each: (rank(order, each), each.name))
         return next(filter(self.may_be_tried, in_order), None)
 
     def may_be_tried(self, request: Request) -> bool:
@@ -124,14 +123,10 @@ class Contest:
         is_open = (request.kind, request.name) not in self.tried and self.blocked.isdisjoint(strict)
         return is_open and (self.gets(request) or (bool(strict) and request.kind is Kind.JOB))
 
-    def tie(self, request: Request) -> str:
-        """R6: equal ranks go by name; growth goes as the requests are listed."""
-        return f"{self.waiting.index(request):04}" if request.kind is Kind.GROWTH else request.name
-
     def standing(self, queue: str, child: str, is_own: bool, request: Request) -> tuple[object, ...]:
         """R7: the place of a child among the children of `queue`: by share, or within the guarantee first; then R6."""
         asks, order = request.asks, order_of(self.facts, queue)
-        last = (rank(order, request, growth_last=self.growth_last), self.tie(request))
+        last = (rank(order, request, growth_last=self.growth_last), request.name)
         if order is QueueOrder.FAIR or self.by_share:
             return (share(self.facts, self.usage, child, asks, is_own=is_own), last)
         return (not is_within(self.facts, self.usage, child, asks, is_own=is_own), last)

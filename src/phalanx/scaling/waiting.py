@@ -102,16 +102,16 @@ class Waiting:
         """Return the first classes in order."""
         return nsmallest(CLASSES, self.request_classes, key=self.rank)
 
-    def rank(self, request_class: RequestClass) -> tuple[bool, bool, int, float, int, str]:
+    def rank(self, request_class: RequestClass) -> tuple[object, ...]:
         """Return the key of the order of classes."""
         first = request_class.first
         offers = self.state.offers(Candidate(request_class, first))
         urgent = request_class.key.kind == Kind.REPLACEMENT
-        tie = (first.tie, "") if isinstance(first.tie, int) else (0, first.tie)
         queue = request_class.key.queue
         fifo = bool(queue) and self.cluster.tree.branches[queue].order is QueueOrder.FIFO
         priority = 0 if fifo else -request_class.key.priority
-        return not urgent, all(offer.borrows for offer in offers), priority, first.arrival_s, *tie
+        borrows = all(offer.borrows for offer in offers)
+        return not urgent, borrows, priority, first.arrival_s, request_class.key.kind, first.tie
 
     def requests(self, request_class: RequestClass) -> Iterator[Admitted]:
         """Yield the requests of the class in order, as long as their quota admits them. Of a strict queue only the

@@ -20,8 +20,9 @@ its request classes one at a time and in order (`core.cycle.candidates`), becaus
 The *rank* of a request orders it among all others: higher priority, then earlier arrival, then id. In FIFO order it is
 the arrival alone, in MULTIFACTOR order Slurm's sum of factors; in USAGE order it ranks the jobs of one account. A
 started gang with less than its minimum of a role gets the lost pods before any other request. A pod above the minimum
-is growth: it comes behind every waiting job of its priority, whenever that job was submitted. A pod of a job that is
-started pod by pod arrives when its slot opens, not when its job was submitted: this is kube-scheduler's order.
+is growth: it comes behind every waiting job of its priority, whenever that job was submitted; growth of several jobs
+goes by the age of these jobs. A pod of a job that is started pod by pod arrives when its slot opens, not when its job
+was submitted: this is kube-scheduler's order.
 
 A `strict` queue whose head cannot start leaves the contest, and all jobs behind the head wait. A head that can never
 start does not count."""

@@ -52,12 +52,12 @@ def request_class_of(
         )
     if branch.limits.by_job or terms.limit_s is not None:
         terms = terms._replace(job=job.id)
-    kind = Kind.GROWTH if whole else Kind.POD
-    arrival_s, number = record.open[slot]
-    if kind is Kind.GROWTH:
-        arrival_s = job.submitted_s if job.size is GangSize.IN_TURN else BEHIND_ALL_S
-    entry = QueuedRequest(arrival_s, number, request)
-    return RequestClassKey(int(kind), job.priority, slots, queue, terms), entry
+    if not whole:
+        entry = QueuedRequest(*record.open[slot], request)
+        return RequestClassKey(int(Kind.POD), job.priority, slots, queue, terms), entry
+    arrival_s = job.submitted_s if job.size is GangSize.IN_TURN else BEHIND_ALL_S
+    entry = QueuedRequest(arrival_s, (job.submitted_s, job.id, record.open[slot][1]), request)
+    return RequestClassKey(int(Kind.GROWTH), job.priority, slots, queue, terms), entry
 
 
 def terms_of(job: Job, branch: Branch, *, by_person: bool) -> Terms:

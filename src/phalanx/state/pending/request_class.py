@@ -100,11 +100,12 @@ class RequestClassKey(NamedTuple):
 
 
 class QueuedRequest(NamedTuple):
-    """The place of a request in its request class. `tie`: the job's id, or the number of the open slot. Growth arrives
-    at `BEHIND_ALL_S`, but growth of a job that is `IN_TURN` with the job."""
+    """The place of a request in its request class. `tie`: the job's id, or the number of the open slot; for growth, the
+    age and id of its job, and the number. Growth arrives at `BEHIND_ALL_S`, but growth of a job that is `IN_TURN` with
+    the job."""
 
     arrival_s: float
-    tie: str | int
+    tie: str | int | tuple[float, str, int]
     request: Request
 
 
