@@ -1,6 +1,6 @@
-"""Which command is meant: by the name under which the program was started, as `phalanx slurm install` links it.
+"""Run the command by whose name the program was started; `phalanx slurm install` makes a program for each name.
 
-Nothing is imported that the command at hand does not need: a command is to answer in a moment.
+Only modules that the command needs are imported, so that it answers quickly.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ def _import_msgspec() -> None:
 
 
 def leave(name: str) -> NoReturn:
-    """End this process with the command's exit code, without taking the interpreter down piece by piece: that is a
-    seventh of what a short command costs. Where threads are left they are waited for, as ever."""
+    """End this process with the command's exit code, without the interpreter's clean-up, which takes a seventh of the
+    time of a short command. If threads are left, end as usual, which waits for them."""
     status = main(name)
     if "threading" in sys.modules and sys.modules["threading"].active_count() > 1:
         sys.exit(status)

@@ -18,7 +18,7 @@ from phalanx.errors import PhalanxError
 
 
 class Usage(PhalanxError):
-    """A command line that cannot be read: what is written to standard error, as it stands.
+    """A command line that cannot be read. The text is written to standard error unchanged.
 
     `status`: the exit code.
     """
@@ -73,7 +73,8 @@ _LAUNCHING = ("sbatch", "salloc", "srun")  # which end with 255 for an option th
 
 
 class OptionReader:
-    """Reads command lines of one command. `hint`: it says where help is after an unknown option."""
+    """A reader of the command lines of one command. `hint`: True if the message about an unknown option names
+    --help."""
 
     def __init__(self, command: str, options: Iterable[Option], *, hint: bool = True, mixed: bool = True) -> None:
         """`mixed`: options may stand behind the first argument, as GNU has it."""
@@ -87,8 +88,8 @@ class OptionReader:
     def read(
         self, words: Sequence[str], check: Callable[[Sequence[tuple[str, str | None]]], None] | None = None
     ) -> tuple[list[tuple[str, str | None]], list[str]]:
-        """Return (name, value) in order, and the arguments. `check`: called with the options up to each that is read,
-        so that what is wrong first is reported, as Slurm does. Raises Usage."""
+        """Return (name, value) of the options in their order, and the arguments. `check`: called after each option with
+        all options so far. So, as in Slurm, the first wrong option is the one that is reported. Raises Usage."""
         found: list[tuple[str, str | None]] = []
         arguments = self._read(list(words), found, check)
         forms = [name for name, _ in found if name in _FORMS]
@@ -191,7 +192,8 @@ def interactive(command: str, carry_out: Callable[[Sequence[str]], int]) -> int:
 
 
 def require_cluster(command: str, text: str, own: str, source: str = "--cluster") -> None:
-    """Say which of these clusters are unknown (`all`: this one). Raises Usage if none of them is this one.
+    """Print the names of unknown clusters in `text` (`all` means this cluster). Raises Usage if none of them is this
+    one.
 
     `source`: the option or variable that names the clusters."""
     if text.lower() == "all":

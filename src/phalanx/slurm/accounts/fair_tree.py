@@ -23,12 +23,13 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from math import inf
 
-PARENT = -1  # the shares of a user who has those of his whole account, or of an account that forms no level
+PARENT = -1  # FairShare=parent: a user with the shares of the whole account, or an account that forms no level
 
 
 @dataclass(slots=True, kw_only=True)
 class FairTreeNode:
-    """An account, or a user in one (`user`). `usage`: its own and all below it, billed units times seconds."""
+    """An account, or, if `user` is True, a user of an account. `usage`: billed units times seconds, of the node and of
+    all nodes below it."""
 
     name: str
     user: bool = False
@@ -52,7 +53,7 @@ def compute(root: FairTreeNode) -> None:
 
 
 def compute_classic(root: FairTreeNode) -> None:
-    """Fill in what follows from shares and usage by the classic formula."""
+    """Compute the fair shares of all nodes from their shares and usage, by the classic formula."""
     total = _sum(root)
     root.norm_shares = root.effective_usage = 1.0
     root.fair_share = 0.5
@@ -85,7 +86,8 @@ def _sum(node: FairTreeNode) -> float:
 
 
 def _level(node: FairTreeNode) -> tuple[list[FairTreeNode], list[FairTreeNode]]:
-    """Return the siblings of the level below a node, and the accounts that stand aside, having its own shares."""
+    """Return the siblings of the level below a node, and the accounts that form no level because they have the node's
+    shares."""
     siblings, aside = list[FairTreeNode](), list[FairTreeNode]()
     for each in node.below:
         if each.shares == PARENT and not each.user:
@@ -106,7 +108,7 @@ def _levels(node: FairTreeNode) -> None:
         else:
             each.norm_shares = each.shares / shares if shares else 0.0
             each.level = 0.0
-            if each.norm_shares:  # by one division, as the scheduler does: what ties there ties here
+            if each.norm_shares:  # one division, as in the scheduler, so both find the same ties
                 used = each.usage if node.usage else 0.0
                 each.level = each.shares * node.usage / (used * shares) if used else inf
         each.effective_usage = each.usage / node.usage if node.usage else 0.0
@@ -115,8 +117,8 @@ def _levels(node: FairTreeNode) -> None:
 
 
 def _rank(parents: Sequence[FairTreeNode], rank: int, users: int, tied: Sequence[FairTreeNode] = ()) -> int:
-    """Rank all users below the parents, which count as one account, and return the next rank. `tied`: users beside the
-    parents, on their level: they share the rank of the best user below."""
+    """Rank all users below the parents, which count as one account, and return the next rank. `tied`: users on the
+    parents' own level with the same LevelFS as the parents; they get the rank of the best user below the parents."""
     siblings = [each for parent in parents for each in _level(parent)[0] if any(node.user for node in walk(each))]
     siblings.sort(key=_level_of, reverse=True)
     for _, group in groupby(siblings, _level_of):

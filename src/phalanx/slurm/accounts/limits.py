@@ -1,7 +1,7 @@
 """Limits of an account, as sacctmgr names them, and the limits of the queue that they become.
 
-Only those that mean the same in both are taken: MaxJobs of an account is what each of its users may have, and so are a
-queue's limits per user.
+Only limits with the same meaning in both are translated: MaxJobs of an account limits each of its users, and so do the
+limits per user of a queue.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ NAMES = {
     "maxsubmitjobs": ("perUser", "submitted"),
     "maxtres": ("perJob", "resources"),
     "maxwall": ("perJob", "wall"),
-    "grpwall": ("", "wall"),  # looked at when a job comes (`enforced`)
+    "grpwall": ("", "wall"),  # checked at submission (`enforced`)
 }
 SPELLED = {
     "grpjobs": "GrpJobs", "grpsubmitjobs": "GrpSubmitJobs", "grptres": "GrpTRES", "maxjobs": "MaxJobs",
     "maxsubmitjobs": "MaxSubmitJobs", "maxtres": "MaxTRES", "maxwall": "MaxWall", "grpwall": "GrpWall",
 }  # fmt: skip
-# Of a QOS, and of a user's association: what is looked at when a job comes (`enforced`).
+# The limits of a QOS, and of a user's association, that are checked when a job is submitted (`enforced`).
 OF_QOS = {
     "maxjobsperuser": "count", "maxsubmitjobsperuser": "count", "maxtresperuser": "tres", "maxtres": "tres",
     "maxwall": "wall",
@@ -45,11 +45,11 @@ _COUNTS = {
 }  # fmt: skip
 _TRES = ("cpu", "mem", "node", "gres/gpu")
 _RESOURCES = {"cpu": "cpu", "mem": "memory", "gres/gpu": "nvidia.com/gpu"}
-NONE = "-1"  # takes a limit away
+NONE = "-1"  # the value that removes a limit
 
 
 class LimitError(PhalanxError):
-    """A value that cannot be."""
+    """A value that the limit cannot have."""
 
 
 def unknown(name: str, value: str) -> Usage:
@@ -77,7 +77,8 @@ def written(name: str, value: str) -> str:
 
 
 def changed(before: dict[str, str], kinds: dict[str, str], name: str, value: str) -> dict[str, str]:
-    """`before`, with one limit as sacctmgr was told; amounts that are not named stay. Raises LimitError."""
+    """Return the limits `before` with the limit `name` set to `value`. Amounts of a TRES limit that `value` does not
+    name stay. Raises LimitError."""
     try:
         match kinds[name]:
             case _ if value == NONE:
@@ -106,7 +107,7 @@ def _amount(part: str) -> tuple[str, str]:
 
 
 def _tres(value: str) -> str:
-    """`cpu=10,mem=5000M`; cpu=-1 takes one away."""
+    """Return a TRES limit in its stored form, `cpu=10,mem=5000M`. An amount of -1 is left out."""
     found = []
     for part in value.split(","):
         name, _, text = part.partition("=")

@@ -33,8 +33,8 @@ class Factors(Struct, frozen=True, kw_only=True):
 
 
 def job_size(nodes: int, cpus: int, all_nodes: int, all_cpus: int, limit_min: int | None, weights: Weights) -> float:
-    """Return the mean of its parts of all nodes and of all CPUs; relative to time, the greater of them for each minute
-    of its limit (0 without one)."""
+    """Return the job size factor: the mean of the job's part of all nodes and its part of all CPUs. With
+    SMALL_RELATIVE_TO_TIME it is the greater part, divided by the minutes of the time limit (0 without a limit)."""
     if not all_nodes or not all_cpus:
         return 0.0
     found = (nodes / all_nodes + cpus / all_cpus) / 2
@@ -81,7 +81,7 @@ def rank(ask: Ask, here: Site, every: Sequence[Node]) -> tuple[float, float]:
 
 
 def weighted(factors: Factors, weights: Weights) -> dict[str, float]:
-    """Return what each factor adds, without TRES and nice."""
+    """Return each factor times its weight. TRES factors and nice are not included."""
     return {
         "age": factors.age * weights.age,
         "assoc": factors.assoc * weights.assoc,
@@ -97,7 +97,7 @@ def tres(factors: Factors, weights: Weights) -> dict[str, float]:
 
 
 def total(factors: Factors, weights: Weights) -> float:
-    """Return the sum before it is cut to an integer, from 1 to the greatest priority."""
+    """Return the priority before it is cut to an integer: at least 1, and at most `MOST`."""
     found = sum(weighted(factors, weights).values()) + sum(tres(factors, weights).values()) - factors.nice
     return max(1.0, min(found, float(MOST)))
 

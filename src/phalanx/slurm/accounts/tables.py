@@ -143,8 +143,8 @@ def tres() -> list[Row]:
 
 
 def events(site: Site, nodes: Sequence[Node], names: Sequence[str]) -> list[Row]:
-    """Return since when the cluster is there, and the nodes that are drained or down now. Past events are not
-    recorded."""
+    """Return a row for the creation of the cluster, and a row for each node that is drained or down now. Past events
+    are not recorded."""
     began = (site.read.get("metadata") or {}).get("creationTimestamp") or ""
     began_s = datetime.fromisoformat(began).timestamp() if began else None
     registered = {
@@ -191,7 +191,7 @@ def _spans(site: Site) -> dict[tuple[str, str], tuple[int, int]]:
     found: dict[tuple[str, str], tuple[int, int]] = {}
 
     def walk(key: tuple[str, str], at: int) -> int:
-        """Return the next free place after the association."""
+        """Number the association and all below it, starting with `at`, and return the next free number."""
         end = at + 1
         for one in sorted(
             below.get(key[0], ()) if not key[1] else (), key=lambda one: (-int(number(site, *one) or 0), one)

@@ -59,7 +59,8 @@ def usage(api: Api) -> dict[tuple[str, str], float]:
 
 
 def carry(api: Api, site: Site, name: str) -> None:
-    """Make the queue of an account as the site says; none: take it away. Raises Refused."""
+    """Create or change the queue of an account as the site describes the account. Without such an account in the site,
+    delete the queue. Raises Refused."""
     account = site.accounts.get(name)
     if account is None:
         try:
@@ -71,7 +72,7 @@ def carry(api: Api, site: Site, name: str) -> None:
     shares = {user: one.shares for user, those in site.users.items() for one in those if one.account == name}
     spec: Object = {
         "parent": account.parent or None,
-        "weight": account.shares if account.shares >= 0 else None,  # the parent's shares: no weight says that
+        "weight": account.shares if account.shares >= 0 else None,  # FairShare=parent has no equivalent as a weight
         "accounts": shares,
         "limits": of_queue(account.limits) or None,
     }
@@ -88,17 +89,17 @@ def carry(api: Api, site: Site, name: str) -> None:
 
 
 def known_users(api: Api, name: str) -> list[str]:
-    """Return those whose shares the queue of an account states now."""
+    """Return the users whose shares are in the queue of an account now."""
     return list((api.get(f"{QUEUES}/{name}").get("spec") or {}).get("accounts") or {})
 
 
 def is_administrator(site: Site) -> bool:
-    """Return whether who runs this is root, an operator or an administrator."""
+    """Return whether the caller is root, an operator or an administrator."""
     return os.getuid() == 0 or site.admins.get(pwd.getpwuid(os.getuid()).pw_name, "None") != "None"
 
 
 def coordinators(site: Site, account: str) -> set[str]:
-    """Return the users who coordinate an account: it, or one above it."""
+    """Return the users who coordinate an account, or an account above it."""
     found: set[str] = set()
     while account in site.accounts:
         found |= {*site.accounts[account].coordinators}

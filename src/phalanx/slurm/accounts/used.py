@@ -1,7 +1,7 @@
 """What jobs held in a period, by account and user: sums that the ledger's database makes.
 
-Jobs of all kinds count. The account of a job is the queue that it was in, and the user is the one that its submitter's
-user is for Slurm (the job's group), else the API's. A start counts in the part of it that lies within the period.
+Jobs of all kinds count. The account of a job is its queue. The user of a job is its Slurm user (the job's group); for a
+job without one, the API user who submitted it. A start counts in the part of it that lies within the period.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _UNITS = {"cpu": 1000, "memory": 1 << 20, "nvidia.com/gpu": 1}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Period:
-    """Seconds since the epoch. `now_s`: until then what goes on now is counted."""
+    """A period, in seconds since the epoch. `now_s`: the time until which runs that have not ended count."""
 
     since_s: float
     until_s: float
@@ -34,8 +34,8 @@ class Period:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
     """The resources that several equal runs of jobs held. `account`: the path of the account from the root, with `/`
-    between. `seconds`: the run time of all of them together. `tres`: the amounts of one run, by Slurm's names (cpu in
-    CPUs, mem in MiB)."""
+    between. `seconds`: the sum of the run times. `tres`: the amounts of one run, by Slurm's names (cpu in CPUs, mem in
+    MiB)."""
 
     account: str
     user: str
@@ -49,8 +49,8 @@ class Held:
 
 
 def held(book: Book, period: Period, users: Iterable[str] = (), word: str = "") -> list[Held]:
-    """Return the starts of a period; alike ones (account, user, allocation) in one. `word`: what a job asked by that
-    name (`wckey`, `reservation`) stands in place of the account. Raises PhalanxError."""
+    """Return the runs of a period; runs with the same account, user and allocation are summed. `word`: the name of an
+    option of the job (`wckey`, `reservation`), whose value replaces the account. Raises PhalanxError."""
     account = book.asked(word) if word else "j.account"
     ends = f"COALESCE(s.end_s, j.end_s, {period.now_s!r})"
     begin = f"CASE WHEN s.at_s > {period.since_s!r} THEN s.at_s ELSE {period.since_s!r} END"
@@ -77,7 +77,8 @@ def _tres(allocated: str) -> dict[str, float]:
 
 
 def waited_cpu_s(book: Book, period: Period) -> float:
-    """CPUs that eligible jobs waited for, times seconds."""
+    """Return the sum over all eligible jobs of the requested CPUs times the seconds that the job waited in the
+    period."""
     starts = "SELECT MIN(s.at_s) FROM ledger_start s WHERE s.job_id = j.id"
     rows = book.rows(
         f"SELECT j.requested, j.eligible_s, j.end_s, ({starts}) FROM ledger_job j "  # noqa: S608 (no values in it)

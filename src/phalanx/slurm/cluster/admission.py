@@ -5,9 +5,9 @@ A job of any kind may be in an account's queue only if its user is a member of t
 `members.ACCOUNT`). The queue is named by the label `phalanx.dev/queue`, by the annotation of pods, and by the field of
 Kubeflow's frameworks. A job with a Slurm number must be in an account, and belong to its submitter.
 
-- The user is the sender of the request. Controllers and service accounts act for the user of the namespace, whom the
-  namespace's annotation `phalanx.dev/user` names (`phalanx login` writes it). So the template of a Deployment gives no
-  access to another queue.
+- The user is the sender of the request. Controllers and service accounts act for the user of the namespace. The
+  namespace's annotation `phalanx.dev/user` names this user (`phalanx login` writes it). So the template of a Deployment
+  gives no access to another queue.
 - Admins (`system:masters`) may submit for any user. So may the control plane in a namespace without that annotation.
 - Only changes of these fields are checked, so operators can hold and requeue the jobs of other users.
 
@@ -32,12 +32,13 @@ _PREFIX = "slurm.phalanx.dev/"
 _NUMBER = f"{_PREFIX}number"
 _USER = "request.userInfo.username"
 _ACCOUNTS, _SYSTEM = "system:serviceaccount:", "system:serviceaccount:kube-system:"
-_JOB = "slurm-[1-9][0-9]{0,9}(-[0-9]{7})?"  # the names of Jobs: of an array's task with its index
+_JOB = "slurm-[1-9][0-9]{0,9}(-[0-9]{7})?"  # names of Jobs; the name of an array's task ends with its index
 _ACCOUNT = "slurm-[1-9][0-9]{0,9}([.][0-9]{1,3})?"
 _PARAM = {"name": SITE, "namespace": "kube-system", "parameterNotFoundAction": "Allow"}
 
 
-# Groups whose kinds are jobs of a framework (tests/slurm/test_queues_of_accounts.py holds it to all that are read).
+# API groups whose kinds are jobs of a framework (tests/slurm/test_queues_of_accounts.py checks that the list has all
+# such groups that Phalanx reads).
 FRAMEWORKS = (
     "kubeflow.org", "trainer.kubeflow.org", "jobset.x-k8s.io", "ray.io", "sparkoperator.k8s.io",
     "workload.codeflare.dev", "mcad.ibm.com", "batch.volcano.sh",
@@ -53,13 +54,13 @@ def _map(obj: str, part: str) -> str:
 
 
 def _said(obj: str, key: str, instead: str = '""') -> str:
-    """CEL: what the object says by that label, else by that annotation, else that expression."""
+    """Return a CEL expression: the object's label `key`, else its annotation `key`, else the expression `instead`."""
     labels, notes = _map(obj, "labels"), _map(obj, "annotations")
     return f'("{key}" in {labels} ? {labels}["{key}"] : "{key}" in {notes} ? {notes}["{key}"] : {instead})'
 
 
 def _queue(obj: str) -> str:
-    """CEL: the queue that a job of any kind names; "" if it names none."""
+    """Return a CEL expression: the queue that a job of any kind names; "" if the job names none."""
     parts = _FIELD.split(".")
     there = " && ".join(f"has({obj}.{'.'.join(parts[: at + 1])})" for at in range(len(parts)))
     return _said(obj, _QUEUE, f'({there} ? {obj}.{_FIELD} : "")')
@@ -83,7 +84,7 @@ def _hold(obj: str) -> str:
 
 _WORDS = (_queue, _group, _number, _nice, _hold)
 _BY_ADMINISTRATOR = "JobHeldAdmin"
-# Operators may replace the site; coordinators may change a part of it, and users neither.
+# Operators may replace the site's ConfigMap; coordinators may patch it; other users may do neither.
 _IS_OPERATOR = (
     f'authorizer.group("").resource("configmaps").namespace("kube-system").name("{SITE}").check("update").allowed()'
 )
@@ -105,13 +106,14 @@ _VARIABLES = {
 
 
 def _of_site(condition: str) -> str:
-    """Return a CEL expression: the condition holds, or the site has no users. The site's data gets a variable (`said`),
-    because a value that is read from a field may be copied in each step of a loop."""
+    """Return a CEL expression that is true if the condition holds, or if the site has no users. The site's data gets a
+    variable (`said`), because a value that is read from a field may be copied in each step of a loop."""
     has_users = f'said.exists(key, key.startsWith("{MEMBERS}"))'
     return f"[has(params.data) ? params.data : {{}}].all(said, !{has_users} || {condition})"
 
 
-# The queue is no account's, or the user is in the account; a job with a number is in an account.
+# A queue that belongs to an account is for the members of that account. A user's job with a Slurm number needs a queue
+# of an account.
 _MEMBER = f'"{MEMBERS}" + queue in said && variables.who in said["{MEMBERS}" + queue].split(",")'
 _MAY_USE_QUEUE = (
     f'[variables.queue].all(queue, {_MEMBER} || !("path." + queue in said || "{MEMBERS}" + queue in said)'
@@ -171,7 +173,7 @@ _CONDITIONS = [
 
 
 def policy() -> Object:
-    """Return the spec of the policy about the accounts of jobs. Its parameter is the site."""
+    """Return the spec of the policy about the accounts of jobs. The policy's parameter is the ConfigMap of the site."""
     return {
         "failurePolicy": "Fail",
         "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"},
@@ -186,14 +188,16 @@ def policy() -> Object:
 
 
 def owner_objects() -> tuple[Object, Object]:
-    """Return the policy about whose jobs are, and its binding, as objects: a shared machine has them from its start."""
+    """Return the policy on the owner of a job, and its binding, as objects. A shared machine has both from its first
+    start."""
     meta = {"name": OWNERS}
     return {"metadata": meta, "spec": owner_policy()}, {"metadata": meta, "spec": _bound(OWNERS)}
 
 
 def steps_policy() -> Object:
-    """Return the spec of the policy for the service accounts of jobs, which are named like their jobs' Secrets: that of
-    a heterogeneous job like the first one's, with the number of components behind a dot, whose numbers follow it."""
+    """Return the spec of the policy for the service accounts of jobs. A service account has the name of its job's
+    Secret. The account of a heterogeneous job has the name of the first component's Secret, a dot, and the number of
+    components. The job numbers of the components are consecutive."""
     told = " || ".join(f'name.startsWith("{_PREFIX}{word}.")' for word in ("step", "pod"))
     notes, before = "object.metadata.annotations", "oldObject.metadata.annotations"
     return {
@@ -236,7 +240,8 @@ def steps_policy() -> Object:
 
 
 def hold_tokens(api: Api) -> None:
-    """Have the API server hold the tokens of jobs to their own pods. Raises Refused: then jobs must have none."""
+    """Write the policy that limits the token of each job to the job's own pods. Raises Refused; jobs must not get
+    tokens then."""
     _write(api, _POLICIES, "ValidatingAdmissionPolicy", STEPS, steps_policy())
     _write(api, _BINDINGS, "ValidatingAdmissionPolicyBinding", STEPS, _bound(STEPS))
 
@@ -274,8 +279,8 @@ _LEVELS = {"Operator": "phalanx:slurm-operator", "Administrator": "phalanx:slurm
 
 
 def give_level(api: Api, user: str, level: str) -> None:
-    """Give a user the role of his admin level, and no other level's. The roles come with `phalanx up --shared`, and on
-    a cluster with deploy/components/slurm. Raises Refused."""
+    """Bind the user to the role of the admin level, and to the role of no other level. The roles come with `phalanx up
+    --shared`, and on a cluster with deploy/components/slurm. Raises Refused."""
     for name, role in _LEVELS.items():
         path = f"{_CLUSTER_BINDINGS}/{role}:{user}"
         there = api.find(path) is not None
@@ -290,8 +295,8 @@ def give_level(api: Api, user: str, level: str) -> None:
 
 
 def bind_coordinators(api: Api, users: Iterable[str]) -> None:
-    """Bind the role of coordinators to exactly these users. With it each may write the keys of his own accounts. If the
-    role does not exist, the API server has no Slurm users, and nothing is written. Raises Refused."""
+    """Bind the role of coordinators to exactly these users. The role lets each of them write the keys of their own
+    accounts. If the role does not exist, the API server has no Slurm users, and nothing is written. Raises Refused."""
     if api.find(_COORDINATORS) is not None:
         api.patch(_COORDINATORS, {"subjects": [_user(user) for user in sorted(users)]})
 

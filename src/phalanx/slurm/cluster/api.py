@@ -23,20 +23,21 @@ if TYPE_CHECKING:
     import ssl
 
 Object = dict[str, Any]
-_HERE = "{namespace}"  # stands in paths for the namespace of the kubeconfig's context
+_HERE = "{namespace}"  # in paths: stands for the namespace of the `Api`
 JOBS = f"/apis/batch/v1/namespaces/{_HERE}/jobs"
 SECRETS = f"/api/v1/namespaces/{_HERE}/secrets"
 PODS = f"/api/v1/namespaces/{_HERE}/pods"
 QUEUES = "/apis/phalanx.dev/v1/queues"
 MERGE_PATCH = "application/merge-patch+json"
-# Most bytes of an object are of no use here; a server that does not know this form sends the whole (decision 38).
+# Slurm's commands need few fields of an object. A server that does not know this media type sends the whole object
+# (decision 38).
 PARTIAL = "application/json;as=PartialObject;v=v1;g=phalanx.dev,application/json"
 _TIMEOUT_S = 30.0
-_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")  # in pods: the token of their service account
+_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")  # in a pod: the folder of its token
 
 
 class Refused(PhalanxError):
-    """The server said no (4xx): nothing was changed."""
+    """The server refused the request (4xx), and nothing was changed."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -44,12 +45,13 @@ class Refused(PhalanxError):
 
 
 class Unreachable(PhalanxError):
-    """No answer, or a 5xx."""
+    """The server did not answer, or answered with a 5xx."""
 
 
 class Api:
-    """An API server. `namespace`: where jobs are made and looked for. `of_job`: the token is a job's own (`token`),
-    which reads that job and no list. `sight`: how far lists reach, as far as is known (`sight`)."""
+    """A connection to an API server. `namespace`: the namespace in which jobs are created and read. `of_job`: True if
+    the token is a job's own (`token`), which may read that job but no lists. `sight`: the position of the first list
+    that the server grants (`sight`)."""
 
     sight = 0
 
@@ -66,8 +68,8 @@ class Api:
 
     @classmethod
     def open(cls) -> Api:
-        """Return a connection to the cluster of $KUBECONFIG, of the running `phalanx up`, or of ~/.kube/config; without
-        any of these, as the service account of this pod. Raises Unreachable."""
+        """Return a connection to the cluster of $KUBECONFIG, of the running `phalanx up`, or of ~/.kube/config. If
+        there is none of these files, use the service account of this pod. Raises Unreachable."""
         files = _files(os.environ)
         if not any(file.exists() for file in files) and (own := _of_this_pod(os.environ)) is not None:
             return own
@@ -80,11 +82,12 @@ class Api:
         return cls(cluster, user, namespace)
 
     def another(self) -> Api:
-        """Return the same server and user, over a connection of its own: one is for one thread."""
+        """Return an `Api` for the same server and user with its own connection, because each thread needs its own."""
         return Api(self._cluster, self._user, self.namespace, of_job=self.of_job)
 
     def within(self, namespace: str) -> Api:
-        """Return the same server and user, for objects of that namespace; an empty one is that of the kubeconfig."""
+        """Return an `Api` for the same server and user, and for objects of that namespace; "": the namespace of this
+        `Api`."""
         if not namespace or namespace == self.namespace:
             return self
         if namespace not in self._elsewhere:
@@ -95,13 +98,13 @@ class Api:
         return Api(self._cluster, self._user, namespace, of_job=self.of_job)
 
     def endpoint(self) -> tuple[str, int, ssl.SSLContext | None]:
-        """Return the server's host and port, and how it is trusted; None: it speaks no TLS."""
+        """Return the server's host, its port, and the TLS context by which it is verified; None: without TLS."""
         where = urlsplit(self._cluster.server)
         secure = where.scheme == "https"
         return where.hostname or "", where.port or (443 if secure else 80), self._tls() if secure else None
 
     def path(self, path: str) -> str:
-        """Return the path within the namespace that is meant."""
+        """Return the path with the namespace of this `Api` filled in."""
         return path.replace(_HERE, self.namespace)
 
     def list(self, path: str, **query: str) -> bytes:
@@ -134,7 +137,7 @@ class Api:
         return _decoded(self.call("GET", path, **query))
 
     def find(self, path: str) -> Object | None:
-        """Return the object, or None where there is none."""
+        """Return the object; None if it does not exist."""
         try:
             return self.get(path)
         except Refused as error:
@@ -157,8 +160,8 @@ class Api:
     def _carried_out(
         self, method: str, target: str, headers: Mapping[str, str], data: bytes | None
     ) -> tuple[int, bytes]:
-        """Call over the connection that is there. Where the server has closed that one since, a read is sent again
-        over another; a write is not, as nobody knows whether it was carried out. Raises OSError."""
+        """Call over the open connection, if there is one. If the server has closed it since, a read is sent again over
+        a new connection. A write is not sent again, because the server may have carried it out. Raises OSError."""
         kept, self._connection = self._connection, None
         try:
             connection = kept or self._connect()
@@ -194,7 +197,7 @@ class Api:
 
 def _files(environment: Mapping[str, str]) -> list[Path]:
     if said := environment.get("KUBECONFIG", ""):
-        return [Path(part) for part in said.split(":") if part and os.path.exists(part)]  # False: not readable
+        return [Path(part) for part in said.split(":") if part and os.path.exists(part)]  # it exists, and is readable
     home = Path(environment.get("HOME") or "/")
     data_home = environment.get("XDG_DATA_HOME", "")
     own = (Path(data_home) / "phalanx" if data_home.startswith("/") else home / ".phalanx") / "kubeconfig"
@@ -202,8 +205,8 @@ def _files(environment: Mapping[str, str]) -> list[Path]:
 
 
 def _of_this_pod(environment: Mapping[str, str]) -> Api | None:
-    """Return the server of the cluster that this process is a pod of, if it was given a token (the API's own rules for
-    pods: docs, "Accessing the Kubernetes API from a Pod")."""
+    """Return the API server of the cluster in which this process runs as a pod with a token; None for another process
+    (Kubernetes' documentation, "Accessing the Kubernetes API from a Pod")."""
     host, port = environment.get("KUBERNETES_SERVICE_HOST", ""), environment.get("KUBERNETES_SERVICE_PORT", "443")
     if not host or not (_ACCOUNT / "token").is_file():
         return None

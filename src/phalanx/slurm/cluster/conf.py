@@ -18,7 +18,8 @@ from phalanx.slurm.notation.hostlist import expand
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of reading a line, or one word of it. `taken` False: nothing, and `became` says why."""
+    """The result of reading a line, or one word of a line. `became`: the setting that the text became or, if `taken` is
+    False, why the text has no effect."""
 
     file: str
     line: int
@@ -38,7 +39,7 @@ _MEANS = {
     "first_job": "the first job number", "max_array": "the largest task number of an array, and one",
     "keep_s": "so long are jobs shown that are over", "kill_wait_s": "so long has a job after SIGTERM",
 }  # fmt: skip
-# the beginning of a name, in lower case -> why it becomes nothing
+# the beginning of an option's name, in lower case -> why the option has no effect
 _NOTHING = (
     ("slurmctld", "there is no slurmctld"), ("slurmd", "there is no slurmd"), ("slurmdbd", "there is no slurmdbd"),
     ("control", "there is no slurmctld"), ("backup", "there is no slurmctld"), ("statesave", "there is no slurmctld"),
@@ -67,7 +68,7 @@ _NOTHING = (
 
 
 def read_conf(text: str, file: str = "slurm.conf") -> tuple[Site, list[Told]]:
-    """Return the site that a slurm.conf describes, and what became of each of its lines. Raises PhalanxError."""
+    """Return the site that a slurm.conf describes, and a report for each of its lines. Raises PhalanxError."""
     site, told, defaults = Site(partitions=[], counts_gpus=False), list[Told](), dict[str, str]()
     for number, line in lines_of(text):
 
@@ -175,7 +176,7 @@ def _node(site: Site, words: dict[str, str], tell: Tell) -> None:
 
 
 def _cloud(site: Site, words: dict[str, str], tell: Tell) -> None:
-    """Note nodes with State=CLOUD. `words`: with the defaults of nodes."""
+    """Add nodes with State=CLOUD to the site. `words`: the words of the line, with the defaults of nodes."""
     if is_cloud(words) and "realmemory" not in words:
         tell(f"NodeName={words['nodename']} State=CLOUD", "nodes that are off are not shown without RealMemory", False)
     elif is_cloud(words):
@@ -183,12 +184,12 @@ def _cloud(site: Site, words: dict[str, str], tell: Tell) -> None:
 
 
 def is_cloud(words: dict[str, str]) -> bool:
-    """Return whether a line of nodes is of nodes that programs switch on and off."""
+    """Return whether a line describes nodes that programs switch on and off."""
     return words.get("state", "").upper() == "CLOUD" and words["nodename"] != DEFAULT
 
 
 def cloud_node(words: dict[str, str]) -> CloudNode:
-    """Return what each node of a line has. Raises PhalanxError."""
+    """Return the CPUs, memory and GPUs of each node of a line. Raises PhalanxError."""
     parts = [number_of(key, words.get(key, "1")) for key in ("sockets", "corespersocket", "threadspercore")]
     if "realmemory" not in words:
         raise PhalanxError(f"NodeName={words['nodename']} has no RealMemory (MB): jobs request memory, so write it")
@@ -268,7 +269,8 @@ def _minutes(key: str, value: str) -> int | None:
 
 
 def lines_of(text: str) -> Iterator[tuple[int, str]]:
-    """(number, text) of those that say something; one that goes on by a backslash has the first's number."""
+    """Yield (number, text) of each line that is not empty. Lines that a backslash joins are one line, with the number
+    of the first."""
     first, begun = 0, ""
     for number, line in enumerate(text.splitlines(), 1):
         bare = begun + re.sub(r"(^|[^\\])#.*", r"\1", line)

@@ -18,11 +18,12 @@ import httptools
 if TYPE_CHECKING:
     import ssl
 
-_AT_A_TIME = 1 << 14  # bytes: a record of TLS has no more
+_AT_A_TIME = 1 << 14  # bytes; a TLS record has no more
 
 
 class Connection:
-    """`usable`: it has carried an answer, and the server means to keep it; it may have closed it since."""
+    """An HTTP connection. `usable`: True if the connection has delivered an answer, and the server announced to keep it
+    open; the server may have closed it later."""
 
     def __init__(self, host: str, port: int, tls: ssl.SSLContext | None, timeout_s: float) -> None:
         """Raises OSError."""
@@ -36,7 +37,7 @@ class Connection:
         self.usable = False
 
     def call(self, method: str, target: str, headers: Mapping[str, str], body: bytes | None) -> tuple[int, bytes]:
-        """Return the status and the content. Raises OSError."""
+        """Send a request, and return the HTTP status and the content of the response. Raises OSError."""
         length = {} if body is None else {"Content-Length": str(len(body))}
         lines = [f"{method} {target} HTTP/1.1", f"Host: {self._host}"]
         lines += [f"{name}: {value}" for name, value in {**headers, **length}.items()]

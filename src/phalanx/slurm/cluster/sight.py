@@ -4,7 +4,7 @@
 2. Elsewhere operators and admins list all namespaces.
 3. Everybody else sees the jobs of the kubeconfig's namespace, as with Slurm's PrivateData=jobs.
 
-The first that the server grants is remembered for the command.
+The first of these lists that the server grants is used for the rest of the command.
 """
 
 from __future__ import annotations
@@ -27,4 +27,4 @@ def listed(api: Api, path: str, **query: str) -> bytes:
             continue
         api.sight = at
         return content
-    raise AssertionError  # the last place answers or raises
+    raise AssertionError  # the last path returns or raises

@@ -30,8 +30,8 @@ FEATURE = "feature.slurm.phalanx.dev/"  # on nodes: Slurm's features
 
 
 class Weights(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """As in slurm.conf. `max_age_s`: the age that counts 1. `tres`: by Slurm's names of resources. `relative_to_time`:
-    the flag SMALL_RELATIVE_TO_TIME."""
+    """The priority weights of slurm.conf. `max_age_s`: the waiting time at which the age factor is 1. `tres`: weights
+    by Slurm's names of resources. `relative_to_time`: the flag SMALL_RELATIVE_TO_TIME."""
 
     age: int = 0
     assoc: int = 0
@@ -52,8 +52,9 @@ class Weights(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class Partition(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """`nodes` empty: all. Minutes; None: no limit. `state`: UP, DOWN, DRAIN or INACTIVE. `mem_per_cpu_mib`: what a job
-    that says nothing asks."""
+    """A partition. `nodes`: its nodes; empty: all nodes. `max_min`, `default_min`: time limits in minutes; None: no
+    limit. `state`: UP, DOWN, DRAIN or INACTIVE. `mem_per_cpu_mib`: the memory per CPU of a job that requests no
+    memory."""
 
     name: str
     nodes: list[str] = []
@@ -68,9 +69,9 @@ class Partition(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class Association(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """A user in an account. `qos` empty: those of the account. `limits`: as sacctmgr names and writes them. `rank`: a
-    user's associations are in the order of their ranks, then of the accounts' names. `number`: Slurm's number of the
-    association, by its creation; 0: it was made before associations had numbers."""
+    """A user in an account. `qos`: the QOS that the user may name; empty: those of the account. `limits`: limits in
+    sacctmgr's names and notation. `rank`: a user's associations are sorted by rank, then by the account's name.
+    `number`: Slurm's number of the association, by its creation; 0: it was made before associations had numbers."""
 
     account: str
     shares: int = 1
@@ -83,7 +84,7 @@ class Association(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Each account is a queue of the same name. `parent`: "" for the root. `limits`: limits in sacctmgr's names and
-    notation. `coordinators`: the users that may change the account. `number`: as of an association."""
+    notation. `coordinators`: the users that may change the account. `number`: as in `Association`."""
 
     description: str = ""
     organization: str = ""
@@ -95,7 +96,7 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class Qos(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """`limits`: as sacctmgr names and writes them."""
+    """A QOS. `limits`: limits in sacctmgr's names and notation."""
 
     description: str = ""
     priority: int = 0
@@ -125,15 +126,15 @@ class Site(msgspec.Struct, kw_only=True, omit_defaults=True):
     kill_wait_s: int = 30
     partitions: list[Partition] = []
     users: dict[str, list[Association]] = {}
-    wckeys: dict[str, list[str]] = {}  # user -> those that he may name
-    admins: dict[str, str] = {}  # user -> Operator or Administrator, where he is one
+    wckeys: dict[str, list[str]] = {}  # user -> the WCKeys that the user may name
+    admins: dict[str, str] = {}  # user -> Operator or Administrator; other users are missing
     accounts: dict[str, Account] = {}
     qos: dict[str, Qos] = msgspec.field(default_factory=lambda: {"normal": Qos(description="Normal QOS default")})
     features: dict[str, list[str]] = {}  # node -> its features
-    sockets: dict[str, str] = {}  # node -> `2:8:1`, its sockets, cores of each and threads of each core
-    disks_mib: dict[str, int] = {}  # node -> TmpDisk, what --tmp may ask
-    cloud: dict[str, CloudNode] = {}  # node -> what it has, for nodes that programs switch on and off
-    licenses: dict[str, int] = {}  # licence -> how many jobs may have one at a time
+    sockets: dict[str, str] = {}  # node -> `2:8:1`: sockets, cores per socket, threads per core
+    disks_mib: dict[str, int] = {}  # node -> TmpDisk, the most that --tmp may request
+    cloud: dict[str, CloudNode] = {}  # node that programs switch on and off -> its size
+    licenses: dict[str, int] = {}  # licence -> how many running jobs may use it
     mail_program: str = "/bin/mail"  # MailProg: called as mail(1) is
     prolog: str = ""  # run in each pod before the script, as the job's user
     epilog: str = ""  # run in each pod after the script
@@ -144,7 +145,8 @@ class Site(msgspec.Struct, kw_only=True, omit_defaults=True):
     read: Object = {}
 
     def keep(self, before: Site) -> None:
-        """Take over what no slurm.conf says: what sacctmgr has written, and the tools."""
+        """Take over from `before` what slurm.conf does not contain: the settings of sacctmgr, and the image with the
+        tools."""
         self.users, self.accounts, self.qos = before.users, before.accounts, before.qos
         self.admins, self.wckeys, self.tools, self.read = before.admins, before.wckeys, before.tools, before.read
 
@@ -184,9 +186,9 @@ def cluster_name(kubeconfig: str | None) -> str:
 
 
 def parse(data: Mapping[str, str]) -> Site:
-    """Return what these keys say. Raises MsgspecError."""
+    """Return the site that these keys of the ConfigMap describe. Raises MsgspecError."""
     here = msgspec.json.decode(data.get(_REST, "{}"), type=Site)
-    here.users = {user: _ranked(theirs) for user, theirs in here.users.items()}  # where accounts have no keys yet
+    here.users = {user: _ranked(theirs) for user, theirs in here.users.items()}  # from before accounts had keys
     for key, text in sorted(data.items()):
         if key.startswith(_PATH):
             name = key.removeprefix(_PATH)
@@ -203,7 +205,7 @@ def parse(data: Mapping[str, str]) -> Site:
 
 
 def keys(here: Site) -> dict[str, str]:
-    """Return the keys that say it."""
+    """Return the keys of the ConfigMap that describe the site."""
     users: dict[str, dict[str, Association]] = {}
     for user, theirs in sorted(here.users.items()):
         for one in _ranked(theirs):
@@ -268,7 +270,8 @@ def store(api: Api, here: Site) -> None:
 
 
 def _patch(api: Api, changed: Mapping[str, str | None], seen: Object) -> None:
-    """`seen`: the object from which the change was made; one that is newer will do if it has the same in these keys."""
+    """Patch the ConfigMap with the changed keys. `seen`: the version of the object that the change is based on. A newer
+    version is patched as well, as long as these keys are the same in both."""
     now = seen
     while all((now.get("data") or {}).get(key) == (seen.get("data") or {}).get(key) for key in changed):
         version = now["metadata"]["resourceVersion"]

@@ -14,9 +14,9 @@ T = TypeVar("T")
 
 
 def for_each(api: Api, things: Iterable[T], work: Callable[[Api, T], None]) -> None:
-    """Do the work for each: where they are many over several connections, since calls that come together are brought to
-    the server's disk at once; few one after the other, in their order. Where one fails, no other is begun. Raises
-    the first PhalanxError."""
+    """Do the work for each thing. Many things use several connections, because the server writes concurrent changes to
+    its disk together. Few things are done one after the other, in their order. After a failure no further thing is
+    begun. Raises the first PhalanxError."""
     left = deque(things)
     failed: list[PhalanxError] = []
 
@@ -24,7 +24,7 @@ def for_each(api: Api, things: Iterable[T], work: Callable[[Api, T], None]) -> N
         while left and not failed:
             try:
                 thing = left.popleft()
-            except IndexError:  # another was faster
+            except IndexError:  # another thread took the last thing
                 return
             try:
                 work(connection, thing)
@@ -48,6 +48,6 @@ def _over_several(api: Api, some: Callable[[Api], None], stop: Callable[[], None
     try:
         some(api)
     finally:
-        stop()  # after Ctrl-C nobody begins another
+        stop()  # after Ctrl-C no thread begins another thing
         for other in others:
             other.join()

@@ -16,13 +16,14 @@ from phalanx.slurm.jobs.ask import CANCELLED
 from phalanx.slurm.jobs.names import name_of, path_of, secret_of
 from phalanx.slurm.jobs.view import Job
 
-_MANY = 16  # tasks of an array
+_MANY = 16  # cancelled tasks of one array, from which their Secret's owners are reduced first
 Told = Callable[[Job, Refused], None]
 
 
 def cancel_all(api: Api, going: Sequence[Job], refused: Told, *, now: bool, by: str = "") -> None:
-    """`by`: who cancels, if not the caller. `now`: without the time that a script has between SIGTERM and SIGKILL.
-    `refused` is told what the server does not let go. Raises Unreachable."""
+    """Cancel the jobs. `refused`: called with each job that the server refuses to delete, and the error. `now`: True to
+    end the pods without a grace period between SIGTERM and SIGKILL. `by`: the id to record as the canceller; "": the
+    caller's user id. Raises Unreachable."""
     last = {job.number for job in _left_to_one(api, going)}
 
     def cancel(connection: Api, job: Job) -> None:
@@ -47,7 +48,8 @@ def _cancel(api: Api, job: Job, *, now: bool, by: str) -> None:
 
 
 def _left_to_one(api: Api, going: Sequence[Job]) -> list[Job]:
-    """Return, of each array many of whose tasks go, the task that goes last."""
+    """Reduce the owners of the Secret of each array of which many tasks are cancelled. Return the task of each of these
+    arrays that is deleted last."""
     arrays: dict[tuple[str, int], list[Job]] = {}
     for job in going:
         if job.ask.array is not None:
@@ -56,7 +58,8 @@ def _left_to_one(api: Api, going: Sequence[Job]) -> list[Job]:
 
 
 def _leave(api: Api, tasks: Sequence[Job]) -> bool:
-    """Return whether the Secret was changed. Where the user may not, or another does just now, it stays as it is."""
+    """Remove all cancelled tasks but the last from the Secret's owners. Return False if the server refuses: the user
+    may not change the Secret, or another writer changed it."""
     api, path = api.within(tasks[0].namespace), f"{SECRETS}/{secret_of(tasks[0].number, tasks[0].ask)}"
     going = {name_of(job.number, job.ask) for job in tasks[:-1]}
     try:

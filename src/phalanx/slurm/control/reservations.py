@@ -37,7 +37,7 @@ CREATING, CHANGING = "Error creating the reservation: ", "Error updating the res
 
 
 class Reservation(msgspec.Struct, kw_only=True):
-    """Seconds since the epoch."""
+    """A reservation. Times are in seconds since the epoch."""
 
     name: str
     start_s: float
@@ -75,12 +75,12 @@ def reservations(api: Api) -> list[Reservation]:
 
 
 def object_name(name: str) -> str:
-    """Of the object: names of Slurm's may have capitals and underscores."""
+    """Return the name of the object. Slurm's names may have capitals and underscores; names of objects may not."""
     return re.sub(r"[^a-z0-9.-]", "-", name.lower())
 
 
 def create(api: Api, here: Site, said: dict[str, str]) -> str:
-    """Return the name of a new one. Raises Usage."""
+    """Create a reservation, and return its name. Raises Usage."""
     _require_known(said, CREATING)
     name = said.get("reservationname") or said.get("reservation") or _name(api, said)
     now_s = time.time()
@@ -115,7 +115,7 @@ def update(api: Api, here: Site, said: dict[str, str]) -> None:
 
 
 def delete(api: Api, name: str) -> bool:
-    """Return whether there was one."""
+    """Delete the reservation. Return False if it does not exist."""
     if not any(one.name == name for one in reservations(api)):
         return False
     api.delete(f"{PATH}/{object_name(name)}")
@@ -123,7 +123,7 @@ def delete(api: Api, name: str) -> bool:
 
 
 def page(found: Reservation) -> list[list[str]]:
-    """Return what `scontrol show reservation` shows."""
+    """Return the lines of `scontrol show reservation`."""
     return [
         [
             f"ReservationName={found.name} StartTime={times.moment(found.start_s)} EndTime={times.moment(found.end_s)}",

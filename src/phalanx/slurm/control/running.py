@@ -72,7 +72,7 @@ def requeue(api: Api, job: Job, hold: str = "") -> None:
 
 def send_cause(api: Api, job: Job, number: int) -> None:
     """Signal to the script's launcher why the job is about to end: SIGHUP for a requeue, SIGQUIT for a node that is
-    taken down, also if it is requeued."""
+    taken down (also if the job is requeued)."""
     with suppress(OSError, PhalanxError):
         send(api, job, number, LAUNCHER)
 
@@ -89,7 +89,7 @@ def is_operator(here: Site) -> bool:
 
 
 def may_as(here: Site, user: str, job: Job) -> bool:
-    """Return whether a level or an account that he coordinates lets that user change the job."""
+    """Return whether the user may change the job: by an admin level, or as a coordinator of the job's account."""
     from phalanx.slurm.accounts.tree import coordinators
 
     return here.admins.get(user, "None") != "None" or user in coordinators(here, job.ask.account)

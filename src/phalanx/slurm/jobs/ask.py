@@ -14,22 +14,22 @@ from phalanx.slurm.notation.amounts import spread
 
 PREFIX = "slurm.phalanx.dev/"
 NUMBER = PREFIX + "number"  # label and annotation: the job number
-ARRAY = PREFIX + "array"  # label: the number of its array
+ARRAY = PREFIX + "array"  # label: the number of the job's array
 ASK = PREFIX + "job"  # annotation: `Ask` as JSON
 COMPONENT = PREFIX + "component-"  # annotation: `Ask` of a component of a heterogeneous job after the first
-CANCELLED = PREFIX + "cancelled-by"  # annotation: the uid of who cancelled it, or NODE_FAILED
+CANCELLED = PREFIX + "cancelled-by"  # annotation: the id of the user who cancelled the job, or NODE_FAILED
 NODE_FAILED = "node"  # the job's node was taken down
 SECRET = PREFIX + "environment"  # annotation: the Secret with its environment and script
-POD = PREFIX + "pod."  # annotation: where the pod of that index is, as it says itself
-KEY = "PHALANX_STEP_KEY"  # in that Secret: by what step daemons know their callers
-TOOLS_PATH = "PHALANX_PATH"  # in that Secret, where the pods have the tools of the site
-TOOLS = "/opt/phalanx-tools"  # in containers of other images: the commands and the step daemon (`steps.pods.bundle`)
-POD_NAME = "PHALANX_POD_NAME"  # variable of pods that have a token of their job's
+POD = PREFIX + "pod."  # annotation: node and address of the pod with that index, written by the pod
+KEY = "PHALANX_STEP_KEY"  # in that Secret: the key with which callers identify themselves to step daemons
+TOOLS_PATH = "PHALANX_PATH"  # in that Secret: the folder of the commands, in pods that get the tools of the site
+TOOLS = "/opt/phalanx-tools"  # in other images: commands and step daemon (`steps.pods.bundle`)
+POD_NAME = "PHALANX_POD_NAME"  # variable, in pods that have the token of their job: the pod's name
 
-# How it came: from sbatch; from salloc; from srun outside of an allocation.
+# Values of `Ask.kind`: the job was submitted by sbatch; by salloc; by srun outside of an allocation.
 BATCH, ALLOCATION, STEP = "batch", "alloc", "step"
-TEXT_MOST = 1000  # characters of what is only shown
-DEADLINE_SLACK_S = 5.0  # Slurm tries a job at once, and in whole seconds: here a start may take this much longer
+TEXT_MOST = 1000  # the most characters of a text that is only shown
+DEADLINE_SLACK_S = 5.0  # a start may be this much later than in Slurm, which tries a job at once
 
 
 # A user may have written anything into the annotation. It is read within these bounds, so the job of one user cannot
@@ -41,19 +41,20 @@ Moment = Annotated[float, Meta(ge=0.0, le=1e11)]
 
 
 class Ask(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """`memory_mib`: the memory per CPU if `per_cpu`, otherwise per node; None if not given. Times are in minutes.
-    `task`: the index in the array; None without an array. `tasks_of`: all indexes of the array. `args`: the arguments
-    of the script. `std*`: file names with their patterns. `node_cpus`: the CPUs of the partition's largest node.
-    `kind`: the command that created the job. `restarts`: how often scontrol requeued the job. `warning`: the signal
-    before the time limit. `mail`: the events to mail, to `mail_user`. `tmp_mib`: the disk space on each node.
-    `preferred`: features that the nodes should have. `least_min`: the shortest acceptable time limit. `image`: the
-    image of the pods; `mounts`: the paths of the node in the pods (`/data:/mnt:ro`). `het`: the number of the first
-    component of the heterogeneous job, and the position of this one in `het_size`. `cap`: how many jobs of `cap_group`
-    run at a time. `rank`: the priority at submission by the weights of slurm.conf, 0 without weights; `rank_per_s`: the
-    increase for each second of waiting. `least_cpus`: NumCPUs of `scontrol update`. `partitions`: the named partitions
-    if there were several; `usable`: those whose limits allow the job; `partition` is the first of these. `gpus`: the
-    GPUs of the whole job, if given. `waiting_nodes`, `waiting_tasks`: what Slurm shows of a pending job whose GPUs need
-    more nodes than its tasks; 0 for other jobs. `shown`: fields that only `scontrol show job` prints."""
+    """`memory_mib`: the memory per CPU if `per_cpu`, otherwise per node; None if not given. `limit_min`: the time limit
+    in minutes; other times are in seconds since the epoch. `task`: the index in the array; None without an array.
+    `tasks_of`: all indexes of the array. `args`: the arguments of the script. `std*`: file names with their patterns.
+    `node_cpus`: the CPUs of the partition's largest node. `kind`: the command that created the job. `restarts`: how
+    often scontrol requeued the job. `warning`: the signal before the time limit. `mail`: the events to mail, to
+    `mail_user`. `tmp_mib`: the disk space on each node. `preferred`: features that the nodes should have. `least_min`:
+    the shortest acceptable time limit, in minutes. `image`: the image of the pods; `mounts`: the paths of the node in
+    the pods (`/data:/mnt:ro`). `het`: the number of the first component of the heterogeneous job, and the position of
+    this one in `het_size`. `cap`: how many jobs of `cap_group` run at a time. `rank`: the priority at submission by the
+    weights of slurm.conf, 0 without weights; `rank_per_s`: the increase for each second of waiting. `least_cpus`:
+    NumCPUs of `scontrol update`. `partitions`: the named partitions if there were several; `usable`: the named
+    partitions whose limits allow the job; `partition` is the first usable partition. `gpus`: the GPUs of the whole job,
+    if given. `waiting_nodes`, `waiting_tasks`: what Slurm shows of a pending job whose GPUs need more nodes than its
+    tasks; 0 for other jobs. `shown`: fields that only `scontrol show job` prints."""
 
     name: str
     user: str
@@ -136,7 +137,7 @@ class Ask(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     @property
     def cpus(self) -> int:
-        if not self.nodes:  # held, and refused once it is released
+        if not self.nodes:  # the job (-N 0) is held, and is refused once it is released
             return self.cpus_per_task if self.cpus_per_task > 1 else 0
         return self.node_count if self.overcommit else max(self.least_cpus, self.tasks * self.cpus_per_task)
 
@@ -150,8 +151,8 @@ class Ask(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     @property
     def shown_nodes(self) -> int:
-        """Return how many nodes Slurm says of a job that waits: for tasks with several CPUs one more than are needed,
-        unless they fill whole nodes (measured, 22.05)."""
+        """Return the number of nodes that Slurm shows for a pending job. For tasks with several CPUs it is one more
+        than needed, unless the tasks fill whole nodes (measured, 22.05)."""
         if self.waiting_nodes or not self.nodes:
             return self.waiting_nodes
         if self.cpus_per_task == 1 or self.tasks == 1 or not self.node_cpus:
@@ -167,7 +168,7 @@ class Ask(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     @property
     def shares(self) -> list[int]:
-        """How many tasks each node gets."""
+        """Return the number of tasks on each node."""
         most = max(1, self.node_cpus // self.cpus_per_task) if self.node_cpus else self.tasks
         return spread(self.tasks, [most] * self.node_count, self.tasks_per_node)
 
@@ -206,7 +207,7 @@ class Asks:
         return found if found is None or not _STEERING.search(_text(annotations)) else _printable(found)
 
     def _read(self, annotations: Mapping[str, str]) -> Ask | None:
-        # Quotes within a text are written as \\", so this is the field.
+        # In JSON a quote inside of a text is escaped, so `,"task":` can only be the field.
         before, mark, after = annotations.get(ASK, "").partition(',"task":')
         task, _, rest = after.partition(",")
         if not mark or not task.isdigit():
@@ -231,7 +232,8 @@ def printable(text: str) -> str:
 
 
 def parse_ask(text: str) -> Ask:
-    """Return what the text says, for people to look at. Raises MsgspecError."""
+    """Parse the JSON of a request. Control characters are replaced, because the texts are shown to users. Raises
+    MsgspecError."""
     found = msgspec.json.decode(text, type=Ask)
     return _printable(found) if _STEERING.search(text) else found
 

@@ -21,7 +21,8 @@ class NoJob(PhalanxError):
 
 
 class Id(msgspec.Struct, frozen=True, kw_only=True):
-    """A job's number; of an array's tasks, those; of a heterogeneous job, the component of that offset."""
+    """A job id. `number`: the number of the job or array. `tasks`: the tasks of the array; None: all. `offset`: the
+    offset of one component of a heterogeneous job; None: all."""
 
     number: int
     tasks: frozenset[int] | None = None
@@ -29,7 +30,7 @@ class Id(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_ids(text: str) -> list[Id]:
-    """`12`, `12+1`, `12_3`, `12_[1-3]`, with commas. Raises NoJob."""
+    """Parse job ids with commas between them: `12`, `12+1`, `12_3`, `12_[1-3]`. Raises NoJob."""
     return [read_id(part) for part in re.split(r",(?![^\[]*\])", text) if part]
 
 
@@ -93,7 +94,8 @@ def _is(each: Id, job: Job) -> bool:
 
 
 def chosen(said: Mapping[str, str | None], states: frozenset[str] = frozenset()) -> Chosen:
-    """Return what options of the usual names choose. An option with an empty list chooses nothing. Raises NoJob."""
+    """Return the selection by the options that several commands share (--jobs, --user, --partition and others). An
+    empty list selects no job. Raises NoJob."""
 
     def some(name: str) -> frozenset[str]:
         text = said.get(name)
@@ -133,7 +135,8 @@ def is_user(name: str) -> bool:
 
 
 def read_states(text: str) -> frozenset[str] | None:
-    """Long states from long or short ones; None: all. Raises KeyError with the one that is unknown."""
+    """Return the full names of states that are given in their full or short form; None for ALL. Raises KeyError with an
+    unknown state."""
     long = {short: state for state, short in SHORT.items()}
     found = set()
     for said in text.split(","):

@@ -20,14 +20,15 @@ from phalanx.slurm.jobs.view import BY_SIGNAL, REASONS, Job, jobs
 
 _COLUMNS = "id, number, state, words, submit_s, eligible_s, end_s, exit_code, signal, waits_for, cause, group_name"
 
-_OUT_OF_MEMORY = ("out of memory (OOM)", "OOMKilled")  # as our node agents and kubelets say it
+_OUT_OF_MEMORY = ("out of memory (OOM)", "OOMKilled")  # the texts of Phalanx's node agents and of kubelets
 _TASKS_AT_ONCE = 1000
-_COMPONENTS = 16  # the most components of a heterogeneous job that are searched back for the first
+_COMPONENTS = 16  # how many numbers before a missing one are searched for the first component
 _STARTS = "SELECT job_id, at_s, end_s, nodes, state FROM ledger_start"
 
 
 def ended(since_s: float | None = None, numbers: Sequence[int] | None = None) -> list[Job]:
-    """Jobs that are over, by number. `since_s`: only those that ended later. Raises PhalanxError."""
+    """Return jobs that have ended, from the ledger, sorted by number. `since_s`: only jobs that ended later. Raises
+    PhalanxError."""
     return [job for job in recorded(since_s, numbers) if not job.live]
 
 
@@ -49,7 +50,7 @@ def recorded(
         where.append(f"number IN ({marks(numbers)})")
         values += numbers
     of_jobs = f"SELECT {_COLUMNS} FROM ledger_job WHERE {' AND '.join(where)}"  # noqa: S608 (no values)
-    if since_s is not None:  # two ranges of an index; an OR of them would be looked for row by row
+    if since_s is not None:  # each part uses an index; an OR would read every row
         of_jobs = f"{of_jobs} AND end_s >= ? UNION ALL {of_jobs} AND end_s IS NULL"
         values = [*values, since_s, *values]
     of_jobs += " ORDER BY number"
@@ -65,9 +66,10 @@ def recorded(
 
 
 def recorded_of(numbers: Sequence[int]) -> list[Job]:
-    """Jobs by their numbers, and of an array all its tasks: their numbers follow the array's own."""
+    """Return the jobs with these numbers. For the number of an array, return all its tasks; their numbers follow the
+    array's number."""
     found = {job.number: job for job in recorded(numbers=list(numbers))} if numbers else {}
-    if missing := [number for number in numbers if number not in found]:  # components have their first one's entry
+    if missing := [number for number in numbers if number not in found]:  # in the entry of the first component
         before = sorted({number - back for number in missing for back in range(1, min(number, _COMPONENTS))})
         found |= {job.number: job for job in recorded(numbers=before) if job.number in missing}
     for array in [job for job in found.values() if job.ask.array == job.number]:
@@ -82,7 +84,7 @@ def recorded_of(numbers: Sequence[int]) -> list[Job]:
 
 
 def _components(row: Sequence[object], starts: list[tuple[float, float | None, str, str]]) -> list[Job]:
-    """Of an entry: the job, and the other components of one that is heterogeneous."""
+    """Return the job of a ledger entry, and, if it is heterogeneous, the other components."""
     first = _job(row, starts)
     if first is None:
         return []
@@ -107,7 +109,7 @@ def _job(row: Sequence[object], starts: list[tuple[float, float | None, str, str
     except (msgspec.MsgspecError, KeyError):
         return None
     assert isinstance(number, int)
-    ask.user = str(group or ask.user)  # admission holds the group to the user; the other word is the user's own
+    ask.user = str(group or ask.user)  # admission checks the group, but not `ask.user`
     job = Job(number=number, ask=ask, state=str(state), submit_s=ask.submit_s or float(str(submit_s)))
     job.eligible_s = eligible_s if isinstance(eligible_s, float) else None
     job.end_s = end_s if isinstance(end_s, float) else None
@@ -142,7 +144,8 @@ def _job(row: Sequence[object], starts: list[tuple[float, float | None, str, str
 
 
 def ending(api: Api, number: int) -> int | None:
-    """Return the exit code of a job that has ended, 1 if a signal or another did it; None: it has not."""
+    """Return the exit code of a job that has ended (1 if it ended by a signal or by another cause); None while it has
+    not ended."""
     [*found] = [job for job in jobs(api, [number]) if job.number == number]
     if not found:
         found = ended(None, [number]) if ledger_url() else []
@@ -158,5 +161,6 @@ _missed: dict[int, float] = {}
 
 
 def _gone(number: int) -> bool:
-    """The ledger may be a moment behind: five seconds are more than that."""
+    """Return True if the ledger has not had the job for five seconds. A new entry appears in the ledger sooner than
+    that."""
     return time.monotonic() - _missed.setdefault(number, time.monotonic()) > 5.0

@@ -22,7 +22,8 @@ _Of = TypeVar("_Of")
 
 
 class Field(msgspec.Struct, Generic[_Of], frozen=True):
-    """`uncut`: a list of nodes, which is not cut where it is aligned to the right, as measured."""
+    """A field. `uncut`: True for lists of nodes. Slurm 22.05 does not cut them in columns that are aligned to the right
+    (measured)."""
 
     heading: str
     show: Callable[[_Of], str]
@@ -30,7 +31,8 @@ class Field(msgspec.Struct, Generic[_Of], frozen=True):
 
 
 class Column(msgspec.Struct, frozen=True):
-    """A field with its width (0: as wide as it is) and what follows it, or plain text."""
+    """A column. `field`: the shown field; None: the column is only `text`. `width`: 0 for the width of each value.
+    `text`: the text behind the value."""
 
     field: Field[Any] | None
     width: int = 0
@@ -56,7 +58,7 @@ def shown_partition(job: Job) -> str:
 
 
 def het_set(ask: Ask) -> str:
-    """`710001-710002`: the numbers of its heterogeneous job's components."""
+    """Return the first and the last number of the heterogeneous job's components: `710001-710002`."""
     return "" if ask.het is None else f"{ask.het}-{ask.het + ask.het_size - 1}"
 
 
@@ -69,7 +71,7 @@ def nodelist(job: Job) -> str:
 
 
 def where(job: Job) -> str:
-    """Return the nodes of what runs or ran, else the reason in brackets."""
+    """Return the nodes of a job that has started, or the reason in brackets."""
     if job.state in ("PENDING", "FAILED", "TIMEOUT", "OUT_OF_MEMORY", "DEADLINE") and not (
         job.state != "PENDING" and job.reason == "None"
     ):
@@ -115,7 +117,7 @@ def end_s(job: Job) -> float | None:
 
 
 def left_s(job: Job) -> float:
-    """Return how much of its time limit the job has left, in seconds."""
+    """Return the remaining time of the job within its time limit, in seconds."""
     return float("inf") if job.ask.limit_min is None else job.ask.limit_min * 60 - job.elapsed_s
 
 
@@ -193,13 +195,13 @@ LETTERS: dict[str, Field[Job]] = {
 
 
 def _min_cpus(job: Job) -> int:
-    """Return the least CPUs of a node that the job needs."""
+    """Return the smallest number of CPUs that a node of the job must have."""
     ask = job.ask
     return max(1 if ask.exclusive else ask.min_cpus, ask.cpus_per_task * max(1, ask.tasks_per_node))
 
 
 def pending_time(job: Job) -> str:
-    """Seconds from its submission to its start, or to now."""
+    """Return the seconds from the job's submission to its start or, if it is pending, to now."""
     until_s = job.start_s if job.start_s is not None and job.state != "PENDING" else time.time()
     return str(int(max(0.0, until_s - job.submit_s)))
 
@@ -300,7 +302,7 @@ def columns(
     letters: Mapping[str, Field[Any]] = LETTERS,
     names: Mapping[str, Field[Any]] = NAMES,
 ) -> tuple[list[Column], list[str]]:
-    """Return the columns of -O, of -o or of the `default`, and the names that do not exist."""
+    """Return the columns of -O, else of -o, else of `default`. Return also the names of fields that do not exist."""
     if (text := said.get("Format")) is not None:
         return by_names(text, names)
     text = said.get("format")
@@ -326,7 +328,8 @@ def by_letters(text: str, letters: Mapping[str, Field[Any]] = LETTERS) -> tuple[
 
 
 def by_names(text: str, names: Mapping[str, Field[Any]] = NAMES) -> tuple[list[Column], list[str]]:
-    """The columns of -O, and the names that do not exist: 20 wide if not said; `:|` puts that behind instead."""
+    """Return the columns of -O, and the names that do not exist. A column without a width is 20 wide; with `NAME:|` it
+    has its value's width, with `|` behind it."""
     found: list[Column] = []
     wrong: list[str] = []
     for word in text.split(","):
@@ -362,7 +365,7 @@ def _fit(column: Column, text: str) -> str:
     if not column.width:
         return text
     if text == "(null)" and not column.right and column.width < len(text):
-        return " " * column.width  # printf(3) writes nothing of a null that does not fit
+        return " " * column.width  # printf(3) leaves out a null that does not fit
     if column.right and column.field is not None and column.field.uncut:
         return text.rjust(column.width)
     cut = text[: column.width]

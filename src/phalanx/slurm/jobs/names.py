@@ -30,16 +30,18 @@ def path_of(number: int, ask: Ask | None = None) -> str:
 
 
 def path_within(number: int, around: Mapping[str, str]) -> str:
-    """`path_of` the job that this environment is of, or of another one that is no task of an array."""
+    """Return the API path of a job: of the job in whose environment `around` the caller runs, or of a job that is no
+    task of an array."""
     if number == int(around.get("SLURM_JOB_ID") or 0) and (task := around.get("SLURM_ARRAY_TASK_ID")):
         return f"{JOBS}/slurm-{around['SLURM_ARRAY_JOB_ID']}-{int(task):07}"
     return path_of(number)
 
 
 def file_name(pattern: str, ask: Ask, number: int, *, running: bool = False) -> str:
-    """Return the file that a pattern names, in the job's directory. `running`: %N becomes a mark that the launcher
-    replaces, and all else is filled in; otherwise what is known at submission only, as scontrol shows it."""
-    if "\\" in pattern:  # a backslash means that nothing is filled in; two are one
+    """Return the file that a pattern names, in the job's directory. `running`: True for the name that the launcher
+    opens. It has a mark for %N, which the launcher replaces. False for the name that scontrol shows, with those values
+    that are known at submission."""
+    if "\\" in pattern:  # with a backslash no pattern is filled in; `\\` means `\`
         return os.path.join(ask.workdir, pattern.replace("\\\\", "\0").replace("\\", "").replace("\0", "\\"))
     array = number if ask.array is None else ask.array
     known = {

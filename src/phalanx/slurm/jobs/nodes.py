@@ -20,10 +20,11 @@ GPU_PRODUCT = "nvidia.com/gpu.product"  # label of nodes: the type of their GPUs
 class Node(msgspec.Struct, frozen=True, kw_only=True):
     """A node.
 
-    `shape`: sockets, cores of each and threads of each core, `2:8:1`, where slurm.conf has it. `reason`: why the node
-    was drained, as `scontrol update nodename=… reason=…` gave it. Seconds since the epoch: `made_s`; `down_s`: since
-    when the node is not ready; None: it is ready. `kernel`: of its operating system. `cloud`: programs switch it on and
-    off. `power`: Slurm's suffix of its state: `~` it is off, `#` it is being switched on, `%` it is being switched off.
+    `shape`: sockets, cores per socket and threads per core (`2:8:1`), if slurm.conf describes them. `reason`: why the
+    node was drained, as `scontrol update nodename=… reason=…` gave it. Seconds since the epoch: `made_s`; `down_s`:
+    since when the node is not ready; None: it is ready. `kernel`: the version of the node's kernel. `cloud`: True if
+    programs switch the node on and off. `power`: Slurm's suffix of the state: `~` for off, `#` while the node is
+    switched on, `%` while it is switched off.
     """
 
     name: str
@@ -107,7 +108,8 @@ def with_cloud(here: Site, found: list[Node]) -> list[Node]:
 
 
 def _power(text: str, now_s: float) -> str:
-    """Return the suffix of a node without Node object. `text`: what the scheduler has written about it."""
+    """Return the suffix of the state of a node without Node object. `text`: the scheduler's entry `power.NODE` in the
+    site's ConfigMap."""
     match text.split():
         case ["resuming", *_]:
             return "#"
@@ -130,7 +132,7 @@ class _Pods(msgspec.Struct):
 
 
 class Used(msgspec.Struct):
-    """The amounts that pods of all kinds request of a node. Parts of a CPU, as of small pods, do not count."""
+    """The sum of the requests of all pods on a node. `cpus` is rounded down to whole CPUs."""
 
     milli_cpus: int = 0
     memory_bytes: int = 0
@@ -146,7 +148,8 @@ class Used(msgspec.Struct):
 
 
 def used(api: Api) -> dict[str, Used]:
-    """Return what live pods request of each node. A node that other pods fill is not idle."""
+    """Return the requests of live pods on each node. Pods of other kinds of jobs count as well, so a node that they
+    fill is not idle."""
     found: dict[str, Used] = {}
     for pod in msgspec.json.decode(listed(api, PODS, fieldSelector=_LIVE), type=_Pods).items:
         name = pod.spec.get("nodeName", "")

@@ -95,9 +95,9 @@ def _tasks(found: Job) -> str:
 
 
 def _wishes(found: Job) -> Page:
-    """Return the second half of a job's page: what else it asked, and its files."""
+    """Return the second half of a job's page: its further requests and its files."""
     ask, null, extra = found.ask, "(null)", found.ask.shown
-    of = msgspec.structs.replace(ask, task=None) if found.others else ask  # several tasks have no file in common
+    of = msgspec.structs.replace(ask, task=None) if found.others else ask  # tasks have different files
     memory = extra.get("memory") or (fields.memory(found) if ask.memory_mib else "0")
     per_cpu = ask.per_cpu or (found.state == "PENDING" and "waiting_memory" in extra)
     own = [[f"{name}={extra[name]}"] for name in ("ClusterFeatures",) if name in extra]
@@ -190,7 +190,7 @@ def node(
     """Return the page of a node. `held`: what is allocated. `counted`: the TRES of GPUs, if the site counts it.
     `details`: with --details, at a site that has GPUs.
 
-    What Kubernetes does not know of a node is N/A or None.
+    Values that Kubernetes does not have are N/A or None.
     """
     features = ",".join(found.features) or "(null)"
     reason = [[f"Reason={found.reason} [{found.reason_by}@{found.reason_s}]"]] if found.reason else []

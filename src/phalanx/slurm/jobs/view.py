@@ -37,7 +37,7 @@ REASONS = {
     "RoomKept": "Resources", "Backoff": "BeginTime", "Invalid": "BadConstraints", "Unsupported": "BadConstraints",
     "QueueMisconfigured": "PartitionConfig", "Rejected": "JobLaunchFailure", "StaleGang": "JobLaunchFailure",
 }  # fmt: skip
-_BEHIND = frozenset({"Resources", "QOSMaxJobsPerUserLimit", "AssocMaxJobsLimit"})  # hidden by a job ahead
+_BEHIND = frozenset({"Resources", "QOSMaxJobsPerUserLimit", "AssocMaxJobsLimit"})  # replaced by Priority
 SUSPENDED = "slurm.phalanx.dev/suspended"  # annotation: since when (seconds since the epoch)
 _LOOKED_AT_S = 0.5
 _HELD_LOOK_S = 30.0
@@ -46,7 +46,7 @@ _DIGITS = 10  # the most digits of a job number
 _LATEST_S = 1e11
 BY_SIGNAL = "JobLaunchFailure"  # Slurm's reason if a signal ended the script
 _BACK = re.compile(r"expected back by (\d\d:\d\d:\d\d) UTC")
-_BASIC = 4294901760  # where Slurm's priority/basic begins; each job has one less than the one before
+_BASIC = 4294901760  # the first priority of Slurm's priority/basic; each later job has one less
 
 
 class Job(msgspec.Struct, kw_only=True):
@@ -77,7 +77,7 @@ class Job(msgspec.Struct, kw_only=True):
 
     @property
     def base(self) -> int:
-        """The number of its array, or its own."""
+        """Return the number of the job's array, or the job's own number."""
         return self.number if self.ask.array is None else self.ask.array
 
     @property
@@ -88,7 +88,7 @@ class Job(msgspec.Struct, kw_only=True):
 
     @property
     def first(self) -> int:
-        """The number of its heterogeneous job's first component, else of its array, or its own."""
+        """Return the number of the heterogeneous job's first component, or else of the array, or else of the job."""
         return self.base if self.ask.het is None else self.ask.het
 
     @property
@@ -154,7 +154,7 @@ class Job(msgspec.Struct, kw_only=True):
         return f"{0 if self.signal else self.exit_code}:{self.signal}"
 
     def out_of_memory(self) -> None:
-        """Tell that the kernel killed its pod for want of memory."""
+        """Note that the kernel killed the job's pod because memory ran out."""
         self.exit_code, self.signal = 0, OUT_OF_MEMORY
         if self.state == "FAILED":
             self.state, self.reason = "OUT_OF_MEMORY", "OutOfMemory"
@@ -311,7 +311,7 @@ def _miss_deadline(job: Job, latest_s: float) -> None:
 
 
 def _expected_s(text: str) -> float | None:
-    """Return the start that a reason foretells, within a day."""
+    """Return the start that the text of a reason expects; its clock time is within the next day."""
     found = _BACK.search(text) if text else None
     if found is None:
         return None
@@ -322,7 +322,7 @@ def _expected_s(text: str) -> float | None:
 
 
 def _expected(ask: Ask) -> str:
-    """Of a job that the scheduler has not looked at yet."""
+    """Return Slurm's reason for a job that has no reason from the scheduler yet."""
     if ask.begin_s is not None and ask.begin_s > time.time():
         return "BeginTime"
     if ask.throttle:
@@ -378,7 +378,8 @@ def _is_number(text: str) -> bool:
 
 
 def _exit(job: Job, pod: _Pod) -> None:
-    """How the script's pod ended. The Job says so a second later (the Job controller counts its pods once a second)."""
+    """Fill in how the script's pod ended. The Job's own status has it up to a second later, because the Job controller
+    counts pods once a second."""
     for one in pod.status.get("containerStatuses") or ():
         if end := (one.get("state") or {}).get("terminated"):
             code = int(end.get("exitCode") or 0)

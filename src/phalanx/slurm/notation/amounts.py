@@ -17,7 +17,7 @@ class AmountError(PhalanxError):
 
 
 def read_mib(text: str) -> int:
-    """MiB; a number alone is MiB. Raises AmountError."""
+    """Return an amount of memory in MiB. A number without a unit is in MiB. Raises AmountError."""
     found = _MEMORY.fullmatch(text.strip())
     if found is None:
         raise AmountError(text)
@@ -44,7 +44,7 @@ _MOST_NODES = 1 << 16
 
 
 def read_range(text: str) -> tuple[int, int]:
-    """`2` or `2-4`: at least and at most. Raises AmountError."""
+    """Parse `2` or `2-4` into (least, most). Raises AmountError."""
     first, dash, last = text.partition("-")
     least = read_count(first)
     most = read_count(last) if dash else least
@@ -54,7 +54,7 @@ def read_range(text: str) -> tuple[int, int]:
 
 
 def read_width(digits: str) -> int:
-    """Return the width of a column, as wide as a screen may be at most."""
+    """Return the width of a column; a larger number counts as 4096."""
     return min(int(digits[:9]), 4096)
 
 
@@ -65,8 +65,9 @@ def per_node(counts: list[int]) -> str:
 
 
 def spread(count: int, room: list[int], each: int = 0) -> list[int]:
-    """Return how many of `count` tasks each node gets: as many as it has room for, node after node, and each one at
-    least; or `each`."""
+    """Return how many of `count` tasks each node gets. Without `each`, the nodes are filled in their order up to their
+    `room`, and every node gets at least one task. With `each`, every node gets that number as long as tasks are
+    left."""
     if each:
         return [min(each, max(0, count - at * each)) for at in range(len(room))]
     found, left = [], count

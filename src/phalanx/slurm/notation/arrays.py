@@ -17,8 +17,8 @@ class ArrayError(PhalanxError):
 
 
 class Array(msgspec.Struct, frozen=True, kw_only=True):
-    """`tasks`: the indexes of the tasks, ascending. `throttle`: how many run at a time; 0: all. `step`: the step of the
-    first range."""
+    """A parsed --array. `tasks`: the indexes of the tasks, ascending. `throttle`: how many tasks may run at a time; 0:
+    all. `step`: the step of the first range."""
 
     tasks: tuple[int, ...]
     throttle: int = 0
@@ -26,7 +26,7 @@ class Array(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_array(text: str, most: int) -> Array:
-    """`most`: MaxArraySize; numbers are below it. Raises ArrayError."""
+    """Parse the value of --array. `most`: MaxArraySize; indexes must be below it. Raises ArrayError."""
     body, percent, cap = text.partition("%")
     tasks: set[int] = set()
     step = 0

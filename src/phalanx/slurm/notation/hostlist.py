@@ -18,7 +18,8 @@ def expand(text: str) -> list[str]:
 
 
 def compress(names: Iterable[str], *, ordered: bool = False) -> str:
-    """`ordered`: sorted and each once, as job and node lists are; else neighbours only are put together."""
+    """Return the host list of these names. `ordered`: True to sort the names and remove repetitions, as in lists of
+    jobs and nodes; False to join only names that follow each other."""
     found: list[tuple[str, list[tuple[str, int]]]] = []
     listed: Sequence[str] = sorted(set(names), key=sort_key) if ordered else list(names)
     for name in listed:

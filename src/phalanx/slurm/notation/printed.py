@@ -27,7 +27,7 @@ class Printed(NamedTuple):
     moment: bool = False
 
     def cell(self, value: Cell) -> str:
-        """Return the value in this column, without the blank behind it."""
+        """Return the value as a cell of this column, without the blank behind the column."""
         most = abs(self.width)
         text = value if isinstance(value, str) else f"{value:.6f}"
         if len(text) > most:
@@ -47,7 +47,7 @@ class Printed(NamedTuple):
 
 
 def named(word: str, known: Iterable[str]) -> tuple[str, int | None]:
-    """Return the first of the names that begins as the word says ("": none does), and the width behind its `%`."""
+    """Return the first known name that begins with the word ("" if none does), and the width behind the word's `%`."""
     typed, percent, digits = word.partition("%")
     name = next((one for one in known if one.lower().startswith(typed.lower())), "")
     if not percent:

@@ -20,7 +20,7 @@ def number_of(text: str) -> int | None:
 
 def read_warning(text: str) -> tuple[int, int, bool] | None:
     """Parse `[R][B:]USR1@90` into (number, seconds before the end, True if only the script gets it); None if invalid. R
-    (start beside a reservation) has no effect here."""
+    (the job may overlap a reservation) has no effect in Phalanx."""
     found = _WARNING.fullmatch(text)
     number = number_of(found[2]) if found is not None else None
     if found is None or number is None:

@@ -40,7 +40,7 @@ def hardware(api: Api, here: site.Site, said: Options) -> Hardware:
     """Return the hardware of the nodes in the partitions that the job names. Raises Usage."""
     from phalanx.slurm.jobs.nodes import nodes, with_cloud
 
-    require_gres(said)  # Slurm says what is wrong with it before what is wrong with the partition
+    require_gres(said)  # as in Slurm, checked before the partition
     named = partitions(said, here)
     names = {node for one in named for node in one.nodes} if all(one.nodes for one in named) else set()
     listed = with_cloud(here, nodes(api))
@@ -132,7 +132,7 @@ def require_reservation(api: Api, ask: Ask) -> None:
 
 
 def require_allowed(api: Api, here: site.Site, ask: Ask, count: int) -> None:
-    """Limits of its QOS and of its user. Raises Usage."""
+    """Check the limits of the job's QOS and user, and set the resulting hold or throttle. Raises Usage."""
 
     def live() -> list[Job]:
         from phalanx.slurm.jobs.view import jobs
@@ -148,8 +148,8 @@ def require_allowed(api: Api, here: site.Site, ask: Ask, count: int) -> None:
 
 
 def daemon(here: site.Site, image: str, key: str) -> dict[str, str]:
-    """Return the variables that start the step daemon, in pods with the submitter's Phalanx or with the site's
-    tools."""
+    """Return the variables from which a pod's launcher starts the step daemon. The daemon is part of the submitter's
+    Phalanx (image `host`) or of the site's tools; empty: the pod has neither."""
     started = "-I -m phalanx.slurm.jobs.steps.pods"
     if image == manifest.HOST:
         return {KEY: key, "PHALANX_PYTHON": f"{shlex.quote(sys.executable)} {started}"}
@@ -171,7 +171,7 @@ def needs_of(api: Api, asked: SubmissionRequest, task: int | None) -> dependency
 
 
 def create_all(api: Api, parts: Iterable[Object], owners: list[Object]) -> None:
-    """Create these Jobs. `owners` gets a reference to each that was made, also where one fails. Raises Usage,
+    """Create these Jobs. A reference to each created Job is added to `owners`, also if a later Job fails. Raises Usage,
     Unreachable."""
 
     def make(connection: Api, job: Object) -> None:
@@ -185,7 +185,7 @@ def create_all(api: Api, parts: Iterable[Object], owners: list[Object]) -> None:
 
 
 def scheduling_words(ask: Ask, needs: dependency.Needs) -> dict[str, str]:
-    """Return what the scheduler reads."""
+    """Return the annotations that the scheduler reads."""
     found = {
         "time-limit": f"{ask.limit_min * 60}s" if ask.limit_min is not None else "",
         "hold": ask.hold,

@@ -1,4 +1,5 @@
-"""`afterok:12:13,afterany:14_3` becomes what the scheduler knows: jobs by name, and when each counts as met."""
+"""Translate `afterok:12:13,afterany:14_3` into the scheduler's dependencies: names of Jobs, and the condition for
+each."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ class DependencyError(PhalanxError):
 
 
 class Needs(msgspec.Struct, frozen=True, kw_only=True):
-    """`after`: as `phalanx.dev/after` has it. `shown`: as squeue shows it while it waits."""
+    """The dependencies of a job. `after`: the value of `phalanx.dev/after`. `shown`: the text that squeue shows while
+    the job waits."""
 
     after: str = ""
     either: bool = False

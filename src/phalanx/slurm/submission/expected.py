@@ -32,14 +32,14 @@ Amounts = tuple[int, int, int]  # CPUs, MiB, GPUs
 
 @dataclass(slots=True, kw_only=True)
 class _Room:
-    """A node's allocatable amounts, and what is held of it from when to when."""
+    """A node, and what jobs hold of it. `held`: (begin, end, amounts) of each job."""
 
     node: Node
     held: list[tuple[float, float, Amounts]] = field(default_factory=list)
 
     def takes(self, asked: Amounts, begin_s: float, end_s: float) -> bool:
-        """Return whether so much is free in all of that time: what overlaps it is counted together, which errs on the
-        late side."""
+        """Return whether `asked` is free on the node during the whole time. All jobs that overlap the time are added
+        up, even if they do not overlap each other, so the estimate is rather too late."""
         some = [amounts for since_s, until_s, amounts in self.held if since_s < end_s and until_s > begin_s]
         used = [sum(each) for each in zip(*some, strict=True)] if some else [0, 0, 0]
         have = (self.node.cpus, self.node.memory_mib, self.node.gpus)
@@ -63,7 +63,8 @@ def planned(api: Api, here: Site, ask_for: Callable[[], Sequence[SubmissionReque
 
 
 def foretold(api: Api, here: Site, asks: Sequence[Ask]) -> str:
-    """Return sbatch's line of --test-only, for a job or the components of one. Raises Usage."""
+    """Return the line that `sbatch --test-only` prints for a job, or for the components of a heterogeneous job. Raises
+    Usage."""
     now_s = time.time()
     rooms = [_Room(node=node) for node in nodes(api) if node.ready and not node.drained]
     known = jobs(api)
@@ -81,12 +82,12 @@ def foretold(api: Api, here: Site, asks: Sequence[Ask]) -> str:
     cpus = sum(max(ask.cpus, sum(ask.cpus_of_nodes)) for ask in asks)
     listed = compress((room.node.name for some in chosen for room in some), ordered=True)
     where = f"nodes {listed} in partition {asks[0].partition}" if len(asks) == 1 else listed
-    number = numbers.take(api, len(asks), here.first_job)  # Slurm's takes a number too, and scripts read it
+    number = numbers.take(api, len(asks), here.first_job)  # as in Slurm, this uses up a job number; scripts read it
     return f"sbatch: Job {number} to start at {times.moment(begin_s)} using {cpus} processors on {where}"
 
 
 def _before(known: Sequence[Job], ask: Ask) -> list[Job]:
-    """Return the jobs that wait for room and would be looked at before this one."""
+    """Return the pending jobs that wait for capacity and come before this job, highest priority first."""
     waiting = [job for job in known if job.state == "PENDING" and job.reason in ("Priority", "Resources", "None")]
     return sorted((job for job in waiting if job.ask.nice <= ask.nice), key=lambda job: -job.priority)
 
@@ -108,7 +109,8 @@ def _hold(rooms: Sequence[_Room], ask: Ask, begin_s: float, end_s: float) -> Non
 def _place(
     rooms: Sequence[_Room], here: Site, asks: Sequence[Ask], least_s: float, now_s: float
 ) -> tuple[float, list[list[_Room]]] | None:
-    """Return the first time at which all components have their nodes, and these nodes; None if there is none."""
+    """Return the earliest time at which nodes are free for all components, and the nodes of each component; None: no
+    such time."""
     ends = {until_s for room in rooms for _, until_s, _ in room.held if until_s > least_s}
     for begin_s in sorted({max(least_s, now_s), *ends}):
         chosen: list[list[_Room]] = []
@@ -121,7 +123,7 @@ def _place(
                 break
             chosen.append(free[: ask.node_count])
             _hold(chosen[-1], ask, begin_s, begin_s + _lasts_s(ask))
-        for ask, some in zip(asks, chosen, strict=False):  # it was a trial
+        for ask, some in zip(asks, chosen, strict=False):  # undo the trial placement
             for room in some:
                 room.held.remove((begin_s, begin_s + _lasts_s(ask), _asks(ask)))
         if len(chosen) == len(asks):

@@ -43,8 +43,8 @@ def by_colons(
     words: Sequence[str],
     check: Callable[[Sequence[tuple[str, str | None]]], None] | None = None,
 ) -> tuple[list[Said], list[str]]:
-    """The options of each component (`OPTIONS : OPTIONS SCRIPT ARGUMENTS`), and the arguments. `check`: as
-    `OptionReader.read` has it. Raises Usage."""
+    """Return the options of each component of a command line (`OPTIONS : OPTIONS SCRIPT ARGUMENTS`), and the arguments.
+    `check`: as in `OptionReader.read`. Raises Usage."""
     found: list[Said] = []
     rest = list(words)
     while True:
@@ -56,7 +56,8 @@ def by_colons(
 
 
 def in_lines(reader: OptionReader, lines: Sequence[Sequence[str]]) -> list[Said]:
-    """Return the options of each component of a script: `#SBATCH hetjob` begins another. Raises Usage."""
+    """Return the options of each component of a script. The line `#SBATCH hetjob` begins the next component. Raises
+    Usage."""
     found: list[Said] = [{}]
     for words in lines:
         typed, arguments = reader.read(words)
@@ -67,8 +68,8 @@ def in_lines(reader: OptionReader, lines: Sequence[Sequence[str]]) -> list[Said]
 
 
 def together(of_script: Sequence[Said], typed: Sequence[Said], around: Mapping[str, str | None]) -> list[Said]:
-    """Return what each component says: the command line before the environment before the script, and of some
-    options the first component's where it says nothing."""
+    """Return the options of each component. The command line overrides the environment, which overrides the script.
+    Some options are inherited from the first component."""
     found: list[Said] = []
     for at in range(max(len(of_script), len(typed))):
         said = {
@@ -130,7 +131,8 @@ def submit_het(api: Api, here: Site, asked: Sequence[SubmissionRequest], script:
 
 
 def images_of(asked: Sequence[SubmissionRequest]) -> list[str]:
-    """Return the image of each component: its own, else the first one's. Raises Usage."""
+    """Return the image of each component: that of its options, or else the image of the first component. Raises
+    Usage."""
     first = asked[0].ask.image or manifest.default_image()
     found = [one.ask.image or first for one in asked]
     if manifest.HOST in found and len(set(found)) > 1:

@@ -41,8 +41,8 @@ class Aborted(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Granted:
-    """`hold`: the connection that keeps the allocation while it is open; None: the allocation needs none. `groups`: the
-    variables that describe the components; empty for a single component."""
+    """A granted allocation. `hold`: the connection that keeps the allocation while it is open; None: the allocation
+    needs none. `groups`: the variables that describe the components; empty for a single component."""
 
     place: Allocation
     job: Job
@@ -52,14 +52,14 @@ class Granted:
 
 
 def grant(name: str, kind: str, parts: Sequence[dict[str, str | None]], job_name: str, line: str) -> Granted:
-    """Ask for an allocation and wait until it is there. `name`: the command's. `parts`: what each of its components
-    asks. Raises Usage, PhalanxError."""
+    """Submit an allocation and wait until it is granted. `name`: the name of the command. `parts`: the options of each
+    component. Raises Usage, PhalanxError."""
     said = parts[0]
     api = Api.open()
     here = site.load(api)
     asked = []
     try:
-        for one in parts if name != "srun" else ():  # srun has read them
+        for one in parts if name != "srun" else ():  # srun has checked its options before
             check_forms(name, one)
         for one in together([], [{"job-name": job_name, **parts[0]}, *map(dict, parts[1:])], {}):
             read_files(name, one)
@@ -100,8 +100,9 @@ def grant(name: str, kind: str, parts: Sequence[dict[str, str | None]], job_name
 
 
 def _give_back(number: int) -> None:
-    """End an allocation of which nothing has become. Over a connection of its own: the other may be amid a call."""
-    with suppress(PhalanxError):  # the first error is the one that is reported
+    """Cancel an allocation that failed or was interrupted. A new connection is used, because the other one may be in
+    the middle of a call."""
+    with suppress(PhalanxError):  # the earlier error is reported
         cancel(Api.open(), number)
 
 
@@ -117,7 +118,7 @@ def _groups(api: Api, number: int, asks: Sequence[Ask]) -> dict[str, str]:
 
 
 def translated(text: str, name: str) -> str:
-    """sbatch's words as those of this command."""
+    """Return a message of sbatch in the form of the command `name`."""
     if text.startswith(FAILED):
         return f"{name}: error: {_FAILS[name]}{text.removeprefix(FAILED)}"
     return "\n".join(
@@ -191,7 +192,7 @@ def _queued(name: str, number: int) -> Iterator[str]:
 
 
 def finish(granted: Granted, code: int) -> None:
-    """Give the allocation back; `code` is how its job ends."""
+    """End the allocation, and wait until its job has ended. `code`: the exit code of the job."""
     if granted.hold is None:
         return
     with suppress(OSError):  # the pod that holds the allocation has ended

@@ -57,8 +57,9 @@ def job(
     own: Mapping[str, str] | None = None,
     account: str = "",
 ) -> Object:
-    """`words`: annotations that the scheduler reads. `args`: of the script. `own`: variables that differ from those of
-    the array's Secret. `account`: the service account of its pods, if it has one (`token`)."""
+    """Return the Job. `words`: annotations that the scheduler reads. `args`: the arguments of the script. `own`:
+    variables that differ from those of the array's Secret. `account`: the service account of the job's pods (`token`);
+    "": none."""
     labels = {"phalanx.dev/queue": _DEFAULT if ask.account == ROOT else ask.account, NUMBER: str(number)}
     if _LABEL.fullmatch(ask.user):
         labels["phalanx.dev/group"] = ask.user  # the group whose limits and reservations apply
@@ -66,7 +67,7 @@ def job(
         labels[ARRAY] = str(ask.array)
     text = msgspec.json.encode(ask).decode()
     annotations = {**words, SECRET: secret_of(number, ask)}
-    if ask.het is not None:  # one gang; the ledger knows it by the first component's number
+    if ask.het is not None:  # the components are one gang; its ledger entry has the first component's number
         labels |= {
             ARRAY: str(ask.het),
             "phalanx.dev/job": f"slurm-{ask.het}",
@@ -158,8 +159,8 @@ def _resources(ask: Ask) -> Object:
 
 
 def _terms(ask: Ask, site: Site) -> list[Object]:
-    """Return node selector terms: the partition's nodes, those wanted and excluded, the features (`a&b|c`), and the
-    type of its GPUs. A job that names several partitions may run on the nodes of each."""
+    """Return node selector terms for the nodes of the partition, the wanted and the excluded nodes, the features
+    (`a&b|c`), and the type of the GPUs. A job that names several partitions may run on the nodes of each."""
     named = [site.partition(name) for name in ask.usable or [ask.partition]]
     nodes = [node for one in named if one is not None for node in one.nodes]
     if any(one is None or not one.nodes for one in named):
@@ -182,7 +183,7 @@ def _features(names: list[str]) -> list[Object]:
 
 
 def _mount(pod: Object, mounts: list[str]) -> None:
-    """Directories of the node in the container: `/data:/mnt:ro`."""
+    """Mount directories of the node into the container: `/data:/mnt:ro`."""
     for at, text in enumerate(mounts):
         source, target, *flags = text.split(":")
         mounted = {"name": f"mount-{at}", "mountPath": target, "readOnly": "ro" in flags}
@@ -193,7 +194,7 @@ def bring_tools(pod: Object, image: str) -> None:
     """Add an init container of Phalanx's image. It copies srun, the step daemon and an interpreter into a volume that
     the job's container reads. The job's own image needs only /bin/sh and sed."""
     mounted = {"name": "phalanx-tools", "mountPath": TOOLS}
-    amounts = {"cpu": "100m", "memory": "128Mi"}  # the job asks for more, so it costs no room
+    amounts = {"cpu": "100m", "memory": "128Mi"}  # less than the job's own requests, so it adds nothing
     pod["initContainers"] = [
         {
             "name": "tools",

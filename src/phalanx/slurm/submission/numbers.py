@@ -25,7 +25,8 @@ _TRIES = 200
 
 
 def take(api: Api, count: int, first: int) -> int:
-    """Return the first of `count` numbers in a row. `first`: where a cluster begins. Raises PhalanxError."""
+    """Take `count` consecutive numbers, and return the first. `first`: the first number of a new cluster. Raises
+    PhalanxError."""
     try:
         drawn = msgspec.json.decode(api.call("POST", _DRAW, count=str(count)), type=dict[str, int])
         return drawn["first"]

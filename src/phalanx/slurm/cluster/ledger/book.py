@@ -25,8 +25,8 @@ _SERVED = "api:"  # the rows that the API server shows
 
 
 def ledger_url() -> str:
-    """Return the URL of the ledger: $PHALANX_LEDGER, or else the one beside $KUBECONFIG, or else the one of the default
-    directory, or else the view of the API server; "" if there is none."""
+    """Return the URL of the ledger: $PHALANX_LEDGER, else the ledger beside $KUBECONFIG, else the ledger of the default
+    directory, else the view of the API server. "": there is no ledger."""
     return _local() or (_SERVED if _is_served() else "")
 
 
@@ -89,7 +89,8 @@ class Book:
         self._connection.close()
 
     def asked(self, word: str) -> str:
-        """Return the expression for what a job of the table `j` asked by that name, which is ours and no user's."""
+        """Return the SQL expression for the option `word` of a job in table `j`. `word` must come from this code, never
+        from a user."""
         if self._mark == "?":
             return f"COALESCE(json_extract(json_extract(j.words, '$.job'), '$.{word}'), '')"
         return f"COALESCE((j.words::json ->> 'job')::json ->> '{word}', '')"

@@ -1,7 +1,7 @@
 """Rows of the ledger that the API server shows (`GET /slurm/v1/ledger`), in a database of the command's own.
 
-The ledger of `phalanx up` is a file of root's. Its users get the rows that they may see (`shown`), and a command asks
-its own questions of a copy in memory, in the words that it would ask the ledger.
+The ledger of `phalanx up` is a file of root's. Users get the rows that they may see (`shown`). A command runs its
+statements on a copy of these rows in memory, as it would run them on the ledger.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ START_COLUMNS = ("job_id", "at_s", "state", "end_s", "nodes", "allocated", "reas
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """The part of a ledger that a command needs: jobs that go on or ended since then (seconds since the epoch), of one
-    user if any is named, with these numbers if any are."""
+    """The part of a ledger that a command needs. `since_s`: leave out jobs that ended before this time (seconds since
+    the epoch). `user`: only jobs of this user; "": of all users. `numbers`: only jobs with these numbers; empty: all
+    jobs."""
 
     since_s: float = 0.0
     user: str = ""
@@ -36,7 +37,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def spans(numbers: Sequence[int]) -> str:
-    """Return numbers as spans: `3-5,9`. An array's tasks have a thousand in a row."""
+    """Return numbers as spans: `3-5,9`. So a thousand consecutive numbers, as of an array's tasks, stay short."""
     found: list[list[int]] = []
     for number in sorted(set(numbers)):
         if found and found[-1][1] == number - 1:

@@ -79,7 +79,7 @@ def _rows(book: Book, where: str, values: list[object], query: Mapping[str, str]
 
 
 def _hide(row: list[Any], fields: Collection[str]) -> None:
-    """Leave of a stranger's job what everybody sees."""
+    """Remove from the row of another user's job what only its owner may see."""
     row[_COLUMN["cause"]] = str(row[_COLUMN["cause"]] or "").partition("; its log ends:")[0]
     kept: dict[str, str] = {}
     for name, text in _decoded(row[_COLUMN["words"]]).items():
@@ -99,7 +99,7 @@ def _only(text: object, names: Collection[str]) -> str:
 def _decoded(text: object) -> Object:
     try:
         return msgspec.json.decode(str(text), type=dict[str, Any])
-    except (msgspec.MsgspecError, RecursionError):  # the job's user wrote the text
+    except (msgspec.MsgspecError, RecursionError):  # a user may have written any text
         return {}
 
 

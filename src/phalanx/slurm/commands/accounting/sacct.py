@@ -46,7 +46,7 @@ _REASONS = frozenset({
     "reqnodenotavail", "dependencyneversatisfied", "jobarraytasklimit", "burstbufferresources", "nodenotavail",
     "deadline", "launchfailedrequeuedheld", "jobholdmaxrequeue", "reservationdeleted",
 })  # fmt: skip
-_LIMITS = ("assoc", "qos")  # how reasons begin that tell of a limit: AssocGrpCpuLimit and many more
+_LIMITS = ("assoc", "qos")  # the beginnings of reasons about limits, such as AssocGrpCpuLimit
 _FLAGS = {"schedsubmit", "schedmain", "schedbackfill", "startrecieved", "none"}
 
 
@@ -65,7 +65,7 @@ def run(words: Sequence[str]) -> int:
     if "jobs" not in said and ("batch-script" in said or "env-vars" in said):
         what = "job environment" if "env-vars" in said else "job scripts"
         raise Usage(f"sacct: fatal: When requesting {what} you must also request specific jobs with the '-j' option.")
-    _window(said, "jobs" in said)  # a window that is none is reported before a field that is none
+    _window(said, "jobs" in said)  # an invalid period is reported before an unknown field
     columns = columns_of(said)
     if "completion" in said:
         raise Usage("Slurm job completion is disabled")
@@ -87,7 +87,8 @@ _LISTS = ("accounts", "format", "group", "jobs", "name", "partition", "qos", "re
 
 
 def _together(typed: Sequence[tuple[str, str | None]]) -> dict[str, str | None]:
-    """Return the options. A list that is named again goes on, as in Slurm; of other options the last value counts."""
+    """Return the options. As in Slurm, the values of a repeated list option are joined; of other repeated options the
+    last value counts."""
     said: dict[str, str | None] = {}
     for name, text in typed:
         before = said.get(name)
@@ -111,7 +112,7 @@ def _require_readable(said: Mapping[str, str | None]) -> None:
         if said.get(option):
             _span(said[option] or "", what)
     if "" in (said.get("group"), said.get("user")):
-        raise Usage("")  # as Slurm ends, without a word
+        raise Usage("")  # Slurm prints no message
     for reason in filter(None, (said.get("reason") or "").split(",")):
         if reason.lower() not in _REASONS and not reason.lower().startswith(_LIMITS):
             raise Usage(f"sacct: fatal: unrecognized job reason value '{reason}'")
@@ -140,7 +141,7 @@ def _require_readable(said: Mapping[str, str | None]) -> None:
 
 
 def _span(text: str, what: str) -> tuple[int, int]:
-    """Return the least and the most of a range of CPUs or nodes."""
+    """Return the lower and the upper end of a range of CPUs or nodes."""
     found = _SPAN.fullmatch(text)
     if found is None:
         raise Usage(f'sacct: error: Invalid numeric value "{text}" for requested {what} range.')
@@ -148,7 +149,7 @@ def _span(text: str, what: str) -> tuple[int, int]:
 
 
 def _limit(text: str | None) -> int | None:
-    """Return a time limit in minutes; None: none was named."""
+    """Return a time limit in minutes; None: the option was not given."""
     if not text:
         return None
     try:
@@ -161,7 +162,7 @@ def _limit(text: str | None) -> int | None:
 
 
 def _print_kept(lines: Sequence[SacctLine], said: Mapping[str, str | None]) -> None:
-    """Show the scripts or environments that the accounting keeps: none, as in Slurm without AccountingStoreFlags."""
+    """Print NONE for the script or the environment of each job, as Slurm does without AccountingStoreFlags."""
     for line in lines:
         if not line.step and os.getuid() in (0, line.job.ask.uid):
             script = f"Batch Script for {line.job.id}"
@@ -192,7 +193,7 @@ def _lines(said: dict[str, str | None]) -> list[SacctLine]:
         if "duplicates" in said:
             lines += [SacctLine(_run(job, start_s, end_s), "", units) for start_s, end_s in job.past]
             if job.state == "PENDING" and job.past:
-                continue  # its next run is not one yet
+                continue  # the requeued job has not started again
         if only is None:
             lines.append(SacctLine(job, "", units))
         if "allocations" not in said and job.start_s is not None:
@@ -234,18 +235,21 @@ _STEPS = ("batch", "extern", "interactive")
 
 
 def _has(ids: Sequence[Id], job: Job) -> bool:
-    """Return whether the job is one of these. A task that waits with others has no entry of its own."""
+    """Return whether one of the ids means the job. The id of a single task does not mean an entry of several pending
+    tasks."""
     return any(Chosen(ids=(one,)).has(job) for one in ids if one.tasks is None or not job.others)
 
 
 def _is_here(said: Mapping[str, str | None]) -> bool:
-    """Return whether this cluster is among those asked for (`all` and `-1`: every one). Of another nothing is known."""
+    """Return whether -M or -L names this cluster (`all` and `-1` name every cluster). No data of other clusters is
+    known."""
     names = (said.get("clusters") or "all").lower().split(",")
     return "allclusters" in said or "all" in names or "-1" in names or site.load(Api.open()).cluster.lower() in names
 
 
 def _recorded(said: Mapping[str, str | None], window: tuple[float, float], ids: Sequence[Id]) -> list[Job]:
-    """Return the jobs asked for. The query leaves out as many jobs as it can, because a ledger may have millions."""
+    """Return the jobs that the options may select. The query leaves out as many jobs as it can, because a ledger may
+    have millions."""
     if not ledger_url():  # without a ledger, jobs whose objects are deleted are not known
         return jobs(Api.open(), [one.number for one in ids] or None)
     if ids:
@@ -258,11 +262,11 @@ def _look_up_steps(running: Sequence[Job]) -> None:
     ended."""
     if not running:
         return
-    numbers = {job.number - job.ask.het_offset for job in running}  # a heterogeneous job's first component has them all
+    numbers = {job.number - job.ask.het_offset for job in running}  # the first component has all steps
     try:
         told = jobs(Api.open(), numbers if len(numbers) <= _NAMED else None, places=False)
     except (Refused, Unreachable):
-        return  # where only the ledger can be read, it says what it knows
+        return  # without an API server only the steps in the ledger are shown
     steps = {job.number: job.steps for job in told}
     for job in running:
         of_all = steps.get(job.number - job.ask.het_offset, {})
@@ -270,7 +274,7 @@ def _look_up_steps(running: Sequence[Job]) -> None:
 
 
 def _only_user(said: Mapping[str, str | None]) -> str:
-    """Return the one user whose jobs are meant; empty: those of several."""
+    """Return the only user whose jobs are selected; "": jobs of several users are."""
     if "user" in said:
         name = said["user"] or ""
         if name.isdigit():
@@ -285,7 +289,7 @@ def _only_user(said: Mapping[str, str | None]) -> str:
 
 
 def _run(job: Job, start_s: float, end_s: float | None) -> Job:
-    """Return one that ended with a requeue."""
+    """Return an earlier run of the job, which ended with a requeue."""
     return msgspec.structs.replace(job, state="REQUEUED", start_s=start_s, end_s=end_s, exit_code=0, signal=0, steps={})
 
 
@@ -298,7 +302,7 @@ def _steps(job: Job) -> dict[str, StepRecord]:
             start_s=job.start_s or 0.0, end_s=job.end_s, code=job.exit_code if not job.signal else 0, signal=job.signal,
         )  # fmt: skip
     for number, record in job.steps.items():
-        if record.end_s is None and not job.live:  # it was killed, and could not say so
+        if record.end_s is None and not job.live:  # the step was killed before it could record its end
             record = msgspec.structs.replace(record, end_s=job.end_s)
             if job.state == "OUT_OF_MEMORY":
                 record.signal = job.signal
@@ -364,7 +368,7 @@ def _wanted(job: Job, said: Mapping[str, str | None], window: tuple[float, float
     return ends >= window[0] and since_s is not None and since_s <= window[1]
 
 
-# What Slurm's database compares: names without regard to case; an empty one matches no job.
+# Options that Slurm's database compares without regard to case. An empty name matches no job.
 _BY_DATABASE = ("partition", "name", "account", "qos", "nodelist", "flags")
 
 
@@ -385,13 +389,14 @@ def _is_named(job: Job, said: Mapping[str, str | None]) -> bool:
 
 
 def _fits(job: Job, said: Mapping[str, str | None]) -> bool:
-    """Return whether the job has one of these groups, wckeys, features and flags, and is within these bounds."""
+    """Return whether the job matches --group, --wckeys, --constraints and --flags, and the ranges of --ncpus, --nnodes
+    and the time limits."""
     ask = job.ask
     groups, wckeys = said.get("group"), said.get("wckeys")
     if groups and not {ask.group, str(ask.gid)} & {*groups.split(",")}:
         return False
     if (wckeys and ask.wckey not in wckeys.split(",")) or said.get("associations"):
-        return False  # associations have no numbers here
+        return False  # Phalanx does not number the associations of jobs
     if said.get("constraints") and ask.features != said["constraints"]:
         return False
     if wanted := said.get("flags"):
@@ -406,7 +411,7 @@ def _fits(job: Job, said: Mapping[str, str | None]) -> bool:
                 return False
     least_min, most_min = _limit(said.get("timelimit-min")), _limit(said.get("timelimit-max"))
     if least_min is None:
-        return True  # the most counts only with a least
+        return True  # --timelimit-max has no effect without --timelimit-min
     own_min = ask.limit_min if ask.limit_min is not None else 1 << 40
     return least_min <= own_min <= (most_min if most_min is not None else least_min)
 

@@ -31,7 +31,8 @@ LONG = (
 
 
 class SacctLine(msgspec.Struct, frozen=True):
-    """A job, or a step of it (`batch`, or its number)."""
+    """A line of sacct: a job, or a step of the job. `step`: `batch` or the step's number; "": the line is about the job
+    itself."""
 
     job: Job
     step: str
@@ -43,7 +44,7 @@ Show = Callable[[SacctLine], str]
 
 
 def _both(of_job: Callable[[Job], str], of_step: Callable[[StepRecord], str] | None = None) -> Show:
-    """`of_step` None: a step has none."""
+    """Return the function that shows a field of a job and of a step. `of_step` None: the field is empty for steps."""
     return lambda line: of_job(line.job) if not line.step else "" if of_step is None else of_step(line.record)
 
 
@@ -137,7 +138,8 @@ def flags(job: Job) -> list[str]:
 
 
 def eligible_s(job: Job) -> float | None:
-    """Return since when nothing but room, quota or rank kept the job, or when that will be so."""
+    """Return the time from which the job was eligible: only capacity, quota or the job order kept it waiting. For a job
+    with a begin time in the future, return that time."""
     if job.eligible_s is None and not job.held and not job.ask.dependency and job.reason == "BeginTime":
         return job.ask.begin_s
     return job.eligible_s
@@ -248,7 +250,7 @@ FIELDS |= {
 }
 FIELDS |= {name: (14, _both(lambda job: "", lambda step: "0")) for name in ("AveCPUFreq", "ConsumedEnergy")}
 FIELDS |= {"ConsumedEnergyRaw": (17, _both(lambda job: "", lambda step: "0"))}
-# Widths other than that beside the field.
+# Widths that differ from the width in `FIELDS`.
 _WIDTHS = {
     "JobID": -12, "JobIDRaw": -12, "AdminComment": 15, "AssocID": 7, "AveCPUFreq": 10, "AveDiskRead": 14,
     "AveDiskWrite": 14, "BlockID": 16, "Container": 19, "Flags": 19, "MaxDiskRead": 12, "MaxDiskReadNode": 15,
@@ -260,7 +262,7 @@ _WIDTHS = {
     "TRESUsageOutMax": 15, "TRESUsageOutMaxNode": 19, "TRESUsageOutMaxTask": 19, "TRESUsageOutMin": 15,
     "TRESUsageOutMinNode": 19, "TRESUsageOutMinTask": 19, "TRESUsageOutTot": 15, "WCKeyID": 10,
 }  # fmt: skip
-FIELDS = dict(sorted(FIELDS.items(), key=lambda one: one[0].lower()))  # a name may be typed by its beginning
+FIELDS = dict(sorted(FIELDS.items(), key=lambda one: one[0].lower()))  # `columns_of` takes the first match
 _WIDTHS = {name: _WIDTHS.get(name, width) for name, (width, _) in FIELDS.items()}
 _WHOLE = frozenset({
     "AllocCPUS", "AllocNodes", "AssocID", "CPUTime", "CPUTimeRAW", "DBIndex", "Elapsed", "ElapsedRaw", "GID",
@@ -294,7 +296,8 @@ def _unknown(word: str) -> Usage:
 
 
 def _spelled_out(text: str) -> str:
-    """Return the form with `all` as every field; a width behind it counts for each. No name at all means `all`, too."""
+    """Return the format with `all` replaced by every field. A width behind `all` is the width of each field. A format
+    without any name means `all` as well."""
     words = []
     for word in text.split(","):
         name, percent, width = word.strip().partition("%")

@@ -103,10 +103,11 @@ _AMOUNTS = {
 
 
 def _print(asked: Asked, default: str, rows: Sequence[Mapping[str, str]]) -> None:
-    """`default`: the fields if none are asked for; without Energy and with TRES Name if -T is."""
+    """Print the table. `default`: the fields without an option `format`. With -T the table has the field TRES Name, and
+    no Energy."""
     least = 17 if asked.unit[1] and asked.unit[2] else 8
     known = dict(_NAMES)
-    for name, heading in _AMOUNTS.items():  # wider where a number would be cut
+    for name, heading in _AMOUNTS.items():  # widened, so that no number is cut
         known[name] = AccountingColumn(heading, max([least, *(len(row.get(name, "")) for row in rows)]))
     if "tree" in asked.flags:
         known["account"] = AccountingColumn("Account", -20)
@@ -120,7 +121,7 @@ def _shown(
     known: Mapping[str, AccountingColumn],
     rows: Sequence[Mapping[str, str]],
 ) -> None:
-    """Print the table. A field that does not exist is told, and is no column."""
+    """Print the table. A field that does not exist is reported and left out."""
     columns = []
     for word in (default if form is None else form).split(","):
         try:
@@ -170,7 +171,7 @@ def _utilization(asked: Asked) -> None:
 
 @dataclass(slots=True)
 class _Sum:
-    """TRES seconds by name."""
+    """A sum of TRES seconds by the name of the TRES."""
 
     of: dict[str, float] = field(default_factory=dict)
 
@@ -221,7 +222,7 @@ def _by_user_and_account(asked: Asked) -> dict[tuple[str, str], _Sum]:
 
 
 def _most(sums: Mapping[tuple[str, str], _Sum]) -> list[tuple[tuple[str, str], _Sum]]:
-    """Return who used most first."""
+    """Return the sums, the largest use of CPUs first."""
     return sorted(sums.items(), key=lambda each: (-each[1].of.get("cpu", 0.0), each[0]))
 
 
@@ -231,7 +232,8 @@ def _held(asked: Asked) -> list[Held]:
 
 
 def _path(account: str) -> list[str]:
-    """Below the root, which Slurm's tree has and that of queues has not."""
+    """Return the accounts from the root to the account. Slurm's tree has a root account; the tree of queues has
+    none."""
     return ["root", *(part for part in account.split("/") if part)]
 
 
@@ -247,7 +249,7 @@ def _last(asked: Asked) -> str:
 
 
 def _rows(asked: Asked, row: Mapping[str, str], one: _Sum) -> list[dict[str, str]]:
-    """Return one for each TRES."""
+    """Return the row once for each TRES, with the amounts of that TRES."""
     found = []
     for name in asked.tres:
         used = asked.amount(one.of.get(name, 0.0), _capacity(asked, name) if asked.unit[2] else 0.0)
@@ -257,7 +259,7 @@ def _rows(asked: Asked, row: Mapping[str, str], one: _Sum) -> list[dict[str, str
 
 
 def _capacity(asked: Asked, tres: str) -> float:
-    """Return what the nodes of today could have given in the period."""
+    """Return the TRES seconds of the present nodes in the period, each from its creation on."""
     period, total = asked.period, 0.0
     for node in nodes(Api.open()):
         each = {"cpu": node.cpus, "billing": node.cpus, "mem": node.memory_mib, "gres/gpu": node.gpus}
@@ -302,8 +304,8 @@ def _sizes(asked: Asked) -> None:
 
 
 def _group_of(path: Sequence[str], asked: Asked, wanted: frozenset[str]) -> str:
-    """Return the account whose row a job counts in: those that were named (by default the root), or the ones right
-    below."""
+    """Return the account in whose row a job counts: the lowest of the named accounts that contain the job (by default
+    the root), or, with AcctAsParent, the account right below it."""
     at = max((depth for depth, name in enumerate(path) if name in (wanted or {"root"})), default=0)
     return path[min(at + 1, len(path) - 1)] if "acctasparent" in asked.flags else path[at]
 

@@ -1,6 +1,6 @@
 """Read the conditions, the period and the units of a report of sreport.
 
-A condition that a report does not have is told and passed over, as in Slurm: the report is printed, and the exit code
+As in Slurm, a condition that a report does not have is reported and ignored: the report is printed, and the exit code
 is 1.
 """
 
@@ -56,7 +56,7 @@ class Asked:
         return frozenset(one.lower() for key in keys for one in self.said.get(key, "").split(",") if one)
 
     def amount(self, seconds: float, total: float) -> str:
-        """TRES seconds in the unit that was asked for. `total`: what is 100 %."""
+        """Return TRES seconds in the requested unit. `total`: the TRES seconds that are 100 %."""
         _, size, share = self.unit
         percent = f"{100 * seconds / total if total else 0.0:.2f}%"
         if not size:
@@ -87,7 +87,7 @@ def asked(kind: str, words: Sequence[str], options: Mapping[str, str | None]) ->
 
 
 def tres_of(options: Mapping[str, str | None]) -> tuple[str, ...]:
-    """Return the resources of `-T`; none without it. Raises Usage if there is none of them."""
+    """Return the resources of `-T`; empty without `-T`. Raises Usage if none of the named resources exists."""
     wanted = (options.get("tres") or "").lower()
     found = TRES if wanted == "all" else tuple(one for one in TRES if one in wanted.split(","))
     if "tres" in options and not found:

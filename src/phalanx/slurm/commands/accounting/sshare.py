@@ -29,15 +29,15 @@ DEFAULT = "Account,User,RawShares,NormShares,RawUsage,EffectvUsage,FairShare"
 LONG = "Account,User,RawShares,NormShares,RawUsage,NormUsage,EffectvUsage,FairShare,LevelFS,GrpTRESMins,TRESRunMins"
 CLASSIC_LONG = LONG.replace("LevelFS,", "")
 _TRES = ("cpu", "mem", "energy", "node", "billing", "fs/disk", "vmem", "pages", "gres/gpu")
-_NO_SHARES = 2.0**-32  # the root's part, as Slurm tells it
+_NO_SHARES = 2.0**-32  # the NormShares that Slurm prints for the root
 _WHOLE = ("RawShares", "RawUsage")
-_CALC_MIN = 5  # PriorityCalcPeriod: what running jobs have still to go is counted anew so often
+_CALC_MIN = 5  # PriorityCalcPeriod: the remaining time of running jobs is updated at this interval
 
 
 @dataclass(frozen=True, slots=True)
 class ShareLine:
-    """A row. `depth`: 0 for the root. `held`: (account, user) -> TRES times minutes that running jobs have still to
-    go."""
+    """A row. `depth`: 0 for the root. `held`: (account, user) -> TRES of running jobs times the minutes left of their
+    time limits."""
 
     node: FairTreeNode
     account: str
@@ -86,7 +86,8 @@ def _check(typed: Sequence[tuple[str, str | None]]) -> None:
 
 
 def _users(typed: Sequence[tuple[str, str | None]]) -> list[str]:
-    """Return the users of --users, else oneself; none: everybody, by --all without --users behind it. Raises Usage."""
+    """Return the users of --users; without --users the caller. Empty: all users, because of --all or `--users=-1`
+    behind the last --users. Raises Usage."""
     names: list[str] = []
     everybody = [name == "all" or value == "-1" for name, value in typed if name in ("all", "users")][-1:] == [True]
     listed = ",".join(value or "" for name, value in typed if name == "users" and value != "-1")
@@ -118,7 +119,8 @@ def run_minutes(found: Iterable[Job]) -> dict[tuple[str, str], dict[str, float]]
 
 
 def _wanted(root: FairTreeNode, said: Mapping[str, str | None], users: Sequence[str]) -> Iterator[ShareLine]:
-    """Yield all accounts, or those of --accounts, and in them the rows of these users; no users: all."""
+    """Yield the rows of all accounts, or of those of --accounts, and of these users in them. `users`: empty for all
+    users."""
     accounts = (said.get("accounts") or "").lower().split(",")
     for line in lines(root):
         if said.get("accounts") is not None and line.account not in accounts:
@@ -149,9 +151,9 @@ def _columns(said: Mapping[str, str | None], *, classic: bool) -> list[tuple[str
     if form is None:
         form = default
     elif not form.strip(","):
-        form = "Account"  # the first name that begins with nothing
+        form = "Account"  # the first field, since every name begins with an empty text
     words = [word for word in form.split(",") if word]
-    last = {word.lower(): at for at, word in enumerate(words)}  # of equal words, Slurm keeps the last
+    last = {word.lower(): at for at, word in enumerate(words)}  # Slurm keeps the last of equal words
     once = ",".join(word for at, word in enumerate(words) if last[word.lower()] == at)
     found = chosen(once, {name: width for name, (width, _) in _FIELDS.items()}, _unknown)
     return [(name, Printed(name, width, name in _WHOLE)) for name, width in found]
@@ -201,7 +203,7 @@ def _run_minutes(line: ShareLine) -> str:
 
 
 def _used(line: ShareLine) -> str:
-    """Return what was used, in minutes: the scheduler remembers billed CPUs."""
+    """Return the used TRES minutes. The scheduler records only billed CPUs."""
     minutes = line.node.usage / 60
     return _tres(line, {"cpu": minutes, "billing": minutes})
 

@@ -13,7 +13,7 @@ _FIELD = re.compile(r"([A-Za-z0-9_ ]+)(?:%(-?\d+))?")
 
 
 class AccountingColumn(NamedTuple):
-    """`width` negative: left-aligned. `field`: what it shows."""
+    """A column. `width`: negative if the column is left-aligned. `field`: the key of its cell in a row."""
 
     heading: str
     width: int

@@ -1,4 +1,5 @@
-"""What scontrol shows of the site itself: its configuration, licences, and what Slurm has and Phalanx has not."""
+"""Print what scontrol shows of the site itself: its configuration, its licences, and parts of Slurm that Phalanx does
+not have."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from phalanx.slurm.notation import times
 
 
 def show_config() -> int:
-    """Print those of slurm.conf's names that mean something here, in Slurm's form."""
+    """Print the settings of slurm.conf that have a meaning in Phalanx, in Slurm's form."""
     api = Api.open()
     here = site.load(api)
     print(f"Configuration data as of {times.moment(time.time())}")

@@ -51,11 +51,12 @@ _OF_DAEMONS = {
     "setdebug": "slurm_set_debug_level error: Permission denied",
     "setdebugflags": "slurm_set_debug_flags error: Permission denied",
 }
-# Keyword of these -> what Slurm calls its argument. The ones that are not here take any.
+# Keyword of these -> the name of its argument in Slurm's messages. Keywords that are missing here take any argument.
 _ARGUMENTS = {"setdebug": "debug level", "schedloglevel": "schedlog level", "fsdampeningfactor": "dampening factor"}
 _LEVELS = ("quiet", "fatal", "error", "info", "verbose", *(f"debug{count}" for count in ("", 2, 3, 4, 5)))
 _NEED_ONE = (*_ARGUMENTS, "setdebugflags")
-# What --quiet keeps back: what was wrong with a job, and the server's refusals. Errors of the command line are shown.
+# The messages that --quiet suppresses: those about a job, and refusals of the server. Errors of the command line are
+# shown.
 _QUIET = re.compile(
     r"too few arguments for keyword:(?!write$|notify$)|too many arguments for keyword:show$|invalid entity:|"
     r"(?!scontrol: ).* for job \S+$|\d+_[\d,-]+: |scontrol_print_job |slurm_(?!update )\w+ error: |slurm_load_\w+: |"
@@ -83,7 +84,8 @@ def run(words: Sequence[str]) -> int:
 
 
 def _quietly(arguments: Sequence[str], oneline: bool, details: bool) -> int:
-    """Carry out a command. What it says of jobs is left out, and errors of the command line are not, as in Slurm."""
+    """Carry out a command under --quiet. As in Slurm, messages about jobs are suppressed, and errors of the command
+    line are shown."""
     if arguments[0].lower() in _QUIET_SETTINGS:
         return 0
     shown, said = io.StringIO(), io.StringIO()
@@ -145,7 +147,7 @@ _LEAST = 3  # the least letters of an abbreviated keyword
 
 
 def _verb(typed: str, known: Sequence[str]) -> str:
-    """Return the keyword, of which the beginning may be typed; empty: there is none."""
+    """Return the keyword that begins with the typed text; "" if there is none."""
     if typed in known:
         return typed
     found = [one for one in known if len(typed) >= _LEAST and one.startswith(typed)]
@@ -153,7 +155,7 @@ def _verb(typed: str, known: Sequence[str]) -> str:
 
 
 def _set(typed: str, rest: Sequence[str]) -> int:
-    """Handle a keyword that sets how results are shown."""
+    """Accept a keyword that sets how results are shown; it has no effect. Raises Usage if it has arguments."""
     if rest:
         raise Usage(f"too many arguments for {'' if typed == 'verbose' else 'keyword:'}{typed}"
                     f"{' keyword' if typed == 'verbose' else ''}")  # fmt: skip
@@ -161,14 +163,15 @@ def _set(typed: str, rest: Sequence[str]) -> int:
 
 
 def _choose(rest: Sequence[str]) -> int:
-    """cluster NAME: the cluster of the commands that follow."""
+    """Carry out `cluster NAME`, which names the cluster of the commands that follow. Raises Usage if it is not this
+    cluster."""
     if rest:
         require_cluster("scontrol", rest[0], site.load(Api.open()).cluster)
     return 0
 
 
 def _wrong_argument(verb: str, rest: Sequence[str]) -> str:
-    """Return what Slurm says of the argument of a keyword for its daemons; empty: the argument is right."""
+    """Return Slurm's message about a wrong argument of a keyword for its daemons; "": the argument is right."""
     if not rest:
         if verb == "cancel_reboot":
             return "missing argument for keyword:cancel_reboot"

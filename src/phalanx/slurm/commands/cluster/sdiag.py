@@ -52,7 +52,8 @@ def _long(at_s: float) -> str:
 
 
 def _jobs(since_s: float, now_s: float) -> Iterator[str]:
-    """Of all kinds of jobs what came and ended, of Slurm's how many there are."""
+    """Yield the lines about jobs: of all kinds the numbers that were submitted, started and ended; of Slurm's jobs also
+    the numbers that exist now."""
     live = jobs(Api.open(), places=False)
     if ledger_url():
         with Book.open(Part(since_s=since_s)) as book:
@@ -96,7 +97,7 @@ def _scheduler(said: Mapping[str, str | None]) -> Iterator[str]:
 
 
 def _calls(found: Sequence[Sample]) -> list[tuple[str, float, float]]:
-    """(what is called, how often, microseconds)."""
+    """Return (verb and resource of the call, number of calls, microseconds in total) for each kind of call."""
     sums: dict[str, list[float]] = {}
     for name, labels, value in found:
         if name in ("phalanx_api_call_seconds_count", "phalanx_api_call_seconds_sum"):

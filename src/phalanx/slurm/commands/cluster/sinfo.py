@@ -44,7 +44,7 @@ _STATES = (
 )
 _ASKED = {"drain": "drained", "drng": "draining", "resv": "reserved", "comp": "completing"}
 _NOTHING = "(null)"
-# What a row without nodes shows in the columns of nodes.
+# The cells of a row without nodes, by the letter of the column.
 _EMPTY = {
     **dict.fromkeys("cdemwXYZ", "0"), "O": "0.00", "z": "0:0:0", "u": "root", "U": "root(0)", "gres used": _NOTHING,
 }  # fmt: skip
@@ -57,7 +57,7 @@ def run(words: Sequence[str]) -> int:
     said: dict[str, str | None] = dict(typed)
     cluster_from = "--cluster"
     if formats := [(name, value) for name, value in typed if name in ("format", "Format")]:
-        # The last one counts, as names if -O was typed anywhere.
+        # The last of -o and -O counts. Its value is read as names (-O) if -O was typed anywhere.
         said = {name: value for name, value in said.items() if name not in ("format", "Format")}
         said["Format" if any(name == "Format" for name, _ in formats) else "format"] = formats[-1][1]
     elif not {"summarize", "Node", "list-reasons"} & said.keys() and (form := os.environ.get("SINFO_FORMAT")):
@@ -91,7 +91,7 @@ def run(words: Sequence[str]) -> int:
         _show(api, here, said, wanted)
         if not every_s:
             return 0
-        time.sleep(every_s)  # --iterate: the user says how long
+        time.sleep(every_s)  # --iterate: the user chose this interval
 
 
 def _print_above(said: Mapping[str, str | None]) -> None:
@@ -105,7 +105,7 @@ def _print_above(said: Mapping[str, str | None]) -> None:
 
 
 def _check(typed: Sequence[tuple[str, str | None]]) -> None:
-    """Refuse the last of the options, if its value is wrong. Raises Usage."""
+    """Check the value of the option that was read last. Raises Usage."""
     name, text = typed[-1]
     if name == "clusters":
         require_cluster("sinfo", text or "", site.load(Api.open()).cluster)
@@ -160,7 +160,7 @@ def _reservations(api: Api, bare: bool) -> int:
 
 
 def see(api: Api, here: site.Site) -> list[Seen]:
-    """Return every node, with what runs on it."""
+    """Return every node with its state and its allocated amounts."""
     of_nodes, nothing = used(api), Used()
     found = [(node, of_nodes.get(node.name, nothing)) for node in with_cloud(here, nodes(api))]
     return [Seen(node, _state(node, on.cpus), on.cpus, on.memory_mib, on.gpus) for node, on in found]
@@ -168,7 +168,7 @@ def see(api: Api, here: site.Site) -> list[Seen]:
 
 def _state(node: Node, used: int) -> str:
     if node.power == "#":
-        return "allocated"  # to the job for which it is switched on
+        return "allocated"  # allocated to the job for which it is switched on
     if not node.ready:
         return "down"
     if node.drained:
@@ -177,7 +177,7 @@ def _state(node: Node, used: int) -> str:
 
 
 def _wanted(said: Mapping[str, str | None]) -> list[set[str]] | None:
-    """Return sets of states: a node is shown that is in one of each set; None: every node is shown."""
+    """Return sets of states. A node is shown if it is in at least one state of each set. None: every node is shown."""
     if "dead" in said:
         return [{"down"}]
     text = said.get("states")
@@ -250,7 +250,7 @@ def _columns(said: Mapping[str, str | None]) -> list[SinfoColumn | str]:
 
 
 def _every_column() -> list[SinfoColumn | str]:
-    """Return the columns of `all`, with what Slurm puts between them."""
+    """Return the columns of `all`, with Slurm's separators between them."""
     found: list[SinfoColumn | str] = []
     for letter in _ALL:
         found += [SinfoColumn(letter), "|" if letter.islower() else " |" if letter != _ALL[-1] else " "]
@@ -297,7 +297,7 @@ def _print(columns: Sequence[SinfoColumn | str], rows: Sequence[SinfoRow], said:
 
 def _shown(row: SinfoRow, cluster: str | None, letter: str) -> str:
     if letter == "V" and cluster is not None:
-        return cluster  # Slurm knows its name only if it was asked for
+        return cluster  # Slurm prints the cluster's name only with --clusters
     return FIELDS[letter][1](row) if row.seen else _EMPTY.get(letter) or FIELDS[letter][1](row)
 
 

@@ -28,19 +28,19 @@ class Seen(Struct, frozen=True):
 class SinfoRow(Struct, frozen=True):
     partition: site.Partition
     seen: tuple[Seen, ...]
-    state: str  # empty: no node
+    state: str  # "": the row has no nodes
 
 
 POWER_STATES = {"~": "powered_down", "#": "powering_up", "%": "powering_down"}
 
 
 def states_of(one: Seen) -> set[str]:
-    """Return all states of the node, which `sinfo --states` may ask for."""
+    """Return all states by which `sinfo --states` finds the node."""
     return {one.state, *power_states(one.node)}
 
 
 def power_states(node: Node) -> list[str]:
-    """Return the states of a cloud node besides its own."""
+    """Return the additional states of a cloud node: CLOUD, and the state of its power."""
     return [*(["cloud"] if node.cloud else []), *([POWER_STATES[node.power]] if node.power else [])]
 
 
@@ -53,7 +53,7 @@ def _complete(row: SinfoRow) -> str:
 
 
 def document(here: site.Site, found: Sequence[Seen]) -> str:
-    """Return the nodes, by the names that Slurm's REST API of 22.05 has for what is known here."""
+    """Return the JSON of the nodes, with those fields of Slurm's REST API of 22.05 whose values are known."""
     import msgspec
 
     rows = [
@@ -84,7 +84,7 @@ def name_of(row: SinfoRow) -> str:
 
 
 def _counts(row: SinfoRow) -> str:
-    """Allocated, idle, other and all nodes."""
+    """Return the numbers of allocated, idle, other and all nodes, separated by slashes."""
     used = sum(one.state in ("allocated", "mixed") for one in row.seen)
     idle = sum(one.state == "idle" for one in row.seen)
     return f"{used}/{idle}/{len(row.seen) - used - idle}/{len(row.seen)}"
@@ -103,7 +103,7 @@ def _most(row: SinfoRow, of: Callable[[Node], int | str]) -> str:
 
 
 def _long_user(row: SinfoRow) -> str:
-    """Return who gave the reason, with the user's number: `root(0)`."""
+    """Return the user who set the reason, with the user's id: `root(0)`."""
     name = next((one.node.reason_by for one in row.seen if one.node.reason), "")
     try:
         return f"{name}({pwd.getpwnam(name).pw_uid})" if name else "Unknown"
@@ -116,7 +116,7 @@ def _shape(row: SinfoRow, part: int) -> str:
 
 
 def _ai(row: SinfoRow) -> str:
-    """Allocated and idle nodes."""
+    """Return the numbers of allocated and idle nodes, separated by a slash."""
     return "/".join(_counts(row).split("/")[:2])
 
 

@@ -1,7 +1,8 @@
 """Which rows sinfo prints, and in which order.
 
 The rules were measured on Slurm 22.05. Partitions are read in the order of slurm.conf and their nodes by name; a node
-joins the first row that no shown column tells apart from it. Of other columns a row shows a sum or a span.
+joins the first row that no shown column tells apart from it. For columns of other kinds a row shows the sum or the
+range of its nodes' values.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from phalanx.slurm.cluster.site import Partition
 from phalanx.slurm.commands.cluster.sinfo_fields import FIELDS, Seen, SinfoRow, states_of
 from phalanx.slurm.notation.hostlist import sort_key
 
-# Columns that keep nodes apart: always, and with --exact.
+# Columns whose values separate nodes into rows: always (`_APART`), or only with --exact (`_EXACT`).
 _APART = frozenset("tTEuUHfbGno") | {"memory allocated", "gres used", "complete state", "comment", "extra"}
 _EXACT = frozenset("cCmdwzXYZOev") | {"port"}
 _OF_PARTITIONS = frozenset("aglLsrhpIMB")
-_BY_NAME = frozenset("PR")  # the name of a partition: each partition has rows of its own, one also without a node
-_REASON_STATES = ({"down", "drained", "draining"},)  # of --list-reasons without --states
+_BY_NAME = frozenset("PR")  # with the partition's name: each partition has its own rows, at least one
+_REASON_STATES = ({"down", "drained", "draining"},)  # the states that --list-reasons shows without --states
 _BITS = {"down": 1, "idle": 2, "allocated": 3, "mixed": 5, "drained": 0x202, "draining": 0x203}
 _NOT_RESPONDING = 0x800
 _STATES_UP = {"UP": 3, "DRAIN": 2, "DOWN": 1}
@@ -68,7 +69,7 @@ def rows_of(
 
 
 def is_wanted(one: Seen, wanted: Sequence[set[str]]) -> bool:
-    """Return whether the node is in a state of each of the sets."""
+    """Return whether the node has a state in each of the sets."""
     return all(states & states_of(one) for states in wanted)
 
 
@@ -93,9 +94,9 @@ def sort_rows(rows: list[SinfoRow], text: str, partitions: Sequence[Partition]) 
 
 
 def _key(row: SinfoRow, letter: str, listed: Mapping[str, int]) -> tuple[Any, ...]:
-    """Return what Slurm compares of a row; () of every row for letters that do not count.
+    """Return the sort key of a row for one letter of --sort; () if Slurm ignores the letter.
 
-    `listed`: the position of each partition, where that counts instead of its name.
+    `listed`: partition -> its position in slurm.conf, if partitions are sorted by it; empty: by name.
     """
     first = row.seen[0] if row.seen else None
     partition = row.partition

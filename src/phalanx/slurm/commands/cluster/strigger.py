@@ -51,8 +51,8 @@ _NONE = (
 
 
 class Trigger(msgspec.Struct, kw_only=True):
-    """`about`: a job's number, or the nodes as typed (`*`: any). `offset_s`: the time before the limit (--time). `pid`:
-    the id of the watching process."""
+    """`about`: a job's number, or the nodes as typed (`*`: any). `offset_s`: the time after the job's time limit
+    (--time); negative: before it. `pid`: the id of the watching process."""
 
     id: int
     event: str
@@ -93,7 +93,7 @@ def _folder() -> Path:
 
 
 def _known() -> list[Trigger]:
-    """Return those whose process still watches, by id."""
+    """Return the triggers whose process still runs, sorted by id. Remove the files of others."""
     found = []
     for file in _folder().glob("*.json"):
         with suppress(OSError, msgspec.MsgspecError):
@@ -193,7 +193,8 @@ def watch(trigger: Trigger) -> None:
 
 
 def _job_is_there(api: Api, trigger: Trigger) -> bool:
-    """Return whether the job has ended, or its limit is so near."""
+    """Return whether the event of a job has happened: its end, or the time `offset_s` after its time limit (before it,
+    if negative)."""
     number = int(trigger.about)
     found = [job for job in jobs(api, [number], places=False) if job.first == number]
     if trigger.event == "fini" or not any(job.live for job in found):
@@ -209,7 +210,7 @@ def _state(node: Node) -> str:
 
 
 def changed(trigger: Trigger, before: Mapping[str, str] | None, now: Mapping[str, str]) -> str:
-    """Return the nodes for which the event happened between two looks, as a host list; empty: none."""
+    """Return the nodes whose state changed to the event's state between two checks, as a host list; "": no node."""
     if before is None:
         return ""
     wanted = None if trigger.about == "*" else set(expand(trigger.about))

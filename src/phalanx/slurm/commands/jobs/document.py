@@ -1,6 +1,6 @@
 """The JSON of `squeue --json`: the names are those of Slurm's REST API of 22.05 (openapi/v0.0.38).
 
-Names whose values Phalanx does not have are there, with the value that Slurm shows for a job without them.
+A field whose value Phalanx does not have contains the value that Slurm shows for a job without it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _SHOWN = {
 
 
 def document(cluster: str, found: Sequence[Job]) -> str:
-    """Return the document of these jobs. The tasks of an array that wait together are one job, as in Slurm."""
+    """Return the JSON of these jobs. As in Slurm, pending tasks of an array are one job."""
     content = {**head("openapi/v0.0.38", "Slurm OpenAPI v0.0.38"), "jobs": [
         _job(cluster, job) for job in fields.shown_together(found)
     ]}  # fmt: skip
@@ -46,7 +46,7 @@ def document(cluster: str, found: Sequence[Job]) -> str:
 
 
 def head(kind: str, name: str) -> dict[str, Any]:
-    """Return what stands before the jobs."""
+    """Return the fields of the document before the jobs: the version of the plugin and of Slurm, and no errors."""
     slurm = {"version": {"major": 22, "micro": 8, "minor": 5}, "release": "22.05.8"}
     return {"meta": {"plugin": {"type": kind, "name": name}, "Slurm": slurm}, "errors": []}
 
@@ -99,7 +99,7 @@ def _second(at_s: float | None) -> int:
 
 
 def _resources(job: Job) -> dict[str, Any]:
-    """Return what the nodes of a job that runs or ran give to it. Which cores these are is not known."""
+    """Return the CPUs and the memory that a started job has on each node. The numbers of the cores are not known."""
     if not job.nodes or job.state == "PENDING":
         return {}
     ask, cpus = job.ask, job.ask.cpus_of_nodes

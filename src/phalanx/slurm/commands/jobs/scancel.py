@@ -37,7 +37,7 @@ def run(words: Sequence[str]) -> int:
     if "help" in said or "usage" in said:
         print("Usage: scancel [OPTIONS] [job_id[_array_id][.step_id]]")
         return 0
-    level = 0  # as in Slurm, --quiet counts from where it stands
+    level = 0  # as in Slurm, --quiet cancels --verbose options before it
     for name, _ in typed:
         level = -1 if name == "quiet" else level + (name == "verbose")
     named = said.get("signal")
@@ -83,7 +83,8 @@ def _check(typed: Sequence[tuple[str, str | None]]) -> None:
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
-    """`level`: how much is reported. `number`: the signal; `ends`: it ends the job."""
+    """A call of scancel. `level`: how much is reported: -1 (--quiet), 0, or the number of --verbose. `number`: the
+    number of the signal. `ends`: True if the signal ends the job."""
 
     api: Api
     said: Mapping[str, str | None]
@@ -97,7 +98,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _names(asked: Chosen) -> list[Id]:
-    """Return the ids that are asked for, each task of an array by itself, as Slurm counts them."""
+    """Return the ids to cancel. As in Slurm, each task of an array is an id of its own."""
     split = [[Id(number=one.number, tasks=frozenset({task})) for task in sorted(one.tasks or ())] for one in asked.ids]
     return [each for one, parts in zip(asked.ids, split, strict=True) for each in (parts or [one])]
 
@@ -134,8 +135,8 @@ def _end(call: Call, word: str) -> int:
 
 
 def _over(asked: Chosen) -> list[Job]:
-    """Return the jobs of one id that are over and that Slurm has a record of: it has none of a task that was cancelled
-    with others of its array before it started."""
+    """Return the ended jobs of one id that Slurm has a record of. Slurm has no record of a single task if tasks of the
+    array were cancelled together before they started."""
     found = _recorded(asked)
     if any(one.tasks is None for one in asked.ids):
         return found
@@ -145,7 +146,7 @@ def _over(asked: Chosen) -> list[Job]:
 
 
 def _end_lines(call: Call, found: Sequence[Job]) -> list[int]:
-    """End or signal the jobs, those that wait first, line by line of squeue. Return the exit codes."""
+    """End or signal the jobs, pending ones first, and in the order of squeue's lines. Return the exit codes."""
     kind = "batch " if "batch" in call.said else "full " if "full" in call.said else ""
     what = f"Signal {call.number} to" if "signal" in call.said else "Terminating"
     order = sorted(found, key=lambda job: (job.state != "PENDING", job.base, job.ask.task or 0))
@@ -194,7 +195,7 @@ def _confirmed(job: Job) -> bool:
 
 
 def _step(call: Call, word: str, asked: Chosen) -> int:
-    """Signal a step, or the script with `.batch`, of a job that has what the options ask. Return the exit code."""
+    """Signal a step of a job (`.batch`: the script), if the job matches the other options. Return the exit code."""
     base, _, name = word.partition(".")
     there = [job for job in jobs(call.api, [int(base)], live=True) if job.live and int(base) in (job.number, job.first)]
     if not there and call.level >= 0:
@@ -217,7 +218,7 @@ def _step(call: Call, word: str, asked: Chosen) -> int:
 
 
 def _signal_step(call: Call, job: Job, name: str) -> tuple[int, str]:
-    """Return the exit code, and why the step was not signalled."""
+    """Signal a step of the job. Return the exit code, and why the step was not signalled."""
     running_now = [str(one) for one, step in job.steps.items() if step.end_s is None]
     if not running.may(call.api, job):
         return _DENIED, "Access/permission denied"
@@ -232,7 +233,7 @@ def _signal_step(call: Call, job: Job, name: str) -> tuple[int, str]:
 
 
 def _recorded(asked: Chosen) -> list[Job]:
-    """Return the jobs of these ids that the ledger has."""
+    """Return the jobs of these ids from the ledger."""
     from phalanx.slurm.jobs.ended import recorded_of
 
     return [job for job in recorded_of(asked.numbers or []) if asked.has(job)]
@@ -263,7 +264,7 @@ def _signal(call: Call, job: Job) -> int:
 
 
 def _states(text: str | None) -> frozenset[str]:
-    """Return the state that is named; as in Slurm, no list of states. Raises Usage."""
+    """Return the state of --state. As in Slurm, a list of states is refused. Raises Usage."""
     if text is None:
         return frozenset()
     try:
@@ -304,7 +305,8 @@ def _may_go(api: Api, job: Job, *, alone: bool) -> str:
 
 
 def _cancel(api: Api, found: Sequence[Job], *, now: bool, alone: bool, word: str = "") -> int:
-    """End the jobs. `word`: the id as it was typed, if one was. Return the exit code."""
+    """End the jobs, and return the exit code. `word`: the id as the user typed it; "": the jobs were selected by
+    options."""
     whys = {job.number: _may_go(api, job, alone=alone) for job in found}
     going = [job for job in found if not whys[job.number]]
     denied = [job for job in found if whys[job.number]]

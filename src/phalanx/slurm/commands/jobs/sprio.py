@@ -103,7 +103,7 @@ def _require_ids(text: str) -> None:
 
 def _sorted(lines: list[PriorityLine], said: Mapping[str, str | None]) -> list[PriorityLine]:
     """Sort by --sort. Raises Usage."""
-    for key in reversed((said.get("sort") or "").split(",")) if lines else ():  # without lines it is not read
+    for key in reversed((said.get("sort") or "").split(",")) if lines else ():  # as in Slurm
         word = key.strip().lstrip("+-")
         if not word:
             continue
@@ -176,7 +176,7 @@ def _form(said: Mapping[str, str | None], weights: Weights) -> str:
 
 
 def _known(text: str) -> str:
-    """Return the format without unknown letters and the text after each of them."""
+    """Return the format without its unknown letters and the text behind each of these. Report the unknown letters."""
     found, _, rest = text.partition("%")
     for word in filter(None, rest.split("%")):
         match = _PART.fullmatch(word)

@@ -34,7 +34,7 @@ ENVIRONMENT = {
 DEFAULT = "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R"
 LONG = "%.18i %.9P %.8j %.8u %.8T %.10M %.9l %.6D %R"
 START = "%.18i %.9P %.8j %.8u %.2t %.19S %.6D %20Y %R"
-_PLAIN = {"accounts": "account", "partitions": "partition", "users": "user"}  # names that other commands have, too
+_PLAIN = {"accounts": "account", "partitions": "partition", "users": "user"}  # -> the common name
 _READER = OptionReader("squeue", OPTIONS)
 _USAGE = "Usage: squeue [OPTIONS]\n" + " ".join(f"--{one.spelled}" for one in OPTIONS)
 
@@ -122,7 +122,7 @@ def _show(api: Api, said: Mapping[str, str | None]) -> int:
         return 0
     if "array" not in said:
         found = fields.shown_together(found)
-    if "start" in said:  # has columns of its own, which only -o replaces
+    if "start" in said:  # --start has its own columns, which only -o replaces
         said = {name: text for name, text in said.items() if name != "Format"}
     columns, wrong = fields.columns(said, START if "start" in said else LONG if "long" in said else DEFAULT)
     for letter in wrong:
@@ -149,7 +149,7 @@ def _is_of(job: Job, said: Mapping[str, str | None]) -> bool:
     """Return True if the job requests one of these licences and is in one of these reservations."""
     licences, reservations = said.get("licenses"), said.get("reservation")
     if "" in (licences, reservations):
-        return False  # an empty list is no job's
+        return False  # an empty list matches no job
     return (not licences or job.ask.licenses in licences.split(",")) and (
         not reservations or job.ask.reservation in reservations.split(",")
     )
@@ -176,11 +176,11 @@ def _asked(said: Mapping[str, str | None]) -> Chosen:
         states = read_states(text) if text else frozenset(LIVE)
         if text == "":
             states = frozenset({""})
-        if said.get("jobs"):  # a step stands for its job; `12;CLUSTER` is what sbatch --parsable -M prints
+        if said.get("jobs"):  # a step means its job; sbatch --parsable -M prints `12;CLUSTER`
             # Slurm 22.05 reads `12_[1-2]` as the task 0: the number that the text behind the underscore begins with.
             said = {**said, "jobs": re.sub(r"_\[[^],]*\]", "_0", re.sub(r"[.;]\w+", "", said["jobs"] or ""))}
         if "steps" in said:
-            states = None  # steps run, whatever states are named
+            states = None  # only running jobs have steps, so --states has no effect
         found = chosen(said, states if states is not None else frozenset())
         return msgspec.structs.replace(found, any_case=True)
     except NoJob as error:
@@ -211,7 +211,8 @@ def _found(api: Api, said: Mapping[str, str | None], asked: Chosen) -> list[Job]
 
 
 def _foretell(api: Api, found: Sequence[Job]) -> None:
-    """Where a job that needs all nodes of its partition will be is known; of others it is not."""
+    """Fill in the expected nodes of pending jobs that need all nodes of their partition. Those of other jobs are not
+    known."""
     from phalanx.slurm.jobs.nodes import nodes
 
     here, every = site.load(api), [node.name for node in nodes(api)]
@@ -223,7 +224,7 @@ def _foretell(api: Api, found: Sequence[Job]) -> None:
 
 
 def _known(api: Api, asked: Chosen) -> bool:
-    """Return whether there was such a job: then nothing is shown, and nothing is wrong."""
+    """Return whether one of the ids names a live or a recently ended job. Then squeue prints no error."""
     if jobs(api, asked.numbers, places=False):
         return True
     from phalanx.slurm.jobs.ended import recorded
@@ -239,7 +240,7 @@ _STATES = (
     "REQUEUE_FED", "REQUEUE_HOLD", "REVOKED", "SIGNALING", "SPECIAL_EXIT", "STAGE_OUT", "STOPPED",
 )  # fmt: skip
 _PENDING_LAST = 1 << 40
-# letter of --sort -> what is compared (measured, 22.05: of other letters of -o there is no order)
+# letter of --sort -> its sort key (measured, 22.05: other letters of -o have no order)
 _KEYS: dict[str, Callable[[Job], Any]] = {
     "b": lambda job: "",
     "B": lambda job: job.nodes[0] if job.nodes else "",
@@ -293,6 +294,6 @@ def _sorted(found: list[Job], said: Mapping[str, str | None]) -> list[Job]:
 
 
 def _reversed(found: Sequence[Job]) -> list[Job]:
-    """Return the jobs the other way round. The tasks of an array that wait are one record, and stay in their order."""
+    """Return the jobs in the reverse order. Pending tasks of an array are one record, and keep their order."""
     records = [[*tasks] for _, tasks in groupby(found, lambda job: job.base if job.state == "PENDING" else -job.own)]
     return [job for tasks in reversed(records) for job in tasks]

@@ -26,7 +26,8 @@ _NOTHING = "(null)"
 
 
 class StepLine(msgspec.Struct, frozen=True, kw_only=True):
-    """A step that runs. `name`: its number, or `batch`. `record`: None for the script."""
+    """A running step. `name`: the number of the step, or `batch`. `record`: the record of the step; None for the
+    script."""
 
     job: Job
     name: str
@@ -49,7 +50,7 @@ class StepLine(msgspec.Struct, frozen=True, kw_only=True):
         return self.record.name if self.record is not None else self.name
 
     def is_one_of(self, wanted: set[str]) -> bool:
-        """Return True if the id names the step by its job, its task or its array."""
+        """Return True if one of the wanted ids means this step: by the number of its job, its task or its array."""
         return bool({f"{one}.{self.name}" for one in (self.job.id, self.job.number, self.job.base)} & wanted)
 
 
@@ -115,7 +116,7 @@ _KEYS: dict[str, Callable[[StepLine], Any]] = {
 
 
 def read_steps(said: Mapping[str, str | None]) -> set[str]:
-    """Return the steps of --steps; none: all. Raises Usage."""
+    """Return the ids of --steps; empty: all steps. Raises Usage."""
     wanted = {one for one in (said.get("steps") or "").split(",") if one}
     for one in wanted:
         if not _ID.fullmatch(one):
@@ -139,7 +140,7 @@ def show_steps(found: Sequence[Job], said: Mapping[str, str | None]) -> int:
 
 
 def _running(found: Sequence[Job]) -> list[StepLine]:
-    """Return the steps in the order that the controller of Slurm has."""
+    """Return the running steps in the order of Slurm's controller: by job, then `batch`, then by number."""
     runs = [job for job in found if job.state in ("RUNNING", "SUSPENDED")]
     return [
         StepLine(job=job, name=name, record=job.steps.get(int(name)) if name.isdigit() else None)

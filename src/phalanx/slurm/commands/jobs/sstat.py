@@ -21,7 +21,7 @@ OPTIONS = declare(
     "usage verbose,v version,V"
 )
 _READER = OptionReader("sstat", OPTIONS, hint=False)
-# field -> width; what nobody measures while a step runs is empty
+# field -> width; fields that are not measured while a step runs are empty
 _WIDTHS = {
     "JobID": -12, "MaxVMSize": 10, "MaxVMSizeNode": 14, "MaxVMSizeTask": 14, "AveVMSize": 10, "MaxRSS": 10,
     "MaxRSSNode": 10, "MaxRSSTask": 10, "AveRSS": 10, "MaxPages": 8, "MaxPagesNode": 12, "MaxPagesTask": 14,
@@ -102,15 +102,15 @@ def _require_ids(text: str) -> None:
 
 
 def _lines(api: Api, text: str, *, every: bool) -> list[StatLine]:
-    """Return the lines of the named step. Without a name: of the first step that srun started, or of the script and all
-    steps."""
+    """Return the lines of the named step. Without a step in `text`: the line of the first step of srun, or, with
+    `every`, the lines of the script and of all steps."""
     base, _, step = text.partition(".")
     try:
         asked = Chosen(ids=tuple(read_ids(base)))
     except NoJob:
         raise Usage(f"sstat: fatal: Bad job/step specified: {text}") from None
     found = [job for job in jobs(api, asked.numbers) if asked.has(job) and job.state in ("RUNNING", "SUSPENDED")]
-    number = base.partition("_")[0]  # Slurm names the array where a task is asked for
+    number = base.partition("_")[0]  # Slurm's message about a task has the number of the array
     if not found:
         waits = base == "0" or any(asked.has(job) for job in jobs(api, asked.numbers, places=False) if job.live)
         if waits and step:
@@ -148,7 +148,7 @@ def _refuse(job: Job, step: str, record: StepRecord) -> None:
 
 def _columns(said: Mapping[str, str | None]) -> list[tuple[str, Printed]]:
     if "pidformat" in said and "format" in said:
-        _columns({"format": said["format"]})  # it is read all the same
+        _columns({"format": said["format"]})  # raises Usage for a wrong --format
     text = "JobID,Nodelist,Pids" if "pidformat" in said else said.get("format")
     if text is None:
         found = list(_WIDTHS.items())

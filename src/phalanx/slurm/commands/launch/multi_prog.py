@@ -10,7 +10,8 @@ from phalanx.slurm.options import Usage
 
 
 def require_file(said: Mapping[str, str | None], command: Sequence[str]) -> None:
-    """Raise Usage if the file of --multi-prog cannot be opened: Slurm looks at it before it asks for nodes."""
+    """Raise Usage if the file of --multi-prog cannot be opened. As in Slurm, this is checked before nodes are
+    requested."""
     if "multi-prog" in said and command and not os.access(command[0], os.R_OK):
         raise _unreadable(command[0])
 
@@ -27,7 +28,7 @@ def commands(said: Mapping[str, str | None], command: Sequence[str], tasks: int)
         with open(command[0]) as file:
             found: dict[int, list[str]] = {}
             for task, words in _entries(file.read(), tasks):
-                found.setdefault(task, words)  # the first line that names a task is its line
+                found.setdefault(task, words)  # the first line with the task counts
     except OSError:
         raise _unreadable(command[0]) from None
     for task in range(tasks):
@@ -37,7 +38,8 @@ def commands(said: Mapping[str, str | None], command: Sequence[str], tasks: int)
 
 
 def _entries(text: str, tasks: int) -> list[tuple[int, list[str]]]:
-    """`0-2,4 program args`, `* program`; %t is the task, %o its place within the line's tasks."""
+    """Return (task, words of its command) for each line: `0-2,4 program args`, `* program`. In the words, %t becomes
+    the task, and %o its position among the line's tasks."""
     found = []
     for line in text.replace("\\\n", " ").splitlines():
         words = shlex.split(line, comments=True)

@@ -45,7 +45,7 @@ _ENVIRONMENT = {
 
 
 def run(words: Sequence[str]) -> int:
-    """The exit code of the command."""
+    """Run salloc, and return the exit code of its command."""
     typed, command = by_colons(_READER, words, checking("salloc"))
     around = {option: os.environ[name] for name, option in _ENVIRONMENT.items() if os.environ.get(name)}
     said: dict[str, str | None] = {**around, **typed[0]}
@@ -79,7 +79,7 @@ def _command(granted: Granted, said: Mapping[str, str | None], command: Sequence
         return 1
     around = {**os.environ, **_variables(granted, said)}
     sys.stdout.flush()
-    # Ctrl-C is the command's to answer; salloc waits for it.
+    # Ctrl-C reaches the command, which may handle it. salloc waits for the command's end.
     before = {number: signal.signal(number, _pass) for number in (signal.SIGINT, signal.SIGQUIT)}
     try:
         process = subprocess.Popen(argv, env=around, cwd=said.get("chdir") or None)
@@ -105,7 +105,8 @@ def _variables(granted: Granted, said: Mapping[str, str | None]) -> dict[str, st
 
 
 def _pass(number: int, frame: object) -> None:
-    """A handler, where ignoring would be handed on to the command."""
+    """Do nothing. With this handler salloc ignores the signal and, unlike with SIG_IGN, the command does not inherit
+    that."""
 
 
 def _watch(granted: Granted, process: subprocess.Popen[bytes]) -> None:

@@ -69,7 +69,7 @@ def run(words: Sequence[str]) -> int:
     script, text = _script(options, arguments)
     of_script = in_lines(_READER, list(lines(text)))
     if "ignore-pbs" not in options and "SBATCH_IGNORE_PBS" not in os.environ:
-        of_script[0] |= foreign(text)  # they count more than #SBATCH lines (measured, 22.05)
+        of_script[0] |= foreign(text)  # they override #SBATCH lines (measured, 22.05)
     for one in of_script:
         check_forms("sbatch", one)
     components = together(of_script, typed, _in_environment(os.environ))
@@ -105,7 +105,7 @@ def _request(
 
 
 def _script(options: Mapping[str, str | None], arguments: Sequence[str]) -> tuple[str | None, str]:
-    """Return its path, if it has one, and its text."""
+    """Return the path of the script (None for --wrap and standard input), and its text."""
     if "wrap" in options:
         if arguments:
             raise Usage("sbatch: error: Script arguments not permitted with --wrap option")

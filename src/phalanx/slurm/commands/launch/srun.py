@@ -216,7 +216,8 @@ def _api() -> Api | None:
 
 
 def _recorded(api: Api | None, path: str, number: int, record: StepRecord, work: Callable[[], dict[int, int]]) -> int:
-    """Do the step; its exit code: the highest of its tasks', 128 + the signal for one that a signal ended."""
+    """Run the step, record its end, and return its exit code: the highest exit code of its tasks. A task that a signal
+    ended counts as 128 plus the signal."""
     code, signal = highest(work())
     records.write(api, path, number, records.ended(record, code, signal))
     return 128 + (SIGKILL if signal == OUT_OF_MEMORY else signal) if signal else code
@@ -297,7 +298,8 @@ def _within(said: Said, command: Sequence[str], job: str) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Part:
-    """The part of a step on one allocation: the job's, or a component's of a heterogeneous one. `group`: which."""
+    """The part of a step on one allocation: that of the job, or of one component of a heterogeneous job. `group`: the
+    offset of the component."""
 
     said: Said
     command: Sequence[str]
@@ -311,7 +313,8 @@ class _Part:
         return _number(self.said, "cpus-per-task", default)
 
     def laid(self) -> tuple[list[int], list[list[int]], list[int]]:
-        """Return which nodes by index, the tasks of each from 0, and how many CPUs of each. Raises Usage."""
+        """Return the indexes of the nodes, the tasks on each node (counted from 0), and the CPUs of each node. Raises
+        Usage."""
         ask, said = self.place.ask, self.said
         if "cpus-per-gpu" in said and not ask.total_gpus:
             what = f"srun: error: Unable to create step for job {self.place.number}"
@@ -361,7 +364,7 @@ def _environment(said: Said, around: Mapping[str, str], shared: Mapping[str, str
 
 
 def _on(parts: Sequence[_Part], job: str) -> int:
-    """Return a step over all of these parts, whose tasks are counted through."""
+    """Run a step over all of these parts, and return its exit code. The tasks are numbered across the parts."""
     first = parts[0]
     said, ask, around = first.said, first.place.ask, first.around
     laid = [part.laid() for part in parts]
@@ -423,7 +426,7 @@ def _on(parts: Sequence[_Part], job: str) -> int:
 
 
 def _fit_to_kind(shared: dict[str, str], ask: Ask, said: Said) -> None:
-    """Add or take away what only tasks within an allocation see."""
+    """Add or remove the variables that differ between steps in an allocation and an srun with its own allocation."""
     if ask.kind != STEP:
         shared["SLURM_JOB_CPUS_PER_NODE_PACK_GROUP_0"] = amounts.per_node(ask.cpus_of_nodes)
     elif "distribution" not in said:
@@ -431,13 +434,14 @@ def _fit_to_kind(shared: dict[str, str], ask: Ask, said: Said) -> None:
 
 
 def _joined(places: Sequence[Allocation], chosen: Sequence[Sequence[int]]) -> Allocation:
-    """Return the chosen nodes of these allocations as one, in their order: components share their key."""
+    """Join the chosen nodes of these allocations into a single allocation. Components share the key of their
+    daemons."""
     pairs = [(place, index) for place, some in zip(places, chosen, strict=True) for index in some]
     return replace(places[0], pods=tuple(place.pods[index] for place, index in pairs))
 
 
 def _sized(said: Said, place: Allocation, around: Mapping[str, str]) -> tuple[list[int], int]:
-    """Return which nodes of the allocation (by index), and how many tasks."""
+    """Return the indexes of the step's nodes in the allocation, and the number of its tasks."""
     given = len(place.nodes)
     _require_nodes(said, given)
     excluded = set(expand(said.get("exclude") or "")) if "jobid" in said or "SLURM_JOB_ID" in around else set()
@@ -501,7 +505,7 @@ def _begin(said: Said, job: str, steps: Steps, tasks: int, each: int, cpus: int,
 
 
 def _around_tasks(said: Said) -> dict[str, str]:
-    """Return the programs around each task, by the names that steps have for them."""
+    """Return the programs of --task-prolog and --task-epilog, by their names in a step: `prolog`, `epilog`."""
     return {part: said.get(f"task-{part}") or "" for part in ("prolog", "epilog")}
 
 
@@ -510,8 +514,8 @@ def _kill_s(said: Said) -> float | None:
 
 
 def _exported(said: str | None, around: Mapping[str, str]) -> dict[str, str]:
-    """Return the caller's environment; with --export=NONE or names, Slurm's own variables and the named ones. As in
-    Slurm, programs are then found by their full paths only: PATH is not among them."""
+    """Return the environment of the tasks: the caller's. With --export=NONE or a list of names, it has only Slurm's own
+    variables and the named ones. As in Slurm, PATH is missing then, so programs need full paths."""
     words = ("ALL" if said is None else said).split(",")
     found = (
         dict(around) if "ALL" in words else {name: text for name, text in around.items() if name.startswith("SLURM")}

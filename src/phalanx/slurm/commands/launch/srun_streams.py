@@ -13,7 +13,8 @@ Said = Mapping[str, str | None]
 
 
 def named_by(around: Mapping[str, str], job: str, number: int) -> Callable[[str | None, int], str | None]:
-    """Return the file that a pattern names for a task; None: none."""
+    """Return a function from a pattern and a task to the file that the pattern names; None: the pattern names no
+    file."""
     known = {
         "j": job, "A": around.get("SLURM_ARRAY_JOB_ID", job), "a": around.get("SLURM_ARRAY_TASK_ID", "4294967294"),
         "J": f"{job}.{number}", "s": str(number), "n": "0", "u": around.get("SLURM_JOB_USER", ""),
@@ -49,7 +50,8 @@ def source_of(said: Said, named: Callable[[str | None, int], str | None], task: 
 def outputs_of(
     said: Said, around: Mapping[str, str], job: str, number: int, tasks: int
 ) -> Callable[[int], tuple[str | None, str | None]]:
-    """Files that all tasks write are emptied here, once. Raises Usage."""
+    """Return a function from a task to its files of standard output and error. All of these files are created or,
+    without --open-mode=append, truncated by this call. Raises Usage."""
     named = named_by(around, job, number)
     how = os.O_APPEND if (said.get("open-mode") or "").startswith("a") else os.O_TRUNC
     for option, what in (("output", "stdout"), ("error", "stderr")):
@@ -70,7 +72,8 @@ def outputs_of(
 def streams_of(
     said: Said, around: Mapping[str, str], job: str, number: int
 ) -> Callable[[int], tuple[str | None, tuple[str, bool] | None, tuple[str, bool] | None]]:
-    """Return the same streams for a daemon. Files that several tasks write are truncated here, once."""
+    """Return a function from a task to its streams, in the form for a step daemon: input, and (file, append) for output
+    and error. A file is truncated once, by this process, since several tasks may write it."""
     named, emptied = named_by(around, job, number), set[str]()
     folder = said.get("chdir") or os.getcwd()
 

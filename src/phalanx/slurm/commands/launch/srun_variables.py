@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, MutableMapping
 
-# What a step takes, within a job as well. Counts of tasks, CPUs and nodes are read where steps are laid out.
+# Variables that set options of a step, inside and outside of a job. Counts of tasks, CPUs and nodes are read where
+# steps are laid out.
 _OF_STEPS = {
     "SLURM_DISABLE_STATUS": "disable-status", "SLURM_EPILOG": "epilog", "SLURM_EXACT": "exact",
     "SLURM_EXPORT_ENV": "export", "SRUN_EXPORT_ENV": "export", "SLURM_KILL_BAD_EXIT": "kill-on-bad-exit",
@@ -13,7 +14,8 @@ _OF_STEPS = {
     "SLURM_STDOUTMODE": "output", "SLURM_TASK_EPILOG": "task-epilog", "SLURM_TASK_PROLOG": "task-prolog",
     "SLURM_UNBUFFEREDIO": "unbuffered", "SLURM_WAIT": "wait", "SRUN_CPUS_PER_TASK": "cpus-per-task",
 }  # fmt: skip
-# What an allocation of srun's own asks: within a job, some of these variables tell of the job.
+# Variables that set options of an allocation that srun makes itself. They are not read inside a job, where some of them
+# describe the job.
 _OF_ALLOCATIONS = {
     "SLURM_ACCOUNT": "account", "SLURM_CONSTRAINT": "constraint", "SLURM_DEPENDENCY": "dependency",
     "SLURM_EXCLUSIVE": "exclusive", "SLURM_GPUS": "gpus", "SLURM_GPUS_PER_NODE": "gpus-per-node",
@@ -38,7 +40,7 @@ def preserved(said: Mapping[str, str | None], environment: dict[str, str], own: 
 
 
 def with_variables(said: MutableMapping[str, str | None], around: Mapping[str, str]) -> None:
-    """Add the options that variables ask for and the command line does not."""
+    """Add the options that environment variables set and the command line does not."""
     within = "jobid" in said or bool(around.get("SLURM_JOB_ID"))
     found: dict[str, str | None] = {}
     for name, option in (_OF_STEPS if within else {**_OF_STEPS, **_OF_ALLOCATIONS}).items():

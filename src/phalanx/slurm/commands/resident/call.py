@@ -22,10 +22,10 @@ import msgspec
 from phalanx.slurm.commands.resident.caller import GO, PID, SEPARATOR
 from phalanx.slurm.commands.resident.identity import CallerProcess, Declined, become
 
-MAX_BYTES = 4 << 20  # of a request; execve(2) takes half of it by default
-MAX_HANDLE = 4096  # of any descriptor that the service has
+MAX_BYTES = 4 << 20  # the most bytes of a request; execve(2) accepts half of that by default
+MAX_HANDLE = 4096  # the highest number of a descriptor in the service
 HANDLES = 4  # standard input, output and error, and the current directory
-_PATIENCE_S = 5.0  # for a request, and for GO
+_PATIENCE_S = 5.0  # how long to wait for the request, and for GO
 _NUMBER_BYTES = 4
 Run = Callable[[str], int]  # runs the command of that name with sys.argv, and returns its exit code
 
@@ -57,7 +57,7 @@ def carry_out(
     request = _parsed(body)
     if request.identity != identity or request.name not in names:
         raise Declined("the caller is of another Phalanx, or its command is not served")
-    os.fchdir(handles[3])  # fails here, and not later, if the caller may not enter its directory again
+    os.fchdir(handles[3])  # raises, before anything has run, if the caller may not enter the directory
     connection.sendall(PID + os.getpid().to_bytes(_NUMBER_BYTES, "big"))
     if connection.recv(1) != GO:
         raise Declined("the caller has gone")
@@ -122,7 +122,7 @@ def _take_over(request: CommandRequest, handles: list[int]) -> None:
 
 
 def _handler(number: int, ignored: tuple[int, ...]) -> signal.Handlers | Callable[..., None]:
-    """Return the handler that a Python has at its start."""
+    """Return the handler that Python sets for the signal when it starts."""
     if number in ignored:
         return signal.SIG_IGN
     return signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL

@@ -31,10 +31,10 @@ SHARED = b"/run/phalanx/slurm-commands.sock"  # the socket of the service that s
 PID, GO, STATUS = b"p", b"g", b"s"
 SEPARATOR = b"\0"
 LOST = b"the service that runs Slurm's commands ended before this command had\n"
-_ANSWER_S = 2.0  # until a service that hangs is given up; its fork then finds no caller and ends
+_ANSWER_S = 2.0  # how long to wait for a service that hangs; its fork then finds no caller and ends
 _NUMBER_BYTES = 4
 _PASSED_ON = (_signal.SIGHUP, _signal.SIGINT, _signal.SIGQUIT, _signal.SIGTERM, _signal.SIGUSR1, _signal.SIGUSR2)
-# A path of this process alone: the service would open its own.
+# Paths that mean something else in each process: the service would open its own file.
 _OWN_PATHS = ("/dev/fd/", "/dev/tty", "/proc/")
 
 
@@ -66,7 +66,7 @@ def identity(path: str) -> bytes:
 
 def _may_be_passed_on() -> bool:
     streams = (sys.stdin, sys.stdout, sys.stderr)
-    if any(stream is None or stream.encoding != "utf-8" for stream in streams):  # closed, or another locale
+    if any(stream is None or stream.encoding != "utf-8" for stream in streams):  # closed, or not UTF-8
         return False
     if sys.getfilesystemencoding() != "utf-8":
         return False
@@ -96,7 +96,7 @@ def _connected(path: bytes) -> _socket.socket | None:
     except OSError:
         return None
     try:
-        connection.setblocking(False)  # a full queue of callers is no reason to wait
+        connection.setblocking(False)  # do not wait if the service's queue is full
         connection.connect(path)
         seen = connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)
         if int.from_bytes(seen[4:8], sys.byteorder) in (0, posix.geteuid()):
@@ -141,7 +141,8 @@ def _accepted(connection: _socket.socket) -> int:
 
 
 def _received(connection: _socket.socket, kind: bytes) -> int | None:
-    """Return the number of the next message, if it is of this kind. Raises OSError."""
+    """Return the number in the next message; None if the message is of another kind, or the service closed the
+    connection. Raises OSError."""
     found = b""
     while len(found) < 1 + _NUMBER_BYTES:
         part = connection.recv(1 + _NUMBER_BYTES - len(found))
@@ -161,7 +162,7 @@ def _attend(connection: _socket.socket, handle: int) -> NoReturn:
             pass
 
     def pause(number: int, _: object) -> None:
-        """Ctrl-Z: the command stops with us, and goes on with us."""
+        """Handle Ctrl-Z: stop the command, then this process, and let both continue together."""
         pass_on(_signal.SIGSTOP, None)
         posix.kill(posix.getpid(), _signal.SIGSTOP)
         pass_on(_signal.SIGCONT, None)

@@ -24,8 +24,8 @@ _SHEBANG_BYTES = 200  # of a path in the first line of a file: the kernel reads 
 
 
 def compile_caller(directory: Path) -> Path | None:
-    """Compile the caller into this directory, and return its path. None: there is no compiler, or what it makes does
-    not run there. Raises OSError."""
+    """Compile the caller into this directory, and return its path. Return None if there is no compiler, or if the
+    compiled program does not run in that directory. Raises OSError."""
     made = directory.absolute() / NAME
     compiler = next((found for name in _COMPILERS if (found := shutil.which(name)) is not None), None)
     text = os.fsencode(made)

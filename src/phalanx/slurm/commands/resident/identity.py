@@ -52,7 +52,7 @@ def user_of(connection: socket.socket) -> int:
 
 
 def peer_of(connection: socket.socket) -> CallerProcess:
-    """Return who connected. Raises Declined, OSError."""
+    """Return the process that connected. Raises Declined, OSError."""
     pid, uid, gid = _credentials(connection)
     found = array.array("I", connection.getsockopt(socket.SOL_SOCKET, _SO_PEERGROUPS, 4 * _MAX_GROUPS))
     if pid <= 0 or _OVERFLOW in (uid, gid, *found):
@@ -76,7 +76,7 @@ def _handle(connection: socket.socket, pid: int) -> int:
 
 
 def become(peer: CallerProcess) -> None:
-    """Make this process one of the caller's. Raises Declined, OSError."""
+    """Give this process the user, the groups and the limits of the caller. Raises Declined, OSError."""
     if os.geteuid() != 0 and os.geteuid() != peer.uid:
         raise Declined(f"user {peer.uid} is another one than the service's")
     with suppress(OSError), open("/proc/self/oom_score_adj", "wb", buffering=0) as file:
@@ -90,7 +90,8 @@ def become(peer: CallerProcess) -> None:
 
 
 def _take_limits(pid: int) -> None:
-    """Take the caller's resource limits and its niceness, as far as the hard limits of the service go."""
+    """Set the caller's resource limits and niceness for this process. Limits stay within the hard limits of the
+    service."""
     for kind in _LIMITS:
         soft, hard = resource.prlimit(pid, kind)
         most = resource.getrlimit(kind)[1]
@@ -108,7 +109,8 @@ def _lower(limit: int, other: int) -> int:
 
 
 def _require_equal(peer: CallerProcess) -> None:
-    """Raises Declined where this process and the caller differ in rights or in what they see."""
+    """Raise Declined if this process and the caller differ in their rights, their namespaces or their root
+    directory."""
     for name in _NAMESPACES:
         if not os.path.samestat(os.stat(f"/proc/{peer.pid}/ns/{name}"), os.stat(f"/proc/self/ns/{name}")):
             raise Declined(f"the caller is in another namespace ({name})")
@@ -119,7 +121,7 @@ def _require_equal(peer: CallerProcess) -> None:
         if own.get(name) != other.get(name):
             raise Declined(f"the caller has other rights ({name})")
     if select.select([peer.handle], [], [], 0)[0]:
-        raise Declined("the caller is gone")  # what was read may be of another process
+        raise Declined("the caller is gone")  # another process may have its number by now
 
 
 def _rights(process: str) -> dict[str, list[str]]:

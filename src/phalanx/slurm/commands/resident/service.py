@@ -42,9 +42,9 @@ _IMPORTED_LATER = (
     "phalanx.slurm.jobs.nodes", "phalanx.slurm.jobs.view", "phalanx.slurm.jobs.pages", "threading", "_strptime",
     "encodings.idna",
 )  # fmt: skip
-_CALLS_OF_A_USER, _CALLS = 64, 512  # at a time
+_CALLS_OF_A_USER, _CALLS = 64, 512  # the most calls at a time
 _QUEUE = 256  # connections that wait to be taken
-_FAREWELL_S = 5.0  # for calls that run when the service stops
+_FAREWELL_S = 5.0  # how long to wait for running calls when the service stops
 _WAKE_MS = 60_000
 
 
@@ -60,13 +60,13 @@ class Service:
     def __init__(self, listener: socket.socket, names: Iterable[str], run: Run) -> None:
         self._listener, self._names, self._run = listener, frozenset(names) - NOT_SERVED, run
         self._identity = caller.identity(str(caller.__file__))
-        self._calls: dict[int, _Call] = {}  # by the descriptor of its connection
+        self._calls: dict[int, _Call] = {}  # descriptor of the connection -> call
         self._of_user: Counter[int] = Counter()
         self._stopping = False
         self._poll = select.poll()
 
     def serve(self) -> None:
-        """Until SIGTERM or SIGINT."""
+        """Serve calls until SIGTERM or SIGINT."""
         wake = _waking()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._stop)
@@ -96,10 +96,10 @@ class Service:
                 self._take()
 
     def _take(self) -> None:
-        """Take a connection, if its user has few calls enough."""
+        """Accept a connection and fork for it. Close it if there are too many calls, of this user or of all users."""
         try:
             connection, _ = self._listener.accept()
-        except OSError:  # the caller has gone again
+        except OSError:  # the caller has disconnected
             return
         try:
             user = user_of(connection)
@@ -107,7 +107,7 @@ class Service:
                 connection.close()
                 return
             pid = os.fork()
-        except OSError:  # no process is to be had: the caller runs its command itself
+        except OSError:  # the fork failed: the caller runs its command itself
             connection.close()
             return
         if pid == 0:
@@ -135,7 +135,7 @@ class Service:
         for handle, call in list(self._calls.items()):
             if (status := ended.get(call.pid)) is None:
                 continue
-            with suppress(KeyError):  # its caller has gone
+            with suppress(KeyError):  # unregistered already, because the caller has gone
                 self._poll.unregister(handle)
             with suppress(OSError):
                 call.connection.send(caller.STATUS + status.to_bytes(4, "big"), socket.MSG_DONTWAIT)
@@ -173,7 +173,7 @@ def _waking() -> int:
 
 def serve(path: Path, modules: Iterable[str], names: Iterable[str], run: Run, ready: Callable[[], None]) -> None:
     """Serve calls at this socket until SIGTERM. `modules`: the modules of the commands. Raises PhalanxError."""
-    while (handle := os.open(os.devnull, os.O_RDWR)) < 3:  # so no connection becomes standard output
+    while (handle := os.open(os.devnull, os.O_RDWR)) < 3:  # reserve the descriptors 0 to 2
         pass
     os.close(handle)
     _warm_up(modules)
@@ -191,7 +191,7 @@ def serve(path: Path, modules: Iterable[str], names: Iterable[str], run: Run, re
 
 
 def _warm_up(modules: Iterable[str]) -> None:
-    """Import the commands, and use the libraries once that prepare something at their first use."""
+    """Import the commands. Call libraries that do expensive work at their first use."""
     for name in (*modules, *_IMPORTED_LATER):
         import_module(name)
     from phalanx.slurm.jobs.ask import ASK, read_ask
@@ -239,7 +239,7 @@ def _listening(path: Path) -> Iterator[socket.socket]:
         yield listener
     finally:
         with suppress(OSError):
-            if os.path.samestat(path.stat(), made):  # and not of a service that came after
+            if os.path.samestat(path.stat(), made):  # unless a later service has replaced it
                 path.unlink()
 
 

@@ -18,12 +18,13 @@ from collections.abc import Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from typing import NoReturn
 
-EPILOG_S = 5.0  # after that time Slurm ends an epilog
-MOST_BYTES = 1 << 20  # of an epilog's standard error that are passed on
+EPILOG_S = 5.0  # Slurm kills an epilog after this time
+MOST_BYTES = 1 << 20  # the most bytes of an epilog's standard error that are forwarded
 
 
 def directory_of(directory: str, node: str, tasks: int) -> tuple[str, bytes]:
-    """Return the directory where tasks run: /tmp if `directory` cannot be entered; and what Slurm writes then.
+    """Return the directory in which tasks run, and an error text. If `directory` cannot be entered, they are /tmp and
+    Slurm's message.
 
     `tasks`: the count on this node. Slurm writes the line for the step and for each task.
     """
@@ -89,7 +90,7 @@ def run_prolog(program: str, around: MutableMapping[str, str], node: str) -> int
 
 
 def _why_not(program: str) -> str:
-    """Return why Slurm does not run the program; empty: it does."""
+    """Return why Slurm does not run the program; "": Slurm runs it."""
     if not program.startswith("/"):
         return f"is not fully qualified pathname ({program})"
     if not os.path.exists(program):
@@ -124,9 +125,9 @@ def _carry_out(said: bytes, around: MutableMapping[str, str]) -> None:
 
 
 def run_epilog(program: str, around: Mapping[str, str], directory: str, node: str) -> bytes:
-    """Run the epilog of a task that has ended, for EPILOG_S at most. Return what goes to the step's standard error.
+    """Run the epilog of a task that has ended, for EPILOG_S at most. Return the bytes for the step's standard error.
 
-    Slurm passes no other output of an epilog on.
+    As in Slurm, the epilog's standard output is not forwarded.
     """
     own = {**around, "SLURM_SCRIPT_CONTEXT": "epilog_task", "SLURMD_NODENAME": node}
     what = f"slurmstepd-{node}: error: "
@@ -145,7 +146,7 @@ def run_epilog(program: str, around: Mapping[str, str], directory: str, node: st
         with suppress(subprocess.TimeoutExpired):
             process.wait(EPILOG_S)
         with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)  # the epilog if it is too slow, and processes that it left behind
+            os.killpg(process.pid, signal.SIGKILL)  # end a slow epilog, and all processes that an epilog has left
         code = process.wait()
         said.seek(0)
         written = said.read(MOST_BYTES)
@@ -158,7 +159,7 @@ def main(words: Sequence[str]) -> NoReturn:
     around, node = dict(os.environ), os.environ.get("SLURMD_NODENAME", "")
     if code := run_prolog(words[0], around, node):
         sys.exit(code)
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it, and the command would inherit that
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores SIGPIPE; the command must not inherit that
     around["SLURM_TASK_PID"] = str(os.getpid())
     os.execve(words[1], list(words[1:]), around)  # noqa: S606 - that is what srun is for
 

@@ -1,8 +1,8 @@
 """Which step of a job has which number, and how many of the job's CPUs steps hold.
 
 The steps of a job on one node are processes of one user in one pod, so a directory of that user is enough: a file that
-is locked (flock(2)) while it is read and written. A step that died without saying so holds nothing: its process is
-looked for.
+is locked (flock(2)) while it is read and written. Each entry names the process of its step. An entry whose process no
+longer exists holds nothing, so a step may die at any time.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ _AGAIN_S = 0.1
 
 
 class Busy(PhalanxError):
-    """Other steps hold the requested CPUs, and the caller does not wait."""
+    """Other steps hold the requested CPUs, and the caller does not wait for them any longer."""
 
 
 class _Book(msgspec.Struct):
-    """`held`: process -> CPUs."""
+    """The content of the file. `next`: the number of the next step. `held`: process id of a step -> CPUs that it
+    holds."""
 
     next: int = 0
     held: dict[str, int] = {}
@@ -55,7 +56,8 @@ class Steps:
 
     @classmethod
     def forget(cls, job: str) -> None:
-        """Forget the steps of a job of that number that another cluster had: a job begins with step 0."""
+        """Remove the file of an earlier job with the same number, which another cluster may have had. So each job
+        begins with step 0."""
         with suppress(FileNotFoundError):
             cls.of(job, 1).folder.unlink()
 

@@ -28,7 +28,7 @@ Send = Callable[[int], None]
 
 
 class _Interrupts:
-    """`send`: gives a signal to all tasks."""
+    """The state of the signal handlers of one step. `send`: sends a signal to all tasks."""
 
     def __init__(self, send: Send, kill_wait_s: float) -> None:
         self._send, self._kill_wait_s = send, kill_wait_s
@@ -62,7 +62,7 @@ class _Interrupts:
         self._send(number)
 
     def _later(self, after_s: float, *numbers: int) -> None:
-        """Send these signals after that time, unless the step is over by then."""
+        """Send these signals after `after_s` seconds, unless the step has ended by then."""
 
         def wait() -> None:
             if not self.over.wait(after_s):

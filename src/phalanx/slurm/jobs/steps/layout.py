@@ -35,7 +35,7 @@ def cyclic(counts: Sequence[int]) -> list[list[int]]:
 
 
 def gpu_options(said: Mapping[str, str | None]) -> dict[str, str]:
-    """Return the options of a step that `gpus_of_task` reads, as the variables of Slurm."""
+    """Return those options of a step that `gpus_of_task` reads, as Slurm's environment variables."""
     names = (("gpus-per-task", _PER_TASK), ("gpu-bind", _BIND))
     return {variable: value for option, variable in names if (value := said.get(option))}
 

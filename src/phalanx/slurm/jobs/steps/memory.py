@@ -1,14 +1,15 @@
-"""Tasks that the kernel killed for want of memory: SIGKILL, and a count of their cgroup that rose.
+"""Detect tasks that the kernel killed because memory ran out: they ended by SIGKILL, and the count of such kills in
+their cgroup rose.
 
-Where the whole pod is one group to the kernel (memory.oom.group, as kubelets set it) it goes at once, and its
-container's status tells. Few imports: a daemon starts with every job.
+If memory.oom.group is set, as kubelets do, the kernel kills the whole container instead. Then only the status of the
+container shows the cause. Few imports: a daemon starts with every job.
 """
 
 from __future__ import annotations
 
 import os
 
-OUT_OF_MEMORY = 125  # in a signal's place, as Slurm shows it: 0:125
+OUT_OF_MEMORY = 125  # shown like a signal, as Slurm does: 0:125
 _SIGKILL = 9
 
 
@@ -20,7 +21,8 @@ class MemoryKills:
         self._before = self._kills()
 
     def told(self, code: int) -> int:
-        """Return a task's end (`os.waitstatus_to_exitcode`), or -OUT_OF_MEMORY."""
+        """Return the code of a task's end (`os.waitstatus_to_exitcode`) or, if the kernel killed the task because
+        memory ran out, -OUT_OF_MEMORY."""
         return -OUT_OF_MEMORY if code == -_SIGKILL and self._kills() > self._before else code
 
     def _kills(self) -> int:
@@ -28,8 +30,8 @@ class MemoryKills:
 
 
 def _counter(root: str) -> str:
-    """Return the file with the count of this process's group (cgroups(7)), of version 2, or of 1 where memory is in
-    that."""
+    """Return the file with the count of kills in this process's cgroup (cgroups(7)): of version 1 if it has the memory
+    controller, otherwise of version 2."""
     for line in _lines(os.path.join(root, "proc/self/cgroup")):
         _, controllers, path = line.rstrip("\n").split(":", 2)
         if "memory" in controllers.split(","):

@@ -16,13 +16,13 @@ class Report:
     """`ended` may be called by several threads."""
 
     def __init__(self, step: str, *, kill_on_bad_exit: bool = False) -> None:
-        """`step`: its name, `12.0`."""
+        """`step`: the name of the step, `12.0`."""
         self._lock, self._kill, self._step = threading.Lock(), kill_on_bad_exit, step
         self._waiting: dict[tuple[str, int], list[int]] = {}
         self._timer: threading.Timer | None = None
 
     def ended(self, node: str, task: int, code: int) -> bool:
-        """Return whether the other tasks are to be ended."""
+        """Note the end of a task, to report a failure soon. Return True if the other tasks must be ended."""
         if not code:
             return False
         with self._lock:
@@ -54,6 +54,6 @@ def _signal(number: int) -> str | None:
 
 
 def highest(codes: dict[int, int]) -> tuple[int, int]:
-    """(exit code, signal) of the task that ended worst."""
+    """Return (exit code, signal) of the task with the highest code, where a signal counts as 128 plus its number."""
     worst = max(codes.values(), key=lambda code: code if code >= 0 else 128 - code, default=0)
     return (worst, 0) if worst >= 0 else (0, -worst)

@@ -49,11 +49,11 @@ class Step:
 class _Run:
     pids: dict[int, int] = field(default_factory=dict)  # process -> task
     readers: list[threading.Thread] = field(default_factory=list)
-    codes: dict[int, int] = field(default_factory=dict)  # task -> as `os.waitstatus_to_exitcode`
+    codes: dict[int, int] = field(default_factory=dict)  # task -> its end, as in `os.waitstatus_to_exitcode`
 
 
 def run(step: Step) -> dict[int, int]:
-    """Task -> how it ended, as `os.waitstatus_to_exitcode` says it."""
+    """Run the step, and return the end of each task, as in `os.waitstatus_to_exitcode`."""
     started, report = _Run(), Report(step.name, kill_on_bad_exit=step.kill_on_bad_exit)
     lock = threading.Lock()
     directory, complaint = directory_of(step.directory, step.node, len(step.of_task))
@@ -99,7 +99,7 @@ def _kill(pid: int, number: int) -> None:
 
 
 def _hand_out(ends: list[int]) -> None:
-    """Give the caller's standard input to all tasks, as long as they read it."""
+    """Copy the caller's standard input to each task, until the task closes its standard input."""
     while ends:
         try:
             content = os.read(0, _PIECE)
@@ -112,7 +112,7 @@ def _hand_out(ends: list[int]) -> None:
 
 
 def _written(end: int, content: bytes) -> bool:
-    """Return whether the task at the other end still reads."""
+    """Write the content to a pipe. Return False if the task has closed its end."""
     try:
         while content:
             content = content[os.write(end, content) :]
@@ -218,5 +218,6 @@ def _end_all(started: _Run, number: int) -> None:
 
 
 def told(program: str, directory: str) -> str:
-    """Return a program's name as Slurm writes it where it cannot be started: relative ones below the directory."""
+    """Return the program's name for Slurm's message that it cannot be started: a relative path is joined to the
+    directory."""
     return os.path.join(directory, program) if "/" in program else program

@@ -48,8 +48,8 @@ _RESERVED = "since it's not allowed by configuration (AllowSpecResourcesUsage = 
 
 
 def check_forms(command: str, said: dict[str, str | None], *, late: bool = True) -> None:
-    """Read the value of each option, and write numbers plainly: `+3` is 3. `late`: all options are known. Raises Usage
-    for the first value that cannot be read, in Slurm's words."""
+    """Read the value of each option, and write numbers plainly: `+3` is 3. `late`: True once all options are known, for
+    checks across options. Raises Usage for the first value that cannot be read, in Slurm's words."""
     for option, text in said.items():
         if (form := FORMS.get(option)) is not None and text is not None and option not in _LATE:
             form(command, option, text)
@@ -66,7 +66,8 @@ def check_forms(command: str, said: dict[str, str | None], *, late: bool = True)
 
 
 def checking(command: str) -> Callable[[Sequence[tuple[str, str | None]]], None]:
-    """Return a check of the last of these options, also if a later one replaces it: Slurm reads values as they come."""
+    """Return a function that checks the option that was read last. As in Slurm, a wrong value is refused even if a
+    later option replaces it."""
 
     def check(typed: Sequence[tuple[str, str | None]]) -> None:
         option, text = typed[-1]
@@ -227,7 +228,7 @@ def _nice(command: str, option: str, text: str) -> None:
 
 
 def read_nice(text: str | None) -> int:
-    """Return the number that the text begins with, as strtoll(3) reads it; 0 where there is none."""
+    """Return the number at the beginning of the text, as strtoll(3) reads it; 0 without a number."""
     if text is None:
         return 100
     found = re.match(r"\s*[+-]?\d+", text)
@@ -319,7 +320,7 @@ HINTS = (
 
 
 def named_cluster(command: str, said: Said, here: Site) -> str:
-    """Return the cluster of -M, where it is named; there is one. Raises Usage."""
+    """Return the cluster that -M names; "" without -M. Only this cluster is known. Raises Usage."""
     text = said.get("clusters")
     if not text:
         return ""
@@ -361,7 +362,7 @@ def shown(said: Said) -> dict[str, str]:
         if text := said.get(option):
             found[name] = text
     if text := said.get("switches"):
-        found["Switches"] = f"{int(text.partition('@')[0])}@00:05:00"  # the site's most is shown for any time
+        found["Switches"] = f"{int(text.partition('@')[0])}@00:05:00"  # Slurm shows the site's maximum
     if text := said.get("delay-boot"):
         found["DelayBoot"] = times.limit(times.read_limit_min(text), long=True)
     if text := said.get("cpu-freq"):

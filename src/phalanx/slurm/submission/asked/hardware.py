@@ -18,9 +18,9 @@ _COUNT = re.compile(r"\*\d+$")
 
 
 class Hardware(msgspec.Struct, frozen=True, kw_only=True):
-    """The size of the partition's largest node (CPUs, MiB, GPUs), and the number of nodes. `names`, `features`: those
-    of all nodes; empty if unknown. `each`: the nodes of the partition if known; `every`: the nodes of the cluster.
-    `disk_mib`: the largest TmpDisk, if slurm.conf describes the nodes."""
+    """The size of the partition's largest node (CPUs, MiB, GPUs), and the number of nodes. `names`, `features`: the
+    names and features of all nodes; empty if unknown. `each`: the nodes of the partition if known; `every`: the nodes
+    of the cluster. `disk_mib`: the largest TmpDisk, if slurm.conf describes the nodes."""
 
     names: frozenset[str] = frozenset()
     features: frozenset[str] = frozenset()
@@ -38,14 +38,15 @@ def fails(text: str) -> Usage:
 
 
 def choices(text: str) -> Iterator[list[str]]:
-    """Return the features of each choice of `a&b|c`, `[a|b]`, `a*2`: each choice is a list of those needed at once."""
+    """Yield the alternatives of `a&b|c`, `[a|b]`, `a*2`. An alternative is a list of features that a node must all
+    have."""
     for choice in text.replace(",", "&").replace("[", "").replace("]", "").replace("(", "").replace(")", "").split("|"):
         if names := [_COUNT.sub("", name) for name in choice.split("&") if name]:
             yield names
 
 
 def require_features(ask: Ask, hardware: Hardware) -> None:
-    """Raises Usage: a feature that no node has."""
+    """Raise Usage if no node has one of the requested features."""
     if not hardware.names:
         return
     if {name for choice in choices(ask.features) for name in choice} - hardware.features:
@@ -55,7 +56,7 @@ def require_features(ask: Ask, hardware: Hardware) -> None:
 
 
 def require_fit(ask: Ask, hardware: Hardware) -> None:
-    """Raises Usage where no nodes of the partition could ever give what the job asks, in Slurm's words."""
+    """Raise Usage, with Slurm's message, if the nodes of the partition could never satisfy the job's requests."""
     cpus = max(ask.cpus_of_nodes)
     per_node = (ask.memory_mib or 0) * (cpus if ask.per_cpu else 1)
     if not ask.total_gpus and int(ask.shown.get("CpusPerTres", "0").rpartition(":")[2]) > hardware.cpus:
@@ -104,7 +105,7 @@ def _has_room_for_tasks(ask: Ask, hardware: Hardware) -> bool:
 
 
 def _possible(ask: Ask, hardware: Hardware, cpus: int, mib: int) -> int:
-    """Return how many nodes could be one of the job's."""
+    """Return the number of nodes that satisfy the job's requests per node."""
     wanted = list(choices(ask.preferred or ask.features))  # Slurm 22.05 tries the preferred features alone
     return sum(
         node.cpus >= cpus
@@ -118,7 +119,8 @@ def _possible(ask: Ask, hardware: Hardware, cpus: int, mib: int) -> int:
 
 
 def has_type(node: Node, kind: str) -> bool:
-    """Return whether the node's GPUs are of that type: `a100` is part of `NVIDIA-A100-SXM4-80GB`."""
+    """Return whether the node's GPUs are of that type, that is, whether their product name contains it (`a100`:
+    `NVIDIA-A100-SXM4-80GB`)."""
     return kind.lower() in node.gpu_product.lower()
 
 

@@ -22,7 +22,7 @@ Options = Mapping[str, str | None]
 
 
 def read_optional(ask: Ask, said: Options, site: Site) -> None:
-    """Fill in what these options ask. Raises Usage."""
+    """Fill in the request from these options. Raises Usage."""
     ask.mail, ask.mail_user = _mail(said, site, ask.user)
     ask.tmp_mib = _tmp(said)
     ask.contiguous = "contiguous" in said
@@ -39,7 +39,8 @@ def read_optional(ask: Ask, said: Options, site: Site) -> None:
 
 
 def _require_rights(ask: Ask, said: Options) -> None:
-    """Raises Usage: what root alone may ask, what the site must allow, and a batch host that -C does not name."""
+    """Raise Usage for options that only root may use or that the site does not allow, and for --batch features that -C
+    does not name."""
     if "gid" in said and os.getuid() != 0:
         raise Usage("sbatch: error: --gid only permitted by root user", 255)
     if "reboot" in said:
@@ -52,7 +53,8 @@ def _require_rights(ask: Ask, said: Options) -> None:
 
 
 def _frequency_s(text: str) -> bool:
-    """Return whether tasks would be measured more seldom than the site says (every 2 s), or not at all."""
+    """Return True if --acctg-freq disables the measurement of tasks, or asks for a longer interval than the site's (2
+    s)."""
     for part in text.split(","):
         what, _, count = part.rpartition("=")
         if what.lower() in ("", "task") and count.isdigit() and not 0 < int(count) <= _MEASURED_S:
@@ -87,7 +89,8 @@ def _tmp(said: Options) -> int:
 
 
 def _least(said: Options) -> int | None:
-    """Return the minutes of --time-min, the shortest acceptable time limit; 0: it is no limit, which is refused."""
+    """Return --time-min, the shortest acceptable time limit, in minutes; 0 for `UNLIMITED`, which is refused later;
+    None without the option."""
     if (text := said.get("time-min")) is None:
         return None
     return times.read_limit_min(text) or 0
@@ -113,7 +116,7 @@ def _licenses(ask: Ask, said: Options, site: Site) -> str:
 
 
 def _container(said: Options) -> tuple[str, list[str]]:
-    """Return the image as Kubernetes names it (pyxis writes REGISTRY#NAME, or docker://), and what is mounted."""
+    """Return the image in the form of Kubernetes (pyxis writes REGISTRY#NAME, or docker://), and the mounts."""
     image = (said.get("container-image") or "").removeprefix("docker://").replace("#", "/", 1)
     mounts = [one for one in (said.get("container-mounts") or "").split(",") if one]
     for one in mounts:
@@ -125,7 +128,7 @@ def _container(said: Options) -> tuple[str, list[str]]:
 
 
 def mail_words(ask: Ask, site: Site) -> dict[str, str]:
-    """Return what the launcher needs to call the program."""
+    """Return the variables from which the launcher calls the mail program."""
     if not ask.mail:
         return {}
     return {"PHALANX_MAIL": site.mail_program, "PHALANX_MAIL_TO": ask.mail_user, "PHALANX_MAIL_WHEN": ask.mail}

@@ -44,7 +44,8 @@ Options = Mapping[str, str | None]
 
 
 class SubmissionRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """`array`: None for a single job. `environment`: the variables of the script, without those that each job adds."""
+    """A request as submitted. `array`: None for a single job. `environment`: the variables of the script that all tasks
+    share."""
 
     ask: Ask
     array: Array | None
@@ -55,7 +56,7 @@ class SubmissionRequest(msgspec.Struct, frozen=True, kw_only=True):
 def request(
     said: Options, site: Site, hardware: Hardware, script: str | None, args: list[str], line: str
 ) -> SubmissionRequest:
-    """`hardware`: of the partitions that `partitions` returns. Raises Usage."""
+    """Return the request. `hardware`: the hardware of the partitions that `partitions` returns. Raises Usage."""
     require_gres(said)
     named = partitions(said, site)
     partition = named[0]
@@ -227,8 +228,9 @@ def _check(
     site_partitions: Sequence[Partition],
     limits: Mapping[str, tuple[Partition, int | None]],
 ) -> None:
-    """Refuse a job that can never run; one that only a partition's limits keep waits, with the reason, as in Slurm. A
-    held job is looked at once it is released. `limits`: the partitions that it names, and its time limit in each."""
+    """Refuse a job that can never run. As in Slurm, a job that only limits of its partitions forbid is accepted and
+    held with that reason. A held job is checked when it is released. `limits`: the named partitions, each with the
+    job's time limit in it."""
     named = [one for one, _ in limits.values()]
     if ask.deadline_s is not None and ask.deadline_s < int(now_s):
         raise fails("Requested time limit is invalid (missing or exceeds some limit)")
@@ -302,7 +304,7 @@ def _of_file(name: str | None) -> dict[str, str]:
 
 
 def require_room(environment: Mapping[str, str]) -> None:
-    """Raises PhalanxError where it is more than a Secret holds."""
+    """Raise PhalanxError if the environment is larger than a Secret may be."""
     size = sum(len(name) + len(os.fsencode(text)) for name, text in environment.items())
     if size > 900_000:
         raise PhalanxError(

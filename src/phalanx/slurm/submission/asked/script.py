@@ -85,7 +85,7 @@ def lines(text: str) -> Iterator[list[str]]:
 
 
 def foreign(text: str) -> dict[str, str | None]:
-    """Return the options of #PBS and #BSUB lines, as sbatch has them: what Slurm understands of them."""
+    """Return the sbatch options that correspond to #PBS and #BSUB lines, as far as Slurm translates them."""
     found: dict[str, str | None] = {}
     for line in text.split("\n")[1:]:
         bare = line.strip()
@@ -101,7 +101,7 @@ def foreign(text: str) -> dict[str, str | None]:
 
 _PBS = {"-A": "account", "-e": "error", "-J": "array", "-M": "mail-user", "-N": "job-name", "-o": "output",
         "-q": "partition", "-t": "array", "-a": "begin"}  # fmt: skip
-_PBS_TAKING = ("-c", "-C", "-j", "-k", "-p", "-P", "-r", "-S", "-u", "-v", "-w")  # read, and of no consequence
+_PBS_TAKING = ("-c", "-C", "-j", "-k", "-p", "-P", "-r", "-S", "-u", "-v", "-w")  # accepted without an effect
 _BSUB = {"-cwd": "chdir", "-e": "error", "-i": "input", "-J": "job-name", "-M": "mem-per-cpu", "-m": "nodelist",
          "-n": "ntasks", "-o": "output", "-q": "partition", "-W": "time", "-b": "begin"}  # fmt: skip
 
@@ -157,7 +157,7 @@ def _bsub(option: str, rest: list[str]) -> dict[str, str | None]:
 
 
 def _words(text: str) -> list[str]:
-    """As a shell's, up to a comment."""
+    """Split the text into words as a shell does, up to a comment."""
     reader = shlex.shlex(text, posix=True)
     reader.whitespace_split, reader.commenters = True, "#"
     try:

@@ -17,7 +17,7 @@ NO_GRES = "sbatch: error: Invalid generic resource (gres) specification"
 
 
 def require_gres(said: Options) -> None:
-    """Raise Usage for generic resources that cannot be read, before anything of the site is looked at."""
+    """Raise Usage for generic resources that cannot be read. This needs no data of the site."""
     for part in (said.get("gres") or "").split(","):
         if part:
             _gpus(part, "gres")
@@ -27,14 +27,14 @@ def require_gres(said: Options) -> None:
 
 
 def read_size(ask: Ask, said: Options, partition: Partition, hardware: Hardware) -> None:
-    """Fill in how much the job asks. Raises Usage."""
+    """Fill in the requested nodes, tasks, CPUs, memory and GPUs. Raises Usage."""
     ask.cpus_per_task, ask.node_cpus = _number(said, "cpus-per-task", 1), min(hardware.cpus, 1 << 16)
     ask.tasks_per_node = _number(said, "ntasks-per-node", 0)
     ask.min_cpus = _number(said, "mincpus", 1)
     if _asks_no_nodes(said):
         if not ask.hold:
             raise fails("Node count specification invalid")
-        ask.nodes = 1 if "ntasks" in said else 0  # Slurm looks at it once the job is released
+        ask.nodes = 1 if "ntasks" in said else 0  # Slurm checks it when the job is released
     elif text := said.get("nodes"):
         ask.nodes, ask.max_nodes = _nodes(text)
         ask.said_nodes = True
@@ -68,7 +68,7 @@ def _number(said: Options, name: str, default: int) -> int:
 
 
 def _asks_no_nodes(said: Options) -> bool:
-    """Return True for `-N 0`, and for an empty --nodelist without -N, which has no nodes."""
+    """Return True if the options request no nodes: `-N 0`, or an empty --nodelist without -N."""
     return said.get("nodes") == "0" or (not said.get("nodes") and said.get("nodelist") == "")
 
 
@@ -87,7 +87,7 @@ def _nodes(text: str) -> tuple[int, int]:
 
 
 def _default_tasks(ask: Ask, said: Options) -> int:
-    """Return how many tasks there are where --ntasks does not say it."""
+    """Return the number of tasks of a job without --ntasks."""
     per_gpu = said.get("ntasks-per-gpu") or said.get("ntasks-per-tres")
     if per_gpu:
         gpus = ask.gpus or ask.gpus_per_node * ask.node_count
@@ -109,7 +109,7 @@ def _default_tasks(ask: Ask, said: Options) -> int:
 def _fewest_nodes(ask: Ask, hardware: Hardware) -> int:
     """Return how many nodes the tasks and their CPUs need."""
     found = max(1, -(-ask.tasks // hardware.cpus))
-    if ask.cpus_per_task <= hardware.cpus:  # more than a node has are refused, on however many nodes
+    if ask.cpus_per_task <= hardware.cpus:  # tasks that are larger than a node are refused elsewhere
         found = max(found, -(-ask.cpus // hardware.cpus))
     if ask.tasks_per_node:
         found = max(found, -(-ask.tasks // ask.tasks_per_node))
@@ -133,7 +133,7 @@ def _memory(ask: Ask, said: Options, partition: Partition, hardware: Hardware) -
 
 
 def _read_gpus(ask: Ask, said: Options) -> None:
-    """Fill in GPUs of the job, and of each node where that is said."""
+    """Fill in the GPUs of the whole job and, if the options have them, the GPUs per node."""
     for option in _GPUS:
         if not said.get(option):
             continue
@@ -164,7 +164,7 @@ def _read_gpus(ask: Ask, said: Options) -> None:
 
 
 def _gpus(part: str, option: str) -> tuple[int, str]:
-    """Return how many, and of which type, if that is said. Raises Usage."""
+    """Return the number of GPUs, and their type ("" if the text has none). Raises Usage."""
     words = part.removeprefix("gres:").removeprefix("gres/").split(":")
     if option == "gres":
         if part.lower() == "none":

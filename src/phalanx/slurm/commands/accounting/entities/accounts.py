@@ -69,7 +69,7 @@ def add(asked: SiteChange, said: dict[str, str], bare: list[str]) -> int:
 
 
 def _limit(key: str, value: str) -> str:
-    """Return the limit as it is kept; "": none. Raises Usage."""
+    """Return the limit in its stored form; "": no limit. Raises Usage."""
     try:
         return limits.written(key, value) if value else ""
     except limits.LimitError:
@@ -114,14 +114,15 @@ def modify(asked: SiteChange, change: dict[str, str], names: list[str]) -> int:
 
 
 def _described(change: dict[str, str], names: list[str]) -> list[str]:
-    """Return the lines about accounts of which the description or the organization changes."""
+    """Return the lines about accounts whose description or organization changes."""
     changed = {"description", "organization"} & change.keys()
     return [" Modified accounts...", *(f"  {name}" for name in names)] if changed else []
 
 
 def _require_above(here: Site, names: list[str], change: dict[str, str]) -> None:
-    """Check a coordinator's change of accounts. Below his own account he may change shares, limits and the parent,
-    which must be one of his accounts. Of his own account he may change the users only. Raises Usage."""
+    """Check a coordinator's change of accounts. In accounts below the coordinated account, shares, limits and the
+    parent may change, and the new parent must be coordinated too. In the coordinated account itself only users may
+    change. Raises Usage."""
     parent = change.get("parent", "root").lower()
     if parent != "root" and parent not in here.accounts:
         raise Usage(f" Parent Account {parent} doesn't exist.")
@@ -132,7 +133,7 @@ def _require_above(here: Site, names: list[str], change: dict[str, str]) -> None
 
 
 def _within(here: Site, name: str) -> list[tuple[str, str]]:
-    """(account, user) of an account and those below it."""
+    """Return (account, user) for each user of an account, and of all accounts below it."""
     found = [(name, user) for user, theirs in sorted(here.users.items()) if name in {one.account for one in theirs}]
     below = sorted(one for one, account in here.accounts.items() if account.parent == name)
     return [*found, *(pair for one in below for pair in _within(here, one))]

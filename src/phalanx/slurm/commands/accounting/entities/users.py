@@ -102,7 +102,8 @@ def add(asked: SiteChange, said: dict[str, str], bare: list[str]) -> int:
 
 
 def _known(here: Site, accounts: list[str], *, needed: bool) -> list[str]:
-    """Return the accounts that exist, and tell the others. Raises Usage if all are `needed`."""
+    """Return the accounts that exist, and print a line for each missing one. Raises Usage if accounts are missing and
+    all are `needed`."""
     gone = [one for one in accounts if one != "root" and one not in here.accounts]
     for account in gone:
         say(f" This account '{account}' doesn't exist.\n        Contact your admin to add this account.")
@@ -233,7 +234,7 @@ def delete(asked: SiteChange, names: list[str], accounts: list[str]) -> int:
 
 
 def coordinate(asked: SiteChange, said: dict[str, str], *, remove: bool) -> int:
-    """Users become, or are no more, coordinators of accounts."""
+    """Make users coordinators of accounts, or, with `remove`, end that."""
     api, here = asked.api, asked.here
     names, accounts = names_of(said, [], "name", "names", "user", "users"), names_of(said, [], "account", "accounts")
     known = [one for one in accounts if one in here.accounts]

@@ -41,19 +41,19 @@ _LIMITS = "grpwall grptresmins maxtresmins grptresrunmins maxtrespernode priorit
 
 
 class SiteChange(msgspec.Struct, frozen=True):
-    """A change of the site that is asked for. `immediate`: it is committed without a question."""
+    """A change of the site that sacctmgr is to make. `immediate`: True to commit it without asking the user (-i)."""
 
     api: Api
     here: Site
     immediate: bool
 
     def agreed(self, question: str = COMMIT) -> bool:
-        """Ask as Slurm does, and say that nothing is changed if the answer is no, none in 30 seconds, or the end of
-        the input (where Slurm repeats the question for ever)."""
+        """Ask the user as Slurm does. Print that nothing is changed if the answer is no, if no answer comes within 30
+        seconds, or if the input ends (Slurm repeats the question for ever then)."""
         if self.immediate or _is_yes(question):
             return True
         if question.startswith(NO_UID):
-            return False  # Slurm says no more
+            return False  # Slurm prints nothing more
         print(" Changes Discarded" if question in (COMMIT, ARCHIVE) else "Aborted")
         return False
 
@@ -79,7 +79,7 @@ def typed(word: str, names: str) -> str:
 
 
 def entity(verb: str, word: str) -> str:
-    """Return the entity, without the s of several, that the word means to the verb; "" if none."""
+    """Return the entity, in the singular, that the word names for this verb; "" if it names no entity."""
     name = typed(word.lower(), _ENTITIES[verb])
     return name if name in ("qos", "tres", "stats") else "transaction" if name == "txn" else name.removesuffix("s")
 
@@ -98,7 +98,7 @@ def pairs(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
 
 
 def _listed(text: str) -> list[str]:
-    """Return the names between commas. An empty text names something that is not there."""
+    """Return the names between the commas. An empty text becomes the name "", which does not exist."""
     return [one for one in text.split(",") if one] or [""]
 
 
@@ -107,7 +107,8 @@ def names_of(said: Mapping[str, str], bare: Sequence[str], *keys: str) -> list[s
 
 
 def may(here: Site, *accounts: str) -> bool:
-    """Root, an administrator, or a coordinator of each of these accounts or of one above it."""
+    """Return True for root, an administrator, and a user who coordinates each of these accounts (or an account above
+    it)."""
     if is_administrator(here):
         return True
     user = pwd.getpwuid(os.getuid()).pw_name

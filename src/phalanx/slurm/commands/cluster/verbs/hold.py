@@ -28,7 +28,8 @@ from phalanx.slurm.options import Usage, say
 
 
 def hold(words: Sequence[str], reason: str, verb: str = "") -> int:
-    """`reason`: why they wait from now on; empty: they are released. `verb`: the keyword, unless it is one of these."""
+    """Hold or release the jobs of these ids. `reason`: the reason for which they are held; "": release them. `verb`:
+    the keyword for error messages, if it is neither hold nor release."""
     if not words:
         raise Usage(f"too few arguments for keyword:{verb or ('hold' if reason else 'release')}")
     api, status = Api.open(), 0
@@ -57,16 +58,17 @@ def _others(found: Sequence[Job], first: Job) -> list[Job]:
 
 
 def _hold(api: Api, of: Sequence[Job], reason: str, *, as_user: bool = False) -> str:
-    """Hold the jobs for this reason, or release them. Return why not. `as_user`: their user may release them."""
+    """Hold the jobs with this reason, or release them if it is empty. Return why that is refused, or "". `as_user`:
+    True (uhold) if the job's user may release the hold, also if an administrator makes it."""
     job = of[0]
     if not job.live:
         return "Job has already finished"
     if why := refusal(api, job):
         return why
     if job.reason == "JobHeldAdmin" and not _may_release(api, job):
-        return "" if reason else "Access/permission denied"  # a hold of an administrator stays one
+        return "" if reason else "Access/permission denied"  # a user's hold does not replace an administrator's
     if job.state != "PENDING":
-        return ""  # Slurm takes it, and it changes nothing unless the job is requeued
+        return ""  # Slurm accepts this; it would have an effect after a requeue only
     held = (reason if as_user or os.getuid() == job.ask.uid else "JobHeldAdmin") if reason else None
     for one in of:
         change = {"metadata": {"annotations": {"phalanx.dev/hold": held}}}
@@ -75,13 +77,13 @@ def _hold(api: Api, of: Sequence[Job], reason: str, *, as_user: bool = False) ->
 
 
 def _may_release(api: Api, job: Job) -> bool:
-    """Return whether the user may end the hold of an administrator: those who may hold the jobs of others."""
+    """Return whether the caller may end the hold of an administrator. Users who may hold jobs of other users may."""
     me = pwd.getpwuid(os.getuid()).pw_name
     return os.getuid() == 0 or running.may_as(site.load(api), me, job)
 
 
 def to_running(verb: str, words: Sequence[str], do: Callable[[Api, Job], str]) -> int:
-    """Do it to each job. `do` returns why it cannot be done."""
+    """Call `do` for each job of these ids, and return the exit code. `do` returns why it cannot be done, or ""."""
     if not words:
         raise Usage(f"too few arguments for keyword:{verb}")
     api, status = Api.open(), 0
@@ -98,7 +100,7 @@ def to_running(verb: str, words: Sequence[str], do: Callable[[Api, Job], str]) -
 
 
 def _to_running_part(api: Api, part: str, do: Callable[[Api, Job], str]) -> int:
-    """Do it to the jobs of one id between commas, and return the exit code."""
+    """Call `do` for the jobs of one id, and return the exit code."""
     by_name = do in (requeue, requeue_held)
     try:
         found = named(api, part)
@@ -117,7 +119,8 @@ def _to_running_part(api: Api, part: str, do: Callable[[Api, Job], str]) -> int:
 
 
 def _missing(api: Api, part: str) -> str:
-    """Return what Slurm says of a task to suspend that is not there: if its job is, only root learns more."""
+    """Return Slurm's message if a task to suspend does not exist. If the task's job exists, users other than root get
+    "Access/permission denied"."""
     base = part.partition("_")[0]
     why = "Unexpected message received"
     if os.getuid() != 0 and base != part and jobs(api, [int(base)], places=False):
@@ -126,7 +129,7 @@ def _missing(api: Api, part: str) -> str:
 
 
 def _done(api: Api, found: Sequence[Job], do: Callable[[Api, Job], str]) -> dict[str, list[Job]]:
-    """Do it to each job, and return by its reason what could not be done: tasks of an array together."""
+    """Call `do` for each job. Return the jobs for which it failed, by the reason."""
     wrong: dict[str, list[Job]] = {}
     for job in found:
         try:

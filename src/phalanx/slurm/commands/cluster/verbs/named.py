@@ -22,12 +22,12 @@ def named(api: Api, text: str) -> list[Job]:
     except NoJob:
         raise Usage(f"Invalid job id specified for job {text}") from None
     if not ids:
-        return []  # an empty word is no job, as in Slurm: not all jobs
+        return []  # as in Slurm, an empty word means no job (not all jobs)
     asked = Chosen(ids=ids)
     found = [job for job in jobs(api, asked.numbers) if asked.has(job)]
     if not found:
         raise Usage(f"Invalid job id specified for job {text}")
-    # Tasks of an array in their order: the first task to hear of a higher throttle starts first.
+    # Tasks of an array are changed in their order, because the first task that gets a higher throttle starts first.
     return sorted(found, key=lambda job: (job.base, -1 if job.ask.task is None else job.ask.task))
 
 
@@ -49,7 +49,7 @@ def without_job(part: str, why: str = "Invalid job id specified") -> str:
 
 
 def line_of(api: Api, job: Job) -> Job:
-    """Return the line of squeue in which the task of an array that waits is shown, with the tasks that share it."""
+    """Return the job that squeue shows for a pending task of an array: the task with all tasks that share its line."""
     if job.ask.task is None:
         return job
     lines = shown_together(named(api, str(job.base)))
@@ -57,7 +57,8 @@ def line_of(api: Api, job: Job) -> Job:
 
 
 def with_ended(api: Api, text: str) -> list[Job]:
-    """Return the jobs that an id means, also if they ended lately, or the user's jobs of `name=…`. Raises Usage."""
+    """Return the jobs that an id or `name=…` means, including jobs that ended recently. A name means only jobs of the
+    caller. Raises Usage."""
     key, equals, name = text.partition("=")
     if equals and key.lower() in ("name", "jobname"):
         from phalanx.slurm.jobs.ended import ended
@@ -93,5 +94,5 @@ def refusal(api: Api, job: Job) -> str:
 
 
 def say_of(job: Job, why: str) -> None:
-    """Report what was wrong with a job, or with tasks of an array that wait, as Slurm does."""
+    """Print why a change of the job, or of tasks of an array, failed, in Slurm's form."""
     say(f"{job.id.replace('[', '').replace(']', '')}: {why}" if job.ask.task is not None else f"{why} for job {job.id}")

@@ -57,8 +57,8 @@ _NODE_STATES = ("DRAIN", "RESUME", "UNDRAIN", "DOWN", "IDLE", "FAIL", "")
 
 
 def update_node(text: str, said: dict[str, str]) -> int:
-    """State=DRAIN or DOWN with a Reason, State=RESUME, UNDRAIN or IDLE, and Reason. What runs on a node that goes down
-    waits again."""
+    """Change the State and the Reason of nodes. DRAIN and DOWN need a Reason; RESUME, UNDRAIN and IDLE end both. Jobs
+    on a node that is set to DOWN are requeued."""
     if not said:
         raise Usage("No changes specified")
     state, reason = said.pop("state", "").upper(), said.pop("reason", "")
@@ -94,7 +94,7 @@ def update_node(text: str, said: dict[str, str]) -> int:
             if not away and state == "RESUME":
                 say("slurm_update error: Invalid node state specified")
                 return 1
-            if away or state:  # a reason is one for being away
+            if away or state:  # only a node that is drained or down has a reason
                 api.patch(f"{NODES}/{name}", change)
         except Refused as error:
             missing = "Invalid node name specified" if is_administrator(site.load(api)) else "Invalid user id"
@@ -162,7 +162,7 @@ def update_partition(name: str, said: dict[str, str]) -> int:
 
 
 _OF_PARTITION = ("PartitionDown", "PartitionTimeLimit")
-_ASIDE = ("BeginTime", "Dependency", "DependencyNeverSatisfied", "JobArrayTaskLimit")  # these are said first
+_ASIDE = ("BeginTime", "Dependency", "DependencyNeverSatisfied", "JobArrayTaskLimit")  # shown in preference
 
 
 def _look_again(api: Api, partition: site.Partition) -> None:

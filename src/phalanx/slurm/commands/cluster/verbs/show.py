@@ -84,7 +84,7 @@ def show(words: Sequence[str], oneline: bool, details: bool) -> int:
         case "aliases":
             print("" if names else " ".join(node.name for node in _nodes()))
         case "burstbuffer" | "bbstat" | "federation" | "dwstat":
-            return 0  # there are none
+            return 0  # Phalanx has none of these
         case "frontend":
             print(f"Node {name} not found" if name else "No nodes in the system")
             return int(bool(name))
@@ -109,7 +109,7 @@ def _nodes() -> list[Node]:
 
 
 def _host_list(names: Sequence[str]) -> bool:
-    """Return True. Raises Usage where no list of hosts is there."""
+    """Return True. Raises Usage if the list of hosts is missing."""
     if not names:
         print("scontrol [<OPTION>] [<COMMAND>]", flush=True)
         raise Usage("")
@@ -213,7 +213,8 @@ _NAMED_STEPS = ("batch", "extern", "interactive")
 
 
 def _show_steps(text: str, oneline: bool) -> int:
-    """`12`, `12.3` or `12_1`. As in Slurm, the rest of the text is ignored; without a number all steps are meant."""
+    """Print the steps that `12`, `12.3` or `12_1` names. As in Slurm, further text is ignored, and text without a
+    number names all steps."""
     read = _STEP.match(text)
     number, task, step = (int(read[1]), read[3], read[4] or "") if read else (0, None, "")
     if step and not step.isdigit() and step not in _NAMED_STEPS:

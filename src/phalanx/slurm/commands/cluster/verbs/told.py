@@ -19,7 +19,8 @@ _LOOK_S = 0.5
 
 
 def notify(words: Sequence[str]) -> int:
-    """notify JOB TEXT: Slurm writes the text to the terminal of srun or salloc, and of a batch job nowhere."""
+    """Carry out `notify JOB TEXT`. Slurm writes the text to the terminal of srun or salloc; a batch job has no
+    terminal."""
     if len(words) < 2:
         raise Usage("too few arguments for keyword:notify")
     if not int(_leading(words[0])):
@@ -41,14 +42,16 @@ def _leading(word: str) -> str:
 
 
 def pid_of(words: Sequence[str]) -> int:
-    """pidinfo PID: which job a process is of. Processes in pods are not seen from here."""
+    """Carry out `pidinfo PID`, which shows the job of a process. It fails, because processes in pods are not visible to
+    the command."""
     if not words:
         raise Usage("missing argument for keyword:pidinfo")
     raise Usage("Failed to locate job for requested pid")
 
 
 def pids_of(words: Sequence[str]) -> int:
-    """listpids: the processes of steps on this node. Processes in pods are not seen from here."""
+    """Carry out `listpids`, which lists the processes of steps on this node. The list is empty, because processes in
+    pods are not visible to the command."""
     job = words[0] if words else ""
     if job and not job[0].isdigit():
         raise Usage(f'"{job}" does not look like a jobid')
@@ -96,4 +99,4 @@ def wait_for(words: Sequence[str]) -> int:
         if "CONFIGURING" not in states:
             say(f"scontrol: Job {number} no longer running")
             return 1
-        time.sleep(_LOOK_S)  # a user asked to wait for as long as it takes
+        time.sleep(_LOOK_S)  # the user asked to wait without a limit

@@ -26,7 +26,7 @@ from phalanx.errors import PhalanxError
 
 _VERSION = f"python{sys.version_info.major}.{sys.version_info.minor}"
 _PACKAGES = ("msgspec", "httptools", "yaml", "phalanx/client", "phalanx/slurm")
-# Copied with their libraries.
+# Modules that are imported first, so that their shared libraries are mapped and copied too.
 _LOADED = ("ssl", "hashlib", "ctypes", *(name for name in _PACKAGES if "/" not in name))
 _PARTS, _OURS = ("bin", "home", "lib", "python"), ".phalanx-bundle"
 _UNUSED = ("test", "tests", "idlelib", "tkinter", "turtledemo", "lib2to3", "ensurepip", "site-packages", "config-*")
@@ -38,7 +38,7 @@ def bundle(where: Path, commands: Iterable[str]) -> None:
     removed. Raises OSError, and PhalanxError if the directory contains other files."""
     try:
         _make(where, commands)
-    except shutil.Error as error:  # has all files that could not be copied, thousands where a disk is full
+    except shutil.Error as error:  # it lists all files that could not be copied, thousands if the disk is full
         raise OSError(str(error.args[0][0][2])) from None
 
 
@@ -64,7 +64,8 @@ def _make(where: Path, commands: Iterable[str]) -> None:
 
 
 def _make_room(where: Path) -> None:
-    """Remove the files of an earlier run, and no others: `bin` and `lib` may belong to a user, or to the machine."""
+    """Remove the files of an earlier run. Other folders named `bin` or `lib` stay, because they belong to a user or to
+    the machine."""
     if any(sign in str(where) for sign in ":;\n"):
         raise PhalanxError(f"{str(where)!r}: the loader divides its paths at : and ;. Name another directory.")
     there = [part for part in (where / part for part in _PARTS) if part.is_symlink() or part.exists()]
@@ -90,7 +91,7 @@ def _libraries(maps: Iterable[str], where: Path) -> str:
         if ".so" not in path.name or ".cpython-" in path.name or not path.exists():
             continue
         shutil.copy(path, where / path.name)
-        for alias in path.parent.glob(f"{path.name.partition('.so')[0]}.so*"):  # by which programs name it
+        for alias in path.parent.glob(f"{path.name.partition('.so')[0]}.so*"):  # the names by which programs load it
             if alias.is_symlink() and alias.resolve() == path.resolve() and alias.name != path.name:
                 (where / alias.name).symlink_to(path.name)
         if path.name.startswith("ld-"):

@@ -23,20 +23,21 @@ _PROVE_S = 10.0
 # From srun.
 RUN, STDIN, SIGNAL, WINDOW = b"R", b"I", b"G", b"W"
 STAY = b"S"  # keep this connection as long as the daemon is there
-HOLD, FINISH = b"H", b"F"  # keep the allocation while this connection lasts; end it with that exit code
+HOLD, FINISH = b"H", b"F"  # keep the allocation while this connection lasts; end the allocation
 # From the daemon.
 STDOUT, STDERR, ENDED, DONE, FAILED = b"O", b"X", b"T", b"D", b"E"
 
 
 class Broken(OSError):
-    """The other side is gone, does not know the key, or does not speak this."""
+    """The other side closed the connection, does not know the key, or sent something else than this protocol."""
 
 
 class Channel:
     """A connection whose both ends know the key. `send` may be called by several threads."""
 
     def __init__(self, connection: socket.socket, key: str, *, server: bool) -> None:
-        """Raises Broken; TimeoutError where the other side is there and says nothing, as on a machine that stalls."""
+        """Raises Broken; TimeoutError if the other side accepts the connection and does not answer, as on a machine
+        that stalls."""
         self._socket, self._sending = connection, threading.Lock()
         connection.settimeout(_PROVE_S)
         own = os.urandom(_NONCE_BYTES)
@@ -67,7 +68,7 @@ class Channel:
         return kind, self._exactly(length)
 
     def close(self) -> None:
-        """Wakes who waits for the next frame."""
+        """Close the connection. A thread that waits for the next frame gets `Broken`."""
         with suppress(OSError):  # the channel is closed already
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()

@@ -20,7 +20,7 @@ _AGAIN_S, _TRY_S = 0.3, 1.0
 
 
 def follow(first: int, end: Callable[[int], None]) -> None:
-    """Call `end` once the job of that number is over. For a thread: it returns then."""
+    """Call `end` once the job of that number has ended, and return. A thread runs this function."""
     while True:
         with suppress(PhalanxError, OSError):
             api = Api.open()
@@ -32,7 +32,7 @@ def follow(first: int, end: Callable[[int], None]) -> None:
             link.send(channel.STAY)
             link.receive()
             with suppress(OSError):
-                link.receive()  # nothing comes: it breaks when that pod is gone
+                link.receive()  # no frame arrives; the connection breaks when that pod ends
             link.close()
         time.sleep(_AGAIN_S)  # the followed pod has not started yet, or restarts
 

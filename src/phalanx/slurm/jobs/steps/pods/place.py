@@ -39,7 +39,7 @@ class Allocation:
         return tuple(pod.node for pod in self.pods)
 
     def channel(self, index: int, wait_s: float = _START_S) -> Channel:
-        """Return a channel to the daemon of the pod. Wait for a moment until the daemon has started and answers. Raises
+        """Return a channel to the daemon of the pod. Wait at most `wait_s` for the daemon to start and answer. Raises
         Broken."""
         until_s = time.monotonic() + wait_s
         while True:
@@ -53,7 +53,7 @@ class Allocation:
                 time.sleep(_AGAIN_S)
 
     def _connected(self, pod: Pod) -> socket.socket:
-        """Raises Broken; OSError: it may listen in a moment."""
+        """Raises Broken; OSError if the daemon does not listen yet."""
         if self.through is not None:
             from phalanx.slurm.jobs.steps.pods.tunnel.through import connect
 
@@ -125,7 +125,7 @@ def _listed(api: Api, number: int) -> dict[int, Pod]:
 
 
 def _key(api: Api, secret: str) -> tuple[str, bool]:
-    """Return the key of the daemons, and whether these came with the tools of the site, into another image than
+    """Return the key of the daemons, and whether the daemons came with the site's tools into an image other than
     `host`."""
     try:
         data = api.get(f"{SECRETS}/{secret}").get("data") or {}

@@ -1,4 +1,5 @@
-"""A step on the pods of an allocation, by their daemons: its output comes here, standard input and signals go there."""
+"""Run a step on the pods of an allocation, through their daemons. Output comes to this process; standard input and
+signals go to the pods."""
 
 from __future__ import annotations
 
@@ -60,7 +61,8 @@ class _State:
 
 
 def run(step: RemoteStep, place: Allocation) -> tuple[dict[int, int], dict[str, Any]]:
-    """(task -> its code as `os.waitstatus_to_exitcode`, what was used). Raises Broken."""
+    """Run the step. Return the code of each task (`os.waitstatus_to_exitcode`), and the measured use of resources.
+    Raises Broken."""
     state, count = _State(), sum(len(some) for some in step.tasks)
     for index, tasks in zip(step.indexes, step.tasks, strict=True):
         link = place.channel(index)
@@ -152,7 +154,7 @@ def _labelled(step: RemoteStep, task: int, line: bytes) -> bytes:
 
 
 def _flush(step: RemoteStep, state: _State) -> None:
-    """Last lines without an end."""
+    """Write last lines that have no line feed."""
     for (task, kind), line in state.partial.items():
         (sys.stdout.buffer if kind == channel.STDOUT else sys.stderr.buffer).write(_labelled(step, task, line))
     sys.stdout.flush()
@@ -187,7 +189,7 @@ def _signal(state: _State, number: int) -> None:
 
 
 def _feed(step: RemoteStep, state: _State) -> None:
-    """Standard input, to all tasks or to one, until it ends."""
+    """Forward standard input to all tasks or to one task, until its end."""
     to = _TASK.pack(0 if step.terminal else step.first_input)
     if step.terminal:
         signal_size(state.links)

@@ -42,7 +42,7 @@ HELD_WITHIN_S = 60.0  # a salloc that is alive connects within a second of its j
 
 
 def main(words: list[str]) -> int:
-    """Return the exit code of an allocation; that of a batch job is its script's."""
+    """Run the daemon. Return the exit code of an allocation; the exit code of a batch job is that of its script."""
     key, address = os.environ.pop("PHALANX_STEP_KEY"), os.environ.get("PHALANX_POD_IP") or "127.0.0.1"
     warning, limit_s = os.environ.pop("PHALANX_WARNING", ""), os.environ.get("PHALANX_LIMIT_S", "")
     held = os.environ.pop("PHALANX_HELD", "") and os.environ.get("JOB_COMPLETION_INDEX", "0") == "0"
@@ -96,13 +96,13 @@ class _Daemon:
         self._over.set()
 
     def expect_holder(self, within_s: float) -> None:
-        """End the allocation if nobody has come to hold it by then."""
+        """End the allocation if no command has connected to hold it within `within_s` seconds."""
         if not self._held.wait(within_s):
             sys.stderr.write(f"phalanx step daemon: nobody came to hold this allocation within {within_s:.0f} s\n")
             self.end(0)
 
     def _end_steps(self) -> None:
-        """SIGTERM to all tasks, SIGKILL to those that do not listen."""
+        """Send SIGTERM to all tasks, and SIGKILL to tasks that have not ended after `_GRACE_S`."""
         steps = list(self._steps)
         for step in steps:
             step.cancelled()
@@ -133,7 +133,7 @@ class _Daemon:
             sys.stderr.write(f"phalanx step daemon: {error}\n")
 
     def _hold(self, link: Channel) -> None:
-        """Hold the allocation until its owner sends an exit code, or is gone."""
+        """Hold the allocation until its salloc or srun sends an exit code or disconnects, and then end it."""
         self._held.set()
         link.send(channel.DONE)
         try:
@@ -152,7 +152,8 @@ class _Daemon:
             self._steps.discard(step)
 
     def signal(self, asked: dict[str, Any]) -> None:
-        """`what`: `steps`, `batch` (the script alone), `all`, or `launcher`."""
+        """Send a signal to processes of the job. `what` in `asked`: `steps`, `batch` (the script alone), `all`, or
+        `launcher`."""
         number, what = int(asked["signal"]), asked.get("what", "all")
         if what == "launcher":
             if self._launcher is not None:
@@ -259,7 +260,7 @@ class _Step:
                     continue
 
     def cancelled(self) -> None:
-        """End the allocation: notify the owner of the tasks, then send SIGTERM."""
+        """Write Slurm's notice of the cancellation to srun's standard error, and send SIGTERM to the tasks."""
         node, name = os.environ.get("SLURMD_NODENAME", ""), self._asked["name"]
         when = time.strftime("%Y-%m-%dT%H:%M:%S")
         text = f"slurmstepd-{node}: error: *** STEP {name} ON {node} CANCELLED AT {when} ***\n"
@@ -338,7 +339,7 @@ class _Step:
         self._tell(channel.ENDED, json.dumps([task, code]).encode())
 
     def _listen(self) -> None:
-        """Listen to what srun sends while the tasks run; without srun they end."""
+        """Handle the frames from srun while the tasks run. If srun disconnects, kill the tasks."""
         try:
             while True:
                 kind, content = self._link.receive()
@@ -353,7 +354,7 @@ class _Step:
                 self.signal(signal.SIGKILL)
 
     def _feed(self, task: int, content: bytes) -> None:
-        """Empty: there is no more."""
+        """Write srun's input to the task, or to all tasks. Empty content: the input has ended."""
         if self._terminal is not None:
             if content:
                 os.write(self._terminal, content)
@@ -381,8 +382,8 @@ def _python() -> list[str]:
 
 
 def _devices(around: dict[str, str]) -> dict[str, str]:
-    """Return the GPUs of the pod, or of one task, under the names by which programs look for them. `around`: the
-    variables of the task."""
+    """Return the environment variables that name the GPUs of the pod or of one task. `around`: the variables of the
+    task."""
     given = os.environ.get("CUDA_VISIBLE_DEVICES")
     if not given:
         return {}
@@ -408,7 +409,7 @@ def _stdin(said: str | None) -> int:
 
 
 def _output(said: list[Any] | None) -> int:
-    """Open a file of output. `said`: its path, and whether to append; None: the output goes to srun."""
+    """Open the file of an output stream. `said`: the path, and whether to append; None: the output goes to srun."""
     if said is None:
         return subprocess.PIPE
     how = os.O_APPEND if said[1] else os.O_TRUNC

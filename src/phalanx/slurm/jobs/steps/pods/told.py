@@ -19,7 +19,7 @@ from phalanx.slurm.jobs.ask import POD, POD_NAME
 
 
 class Pod(NamedTuple):
-    """`node` and `address` where it runs."""
+    """A pod of a job, with the name of its node and its address."""
 
     name: str
     node: str
@@ -27,7 +27,7 @@ class Pod(NamedTuple):
 
 
 def told(job: Mapping[str, Any]) -> dict[int, Pod]:
-    """By completion index, of this start of the Job."""
+    """Return the published pods by completion index. Entries of earlier starts of the Job are left out."""
     found: dict[int, Pod] = {}
     for name, text in (job["metadata"].get("annotations") or {}).items():
         index = name.removeprefix(POD)
@@ -40,7 +40,8 @@ def told(job: Mapping[str, Any]) -> dict[int, Pod]:
 
 
 def tell() -> None:
-    """Write down where this pod is, if it has a token for that. For a thread; a step daemon does not fail for it."""
+    """Publish the node and the address of this pod, if it has a token. The step daemon runs this in a thread, so a
+    failure does not end it."""
     name = os.environ.get(POD_NAME, "")
     if not name:
         return

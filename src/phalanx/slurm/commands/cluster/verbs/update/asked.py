@@ -29,7 +29,7 @@ from phalanx.slurm.submission.environment import variables
 
 
 class Refusal(PhalanxError):
-    """The message of Slurm for a change that is not made, before `for job`."""
+    """A change that is refused. Its text is the first part of Slurm's message, before `for job`."""
 
 
 DENIED = "Access/permission denied"
@@ -48,7 +48,7 @@ OPERATORS = frozenset({
     "admincomment", "contiguous", "corespec", "deadline", "oversubscribe", "reboot", "shared", "sitefactor",
     "threadspec",
 })  # fmt: skip
-# What Slurm changes only while a job waits.
+# Parameters that Slurm changes only while a job is pending.
 PENDING_ONLY = frozenset({
     "account", "contiguous", "corespec", "cpuspertask", "dependency", "eligibletime", "excnodelist", "features", "gres",
     "mincpusnode", "minmemorycpu", "minmemorynode", "mintmpdisknode", "numcpus", "numtasks", "oversubscribe",
@@ -60,8 +60,8 @@ ALWAYS_REFUSED = {
     "clusters": "Unspecified error",
     "clusterfeatures": "Unspecified error",
 }
-_SHOWN = {"reqcores": "cores", "reqsockets": "sockets", "reqthreads": "threads"}  # what only `show job` has
-_IGNORED = frozenset({"delayboot", "resetaccruetime", "switches"})  # there is nothing here that they could change
+_SHOWN = {"reqcores": "cores", "reqsockets": "sockets", "reqthreads": "threads"}  # shown by `show job` only
+_IGNORED = frozenset({"delayboot", "resetaccruetime", "switches"})  # accepted without an effect
 NAMES = frozenset({*_COUNTS, *_WORDS, *OPERATORS, *PENDING_ONLY, *ALWAYS_REFUSED, *_IGNORED, "endtime", "licenses",
                    "mailtype", "mailuser", "numnodes", "nodelist", "partition", "reqnodelist", "reservationname",
                    "timemin"})  # fmt: skip
@@ -76,7 +76,8 @@ class Around(NamedTuple):
 
 
 def require_readable(said: Mapping[str, str]) -> bool:
-    """Return whether the values can be read; False: Slurm says so and ends with 0. Raises Usage."""
+    """Check the values. Return False for an error that Slurm only reports, with exit code 0. Raises Usage for other
+    errors."""
     for name, value in said.items():
         if name in _COUNTS and _COUNT.fullmatch(value) is None:
             raise Usage(f"scontrol: error: Invalid {_COUNTS[name]} value: {value}")
@@ -117,7 +118,7 @@ def _mail_types(value: str) -> list[str]:
 
 
 def around(api: Api, job: Job, said: Mapping[str, str]) -> Around:
-    """Return what the changes of this job are held against."""
+    """Return the data for checking changes of this job."""
     from phalanx.slurm.control import running
 
     here = site.load(api)
@@ -231,7 +232,7 @@ def _node_count(job: Job, ask: Ask, least: int, most: int) -> None:
         if (least, most) != (ask.node_count, 0):
             raise Refusal("Requested operation not supported on this system")
         return
-    limit = most or (ask.max_nodes if ask.said_nodes else least)  # a single number leaves the most as it is
+    limit = most or (ask.max_nodes if ask.said_nodes else least)  # a single number does not change the maximum
     if not least or limit < least:
         raise Refusal("Node count specification invalid")
     if ask.least_cpus and ask.least_cpus < least:
@@ -265,7 +266,7 @@ def _nodes(job: Job, ask: Ask, name: str, value: str, hardware: Hardware) -> Non
 
 
 def _gres(ask: Ask, value: str) -> None:
-    """GPUs of each node; a type is one of those in the nodes' GPU product, as with `sbatch --gres`."""
+    """Set the GPUs per node and their type, as `sbatch --gres` does. The type is a part of the nodes' GPU product."""
     kind, *rest = value.split(":")
     if value and kind != "gpu":
         raise Refusal("Invalid generic resource (gres) specification")
@@ -293,7 +294,8 @@ def _time_min(ask: Ask, value: str) -> None:
 
 
 def patch_of(job: Job, ask: Ask, before: Object, here: site.Site) -> Object:
-    """Return the change of the Job's labels and of its spec, next to that of its annotations. `before`: the Job."""
+    """Return a patch of the Job's labels and spec for the changed `ask`; annotations are patched separately. `before`:
+    the Job."""
     made = manifest.job(job.number, ask, here, {}, [])
     now, then = made["spec"]["template"]["spec"], before["spec"]["template"]["spec"]
     spec: Object = {}
@@ -325,7 +327,7 @@ def refresh_environment(api: Api, job: Job, ask: Ask, here: site.Site) -> None:
 
 
 def refused(error: Refused) -> Refusal:
-    """Return what the server says of a change that it does not allow."""
+    """Return the server's message about a change that it refuses."""
     return Refusal(error.message)
 
 

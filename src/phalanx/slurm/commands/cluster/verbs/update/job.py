@@ -30,7 +30,7 @@ from phalanx.slurm.submission.asked.forms import read_nice
 from phalanx.slurm.submission.creation import scheduling_words
 
 _LEADING = re.compile(r"\s*\+?\d*")
-_ONE_LINE = frozenset({"nodelist", "numnodes", "reqnodelist", "reqnodes"})  # changed of one line of squeue only
+_ONE_LINE = frozenset({"nodelist", "numnodes", "reqnodelist", "reqnodes"})  # not for several lines of squeue
 _HELD = ("phalanx.dev/hold",)
 _AFTER = ("phalanx.dev/after", "phalanx.dev/after-any", "phalanx.dev/singleton")
 _TIMES = ("begin", "deadline", "array", "array-cap", "time-limit", "nice")
@@ -115,7 +115,7 @@ _NO_STATE = "scontrol: error: Could not load state information for job"
 
 
 def _refusal(api: Api, job: Job, said: dict[str, str], within: asked.Around) -> str:
-    """Return why Slurm makes none of the changes of this job; empty: it makes them."""
+    """Return why Slurm refuses all changes of this job; "": it does not."""
     if not job.live:
         return "Job has already finished"
     if "burstbuffer" in said:
@@ -143,8 +143,8 @@ def _named(api: Api, text: str, said: dict[str, str]) -> tuple[list[Job], list[s
 
 
 def _require_readable(said: dict[str, str]) -> bool:
-    """Return whether the values can be read; False: Slurm says so and ends with 0. Raises Usage for a value that cannot
-    be read, whatever the job is."""
+    """Check the values without regard to the jobs. Return False for an error that Slurm only reports, with exit code 0.
+    Raises Usage for other errors."""
     if "endtime" in said:
         try:
             times.read_moment(said["endtime"], time.time())
@@ -178,11 +178,11 @@ def _update_one(api: Api, job: Job, said: dict[str, str], within: asked.Around) 
     waits = job.state == "PENDING" and {*said} & asked.NAMES
     more = asked.patch_of(job, ask, there, within.site) if waits else {}
     place.patch(path_of(job.number, job.ask), asked.with_change(changed, more))
-    if waits and job.ask.task is None:  # the tasks of an array share their variables
+    if waits and job.ask.task is None:  # tasks of an array share one Secret
         asked.refresh_environment(place, job, ask, within.site)
 
 
-# What Slurm can change of a job (scontrol(1)); what Phalanx cannot change of a job is refused by name.
+# Parameters of a job that Slurm can change (scontrol(1)). Those that Phalanx cannot change are refused by name.
 _NAMES = frozenset({
     *asked.NAMES, "account", "accounting", "arraytaskthrottle", "burstbuffer", "clusterfeatures", "clusters",
     "comment", "contiguous", "corespec", "cpuspertask", "cpuspertres", "deadline", "delayboot", "dependency",
@@ -211,7 +211,7 @@ def _change(api: Api, job: Job, ask: Ask, said: dict[str, str], within: asked.Ar
             case "wckey":
                 ask.wckey = value
             case "userid":
-                continue  # selects by user; the id has chosen already
+                continue  # selects jobs by user, without an effect beside an id
             case "name" | "jobname":
                 ask.name = value
             case "comment":
@@ -243,7 +243,7 @@ _SAME = {"reservation": "reservationname", "reqnodes": "numnodes", "reqprocs": "
 
 
 def _until(job: Job, ask: Ask, value: str, within: asked.Around) -> int | None:
-    """Return the time limit with which the job ends at that moment. Raises Refusal."""
+    """Return the time limit (minutes) with which the running job ends at that time. Raises Refusal."""
     if job.start_s is None:
         raise asked.Refusal("Job is not running")
     found = max(1, round((times.read_moment(value, time.time()) - job.start_s) / 60))
@@ -253,7 +253,7 @@ def _until(job: Job, ask: Ask, value: str, within: asked.Around) -> int | None:
 
 
 def _limit(job: Job, ask: Ask, text: str, within: asked.Around) -> int | None:
-    """Return the new time limit. Only operators may give a job a longer one than it has. Raises Usage, Refusal."""
+    """Return the new time limit. Only operators and coordinators may raise the limit. Raises Usage, Refusal."""
     sign = text[:1] if text[:1] in ("+", "-") and text != "-1" else ""
     found = minutes(text.removeprefix(sign))
     if sign and found is not None and ask.limit_min is not None:
@@ -268,7 +268,7 @@ def _limit(job: Job, ask: Ask, text: str, within: asked.Around) -> int | None:
 
 
 def _prioritize(job: Job, ask: Ask, value: str) -> None:
-    """0 holds it; another is reached by its nice value."""
+    """Set the job's priority. 0 holds the job. Any other value is reached by a change of its nice value."""
     wanted = int(value or "0")
     if wanted and job.state != "PENDING":
         raise asked.Refusal("Changes to job priority are not persistent, change nice instead")

@@ -18,7 +18,7 @@ _AGAIN_S, _START_S, _AT_A_TIME = 0.05, 60.0, 1 << 16
 
 
 def main() -> int:
-    """1: no daemon came to listen."""
+    """Connect to the daemon and forward bytes. Return 1 if no daemon listens within `_START_S`."""
     address, until_s = (os.environ.get("PHALANX_POD_IP") or "127.0.0.1", PORT), time.monotonic() + _START_S
     while True:
         try:
@@ -39,7 +39,8 @@ def main() -> int:
 
 
 def _send(connection: socket.socket) -> None:
-    """Standard input's end is the connection's: nobody would read what still came."""
+    """Send standard input to the daemon. At its end close the connection in both directions, since no reader is
+    left."""
     with suppress(OSError):
         while part := os.read(0, _AT_A_TIME):
             connection.sendall(part)

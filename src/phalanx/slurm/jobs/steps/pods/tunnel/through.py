@@ -33,7 +33,7 @@ _AT_A_TIME = 1 << 16
 
 
 def connect(api: Api, pod: str, command: list[str], timeout_s: float) -> socket.socket:
-    """Return a socket to the program that is started in the pod. Raises Broken: it is not, and will not be."""
+    """Start a program in the pod, and return a socket to it. Raises Broken if the pod cannot start it."""
     ours, theirs = socket.socketpair()
     opened: Future[None] = Future()
     threading.Thread(target=lambda: asyncio.run(_serve(api, pod, command, theirs, opened)), daemon=True).start()
@@ -68,7 +68,7 @@ async def _serve(api: Api, pod: str, command: list[str], inner: socket.socket, o
 
 
 async def _opened(api: Api, pod: str, command: list[str]) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Ask for the WebSocket. Raises Broken, PhalanxError, OSError."""
+    """Open the WebSocket. Raises Broken, PhalanxError, OSError."""
     host, port, tls = api.endpoint()
     reader, writer = await asyncio.open_connection(host, port, ssl=tls, limit=1 << 20)
     wanted = [("container", CONTAINER), *((name, "true") for name in ("stdin", "stdout", "stderr"))]
@@ -112,7 +112,7 @@ async def _inwards(link: _Link, inner: asyncio.StreamWriter, pod: str) -> None:
 
 
 class _Link:
-    """The frames of a WebSocket's client."""
+    """A WebSocket connection, on the side of the client."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
@@ -130,7 +130,7 @@ class _Link:
         await self._writer.drain()
 
     async def messages(self) -> AsyncIterator[bytes]:
-        """Whole messages, as they come, until the other side ends."""
+        """Yield whole messages as they arrive, until the other side ends the connection."""
         whole = b""
         with suppress(asyncio.IncompleteReadError, ConnectionError):
             while True:
