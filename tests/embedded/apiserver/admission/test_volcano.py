@@ -89,6 +89,11 @@ REFUSED: list[Any] = [
     (job({**task("a", 1), "template": {"spec": {"containers": "none"}}}), "spec.task[0].template: "),
     (job(task("a", 1), task("a", 1)), "duplicated task name a"),
     (job(task("A_b", 1)), "in task: A_b"),
+    (
+        job(task("t" * 62, 1)),
+        f"create pod with name new-{'t' * 62}-0 validate failed [name part must be no more than 63",
+    ),
+    (job(task("a", 1), networkTopology={"highestTierAllowed": 1, "highestTierName": "rack"}), "simultaneously"),
     (job(task("a", 1), minAvailable=2), "should not be greater than total replicas"),
     (job(task("a", 1, minAvailable=2)), "'minAvailable' is greater than 'replicas' in task: a"),
     (job(task("a", 1), plugins={"gpu": []}), "unable to find job plugin: gpu"),

@@ -153,6 +153,8 @@ def _new_job(job: Object, reader: QueueReader) -> Iterator[str]:
         yield from _task(at, task, job)
         if task["name"] in names[:at]:
             yield f"duplicated task name {task['name']}"
+    yield from _names(job["metadata"].get("name", ""), names)
+    yield from _tiers(spec.get("networkTopology"))
     if _number(spec, "minAvailable") > sum(_number(task, "replicas") for task in tasks):
         yield "job 'minAvailable' should not be greater than total replicas in tasks"
     yield from _policies(spec.get("policies") or (), "spec")
@@ -162,6 +164,20 @@ def _new_job(job: Object, reader: QueueReader) -> Iterator[str]:
     yield from _volumes(spec.get("volumes") or ())
     yield from _order(tasks)
     yield from _open_queue(spec["queue"], "job", reader, leaf=True)
+
+
+def _names(job: str, tasks: Sequence[str]) -> Iterator[str]:
+    """Yield which names cannot be values of labels. As in Volcano, a pod's name ends with the position of its task."""
+    pods = [f"{job}-{task}-{at}" for at, task in enumerate(tasks)]
+    for what, name in (*(("pod", pod) for pod in pods), ("job", job)):
+        if job and (problems := formats.qualified_name(name)):
+            yield f"create {what} with name {name} validate failed [{' '.join(problems)}]"
+
+
+def _tiers(topology: Object | None) -> Iterator[str]:
+    """Refuse a network topology that names its highest tier twice."""
+    if topology and topology.get("highestTierAllowed") is not None and topology.get("highestTierName"):
+        yield "must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously"
 
 
 def _missing_master(arguments: Sequence[str] | None, tasks: Sequence[Object]) -> str:
@@ -183,6 +199,7 @@ def _task(at: int, task: Object, job: Object) -> Iterator[str]:
     parts = task.get("partitionPolicy")
     if parts and _number(parts, "totalPartitions") * _number(parts, "partitionSize") != replicas:
         yield f"'totalPartitions' times 'partitionSize' is not 'replicas' {where}"
+    yield from _tiers((parts or {}).get("networkTopology"))
     for problem in formats.dns_label(name) or ():
         yield f"{problem} {where}"
     if task.get("topologyPolicy", "") not in _TOPOLOGY_POLICIES:
