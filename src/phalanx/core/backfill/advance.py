@@ -4,10 +4,11 @@ As with Slurm's advance reservations (scontrol(1), "reservation"), reserved node
 of the reservation to every job that may not use it. Such a job may start on them before the reservation only if its
 time limit ends by then. The users, groups and queues (with the queues below) that the reservation names may use it.
 Jobs request the reservation by name. Such a job runs only on the reserved nodes, and only while the reservation lasts.
-If the reservation is *magnetic*, they need not request it, and may use its nodes like any others. Several reservations
-may overlap. A node is open to a job only if every reservation that the job would meet on it admits the job.
+If the reservation is *magnetic*, jobs of its users, groups and queues need not request it: they may run on its nodes
+and on all other nodes. Several reservations may overlap. A node is open to a job only if every reservation that the job
+would meet on it admits the job.
 
-Nodes that do not exist (yet) can be reserved too."""
+A reservation may name nodes that do not exist yet."""
 
 from __future__ import annotations
 

@@ -2,12 +2,13 @@
 
 A job that runs on when the reservation starts may take any nodes, if the job with the reservation then fits on some
 nodes. `core.backfill.reservation` asks this module when neither its usual placement nor the usual placement of the
-reservation works. The answer is exact for one role of pods that only amounts keep from a node, on both sides:
+reservation works. The answer is exact if the job and the reservation each have one role, and only amounts (no affinity,
+ports or devices) can keep their pods from a node:
 
     fits(i, x) = how many pods of the reservation node i holds when the job has x pods there
     most(i, k) = max over x of most(i - 1, k - x) + fits(i, x)      (a knapsack over the nodes)
 
-Larger questions than `LARGEST` are not answered."""
+If nodes times pods exceeds `LARGEST`, no answer is computed."""
 
 from __future__ import annotations
 
@@ -21,13 +22,13 @@ from phalanx.state.classes import Demand, Gang
 
 Free = dict[str, NDArray[np.int64]]  # resource -> by row, as in `shadow_time`
 
-LARGEST = 1 << 14  # nodes times pods of the job
+LARGEST = 1 << 14  # the largest product of nodes and pods of the job
 NONE = -1
 
 
 def divided(draft: Draft, gang: Gang, free: Free, first: Gang) -> list[PackedPods]:
-    """Return how many pods of the gang to place on which nodes, so that `first` fits into the rest of `free`.
-    Return an empty list if there is no solution, or if it is not known."""
+    """Return the number of the gang's pods for each node, so that `first`, the gang with the first reservation, fits
+    into the rest of `free`. Return an empty list if there is no solution, or if none can be computed."""
     if not is_plain(draft, gang) or not is_plain(draft, first):
         return []
     demand, pods = gang.demands[0], gang.minimums[0]
@@ -59,7 +60,7 @@ def capacity(draft: Draft, demand: Demand, position: int) -> int:
 
 
 def held(free: Free, demand: Demand, row: int, less: dict[str, int]) -> int:
-    """Return the number of pods of the demand that fit on the row after `less` is taken from it."""
+    """Return the number of pods of the demand that fit into the free amounts of the row after `less` is subtracted."""
     amounts = ((int(free[name][row]) - less.get(name, 0)) // ask if name in free else 0 for name, ask in demand.asks)
     return max(0, min(amounts))
 

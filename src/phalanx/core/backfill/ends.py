@@ -38,7 +38,7 @@ NOTHING = HeldCapacity(np.zeros(0, np.intp), {})
 class CycleEnds:
     """The expected ends of running jobs and of the cycle's grants.
 
-    `given`: the grants of the cycle, and the nominations.
+    `given`: the grants of the cycle and the nominations, as (request, gang, placements).
     `leaving`: jobs that this cycle preempts. `shrunk`: slots that running jobs give up in this cycle."""
 
     def __init__(self, cluster: Cluster, now_s: float) -> None:
@@ -47,9 +47,9 @@ class CycleEnds:
         self.leaving: dict[str, None] = {}
         self.shrunk: dict[str, list[Slot]] = {}
         self._granted: list[tuple[float, Gang, Sequence[Placement]]] = []
-        self._foreseen = False  # whether the end of a grant is known
+        self._foreseen = False  # True if the end of at least one grant is known
         self._at_last: Free = {}
-        self._known = (0, 0, 0)  # the numbers of grants, leaving jobs and leaving pods in `_at_last`
+        self._known = (0, 0, 0)  # the numbers of grants, leaving jobs and leaving pods that `_at_last` includes
         self.changes = 0  # how often `_at_last` was reduced or computed again
 
     @property
@@ -91,14 +91,16 @@ class CycleEnds:
         return bool(self.granted) and self._foreseen
 
     def anyone_leaves_now(self) -> bool:
-        """Return whether the forecast has more capacity now than the nodes. If it has not, and yet finds capacity for a
-        job that found none, then the job is blocked by something other than amounts, which cannot be foreseen."""
+        """Return whether pods are about to leave, so that the forecast has more free capacity now than the nodes have.
+        Otherwise a job that fits now in the forecast, but not on the nodes, is blocked by a rule other than amounts,
+        and its start cannot be foreseen."""
         leaving = self.cluster.ends.order[:1]
         is_overdue = bool(leaving) and leaving[0][0] <= self.now_s
         return is_overdue or bool(self.cluster.leaving or self.leaving or self.shrunk)
 
     def free_at_last(self, draft: Draft) -> Free:
-        """Return, by row, the free amounts once all jobs with a foreseeable end have ended. The result is cached."""
+        """Return the free amounts of each row after the end of all jobs with a foreseeable end. The result is
+        cached."""
         granted, leaving = self.granted, (len(self.leaving), sum(map(len, self.shrunk.values())))
         if not self._at_last or self._known[1:] != leaving or len(granted) < self._known[0]:
             self._at_last, self.changes = free_by_row(draft), self.changes + 1
@@ -129,8 +131,8 @@ class CycleEnds:
         return [(LEAVING_S, job) for job in leaving] + [each for each in order if each[1] not in leaving]
 
     def releases(self) -> Iterator[Release]:
-        """Yield (time, released capacity), sorted by time: by running jobs, by grants of this cycle, and at the
-        boundaries of advance reservations."""
+        """Yield (time, released capacity), sorted by time: the ends of running jobs and of grants of this cycle. A
+        boundary of an advance reservation is a time with no released capacity."""
         cluster, known, partly = self.cluster, self.cluster.ends.derived, self.partly_leaving()
         found = (
             (end_s, held_without(cluster, job, partly[job]))

@@ -1,8 +1,8 @@
 """The shadow time on a cluster of one node, in plain integers: the machine of a log, or a laptop.
 
 It answers the question that `core.backfill.shadow_time` answers for many nodes. With one node, all holdings of a job
-are on that node (`Holders`), and capacity is one number per resource. To walk through the running jobs costs less than
-to set up the first array."""
+are on that node (`Holders`), and capacity is one number per resource. A loop over the running jobs costs less than the
+creation of one array."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster
 
 Amounts: TypeAlias = dict[str, int]
-End: TypeAlias = tuple[float, str]  # when (seconds since the epoch), and the job
+End: TypeAlias = tuple[float, str]  # the end (seconds since the epoch), and the job
 Release: TypeAlias = tuple[float, str | int]  # the time; a running job, or the number of a grant
-Held: TypeAlias = Mapping[Any, Amount]  # by whom
+Held: TypeAlias = Mapping[Any, Amount]  # job, or number of a grant -> the amount that it holds
 
 INFINITE_S = float("inf")
 WHEN = itemgetter(0)
@@ -74,7 +74,8 @@ class OneNode:
                 break
             for resource, by in held:
                 given_back = by.get(who, 0)
-                if isinstance(given_back, int):  # whether parts of devices form whole devices again is not known
+                # Parts of devices (no whole numbers) are not released here: they may not form a whole device again.
+                if isinstance(given_back, int):
                     left[resource] += given_back
             if lacking:
                 while lacking and left[lacking[-1]] >= 0:
@@ -89,18 +90,18 @@ class OneNode:
         return not [resource for resource, amount in gang.asked().items() if amount > left.get(resource, 0)]
 
     def take(self, gang: Gang, placements: Sequence[Placement]) -> None:
-        """Note that the gang runs beyond the shadow time."""
+        """Subtract the amounts of a gang that still runs at the shadow time."""
         for resource, amount in taken(gang, placements).items():
             self.left[resource] -= amount
 
     def change(self, held: HeldCapacity, sign: int) -> None:
-        """Change the amounts that are left at the shadow time."""
+        """Add (`sign` 1) or subtract (-1) the held amounts at the shadow time."""
         for resource, amount in held.in_all.items():
             if resource in self.left:
                 self.left[resource] += sign * amount
 
     def kept(self) -> Free:
-        """Return the amounts that are left, by row."""
+        """Return the free amounts of each row at the shadow time, beside the reservation."""
         free = {resource: column.copy() for resource, column in self.draft.columns.free.items()}
         for resource, amount in self.left.items():
             free[resource][self.draft.rows] = amount

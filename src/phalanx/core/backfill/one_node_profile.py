@@ -1,8 +1,9 @@
 """The capacity profile of a cluster of one node, in plain integers: the machine of a log, or a laptop.
 
-It answers what `core.backfill.profile` answers for many nodes. With one node, a level is a number per resource, and
-reading a few hundred levels costs less than one operation on arrays. For a gang of one role of unconstrained pods,
-counting alone decides. Any other gang is placed by the usual code on the amounts that stay free during its run."""
+It has the methods of `core.backfill.profile`, which serves clusters of many nodes. With one node, a level is one number
+per resource, and a loop over a few hundred levels costs less than one operation on arrays. For a gang of one role of
+unconstrained pods, counting alone decides. Any other gang is placed by the usual code on the amounts that stay free
+during its run."""
 
 from __future__ import annotations
 
@@ -24,18 +25,19 @@ INFINITE_S = float("inf")
 
 
 class Asked(NamedTuple):
-    """The requests of a gang, each for the minimum of a role. `held`: its total amounts if counting decides where it
-    runs; None if it must be placed."""
+    """The requests of a gang. `amounts`: (resource, amount) for the whole minimum of each role. `held`: the capacity of
+    the gang if counting alone decides whether it fits; None if it must be placed."""
 
     amounts: tuple[tuple[str, int], ...]
     held: HeldCapacity | None
 
 
 class OneNodeProfile:
-    """The profile. Level k, with `free[resource][k]`, lasts from `times[k]` until `times[k + 1]`; the last one for
-    ever.
+    """The capacity profile of one node. Level k has the free amounts `free[resource][k]` and lasts from `times[k]`
+    until `times[k + 1]`. The last level never ends.
 
-    `surely`: resource -> the least free amount of all levels. If a gang asks no more, levels are not examined."""
+    `surely`: resource -> the least free amount of all levels. A gang that requests at most this amount fits into every
+    level."""
 
     def __init__(self, cluster: Cluster, draft: Draft, now_s: float, free: Free, releases: Sequence[Release]) -> None:
         self.cluster, self.draft, self.row = cluster, draft, int(draft.rows[0])
@@ -78,7 +80,8 @@ class OneNodeProfile:
         return known
 
     def possible(self, gang: Gang, runs_s: float) -> Iterator[int]:
-        """Yield the levels from which on, for `runs_s` seconds, counting finds enough for the gang."""
+        """Yield the levels at which the gang can start by counting: this level and all levels of the next `runs_s`
+        seconds have enough for it."""
         times, first = self.times, 0
         for stop in self.short(gang):
             while first < stop and times[stop] >= times[first] + runs_s:
@@ -87,19 +90,20 @@ class OneNodeProfile:
             first = stop + 1
 
     def short(self, gang: Gang) -> list[int]:
-        """Return the levels that by counting have too little for some role of the gang, and the end of the last."""
+        """Return the levels that have too little for some role of the gang, by counting, and after them the number of
+        levels."""
         found = [[at for at, free in enumerate(levels) if free < amount] for levels, amount in self.scarce(gang)]
         short = found[0] if len(found) == 1 else sorted({at for each in found for at in each})
         return [*short, len(self.times) - 1]
 
     def scarce(self, gang: Gang) -> list[tuple[list[int], int]]:
-        """Return the levels of the resources that may be short for a role of the gang, with the amount of its
-        request."""
+        """Return (free amount of each level, requested amount) for each role and resource for which some level may have
+        too little."""
         free, surely, none = self.free, self.surely, [0] * (len(self.times) - 1)
         return [(free.get(name, none), most) for name, most in self.asked(gang).amounts if surely.get(name, 0) < most]
 
     def is_short(self, gang: Gang, end_s: float) -> bool:
-        """Return whether by counting the gang has too little at some time before `end_s`."""
+        """Return whether, by counting, the free amounts are too small for the gang at some time before `end_s`."""
         stop = self.level(end_s)
         return any(min(levels[:stop]) < amount for levels, amount in self.scarce(gang))
 
@@ -112,7 +116,7 @@ class OneNodeProfile:
         return self.between(0, self.level(end_s))
 
     def between(self, start: int, stop: int) -> Free:
-        """Return the least free amounts from level `start` to `stop`, by row."""
+        """Return for each row the least free amounts from level `start` to `stop`."""
         free = {resource: column.copy() for resource, column in self.cluster.columns.free.items()}
         for resource, levels in self.free.items():
             free[resource][self.row] = min(levels[start:stop])

@@ -7,8 +7,8 @@ number of its pods that fit in each level is counted once and then kept up to da
 levels find the first stretch of levels that may hold a gang for its run time. The capacity of the stretch is the
 minimum of its levels. The gang is placed on it by the usual code.
 
-Levels times nodes are bounded. With more ends than `CELLS` allows, neighbouring ends count as one, the later, so that
-no job is expected earlier than it can start. (Slurm's bf_resolution does the same.)"""
+Levels times nodes are bounded. If there are more ends than `CELLS` allows, neighbouring ends are merged into the latest
+of them, so that no job is expected earlier than it can start. (Slurm's bf_resolution does the same.)"""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ class PlannedRun(NamedTuple):
 
 
 class CapacityProfile:
-    """The profile. `times[k]` is when level k begins; `order[k]` is its place in the arrays of `free`."""
+    """The capacity profile of many nodes. `times[k]`: the begin of level k. `order[k]`: the index of level k in the
+    arrays of `free`."""
 
     def __init__(self, cluster: Cluster, draft: Draft, now_s: float, free: Free, releases: Sequence[Release]) -> None:
         self.cluster, self.draft, self.now_s = cluster, draft, now_s
@@ -79,7 +80,8 @@ class CapacityProfile:
         return None
 
     def is_short(self, gang: Gang, end_s: float) -> bool:
-        """Return whether by counting a gang of one role has too little at some time before `end_s`."""
+        """Return whether, by counting, the free amounts are too small for a gang of one role at some time before
+        `end_s`."""
         some = self.order[: self.level(end_s)]
         return bool(self.rooms(gang.demands[0], some).min() < gang.minimums[0])
 
@@ -88,7 +90,7 @@ class CapacityProfile:
         self.change(run.held, run.start_s, run.end_s, -1)
 
     def least(self, job: Job, start: int, stop: int, end_s: float) -> Free:
-        """Return the least free amounts for the job from level `start` to `stop`, by row."""
+        """Return for each row the least free amounts for the job from level `start` to `stop`."""
         free = self.between(start, stop)
         shut = advance.closed_rows(self.cluster, job, float(self.times[start]), end_s)
         if shut is not None:
@@ -101,7 +103,7 @@ class CapacityProfile:
         return self.least(job, 0, self.level(end_s), end_s)
 
     def between(self, start: int, stop: int) -> Free:
-        """Return the least free amounts from level `start` to `stop`, by row."""
+        """Return for each row the least free amounts from level `start` to `stop`."""
         some = self.order[start:stop]
         return {resource: column[some].min(axis=0) for resource, column in self.free.items()}
 
@@ -135,7 +137,7 @@ class CapacityProfile:
         return at
 
     def spare(self) -> int:
-        """Return a place for one more level in the arrays."""
+        """Return an unused index for one more level in the arrays."""
         if not self.unused:
             size = len(next(iter(self.free.values())))
             self.unused = list(range(size + SPARE - 1, size - 1, -1))
@@ -144,8 +146,8 @@ class CapacityProfile:
         return self.unused.pop()
 
     def rooms(self, demand: Demand, some: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the number of pods of the demand that fit in each of these levels. With few nodes, to count again
-        costs less than to keep the counts up to date."""
+        """Return the number of pods of the demand that fit in each of these levels. With few nodes the pods are counted
+        at each call, which costs less than to keep the counts up to date."""
         known = self.counts.get(demand)
         if known is None:
             rows = matching.matching(self.cluster.columns.attributes, demand.where).nonzero()[0]
@@ -177,7 +179,7 @@ def placed(cluster: Cluster, draft: Draft, gang: Gang, free: Free) -> HeldCapaci
 
 
 def merged(times: list[float], most: int) -> list[float]:
-    """Return at most about `most` of the times: now, and of neighbouring times the later one."""
+    """Return about `most` of the times: the first one, which is now, and the latest of each few neighbouring times."""
     step = -(-len(times) // max(2, most))
     return times if step == 1 else [times[0], *reversed(times[:0:-step])]
 
@@ -185,7 +187,7 @@ def merged(times: list[float], most: int) -> list[float]:
 def capacity_levels(
     now: NDArray[np.int64], count: int, resource: str, first: NDArray[np.intp], releases: Sequence[Release]
 ) -> NDArray[np.int64]:
-    """Return the free amounts as [level, row]. `first`: the level from which on each release counts."""
+    """Return an array of free amounts, [level, row]. `first[k]`: the first level that includes release k."""
     free = np.zeros((count, len(now)), np.int64)
     for at, (_, held) in zip(first.tolist(), releases, strict=True):
         if resource in held.amounts and at < count:
@@ -203,5 +205,5 @@ def inserted(column: NDArray[Any], at: int, value: float) -> NDArray[Any]:
 
 
 def lengthened(column: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the column with space for more levels."""
+    """Return a copy of the column with `SPARE` unused levels at its end."""
     return np.concatenate((column, np.zeros((SPARE, *column.shape[1:]), np.int64)))

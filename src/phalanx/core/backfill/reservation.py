@@ -78,8 +78,8 @@ class CapacityChange(NamedTuple):
 
 
 class EarliestStart(NamedTuple):
-    """The earliest start of a gang (seconds since the epoch), its capacity by node, and the free amounts beside it, by
-    row."""
+    """The earliest start of a gang. `start_s`: seconds since the epoch. `held`: its capacity on each node. `free`: the
+    free amounts that remain on each row at that time."""
 
     start_s: float
     held: HeldCapacity
@@ -99,7 +99,7 @@ class BackfillForecast:
     """The cycle's reservations, and the forecast from which they are computed. It is created when the cycle places its
     first job.
 
-    `reservations`: the reservations of the cycle, in order. `wanted`: their intended number.
+    `reservations`: the reservations of the cycle, in order. `wanted`: the largest number of reservations.
     `ends`: the expected ends of running jobs and of the cycle's grants."""
 
     def __init__(self, cluster: Cluster, policy: Policy, now_s: float, draft: Draft) -> None:
@@ -111,7 +111,7 @@ class BackfillForecast:
         easy = policy.backfill is Backfill.EASY
         self.wanted = max(0, policy.backfill_depth) if policy.backfill is Backfill.CONSERVATIVE else int(easy)
         self.one = OneNode(cluster, draft, now_s) if easy and self.is_alone() else None
-        self.free: Free = {}  # EASY: the free amounts at the shadow time beside the first reservation
+        self.free: Free = {}  # EASY: the free amounts of each row at the shadow time, beside the first reservation
         self.profile: CapacityProfile | OneNodeProfile | None = None  # CONSERVATIVE
         self.open = self.wanted > 0  # the next request that finds no capacity would get a reservation
 
@@ -128,7 +128,7 @@ class BackfillForecast:
         if (is_first or not self.reservations) and not self.cluster.reservations:
             outcome = gangs.place(self.draft, gang)
             if is_first and isinstance(outcome, list):
-                self.drop_first()  # its job starts earlier than it was expected to
+                self.drop_first()  # the job of the first reservation starts now
             return outcome
         record = self.cluster.jobs[request.job]
         end_s = self.ends.of(record, request)
@@ -192,7 +192,7 @@ class BackfillForecast:
         return None
 
     def grant(self, request: Request, gang: Gang, placements: Sequence[Placement]) -> None:
-        """Enter a grant of the cycle in the forecast."""
+        """Subtract the capacity of a grant of this cycle from the forecast."""
         self.ends.given.append((request, gang, placements))
         if self.profile is None and not self.reservations:
             return  # its end is computed when a request needs a reservation
@@ -220,12 +220,14 @@ class BackfillForecast:
     def displace(
         self, request: Request, gang: Gang, placements: Sequence[Placement], changes: Sequence[CapacityChange]
     ) -> None:
-        """Enter a nomination in the forecast, with these changes."""
+        """Add a nomination to the forecast: the amounts that its victims release, and the amounts that it takes
+        (`changes`)."""
         self.is_broken = not (self.change(changes) or self.profile) or self.is_broken
         self.ends.given.append((request, gang, placements))
 
     def change(self, changes: Sequence[CapacityChange]) -> bool:
-        """Enter the changes. Return whether every reservation still holds. The first one may move to other nodes."""
+        """Apply the changes to the forecast. Return whether every reservation still holds. For that, the first
+        reservation may move to other nodes."""
         for change in changes:
             self.foresee(change)
         held = all(self.has_room(change) for change in changes if change.sign < 0)
@@ -243,12 +245,12 @@ class BackfillForecast:
         return True
 
     def drop_first(self) -> None:
-        """End the first reservation, so that another may be made."""
+        """Remove the first reservation, so that the next request without capacity may get one."""
         self.reservations.pop(0)
         self.is_broken, self.free, self.open = False, {}, True
 
     def foresee(self, change: CapacityChange) -> None:
-        """Enter the change in the forecast."""
+        """Apply the change to the forecast."""
         if self.profile is not None:
             self.profile.change(change.held, self.now_s, change.until_s, change.sign)
         elif change.until_s <= self.reservations[0].run.start_s:
@@ -259,7 +261,7 @@ class BackfillForecast:
             change.held.add_to(self.free, change.sign)
 
     def has_room(self, change: CapacityChange) -> bool:
-        """Return whether no node becomes overcommitted by the change."""
+        """Return whether no node is overcommitted in the forecast after the change."""
         if self.profile is not None:
             free = self.profile.between(0, self.profile.level(change.until_s))
         elif change.until_s <= self.reservations[0].run.start_s:
@@ -294,7 +296,8 @@ class BackfillForecast:
         return None if is_now and not self.ends.anyone_leaves_now() else run
 
     def reserved_gang(self, gang: Gang) -> Gang:
-        """Return the part of the gang that a reservation is for: its minimum."""
+        """Return the gang that a reservation must hold: the minimum of each role. For a gang without minimums, this is
+        the whole gang."""
         return minimum_gang(self.cluster, gang) if any(role.minimum for role in gang.roles) else gang
 
     def earliest_run(self, job: Job, gang: Gang, runs_s: float) -> PlannedRun | None:
@@ -307,7 +310,7 @@ class BackfillForecast:
         return self.shadow(job, gang, runs_s)
 
     def kept(self, job: Job, end_s: float) -> Free | None:
-        """Return, by row, the amounts that the job may use from now until `end_s`; None: all that is free."""
+        """Return the amounts of each row that the job may use from now until `end_s`; None: all free amounts."""
         if self.profile is not None:
             return self.profile.beside(job, end_s)
         free = None
@@ -322,8 +325,8 @@ class BackfillForecast:
         return free
 
     def beyond(self, record: JobRecord, gang: Gang, end_s: float) -> PlacementOutcome:
-        """Return the outcome for a gang that does not fit beside the reserved capacity. It fits if the first
-        reservation can move."""
+        """Place a gang that does not fit beside the reserved capacity: move the first reservation to other nodes, if
+        possible. Return the placements or the obstacle."""
         mark = self.draft.mark()
         outcome = gangs.place(self.draft, gang)
         if isinstance(outcome, PlacementShortfall):
@@ -356,8 +359,8 @@ class BackfillForecast:
         return bool(self.reservations) and self.profile is None and self.one is None and self.moves < MOVES
 
     def move_first(self, job: Job, gang: Gang, placements: Sequence[Placement], end_s: float) -> bool:
-        """Move the first reservation to other nodes at the same time, if the gang is placed as given. Return whether
-        that was possible."""
+        """Move the first reservation to nodes that stay free beside the placed gang, without changing its start. Return
+        whether there are such nodes."""
         shut = advance.closed_rows(self.cluster, job, self.now_s, end_s) if self.cluster.reservations else None
         columns = self.cluster.columns
         if shut is not None and any(shut[columns.row_of[each.node]] for each in placements):
@@ -376,8 +379,8 @@ class BackfillForecast:
         return True
 
     def rehouse(self) -> bool:
-        """Move the first reservation to other nodes at the same time, with all later changes. Return whether that was
-        possible."""
+        """Place the first reservation again on the free amounts of the forecast, without changing its start. Return
+        whether it fits."""
         first, free = self.reservations[0], self.released()
         job = self.cluster.jobs[first.request.job].job
         found = gangs.place(self.without_closed(free, job, first.run.start_s, first.run.end_s), first.gang)
@@ -390,13 +393,14 @@ class BackfillForecast:
         return True
 
     def released(self) -> Free:
-        """Return the free amounts, by row, at the start of the first reservation, without the reservation."""
+        """Return the free amounts of each row at the start of the first reservation, if the reservation did not
+        exist."""
         free = {name: column.copy() for name, column in self.free.items()}
         self.reservations[0].run.held.add_to(free, 1)
         return free
 
     def why(self, job: Job, end_s: float) -> Reason:
-        """Return the reason of a job that would delay a reservation."""
+        """Return the reason for a job that would delay a reservation if it started now."""
         shut = (
             next(advance.closing_reservations(self.cluster, job, self.now_s, end_s), None)
             if self.cluster.reservations
@@ -421,7 +425,8 @@ class BackfillForecast:
         return advance.reserved_reason(job, f"the nodes of the reservation {job.reservation} have no room for it now")
 
     def shadow(self, job: Job, gang: Gang, runs_s: float) -> PlannedRun | None:
-        """Return the gang's earliest run under EASY, and set `free` to the amounts that are left then."""
+        """Return the gang's earliest run under EASY. Set `free` to the free amounts at the start of this run, beside
+        the gang."""
         ends, known, of_book = self.cluster.ends, None, None
         if self.is_of_book():
             of_book = gang, self.policy, sum(self.cluster.columns.stamps)
@@ -431,22 +436,23 @@ class BackfillForecast:
             known = self.find_start(job, gang, runs_s)
             if known is None:
                 return None
-            if of_book is not None and known.start_s > self.now_s:  # `now` changes with the next cycle
+            # A start at `now_s` is not stored, because it depends on the time of this cycle.
+            if of_book is not None and known.start_s > self.now_s:
                 ends.foreseen = of_book, known
         start_s, held, free = known
         self.free = {name: column.copy() for name, column in free.items()}
         return PlannedRun(start_s, start_s + runs_s, held)
 
     def is_of_book(self) -> bool:
-        """Return whether the forecast follows from the state alone. Then it stays the same until the state changes,
-        although time passes."""
+        """Return whether the forecast depends only on the cluster state, and not on the decisions of this cycle or on
+        the time. Such a forecast may be stored until the state changes."""
         overdue = any(end_s <= self.now_s for end_s, _ in self.cluster.ends.order[:1])
         changed = overdue or self.ends.given or self.ends.leaving or self.cluster.reservations or self.cluster.leaving
         return not changed and self.draft.untouched
 
     def find_start(self, job: Job, gang: Gang, runs_s: float) -> EarliestStart | None:
-        """Return the earliest start after the running jobs and the grants of this cycle; None if it cannot be
-        foreseen."""
+        """Return the gang's earliest start, when enough running jobs and grants of this cycle have ended; None if it
+        cannot be foreseen."""
         columns = self.cluster.columns
         timeline = ReleaseTimeline(columns, self.now_s, free_by_row(self.draft), self.ends.releases())
         for start_s, free in islice(timeline.starts(gang), TRIES):

@@ -1,11 +1,11 @@
 """The shadow time of a gang: its earliest start, from the expected ends of running jobs.
 
 The computation starts from the free amounts of the cycle's draft. A running job releases its capacity at its time limit
-(`state.running.ExpectedEnds`), without a limit never, and now if it is overdue. The capacity at some time is that of
-now plus a prefix of the releases, so no level is stored. The first time at which counting finds enough is found by sums
-over a block of releases at once (`ReleaseBlock`). Each block is twice as long as the last.
+(`state.running.ExpectedEnds`), without a limit never, and now if it is overdue. The capacity at some time is the
+capacity of now plus all releases up to that time, so no level is stored. The first time at which counting finds enough
+is found by sums over a block of releases at once (`ReleaseBlock`). Each block is twice as long as the last.
 
-Only amounts are foreseen. Pod affinity and named devices count as they are now."""
+The forecast covers amounts only. For pod affinity and named devices, the present pods count."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster
 from phalanx.state.nodes.table import NodeTable
 
-Free: TypeAlias = dict[str, NDArray[np.int64]]  # resource -> by row
+Free: TypeAlias = dict[str, NDArray[np.int64]]  # resource -> the free amount of each row
 
 FIRST_BLOCK = 16  # releases in the first block; each block is twice as long as the last
 PLENTY = np.iinfo(np.int64).max
@@ -35,7 +35,8 @@ PLENTY = np.iinfo(np.int64).max
 
 @dataclass(frozen=True)
 class HeldCapacity:
-    """The capacity of a job: its rows, each once, and resource -> the amount on each row."""
+    """The capacity of a job. `rows`: the rows of its nodes, each row once. `amounts`: resource -> the amount on each of
+    these rows."""
 
     rows: NDArray[np.intp]
     amounts: dict[str, NDArray[np.int64]]
@@ -107,8 +108,8 @@ def held_without(cluster: Cluster, job: str, slots: Collection[Slot]) -> HeldCap
 
 
 def free_by_row(draft: Draft) -> Free:
-    """Return the free amounts of the draft, by row. Nodes that are not on the draft count as in the state, because
-    nodes that are closed in this cycle may be open later."""
+    """Return the free amounts of each row of the node table. Rows of nodes that are not on the draft have the amounts
+    of the cluster state, because a node that is closed in this cycle may be open later."""
     columns = draft.columns
     free = {resource: column.copy() for resource, column in columns.free.items()}
     for resource, column in draft.free.items():
@@ -118,13 +119,13 @@ def free_by_row(draft: Draft) -> Free:
 
 
 def draft_over(draft: Draft, free: Free) -> Draft:
-    """Return a draft over other free amounts."""
+    """Return a draft of the same nodes with the amounts `free`."""
     return Draft(draft.columns.with_free(free), draft.topologies)
 
 
 def has_room(columns: NodeTable, free: Free, gang: Gang) -> bool:
-    """Return whether by counting the minimum of each role, by itself, fits into `free`. The result is exact for one
-    role of unconstrained pods."""
+    """Return whether, by counting, `free` has enough for the minimum of each role, each role counted by itself. The
+    result is exact for one role of unconstrained pods."""
     for demand, role in zip(gang.demands, gang.roles, strict=True):
         if (
             role.minimum
@@ -152,8 +153,8 @@ class ReleaseTimeline:
         self._releases = iter(releases)
 
     def starts(self, gang: Gang) -> Iterator[tuple[float, Free]]:
-        """Yield (time, free amounts at that time), from the first time at which by counting the gang fits. Releases at
-        that very time are included."""
+        """Yield (time, free amounts at that time) for the first time at which the gang fits by counting, and for each
+        later release. Releases at exactly that time are included."""
         at, free = self._first(gang)
         while at is not None:
             time_s = self.now_s if at == 0 else max(self.now_s, self._read[at - 1][0])
@@ -172,8 +173,8 @@ class ReleaseTimeline:
         return self._read[at] if at < len(self._read) else None
 
     def _first(self, gang: Gang) -> tuple[int | None, Free]:
-        """Return the number of releases that the gang needs, and the capacity after them; None if all releases are not
-        enough."""
+        """Return the number of releases after which the gang fits by counting, and the capacity after these releases;
+        None if it does not fit after all of them."""
         low, free, step = 0, {resource: column.copy() for resource, column in self.free.items()}, FIRST_BLOCK
         if has_room(self.columns, free, gang):
             return 0, free
@@ -188,7 +189,7 @@ class ReleaseTimeline:
 
 
 class ReleaseBlock:
-    """Successive releases, as columns. An *entry* is one row of one release."""
+    """Successive releases, stored as arrays with one entry for each node row of each release."""
 
     def __init__(self, held: Sequence[HeldCapacity]) -> None:
         self.held, self.size = held, len(held)
@@ -197,7 +198,7 @@ class ReleaseBlock:
         self._amounts: dict[str, NDArray[np.int64]] = {}
 
     def amounts(self, resource: str) -> NDArray[np.int64]:
-        """Return, by entry, the released amount of the resource."""
+        """Return the released amount of the resource for each entry."""
         known = self._amounts.get(resource)
         if known is None:
             each = [held.amounts.get(resource) for held in self.held]

@@ -7,8 +7,8 @@ free capacity only shrinks, so a closed class stays closed. A closed class also 
     if f is exact and was counted with r pods, r < need(f), then every exact class of one role fails too whose pods
     ask no less of each resource, on no other nodes, and which needs more than r pods            (dominance)
 
-The reason is that each of its pods takes the place of a pod of f. Few classes fail without being dominated by an
-earlier one, whatever the number of classes."""
+The reason is that a pod of f would fit wherever a pod of such a class fits. So few classes must be counted, however
+many classes there are."""
 
 from __future__ import annotations
 
@@ -31,8 +31,9 @@ NO_MORE = -1.0  # the need of a class that is closed
 
 
 class Live(NamedTuple):
-    """Open classes of one role, as columns. `asks`: [resource, class]. `where`: the number of a set of node
-    constraints; 0 for all nodes."""
+    """Arrays about the open classes of one role. `numbers`: the number of each class. `needs`: the number of pods that
+    it needs. `wheres`: the number of its set of node constraints; 0: all nodes. `asks`: the requested amount of a pod,
+    as [resource, class]."""
 
     numbers: NDArray[np.intp]
     needs: NDArray[np.float64]
@@ -43,20 +44,20 @@ class Live(NamedTuple):
 class Blocked:
     """The open and closed placement classes of one cycle.
 
-    `open`: a byte for each class: it may start, as far as is known. The last byte belongs to no class.
-    `had_room`: a byte for each class: by counting it had capacity when the cycle began, and no trial had failed.
-    `failed`: classes that a trial closed although counting found capacity."""
+    `open`: a byte for each class; 0: its requests cannot start. The last byte belongs to no class. `had_room`: a byte
+    for each class; 1: when the cycle began, it had capacity by counting, and no trial had failed. `failed`: classes
+    that a trial closed although counting found capacity."""
 
     def __init__(self, cluster: Cluster, failed: list[PlacementClass]) -> None:
         self.cluster, self.pending, self.failed = cluster, cluster.pending, failed
         self.open = fits(self.pending)
         self._opened = bytes(self.open)
         self.had_room = bytearray(self._opened)
-        self.open_mask: Mask = np.frombuffer(self.open, np.bool_)  # follows later changes
+        self.open_mask: Mask = np.frombuffer(self.open, np.bool_)  # a view of `open`, so it shows later changes
         for each in self.pending.failed:
             self.had_room[each.number] = 0
-        self._dead = 0  # columns of `_live` that are closed
-        self._counted: dict[int, int] = {}  # class -> the number of grants at its last count that found enough
+        self._dead = 0  # the number of classes in `_live` that are closed
+        self._counted: dict[int, int] = {}  # class -> the number of grants when a count last found enough capacity
         self._live: Live | None = None
         self._wheres: dict[NodeConstraints, int] = {}
         self._parents = [each for each in self.pending.composite if each.flavor_classes]
@@ -73,8 +74,8 @@ class Blocked:
             at = self.open.find(0, at + 1)
 
     def counted(self, draft: Draft, found: PlacementClass, grants: int) -> bool:
-        """Return whether by counting there is capacity for the class, and no trial failed before; otherwise close the
-        class. `grants`: the number of grants so far in this cycle. A class that cannot be counted exactly counts as
+        """Return whether the class has capacity by counting, and no trial of it has failed; otherwise close the class.
+        `grants`: the number of grants so far in this cycle. A class that cannot be counted exactly counts as
         fitting."""
         number = found.number
         if found.single and self.open[number] and self._counted.get(number) != grants:
@@ -90,7 +91,7 @@ class Blocked:
 
     def fail(self, draft: Draft, gang: Gang, placed: int) -> None:
         """Handle a failed trial of the gang. `placed`: the number of pods that found capacity, if the gang has one
-        role. A class that was closed before was only tried for its reason, so it closes no other class."""
+        role. A class that is closed already was only tried to compute its reason, so nothing is closed."""
         for counts in (True, False):
             found = self.pending.placement_class_of.get(PlacementClassKey(gang, counts=counts))
             if found is None or not self.open[found.number]:
@@ -145,7 +146,8 @@ class Blocked:
         )
 
     def _where(self, draft: Draft, where: NodeConstraints) -> int:
-        """Return the number of a set of node constraints; 0 if all usable nodes match."""
+        """Return the number of this set of node constraints, a new one if the set is not known; 0 if all usable nodes
+        match."""
         number = self._wheres.get(where)
         if number is None:
             number = self._wheres[where] = 0 if draft.matching(where) is None else len(self._wheres) + 1
@@ -153,7 +155,7 @@ class Blocked:
 
 
 def fits(pending: Pending) -> bytearray:
-    """Return a byte for each class: does it have capacity by counting? The byte after the last class is 0."""
+    """Return a byte for each class: 1 if it has capacity by counting, else 0. The byte after the last class is 0."""
     count = len(pending.placement_classes)
     room = pending.capacity.room
     found = bytearray((room[pending.demand[:count]] >= pending.need[:count]).tobytes() + b"\0")
@@ -175,7 +177,8 @@ def forget_mended_failures(pending: Pending) -> None:
 
 
 def find_flavor_classes(cluster: Cluster, found: PlacementClass) -> None:
-    """Find the flavor classes of a class whose queue names flavors. The class is open while one of them is."""
+    """Register the flavor classes of a class whose queue has flavors: one class for each possible assignment of flavors
+    to its roles. The class is open as long as one of its flavor classes is open."""
     if found.flavor_classes or not found.key.flavors or not found.key.whole:
         return
     gang, counts = found.key.gang, found.key.counts

@@ -1,7 +1,7 @@
 """Yield the request classes that may be tried in a cycle, by arena and in order.
 
 One mask over all request classes shows which of them may start. The tournament then draws the classes of each arena in
-order, one at a time, and skips those that may no longer be tried. With few waiting requests there is no mask.
+order, one at a time, and skips classes that may no longer be tried. With few waiting requests there is no mask.
 
 The order is exactly that of `Tournament.rank`: first the main key of the queue's order, then arrival, then the kind and
 tie of the request. Kind and tie are read from the objects if the columns are equal."""
@@ -28,12 +28,12 @@ from phalanx.lazy import lazy
 from phalanx.model.queue import QueueOrder
 from phalanx.state.pending.request_class import Blocker, Kind, QueuedRequest, RequestClass
 
-FEW = 64  # up to this number, to examine request classes one by one is faster than by columns
+FEW = 64  # up to this number of request classes, a loop over them is faster than operations on arrays
 
 Numbers = NDArray[np.intp]
 Floats = NDArray[np.float64]
 Mask: TypeAlias = NDArray[np.bool_]
-ArenaDraws: TypeAlias = tuple[Arena | None, Draws]  # None: replacements
+ArenaDraws: TypeAlias = tuple[Arena | None, Draws]  # None: slots that replace lost pods
 
 
 class Candidates:
@@ -43,11 +43,11 @@ class Candidates:
         self.state, self.pending, self.reserving = state, state.pending, reserving
         self.columns, self.branches = state.pending.columns, state.cluster.tree.branches
         self.first_waiting = state.first_waiting
-        self.several_arenas = state.cluster.tree.root.split  # which class represents a queue matters
+        self.several_arenas = state.cluster.tree.root.split  # then a class that is tried too early may change decisions
 
     def refresh(self) -> None:
-        """Bring the caches of the state up to date, and begin the cycle. Besides the intake, no other part of a cycle
-        writes what another cycle reads; it is in the memory."""
+        """Bring the caches of the state up to date, and begin the cycle. Only this method and the intake change the
+        state's caches; all other results for later cycles are in the memory (`Memory`)."""
         cluster, pending = self.state.cluster, self.pending
         tree, peers = cluster.tree, cluster.columns.pod_index
         if peers.changed:
@@ -103,8 +103,8 @@ class Candidates:
         return bool(self.tryable_mask(numbers, within).any())
 
     def tryable_mask(self, numbers: Numbers, within: Mask | None = None) -> Mask:
-        """Return which of these request classes may be tried. `within`: the mask of classes within their limits; None
-        if all were."""
+        """Return the mask of the request classes that may be tried. `within`: the mask of the classes that are within
+        their limits; None: all are."""
         state, placement_class = self.state, self.columns.placement_class[numbers]
         found = np.ones(len(numbers), np.bool_) if within is None else within
         if not self.reserving.may_reserve:
@@ -129,7 +129,7 @@ class Candidates:
     # In order
 
     def singly(self, request_classes: Iterable[RequestClass], tournament: Tournament) -> dict[Arena | None, Draws]:
-        """Return the request classes by arena, in order; each is ranked by itself."""
+        """Return arena -> its request classes in order. The rank of each class is computed in a loop."""
         found: dict[Arena | None, list[tuple[SortKey, RequestClass]]] = {}
         for each in request_classes:
             if (first := self.first_waiting(each)) is not None:
@@ -139,8 +139,9 @@ class Candidates:
         return {arena: iter(sorted(each)) for arena, each in found.items()}
 
     def by_columns(self, numbers: Numbers, tournament: Tournament) -> Iterator[ArenaDraws]:
-        """Yield the same, ranked by columns. The columns have the first request of each class. So the classes with
-        grants of this cycle, which contend with their next request, are ranked singly."""
+        """Yield (arena, its request classes in order), ranked by operations on arrays. The arrays have the first
+        request of each class. A class with a grant of this cycle is now represented by its next request, so `singly`
+        ranks it."""
         remaining = self.state.remaining
         begun = self.singly(filter(self.may_be_tried, remaining), tournament)
         for arena, draws in self.of_columns(numbers):
@@ -150,7 +151,7 @@ class Candidates:
             yield arena, draws
 
     def of_columns(self, numbers: Numbers) -> Iterator[ArenaDraws]:
-        """Yield the request classes by arena, in the order of their columns."""
+        """Yield (arena, its request classes), in the order that the arrays give."""
         urgent = self.columns.replaces[numbers]
         if urgent.any():
             some = numbers[urgent]
@@ -184,13 +185,13 @@ class Candidates:
 
     @lazy
     def arena_of_row(self) -> Numbers:
-        """Return the number of the arena of each headroom row."""
+        """Return for each headroom row the number of its arena."""
         numbers = {arena: number for number, (arena, _) in enumerate(self.arenas)}
         whose = (Arena(self.branches[row.queue].arena.name, row.account) for row in self.pending.headroom.rows)
         return np.array([numbers[arena] for arena in whose], np.intp)
 
     def scores(self, numbers: Numbers, arenas: Numbers) -> Floats:
-        """Return the main sort key of each request class in the order of its arena; lower comes first."""
+        """Return the main sort key of each request class, by the order of its queue's arena; lower comes first."""
         found = -self.columns.priority[numbers]
         fifo = np.array([order is QueueOrder.FIFO for _, order in self.arenas], np.bool_)
         factors = np.array([order is QueueOrder.MULTIFACTOR for _, order in self.arenas], np.bool_)

@@ -1,7 +1,7 @@
 """The end of a cycle: build the plan, and compute when the next cycle is due without an event.
 
-The plan has the starts, the preemptions, and the reasons of waiting jobs; the memory has what was found about pending
-requests. A
+The plan has the starts, the preemptions, and the reasons of waiting jobs. The memory has the results about pending
+requests that the next cycle uses. A
 decision may itself change what other requests wait for. In that case the next cycle is due at once."""
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from phalanx.state.pending.timers import NEVER_S
 
 
 def decision(cycle: Cycle) -> Decision:
-    """Return the decisions of the cycle."""
+    """Return the plan of the cycle, and the memory for the next one."""
     state, preempting, reporter = cycle.state, cycle.preempting, cycle.reporter
     waits, waiting_for_event = reporter.waits, cycle.state.waiting_for_event
     if preempting.actions:
-        outdated_jobs = preempting.outdated_jobs()  # they lost their nomination, or are being preempted
+        outdated_jobs = preempting.outdated_jobs()  # jobs that lost their nomination, or are being preempted
         waiting_for_event = {request: None for request in waiting_for_event if request.job not in outdated_jobs}
         waits = {job: reason for job, reason in waits.items() if job not in outdated_jobs}
     actions: list[Action] = [Place(job, tuple(placements)) for job, placements in state.places.items()]
@@ -85,10 +85,10 @@ def wake_times_s(cycle: Cycle, memory: Memory) -> Iterator[float]:
     if cluster.dependencies.arrays and any(frees_array_slot(cycle, *each) for each in cycle.reporter.waits.items()):
         yield now_s  # the next task of the array may start
     if (memory.failed or cycle.pending.failed) and may_satisfy_affinity(cycle):
-        yield now_s  # requests with affinity to these pods may start
+        yield now_s  # requests with affinity to the placed pods may start
     for job, placements in placed.items():
         if cluster.jobs[job].gang.tree is not None and len(cluster.jobs[job].open) > len(placements):
-            yield now_s  # the nodes of these pods determine where the others may go
+            yield now_s  # the nodes of the placed pods determine the domains of the open slots
 
 
 def frees_array_slot(cycle: Cycle, job: str, reason: Reason) -> bool:
@@ -126,14 +126,14 @@ def next_change_times_s(
     cluster: Cluster, now_s: float, starts: Sequence[Start], granted: Iterable[Request]
 ) -> Iterator[float]:
     """Yield the times of known future changes, in seconds since the epoch, each later than `now_s`: the next timer, the
-    start of a job that others depend on, the next boundary of a reservation. `starts`, `granted`: the jobs and the
-    requests that start now."""
+    start of a job that others depend on, the next boundary of a reservation, the next eviction from a queue above its
+    limit. `starts`: the starts of this cycle. `granted`: its granted requests."""
     if (
         next_s := cluster.pending.timers.next_s({Deadline(request.job) for request in granted} if granted else ())
     ) is not None:
         yield next_s
     if cluster.dependencies.dependents and any(has_start_dependents(cluster, each.job) for each in starts):
-        yield nextafter(now_s, inf)  # jobs that depend on their start are examined next
+        yield nextafter(now_s, inf)  # the next cycle examines the jobs that depend on these starts
     if cluster.reservations:
         yield from advance.boundaries_s(cluster, now_s)[:1]
     if cluster.tree.trimmed:
@@ -161,6 +161,6 @@ def is_idle(cluster: Cluster, now_s: float) -> bool:
         return False
     is_bound = any(search.reserved is not None for search in pending.searched.values())
     if is_bound or (pending.columns.reported_blocker == Blocker.RESERVATION).any():
-        return False  # as time passes, the expected start of the first reservation changes
+        return False  # the expected start of the first reservation changes with time
     next_s = pending.timers.next_s()
     return (next_s is None or next_s > now_s) and not pending.has_due_search()

@@ -26,8 +26,8 @@ from phalanx.state.pending.request_class import Request
 
 
 class Intake:
-    """The new requests of one cycle. `cleared`: for each array and singleton, the number of jobs that this cycle let
-    through."""
+    """The new requests of one cycle. `cleared`: array, or family of singleton jobs -> the number of its jobs that this
+    cycle admitted."""
 
     def __init__(self, state: CycleState, reporter: ReasonReporter, preempting: CyclePreemption) -> None:
         self.state, self.reporter, self.preempting = state, reporter, preempting
@@ -77,7 +77,7 @@ class Intake:
         record = self.cluster.jobs[request.job]
         branch = self.cluster.tree.branches[self.cluster.queue_of(record.job)]
         if record.nominated and (request.slot is None or request.slot in record.nominated):
-            return  # `start_nominated` has handled it
+            return  # `start_nominated` has handled the job
         if request.slot is not None:
             self.enter(record, request)
         elif found := not_eligible(self.cluster, record, self.now_s, self.cleared):
@@ -99,14 +99,16 @@ class Intake:
         slots = None
         if request.slot is not None:
             if request.slot != replacement.slots_together(self.cluster, record, request.slot)[0]:
-                self.state.waiting_for_event[request] = None  # the first slot of its group waits for all of them
+                # The first slot of its group is the request for all of them.
+                self.state.waiting_for_event[request] = None
                 return
             topologies = self.cluster.topologies(self.state.policy)
             slots = replacement.replacement_gang(self.cluster, topologies, record, request.slot)
         key, entry = request_class_of(self.cluster, record, request, slots)
         found = self.pending.enter(key, entry, self.cluster.tree)
         if key in self.pending.searched and record.preempted < self.cluster.jobs[found.first.request.job].preempted:
-            del self.pending.searched[key]  # this request may find victims although the first found none
+            # Its job was preempted less often, so its search may succeed although that of the first request failed.
+            del self.pending.searched[key]
         self.state.received.append(request)
 
     def start(self, record: JobRecord, placements: tuple[Placement, ...] = (), flavors: tuple[str, ...] = ()) -> None:
@@ -115,7 +117,7 @@ class Intake:
         self.state.starts.append(Start(record.job.id, record.attempt + 1, placements, self.now_s, flavors, limit_s))
 
     def place_slots(self, request: Request, slot: Slot, placements: Sequence[Placement]) -> None:
-        """Give a node to the open slot, and to the slots that waited for it."""
+        """Place the open slot, and the slots that are placed together with it."""
         record = self.cluster.jobs[request.job]
         self.state.places.setdefault(request.job, []).extend(
             replacement.placements_of_slots(self.cluster, record, slot, placements)

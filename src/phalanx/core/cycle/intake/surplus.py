@@ -5,7 +5,8 @@ minimums of all jobs were tried. Each pod goes to the queue with the smaller sha
 is first in its order.
 
 A gang with groups or a topology request takes its surplus together with its minimum, because both must be in one
-domain. A job of fixed size takes all of its pods in the first pass. Neither is served here."""
+domain. A job of fixed size takes all of its pods in the first pass. The second pass serves neither of these two kinds
+of jobs."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ Actions: TypeAlias = list[Start] | list[Action]
 
 @dataclass(slots=True)
 class Growing:
-    """A job that starts in this cycle and may get more pods. `actions[at]` is its start."""
+    """A job that starts in this cycle and may get pods above its minimum. `actions[at]`: its start."""
 
     record: JobRecord
     branch: Branch
@@ -44,7 +45,7 @@ class Growing:
     @property
     def start(self) -> Start:
         start = self.actions[self.at]
-        assert isinstance(start, Start)  # these positions have starts, and removed actions come later
+        assert isinstance(start, Start)  # `note` stores the position of a start, and only later actions are removed
         return start
 
     @property
@@ -74,7 +75,8 @@ def takes_all_at_once(record: JobRecord) -> bool:
 
 
 class Surplus:
-    """The surplus of the jobs that start in one cycle. `closed`: strict queue -> its head, which waits."""
+    """The pods above the minimums of jobs that start in one cycle. `closed`: strict queue -> its first request, if that
+    has to wait."""
 
     def __init__(self, state: CycleState, closed: Mapping[str, Candidate], known: KnownReasons) -> None:
         self.state, self.closed, self.known = state, closed, known
@@ -92,8 +94,8 @@ class Surplus:
             self.growing[start.job] = Growing(record, branch, actions, at % len(actions))
 
     def priorities(self, *, in_turn: bool) -> list[int]:
-        """Return the priorities of jobs that may still get pods, the highest first. `in_turn`: also of jobs that are in
-        turn."""
+        """Return the priorities of jobs that may still get pods, the highest first. `in_turn`: include jobs whose pods
+        take turns with other jobs (`GangSize.IN_TURN`)."""
         return sorted({each.priority for each in self.growing.values() if in_turn or not each.is_in_turn}, reverse=True)
 
     def place(self, priorities: Collection[int], forecast: BackfillForecast) -> None:
@@ -107,14 +109,14 @@ class Surplus:
                 del left[job]
 
     def grow_in_turn(self, contest: Tournament, head: Candidate, forecast: BackfillForecast) -> bool:
-        """Place the next pod of a job that is in turn, if it comes before the head of the tournament. Return whether
-        there was such a job."""
+        """Place the next pod of a job with `GangSize.IN_TURN`, if the pod comes before the head of the tournament.
+        Return whether there was such a job."""
         due = [each for each in self.growing.values() if each.is_in_turn and self.comes_before(each, contest, head)]
         if not due:
             return False
         best = self.poorest(self.state.cluster.tree.root, due)
         if self.is_behind_head(best) or not self.grow(best, forecast, alone=False):
-            del self.growing[best.record.job.id]  # the missing pods grow the job in later cycles
+            del self.growing[best.record.job.id]  # the job may get its missing pods in later cycles
         return True
 
     def comes_before(self, growing: Growing, contest: Tournament, head: Candidate) -> bool:
@@ -132,11 +134,11 @@ class Surplus:
         if above.order not in (QueueOrder.FILL, QueueOrder.FAIR) or cursor is None or growing.branch is above:
             return mine <= other
         child = growing.branch.path[growing.branch.path.index(above) - 1]
-        first = int(above.order is QueueOrder.FAIR)  # the share alone
+        first = int(above.order is QueueOrder.FAIR)  # FAIR compares the share only, without `borrows`
         return self.standing(above, child, growing)[first:2] <= contest.standing(cursor)[: 2 - first]
 
     def is_behind_head(self, growing: Growing) -> bool:
-        """Return whether the first job of a strict queue waits before the job's growth (rule R14)."""
+        """Return whether a waiting first request of a strict queue blocks the growth of the job (rule R14)."""
         for branch in growing.branch.path if self.closed else ():
             if branch.name in self.closed:
                 request_class, _ = self.closed[branch.name]
@@ -246,7 +248,8 @@ class Surplus:
 
 
 def rank(growing: Growing, order: QueueOrder) -> tuple[float, float, str]:
-    """Return the order of jobs in a queue (rule R6): priority, except in a FIFO queue; then submission, then name."""
+    """Return the job's sort key in its queue (rule R6): priority, except in a FIFO queue; then submission time, then
+    name."""
     job = growing.record.job
     first = 0.0 if order is QueueOrder.FIFO else -job.priority
     return first, job.submitted_s, job.id

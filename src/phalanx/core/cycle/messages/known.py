@@ -1,7 +1,7 @@
-"""The reasons why requests cannot start: those that are known, and those that a cycle computes.
+"""The reasons why requests cannot start: known reasons, and reasons that a cycle computes.
 
 `core.cycle.steps` asks whether it is already known that a request cannot start, and why, and computes the reason of a
-request that is denied. `core.cycle.reasons.report` tells these reasons to the jobs.
+request that is denied. `core.cycle.messages.report` reports these reasons to the jobs.
 
 - A reason for missing capacity is computed once for a placement class, and shared by all queues
   (`PlacementClass.reason`). A cycle computes about `EXPLAINED` of them again.
@@ -23,7 +23,7 @@ from phalanx.model.reason import NEVER, Reason
 from phalanx.state.classes import Gang
 from phalanx.state.pending.request_class import PlacementClass, PlacementClassKey, RequestClass
 
-EXPLAINED = 4  # failed requests of a cycle that get a new reason, at least
+EXPLAINED = 4  # a cycle computes a new reason for at least this many failed requests
 
 
 class KnownReasons:
@@ -41,10 +41,10 @@ class KnownReasons:
         self.failures = 0
         self.placed: list[tuple[Gang, str, Sequence[Placement]]] = []
         self.grants: CycleGrants | None = None
-        self._noted = 0  # the number of `placed` that are in `grants`
+        self._noted = 0  # the number of entries of `placed` that `grants` includes
 
     def granted_so_far(self) -> CycleGrants:
-        """Return the grants of the cycle, because reasons name the largest consumers."""
+        """Return the grants of the cycle so far. Reasons need them, because they name the largest consumers."""
         grants = self.grants = self.grants or CycleGrants()
         for gang, job, placements in self.placed[self._noted :]:
             grants.note(gang, job, placements)
@@ -57,13 +57,14 @@ class KnownReasons:
         return self.explained.get(found.key) or (None if found.key in self.disproved else found.reason)
 
     def is_hopeless(self, found: PlacementClass) -> bool:
-        """Return whether the class has no capacity even on empty nodes. Such a class gets no reservation."""
+        """Return whether the stored reason says that the class would not fit even on empty nodes. Such a class gets no
+        reservation."""
         reason = self.reason_of_placement_class(found)
         return reason is not None and reason.code in NEVER
 
     def never_starts(self, found: PlacementClass) -> bool:
-        """Return whether the class, which has no capacity now, could not start even on empty nodes. Its request classes
-        then block no jobs in a strict queue. A stored reason that contradicts the result is forgotten."""
+        """Return whether a class without capacity would not fit even on empty nodes, by a new check. Its request
+        classes then block no jobs in a strict queue. A stored reason that contradicts the result is forgotten."""
         gangs = [way.key.gang for way in found.flavor_classes or (found,)]
         reason = self.reason_of_placement_class(found)
         never = all(explain.never(self.cluster, self.state.draft, gang) is not None for gang in gangs)
@@ -73,8 +74,8 @@ class KnownReasons:
         return never
 
     def explains(self, found: PlacementClass) -> bool:
-        """Return whether the reason of the class, which has no capacity now, must be computed again: it had capacity
-        when the cycle began, and few requests failed before it."""
+        """Return whether the reason of a class without capacity must be computed again: the class had capacity when the
+        cycle began, and fewer than `EXPLAINED` requests have failed so far."""
         had_room = bool(self.state.blocked.had_room[found.number])
         return had_room and self.failures < EXPLAINED and found.key not in self.explained
 
@@ -92,7 +93,8 @@ class KnownReasons:
     # Why not
 
     def lacking(self, offer: FlavorAssignment, lack: Lack) -> Reason:
-        """Return why the offer, which quota allows, finds no capacity. The reason is shared by all equal requests."""
+        """Return the reason why an offer within quota finds no capacity. All requests of the placement class share this
+        reason."""
         if isinstance(lack, WouldDelayReservation):
             return lack.reason
         if isinstance(lack, Reason):
@@ -108,8 +110,8 @@ class KnownReasons:
         return reason
 
     def explain_placement_class(self, found: PlacementClass) -> Reason | None:
-        """Return why requests of the class find no capacity, by a trial placement if it is not known; None if they find
-        some."""
+        """Return the reason why the class has no capacity: the stored reason, or one from a trial placement. None: the
+        trial finds capacity."""
         known = self.reason_of_placement_class(found)
         if known is None and not found.flavor_classes:
             gang = found.key.gang
@@ -130,8 +132,8 @@ class KnownReasons:
         self, request_class: RequestClass, offers: Sequence[FlavorAssignment], found: Sequence[Reason]
     ) -> Reason:
         """Return why each offer fails. `found`: the reasons of the offers that quota allows, in the same order. The
-        offer that the queue prefers gives the code. Of several offers with the same flavors one is reported, if
-        possible one that can succeed later."""
+        offer that the queue prefers gives the code. If several offers have the same flavors, one of them is reported,
+        preferably an offer that can succeed later."""
         lacking, reasons, queue = iter(found), dict[tuple[str, ...], Reason](), request_class.key.queue
         for offer in offers:
             said = reasons.get(offer.flavors)
@@ -141,7 +143,7 @@ class KnownReasons:
                 reason = self.never(request_class, offer) or no_quota.why_not(
                     self.cluster, self.state.ledger, queue, offer
                 )
-            if reason.code in NEVER:  # its other groups may fit, but have no quota now
+            if reason.code in NEVER:  # other choices of its members may fit, but quota is too small for them now
                 ledger = self.state.ledger
                 others = (no_quota.why_not(self.cluster, ledger, queue, each) for each in offer.besides[::-1])
                 reason = next((each for each in others if each.code not in NEVER), reason)

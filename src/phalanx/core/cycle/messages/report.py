@@ -36,17 +36,18 @@ from phalanx.state.pending.request_class import (
 )
 
 RENEWED = 100  # cycles after which the reason of a class is computed again
-RENEWED_AT_ONCE = 64  # reasons of classes that a cycle computes again after a node changed; the next cycle follows
-NEXT = 4  # request classes right behind a head, which always report its name
+RENEWED_AT_ONCE = 64  # the most reasons that a cycle computes again after a node changed; the next cycle computes more
+NEXT = 4  # this many request classes right behind a head always report its name
 
-Wait: TypeAlias = tuple[str | None, str | None]  # the head that blocks a request, and the code of the head's reason
+# The head that blocks a request (None: no head), and the code of the head's reason.
+Wait: TypeAlias = tuple[str | None, str | None]
 
 
 class ReasonReporter:
     """The reports of one cycle.
 
     `waits`: job -> the reason that it reports.
-    `reports`: request class -> its new report. The reason in it is None if it is that of the placement class.
+    `reports`: request class -> its new report. The report has no reason if the reason of the placement class applies.
     `stale`: placement class -> its new `PlacementClass.stale`.
     `renewed`: True if the reasons of all classes are up to date again, after a node changed.
     `eased`: True if victims have returned quota that lets a request start in the next cycle, which follows at once."""
@@ -63,7 +64,7 @@ class ReasonReporter:
     # Reports to request classes
 
     def reason_of(self, request_class: RequestClass) -> Reason | None:
-        """Return the last reported reason of the request class, from this cycle or before."""
+        """Return the reason that the request class reported last, in this cycle or an earlier one."""
         report = self.reports.get(request_class)
         if report is None and not self.known.disproved:
             return self.pending.reason_of(request_class)
@@ -88,7 +89,8 @@ class ReasonReporter:
         return reason.code not in ALONE
 
     def short_of_quota(self, candidate: Candidate) -> Reason | None:
-        """Return why quota blocks the request class; None if it does not, once victims have returned their quota."""
+        """Return the reason why quota blocks the request class; None if quota allows it once victims have returned
+        their charges."""
         offers = self.state.offers(candidate)
         if any(offer.short is None for offer in offers):
             self.eased = True
@@ -96,8 +98,8 @@ class ReasonReporter:
         return self.known.why_not(candidate.request_class, offers, ())
 
     def report_denied(self, candidate: Candidate, reason: Reason, blocker: int) -> None:
-        """Report that the first request of the class was denied. `blocker` NONE_REPORTED: quota allows none of its
-        offers."""
+        """Report that the first request of the class was denied. `blocker`: the kind of obstacle; NONE_REPORTED if
+        quota allows none of its offers."""
         self.known.failures += 1
         request_class = candidate.request_class
         if blocker == Blocker.NONE_REPORTED:
@@ -106,7 +108,8 @@ class ReasonReporter:
         self.report(candidate, reason, blocker, own)
 
     def report_no_capacity(self, candidate: Candidate) -> None:
-        """Report that the placement class of the head is known to have no capacity."""
+        """Report to the first request of a queue that its placement class has no capacity, if its class has not
+        reported that yet."""
         request_class = candidate.request_class
         if (
             self.pending.columns.reported_blocker[request_class.number] != Blocker.CAPACITY
@@ -118,9 +121,9 @@ class ReasonReporter:
                 self.report(candidate, reason, Blocker.CAPACITY, None)
 
     def report(self, candidate: Candidate, reason: Reason, blocker: int, own: Reason | None) -> None:
-        """Report a reason to a request class. The first request gets the new numbers. The others get it only if the
-        code changes; new requests always get it. If the class only moved to or from the head of a strict queue, only
-        the next few requests get it."""
+        """Report a reason to a request class. The first request always gets the new reason. The other requests get it
+        only if the code of the reason changes. If the class only moved to or from the head of a strict queue, only the
+        next few requests get it."""
         request_class = candidate.request_class
         said = self.reason_of(request_class)
         self.reports[request_class] = RequestClassReport(blocker, own)
@@ -178,9 +181,9 @@ class ReasonReporter:
                 self.report(candidate, reason, Blocker.CAPACITY, None)
 
     def report_untried(self) -> None:
-        """Report to the request classes that quota or a count kept from being tried, if their blocker has changed.
-        Quota is reported before capacity (rule R25). If other jobs took their quota or capacity in this cycle, the
-        first few get new numbers."""
+        """Report to the request classes that were not tried because they lack quota or capacity, if their blocker has
+        changed. Quota is reported before capacity (rule R25). Classes that lost quota or capacity to other jobs in this
+        cycle also get new numbers, but only the first few of them."""
         state, columns, count = self.state, self.pending.columns, len(self.pending.columns.request_classes)
         placement_class, row = columns.placement_class[:count], columns.row[:count]
         reported, live = columns.reported_blocker[:count], placement_class >= 0
@@ -214,7 +217,7 @@ class ReasonReporter:
                 return
 
     def unreported(self, numbers: Iterable[int]) -> Iterator[Candidate]:
-        """Yield the first request that waits of each of these classes to which this cycle has not reported."""
+        """Yield the first waiting request of each of these classes, if this cycle has not reported to the class."""
         for number in numbers:
             request_class = self.pending.columns.request_classes[number]
             if request_class is None or request_class in self.reports:
@@ -223,7 +226,7 @@ class ReasonReporter:
                 yield Candidate(request_class, entry)
 
     def report_closed(self, candidate: Candidate, found: PlacementClass) -> None:
-        """Report that the placement class has no capacity."""
+        """Report to a request class within its limits that its placement class is closed."""
         if not found.flavor_classes:
             if (reason := self.known.explain_placement_class(found)) is not None:
                 self.report(candidate, reason, Blocker.CAPACITY, None)
@@ -243,7 +246,7 @@ class ReasonReporter:
         self.report(candidate, reason, Blocker.CAPACITY, reason)
 
     def report_lost(self, candidate: Candidate, found: PlacementClass) -> None:
-        """Report to a class that had capacity or quota when the cycle began."""
+        """Report to a class that lost its capacity or quota in this cycle."""
         request_class = candidate.request_class
         if self.pending.columns.reported_blocker[request_class.number] == Blocker.QUOTA:
             self.known.failures += 1
@@ -260,8 +263,8 @@ class ReasonReporter:
             self.report(candidate, reason, Blocker.QUOTA, reason)
 
     def report_new_request(self, request_class: RequestClass, request: Request) -> None:
-        """Report the reason of the request class to a new request. If the reason names the job itself as a consumer,
-        compute it again."""
+        """Report the reason of the request class to a new request. A job that has run before may be named in the reason
+        as a consumer; then the reason is computed again."""
         reason = self.reason_of(request_class)
         if (
             reason is not None
@@ -300,7 +303,7 @@ class ReasonReporter:
                     self.report(Candidate(request_class, first), reason, Blocker.HEAD, reason)
 
     def newly_blocked(self) -> dict[str, list[RequestClass]]:
-        """Return, by strict queue, the request classes that a head blocks from now on."""
+        """Return strict queue -> the request classes that its head blocks, and that have not reported this."""
         state, columns, count = self.state, self.pending.columns, len(self.pending.columns.request_classes)
         some = columns.strict[:count] & (columns.reported_blocker[:count] != Blocker.HEAD)
         found: dict[str, list[RequestClass]] = {}
@@ -313,8 +316,8 @@ class ReasonReporter:
         return found
 
     def next_few(self, queue: str, now: Wait) -> list[RequestClass]:
-        """Return the classes right behind the head that wait because of it; none if the first of them has reported this
-        head already, because the others were updated with it."""
+        """Return the next few classes right behind the head of the queue. Return no class if the first of them has
+        reported this head already, because then the others have, too."""
         found: list[RequestClass] = []
         for _, request_class in islice(self.tournament.left.get(queue, ()), 2 * NEXT):
             said = self.pending.reason_of(request_class)
@@ -350,5 +353,6 @@ def is_head_change(said: Reason, reason: Reason) -> bool:
 
 
 def wait_of(reason: Reason) -> Wait:
-    """Return the head and the code of its reason. The expected time is left out, because it changes all the time."""
+    """Return the head that the reason names, and the code of the head's reason. The expected time is left out, because
+    it changes all the time."""
     return reason.numbers.get("head"), reason.numbers.get("head_code")

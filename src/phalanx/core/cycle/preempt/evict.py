@@ -28,8 +28,9 @@ def settle(
     context: PreemptionContext, actions: list[Action], request: Request, found: PreemptionPlan, rights: PreemptionPolicy
 ) -> bool:
     """Add the actions of the plan: return the charges of the victims in the ledger, and reserve the nodes of the
-    preemptor. Return True if no node lacks an amount for it, so that it may start in the next cycle. In that case the
-    victims leave for their ports or devices, for a reservation, or because the search for nodes is within a budget."""
+    preemptor. Return True if no node is overcommitted by it, so that it may start in the next cycle. In that case the
+    victims are evicted for another reason: their ports or devices, a reservation, or because the search for nodes was
+    cut off by its budget."""
     cluster, now_s = context.cluster, context.now_s
     record = cluster.jobs[request.job]
     for victim in found.victims:
@@ -60,7 +61,8 @@ def grown(
     placements: Sequence[Placement],
     until_s: float,
 ) -> Nominate:
-    """Return the nomination of a job that grows, with its earlier nominations that are not placed in this cycle."""
+    """Return the nomination of a growing job: the new placements, and the earlier nominated placements that this cycle
+    has not placed."""
     placed = {(each.role, each.ordinal) for each in context.placed.get(record.job.id, ())}
     known = tuple(each for each in nominated_placements(record) if (each.role, each.ordinal) not in placed)
     for action in [each for each in actions if isinstance(each, Nominate) and each.job == record.job.id]:
@@ -70,7 +72,8 @@ def grown(
 
 
 def tell(context: PreemptionContext, actions: list[Action], victim: Victim, rights: PreemptionPolicy) -> None:
-    """Evict the victim, whole or in part, and give its charge back unless it is moved."""
+    """Evict the victim, whole or in part. If the victim moves to other nodes, nominate it to them; otherwise return its
+    charge."""
     record = context.cluster.jobs[victim.job]
     reason = preempted.preempted_reason(rights, record, victim.rule, len(victim.slots))
     evict(context, actions, record, victim.slots, rights.job.id, reason)
@@ -89,7 +92,8 @@ def evict(
     by: str,
     reason: Reason,
 ) -> None:
-    """Add the action by which the job loses these slots; no slots: the whole job. `by`: the preemptor; empty: none."""
+    """Add the action that evicts these slots of the job. `slots`: empty for the whole job. `by`: the preemptor; empty:
+    none."""
     cluster, job = context.cluster, record.job.id
     spared_s, queue = grace_s(cluster, job), cluster.queue_of(record.job)
     if slots:
@@ -106,7 +110,7 @@ def evict(
 
 
 def give_back(context: PreemptionContext, record: JobRecord) -> None:
-    """Free the nominated capacity of a job on the draft and in the ledger."""
+    """Return the nominated capacity of the job on the draft, and its charge in the ledger."""
     nomination.vacate(context.cluster, context.draft, record, nominated_placements(record))
     if record.charge is not None:
         pods = pods_by_role(record.nominated, len(record.job.roles))
@@ -115,8 +119,7 @@ def give_back(context: PreemptionContext, record: JobRecord) -> None:
 
 
 def take_back(context: PreemptionContext, actions: list[Action], record: JobRecord) -> None:
-    """Take back the grants of this cycle from a job that is now preempted. It loses its growth and its nomination (rule
-    R24)."""
+    """Take back what this cycle granted to a job that is now preempted: placed growth and nominations (rule R24)."""
     job = record.job.id
     grown = [action for action in actions if isinstance(action, Nominate) and action.job == job] if record.open else []
     actions[:] = [action for action in actions if action not in grown]
@@ -131,8 +134,8 @@ def grace_s(cluster: Cluster, job: str) -> float | None:
 
 
 def keep_nomination(draft: Draft, cluster: Cluster, gang: Gang, placements: Sequence[Placement]) -> bool:
-    """Take the nominated capacity on the draft, and close each node that it overcommits. Return whether there is
-    one."""
+    """Subtract the nominated capacity from the draft, and close each node that it overcommits. Return whether some node
+    is overcommitted."""
     rows = cluster.columns.row_of
     at = {rows[placement.node] for placement in placements}
     position_of = {

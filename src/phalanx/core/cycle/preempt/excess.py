@@ -1,10 +1,12 @@
 """Quota preemption: evict pods of queues whose usage is above their limit, because the limit was lowered.
 
 A queue with `excess_delay_s` whose usage has been above its limit for that time loses pods until its usage is within
-the limit. No queue on its path falls below its guarantee, and no victim overshoots: a pod that is larger than what is
-still missing stays. The excess of a queue with children is divided among them by their usage above their guarantees.
+the limit. No queue on its path falls below its guarantee. No more is evicted than necessary: a pod that is larger than
+the remaining excess stays. The excess of a queue with children is divided among them by their usage above their
+guarantees.
 
-The pods above the minimums of jobs go first, then whole jobs: of each, those of the lowest priority, then the latest.
+Pods above the minimums of jobs are evicted first, then whole jobs. In both steps, jobs of the lowest priority come
+first, and of these the latest.
 
 Source: pkg/scheduler/objects/quota_preemptor.go and queue.go of apache/yunikorn-core (1.9).
 """
@@ -50,7 +52,7 @@ def enforce(state: CycleState, context: Callable[[], PreemptionContext], actions
 
 
 def is_noted(cluster: Cluster, now_s: float) -> bool:
-    """Return whether nothing is due, and each queue above its limit is known with its time."""
+    """Return whether no eviction is due, and the state (`Cluster.exceeding`) has each queue above its limit."""
     found = exceeding(cluster, now_s) if cluster.tree.trimmed else {}
     return found == cluster.exceeding and not any(due_s(cluster, *each) <= now_s for each in found.items())
 
@@ -61,7 +63,7 @@ def due_s(cluster: Cluster, queue: str, since_s: float) -> float:
 
 
 def above_limit(branch: Branch) -> Excess:
-    """Return the usage of the queue above its limit."""
+    """Return the queue's usage beyond its limit: (flavor, resource) -> amount."""
     total = branch.account.total
     return {key: total[key] - limit for key, limit in branch.quota.limit.items() if total.get(key, 0) > limit}
 
@@ -78,8 +80,8 @@ def victims(cluster: Cluster, branch: Branch) -> Iterator[tuple[JobRecord, tuple
 
 
 def divided(branch: Branch, excess: Excess) -> Iterator[tuple[str, Excess]]:
-    """Yield the queues whose own jobs lose pods, and how much each loses. Among siblings, and the queue's own jobs
-    beside them, each loses by its part of the usage above guarantees, rounded down."""
+    """Yield (queue, the excess that its own jobs must lose). The excess of a queue is divided among its children and
+    its own jobs, in proportion to their usage above guarantees, rounded down."""
     if not branch.children:
         yield branch.name, excess
         return
@@ -95,13 +97,13 @@ def divided(branch: Branch, excess: Excess) -> Iterator[tuple[str, Excess]]:
 
 
 def above_guarantee(branch: Branch) -> Excess:
-    """Return the usage of the queue above its guarantee."""
+    """Return the queue's usage beyond its guarantee: (flavor, resource) -> amount."""
     found = {key: used - branch.quota.guaranteed.get(key, 0) for key, used in branch.account.total.items()}
     return {key: amount for key, amount in found.items() if amount > 0}
 
 
 def victims_of_queue(cluster: Cluster, queue: str, excess: Excess) -> Iterator[tuple[JobRecord, tuple[Slot, ...]]]:
-    """Yield the victims among the queue's own jobs, as `victims` does."""
+    """Yield the victims among the queue's own jobs, in the form of `victims`."""
     records = [cluster.jobs[job] for job in cluster.jobs_of.get(queue, ())]
     running = [each for each in records if each.phase not in (Phase.QUEUED, Phase.STOPPING) and each.job.preemptible]
     running.sort(key=lambda each: (each.job.last_victim, each.job.priority, -each.job.submitted_s, each.job.id))
@@ -118,7 +120,8 @@ def victims_of_queue(cluster: Cluster, queue: str, excess: Excess) -> Iterator[t
 
 
 def surplus_victims(record: JobRecord, branch: Branch, left: Excess) -> list[Slot]:
-    """Return the slots above the job's minimum that go, the highest ordinals first, and take them off `left`."""
+    """Return the slots above the job's minimum that are evicted, the highest ordinals first. Subtract their cost from
+    `left`, the remaining excess."""
     spare, chosen = spare_pods(record), list[Slot]()
     for slot in sorted(record.placements.keys() - record.leaving, key=lambda slot: (slot.role, -slot.ordinal)):
         if spare[slot.role] > 0 and fits(cost := cost_of(record, branch, [slot]), left):
@@ -134,14 +137,15 @@ def cost_of(record: JobRecord, branch: Branch, slots: Sequence[Slot]) -> Cost:
 
 
 def fits(cost: Cost, left: Excess) -> bool:
-    """Return whether the cost has a resource that is still to be given back, and no more of it than that."""
+    """Return whether evicting pods of this cost reduces the remaining excess `left`, and does not go beyond it for any
+    resource."""
     return any(amount and left.get(key, 0) for key, amount in cost) and all(
         amount <= left[key] for key, amount in cost if key in left
     )
 
 
 def take(cost: Cost, left: Excess) -> None:
-    """Take the cost off what is still to be given back."""
+    """Subtract the cost from `left`, the remaining excess."""
     for key, amount in cost:
         if key in left:
             left[key] -= amount
