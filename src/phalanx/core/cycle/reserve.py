@@ -35,7 +35,7 @@ class Reserving:
     """The backfill reservations of one cycle.
 
     `may_reserve`: the next request that finds no capacity may get a reservation.
-    `all_reserved`: the last reservation was made; the cycle has not yet ranked the classes again.
+    `all_reserved`: True after the last reservation was made, until the cycle has ranked the classes again.
     `unforeseen`: numbers of placement classes whose start cannot be foreseen, until victims leave.
     `further_requests`: for each request class with a reservation, an iterator over its further requests.
     `hopeful`: request classes that may still start a job in this cycle, as far as they were examined; None: all
@@ -58,18 +58,20 @@ class Reserving:
         return BackfillForecast(self.cluster, self.policy, self.state.now_s, self.state.draft)
 
     def could_reserve(self) -> bool:
-        """Return whether a request may get a reservation, as far as the end of some job is known."""
+        """Return whether some request may get a reservation. That requires an expected end: of a running, nominated,
+        terminating or waiting job, or of an advance reservation."""
         columns, cluster = self.state.pending.columns, self.cluster
         if self.greedy or (self.conservative and self.policy.backfill_depth <= 0):
             return False
         if cluster.ends.order or cluster.reservations or cluster.leaving:
             return True
         if cluster.nominated and self.forecast.ends.anyone_ends():
-            return True  # a nominated job counts as if it ran
+            return True  # a nominated job counts as running
         return bool((np.isfinite(columns.limit_s) & (columns.placement_class >= 0)).any())
 
     def victims_leave(self) -> bool:
-        """Note that victims leave now. Return whether a request that got no reservation before may get one."""
+        """Note that victims are evicted now. Return whether a request that got no reservation in this cycle may get one
+        now."""
         could_before, were_unforeseen, self.hopeful = self.may_reserve, bool(self.unforeseen), None
         self.unforeseen = set()
         known = not self.greedy and (not self.forecast.open or self.forecast.ends.anyone_ends())
@@ -77,7 +79,7 @@ class Reserving:
         return self.may_reserve and (not could_before or were_unforeseen)
 
     def first(self) -> FirstReservation | None:
-        """Return the first reservation; None without any."""
+        """Return the first reservation of the cycle; None: there is no reservation."""
         if not self.reserved or not self.forecast.reservations:
             return None
         hold = self.forecast.reservations[0]
@@ -99,12 +101,12 @@ class Reserving:
         return backfilled
 
     def try_reserve(self, candidate: Candidate) -> bool:
-        """Reserve for a request that found no capacity. Return whether it has a reservation."""
+        """Try to make a reservation for a request that found no capacity. Return whether it has a reservation."""
         request_class, entry = candidate
         if entry.request in self.reserved:
-            return True  # the request was tried again, and keeps its reservation
+            return True  # the request was tried before in this cycle, and has its reservation
         if not self.may_reserve or request_class.key.kind == Kind.GROWTH or not self.state.draft.free:
-            return False  # growth gets no reservation, and without any known node no request does
+            return False  # growth gets no reservation, and without nodes no request gets one
         if not self.is_affordable(candidate):
             return False
         forecast, gang = self.forecast, request_class.key.gang
@@ -133,7 +135,7 @@ class Reserving:
         return self.forecast.foreseen(request, gang) is not None
 
     def has_room_at_last(self, gang: Gang) -> bool:
-        """Return whether by counting the gang's minimum fits once all jobs with a known end have ended."""
+        """Return whether, by counting, the gang's minimum fits after the end of all jobs with a known end."""
         ends = self.forecast.ends
         if not ends.anyone_ends():
             return False
@@ -145,9 +147,8 @@ class Reserving:
         return self.foreseen[gang]
 
     def is_anyone_hopeful(self) -> bool:
-        """Return whether some request class may still start beside the reservations. Their number falls as more is
-        reserved. The head of a strict queue needs a reservation in any case, because the jobs behind it may then
-        start."""
+        """Return whether some request class may still start beside the reservations. With strict queues the result is
+        always True: their heads need reservations, because the jobs behind a head with a reservation may start."""
         if self.hopeful is None:
             self.hopeful = list(self.state.pending.request_classes.values())
         while self.hopeful and self.cannot_start_now(self.hopeful[-1]):
@@ -176,8 +177,9 @@ class Reserving:
         return any(offer.short is None for offer in self.state.offers(candidate))
 
     def next_of(self, request_class: RequestClass) -> QueuedRequest | None:
-        """Return the next request of a class of which one has a reservation: it may get one of its own, or is now the
-        first of a strict queue that waits (rule R14)."""
+        """Return the next waiting request of the class after a request with a reservation. Under CONSERVATIVE, it may
+        get a reservation of its own. In a strict queue, it is the new head (rule R14). None: there is no such request,
+        or neither case applies."""
         if not (request_class.strict or (self.conservative and self.may_reserve)):
             return None
         further = self.further_requests.get(request_class) if self.conservative else iter(request_class)

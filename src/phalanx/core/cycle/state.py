@@ -82,7 +82,7 @@ class CycleState:
         self.remaining: dict[RequestClass, Iterator[QueuedRequest]] = {}
         self.exceeding: dict[str, float] = {}
         self.failed: list[PlacementClass] = []
-        self._drafts: list[Draft] = []  # the draft, once it is made
+        self._drafts: list[Draft] = []  # empty until the draft is first needed
         self.starts: list[Start] = []
         self.denied: set[RequestClass] = set()
         self.started: list[tuple[Job, Cost]] = []
@@ -98,21 +98,21 @@ class CycleState:
         self.within_at_first = self.within_limits(columns.placement_class, columns.row).tobytes()
 
     def close(self) -> None:
-        """End the cycle. The layout of the draft is stored for the next cycle."""
+        """End the cycle. Store the order of the draft's nodes for the next cycle."""
         for draft in self._drafts:
             if draft.columns is self.cluster.columns:
                 draft.leave()
 
     @lazy
     def draft(self) -> Draft:
-        # Made when first needed: most cycles have nothing to place.
+        # The draft is made when it is first needed, because most cycles have nothing to place.
         cluster, policy, columns = self.cluster, self.policy, self.cluster.columns
         order = ordered_nodes(columns, packed=policy.score is ScoringStrategy.PACK)
         draft = Draft(columns, cluster.topologies(policy), policy.score, expected_pods(cluster, policy), order)
         if cluster.nominated and cluster.leaving:
             wider = with_overcommitted(cluster, draft, self.leaving)
             if wider is not None:
-                columns.node_order, draft = order, wider  # the order is unused, so the next cycle can update it
+                columns.node_order, draft = order, wider  # this order is not in use, so the next cycle can update it
         self._drafts.append(draft)
         return draft
 
@@ -121,7 +121,8 @@ class CycleState:
         return LeavingPods(self.cluster)
 
     def charge(self, charge: Charge, job: Job | None) -> None:
-        """Charge a grant of this cycle to its queue, and count the grant. `job`: its usage grows, too."""
+        """Charge a grant of this cycle to its queue, and count the grant. `job`: the job that starts, whose usage
+        grows; None if no job starts."""
         self.grants += 1
         self.ledger.grant(charge)
         if self.without_returns is not self.ledger:
@@ -139,8 +140,8 @@ class CycleState:
             self.note_charged(each)
 
     def reopen(self) -> None:
-        """Let every request class be tried again. Either pods that this cycle had placed are taken back, so capacity
-        has grown, or a reservation has become possible."""
+        """Let every request class be tried again, because free capacity has grown (pods that this cycle had placed are
+        taken back), or because a reservation has become possible."""
         self.blocked = Blocked(self.cluster, self.failed)
         self.is_done = bytearray(len(self.is_done))
 
@@ -150,8 +151,8 @@ class CycleState:
         self.cluster.tree.note_charged(charge)
 
     def ledger_for(self, request_class: RequestClass, record: JobRecord) -> QuotaLedger:
-        """Return the accounts that limit this request. Charges that victims return count at once for requests that may
-        preempt, and for other requests in the next cycle (rule R21)."""
+        """Return the ledger that this request is checked against. For requests that may preempt, charges of victims are
+        returned at once; for other requests, in the next cycle (rule R21)."""
         key = request_class.key
         may_preempt = request_class.number in self.search_classes and key.kind != Kind.GROWTH
         delay_s = self.cluster.queues[key.queue].preemption.delay_s if may_preempt else 0.0
@@ -179,8 +180,8 @@ class CycleState:
     # Their offers
 
     def offers(self, candidate: Candidate) -> list[FlavorAssignment]:
-        """Return the ways in which the request may start, best first. Replacements are within the quota of their queue
-        already."""
+        """Return the offers for the request: assignments of flavors, each with the quota that is short, if any; the
+        best comes first. A slot that replaces a lost pod has one offer, because its queue is charged for it already."""
         key, request = candidate.request_class.key, candidate.entry.request
         if key.kind == Kind.REPLACEMENT:
             return [FlavorAssignment((), key.gang, NO_CHARGE)]
@@ -225,5 +226,5 @@ class CycleState:
     def next_waiting(self, request_class: RequestClass) -> QueuedRequest | None:
         """Return the next request of the class that still waits, each request once; None if none is left."""
         if request_class not in self.remaining:
-            self.remaining[request_class] = islice(request_class, 1, None)  # the first is being tried already
+            self.remaining[request_class] = islice(request_class, 1, None)  # the first request is being tried
         return next((entry for entry in self.remaining[request_class] if self.still_waits(entry.request)), None)

@@ -44,7 +44,7 @@ from phalanx.state.cluster import Cluster
 from phalanx.state.pending.request_class import Blocker, Candidate, Kind, RequestClass
 
 REQUEST_CLASSES_OF_EFFORT = 256  # to order this many request classes again costs as much as a search for victims
-FEW_QUEUES = 64  # rule R8: with more waiting queues their first requests are checked once a cycle
+FEW_QUEUES = 64  # rule R8: with more waiting queues than this, their first requests are checked only once in a cycle
 
 
 class Cycle:
@@ -61,8 +61,10 @@ class Cycle:
         self.preempting = CyclePreemption(self.state)
         self.intake = Intake(self.state, self.reporter, self.preempting)
         self.surplus = Surplus(self.state, self.tournament.closed, self.known)
-        self.weeded: tuple[int, bool] | None = None  # decisions at the last check of queue heads, and `may_reserve`
-        self.kept_out: set[int] = set()  # request classes kept back by a reservation, out of turn
+        # At the last check of queue heads: (number of decisions, `may_reserve`).
+        self.weeded: tuple[int, bool] | None = None
+        # Request classes that were tried out of turn and denied because of a reservation.
+        self.kept_out: set[int] = set()
 
     def close(self) -> None:
         """End the cycle."""
@@ -103,9 +105,9 @@ class Cycle:
         self.reporter.report_remaining()
 
     def hopeless_heads(self) -> Iterator[Candidate]:
-        """Yield the first requests of queues that would get nothing, so that they are denied out of turn. A queue
-        competes with its first request that would get something (rule R8). In large trees this is checked once in a
-        cycle."""
+        """Yield first requests of queues that would get nothing, so that the caller denies them out of turn. Each queue
+        then competes with its first request that would get something (rule R8). With more than `FEW_QUEUES` waiting
+        queues, this is checked only once in a cycle."""
         decided = self.state.grants + len(self.preempting.actions), self.reserving.may_reserve
         cursors = self.tournament.cursors() if self.weeded != decided else []
         if len(cursors) < 2 or (self.weeded and len(cursors) > FEW_QUEUES) or self.tournament.urgent.request_classes:
@@ -120,7 +122,7 @@ class Cycle:
             self.tournament.renew()
 
     def gets_something(self, head: Candidate) -> bool:
-        """Return whether the request can start, finds victims, or would get the reservation."""
+        """Return whether the request can start, finds victims, or would get a reservation."""
         request_class = head.request_class
         found, state = request_class.placement_class, self.state
         if request_class.strict and request_class.key.kind != Kind.GROWTH:
@@ -130,7 +132,7 @@ class Cycle:
         if state.wants_nothing(head) or not self.field.may_be_tried(request_class):
             return False
         if not (self.weeded and self.weeded[0]):
-            has_room = bool(state.blocked.open[found.number])  # as counted when the cycle began
+            has_room = bool(state.blocked.open[found.number])  # the count from the begin of the cycle
         else:
             has_room = state.blocked.counted(state.draft, found, state.grants)
         if has_room and self.is_sure_to_start(request_class):
@@ -144,17 +146,18 @@ class Cycle:
         return self.finds_victims(head, offers)
 
     def never_within_quota(self, head: Candidate) -> bool:
-        """Return whether quota would not allow the request on an empty cluster."""
+        """Return whether quota would not allow the request even if no job ran."""
         request_class = head.request_class
         if self.state.is_within_limits(request_class) and not request_class.placement_class.flavor_classes:
-            return False  # the headroom leaves out the quota of flavors
+            return False  # the headroom of a queue does not include quota of flavors
         offers = self.state.offers(head)
         if any(offer.short is None for offer in offers):
             return False
         return self.known.why_not(request_class, offers, ()).code in NEVER
 
     def is_sure_to_start(self, request_class: RequestClass) -> bool:
-        """Return whether a class that fits by counting is certain to be placed, and its queue has quota."""
+        """Return whether a class that fits by counting is certain to start: counting is exact for it, there is no
+        reservation, and its queue has quota."""
         found = request_class.placement_class
         if not found.single or self.reserving.first() is not None or not self.state.is_within_limits(request_class):
             return False
@@ -168,7 +171,8 @@ class Cycle:
         return isinstance(outcome, list)
 
     def finds_victims(self, head: Candidate, offers: Sequence[FlavorAssignment]) -> bool:
-        """Return whether the request may preempt now, and finds victims."""
+        """Return whether the request may preempt now, and a search for victims succeeds or fails only because of growth
+        of this cycle."""
         if not self.may_search(head.request_class) or self.preempting.is_delayed(head):
             return False
         forecast = None if self.reserving.greedy else self.reserving.forecast
@@ -189,7 +193,8 @@ class Cycle:
         if not self.field.may_be_tried(request_class):
             self.lose(head, holds_up=False)
             return False
-        if request_class in self.reserving.further_requests:  # it was denied, and reserves for its next request
+        # Its last request has a reservation, and the next one may get one.
+        if request_class in self.reserving.further_requests:
             self.reserve_or_block(head)
             return False
         found, may_search = request_class.placement_class, self.may_search(request_class)
@@ -216,8 +221,8 @@ class Cycle:
         return False
 
     def lose(self, head: Candidate, *, holds_up: bool) -> None:
-        """Remove the request class from the cycle, unless another request of it may search for victims. `holds_up`: it
-        blocks the jobs behind it in a strict queue."""
+        """Remove the request class from the cycle. If another request of the class may search for victims, continue
+        with that request. `holds_up`: the request blocks the jobs behind it in a strict queue."""
         self.state.denied.add(head.request_class)
         blocks = holds_up and head.request_class.strict and head.request_class.key.kind != Kind.GROWTH
         following = None if blocks else self.preempting.next_ready(head)
@@ -260,7 +265,7 @@ class Cycle:
         self.state.grants += 1
         self.state.draft.settle()
         backfilled = self.reserving.granted(request, offer.gang, placements)
-        self.preempting.searched.pop(key, None)  # its failed search was for another flavor
+        self.preempting.searched.pop(key, None)  # an earlier search of this class failed for another flavor
         self.state.granted.add(request)
         self.known.placed.append((key.gang, request.job, placements))
         if request.slot is None:
@@ -279,8 +284,8 @@ class Cycle:
             self.try_again(across=True)
 
     def grows_first(self, head: Candidate | None) -> bool:
-        """Place pods above the minimums of jobs that come before the head of the tournament. Return whether there are
-        such jobs (rule R10)."""
+        """Place pods above minimums for the jobs that come before the head of the tournament (rule R10). Return whether
+        there was such a job."""
         if head is not None and head.request_class.key.kind == Kind.REPLACEMENT:
             return False
         if self.grants_surplus(None if head is None else head.request_class.key.priority):
@@ -288,9 +293,9 @@ class Cycle:
         return head is not None and self.surplus.grow_in_turn(self.tournament, head, self.reserving.forecast)
 
     def grants_surplus(self, head_priority: int | None) -> bool:
-        """Place the surplus of jobs with a higher priority than `head_priority`, if no request of that priority is
-        left. None: no request is left at all. Jobs that are in turn wait for their place in the order (`grow_in_turn`).
-        Return whether there was any surplus."""
+        """Place pods above minimums for jobs with a higher priority than `head_priority`, if no request of the job's
+        priority is left to try. `head_priority`: the priority of the next request; None: no request is left. Jobs with
+        `GangSize.IN_TURN` are served by `grow_in_turn`. Return whether any job was served."""
         due = self.surplus.priorities(in_turn=head_priority is None)
         if head_priority is not None:
             due = list(takewhile(lambda each: each > head_priority and not self.field.any_from(each), due))
@@ -299,7 +304,7 @@ class Cycle:
         return bool(due)
 
     def advance(self, candidate: Candidate) -> None:
-        """Continue with the next request of the class, because this one was granted, or its job stops."""
+        """Continue with the next request of the class, because this one was granted, or its job is being stopped."""
         following = self.state.next_waiting(candidate.request_class)
         self.state.is_done[candidate.request_class.number] = following is None
         self.tournament.accept_head(following)
@@ -334,8 +339,8 @@ class Cycle:
         return True
 
     def try_again(self, *, across: bool) -> None:
-        """Let request classes be tried again whose searches for victims failed, because a decision may let them
-        succeed. `across`: only classes that may preempt jobs of other queues."""
+        """Let request classes with a failed search for victims be tried again, because a decision of this cycle may let
+        their searches succeed. `across`: only classes that may preempt jobs of other queues."""
         over, preempting = self.state.is_done, self.preempting
         again = [
             number for number in self.state.search_classes if over[number] and preempting.may_try_again(number, across)
@@ -345,13 +350,13 @@ class Cycle:
         for number in again:
             over[number] = 0
         self.preempting.effort += len(self.pending.request_classes) // REQUEST_CLASSES_OF_EFFORT
-        self.field.fill(self.tournament)  # shares have changed as well
+        self.field.fill(self.tournament)  # the order has changed too, because shares have changed
 
     def deny(
         self, candidate: Candidate, offers: Sequence[FlavorAssignment], lacks: Sequence[tuple[FlavorAssignment, Lack]]
     ) -> None:
-        """Deny the request. `lacks`: for each offer that quota allows, how far its placement came, or that the capacity
-        is reserved."""
+        """Deny the request. `lacks`: (offer, obstacle) for each offer that quota allows: the shortfall of its
+        placement, or the reservation that it would delay."""
         key = candidate.request_class.key
         found = [self.known.lacking(offer, lack) for offer, lack in lacks]
         held = any(isinstance(lack, WouldDelayReservation) for _, lack in lacks)
@@ -365,5 +370,6 @@ class Cycle:
         if lacks and any(each.code not in NEVER for each in found):
             self.reserve_or_block(candidate, holds_up=reason.code not in ALONE)
         else:
-            has_reservation = candidate.entry.request in self.reserving.reserved  # from before others used up the quota
+            # Made earlier in this cycle, before other jobs used up the quota.
+            has_reservation = candidate.entry.request in self.reserving.reserved
             self.lose(candidate, holds_up=reason.code not in ALONE and not has_reservation)

@@ -24,14 +24,14 @@ from phalanx.state.pending.request_class import Request
 from phalanx.state.queues.quota import Charge, gang_cost
 from phalanx.state.queues.submitted import SubmittedJobs
 
-SLOT = partial(tuple.__new__, Slot)  # as `Slot._make`, without a Python call for each pod
+SLOT = partial(tuple.__new__, Slot)  # makes a Slot like `Slot._make`, but without a Python call for each pod
 # Parts of a placement: its slot, its node, and the key of its lot (role, node and devices).
 NAMED, NODE, LOT = itemgetter(0, 1), itemgetter(2), itemgetter(0, 2, 3)
 
 
 def charge_placements(cluster: Cluster, record: JobRecord, placements: Sequence[Placement]) -> list[Placement]:
-    """Charge the placements to their nodes. For each lot of pods that overcommits a node, return one placement. If a
-    slot is named twice, the last counts."""
+    """Charge the placements to their nodes. If two placements have the same slot, the last one counts. Return one
+    placement for each lot of pods (equal role, node and devices) that overcommits its node."""
     record.make_ready()
     cluster.ends.derived.pop(record.job.id, None)
     there = dict(zip(map(SLOT, map(NAMED, placements)), placements, strict=True))
@@ -44,7 +44,8 @@ def charge_placements(cluster: Cluster, record: JobRecord, placements: Sequence[
 
 
 def charge_nodes(cluster: Cluster, record: JobRecord, placements: Iterable[Placement]) -> list[Placement]:
-    """Charge the pods to their nodes. For each lot that overcommits a node, return its last pod."""
+    """Charge the pods to their nodes. Return the last pod of each lot (equal role, node and devices) that overcommits
+    its node."""
     columns, unfit = cluster.columns, []
     for (role, node, devices), lot in groupby(placements, LOT):
         demand, pods = record.gang.demands[role], list(lot)
@@ -93,7 +94,7 @@ def nominate(cluster: Cluster, record: JobRecord, placements: Sequence[Placement
 
 
 def withdraw_nomination(cluster: Cluster, record: JobRecord, slots: Collection[Slot] | None = None) -> None:
-    """Withdraw the job's nomination, or only that of these slots."""
+    """Withdraw the nominations of these slots of the job; None: of all its slots."""
     for slot in list(record.nominated if slots is None else slots):
         cluster.release_slot(record, slot, record.nominated.pop(slot))
         cluster.pending.allow_new_searches()
@@ -143,7 +144,7 @@ def settle_charge(cluster: Cluster, record: JobRecord) -> None:
 
 
 def clear_charge(cluster: Cluster, record: JobRecord) -> None:
-    """Remove the job's charge from its queue, until it is settled again."""
+    """Remove the job's charge from its queue. `settle_charge` may charge it again."""
     if record.charge is not None:
         cluster.tree.charge(record.charge, -1)
         record.charge = None
@@ -180,7 +181,8 @@ def submitted_jobs(cluster: Cluster) -> SubmittedJobs:
 
 
 def queue_charge(cluster: Cluster, record: JobRecord) -> Charge | None:
-    """Return the charge of the queue for the job; None: the job is not charged, and does not count as running."""
+    """Return the charge of the job to its queue. None: the queue is not charged, and the job does not count as
+    running."""
     if record.phase is not Phase.QUEUED and record.phase is not Phase.STOPPING:
         pods = charged_pods(cluster, record)
         if record.nominated:
@@ -195,8 +197,8 @@ def queue_charge(cluster: Cluster, record: JobRecord) -> Charge | None:
 
 
 def charged_pods(cluster: Cluster, record: JobRecord) -> list[int]:
-    """Return, per role, the pods that a started job is charged for: the pods that it has and that are not being
-    evicted, and, for a gang, the pods that its minimum misses.
+    """Return for each role the number of pods that a started job is charged for: the pods that it has and that are not
+    being evicted and, for a gang, the open pods up to its minimum.
 
     If the gang can do without a role, pods of this role are charged once they are placed, because they are growth
     (`state.cluster.is_growth`)."""
@@ -214,7 +216,7 @@ def charged_pods(cluster: Cluster, record: JobRecord) -> list[int]:
 
 
 def backdate(cluster: Cluster, record: JobRecord) -> None:
-    """Add the usage of an adopted job since its start. Without a known start, it is charged from now on."""
+    """Add the past usage of an adopted job since its start. If its start is unknown, its usage counts from now on."""
     if record.started_s > 0:
         job, held = record.job, used_resources(record)
         cluster.usage.backdate(job.queue, job.association, held, record.started_s, cluster.now_s)

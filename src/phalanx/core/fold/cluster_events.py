@@ -55,8 +55,8 @@ def node_seen(cluster: Cluster, event: NodeSeen) -> None:
 
 
 def refresh_open_slots(cluster: Cluster, node: str) -> None:
-    """Receive again the open slots of gangs with pods on the node. The node is gone or in other domains now, so the
-    slots may be tied to other domains, or to none."""
+    """Receive the open slots of gangs with pods on the node again. The node is gone or in other domains now, so the
+    topology domain in which the slots must be placed may have changed."""
     if not cluster.columns.charges[cluster.columns.row_of[node]]:
         return
     for job, record in cluster.jobs.items():
@@ -98,7 +98,7 @@ def flavors_changed(cluster: Cluster, event: FlavorSeen | FlavorGone) -> None:
         case FlavorGone(name):
             cluster.flavors.pop(name, None)
     cluster.flavored_gangs.clear()
-    cluster.tree.pool_stale = True  # the pool has the amounts of each flavor's nodes
+    cluster.tree.pool_stale = True  # the pool is the sum of the amounts of each flavor's nodes
     cluster.tree.outdate(
         *(queue.name for queue in cluster.queues.values() if any(quota.flavor for quota in queue.quotas))
     )
@@ -123,7 +123,7 @@ def reservations_changed(cluster: Cluster, event: ReservationSeen | ReservationG
 
 
 def run_told(cluster: Cluster, event: RunTold) -> None:
-    """Add the run time of an ended job to the known run times."""
+    """Add the run time of an ended job to the statistics from which run times are estimated."""
     cluster.ends.run_times.learn(event.job, time_limit_s(cluster, event.job), event.run_s)
 
 
@@ -176,8 +176,8 @@ def policy_changed(cluster: Cluster, policy: Policy) -> None:
 
 
 def tick(cluster: Cluster, event: Ticked) -> None:
-    """Fold the time. The time of the state never goes back. But the clock may be set back; then reservations begin or
-    end again."""
+    """Fold the time. `Cluster.now_s` never decreases. But if the clock is set back, reservations may begin or end a
+    second time."""
     now_s = event.now_s
     early_s, late_s = sorted((cluster.told_s, now_s))
     cluster.told_s = now_s
@@ -193,8 +193,8 @@ def tick(cluster: Cluster, event: Ticked) -> None:
 
 
 def tree_changed(cluster: Cluster) -> None:
-    """Build the queue tree again, because queues, flavors or nodes have changed. Receive jobs again whose queue now has
-    other rules."""
+    """Build the queue tree again, because queues, flavors or nodes have changed. Receive the jobs again whose queue now
+    has other rules."""
     tree = cluster.tree
     if tree.stale:
         before = {name: branch.treatment() for name, branch in tree.branches.items()}

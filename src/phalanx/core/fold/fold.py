@@ -73,7 +73,7 @@ from phalanx.state.running import LEAVING_S
 
 News: TypeAlias = Event | Action
 
-REMEMBERED = 1 << 16  # the most preemptions of a queue that are remembered
+REMEMBERED = 1 << 16  # the largest number of preemptions that is remembered for a queue
 ROLE = itemgetter(0)  # the role of a slot or of a placement
 
 
@@ -90,10 +90,11 @@ def fold(cluster: Cluster, news: Iterable[News]) -> None:
 
 
 def fold_plan(cluster: Cluster, made: Decision | Plan) -> None:
-    """Fold the actions of the plan. Of a decision, fold its memory as well."""
+    """Fold the actions of the plan. If a whole decision is given, fold its memory too, unless an event came after the
+    decision."""
     plan, memory = made if isinstance(made, Decision) else (made, None)
     if memory is not None and memory.version != cluster.pending.version:
-        memory = None  # an event has come since
+        memory = None  # an event was folded after the decision
     if memory is not None:
         memory.begin(cluster)
     for action in plan.actions:
@@ -140,7 +141,7 @@ def opened(cluster: Cluster, event: Opened) -> None:
     if (record := answering(cluster, event)) is None:
         return
     if record.phase is Phase.STOPPING:
-        release(cluster, record, event.slots)  # the job is being stopped and needs no other node
+        release(cluster, record, event.slots)  # the job is being stopped and needs no replacement
     else:
         add_open_slots(cluster, record, event.slots)
 
@@ -201,7 +202,7 @@ def refused(cluster: Cluster, event: Refused) -> None:
     cluster.pending.refresh(Request(event.job))
     cluster.ends.drop(event.job)
     watch_deadline(cluster, record.job)
-    if not record.nominated:  # a nominated job is only moved, and keeps its slot in the array
+    if not record.nominated:  # a nominated job will start on other nodes, and keeps its slot in the array
         cluster.dependencies.rest(record.job)
     refresh_related(cluster, record.job)
 
@@ -235,7 +236,7 @@ def job_started(cluster: Cluster, record: JobRecord, *, leaving: bool = False) -
     elif (limit_s := time_limit_s(cluster, job)) is not None:
         cluster.ends.set(job.id, record.started_s + limit_s if limit_s > 0 else record.started_s)
     else:
-        cluster.ends.drop(job.id)  # the pods were leaving, and are spared
+        cluster.ends.drop(job.id)  # the pods were expected to leave, and now stay
     if job.deadline_s is not None:
         cluster.pending.timers.drop(Deadline(job.id))
     cluster.dependencies.work(job)

@@ -36,14 +36,14 @@ from phalanx.state.pending.pending import Search
 from phalanx.state.pending.request_class import Candidate, Kind, QueuedRequest, Request, RequestClass, RequestClassKey
 
 EFFORT = 256
-JOBS_OF_EFFORT = 128  # running jobs that add 1 to the cost of a search
-DELAYED = -1  # instead of a number of changes: the delay of the queue is not over
-UNTRIED = -2  # … or the request was not tried since a change
+JOBS_OF_EFFORT = 128  # each of this many running jobs adds 1 to the cost of a search
+DELAYED = -1  # a value of `Search.changes`: the preemption delay of the queue is not over
+UNTRIED = -2  # a value of `Search.changes`: the request was not tried since a change
 
 
 class Found(NamedTuple):
-    """A successful search. `aside`: the reservations that it respects. `instead_of`: the job whose nomination is
-    withdrawn for it."""
+    """A successful search. `aside`: the guard that keeps the plan from delaying reservations. `instead_of`: the job
+    whose nomination is withdrawn for this plan."""
 
     plan: PreemptionPlan
     aside: guard.ReservationGuard
@@ -57,14 +57,14 @@ class CyclePreemption:
     `victims`: as in `PreemptionContext`.
     `kept`, `withdrawn`: jobs whose nominations stay in force, and jobs whose nominations end.
     `effort`: the cost of all searches so far.
-    `known`: the results of searches since the last decision. `known_at`: the number of decisions when
-        they were found, and whether a reservation had to be respected; they hold for these alone.
+    `known`: the results of searches since the last decision. `known_at`: (number of decisions, whether there was a
+        reservation) when the results were found; with other values they are not valid.
     `searched`: request class -> its failed search.
     `has_postponed`: the next cycle must follow at once.
     `behind_growth`: the searches in `known` that fail only because of pods that this cycle has placed above minimums.
-        They can be preempted in the next cycle, so such a request ends the cycle when its turn comes.
-    `is_over`: the cycle ends before all requests are tried: such pods come next, or the job that hands its nomination
-        over (rule R23).
+        These pods can be preempted in the next cycle. So the cycle ends when it comes to such a request.
+    `is_over`: the cycle ends before all requests are tried, because the next one must first preempt such pods, or start
+        the job that takes a nomination over (rule R23).
     `has_taken_back`: any request may start now, because pods that this cycle had placed for victims were taken back, or
         because the first reservation has changed."""
 
@@ -82,8 +82,9 @@ class CyclePreemption:
         self.has_postponed = self.has_taken_back = False
         self.behind_growth: set[tuple[Request, tuple[tuple[str, ...], ...]]] = set()
         self.is_over = False
-        self.reserved: object = None  # the reservations that searches had to respect
-        self._chance: tuple[int, float | None] | None = None  # the number of actions, and the time
+        self.reserved: object = None  # `Reserving.mark` of the reservations that searches must not delay
+        # (number of actions at that time, result of `next_chance_s`).
+        self._chance: tuple[int, float | None] | None = None
 
     # Existing nominations
 
@@ -99,12 +100,14 @@ class CyclePreemption:
                 self.kept.append(job)
 
     def move(self, record: JobRecord) -> None:
-        """Move a nomination whose victims are slow to other nodes, if all its pods fit there."""
+        """Move the nomination of a job whose victims take too long to leave: nominate it to other nodes, if all its
+        pods fit there."""
         if elsewhere := nomination.place_elsewhere(self.cluster, self.state.draft, record, self.now_s):
             self.withdraw(record, elsewhere)
 
     def withdraw(self, record: JobRecord, instead: Sequence[Placement] = ()) -> None:
-        """Withdraw the job's nomination, or move it to these placements. The next cycle receives the job again."""
+        """Withdraw the job's nomination. `instead`: the new placements, if the nomination moves. The next cycle
+        receives the job again."""
         self.actions.append(Nominate(record.job.id, tuple(instead), record.flavors, self.now_s + nomination.PATIENCE_S))
         self.withdrawn[record.job.id] = None
         self.is_over = True
@@ -114,7 +117,8 @@ class CyclePreemption:
         return {*self.withdrawn, *(action.job for action in self.actions if isinstance(action, Preempt))}
 
     def wake_s(self) -> Iterator[float]:
-        """Yield the times (seconds since the epoch) at which nominations and searches need the next cycle."""
+        """Yield the times (seconds since the epoch) at which the next cycle is due because of a nomination or a
+        search."""
         withdrawn = any(isinstance(action, Nominate) and not action.placements for action in self.actions)
         if withdrawn or self.has_postponed:
             yield self.now_s
@@ -124,8 +128,9 @@ class CyclePreemption:
     # Requests without capacity
 
     def may_search(self, request_class: RequestClass, reserved: object) -> bool:
-        """Return whether a search may find victims: something has changed since the last search, its time has come, or
-        this cycle has decided something. `reserved`: the reservations that must not be delayed."""
+        """Return whether a new search may succeed: running jobs or reservations have changed since the failed search,
+        its retry time (`Search.again_s`) has come, or this cycle has granted or preempted something. `reserved`: the
+        reservations that must not be delayed."""
         search = self.pending.searched.get(request_class.key)
         if search is None or self.now_s >= search.again_s:
             return True
@@ -137,8 +142,9 @@ class CyclePreemption:
     def make_room(
         self, candidate: Candidate, offers: Sequence[FlavorAssignment], forecast: BackfillForecast | None
     ) -> bool:
-        """Preempt other jobs, if that lets the request start by one of the offers, and nominate it. Return whether that
-        was done. `forecast`: the forecast with the reservations that must not be delayed, if there are any."""
+        """Search for victims whose eviction lets the request start by one of the offers. If there are some, preempt
+        them and nominate the request. Return whether that was done. `forecast`: the forecast with the reservations that
+        must not be delayed; None: no job gets one."""
         if self.is_delayed(candidate):
             return False
         found = self.search(candidate, offers, forecast)
@@ -168,16 +174,18 @@ class CyclePreemption:
         return (self.now_s if since_s is None else since_s) + delay_s
 
     def first_ready(self, request_class: RequestClass) -> Iterator[tuple[QueuedRequest, float]]:
-        """Yield the waiting requests whose delay may be over first, with the time at which it is over. The delay of a
-        job that was preempted starts again, so the next request of its class may be ready before it."""
+        """Yield (waiting request, end of its preemption delay) for the first requests of the class, up to the first job
+        that was never preempted. The delay of a preempted job starts again, so a later request of the class may be
+        ready before it."""
         for each in self.state.all_waiting(request_class):
             yield each, self.ready_s(request_class.key, each.request)
             if not self.cluster.jobs[each.request.job].preempted:
                 return
 
     def next_ready(self, candidate: Candidate) -> QueuedRequest | None:
-        """Return another request of the class that may search now and may find victims although this one finds none:
-        the delay of this one is not over, or its job was preempted more often (rule R15). None if there is none."""
+        """Return another request of the class that may search for victims now, and may find some although this request
+        finds none. The reason is that the delay of this request is not over, or that its job was preempted more often
+        (rule R15). None: there is no such request."""
         request_class, entry = candidate
         if request_class.number not in self.state.search_classes:
             return None
@@ -187,8 +195,8 @@ class CyclePreemption:
         return next((each for each in ready if jobs[each.request.job].preempted < most), None)
 
     def may_try_again(self, number: int, across: bool) -> bool:
-        """Return whether a search of the request class has failed and another one may be made. `across`: only if its
-        requests may preempt jobs of other queues."""
+        """Return whether a search of the request class has failed and may be repeated in this cycle. `across`: True if
+        the class must also be allowed to preempt jobs of other queues."""
         request_class = self.pending.columns.request_classes[number]
         if request_class is None or self.is_spent() or self.state.first_waiting(request_class) is None:
             return False
@@ -201,8 +209,7 @@ class CyclePreemption:
     def search(
         self, candidate: Candidate, offers: Sequence[FlavorAssignment], forecast: BackfillForecast | None
     ) -> Found | None:
-        """Return the plan and the guard of a successful search for victims; None if no eviction helps. The search
-        decides nothing."""
+        """Search for victims, without evicting them. Return the plan; None if no eviction helps."""
         key, request = candidate.request_class.key, candidate.entry.request
         is_bound = forecast is not None and bool(forecast.reservations)
         decided = self.state.grants + len(self.actions), is_bound
@@ -226,12 +233,13 @@ class CyclePreemption:
             found = None
             self.behind_growth.add(asked)
         if found is None and (self.state.places or nomination.grows_besides(self.cluster, self.actions, request.job)):
-            self.has_postponed = True  # pods that are placed or nominated now may be preempted in the next cycle
+            self.has_postponed = True  # the next cycle may preempt pods that this cycle places or nominates
         self.known[asked] = found
         return found
 
     def is_behind_growth(self, candidate: Candidate, offers: Sequence[FlavorAssignment]) -> bool:
-        """Return whether the last search of the request failed only because of growth of this cycle."""
+        """Return whether the last search of the request failed only because of pods that this cycle has placed above
+        minimums."""
         return (candidate.entry.request, tuple(offer.flavors for offer in offers)) in self.behind_growth
 
     def is_spent(self) -> bool:
@@ -256,30 +264,32 @@ class CyclePreemption:
         self.searched.pop(key, None)
 
     def outcomes(self) -> Iterator[tuple[RequestClassKey, Search]]:
-        """Yield the failed searches. A search that may succeed since a change, but was not made again, is marked: it is
-        due once its request is tried. The request may wait behind the head of a strict queue."""
+        """Yield (request class, its failed search), as the next cycle needs them. If running jobs have changed since a
+        search, and it was not repeated, it is marked as UNTRIED: it is repeated as soon as its request is tried (the
+        request may wait behind the head of a strict queue)."""
         for key, search in self.pending.searched.items():
             if key not in self.searched and search.changes not in (DELAYED, UNTRIED, self.pending.changes):
                 yield key, search._replace(changes=UNTRIED)
         yield from self.searched.items()
 
     def next_chance_s(self, context: PreemptionContext) -> float | None:
-        """Return when time alone makes a job preemptible for any preemptor (seconds since the epoch)."""
+        """Return the next time (seconds since the epoch) at which some running job becomes preemptible without an
+        event."""
         if self._chance is None or self._chance[0] != len(self.actions):
             self._chance = len(self.actions), next_chance_s(context)
         return self._chance[1]
 
     def await_change(self, key: RequestClassKey) -> None:
-        """Remember that neither an eviction nor time helps the request class: it searches again after a change. If the
-        search were forgotten, the class would search in each cycle, and postpone the searches of other classes for
-        ever."""
+        """Note that neither an eviction nor time helps the request class, so that it searches again only after a
+        change. Without this note the class would search in each cycle, and use up the effort for the searches of other
+        classes."""
         self.searched[key] = Search(self.pending.changes, inf, self.reserved)
 
     def take_over(
         self, record: JobRecord, offers: Sequence[FlavorAssignment], aside: guard.ReservationGuard
     ) -> Found | None:
-        """Return the plan of the job without one nomination of its queue, which has a lower priority; None if there is
-        no nomination without which the job fits (rule R23)."""
+        """Return a plan for the job that takes the place of a nomination with a lower priority in its queue; None if
+        the withdrawal of no such nomination lets the job fit (rule R23)."""
         context, decided = self.context, {each.job for each in self.actions if isinstance(each, Nominate)}
         for other in nomination.lower_nominated(self.cluster, record):
             if other.job.id not in self.kept or other.job.id in decided:
