@@ -280,8 +280,8 @@ def add_open_slots(cluster: Cluster, record: JobRecord, slots: Sequence[Slot]) -
 
 
 def refresh_group(cluster: Cluster, record: JobRecord) -> None:
-    """Receive the open slots again, because the nodes of the job's other pods have changed. They may have to go
-    elsewhere or together with other slots, or another of them may be part of the minimum now."""
+    """Receive the open slots again, because the nodes of the job's other pods have changed. The slots may now need
+    other domains, or be placed together with other slots, or belong to the minimum."""
     if record.gang.tree is not None or grows_partly(record):
         refresh_open(cluster, record)
 
@@ -360,7 +360,7 @@ def nominate_job(cluster: Cluster, action: Nominate) -> None:
         cluster.dependencies.work(record.job)
     if record.phase is Phase.QUEUED:
         cluster.pending.refresh(Request(action.job))
-    for slot in record.open.keys() & {*before, *record.nominated}:  # slots of a job that grows
+    for slot in record.open.keys() & {*before, *record.nominated}:  # nominated slots of a growing job
         cluster.pending.refresh(Request(action.job, slot))
     if grows_partly(record):
         refresh_open(cluster, record)
@@ -377,7 +377,8 @@ def wait(cluster: Cluster, action: Wait) -> None:
         cluster.dependencies.rest(record.job)
         cluster.dependencies.passed[action.job] = None
     elif Request(action.job) in cluster.pending.hopeless:
-        cluster.pending.refresh(Request(action.job))  # the job may start after all, and needs a slot of its array first
+        # The job may be able to start now, but first needs a slot of its array.
+        cluster.pending.refresh(Request(action.job))
 
 
 def decided_record(cluster: Cluster, action: JobAction) -> JobRecord:
@@ -393,13 +394,13 @@ def charge_checked(cluster: Cluster, record: JobRecord, placements: Sequence[Pla
     for placement in charge_placements(cluster, record, placements):
         row = cluster.columns.row_of[placement.node]
         if not is_overcommitted(cluster, row, nominated_in(cluster, row, cluster.nominated)):
-            continue  # later nominations on the node wait for more pods to leave
+            continue  # only later nominations overcommit the node; their jobs wait until more pods have left
         cluster.breaches.append(f"we placed a pod of {record.job.id} on {placement.node}, which had no room for it")
 
 
 def note_partial(cluster: Cluster, record: JobRecord, action: Start) -> None:
-    """Note a breach of the rules if a gang starts with less than its minimum. Only a queue without gangs starts jobs
-    without placements."""
+    """Record a breach of the rules if a gang starts with less than its minimum. A start without placements is a breach
+    too, except in a queue without gangs."""
     if record.gang.enough(record.placed):
         return
     queue = cluster.queues.get(cluster.queue_of(record.job))
@@ -410,8 +411,8 @@ def note_partial(cluster: Cluster, record: JobRecord, action: Start) -> None:
 
 
 def fixed_size(record: JobRecord, slots: Iterable[Slot]) -> tuple[int, ...]:
-    """Return the fixed number of pods of each role, if these are the job's slots. Empty if the size is not fixed, or if
-    there are no slots yet (the job is started pod by pod)."""
+    """Return the number of pods of each role of a job whose size is fixed at the start. `slots`: the slots with which
+    it starts. Empty: the size is not fixed, or there are no slots yet (the job is started pod by pod)."""
     if record.job.size is not GangSize.FIXED_AT_START:
         return ()
     size = [0] * len(record.job.roles)
@@ -462,7 +463,7 @@ def leave_queue(cluster: Cluster, job: Job) -> None:
 
 
 def admit(cluster: Cluster, jobs: Iterable[str]) -> None:
-    """Note which of these jobs the limits on submitted jobs admit from now on."""
+    """Receive the queued jobs among these again, because limits on submitted jobs now admit them."""
     for job in jobs:
         if job in cluster.jobs and cluster.jobs[job].phase is Phase.QUEUED:
             cluster.pending.refresh(Request(job))

@@ -6,10 +6,10 @@ jobs; `affected_jobs` lists the waiting jobs that such an event concerns.
 
 - *begin*: the job does not start before `begin_s`.
 - *deadline*: a job that cannot end by its deadline, even if it started now, is never started. A job without a time
-  limit could end at once, as far as is known.
-- *dependencies*: all of `after` or, with `requires_any`, one. A job that is not known may yet be submitted (objects
-  reach a cluster in any order), so it is waited for. A dependency that can never be met, circles included, is reported
-  as such; the job stays, and its owner decides.
+  limit is assumed to end at once.
+- *dependencies*: all of `after` or, with `requires_any`, one. A dependency on an unknown job is not yet met, because
+  the job may still be submitted (objects reach a cluster in any order). A dependency that can never be met, circles
+  included, is reported as such; the job stays, and its owner decides.
 - *singleton*: of a user's live jobs with the same name, the earliest submitted goes first, and the next one when it has
   ended.
 - *array*: at most `array_cap` of its jobs are candidates or run at a time, the earliest first. A candidate counts,
@@ -27,7 +27,7 @@ from phalanx.state.cluster import Cluster, JobRecord
 from phalanx.state.dependencies import JobFamily
 from phalanx.state.pending.request_class import Request
 
-CIRCLE_STEPS = 1000  # a longer circle is not recognised: its jobs wait as for any other dependency
+CIRCLE_STEPS = 1000  # a longer circle is not recognised, and its jobs wait
 
 
 class DependencyState(Enum):
@@ -43,7 +43,8 @@ def not_eligible(
 ) -> NotEligible | None:
     """Return why the queued job may not be a candidate at `now_s`; None if it may.
 
-    `cleared`: the number of jobs of each array that were admitted since the last fold. This function counts it up."""
+    `cleared`: array -> the number of its jobs that were admitted since the last fold. If this function admits a job of
+    an array, it adds 1."""
     job = record.job
     if job.deadline_s is not None and now_s > latest_start_s(job):
         return NotEligible(deadline_missed(job, now_s))
@@ -61,7 +62,8 @@ def not_eligible(
 
 
 def cleared(cluster: Cluster) -> dict[JobFamily, int]:
-    """Return, for each array, the number of jobs that were admitted by a decision that is not folded yet."""
+    """Return array -> the number of its jobs that a decision has admitted but that the state does not count as active
+    yet."""
     found: dict[JobFamily, int] = {}
     for request in cluster.pending.unreported:
         job = cluster.jobs[request.job].job
@@ -86,8 +88,8 @@ def affected_jobs(cluster: Cluster, job: Job) -> Iterator[str]:
 
 
 def displaced_by(cluster: Cluster, job: Job) -> str | None:
-    """Return the job that was the first of its singleton until this job became known, which was submitted earlier; None
-    if there is none."""
+    """Return the queued job that is no longer the first of its singleton, because `job` was submitted earlier but
+    became known later; None if there is none."""
     members = cluster.dependencies.singletons[job.user, job.singleton]
     if len(members) > 1 and members[0][1] == job.id and queued(cluster, members[1][1]):
         return members[1][1]
@@ -108,7 +110,7 @@ def waits_for_turn(record: JobRecord) -> bool:
 
 
 def contends(record: JobRecord) -> bool:
-    """Return whether a job in a request class can start some day, as far as is known."""
+    """Return whether a job in a request class may start some day: it has not reported that it can never start."""
     return record.reason is None or record.reason.code not in NEVER
 
 
@@ -119,7 +121,7 @@ def queued(cluster: Cluster, name: str) -> bool:
 
 
 def waits_idly(cluster: Cluster, name: str) -> bool:
-    """Return whether the job is queued, and the next cycle would not examine it anyway."""
+    """Return whether the job is queued, and the next cycle will not receive it."""
     return queued(cluster, name) and Request(name) not in cluster.pending.fresh
 
 
@@ -165,7 +167,7 @@ def dependencies(cluster: Cluster, job: Job) -> Reason | None:
 
 
 def met(cluster: Cluster, dependency: Dependency) -> DependencyState:
-    """Return whether the dependency is met, may still be, or never will."""
+    """Return whether the dependency is met, is not yet met, or can never be met."""
     record = cluster.jobs.get(dependency.job)
     if record is not None:
         started = record.phase is not Phase.QUEUED or record.attempt > 0 or record.preempted > 0
@@ -211,7 +213,8 @@ def dependency_text(cluster: Cluster, dependency: Dependency) -> str:
 
 
 def dependency_cycle(cluster: Cluster, job: Job) -> tuple[str, ...]:
-    """Return the path along dependencies that must all be met from the job back to itself; empty if there is none."""
+    """Return a circle of dependencies: the jobs on a path from the job back to itself, along dependencies that must all
+    be met. Empty: there is no circle."""
     came_from: dict[str, str] = {}
     reached = [] if job.requires_any and len(job.after) > 1 else [(each.job, job.id) for each in job.after]
     while reached and len(came_from) < CIRCLE_STEPS:
@@ -230,7 +233,7 @@ def dependency_cycle(cluster: Cluster, job: Job) -> tuple[str, ...]:
 
 
 def path_back(came_from: dict[str, str], name: str) -> tuple[str, ...]:
-    """Return the path that was found, in order."""
+    """Return the jobs of the path that ends at `name`, in order."""
     way = [name]
     while (by := came_from[way[-1]]) != name:
         way.append(by)

@@ -34,12 +34,13 @@ class Memory(NamedTuple):
     `waiting_until`: requests that wait until a time.
     `reports`: the report to each request class.
     `explained`: the reason of each placement class without capacity. `disproved`: placement classes whose stored reason
-        no longer holds. `stale`: the new `PlacementClass.stale` of placement classes. `renewed`: the reasons of all
-        classes are up to date.
+        no longer holds. `stale`: the new `PlacementClass.stale` of placement classes. `renewed`: True if the reasons of
+        all classes are up to date.
     `failed`: placement classes whose trial failed
         although counting found capacity.
     `first`: the first reservation.
-    `searched`: failed searches for victims. `has_postponed`: some searches have yet to be made.
+    `searched`: failed searches for victims. `has_postponed`: True if searches for victims were postponed to the next
+    cycle.
     `exceeding`: queues whose usage is above their limit and may be evicted, and since when (seconds since the
         epoch)."""
 
@@ -59,15 +60,15 @@ class Memory(NamedTuple):
     exceeding: tuple[tuple[str, float], ...] = ()
 
     def begin(self, cluster: Cluster) -> None:
-        """Fold the part that comes before the actions of the plan, because an action may be the event that a request
-        waits for."""
+        """Fold the requests that wait for an event. This comes before the actions of the plan, because an action may be
+        this event."""
         for request in self.waiting_for_event:
             cluster.pending.leave(request)
         cluster.pending.changed = cluster.tree.eased = False
         cluster.pending.renews = cluster.pending.renews and not self.renewed
 
     def fold(self, cluster: Cluster) -> None:
-        """Fold the part that comes after the actions."""
+        """Fold all other results of the cycle. This comes after the actions of the plan."""
         pending = cluster.pending
         for request, again_s in self.waiting_until:
             pending.wait_until(request, again_s)
@@ -93,8 +94,8 @@ class Memory(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """The decision of one cycle: the plan, which a world carries out, and the memory; None: nothing is to be
-    remembered."""
+    """The decision of one cycle: the plan, which a world carries out, and the memory for the next cycle. None: there is
+    nothing to remember."""
 
     plan: Plan
     memory: Memory | None = None
@@ -105,8 +106,9 @@ class Decision(NamedTuple):
 
 
 def note_arrays(cluster: Cluster, memory: Memory) -> None:
-    """Note which array jobs are candidates from now on, and which are not, so that the next task gets the slot of the
-    array. A job that is nominated, or has just started on its nomination, is in no request class and keeps its slot."""
+    """Note which array jobs are candidates now, and which are not. A job that is no candidate gives its slot in the
+    array to the next task. A job that is nominated, or has just started on its nomination, is in no request class and
+    keeps its slot."""
     relations = cluster.dependencies
     for request in memory.received:
         if request.job not in cluster.jobs or request not in cluster.pending.request_class_of:
@@ -126,8 +128,8 @@ def note_arrays(cluster: Cluster, memory: Memory) -> None:
 
 
 def pass_turn(cluster: Cluster, record: JobRecord) -> None:
-    """Give up the job's slot in its array, because it waits for something else. If the job is in a request class, it
-    could never start; when that may have changed, it needs a slot again."""
+    """Give the job's slot in its array to the next job, because the job waits for something else. If the job is in a
+    request class, it can never start; it needs a slot again when that may have changed (`Pending.hopeless`)."""
     pending, name = cluster.pending, record.job.id
     if Request(name) in pending.request_class_of:
         pending.hopeless[Request(name)] = None

@@ -1,8 +1,8 @@
 """Node groups: fold their descriptions, requests for nodes, arrivals and failures into the state.
 
 A provider may give a requested node another name than its placeholder. So a new node of a group takes over the
-placeholder that was requested first, with all nominations to it. A node that differs from its group's template loses
-its nominations: the jobs are decided again."""
+placeholder that was requested first, with all nominations to it. If a node differs from its group's template, the
+nominations to it are withdrawn, and the jobs are decided again."""
 
 from __future__ import annotations
 
@@ -56,7 +56,8 @@ def nodes_requested(cluster: Cluster, item: RequestNodes | NodesComing) -> None:
 
 
 def placeholder(cluster: Cluster, group: NodeGroup, name: str, item: RequestNodes | NodesComing) -> Node:
-    """Return the placeholder for a requested node. That of a group on demand holds all pods of its job."""
+    """Return the placeholder for a requested node. The placeholder of a group on demand is large enough for all pods of
+    its job."""
     node = group.node(name)
     if group.on_demand is None or isinstance(item, NodesComing):
         return node
@@ -64,7 +65,7 @@ def placeholder(cluster: Cluster, group: NodeGroup, name: str, item: RequestNode
 
 
 def nodes_noted(cluster: Cluster, event: NodesNoted) -> None:
-    """Note what is known about the nodes for which a job waits."""
+    """Store the world's note about the nodes for which a job waits."""
     groups = cluster.columns.groups
     groups.notes[event.job] = event.text
     groups.tried_at = -1
@@ -86,7 +87,8 @@ def nodes_released(cluster: Cluster, action: ReleaseNodes) -> None:
 
 
 def nodes_kept(cluster: Cluster, event: NodesKept) -> None:
-    """Fold that nodes are not removed: they accept pods as before, and count as empty from now on at the earliest."""
+    """Fold the report that nodes are not removed. They accept pods as before, and their time of being empty starts
+    again."""
     groups = cluster.columns.groups
     for name in event.nodes:
         unschedulable, node = groups.releasing.pop(name, None), cluster.columns.node(name)
@@ -104,15 +106,15 @@ def nodes_failed(cluster: Cluster, event: NodesFailed) -> None:
 
 
 def note_failure(cluster: Cluster, group: str, nodes: Sequence[str], text: str) -> None:
-    """Note that requested nodes of the group did not arrive. No nodes are requested from the group for a while, twice
-    as long after each further failure."""
+    """Note that requested nodes of the group did not arrive. The group pauses: no nodes are requested from it for a
+    time that doubles with each further failure."""
     coming = [cluster.columns.groups.coming[name] for name in nodes if name in cluster.columns.groups.coming]
     if coming:
         note_failed(cluster, group, coming, text)
 
 
 def note_failed(cluster: Cluster, group: str, coming: Sequence[ComingNode], text: str) -> None:
-    """Note that these requests of the group failed."""
+    """Note the failure of these requests, and let the group pause."""
     before = cluster.columns.groups.failed.get(group)
     times = 1 if before is None else before.times + (before.retry_s <= cluster.now_s)
     pause_s = min(FIRST_PAUSE_S * 2.0 ** min(times - 1, 8), LONGEST_PAUSE_S)
@@ -142,8 +144,8 @@ def explain_again(cluster: Cluster) -> None:
 
 
 def arriving(cluster: Cluster, node: Node) -> Node:
-    """Return the node of a group as the state keeps it. A new node, or one that gets the group's label, takes over a
-    placeholder of its group."""
+    """Return the form in which the state stores the node of a group. A new node, or one that gets the group's label,
+    takes over a placeholder of its group."""
     groups = cluster.columns.groups
     if node.name in groups.releasing:
         node = replace(node, unschedulable=True)
@@ -165,8 +167,8 @@ def arriving(cluster: Cluster, node: Node) -> Node:
 
 
 def welcome(cluster: Cluster, group: NodeGroup, node: Node, coming: ComingNode) -> None:
-    """Compare a node that has arrived with its group's template. If the node lacks what its nominated jobs need, the
-    group pauses, so that it does not add one useless node after the other."""
+    """Compare a node that has arrived with its group's template. If it lacks a label of the template, or has too little
+    for its nominated jobs, the group pauses. Otherwise the group would add one useless node after the other."""
     lacks = sorted(f"{key}={value}" for key, value in set(group.template.labels) - set(node.labels))
     if not lacks and cluster.columns.least_free(cluster.columns.row_of[node.name]) >= 0:
         cluster.columns.groups.failed.pop(group.name, None)
@@ -177,7 +179,7 @@ def welcome(cluster: Cluster, group: NodeGroup, node: Node, coming: ComingNode) 
 
 
 def awaits(coming: ComingNode, node: Node) -> bool:
-    """Return whether the requested node is a placeholder for a node like this one."""
+    """Return whether the requested node has not arrived, and belongs to the group of this node."""
     return coming.group == node.group and not coming.is_seen
 
 
@@ -203,7 +205,7 @@ def take_over(cluster: Cluster, group: NodeGroup, placeholder: str, node: Node) 
 
 
 def device_names(promised: tuple[Device, ...], has: tuple[Device, ...]) -> dict[str, str] | None:
-    """Return the name of the node's device for each device of the template; None if the devices differ."""
+    """Return name of a device of the template -> name of the node's device; None if the devices differ."""
     if [each.resource for each in promised] != [each.resource for each in has]:
         return None
     return {before.name: after.name for before, after in zip(promised, has, strict=True)}

@@ -18,23 +18,23 @@ from phalanx.state.queues.quota import Cost
 
 
 class AccountUsage:
-    """The usage of all accounts at `now_s` (seconds since the epoch). `started`: the jobs that this cycle starts, with
-    the charges of their queues; the cycle adds to it."""
+    """The usage of all accounts at `now_s` (seconds since the epoch). `started`: (job, its cost) for each job that this
+    cycle has started; the list grows during the cycle."""
 
     def __init__(self, cluster: Cluster, now_s: float, started: Sequence[tuple[Job, Cost]] = ()) -> None:
         self.cluster, self.now_s, self.started = cluster, now_s, started
-        self._known = 0  # the number of started jobs in `_entered`
+        self._known = 0  # the number of started jobs that `_entered` includes
         self._entered: dict[tuple[str, str], float] = {}
         self._shares: dict[str, dict[str, float]] = {}  # queue -> account -> shares
 
     def of_account(self, queue: Queue, account: str) -> float:
-        """Return the usage of an account in the queue, over its shares."""
+        """Return the usage of an account in the queue, divided by its shares."""
         if (shares := self._shares.get(queue.name)) is None:
             shares = self._shares[queue.name] = dict(queue.accounts)
         return over(self._used(queue.name, account), shares.get(account, 1.0))
 
     def of_queue(self, branch: Branch) -> float:
-        """Return the usage of all accounts in the queue and below, over its weight."""
+        """Return the usage of all accounts in the queue and below, divided by the queue's weight."""
         used = [self._used(each.name, account) for each in branch.below() for account in self._accounts(each.name)]
         return over(fsum(used), branch.queue.weight if branch.queue is not None else 1.0)
 
@@ -57,7 +57,7 @@ class AccountUsage:
             self._entered[key] = self._entered.get(key, 0.0) + price.accrued(price.rate(held), entry_s)
 
     def _told_as(self, queue: str) -> tuple[str, ...]:
-        """Return the queue names of its jobs: jobs of the default queue may name none."""
+        """Return the names under which usage of the queue is stored: jobs of the default queue may name no queue."""
         return (queue, "") if queue == self.cluster.policy.default_queue else (queue,)
 
 

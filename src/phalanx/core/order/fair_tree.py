@@ -1,4 +1,4 @@
-"""Slurm's fair-share factor: who has used less than their part of the past goes first.
+"""Slurm's fair-share factor: users who have used less than their share of past usage get a higher priority.
 
 An *association* is a user in an account, or an account, which holds others. Each has shares among its siblings and a
 usage (billed units times seconds, decayed; an account's is the sum of what is below it). Two formulas make of them a
@@ -59,7 +59,7 @@ class AccountAssociation(NamedTuple):
 def account_association(
     key: Key, shares: float, members: tuple[UserAssociation | AccountAssociation, ...]
 ) -> AccountAssociation:
-    """Return the account with its members' usage summed up."""
+    """Return the account with the sum of its members' usage, and the number of its users."""
     usage = sum([member.usage for member in members])
     users = sum([member.users if isinstance(member, AccountAssociation) else 1 for member in members])
     return AccountAssociation(key, shares, members, usage, users)
@@ -121,7 +121,7 @@ def levels(root: AccountAssociation) -> dict[Key, AssociationShare]:
 
 
 def ranked(root: AccountAssociation, found: Mapping[Key, AssociationShare]) -> Iterator[list[Key]]:
-    """Yield the users, best first; those that tie together."""
+    """Yield groups of users with equal rank, the best first."""
     stack = [tied_siblings(root.members, found)]
     while stack:
         tied: list[Key] = []
@@ -140,7 +140,7 @@ def ranked(root: AccountAssociation, found: Mapping[Key, AssociationShare]) -> I
 def tied_siblings(
     siblings: Iterable[UserAssociation | AccountAssociation], found: Mapping[Key, AssociationShare]
 ) -> Iterator[list[UserAssociation | AccountAssociation]]:
-    """Yield the siblings of the same level together, the highest first; accounts without users rank nobody."""
+    """Yield groups of siblings with the same level, the highest level first. Accounts without users are left out."""
 
     def level(member: UserAssociation | AccountAssociation) -> float:
         return found[member.key].level or 0.0
@@ -182,7 +182,7 @@ def total_shares(account: AccountAssociation) -> float:
 
 
 def ratio(some: float, whole: float) -> float:
-    """Return `some` as a part of `whole`; nothing of nothing is nothing."""
+    """Return `some` / `whole`; 0 if `whole` is 0."""
     return some / whole if whole else 0.0
 
 
@@ -195,13 +195,13 @@ def fair_shares(cluster: Cluster, policy: Policy, now_s: float) -> dict[Key, Ass
 
 
 def associations(queues: Mapping[str, Queue], usage: DecayedUsage, policy: Policy, now_s: float) -> AccountAssociation:
-    """Return the queue tree as accounts, with the users that have, or had, jobs in each queue. A queue without a way to
-    the root, or whose parents form a cycle, is not in it."""
+    """Return the queue tree as a tree of accounts, with the users that have shares or usage in each queue. A queue
+    without a path to the root, or whose parents form a cycle, is left out."""
     children: dict[str, list[str]] = {}
     for queue in queues.values():
         children.setdefault(queue.parent, []).append(queue.name)
     order = [""]
-    for name in order:  # parents first: the list grows while it is read
+    for name in order:  # the loop appends children to the list that it reads, so parents come first
         order += children.get(name, ())
     built: dict[str, AccountAssociation] = {}
     for name in reversed(order):
@@ -213,7 +213,7 @@ def associations(queues: Mapping[str, Queue], usage: DecayedUsage, policy: Polic
 
 
 def user_associations(queue: Queue, usage: DecayedUsage, policy: Policy, now_s: float) -> Iterator[UserAssociation]:
-    """Yield the users of the queue."""
+    """Yield the users with shares or usage in the queue, with their decayed usage."""
     shares = dict(queue.accounts)
     used = {user: usage.at(meter, now_s) for user, meter in usage.associations.get(queue.name, {}).items()}
     if queue.name == policy.default_queue:

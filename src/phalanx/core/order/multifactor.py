@@ -132,7 +132,8 @@ class MultifactorPriority:
         )
 
     def of_request_classes(self, numbers: NDArray[np.intp]) -> NDArray[np.float64]:
-        """Return the priority of the first of each request class: the same sum, to the bit, by columns."""
+        """Return the priority of the first request of each of these request classes, by operations on arrays. Each
+        result is equal, to the last bit, to that of `of`."""
         pending, factors = self.cluster.pending, self.policy.factors
         columns = pending.columns
         if self.policy.priority_function is not None:
@@ -170,7 +171,8 @@ class MultifactorPriority:
         return np.asarray(found + np.array(weighted, np.float64)[number] - columns.nice[numbers])
 
     def _eligible_s(self, numbers: NDArray[np.intp]) -> NDArray[np.float64]:
-        """Return when the first request of each request class could have started (seconds since the epoch)."""
+        """Return the time (seconds since the epoch) from which the first request of each of these request classes was
+        eligible."""
         columns, jobs = self.cluster.pending.columns, self.cluster.jobs
         found = columns.eligible_s[numbers]
         for at in np.isnan(found).nonzero()[0].tolist():

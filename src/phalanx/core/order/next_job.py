@@ -49,14 +49,14 @@ Draws: TypeAlias = Iterator[tuple[SortKey, RequestClass]]
 
 
 class Arena(NamedTuple):
-    """A set of request classes that are ordered together: those of an arena (`state.queues.branch.Branch.arena`), or of
-    one account in it if the order is USAGE."""
+    """A set of request classes that are ordered together: all classes of an arena (`state.queues.branch.Branch.arena`),
+    or those of one of its accounts if its order is USAGE."""
 
     queue: str
     account: str = ""
 
 
-MOST_LEFT = 8  # request classes behind a head that are remembered
+MOST_LEFT = 8  # the number of request classes right behind a head that are remembered
 NOBODY: Draws = iter(())
 
 
@@ -65,7 +65,7 @@ class QueueCursor:
 
     `own`: the account whose jobs these are; empty: all own jobs; None: the arena itself.
     `request_classes`, `children`: heaps of its request classes and of the cursors below it.
-    `draws`: further request classes, in order; `drawn`: the one of them that contends now.
+    `draws`: further request classes, in order. `drawn`: the last class that was taken from `draws`.
     `ranked`: the rank of its head in the order of its parent, as last computed."""
 
     __slots__ = ("branch", "children", "drawn", "draws", "own", "parent", "ranked", "request_classes")
@@ -79,7 +79,8 @@ class QueueCursor:
         self.ranked: SortKey = ()
 
     def last(self) -> QueueCursor:
-        """Return the cursor whose first request class has the head: this cursor, or one below it."""
+        """Return the cursor whose first request class is the best of this cursor and of all cursors below: this cursor,
+        or one below it."""
         cursor = self
         while cursor.children:
             cursor = cursor.children[0][-1]
@@ -87,7 +88,7 @@ class QueueCursor:
 
 
 class Field(Protocol):
-    """The request classes that contend. `usage`: the past usage, for USAGE order."""
+    """The source of the tournament's request classes. `usage`: the past usage, for USAGE order."""
 
     @property
     def usage(self) -> AccountUsage: ...
@@ -96,29 +97,27 @@ class Field(Protocol):
         """Return whether the request class may still be tried."""
 
     def first_waiting(self, request_class: RequestClass, /) -> QueuedRequest | None:
-        """Return the request that contends for a request class."""
+        """Return the first waiting request of a class, which represents the class in the tournament."""
 
     def priority_of(self, entry: QueuedRequest, /) -> float:
         """Return the priority of a request in MULTIFACTOR order."""
 
 
 class Tournament:
-    """The tournament of one cycle.
-
-    `field`: the request classes of which one comes next."""
+    """The tournament of one cycle. `field`: the source of its request classes."""
 
     def __init__(self, tree: QueueTree, ledger: QuotaLedger, field: Field) -> None:
         self.tree, self.ledger, self.field = tree, ledger, field
         self.by_estimate = False
         self.fresh: RequestClass | None = None  # the last drawn request class, until its result is known
-        self.out_of_turn = False  # the head that is tried now is not the best of all
+        self.out_of_turn = False  # the head that is tried now is not the best one (`head_of`)
         self.closed: dict[str, Candidate] = {}  # strict queue -> its head that cannot start
-        self.left: dict[str, Draws] = {}  # strict queue -> its request classes behind that head
+        self.left: dict[str, Draws] = {}  # strict queue -> the request classes behind this head
 
     def begin(self, draws_by_arena: Iterable[tuple[Arena | None, Draws]]) -> None:
-        """Let these request classes contend, those of each arena one after the other. The arena None has the
-        replacements."""
-        self.urgent = QueueCursor(self.tree.root, None)  # replacements
+        """Begin the tournament with these request classes: (arena, its classes in order). The arena None has the slots
+        that replace lost pods."""
+        self.urgent = QueueCursor(self.tree.root, None)  # slots that replace lost pods
         self.root = QueueCursor(self.tree.root, None)
         self.at = self.root  # the cursor of the head that is tried now
         self.cursor_by_queue: dict[str, QueueCursor] = {self.tree.root.name: self.root}
@@ -160,14 +159,14 @@ class Tournament:
             self.urgent,
             *self.own_cursors.values(),
             *reversed(self.cursor_by_queue.values()),
-        ):  # made parents first
+        ):  # reversed, because parents were created before their children
             self.advance_cursor(cursor)
             heapify(cursor.children)
             if cursor.parent is not None and (cursor.request_classes or cursor.children):
                 cursor.parent.children.append(self.ranking(cursor))
 
     def renew(self) -> None:
-        """Rank all cursors again, because fewer request classes may be tried."""
+        """Rank all cursors again, after requests were tried out of turn."""
         self.out_of_turn = False
         for cursor in self.cursor_by_queue.values():
             cursor.children.clear()
@@ -205,8 +204,8 @@ class Tournament:
         self.rerank(cursor)
 
     def reject_head(self, *, holds_up: bool = True) -> None:
-        """Report that the head cannot start. Its request class leaves the tournament. `holds_up`: the head may start
-        later, so the jobs behind it in a strict queue wait, unless it only grows a job."""
+        """Report that the head cannot start, and remove its request class. `holds_up`: True if the head may start
+        later, so that the jobs behind it in a strict queue wait (except if the head only grows a job)."""
         cursor, self.fresh = self.at, None
         _, request_class, entry = heappop(cursor.request_classes)
         strict = self.tree.strict_above(cursor.branch.name) if holds_up and request_class.strict else None
@@ -221,7 +220,8 @@ class Tournament:
         self.rerank(cursor)
 
     def close(self, cursor: QueueCursor, head: Candidate) -> QueueCursor:
-        """Close the cursor. All requests of the cursor and of the cursors below it wait behind the head."""
+        """Close the cursor of a strict queue: remove all requests of this cursor and of the cursors below it, because
+        they wait behind the head. Return the cursor."""
         self.closed[cursor.branch.name] = head
         left = [cursor]
         while left:
@@ -242,7 +242,8 @@ class Tournament:
             cursor = cursor.parent
 
     def advance_cursor(self, cursor: QueueCursor) -> None:
-        """Drop request classes that may not be tried from the top of the cursor, and draw the next one."""
+        """Remove request classes that may no longer be tried from the top of the cursor's heap, and draw the next class
+        if none is drawn."""
         while True:
             if cursor.drawn is None:
                 for ranked, request_class in cursor.draws:
@@ -263,14 +264,15 @@ class Tournament:
                 cursor.drawn = None
 
     def ranking(self, cursor: QueueCursor) -> tuple[SortKey, str, QueueCursor]:
-        return self.standing(cursor), cursor.branch.name, cursor  # no two are equal: ranks end with a tie
+        # No two entries are equal, because ranks end with a unique name (`QueuedRequest.tie`).
+        return self.standing(cursor), cursor.branch.name, cursor
 
     def standing(self, cursor: QueueCursor) -> SortKey:
         """Return the key by which the parent compares its children; lower is sooner."""
         assert cursor.parent is not None
         parent, (_, request_class, entry) = cursor.parent.branch, cursor.last().request_classes[0]
         key = request_class.key
-        if parent.order is cursor.branch.order:  # the rank within the branch is also the rank in its parent
+        if parent.order is cursor.branch.order:  # parent and child have the same order, so the rank is known
             ranked = cursor.children[0][-1].ranked if cursor.children else cursor.request_classes[0][0]
         else:
             ranked = self.rank(parent, key, entry)
@@ -312,15 +314,15 @@ class Tournament:
         return shares.fill(cursor.branch, account.own if own else account.total, self.tree.pool, own=own)
 
     def borrows(self, cursor: QueueCursor, contested: set[Key], extra: Cost) -> bool:
-        """Return whether the head would borrow. The own jobs of an inner queue have only the part of its guarantee that
-        its children leave."""
+        """Return whether a start of the cursor's head would borrow. For own jobs of an inner queue: whether it requests
+        a resource of `contested`."""
         if cursor.own is not None:
             return any(key in contested for key, _ in extra)
         return not within_guarantee(self.ledger, cursor.branch, contested, extra)
 
     def rank(self, branch: Branch, key: RequestClassKey, entry: QueuedRequest) -> SortKey:
-        """Return the rank of a request class's request among those of all request classes: lower is sooner.
-        Replacements go by priority in any order (rule R5)."""
+        """Return the rank of the request among the requests of all classes, by the order of `branch`; lower comes
+        first. Slots that replace lost pods are ranked by priority, whatever the order (rule R5)."""
         first = -float(key.priority)
         if branch.order is QueueOrder.FIFO and key.kind != Kind.REPLACEMENT:
             first = 0.0

@@ -37,14 +37,16 @@ def request_class_of(
     whole = branch.queue is None or branch.queue.gang
     if slot is not None and slots is not None and whole and not is_growth(record, slot):
         limit_s = branch.limits.time_limit_s(job)
-        terms = PLAIN if limit_s is None else Terms(limit_s=limit_s, job=job.id)  # its pods end with their own job
+        # The pods end when their job ends, so each job has its own class.
+        terms = PLAIN if limit_s is None else Terms(limit_s=limit_s, job=job.id)
         return RequestClassKey(int(Kind.REPLACEMENT), job.priority, slots, "", terms), QueuedRequest(
             *record.open[slot], request
         )
     terms = terms_of(job, branch, by_person=bool(cluster.reservations))
     if branch.by_factors and cluster.policy.priority_function is not None:
-        terms = terms._replace(job=job.id)  # a priority function may tell any two jobs apart
-    if not cluster.reservations:  # reservations may be for some queues only
+        terms = terms._replace(job=job.id)  # a priority function may give any two jobs different priorities
+    # With reservations the class needs the exact queue, because a reservation may be for one queue.
+    if not cluster.reservations:
         queue = branch.request_class_queue
     if slot is None or slots is None:
         return RequestClassKey(int(Kind.JOB), job.priority, record.gang, queue, terms), QueuedRequest(
@@ -61,11 +63,12 @@ def request_class_of(
 
 
 def terms_of(job: Job, branch: Branch, *, by_person: bool) -> Terms:
-    """Return the terms of the job's request. `by_person`: whether reservations are for some users or groups only."""
+    """Return the terms of the job's request. `by_person`: True if users and groups matter, because there are
+    reservations."""
     factors, by_usage = branch.by_factors, branch.order is QueueOrder.USAGE
     plain = DETAILS(job) == PLAIN_DETAILS and branch.limits.longest_s is None
     if plain and not (by_person or branch.limits.by_user or branch.limits.by_group or factors or by_usage):
-        return PLAIN  # as for most jobs
+        return PLAIN  # most jobs have these terms
     user = job.user if by_person or branch.limits.by_user or factors else ""
     group = job.group if by_person or branch.limits.by_group else ""
     terms = Terms(

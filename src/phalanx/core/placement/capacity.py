@@ -24,8 +24,8 @@ from phalanx.state.pending.capacity import Capacity
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.intp]
 
-FEW = 64  # demands times rows; up to this number, to count one by one is faster than by columns
-PAIRS = 1 << 18  # demands times rows compared in one operation: they stay in the processor's cache
+FEW = 64  # up to this product of demands and rows, a loop over the pairs is faster than operations on arrays
+PAIRS = 1 << 18  # the product of demands and rows in one operation, so that the arrays stay in the processor's cache
 
 
 def bring_up_to_date(cluster: Cluster) -> None:
@@ -50,7 +50,8 @@ def bring_up_to_date(cluster: Cluster) -> None:
 
 
 def look_at_failed(cluster: Cluster) -> None:
-    """For each demand of a failed class, note whether a row that gained free amounts holds a pod of it."""
+    """For each demand of a class with a failed trial, note whether one of its pods fits on a row that has gained free
+    amounts."""
     pending, columns = cluster.pending, cluster.columns
     known = pending.capacity
     if pending.failed and pending.grown:
@@ -68,7 +69,7 @@ def everything(known: Capacity, columns: NodeTable) -> None:
 
 
 def count(known: Capacity, columns: NodeTable, numbers: Ints) -> None:
-    """Count these demands on all rows, as the rows were when they were last counted."""
+    """Count these demands on all rows, with the free amounts of the last count (`Capacity.free`)."""
     free = known.free
     lowest = np.zeros(columns.capacity, np.int64)
     for column in free.values():
@@ -79,8 +80,8 @@ def count(known: Capacity, columns: NodeTable, numbers: Ints) -> None:
 
 
 def count_few(known: Capacity, columns: NodeTable, grown: Collection[int], *, failed: bool) -> None:
-    """Count all demands on all rows, pair by pair. With few nodes this costs less than to follow changes. `failed`: a
-    class has failed, so rows that gained amounts are noted."""
+    """Count all demands on all rows, pair by pair. With few nodes this costs less than to follow changes. `failed`:
+    True if a trial of some class has failed; then `Capacity.grown` is updated, too."""
     facts = columns.attributes
     ready = [(row, columns.free_of(row)) for row in columns.row_of.values() if facts.ready[row]]
     usable = [(row, free) for row, free in ready if min(free.values(), default=0) >= 0]
@@ -96,7 +97,8 @@ def count_few(known: Capacity, columns: NodeTable, grown: Collection[int], *, fa
 
 
 def since(known: Capacity, columns: NodeTable, changed: Collection[int], grown: Collection[int]) -> None:
-    """Add the differences of the changed rows."""
+    """Update the counts: subtract the pods that the changed rows held at the last count, and add those that they hold
+    now."""
     rows = np.fromiter(changed, np.intp, len(changed))
     rows = rows[columns.attributes.ready[rows]]
     before = {resource: column[rows] for resource, column in known.free.items()}
@@ -122,7 +124,8 @@ def since(known: Capacity, columns: NodeTable, changed: Collection[int], grown: 
 
 
 def by_resource(known: Capacity, amounts: dict[str, NDArray[np.int64]], rows: int) -> Floats:
-    """Return the amounts [resource, row] in the order of the demands' columns; a resource that no node has is 0."""
+    """Return an array of amounts, [resource, row], with the resources in the order of `Capacity.resources`; 0 for a
+    resource that no node has."""
     found = np.zeros((len(known.resources), rows))
     for resource, at in known.resources.items():
         column = amounts.get(resource)
@@ -140,12 +143,12 @@ def pods(
     signs: Floats,
     gains: matching.Rows | None = None,
 ) -> Floats:
-    """Return how many pods of each demand fit on the rows: a sum over the rows, each multiplied by its sign.
-    `gains`: the rows for which it is noted whether they hold a pod."""
+    """Return for each demand the sum over the rows of (pods that fit) * (sign of the row). `gains`: the mask of rows
+    that gained amounts; if one of them holds a pod of a demand, that is noted."""
     total = np.zeros(len(numbers))
     if not len(numbers):
         return total
-    holding = np.ones(len(rows), np.bool_)  # rows that hold a pod of the smallest demand
+    holding = np.ones(len(rows), np.bool_)  # rows that hold a pod of the smallest requests
     for has, least in zip(amounts, known.asks[: len(amounts), numbers].min(axis=1).tolist(), strict=True):
         if least:
             holding &= has >= least
@@ -173,7 +176,7 @@ def pods(
 
 
 def matched(known: Capacity, columns: NodeTable, numbers: Ints, rows: Ints) -> NDArray[np.bool_]:
-    """Return [demand, row]: whether a pod may use the node, apart from amounts."""
+    """Return a mask, [demand, row]: True if the node matches the pod's node constraints."""
     found = np.ones((len(numbers), len(rows)), np.bool_)
     for at, number in enumerate(numbers.tolist()):
         demand = known.demands[number]

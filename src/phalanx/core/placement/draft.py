@@ -30,16 +30,16 @@ Expected: TypeAlias = tuple[tuple[Shape, float], ...]  # (shape, frequency) of t
 # The number of nodes with capacity, and how many of them each filter rejected ("are, by zone, with …").
 Objections: TypeAlias = tuple[int, tuple[tuple[str, int], ...]]
 
-SHUT = -MAX_AMOUNT // 2  # a node with less than this was closed in this cycle
-RENEW_PART = 25  # the order is renewed when 1/25 of the nodes was taken from
+SHUT = -MAX_AMOUNT // 2  # a node with a free amount below this number was closed in this cycle
+RENEW_PART = 25  # the order is renewed when 1/25 of the nodes has lost capacity
 
 
 class Draft:
-    """The free capacity of one cycle. Positions are those of `node_order`.
+    """The free capacity of one cycle. A *position* is an index in `node_order`.
 
     `expected`: the expected pods, for scores by fragmentation.
-    `objections`: demand -> the number of nodes with capacity for its last pod that found no node, and how many of them
-        each filter rejected."""
+    `objections`: demand -> (number of nodes with capacity for its pod, (filter, number of these nodes that the filter
+        rejected)), for the last pod that found no node."""
 
     def __init__(
         self,
@@ -55,13 +55,14 @@ class Draft:
         self.rows, self.free, self.views = self.node_order.rows, self.node_order.free, self.node_order.views
         self._allowed: dict[NodeConstraints, fit.Rows | None] = {}
         self._matching: dict[NodeConstraints, fit.Rows | None] = {}
-        self._log: list[tuple[int, Amounts, int] | partial[Any]] = []  # position, asks, pods; or how to undo it
+        # (position, requests, pods), or a function that undoes a change.
+        self._log: list[tuple[int, Amounts, int] | partial[Any]] = []
         self._given: dict[
             tuple[Demand, int], list[DeviceAllocation]
-        ] = {}  # devices chosen for pods that have no name yet
+        ] = {}  # (demand, position) -> the devices of its pods that no placement has yet
         self._ordinary: dict[Demand, tuple[int, bool]] = {}
         self._wishes: dict[Demand, PodAffinity] = {}
-        self.touched: dict[int, None] = {}  # rows that lost devices or amounts, as far as scores need it
+        self.touched: dict[int, None] = {}  # rows that lost devices or amounts; noted only if scores depend on them
         self._shut: dict[int, None] = {}  # rows
         self.overcommitted: list[int] = []  # overcommitted rows that are on the draft, and closed
         self._puts = 0
@@ -109,7 +110,8 @@ class Draft:
             self._see(position, demand, pods)
 
     def put_most(self, position: int, demand: Demand, asked: ResourceRequest, most: int) -> int:
-        """Place as many pods of an ordinary demand as the position holds, at most `most`. Return their number."""
+        """Place as many pods of an ordinary demand as the position holds, but not more than `most`. Return the number
+        of placed pods."""
         for view, amount in asked.each:
             if (holds := view[position] // amount) < most:
                 most = holds
@@ -122,7 +124,7 @@ class Draft:
         return most
 
     def put_on(self, position: int, demand: Demand, choice: DeviceAllocation) -> None:
-        """Place one pod on these devices. `names` gives them to its placement later."""
+        """Place one pod on these devices. The caller gets the names of the devices from `names` later."""
         self.put(position, demand, 1)
         self._take_devices(position, demand, choice)
         given = self._given.setdefault((demand, position), [])
@@ -139,7 +141,7 @@ class Draft:
         return [each for each in {**running, **placed} if placed.get(each, 0) + running.get(each, 0) > 0]
 
     def changes(self) -> int:
-        """Return how often anything on any node has changed, the draft's own changes included."""
+        """Return a number that grows with each change of a node, in the state or on this draft."""
         return sum(self.columns.stamps) + self._puts
 
     def vacate(self, position: int, demand: Demand, devices: Sequence[str] = ()) -> None:
@@ -160,8 +162,8 @@ class Draft:
         return not (self._named or self._given)
 
     def names(self, position: int, demand: Demand, pods: int) -> Iterable[tuple[str, ...]]:
-        """Return, for each of the pods placed at the position, the names of its devices. Devices that were not chosen
-        before are chosen now."""
+        """Return the names of the devices of each pod placed at the position. Choose devices for pods that have none
+        yet."""
         given = self._given.get((demand, position), [])
         if not given and not (self._named and asks_devices(self.columns, demand.asks)):
             return repeat((), pods)
@@ -174,8 +176,9 @@ class Draft:
         return named
 
     def ordinary(self, demand: Demand) -> bool:
-        """Return whether packing order, node constraints and amounts alone decide where pods of the demand go: it is
-        unconstrained, no term of another pod selects it, and the policy packs."""
+        """Return whether packing order, node constraints and amounts alone decide where pods of the demand are placed.
+        That requires that the demand is unconstrained, no affinity term of another pod selects it, and the policy
+        packs."""
         if not demand.unconstrained or self._choosy:
             return False
         if demand.kind is None or not (wishing := self.pod_counts.with_affinity):
@@ -193,7 +196,7 @@ class Draft:
         return self.ordinary(demand) and not (self._named and asks_devices(self.columns, demand.asks))
 
     def pod_affinity(self, demand: Demand) -> PodAffinity:
-        """Return the demand's pod affinity, with the placements of this draft."""
+        """Return the affinity rules of the demand's pods, which count the pods on this draft."""
         if demand not in self._wishes:
             self._wishes[demand] = PodAffinity(self.pod_counts, demand)
         return self._wishes[demand]
@@ -207,7 +210,7 @@ class Draft:
         return DeviceDraft(self.columns)
 
     def _see(self, position: int, demand: Demand, pods: int) -> None:
-        """Enter the pods in the pod counts, with undo."""
+        """Add the pods to the pod counts, and log how to undo that."""
         row = int(self.rows[position])
         self._note(demand, row, pods)
         self._log.append(partial(self._note, demand, row, -pods))
@@ -264,7 +267,7 @@ class Draft:
         return not (self._log or self.node_order.strayed)
 
     def leave(self) -> None:
-        """End the draft. The node table keeps the packing order for the next cycle."""
+        """End the draft, and store its packing order in the node table for the next cycle."""
         self._note_strayed()
         self.columns.node_order = self.node_order
 
@@ -275,7 +278,7 @@ class Draft:
             self._log.clear()
 
     def allowed(self, where: NodeConstraints) -> fit.Rows | None:
-        """Return, by position, which nodes match the constraints; None if all do."""
+        """Return the mask of positions whose nodes match the constraints; None if all match."""
         if where not in self._allowed:
             rows = self.matching(where)
             allowed = None if rows is None else rows[self.rows]
@@ -283,7 +286,7 @@ class Draft:
         return self._allowed[where]
 
     def matching(self, where: NodeConstraints) -> fit.Rows | None:
-        """Return, by row, which nodes match the constraints; None if all nodes of the draft do."""
+        """Return the mask of rows whose nodes match the constraints; None if all nodes of the draft match."""
         if where not in self._matching:
             rows = None
             if not fit.matches_all(self.columns.attributes, where):
@@ -293,8 +296,8 @@ class Draft:
         return self._matching[where]
 
     def asked(self, demand: Demand) -> list[tuple[Column, memoryview[int], int]] | None:
-        """Return, per requested resource: its free column, a view of the column, the amount; None if no node has one of
-        the resources."""
+        """Return (free amounts by position, a view of them, requested amount) for each requested resource; None if no
+        node has one of the resources."""
         try:
             return [(self.free[name], self.views[name], amount) for name, amount in demand.asks]
         except KeyError:
@@ -305,7 +308,8 @@ class Draft:
         return max(amount / self.node_order.scales.get(name, 1) for name, amount in demand.asks)
 
     def room(self, demand: Demand, within: fit.Rows | None = None) -> int:
-        """Return how many pods of the demand fit in total. `within`: by position, the only nodes that count."""
+        """Return the total number of pods of the demand that fit. `within`: the mask of positions that count; None:
+        all."""
         if self.few and within is None and self.matching(demand.where) is None:
             asked = self.node_order.asked(demand)
             if asked is None:
@@ -328,7 +332,8 @@ class Draft:
         return int(node_resources.pods_held(self.free, demand.asks, found).sum()) if len(found) else 0
 
     def room_up_to(self, most: int, demand: Demand) -> int:
-        """Return how many pods of the demand fit in total, but count no further than `most`."""
+        """Return the total number of pods of the demand that fit; if it is larger than `most`, the count may stop at
+        `most`."""
         asked = self.node_order.asked(demand)
         if asked is None:
             return 0
@@ -365,12 +370,12 @@ class Draft:
         matching = fit.matching(facts, where)
         shut = int(matching[self.overcommitted].sum()) if self.overcommitted else 0
         if self.few and len(self.rows) == fit.ready_nodes(facts) and fit.matches_all(facts, where):
-            return shut  # all other ready nodes have capacity
+            return shut  # the draft has all other ready nodes, and they are not overcommitted
         return shut + int((matching & ~node_resources.not_overcommitted(self.columns)).sum())
 
 
 def within_rows(column: Column, rows: fit.Rows | None) -> Column:
-    """Return the column, with 0 outside the mask; the column itself if the mask is None."""
+    """Return the entries of the column inside the mask; None: the whole column."""
     return column if rows is None else column[rows]
 
 
@@ -384,6 +389,6 @@ def prefers_some_nodes(columns: NodeTable) -> bool:
 
 
 def take_last(given: list[DeviceAllocation]) -> None:
-    """Remove the last device allocation, unless it has been named meanwhile."""
+    """Remove the last device allocation, unless `names` has taken it meanwhile."""
     if given:
         given.pop()
