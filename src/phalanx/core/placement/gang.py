@@ -39,18 +39,19 @@ __all__ = ["GangPlacement", "PlacementShortfall", "place"]
 Times: TypeAlias = NDArray[np.float64]
 GangPlacement: TypeAlias = list[Placement] | PlacementShortfall
 
-NEW, PLACEMENTS = tuple.__new__, repeat(Placement)  # as `Placement._make`, without a Python call for each pod
+# Makes Placements like `Placement._make`, but without a Python call for each pod.
+NEW, PLACEMENTS = tuple.__new__, repeat(Placement)
 NAMELESS: repeat[tuple[str, ...]] = repeat(())
 FIRST_ROLE = repeat(0)
 TRIES = 256
-DOMAINS = 64  # the most domains of one level that are tried: the tightest and the emptiest ones
+DOMAINS = 64  # the largest number of domains of one level that are tried: the tightest and the emptiest ones
 
 
 def place(draft: Draft, gang: Gang, among: Rows | None = None) -> list[Placement] | PlacementShortfall:
-    """Place the whole gang on the draft, and return its placements. If it does not fit, return how far the attempt
-    came, and leave the draft unchanged.
+    """Place the whole gang on the draft, and return its placements. If it does not fit, return the shortfall of the
+    attempt, and leave the draft unchanged.
 
-    `among`: by row of the node table, the only nodes that the gang may use; None: all."""
+    `among`: the mask of rows of the node table that the gang may use; None: all."""
     within = None if among is None else among[draft.rows]
     if gang.tree is not None:
         trial = PlacementAttempt(draft, gang)
@@ -71,8 +72,8 @@ class PlacementAttempt:
     """An attempt to place a gang with groups or topology requests.
 
     `shares`: the placed pods so far.
-    `left`: members above a group's minimum, to be tried later.
-    `where`: placed role -> its nodes and its constraint.
+    `left`: (member, mask of nodes for it, its constraint) for members above a group's minimum, which are tried later.
+    `where`: (placed role, mask of nodes for it, its constraint).
 
     All three shrink again when a part of the attempt is undone."""
 
@@ -82,7 +83,8 @@ class PlacementAttempt:
         self.left: list[tuple[GangTree, Rows | None, TopologyConstraint | None]] = []
         self.where: list[tuple[int, Rows | None, TopologyConstraint | None]] = []
         self.tries = 0
-        self.missed: tuple[GangTree, TopologyConstraint, Rows | None] | None = None  # the first that no domain holds
+        # The first subtree that no domain holds, with its constraint and nodes.
+        self.missed: tuple[GangTree, TopologyConstraint, Rows | None] | None = None
 
     def mark(self) -> tuple[int, int, int, int]:
         """Return a mark for `rewind`."""
@@ -113,14 +115,14 @@ class PlacementAttempt:
         return False
 
     def anyhow(self, unit: GangTree, within: Rows | None) -> bool:
-        """Place the whole subtree without its preferences, if it requires no topology. Return whether that was
-        possible. Pods that are placed by preference may leave the others no node."""
+        """Place the whole subtree without its preferred topology, if it has no required one. Return whether that was
+        possible. This may succeed where an attempt by preferences failed."""
         return not (unit.requires_topology() or unit.optional()) and self.packed(unit, within, None)
 
     def domains(self, unit: GangTree, within: Rows | None, style: TopologyConstraint) -> Iterator[Rows | None]:
-        """Yield, by position, the nodes of each domain that by counting holds the subtree, the best first: those of the
-        lowest rank; of these, domains that hold it with all pods above its minimum, the tightest first; then the
-        emptiest domains."""
+        """Yield the mask of positions of each domain that holds the subtree by counting. Domains of the lowest rank
+        come first. Of equal rank, domains that also hold all pods above the minimum come first, from the tightest on;
+        then the others, from the emptiest on."""
         if style.depth < 0:
             yield within
             return
@@ -129,7 +131,7 @@ class PlacementAttempt:
         times = self.times(unit, held, style)
         whole: Rows = np.logical_and.reduce([held[role] >= count for role, count in counts.items()])
         order = (times >= 1).nonzero()[0]
-        order = order[order > 0]  # 0: nodes in no domain of this level
+        order = order[order > 0]  # code 0 means the nodes in no domain of this level
         ranks = topology.ranks(self.draft, style, unit.closeness)
         order = order[np.lexsort((order, np.where(whole, times, -times)[order], ~whole[order], ranks[order]))]
         if len(order) > DOMAINS:
@@ -139,8 +141,8 @@ class PlacementAttempt:
             yield codes == code if within is None else (codes == code) & within
 
     def times(self, unit: GangTree, held: Mapping[int, Counts], style: TopologyConstraint) -> Times:
-        """Return how often each domain holds the subtree by counting, with the required members of each group. `held`:
-        role -> the pods that each domain holds."""
+        """Return for each domain how many times it holds the minimum of the subtree, by counting. `held`: role -> the
+        number of its pods that each domain holds."""
         if unit.role >= 0:
             least = self.least(unit.role, style)
             return held[unit.role] / least if least else np.maximum(2.0 * held[unit.role], 1)
@@ -148,16 +150,17 @@ class PlacementAttempt:
         return np.asarray(each[-unit.minimum] if unit.minimum else np.maximum(each[-1], 1))
 
     def counted(self, unit: GangTree) -> list[int]:
-        """Return the required roles of the subtree; all of its roles if none is required."""
+        """Return the roles of the subtree that are counted: its required roles; all of its roles if none is
+        required."""
         return sorted(unit.required_roles()) or sorted(unit.roles())
 
     def least(self, role: int, style: TopologyConstraint | None) -> int:
-        """Return the fewest pods of the role that can start: its minimum, in whole slices."""
+        """Return the smallest number of pods with which the role can start: its minimum, rounded up to whole slices."""
         asked = self.gang.roles[role]
         return topology.rounded_to_slices(style, asked.minimum, asked.count)
 
     def ground(self, role: int, within: Rows | None, style: TopologyConstraint) -> DomainCapacity:
-        """Return the capacity of the nodes within the mask for the role's pods."""
+        """Return the capacity of domains for the role's pods. `within`: the mask of positions that count."""
         return DomainCapacity(self.draft, style, *topology.holding(self.draft, self.gang.demands[role], within))
 
     def members(self, unit: GangTree, within: Rows | None, style: TopologyConstraint | None) -> bool:
@@ -221,14 +224,15 @@ class PlacementAttempt:
         """Place the role's minimum, or all of a single role if that fits. Return whether that was possible."""
         counts = [self.least(role, style)]
         if len(self.gang.roles) == 1:
-            counts.insert(0, self.gang.roles[role].count)  # the minimums of all roles come before further pods
+            # Only a single role may take all pods at once: with several, all minimums come first.
+            counts.insert(0, self.gang.roles[role].count)
         if not any(self.take(role, count, within, style) for count in counts):
             return False
         self.where.append((role, within, style))
         return True
 
     def take(self, role: int, count: int, within: Rows | None, style: TopologyConstraint | None) -> bool:
-        """Place `count` pods of the role, or none. Return whether they were placed."""
+        """Place exactly `count` pods of the role, or none. Return whether they were placed."""
         demand, mark = self.gang.demands[role], self.mark()
         if style is None or not self.draft.ordinary(demand):
             if style is not None and style.slice_pods == 1 and self.parted(role, count, within, style):
@@ -261,7 +265,7 @@ class PlacementAttempt:
         return True
 
     def filled(self, role: int, count: int, within: Rows | None, style: TopologyConstraint | None) -> int:
-        """Place as many of the pods as fit, one slice after the other. Return their number."""
+        """Place up to `count` pods of the role, one slice after the other. Return the number of placed pods."""
         if style is None or style.slice_pods == 1:
             return count - fill(self.draft, self.gang.demands[role], role, count, self.shares, within)
         codes, each, placed = topology.codes(self.draft, style, style.slices[0].depth), style.inside(), 0
@@ -279,7 +283,7 @@ class PlacementAttempt:
         return placed
 
     def placed(self, role: int) -> dict[int, int]:
-        """Return position -> pods of the role that are placed."""
+        """Return position -> number of the role's pods that this attempt has placed there."""
         found: dict[int, int] = {}
         for each, position, count in self.shares:
             if each == role:
@@ -303,8 +307,8 @@ class PlacementAttempt:
                     self.take(role, more - more % style.slice_pods, within, style)
 
     def shortfall(self, within: Rows | None) -> PlacementShortfall:
-        """Return why the gang could not be placed. Either the nodes are too few in any case, or together they suffice
-        but no domain does."""
+        """Return the shortfall of the failed attempt: the capacity of all nodes together is too small, or it would be
+        enough but no domain has enough."""
         tree, mark = self.gang.tree, self.mark()
         assert tree is not None
         roles = self.counted(tree)
@@ -318,7 +322,7 @@ class PlacementAttempt:
         return PlacementShortfall(role=roles[0], placed=0, wanted=wanted, left=left, nearest=nearest)
 
     def nearest(self, unit: GangTree, style: TopologyConstraint, within: Rows | None) -> NearestDomain:
-        """Return the domain of the requested level that comes closest."""
+        """Return the domain of the requested level that holds most of the subtree's required pods."""
         roles = self.counted(unit)
         depth = style.depth if style.depth >= 0 else style.slices[0].depth
         now = np.zeros(1, np.int64)
@@ -342,7 +346,7 @@ class PlacementAttempt:
 
 
 def placements_of(draft: Draft, gang: Gang, shares: Sequence[PackedPods]) -> list[Placement]:
-    """Return the shares as placements. A role's pods are numbered in the order in which they were placed."""
+    """Return a placement for each placed pod. The pods of a role are numbered in the order of the shares."""
     names, rows = draft.columns.names, draft.node_order.row_at
     if len(gang.roles) == 1 and draft.nameless:
         nodes: list[str] = []

@@ -29,19 +29,19 @@ from phalanx.state.nodes.table import NodeTable
 Column: TypeAlias = NDArray[np.int64]
 
 ORDINARY = {CPU, MEMORY, PODS, "ephemeral-storage"}
-BEHIND = 16.0  # a node with a free device weighs more than any without, whatever else is free on it
-FEW = 32  # nodes; up to this number, to examine them one by one is faster than by columns
-MOVED = 24  # rows; if more have changed, the order is sorted again
+BEHIND = 16.0  # added for each free device resource, so that nodes with a free device come after all nodes without
+FEW = 32  # up to this number of nodes, a loop over them is faster than operations on arrays
+MOVED = 24  # if more rows have changed, the order is sorted again
 PROBED = 8  # positions that are examined one by one first, if the last pods fitted among them
 CHUNK = 4096  # positions compared at once: most gangs fit in the first
 NONE: Final[memoryview[Any]] = np.zeros(0).data
-REMEMBERED = 1024  # demands
+REMEMBERED = 1024  # the largest number of demands whose requests are stored
 ROUNDED = 1 - 1e-9  # sums of parts may differ in their last bits
 
 
 class ResourceColumn(NamedTuple):
-    """A resource of the order: the free amounts by position, a view of them, and the weight of an amount in the
-    looseness."""
+    """A resource in the order. `column`, `view`: the free amounts by position, and a view for scalar access. `scale`,
+    `behind`: an amount adds amount / `scale` + `behind` to the looseness, if it is not 0."""
 
     column: Column
     view: memoryview[int]
@@ -52,10 +52,10 @@ class ResourceColumn(NamedTuple):
 class ResourceRequest:
     """The request of a pod, in the form that the order needs.
 
-    `each`: per resource, its view and the amount.
-    `counted`: the resources that decide where the pod may fit, with their columns.
+    `each`: (view of the free amounts, requested amount) for each resource.
+    `counted`: (free amounts, view of them, requested amount) for each resource that is checked.
     `least`: no node below this looseness holds the pod.
-    `at`, `since`: no position before `at` holds a pod, as long as `since` is the order's `loosened`."""
+    `at`, `since`: as long as `NodeOrder.loosened` equals `since`, no position before `at` holds a pod."""
 
     __slots__ = ("at", "counted", "each", "least", "since")
 
@@ -76,11 +76,11 @@ class ResourceRequest:
 class NodeOrder:
     """The usable nodes in packing order.
 
-    `rows`: by position, the row in the node table.
-    `free`, `views`: resource -> the free amounts by position, as a column and for scalar access.
+    `rows`: the row of each position in the node table.
+    `free`, `views`: resource -> the free amount of each position, as an array and as a view for scalar access.
     `few`: True if the nodes are so few that they are examined separately.
     `strayed`: positions that have lost capacity. The code that takes capacity notes them.
-    `loosened`: the number of renewals, and of cases in which a node may have regained capacity."""
+    `loosened`: a counter that grows with each sort, and when a node may have regained capacity."""
 
     def __init__(self, columns: NodeTable, *, packed: bool) -> None:
         self.columns, self.packed, self.scales = columns, packed, scales(columns)
@@ -89,10 +89,11 @@ class NodeOrder:
         self.free: dict[str, Column] = {name: column[self.rows] for name, column in columns.free.items()}
         self.strayed: list[int] = []  # positions that have lost capacity; at most about `MOVED` are noted
         self.grown = False  # True if capacity was returned since the last sort
-        self.loosened = 0  # the number of sorts, and of possible returns of capacity
-        self.crowded = False  # the number of pods is checked too
-        self.near = True  # the last pods fitted at the first few positions
-        self._looseness_of_row: memoryview[Any] | None = None  # NaN: not in the order. Computed when first needed
+        self.loosened = 0
+        self.crowded = False  # True if the limit on the number of pods is checked, too
+        self.near = True  # True if the last pods fitted at the first few positions
+        # The looseness of each row; NaN: the row is not in the order.
+        self._looseness_of_row: memoryview[Any] | None = None
         self.views: dict[str, memoryview[int]] = {name: column.data for name, column in self.free.items()}
         self.row_at: memoryview[int] = self.rows.data
         self._parts: list[tuple[memoryview[int], memoryview[int], int, float]] = []
@@ -133,8 +134,8 @@ class NodeOrder:
         return known
 
     def holding(self, asked: ResourceRequest, allowed: matching.Rows | None) -> Iterator[int]:
-        """Yield the positions that hold a pod with this request, in order. `allowed`: by position, the only ones that
-        count.
+        """Yield the positions that hold a pod with this request, in order. `allowed`: the mask of positions that count;
+        None: all.
 
         The limit on the number of pods is checked only after it was reached once (`crowded`). The caller may take
         capacity from positions that were yielded already."""
@@ -167,8 +168,8 @@ class NodeOrder:
                 at = found.find(True, at + 1)
 
     def first(self, least: float) -> int:
-        """Return a position before which no node has a looseness of `least`. Nodes have only lost capacity since they
-        were sorted."""
+        """Return the first position with a looseness of at least `least` at the last sort. Nodes have only lost
+        capacity since then, so no earlier node reaches `least`."""
         if self.grown or not len(self._looseness):
             return 0
         return bisect_left(self._looseness, least)
@@ -204,7 +205,8 @@ class NodeOrder:
                 if amount < 0:
                     return False
                 if amount:
-                    looseness += amount / scale + behind  # as `_loosenesses`, to the last bit
+                    # Computed as in `_loosenesses`, with equal results to the last bit.
+                    looseness += amount / scale + behind
             if ordered and looseness != self._looseness[position]:
                 self._move(row, position, looseness)
         self.strayed.clear()
@@ -213,7 +215,7 @@ class NodeOrder:
         return True
 
     def _know_parts(self) -> list[tuple[memoryview[int], memoryview[int], int, float]]:
-        """Return, for each resource, its free amounts in the node table and in the order, and its weight."""
+        """Return (free amounts in the node table, free amounts in the order, scale, addition) for each resource."""
         self._parts = [
             (self.columns.view(name), view, self.scales[name], 0.0 if name in ORDINARY else BEHIND)
             for name, view in self.views.items()
@@ -233,7 +235,7 @@ class NodeOrder:
         return bisect_left(self.row_at, row, first, bisect_right(order, looseness, first))
 
     def _known(self) -> memoryview[Any]:
-        """Return, by row, the looseness by which the row was sorted."""
+        """Return for each row the looseness by which it was sorted."""
         if self._looseness_of_row is None:
             by_row = np.full(self.columns.capacity, np.nan)
             by_row[self.rows] = self._looseness
@@ -251,7 +253,7 @@ class NodeOrder:
             source, target = target, source
         for view in (self.row_at, self._looseness, *self.views.values()):
             kept = view[position]
-            view[target] = view[source]  # overlapping parts move in place; an array would make a copy
+            view[target] = view[source]  # a view moves overlapping parts in place; an array would make a copy
             view[to] = kept
 
     def _loosenesses(self) -> NDArray[np.float64]:

@@ -20,7 +20,7 @@ and enters no state twice that has failed.
 It is not guaranteed that roles which just fit together are placed, if more nodes are possible or the steps run out.
 (The decision is multi-dimensional bin packing, which is NP-hard.)
 
-In every function, `within` has by position in the draft the only nodes that count; None: all."""
+In every function, `within` is the mask of positions in the draft that count; None: all."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from phalanx.state.classes import Demand, Gang
 
 ORDERS = 6
 
-# (role, position in the draft, how many of its pods there)
+# (role, position in the draft, number of its pods there)
 PackedPods: TypeAlias = tuple[int, int, int]
 
 
@@ -50,9 +50,9 @@ PackedPods: TypeAlias = tuple[int, int, int]
 class NearestDomain:
     """The domain that came closest to holding a gang.
 
-    `level`, `domains`: the requested level, and its number of domains.
-    `name`, `holds`, `wanted`: the domain that holds most, and how many of the wanted pods it holds.
-    `empty`: how many pods the best domain would hold if no pod ran.
+    `level`: the requested level. `domains`: the number of its domains.
+    `name`: the domain that holds most pods. `holds`: the number of pods that it holds, of `wanted` pods.
+    `empty`: the number of pods that the best domain would hold if no pod ran.
     `unit`: the name of the role or group with the request.
     `slices`: the layers of slices, if only whole slices count."""
 
@@ -72,7 +72,8 @@ class PlacementShortfall(NamedTuple):
     `wanted`: the number of pods in the gang's minimum. `placed`: the number of these pods that were placed when `role`
         found no more capacity.
     `left`: per requested resource of the role, the largest amount that was then free on one matching node.
-    `nearest`: the nodes together would hold the gang, but no domain that is close enough does."""
+    `nearest`: the domain that came closest, if the nodes together would hold the gang, but no domain of the requested
+    level does."""
 
     role: int
     placed: int
@@ -84,7 +85,8 @@ class PlacementShortfall(NamedTuple):
 def pack(
     draft: Draft, gang: Gang, roles: Sequence[int], within: Rows | None, shares: list[PackedPods]
 ) -> PlacementShortfall | None:
-    """Place the minimums of these roles. Return None, or the shortfall, with the draft and the shares as before."""
+    """Place the minimums of these roles, and add them to `shares`. Return None, or the shortfall; then the draft and
+    `shares` are unchanged."""
     if len(roles) == 1:
         return try_in_order(draft, gang, roles, within, shares)
     shortfall = try_in_order(draft, gang, by_size(draft, gang, roles), within, shares)
@@ -113,7 +115,7 @@ def try_in_order(
 
 
 def rearrange(draft: Draft, gang: Gang, roles: Sequence[int], within: Rows | None, shares: list[PackedPods]) -> bool:
-    """Try the other ways to place several roles (steps 2 to 4 above); return whether one was found."""
+    """Try to place the roles by steps 2 to 4 above. Return whether that was possible."""
     rooms = {role: draft.room(gang.demands[role], within) for role in roles}
     if any(room < gang.roles[role].minimum for role, room in rooms.items()):
         return False
@@ -123,7 +125,7 @@ def rearrange(draft: Draft, gang: Gang, roles: Sequence[int], within: Rows | Non
     if scarcest_first(draft, gang, rooms, within, shares):
         return True
     if not all(draft.ordinary(gang.demands[role]) for role in roles):
-        return False  # the search counts amounts only
+        return False  # the exact search considers amounts only
     found = exact_search(draft, gang, roles, within)
     for role, position, count in found or ():
         draft.put(position, gang.demands[role], count)
@@ -162,7 +164,8 @@ def other_orders(rooms: dict[int, int], roles: Sequence[Role]) -> Iterator[Seque
 def fill(
     draft: Draft, demand: Demand, role: int, count: int, shares: list[PackedPods], within: Rows | None = None
 ) -> int:
-    """Take capacity for `count` pods, the fullest nodes first. Return the number of pods that found none."""
+    """Take capacity for `count` pods, from the fullest nodes first. Return the number of pods that found no
+    capacity."""
     if not count:
         return 0
     ordinary = draft.ordinary(demand)
@@ -182,21 +185,21 @@ def fill(
         shares.append((role, position, taken))
         count -= taken
         if not count:
-            if allowed is None:  # the node is full, or the next fill starts here
+            if allowed is None:  # the next fill of this request begins at this node
                 asked.at, asked.since = position, layout.loosened
             break
     return count
 
 
 def intersection(some: Rows | None, others: Rows | None) -> Rows | None:
-    """Return the mask where both masks are true. None is true everywhere."""
+    """Return the mask that is true where both masks are true. None stands for a mask that is true everywhere."""
     if some is None or others is None:
         return others if some is None else some
     return some & others
 
 
 def largest_left(draft: Draft, demand: Demand) -> tuple[tuple[str, int], ...]:
-    """Return, per requested resource, the largest amount that is free now on one matching node."""
+    """Return (resource, largest free amount on one matching node) for each requested resource."""
     return tuple(zip(demand.amounts, draft.most_free(demand), strict=True))
 
 
@@ -207,8 +210,8 @@ SEARCH_STEPS = 4000
 def exact_search(
     draft: Draft, gang: Gang, roles: Sequence[int], within: matching.Rows | None
 ) -> list[tuple[int, int, int]] | None:
-    """Return (role, position, count) for the minimum of each of these roles; None if no solution exists, or none was
-    found in time."""
+    """Return (role, position, number of pods) for placing the minimum of each of these roles; None if there is no
+    solution, or if the search was given up."""
     found = (position for role in roles for position in candidate_nodes(draft, gang.demands[role], within))
     positions = sorted(set(found))
     if len(positions) > SEARCH_NODES:
@@ -245,7 +248,7 @@ class ExactSearch:
         self.hopeless: set[tuple[object, ...]] = set()
 
     def run(self) -> list[tuple[int, int, int]] | None:
-        """Return (role, position, count) for all roles; None if none was found."""
+        """Return (role, position, number of pods) for all roles; None if no solution was found."""
         return self.shares if self.place_role(0) else None
 
     def place_role(self, at: int) -> bool:
@@ -270,7 +273,7 @@ class ExactSearch:
         return False
 
     def with_pods(self, at: int, node: int, count: int, missing: int) -> bool:
-        """Place `count` pods on the node and go on; return whether that was possible."""
+        """Place `count` pods on the node and continue with the next node. Return whether that led to a solution."""
         role = self.order[at]
         self.add(role, node, count)
         if count:

@@ -31,9 +31,9 @@ LIGHTEST = 10  # the weight of the coarsest preferred level; each finer level ad
 
 
 def slots_together(cluster: Cluster, record: JobRecord, slot: Slot) -> tuple[Slot, ...]:
-    """Return the open slots that are placed at once with this one, in order. These are the slots that the minimum
-    misses; if none is missing, all open slots. If slices have gaps, return the first slot alone. A job that grows in
-    steps gets all pods of a role at once."""
+    """Return the open slots that are placed at once with this one, in order: the open slots of the minimum or, if the
+    minimum is complete, all open slots. If slices have gaps, return the first slot alone. A job that grows in steps
+    gets all pods of a role at once."""
     if (unit := missing_unit(cluster, record, slot)) is not None:
         roles = set(unit.roles())
         inside = sorted(each for each in record.open if each.role in roles)
@@ -70,7 +70,7 @@ def replacement_gang(cluster: Cluster, topologies: Sequence[Topology], record: J
 def placements_of_slots(
     cluster: Cluster, record: JobRecord, slot: Slot, placements: Sequence[Placement]
 ) -> list[Placement]:
-    """Return the placements of this gang as placements of its slots."""
+    """Return the placements of the replacement gang with the role and ordinal of the open slots."""
     vacant: dict[int, list[Slot]] = {}
     for each in reversed(slots_together(cluster, record, slot)):
         vacant.setdefault(each.role, []).append(each)
@@ -79,7 +79,7 @@ def placements_of_slots(
 
 
 def roles_together(cluster: Cluster, record: JobRecord, slot: Slot) -> list[int]:
-    """Return the roles of this gang, in its order."""
+    """Return the job's roles that the replacement gang has, in the order of the gang."""
     return sorted({each.role for each in slots_together(cluster, record, slot)})
 
 
@@ -156,10 +156,11 @@ def can_be_spared(cluster: Cluster, record: JobRecord, above: GangTree | None, u
 def part_of_job(
     unit: GangTree, slots: Sequence[Slot], roles: Sequence[int], described: Sequence[Role]
 ) -> tuple[tuple[Role, ...], tuple[Group, ...], TopologyRequest | None]:
-    """Return the roles, the groups and the topology request of the subtree, as those of a job with one pod for each
+    """Return the roles, the groups and the topology request of the subtree, in the form of a job with one pod for each
     slot."""
     fewer = unit.role < 0 and unit.minimum < len(unit.members)
-    job = GangTree(name="", members=(unit,)) if fewer else unit  # a job itself cannot do without any of its members
+    # A job has no minimum of members, so the group goes into a job of its own.
+    job = GangTree(name="", members=(unit,)) if fewer else unit
     groups = {each.name: each for each in groups_of(job, "", set(roles))}
     found = []
     for at, role in zip(roles, described, strict=True):
@@ -173,8 +174,8 @@ def part_of_job(
 
 
 def groups_of(unit: GangTree, parent: str, roles: set[int]) -> Iterator[Group]:
-    """Yield the groups inside of the subtree that have any of the roles. Members that they can do without stay
-    optional."""
+    """Yield the groups inside the subtree that have any of the roles. A group that can start without some of its
+    members stays such a group."""
     for member in unit.members:
         if member.role < 0 and not roles.isdisjoint(member.roles()):
             alive = sum(not roles.isdisjoint(each.roles()) for each in member.members)
@@ -184,7 +185,7 @@ def groups_of(unit: GangTree, parent: str, roles: set[int]) -> Iterator[Group]:
 
 
 def bound_to_others(cluster: Cluster, topologies: Sequence[Topology], record: JobRecord, slot: Slot, role: int) -> Role:
-    """Return the role, bound to the domains of the pods around the slot."""
+    """Return the role with a shape that is bound to the domains of the slot's other pods."""
     asked, tree = record.job.roles[role], record.gang.tree
     shape = asked.shape
     for near, nodes in () if tree is None else requests_around(tree, record, slot):
@@ -193,8 +194,8 @@ def bound_to_others(cluster: Cluster, topologies: Sequence[Topology], record: Jo
 
 
 def requests_around(tree: GangTree, record: JobRecord, slot: Slot) -> Iterator[tuple[TopologyRequest, Iterable[str]]]:
-    """Yield each topology request that applies to the slot, with the nodes of the pods under that request; then the
-    same for the slices of the request."""
+    """Yield (topology request, nodes of the other pods in its unit) for each request that applies to the slot, first
+    for units, then for slices."""
     for unit in path(tree, slot.role):
         if (near := unit.closeness) is None:
             continue

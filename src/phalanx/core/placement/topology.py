@@ -44,9 +44,9 @@ Codes = NDArray[np.intp]
 class TopologyDomains:
     """The domains of one level.
 
-    `codes`: by row, the number of its domain; 0 if it is in none.
-    `own`: by domain, the code of its label value; `values` decodes it.
-    `outer`: by domain, its domain at the next coarser level."""
+    `codes`: for each row, the number of its domain; 0 if it is in no domain.
+    `own`: for each domain, the code of its label value, which is an index in `values`.
+    `outer`: for each domain, the number of its domain at the next coarser level."""
 
     codes: Codes
     outer: Codes
@@ -110,12 +110,13 @@ class SliceDepth(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TopologyConstraint:
-    """A topology request as it is tried. `near` with a level to fall back to.
+    """A topology request in the form in which it is tried: at its own level, or at a level to which it falls back.
 
     `levels`: the levels of the hierarchy, coarse to fine.
-    `depth`: the level with one domain for all pods; -1: any nodes.
+    `depth`: the index of the level at which all pods must be in one domain; -1: no such level.
     `layers`: the layers of slices, coarse to fine, the smaller ones inside the larger ones.
-    `slices`: the layers that require more than one domain of the level for all pods."""
+    `slices`: the layers at this level or finer ones. Coarser layers are met already, because all pods are in one
+    domain."""
 
     levels: tuple[str, ...]
     depth: int
@@ -129,11 +130,11 @@ class TopologyConstraint:
         return self.slices[0].pods if self.slices else 1
 
     def within(self, depth: int) -> TopologyConstraint:
-        """Return the constraint with all pods in one domain of this level."""
+        """Return the constraint that all pods must be in one domain of the level at `depth`."""
         return replace(self, depth=depth, slices=tuple(layer for layer in self.layers if layer.depth >= depth))
 
     def inside(self) -> TopologyConstraint:
-        """Return the constraint of the pods of one slice of the coarsest layer, in its domain."""
+        """Return the constraint for the pods of one slice of the coarsest layer."""
         depth, rest = self.slices[0].depth, self.slices[1:]
         return TopologyConstraint(self.levels, depth, balanced=False, layers=rest, slices=rest)
 
@@ -146,7 +147,8 @@ def topology_constraint(draft: Draft, near: TopologyRequest) -> TopologyConstrai
     layers: list[SliceDepth] = []
     for pods, level in near.slices:
         depth = levels.index(level)
-        if pods > 1 and (not layers or depth > layers[-1].depth):  # otherwise a larger slice is as close already
+        # Otherwise a larger slice requires the same level or a finer one already.
+        if pods > 1 and (not layers or depth > layers[-1].depth):
             layers.append(SliceDepth(depth, pods))
     anywhere = TopologyConstraint(levels, -1, near.balanced, tuple(layers), tuple(layers))
     return anywhere.within(levels.index(near.level)) if near.level else anywhere

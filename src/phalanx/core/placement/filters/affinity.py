@@ -78,7 +78,7 @@ class PodAffinity:
             yield f"would spread it over {spread.topology} by more than {spread.max_skew}", self.level(spread)
 
     def heeds(self) -> bool:
-        """Return whether other pods can leave the pod no node, whatever capacity is free."""
+        """Return whether other pods can exclude this pod from nodes that have capacity for it."""
         return bool(self.near or self.away or self.required) or any(True for _ in self.repelling())
 
     def ports(self) -> Rows:
@@ -115,7 +115,7 @@ class PodAffinity:
                     yield kind, term
 
     def level(self, spread: TopologySpread) -> Rows:
-        """Return the mask of rows on which one pod more keeps the domains within the maximal skew."""
+        """Return the mask of rows on which one more pod does not exceed the maximal skew."""
         has = self.spreadable(self.required)
         counts = np.where(has, self.pod_counts.labelled(spread.selector, self.shape.namespace), 0)
         sums, codes = self.pod_counts.by_domain(counts, spread.topology)
@@ -126,8 +126,8 @@ class PodAffinity:
         return passed
 
     def spreadable(self, spreads: tuple[TopologySpread, ...]) -> Rows:
-        """Return the mask of nodes whose pods count for spread: they match the pod's selector and node affinity, and
-        have all the labels."""
+        """Return the mask of rows whose pods count for spread: the nodes that match the pod's selector and node
+        affinity, and have the topology labels of all these constraints."""
         has = matching.selected(self.columns.attributes, self.where)
         for spread in spreads:
             codes = self.columns.attributes.labels.get(spread.topology)
@@ -176,7 +176,8 @@ class PodAffinity:
         return np.floor(100 * (total - low) / (high - low)) if high > low else np.zeros(len(total))
 
     def attractions(self) -> Iterator[tuple[Counts, PodAffinityTerm, int]]:
-        """Yield (counts by row of the pods that attract or repel this pod, the term, the weight; negative: repel)."""
+        """Yield (number of pods on each row, term, weight) for each preferred term: the pods that this pod prefers or
+        avoids, or that prefer or avoid this pod. A negative weight means avoid."""
         for term, weight in self.softly:
             yield self.pod_counts.selected((term,), self.shape.namespace), term, weight
         for kind in self.pod_counts.with_affinity:
@@ -187,8 +188,8 @@ class PodAffinity:
                     yield self.pod_counts.of_kind(kind), term, weight
 
     def evenness(self, rows: NDArray[np.intp]) -> Points | None:
-        """Return the scores by preferred spread: fewer pods in the domain are better, and a constraint over more
-        domains weighs more (log of their number + 2). Nodes without one of the labels score nothing."""
+        """Return the scores by preferred spread. Fewer pods in the node's domain are better. Each constraint has the
+        weight log(number of its domains + 2). Nodes that lack one of the labels get 0."""
         if not self.preferred or not len(rows):
             return None
         has = self.spreadable(self.preferred)
@@ -208,7 +209,7 @@ class PodAffinity:
 
 
 def soft_taints(columns: NodeTable, tolerations: tuple[Toleration, ...]) -> Points | None:
-    """Return, by row, the number of untolerated PreferNoSchedule taints; None if there are none."""
+    """Return for each row the number of untolerated PreferNoSchedule taints; None if no node has one."""
     facts = columns.attributes
     counted = np.zeros(len(facts.taint_sets), np.float64)
     for index, taints in enumerate(facts.taint_sets):

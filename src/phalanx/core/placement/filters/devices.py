@@ -2,12 +2,12 @@
 
 This is the draft's own copy of the device columns, with undo. A share may use a device that is shared already and has
 enough left, or open a free one. A node opens no more free devices than its count of whole devices (pods without names
-may hold some). Rows and devices are numbered as in `state.nodes.devices`. An *allocation* is the positions of devices
-in their row, and of a zone.
+may hold some). Rows and devices are numbered as in `state.nodes.devices`. An *allocation* consists of indexes of
+devices and of a zone in the lists of their node.
 
-Whole devices of a pod come from one zone if a zone has them all, and then from the zone with the least left. Otherwise
-they come from as few zones as possible. All kinds of device that a pod requests (GPU and RDMA) are taken from the same
-zone first. `aligned` "required": cpu, memory and devices must all be in one zone; "preferred": if possible."""
+If some zone has enough whole devices for a pod, they are taken from the tightest of these zones. Otherwise they come
+from as few zones as possible. All kinds of device that a pod requests (GPU and RDMA) are taken from the same zone
+first. `aligned` "required": cpu, memory and devices must all be in one zone; "preferred": if possible."""
 
 from __future__ import annotations
 
@@ -24,23 +24,24 @@ from phalanx.state.nodes.devices import NO_ZONE, Table, device_use, zone_in
 from phalanx.state.nodes.table import NodeTable
 
 Ints = NDArray[np.int64]
-Left: TypeAlias = tuple[Ints, Ints]  # thousandths, and bytes of memory, of devices
+Left: TypeAlias = tuple[Ints, Ints]  # for each device: its free thousandths, and its free bytes of memory
 
 ALL = slice(None)
 
 
 class DeviceAllocation(NamedTuple):
-    """The positions of a pod's devices in their row, and of its zone (`NO_ZONE`: none)."""
+    """The devices of a pod, as indexes in the list of its node's devices, and the index of its zone (`NO_ZONE`:
+    none)."""
 
     devices: tuple[int, ...] = ()
     zone: int = NO_ZONE
 
 
 class DeviceDraft:
-    """The devices and zones on the draft: the amount that is left of each.
+    """The free amounts of all devices and zones on the draft.
 
     Most cycles take devices of a few rows and examine no other row. So the first change of a row copies only that row.
-    The columns are copied when all rows are examined later."""
+    The arrays of all rows are copied when a later call examines all rows."""
 
     def __init__(self, columns: NodeTable) -> None:
         self.columns, self.book = columns, columns.devices
@@ -51,8 +52,8 @@ class DeviceDraft:
         self._all: Left | None = None
 
     def left(self, row: int | None = None) -> Left:
-        """Return (thousandths, bytes) left of each device of the row, or of all devices by row. The result is
-        read-only."""
+        """Return (free thousandths, free bytes) of each device of the row; without `row`: of each device of each row.
+        The arrays are read-only."""
         if row is not None and self._all is None:
             return self._rows.get(row) or (self.book.milli[row], self.book.memory[row])
         if self._all is None:
@@ -69,7 +70,7 @@ class DeviceDraft:
         return self.left(row)
 
     def whole(self, resource: str, row: int | None = None) -> NDArray[np.bool_]:
-        """Return, by row and device or by device of the row, whether it is a free device of the resource."""
+        """Return the mask of free devices of the resource: of the row's devices or, without `row`, as [row, device]."""
         code, (milli, memory), some = self.book.codes.get(resource, -2), self.left(row), ALL if row is None else row
         free: NDArray[np.bool_] = (milli == MILLI) & (memory == self.size[some])
         return np.asarray(free & (self.resource[some] == code))
@@ -84,7 +85,8 @@ class DeviceDraft:
         return np.asarray(mine & (milli >= share.milli) & (memory >= size * share.milli // MILLI))
 
     def holds_share(self, share: DeviceShare, rows: NDArray[np.intp], whole: Ints) -> Rows:
-        """Return, for each of the rows, whether it can take the share. `whole`: the number of free devices by count."""
+        """Return the mask of those rows that have capacity for the share. `whole`: the number of free devices of each
+        row by the node's count."""
         fits, free = self.open_to(share), self.whole(share.resource)
         shared = np.count_nonzero(fits & ~free, axis=1)[rows]
         opened = np.minimum(np.count_nonzero(fits & free, axis=1)[rows], np.maximum(whole, 0))
@@ -92,8 +94,8 @@ class DeviceDraft:
         return held
 
     def zones_that_hold(self, demand: Demand, free: dict[str, Ints], rows: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Return [number of the row, zone]: whether the zone certainly has all that one pod requests. `free`: resource
-        -> the free amounts of the same rows."""
+        """Return a mask, [index in `rows`, zone]: True if the zone certainly has enough for one pod. `free`: resource
+        -> the free amounts of these rows."""
         zones = len(self.zoned) and next(iter(self.zoned.values())).shape[1]
         most = max(int(self.zone.max(initial=NO_ZONE)) + 1, zones)
         fits = np.zeros((len(rows), most), np.bool_)
@@ -110,8 +112,8 @@ class DeviceDraft:
         return fits
 
     def left_in(self, row: int, zone: int, demand: Demand) -> float:
-        """Return how many pods of the demand the zone could still take, as a fraction. The lowest value is the tightest
-        zone."""
+        """Return a measure of the free capacity of the zone: for each resource, the number of pods of the demand that
+        fit, with fractions; summed. The zone with the lowest value is the tightest."""
         share, total = demand.shape.share, 0.0
         for resource, amount in demand.asks:
             if (table := self.zoned.get(resource)) is not None:
@@ -125,7 +127,8 @@ class DeviceDraft:
     def _enough(
         self, fits: NDArray[np.bool_], table: Table, resource: str, amount: int, free: Ints, rows: NDArray[np.intp]
     ) -> None:
-        """Clear the zones that may lack the amount. Holdings on the node without a known zone may be in any zone."""
+        """Set `fits` to False for zones that may have too little of the resource. Pods whose zone is unknown are
+        assumed to be in this zone."""
         known = self.known[resource][rows]
         held = self.columns.allocatable[resource][rows] - free - known.sum(axis=1)
         left = table[rows] - known - np.maximum(held, 0)[:, None]
@@ -133,7 +136,7 @@ class DeviceDraft:
         fits[:, : left.shape[1]] &= (left >= amount) | ~says[:, None]
 
     def _per_zone(self, devices: NDArray[np.bool_], rows: NDArray[np.intp], zones: int) -> Ints:
-        """Return [row, zone]: the number of marked devices in each zone."""
+        """Return the number of marked devices in each zone, as [row, zone]. `devices`: the marks."""
         where = self.zone[rows]
         return np.stack([(devices & (where == zone)).sum(axis=1) for zone in range(zones)], axis=1)
 
@@ -142,7 +145,7 @@ class DeviceDraft:
     ) -> DeviceAllocation:
         """Return the devices for one pod on the row.
 
-        `whole`: resource -> free devices by the node's count.
+        `whole`: resource -> number of free devices by the node's count.
         `first`: the device that a share should use, if it can."""
         share = demand.shape.share
         picked: list[int] = []
@@ -155,8 +158,8 @@ class DeviceDraft:
         return DeviceAllocation(tuple(picked), zone)
 
     def _near(self, row: int, free: Sequence[int], amount: int, zone: int, beside: Sequence[int]) -> list[int]:
-        """Return `amount` of the free devices: in the zone, in the zone of the devices `beside` them, or in the
-        tightest zone."""
+        """Return `amount` of the free devices. Devices of the zone come first; without a zone, those in the zone of the
+        devices `beside`; then those of the tightest zone that has enough."""
         zones = self.zone[row].tolist()
         counts = {at: sum(zones[each] == at for each in free) for at in {zones[each] for each in free}}
         first = zone if zone != NO_ZONE else zones[beside[0]] if beside else NO_ZONE
@@ -171,8 +174,8 @@ class DeviceDraft:
     def _for_share(
         self, share: DeviceShare, row: int, whole: int, zone: int, beside: Sequence[int], wanted: int | None
     ) -> list[int]:
-        """Return the devices for a share: the shared one with the least left first. Free devices are opened last, and
-        no more than the count allows."""
+        """Return the devices for a share. Shared devices come before free devices, the device with the least free
+        capacity first. No more free devices are opened than the node's count allows (`whole`)."""
         fits, free = self.open_to(share, row), self.whole(share.resource, row)
         zones, (left, memory) = self.zone[row].tolist(), [each.tolist() for each in self.left(row)]
         first = zone if zone != NO_ZONE else zones[beside[0]] if beside else NO_ZONE
@@ -193,8 +196,8 @@ class DeviceDraft:
         return chosen
 
     def take(self, demand: Demand, row: int, choice: DeviceAllocation, pods: int = 1) -> dict[str, int]:
-        """Take the devices for a pod (return them if `pods` is -1). Return by how many whole devices each count
-        shrinks."""
+        """Take the devices for a pod (return them if `pods` is -1). Return resource -> the number by which the node's
+        count of whole devices falls."""
         share, use = demand.shape.share, device_use(demand.shape.share)
         opened, (left, memory_left) = 0, self._to_change(row)
         for at in choice.devices:
@@ -219,7 +222,8 @@ class DeviceDraft:
         return (*zone, *(listed[at].name for at in choice.devices))
 
     def choice(self, row: int, names: Sequence[str]) -> DeviceAllocation:
-        """Return the allocation that a placement names, as far as the node lists it."""
+        """Return the allocation with these names of zone and devices. Names that the node does not list are left
+        out."""
         at = {device.name: place for place, device in enumerate(self.book.listed.get(row, ()))}
         zones = self.book.zones.get(row, ())
         zone = zone_in(names)

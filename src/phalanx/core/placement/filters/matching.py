@@ -21,8 +21,8 @@ from phalanx.state.nodes.attributes import ABSENT, NodeAttributes
 Rows: TypeAlias = NDArray[np.bool_]
 
 UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable")
-REMEMBERED = 4096  # answers
-CELLS = 1 << 26  # the most rows in all cached answers together; a row takes one byte or eight
+REMEMBERED = 4096  # the largest number of cached answers
+CELLS = 1 << 26  # the largest sum of rows over all cached answers; a row takes one or eight bytes
 
 
 def matching(facts: NodeAttributes, where: NodeConstraints) -> Rows:

@@ -1,7 +1,7 @@
 """Count pods by selector and topology domain, with the pods that the draft has placed.
 
-A *tally* is a column: by row, the number of pods that a selector picks. It is created when a demand first needs it,
-from the matching affinity classes of the pod index and from the pods on the draft. From then on every pod that the
+A *tally* is an array: for each row, the number of pods that a selector picks. It is created when a demand first needs
+it, from the matching affinity classes of the pod index and from the pods on the draft. From then on every pod that the
 draft places or removes is entered in the tallies that pick it. The sum by the codes of a node label is the number of
 picked pods in each domain. Only demands that need tallies pay for them."""
 
@@ -24,20 +24,20 @@ Counts: TypeAlias = NDArray[np.int64]
 class PodCounts:
     """The tallies of one draft.
 
-    `with_affinity`: affinity classes with terms of their own that run, or that the draft has placed. The set only
-        grows."""
+    `with_affinity`: the affinity classes of running or placed pods that have affinity terms. The set only grows."""
 
     def __init__(self, columns: NodeTable) -> None:
         self.columns = columns
         self.book = columns.pod_index
         self.with_affinity: dict[AffinityClass, None] = dict(self.book.with_affinity)
-        self._placed: dict[AffinityClass, dict[int, int]] = {}  # by row; negative: removed from the state's pods
+        # Class -> row -> the number of pods that the draft has added (negative: removed).
+        self._placed: dict[AffinityClass, dict[int, int]] = {}
         self._ports: dict[int, dict[HostPort, int]] = {}
         self._tallies: dict[object, tuple[Callable[[AffinityClass], bool], Counts]] = {}
-        self._entered: dict[AffinityClass, list[Counts]] = {}  # kind -> the tallies that pick it
+        self._entered: dict[AffinityClass, list[Counts]] = {}  # class -> the tallies that count its pods
 
     def note(self, kind: AffinityClass, row: int, pods: int) -> None:
-        """Enter pods that the draft places on the row (remove them if negative)."""
+        """Add `pods` pods of the class on the row to the tallies (negative: remove them)."""
         if (kind.near or kind.away) and kind not in self.with_affinity:
             self.with_affinity[kind] = None
         rows = self._placed.setdefault(kind, {})
@@ -46,30 +46,31 @@ class PodCounts:
             tally[row] += pods
 
     def note_ports(self, row: int, ports: tuple[HostPort, ...], pods: int) -> None:
-        """Enter the host ports of pods that the draft places on the row (remove them if negative)."""
+        """Add the host ports of `pods` pods on the row (negative: remove them)."""
         used = self._ports.setdefault(row, {})
         for port in ports:
             used[port] = used.get(port, 0) + pods
 
     def selected(self, terms: tuple[PodAffinityTerm, ...], namespace: str) -> Counts:
-        """Return, for the row of each node, the number of pods that all of the terms select. `namespace`: the namespace
-        of the pod with the terms."""
+        """Return for each row the number of pods that all of the terms select. `namespace`: the namespace of the pod
+        with the terms."""
         key = (terms, namespace)
         picks = [(term.selector, term.namespaces or (namespace,)) for term in terms]
         selectors = (term.selector for term in terms)
         return self._tally(key, lambda kind: all(selector_matches(*each, kind) for each in picks), next(selectors))
 
     def labelled(self, selector: NodeTerm, namespace: str) -> Counts:
-        """Return, by row, the pods of the namespace that the selector picks."""
+        """Return for each row the number of pods of the namespace that the selector picks."""
         return self._tally((selector, namespace), lambda kind: selector_matches(selector, (namespace,), kind), selector)
 
     def of_kind(self, kind: AffinityClass) -> Counts:
-        """Return, by row, the pods of the class."""
+        """Return for each row the number of pods of the class."""
         return self._tally(kind, lambda other: other is kind, None, (kind,))
 
     def by_domain(self, counts: Counts, topology: str) -> tuple[Counts, NDArray[np.int32]]:
-        """Return (pods by code of the label's value, the code of each row). `sums[codes]` is the number of pods in each
-        row's domain. Rows without the label have the code 0, and count no pods."""
+        """Return (sums, codes). `sums`: for each code of a label value, the number of pods in this domain. `codes`: the
+        code of each row. So `sums[codes]` is the number of pods in each row's domain. Rows without the label have the
+        code 0 and the sum 0."""
         codes = self.columns.attributes.labels.get(topology)
         if codes is None:
             codes = np.zeros(len(counts), np.int32)

@@ -48,7 +48,7 @@ def one_by_one(
     draft: Draft, demand: Demand, role: int, count: int, shares: list[tuple[int, int, int]], within: Rows | None
 ) -> int:
     """Place the pods one after the other. Return the number of pods that found no node."""
-    first = len(shares)  # earlier shares belong to the caller, who may rewind to them
+    first = len(shares)  # earlier shares are the caller's, and must not be changed
     for left in range(count, 0, -1):
         position = best_position(draft, demand, within)
         if position is None:
@@ -62,8 +62,8 @@ def one_by_one(
 
 
 def own_domains(draft: Draft, demand: Demand, count: int, within: Rows | None) -> Iterator[Rows]:
-    """Yield the domains that may hold all pods, the tightest first, if the first pod decides where the others must
-    be."""
+    """If the pods have affinity to their own kind and none runs yet, yield the mask of each domain that may hold all of
+    them, the tightest first."""
     wishes = draft.pod_affinity(demand)
     if count < 2 or not wishes.near or not wishes.is_first():
         return
@@ -108,7 +108,8 @@ def best_position(draft: Draft, demand: Demand, within: Rows | None) -> int | No
 
 
 def constraint_filters(draft: Draft, demand: Demand) -> Iterator[tuple[str, Callable[[Positions], Rows]]]:
-    """Yield each filter: the meaning of a failure, and a function from positions to the mask of those that pass."""
+    """Yield each filter: (the meaning of a failure, a function that returns the mask of the given positions that
+    pass)."""
     shape = demand.shape
     for text, rows in draft.pod_affinity(demand).rules():
         yield text, partial(at_rows, draft, rows)
@@ -125,8 +126,8 @@ def constraint_filters(draft: Draft, demand: Demand) -> Iterator[tuple[str, Call
 
 
 def preferences(draft: Draft, demand: Demand) -> Iterator[Callable[[Positions], NDArray[np.generic] | None]]:
-    """Yield the functions from positions to scores that choose among the remaining nodes, the strongest first. Higher
-    is better."""
+    """Yield functions that return a score for each of the given positions, the most important function first. The
+    highest score is best."""
     yield lambda found: draft.pod_affinity(demand).points(draft.rows[found])
     if demand.shape.aligned == "preferred":
         yield lambda found: in_one_zone(draft, demand, found)
@@ -143,12 +144,12 @@ def at_rows(draft: Draft, rows: Rows, found: Positions) -> Rows:
 
 
 def in_one_zone(draft: Draft, demand: Demand, found: Positions) -> Rows:
-    """Return the mask of positions with a zone that has all that one pod requests."""
+    """Return the mask of these positions that have a zone with enough for one pod."""
     return np.asarray(zones(draft, demand, found).any(axis=1))
 
 
 def zones(draft: Draft, demand: Demand, found: Positions) -> NDArray[np.bool_]:
-    """Return [number of the position, zone]: whether the zone has all that one pod requests."""
+    """Return a mask, [index in `found`, zone]: True if the zone has enough for one pod."""
     free = {resource: draft.free[resource][found] for resource, _ in demand.asks}
     return draft.ledger.zones_that_hold(demand, free, draft.rows[found])
 

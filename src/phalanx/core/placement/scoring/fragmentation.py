@@ -43,7 +43,7 @@ from phalanx.state.nodes.table import NodeTable
 POPULAR = 0.95  # the most frequent shapes that together have this part of all pods are the typical pods
 STRANDED = 1 / 5  # the weight of a stranded device, relative to a fragment
 WANTED = 1 / 4  # the weight of a free device with twice the average demand, relative to a fragment
-SCARCE = 1 / 20  # the part of expected pods that do not reach a device although they fit
+SCARCE = 1 / 20  # the weight of the case that no further pod comes, beside the expected pods (`remnants`)
 UNTIDY = 1 / 400  # the weight of a free device, relative to a lost one: 2.5 thousandths per device
 ROWS = 256  # rows in one operation: the tables stay in the processor's cache
 
@@ -69,7 +69,8 @@ def device_request(shape: Shape, resource: str) -> DeviceRequest:
 
 
 class TypicalPods:
-    """The typical pods, as columns. `may[row, pod]`: whether the pod may use the node."""
+    """The typical pods, as arrays with an entry for each pod. `may[row, pod]`: True if the pod may use the node of the
+    row."""
 
     def __init__(self, columns: NodeTable, weighted: Sequence[tuple[Shape, float]], resource: str) -> None:
         popular = most_frequent(weighted)
@@ -81,7 +82,7 @@ class TypicalPods:
         self.total = sum(weight for _, weight in popular) or 1.0
         self.weight = np.array(
             [weight for _, weight in popular], np.float64
-        )  # integers, whose sums are exact in any order
+        )  # the weights are integers, so their sums are exact in any order
         self.cpu_per_device = cpu_per_device(columns, weighted, resource)
         interned = InternTable()
         demands = [interned.demand(shape) for shape, _ in popular]
@@ -90,9 +91,9 @@ class TypicalPods:
         self.remnants = remnants(weighted, resource)
 
     def wanted_in(self, columns: NodeTable) -> Floats:
-        """Return, by row, how many devices the expected pods request per device that they may use, added up over the
-        pods that may use the node, relative to the mean of all devices. The value is rounded, so that it is the same on
-        every machine."""
+        """Return for each row the demand for its devices, relative to the mean of all devices. Each expected pod
+        divides its request among all devices that it may use; the demand for a device is the sum over the pods that may
+        use its node. The value is rounded, so that it is the same on every machine."""
         has = (columns.devices.resource == columns.devices.codes.get(self.resource, -2)).sum(axis=1)
         asked_in_all = self.weight * self.devices * self.milli
         for_each = asked_in_all / np.maximum((self.may * has[:, None]).sum(axis=0), 1)
@@ -101,7 +102,8 @@ class TypicalPods:
         return np.asarray(np.round(found / mean, 3) if mean else np.ones(len(found)))
 
     def lost(self, rows: NDArray[np.intp], cpu: Ints, left: Ints) -> Floats:
-        """Return the fragmentation of each row. `cpu`: its free cpu. `left`: [row, device] the free thousandths."""
+        """Return the fragmentation of each row. `cpu`: the free cpu of each row. `left`: the free thousandths, as [row,
+        device]."""
         large = left[:, :, None] >= self.milli
         fits = (large.sum(axis=1) >= self.devices) & (self.devices > 0) & (cpu[:, None] >= self.cpu) & self.may[rows]
         total = left.sum(axis=1)[:, None]
@@ -136,7 +138,8 @@ def cpu_per_device(columns: NodeTable, weighted: Sequence[tuple[Shape, float]], 
 
 
 def remnants(weighted: Sequence[tuple[Shape, float]], resource: str) -> Floats:
-    """Return, by the free thousandths of a device, how many of them are expected to be left in the end.
+    """Return an array: entry x is the number of thousandths that are expected to be left in the end of a device with x
+    free thousandths.
 
     Let p(m) be the part of the expected pods that request m thousandths of a device, and s = `SCARCE`. Then V(x) = (s x
     + sum of p(m) V(x - m)) / (s + sum of p(m)), over m <= x: either a pod comes that fits, or no pod comes any more.
@@ -168,7 +171,7 @@ def most_frequent(weighted: Sequence[tuple[Shape, float]]) -> list[tuple[Shape, 
 
 
 def left_of(ledger: DeviceDraft, resource: str, rows: NDArray[np.intp]) -> Ints:
-    """Return [row, device]: the free thousandths of the row's devices of the resource."""
+    """Return the free thousandths of the rows' devices of the resource, as [row, device]."""
     counted = ledger.resource[rows] == ledger.book.codes.get(resource, -2)
     return np.where(counted, np.maximum(ledger.left()[0][rows], 0), 0)
 
@@ -181,8 +184,8 @@ def gains(
     left: Ints,
     measure: Measure = TypicalPods.lost,
 ) -> Floats:
-    """Return [row, device]: the decrease of fragmentation (or of another measure) if the pod goes there and, for a
-    share, to that device."""
+    """Return the decrease of fragmentation (or of another measure), as [row, device], if the pod is placed on the row
+    and, if it requests a share, on this device."""
     asks, parts = device_request(demand.shape, typical.resource), list[Floats]()
     for start in range(0, len(rows), ROWS):
         some = slice(start, start + ROWS)
@@ -209,7 +212,7 @@ def _gains(
 
 
 def taken_whole(left: Ints, asks: DeviceRequest) -> Ints:
-    """Return the free thousandths without the first `asks.devices` devices that have enough left."""
+    """Return the free thousandths after the request is taken from the first `asks.devices` devices that have enough."""
     fits = (left >= asks.milli) & (asks.milli > 0)
     first = fits & (np.cumsum(fits, axis=1) <= asks.devices)
     return np.where(first, left - asks.milli, left)

@@ -44,7 +44,7 @@ def criteria(score: ScoringStrategy) -> tuple[Criterion, ...]:
 
 
 def device(draft: Draft, demand: Demand, position: int) -> int | None:
-    """Return the device for a share at the position, if the strategy decides it; otherwise None."""
+    """Return the device on which the strategy places a share at the position; None if it does not decide that."""
     share = demand.shape.share
     if share is None or share.count != 1:
         return None
@@ -126,7 +126,7 @@ def device_clustering(draft: Draft, demand: Demand, found: Positions) -> Floats:
 
 
 def kind(demand: Demand, resource: str) -> int:
-    """Return a demand's kind of devices: 0 for shares, otherwise the number of requested whole devices."""
+    """Return the number of whole devices that the demand requests; 0 if it requests a share."""
     asks = device_request(demand.shape, resource)
     return asks.devices if asks.milli == MILLI else 0
 
@@ -136,8 +136,8 @@ def by_chance(draft: Draft, demand: Demand, found: Positions) -> Floats:
 
 
 def chance(draft: Draft, found: Positions) -> NDArray[np.uint64]:
-    """Return a pseudo-random number per node that follows from the rows and from the number of changes so far
-    (splitmix64)."""
+    """Return a pseudo-random number for each of these positions, computed from its row and from the number of changes
+    so far (splitmix64)."""
     seed = np.uint64(draft.changes() * 0xD1B54A32D192ED03 % 2**64)
     mixed = draft.rows[found].astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + seed
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -146,7 +146,8 @@ def chance(draft: Draft, found: Positions) -> NDArray[np.uint64]:
 
 
 def least_lost(draft: Draft, demand: Demand, found: Positions) -> Floats:
-    """Score each node by the best gain of its devices, cached per row until the row changes."""
+    """Score each of these positions by the best gain of its devices. The score of a row is cached until the row
+    changes."""
     if typical_pods(draft) is None:
         return np.zeros(len(found))
     columns, rows = draft.columns, draft.rows[found]
@@ -161,8 +162,8 @@ def least_lost(draft: Draft, demand: Demand, found: Positions) -> Floats:
 
 
 def gains_at(draft: Draft, demand: Demand, found: Positions) -> Floats | None:
-    """Return [number of the position, device]: the gain, counted and rounded by the strategy, so that equal values are
-    equal on any machine; None if no pods are expected."""
+    """Return the gain of each device, as [index in `found`, device], by the measure and rounding of the strategy; None
+    if no pods are expected. Rounding makes equal gains equal on any machine."""
     if (typical := typical_pods(draft)) is None:
         return None
     free, left = stock(draft, found)
@@ -188,7 +189,7 @@ def typical_pods(draft: Draft) -> TypicalPods | None:
 
 
 def stock(draft: Draft, found: Positions) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return (free cpu, the free thousandths of each device) of these positions."""
+    """Return (free cpu, free thousandths of each device) of each of these positions."""
     return draft.free[CPU][found], left_of(draft.ledger, counted(draft), draft.rows[found])
 
 

@@ -14,7 +14,8 @@ GROWN = 1.25  # jobs are counted again when their number has changed by this fac
 
 
 def expected_pods(cluster: Cluster, policy: Policy) -> Expected:
-    """Return (shape, frequency), for strategies by fragmentation; nothing for others.
+    """Return (shape, frequency) of the expected pods for strategies by fragmentation; an empty result for other
+    strategies.
 
     Known jobs are counted again only when their number has changed by a quarter, because expectations need not follow
     every job."""
