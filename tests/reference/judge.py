@@ -18,7 +18,7 @@ from phalanx.model.plan import Nominate, Place, Plan, Preempt, Shrink, Start
 from .choices import Choices
 from .facts import Facts, Nodes, Work, plus
 from .nodes import Reservation, fits, free, free_at, may_take, places, reserve, respects
-from .order import Contest, Kind, Request, replacements, requests, strict_above
+from .order import Contest, Kind, Request, comes_before_heads, replacements, requests, strict_above
 from .outcomes import Cycle, Demand
 from .quota import allows, charges, is_eligible
 from .rights import Victims, may_search
@@ -117,8 +117,8 @@ class Walk(Cycle):
     """One cycle, held against its plan. `left`: the plan's decisions that are not judged yet, by job.
 
     `withdrawn`: nominations that the plan withdraws in favour of another job; `losers`: jobs that it preempts; `tried`:
-        requests that were tried in vain; `blocked`: queues whose strict head waits; `known`: outcomes on the present
-        facts."""
+        requests that were tried in vain; `blocked`: queue whose strict head waits -> the priority of that head;
+        `known`: outcomes on the present facts."""
 
     def __init__(self, facts: Facts, plan: Plan, choices: Choices) -> None:
         self.choices, self.growth_last = choices, not choices.choose(2)
@@ -133,7 +133,7 @@ class Walk(Cycle):
         )
         self.losers = {action.job for action in plan.actions if isinstance(action, Preempt)}
         self.tried: set[tuple[Kind, str]] = set()
-        self.blocked: set[str] = set()
+        self.blocked: dict[str, int] = {}
         self.known: dict[tuple[Kind, str], Demand] = {}
 
     def walk(self) -> None:
@@ -241,14 +241,7 @@ class Walk(Cycle):
             holder = self.held and self.held.request
             if holder and self.left.get(holder.name) and self.demand(holder) is not Demand.NOTHING:
                 tried = tried - {(holder.kind, holder.name)}  # victims were found later
-            contest = Contest(
-                self.facts,
-                main,
-                lambda each: self.demand(each) is not Demand.NOTHING,
-                tried,
-                self.blocked,
-                self.growth_last,
-            )
+            contest = Contest(self.facts, main, self.gets_something, tried, self.blocked, self.growth_last)
             request = contest.first()
             further = [each for each in waiting if each.kind is Kind.SURPLUS]
             further = [each for each in further if request is None or self.comes_first(each, main, contest)]
@@ -265,7 +258,8 @@ class Walk(Cycle):
             mine = self.left.get(request.name) if key in self.tried and self.blocked else None
             if mine and mine[0].losers and self.demand(request) is Demand.PREEMPT:
                 self.tried.discard(key)
-                self.blocked -= set(strict_above(self.facts, request.work.queue))
+                for queue in strict_above(self.facts, request.work.queue):
+                    self.blocked.pop(queue, None)
 
     def comes_first(self, further: Request, main: list[Request], contest: Contest) -> bool:
         """R10: return whether a pod above a minimum that the plan places comes before all requests that are left: after
@@ -279,9 +273,11 @@ class Walk(Cycle):
         Return False if there is none to place."""
         can = [each for each in further if self.demand(each) is Demand.START or self.may_grow_now(each)]
         urgent = [each for each in can if all(each.work.job.priority >= other.work.job.priority for other in can)]
+        before = [each for each in can if each.work.surplus and comes_before_heads(self.facts, each, self.blocked)]
+        heads = self.blocked
+        trials = ((can, heads, False), (can, heads, True), (urgent, heads, False), (before, {}, False))
         ways = [
-            Contest(self.facts, some, lambda _: True, set(), self.blocked, by_share=by_share).first()
-            for some, by_share in ((can, False), (can, True), (urgent, False))
+            Contest(self.facts, some, lambda _: True, set(), by, by_share=fair).first() for some, by, fair in trials
         ]
         request = next((each for each in ways if each and each.work.surplus), ways[0])
         if request is None:
@@ -306,6 +302,9 @@ class Walk(Cycle):
             is_open = outcome in (Demand.NOTHING, Demand.RESERVE) and may_search(self.facts, request)
             self.known[key] = self.disputed(request, outcome) if is_open else outcome
         return self.known[key]
+
+    def gets_something(self, request: Request) -> bool:
+        return self.demand(request) is not Demand.NOTHING
 
     def may_grow_now(self, request: Request) -> bool:
         """R21: return whether the plan starts a job with a further pod for which only quota that was given back in this
@@ -407,7 +406,7 @@ class Walk(Cycle):
         self.tried.add((request.kind, request.name))
         self.known.clear()
         if request.kind is Kind.JOB and not holds:
-            self.blocked |= set(strict_above(self.facts, request.work.queue))
+            self.blocked |= dict.fromkeys(strict_above(self.facts, request.work.queue), request.work.job.priority)
 
     def start(self, request: Request, mine: list[Decision], held: Reservation | None) -> None:
         """R10, R12: place the minimum; an elastic job gets the rest in the second pass."""

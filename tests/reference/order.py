@@ -78,8 +78,9 @@ def order_of(facts: Facts, queue: str) -> QueueOrder:
 
 class Contest:
     """One round of the tournament (R7, R8). `gets`: whether a request would get something; `tried`: the requests that
-    were tried in vain in this cycle; `blocked`: queues whose strict head waits; `growth_last`: growth comes after the
-    jobs of other queues as well; `by_share`: every queue chooses the child with the lowest share (R10)."""
+    were tried in vain in this cycle; `blocked`: queue whose strict head waits -> the priority of that head;
+    `growth_last`: growth comes after the jobs of other queues as well; `by_share`: every queue chooses the child with
+    the lowest share (R10)."""
 
     def __init__(
         self,
@@ -87,7 +88,7 @@ class Contest:
         waiting: list[Request],
         gets: Callable[[Request], bool],
         tried: set[tuple[Kind, str]],
-        blocked: set[str],
+        blocked: dict[str, int],
         growth_last: bool = True,
         by_share: bool = False,
     ) -> None:
@@ -120,7 +121,7 @@ class Contest:
         """R8, R14: return whether the request would get something, or is a job of a strict queue whose head does not
         wait, and was not tried in vain."""
         strict = strict_above(self.facts, request.work.queue)
-        is_open = (request.kind, request.name) not in self.tried and self.blocked.isdisjoint(strict)
+        is_open = (request.kind, request.name) not in self.tried and not any(queue in self.blocked for queue in strict)
         return is_open and (self.gets(request) or (bool(strict) and request.kind is Kind.JOB))
 
     def standing(self, queue: str, child: str, is_own: bool, request: Request) -> tuple[object, ...]:
@@ -135,3 +136,9 @@ class Contest:
 def strict_above(facts: Facts, queue: str) -> list[str]:
     """Return the strict queues on the way from the queue up."""
     return [name for name in facts.tree.path[queue] if facts.queues[name].strict]
+
+
+def comes_before_heads(facts: Facts, request: Request, blocked: dict[str, int]) -> bool:
+    """R14: return whether the heads that wait in the request's queue and above it have a lower priority."""
+    heads = (blocked[name] for name in facts.tree.path[request.work.queue] if name in blocked)
+    return all(priority < request.work.job.priority for priority in heads)
