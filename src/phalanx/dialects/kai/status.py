@@ -222,7 +222,7 @@ def _details(defined: KaiDefinitions, told: Told, found: PodGroupTerms, status: 
     asked = amounts(told)[1]
     details: Object = {
         "name": found.queue,
-        "podGroupRequestedResources": _plain(asked),
+        "podGroupRequestedResources": _all_plain(asked),
         "podGroupRequestedNonPreemptibleResources": _all_plain({} if found.preemptible else asked),
         "queueAllocatedResources": _all_plain(read_amounts(status.get("allocated"))),
         "queueAllocatedNonPreemptibleResources": _all_plain(read_amounts(status.get("allocatedNonPreemptible"))),
