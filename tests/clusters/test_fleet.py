@@ -306,4 +306,4 @@ def test_a_worker_shows_what_its_own_pods_leave_and_takes_only_jobs_that_may_be_
 
 def test_volcanos_job_is_listed_with_its_group_because_a_worker_has_kubernetes_job() -> None:
     worker = SimpleNamespace(sent={JOBS: None}, _kinds=lambda: (JOBS, JOB_SETS, VOLCANO_JOB.kind))
-    assert worker_.Worker.lacks.fget(worker) == ("Job of batch.volcano.sh", "JobSet")
+    assert vars(worker_.Worker)["lacks"].fget(worker) == ("Job of batch.volcano.sh", "JobSet")

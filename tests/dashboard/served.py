@@ -123,13 +123,19 @@ async def shown(
         yield page
 
 
+def doorkeeper(page: Page) -> Doorkeeper:
+    """Return the doorkeeper of the page of `shown`."""
+    assert isinstance(page.door, Doorkeeper)
+    return page.door
+
+
 @asynccontextmanager
 async def visitor(page: Page, *, enters: bool = True) -> AsyncIterator[ClientSession]:
     """A browser; it has opened the link."""
-    address = f"http://127.0.0.1:{page.door.port}"
+    address = f"http://127.0.0.1:{doorkeeper(page).port}"
     async with ClientSession(address, cookie_jar=CookieJar(unsafe=True)) as browser:
         if enters:
-            async with browser.get(page.door.link.removeprefix(address), allow_redirects=False) as answer:
+            async with browser.get(doorkeeper(page).link.removeprefix(address), allow_redirects=False) as answer:
                 assert answer.status == 303, await answer.text()
         yield browser
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tests.dashboard.served import OF_VISION, SEG, TRAIN, Recorded, shown, state, visitor
+from tests.dashboard.served import OF_VISION, SEG, TRAIN, Recorded, doorkeeper, shown, state, visitor
 
 ROUTES = (
     "/",
@@ -26,14 +26,14 @@ async def test_without_a_session_nothing_is_shown() -> None:
             async with stranger.get(path) as answer:
                 assert answer.status == 401, path
                 assert "seg" not in await answer.text()
-        origin = {"Origin": f"http://127.0.0.1:{page.door.port}"}
+        origin = {"Origin": f"http://127.0.0.1:{doorkeeper(page).port}"}
         async with stranger.post("/whatif", json={"job": "vision/seg"}, headers=origin) as answer:
             assert answer.status == 401
 
 
 async def test_the_link_opens_one_session() -> None:
     async with shown(state(SEG)) as page, visitor(page) as first, visitor(page, enters=False) as thief:
-        link = page.door.link.partition(f":{page.door.port}")[2]
+        link = doorkeeper(page).link.partition(f":{doorkeeper(page).port}")[2]
         async with thief.get(link, allow_redirects=False) as answer:
             assert answer.status == 403
             assert "used before" in await answer.text()
@@ -46,7 +46,7 @@ async def test_the_link_opens_one_session() -> None:
 
 async def test_a_guessed_word_is_refused_and_the_true_one_still_works() -> None:
     async with shown(state(SEG)) as page, visitor(page, enters=False) as guesser:
-        for word in ("", "x", "\u00e9", page.door.link.partition("word=")[2][:-1]):
+        for word in ("", "x", "\u00e9", doorkeeper(page).link.partition("word=")[2][:-1]):
             async with guesser.get("/open", params={"word": word}) as answer:
                 assert answer.status == 403
         async with visitor(page) as owner, owner.get("/state") as answer:
@@ -55,7 +55,7 @@ async def test_a_guessed_word_is_refused_and_the_true_one_still_works() -> None:
 
 async def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites() -> None:
     async with shown(state(SEG)) as page, visitor(page, enters=False) as browser:
-        link = page.door.link.partition(f":{page.door.port}")[2]
+        link = doorkeeper(page).link.partition(f":{doorkeeper(page).port}")[2]
         async with browser.get(link, allow_redirects=False) as answer:
             said = answer.headers["Set-Cookie"]
             assert "HttpOnly" in said
@@ -94,7 +94,7 @@ async def test_a_question_must_name_its_origin() -> None:
     async with shown(state(SEG)) as page, visitor(page) as browser:
         async with browser.post("/whatif", json={"job": "vision/seg"}) as answer:
             assert answer.status == 403
-        own = {"Origin": f"http://127.0.0.1:{page.door.port}"}
+        own = {"Origin": f"http://127.0.0.1:{doorkeeper(page).port}"}
         async with browser.post("/whatif", json={"job": "vision/seg"}, headers=own) as answer:
             assert answer.status == 200
 
@@ -115,7 +115,7 @@ async def test_only_files_of_the_page_are_served(path: str) -> None:
     async with shown(state(SEG)) as page, visitor(page) as browser:
         from yarl import URL
 
-        address = URL(f"http://127.0.0.1:{page.door.port}{path}", encoded=True)
+        address = URL(f"http://127.0.0.1:{doorkeeper(page).port}{path}", encoded=True)
         async with browser.get(address) as answer:
             assert answer.status == 404, await answer.text()
 
@@ -134,7 +134,7 @@ async def test_a_session_follows_a_bounded_number_of_streams() -> None:
 
 async def test_a_body_is_bounded() -> None:
     async with shown(state(SEG)) as page, visitor(page) as browser:
-        own = {"Origin": f"http://127.0.0.1:{page.door.port}"}
+        own = {"Origin": f"http://127.0.0.1:{doorkeeper(page).port}"}
         async with browser.post("/whatif", json={"job": "x" * 20_000}, headers=own) as answer:
             assert answer.status == 413
         for body in (b"", b"[]", b'{"job": 1}', b'{"job": "a/b", "more": 1}', b"\xff"):
@@ -151,7 +151,7 @@ async def test_a_time_that_is_none_is_refused(since: str) -> None:
 
 async def test_one_question_at_a_time_and_its_answer_is_kept() -> None:
     async with shown(state(SEG, TRAIN)) as page, visitor(page) as browser:
-        source, own = page.source, {"Origin": f"http://127.0.0.1:{page.door.port}"}
+        source, own = page.source, {"Origin": f"http://127.0.0.1:{doorkeeper(page).port}"}
         assert isinstance(source, Recorded)
         source.hold.clear()
         first = asyncio.create_task(browser.post("/whatif", json={"job": "vision/seg"}, headers=own))
@@ -169,7 +169,7 @@ async def test_one_question_at_a_time_and_its_answer_is_kept() -> None:
 
 async def test_a_viewer_of_one_namespace_asks_about_his_own_jobs_only() -> None:
     async with shown(state(SEG, TRAIN), OF_VISION) as page, visitor(page) as browser:
-        own = {"Origin": f"http://127.0.0.1:{page.door.port}"}
+        own = {"Origin": f"http://127.0.0.1:{doorkeeper(page).port}"}
         async with browser.post("/whatif", json={"job": "speech/train"}, headers=own) as answer:
             assert answer.status == 404
         async with browser.post("/whatif", json={"job": "vision/seg"}, headers=own) as answer:
@@ -191,7 +191,7 @@ async def test_a_viewer_of_one_namespace_asks_about_his_own_jobs_only() -> None:
 
 async def test_an_action_names_its_origin_and_is_one_of_the_known_ones() -> None:
     async with shown(state(SEG, TRAIN), OF_VISION) as page, visitor(page) as browser:
-        own = {"Origin": f"http://127.0.0.1:{page.door.port}"}
+        own = {"Origin": f"http://127.0.0.1:{doorkeeper(page).port}"}
         order = {"job": "vision/seg", "action": "hold"}
         for headers in ({}, {"Origin": "http://evil.example"}, {**own, "Sec-Fetch-Site": "cross-site"}):
             async with browser.post("/act", json=order, headers=headers) as answer:
@@ -214,7 +214,7 @@ async def test_an_action_names_its_origin_and_is_one_of_the_known_ones() -> None
 
 async def test_a_page_that_only_reads_changes_nothing() -> None:
     async with shown(state(SEG), acts=False) as page, visitor(page) as browser:
-        own = {"Origin": f"http://127.0.0.1:{page.door.port}"}
+        own = {"Origin": f"http://127.0.0.1:{doorkeeper(page).port}"}
         async with browser.post("/act", json={"job": "vision/seg", "action": "cancel"}, headers=own) as answer:
             assert (answer.status, "--read-only" in await answer.text()) == (403, True)
         async with browser.get("/me") as answer:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,7 @@ def needs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
     return needs
 
 
-def packages(needs: ModuleType, **more: object) -> object:
+def packages(needs: ModuleType, **more: object) -> Any:
     known = {"name": "none", "requirements": ("phalanx-needs-no-such-package",), "size": "nothing", "proof": "none"}
     return needs.Packages(**{**known, "room_bytes": 1, **more})
 

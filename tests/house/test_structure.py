@@ -65,12 +65,14 @@ SCRIPTS = sorted((ROOT / "benchmarks").rglob("*.py")) + sorted((ROOT / "examples
 class Module:
     """What is asked of a file. Its tree is not kept: with all of them in memory everything else is slow.
 
-    `imports`: (line, dotted name), relative ones resolved. `functions`: (line, name, lines)."""
+    `imports`: (line, dotted name), relative ones resolved. `functions`: (line, name, lines). `defined`: names at the
+    module's top, also those that are imported to be offered (`import X as X`)."""
 
     code_lines: int
     imports: tuple[tuple[int, str], ...]
     functions: tuple[tuple[int, str, int], ...]
     documented: bool
+    defined: frozenset[str]
 
 
 @cache
@@ -87,7 +89,21 @@ def module(path: Path) -> Module:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         ),
         documented=bool(ast.get_docstring(tree)),
+        defined=frozenset(names_at_the_top(tree)),
     )
+
+
+def names_at_the_top(tree: ast.Module) -> Iterator[str]:
+    for node in statements(tree.body):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.name
+        elif isinstance(node, ast.ImportFrom):
+            yield from (alias.name for alias in node.names if alias.asname == alias.name)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            yield from (each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name))
+            if isinstance(targets[0], ast.Name) and targets[0].id == "__all__" and node.value is not None:
+                yield from ast.literal_eval(node.value)
 
 
 def statements(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
@@ -163,6 +179,19 @@ def wrong_imports(path: Path) -> Iterator[str]:
                 f"{where(path)}:{line}: {package} may not import {parts[1]} "
                 f"(allowed: {', '.join(sorted(allowed)) or 'nothing'}); pass it in as an argument instead"
             )
+
+
+def test_a_name_is_imported_from_the_module_that_defines_it() -> None:
+    """mypy does not hold this (`no_implicit_reexport`), because tests replace names where they are used."""
+    defined = {".".join(path.relative_to(SOURCE.parent).with_suffix("").parts): module(path) for path in SOURCES}
+    defined |= {name.removesuffix(".__init__"): found for name, found in defined.items()}
+    wrong = []
+    for path in SOURCES:
+        for line, full in module(path).imports:
+            home, _, name = full.rpartition(".")
+            if home in defined and full not in defined and name not in defined[home].defined:
+                wrong.append(f"{where(path)}:{line}: {home} does not define {name}")
+    assert not wrong, "\n" + "\n".join(wrong)
 
 
 def test_every_package_has_its_row_in_the_import_table() -> None:

@@ -18,6 +18,7 @@ from phalanx.core.cycle import candidates
 from phalanx.core.cycle.intake.eligible import not_eligible
 from phalanx.core.cycle.messages import known, report
 from phalanx.core.fold import fold as folding
+from phalanx.core.fold.memory import Decision
 from phalanx.core.order import request_class
 from phalanx.core.placement import capacity, gang, node_order
 from phalanx.core.placement.draft import Draft
@@ -125,7 +126,7 @@ def checked_folds(*, between: bool):
     (It brings up to date what the book lays out for decisions; without it they do that themselves.)"""
     fold, fold_plan, deciding = folding.fold, folding.fold_plan, loop.decide
 
-    def decided_twice(cluster: Cluster, policy: Policy, now_s: float) -> Plan:
+    def decided_twice(cluster: Cluster, policy: Policy, now_s: float) -> Decision:
         """A decision follows from the state alone."""
         plan = deciding(cluster, policy, now_s)
         if (other := decided_without_memory(cluster, policy, now_s)) != (true := decisions(plan)):
@@ -137,7 +138,7 @@ def checked_folds(*, between: bool):
         if between:
             check_invariants(cluster)
 
-    def plan_checked(cluster: Cluster, plan: Plan) -> None:
+    def plan_checked(cluster: Cluster, plan: Decision) -> None:
         fold_plan(cluster, plan)
         if not between or plan.actions or plan.memory is not None:  # else nothing was folded since
             check_invariants(cluster)

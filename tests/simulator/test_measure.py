@@ -76,7 +76,7 @@ def test_jain_over_what_was_due() -> None:
     # Two queues want the whole machine (1 processor) all the time; one gets three quarters of it.
     jobs = task("a", 0, 75, queue="x"), task("b", 0, 25, queue="y"), task("c", 0, 1, queue="y")
     schedule = recorded(workload(*jobs, size=1), [(0, 75), (75, 100), (99, 100)])
-    schedule.fates.pop(), schedule.stints.pop()
+    schedule.fates, schedule.stints = schedule.fates[:-1], schedule.stints[:-1]
     found = measure(schedule)
     # Ten rounds of 10 s. Due is 5 s each while both want 10; from 75 s on x wants nothing.
     # 7 rounds: x used 10 of 5, y 0 of 5: Jain 1/2, gap 2. The round from 70: x used 5 of 5, y 5 of 5. Then y 10 of 10.
@@ -111,7 +111,7 @@ def test_a_queue_of_weight_three_that_has_three_quarters_has_what_it_is_due() ->
 
 def test_pods_that_are_not_up_hold_their_room_for_nothing() -> None:
     schedule = recorded(workload(task("a", 0, 30, 2), size=4), [(10, 40)])
-    schedule.stints.insert(0, Stint(0, 5, 10, schedule.stints[0].placements, False))
+    schedule.stints = [Stint(0, 5, 10, schedule.stints[0].placements, False), *schedule.stints]
     found = measure(schedule)
     assert found["utilisation"] == pytest.approx(2 * 35 / (4 * 40))
     assert found["goodput"] == pytest.approx(30 / 35)

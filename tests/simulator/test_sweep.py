@@ -24,7 +24,7 @@ def test_spans_cut_the_time_at_every_change() -> None:
 def test_work_that_is_lost_is_used_but_not_good() -> None:
     schedule = recorded(workload(task("a", 0, 30, 2), size=4), [(20, 50)])
     schedule.fates[0].start_s, schedule.fates[0].starts, schedule.fates[0].lost_s = 0, 2, 10
-    schedule.stints.insert(0, Stint(0, 0, 10, schedule.stints[0].placements, True))
+    schedule.stints = [Stint(0, 0, 10, schedule.stints[0].placements, True), *schedule.stints]
     found = measure(schedule)
     assert found["utilisation"] == pytest.approx(2 * 40 / (4 * 50))
     assert found["goodput"] == pytest.approx(30 / 40)

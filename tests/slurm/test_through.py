@@ -52,7 +52,7 @@ class Server:
             await runner.setup()
             site = web.TCPSite(runner, "127.0.0.1", 0)
             await site.start()
-            assert site._server is not None
+            assert isinstance(site._server, asyncio.Server)
             self.port = site._server.sockets[0].getsockname()[1]
             self._ready.set()
 

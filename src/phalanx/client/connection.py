@@ -101,7 +101,7 @@ class Connection:
         self._http = Http(self.server, tls=tls, limit=_CONNECTIONS, server_name=server_name, proxy=proxy)
 
     @classmethod
-    async def open(cls, kubeconfig: str | Path | None = None, context: str | None = None) -> Connection:
+    async def open(cls, kubeconfig: str | Path | None = None, context: str | None = None) -> Self:
         """Return a connection with the credentials of `kubeconfig`, or $KUBECONFIG, or ~/.kube/config, or the pod's
         service account: the first that exists.
 
@@ -109,7 +109,7 @@ class Connection:
         return await cls.of(*read_credentials(kubeconfig, context))
 
     @classmethod
-    async def of(cls, cluster: KubeconfigCluster, user: KubeconfigUser) -> Connection:
+    async def of(cls, cluster: KubeconfigCluster, user: KubeconfigUser) -> Self:
         """Return a connection with these credentials. Raises PhalanxError if they cannot be obtained."""
         identity = Identity(cluster, user)
         await identity.renew()

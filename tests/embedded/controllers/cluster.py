@@ -8,7 +8,7 @@ import itertools
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeAlias
 
 from phalanx.client.connection import STRATEGIC_PATCH, ApiRefusal, Connection, Object
 from phalanx.client.kind import JOBS, NAMESPACES, PODS, Kind
@@ -29,6 +29,7 @@ FAST = Settings(
     ),
 )
 _numbers = itertools.count()
+Objects: TypeAlias = list[Object]
 
 
 class Logged(Connection):
@@ -99,9 +100,9 @@ class Cluster:
             raise AssertionError(f"not within {timeout_s} s; last seen: {value}") from None
         return value
 
-    async def pods(self, count: int) -> list[Object]:
+    async def pods(self, count: int) -> Objects:
         """Wait for `count` pods, and return them."""
-        found: list[Object] = await self.until(lambda: self.list(PODS), lambda pods: len(pods) == count)
+        found: Objects = await self.until(lambda: self.list(PODS), lambda pods: len(pods) == count)
         return found
 
     async def status(self, name: str, **fields: Any) -> dict[str, Any]:

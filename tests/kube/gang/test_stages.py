@@ -18,7 +18,7 @@ def test_a_stage_has_its_own_fields_and_no_others() -> None:
         Running: {"parts", "readiness"},
         Leaving: {"parts", "departure"},
     }.items():
-        assert set(kind.__slots__) == fields
+        assert set(vars(kind)["__slots__"]) == fields
     _, gang = waiting()
     assert gang.parts is None
     assert gang.record is None

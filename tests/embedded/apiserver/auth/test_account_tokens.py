@@ -21,7 +21,7 @@ REVIEW = "/apis/authentication.k8s.io/v1/tokenreviews"
 class Server:
     """The server in this process, asked one thing after another."""
 
-    def __init__(self, runner: asyncio.Runner, api: Server) -> None:
+    def __init__(self, runner: asyncio.Runner, api: InProcess) -> None:
         self._runner, self._api = runner, api
 
     @classmethod

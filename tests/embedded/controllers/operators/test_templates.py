@@ -10,7 +10,7 @@ import pytest
 
 from phalanx.client.connection import Object
 from phalanx.embedded.apimachinery.meta.status import ApiError
-from phalanx.embedded.apiserver.registry.crd.crd import resources_of
+from phalanx.embedded.apiserver.registry.crd.crd import CustomStrategy, resources_of
 from phalanx.embedded.controllers.operators.install import definitions
 from phalanx.embedded.controllers.operators.job_set import jobs, judge
 from phalanx.embedded.controllers.operators.mpi_job import objects
@@ -122,6 +122,7 @@ def changed(good: Object, path: Path, wrong: Any) -> Object:
 def refused(one: Object) -> str:
     """Return why the server refuses to store it, after its defaults; nothing: it does not."""
     strategy = RESOURCES[one["kind"]].strategy
+    assert isinstance(strategy, CustomStrategy)
     try:
         strategy.decode(one)
         strategy.default(one)
