@@ -463,7 +463,7 @@ def leave_queue(cluster: Cluster, job: Job) -> None:
 
 
 def admit(cluster: Cluster, jobs: Iterable[str]) -> None:
-    """Receive the queued jobs among these again, because limits on submitted jobs now admit them."""
+    """Receive the queued jobs among these again, because a limit on submitted jobs now admits or excludes them."""
     for job in jobs:
         if job in cluster.jobs and cluster.jobs[job].phase is Phase.QUEUED:
             cluster.pending.refresh(Request(job))

@@ -163,7 +163,8 @@ def fallback_levels(style: TopologyConstraint, near: TopologyRequest) -> Iterato
 
 
 def rounded_to_slices(style: TopologyConstraint | None, minimum: int, count: int) -> int:
-    """Return the fewest pods with which a role starts: whole slices, the last of which may be short."""
+    """Return the smallest number of pods with which the role can start: its minimum, rounded up to whole slices, but at
+    most `count`, so that the last slice may be short."""
     if style is None or style.slice_pods == 1:
         return minimum
     return min(count, -(-minimum // style.slice_pods) * style.slice_pods)
@@ -173,28 +174,29 @@ class DomainCapacity:
     """The nodes that hold pods of one demand.
 
     `at`: positions in packing order.
-    `pods`: how many pods each holds; an upper bound for a constrained demand."""
+    `pods`: the number of pods that each position holds; an upper bound for a constrained demand."""
 
     def __init__(self, draft: Draft, style: TopologyConstraint, at: Indices, pods: Counts) -> None:
         self.draft, self.style, self.at, self.pods = draft, style, at, pods
 
     def held(self, depth: int, need: int = 0) -> Counts:
-        """Return, per domain of the level, the number of pods that it holds. At the slices' level and above, only whole
-        slices count, except the last slice of `need` pods, which may be short."""
+        """Return for each domain of the level the number of pods that it holds. At the slices' level and above, only
+        whole slices count, and a short last slice if `need` pods have one."""
         size = len(domains_of_positions(self.draft, self.style, depth))
         held = self._held(self.at, self.pods, depth, size)
         rest, layers = need % self.style.slice_pods, self.style.slices
         if rest:
             inner = codes(self.draft, self.style, layers[0].depth)[self.at]
             beside = self._inside(self.pods).held(layers[0].depth, rest)
-            beside -= self._held(self.at, self.pods, layers[0].depth, len(beside))  # the rest beside whole slices
+            # The pods that fit beside whole slices.
+            beside -= self._held(self.at, self.pods, layers[0].depth, len(beside))
             beside[0] = int(rest == 1)  # a single pod cannot be split
             held[np.unique(codes(self.draft, self.style, depth)[self.at[beside[inner] >= rest]])] += rest
         return held
 
     def shares(self, need: int, placed: dict[int, int]) -> list[tuple[int, int]] | None:
-        """Return (position, pods) for `need` pods, in the order of their ordinals; None if they do not fit. `placed`:
-        position -> pods of the role that are placed already, which balancing counts."""
+        """Return (position, number of pods) for `need` pods, in the order of their ordinals; None if they do not fit.
+        `placed`: position -> number of the role's pods that are placed already; balancing takes them into account."""
         shares: list[tuple[int, int]] = []
         rest = need % self.style.slice_pods
         if need > rest:
@@ -207,15 +209,15 @@ class DomainCapacity:
         return None if last is None else shares + last
 
     def most(self) -> int:
-        """Return how many pods the nodes hold in whole slices."""
+        """Return the number of pods in all whole slices that the nodes hold."""
         return int(self._whole(self.at, self.pods, self.style.depth)[1].sum())
 
     def _packed(self, need: int) -> Iterator[tuple[int, int]]:
         return self._pack(self.at, self.pods, need, self.style.depth)
 
     def _last(self, shares: list[tuple[int, int]], rest: int) -> list[tuple[int, int]] | None:
-        """Return the shares of the last slice, which is short: in the tightest domain that holds it after the other
-        shares."""
+        """Return the shares of the short last slice, in the tightest domain that holds it beside `shares`; None if no
+        domain does. `rest`: the number of its pods."""
         pods, index = self.pods.copy(), {position: at for at, position in enumerate(self.at.tolist())}
         for position, count in shares:
             pods[index[position]] -= count
@@ -228,7 +230,8 @@ class DomainCapacity:
         return DomainCapacity(self.draft, left.style, self.at[inside], pods[inside]).shares(rest, {})
 
     def _inside(self, pods: Counts) -> DomainCapacity:
-        """Return the same nodes with these pods, for the pods of one slice of the coarsest layer."""
+        """Return the capacity of the same nodes for one slice of the coarsest layer. `pods`: the number of pods that
+        each position holds."""
         return DomainCapacity(self.draft, self.style.inside(), self.at, pods)
 
     def _held(self, at: Indices, pods: Counts, depth: int, size: int) -> Counts:
@@ -237,8 +240,8 @@ class DomainCapacity:
         return summed(codes(self.draft, self.style, depth)[at], pods, size)
 
     def _whole(self, at: Indices, pods: Counts, depth: int) -> tuple[Indices, Counts]:
-        """Return the capacity of the nodes in whole slices, unless the slices are coarser than the level: one position
-        for each domain of the slices."""
+        """Return the capacity in whole slices: (one position for each domain of the slices, number of pods in whole
+        slices there). If the slices are coarser than the level, return `at` and `pods` unchanged."""
         for layer in reversed(self.style.slices):
             if layer.depth < depth:
                 break
@@ -252,13 +255,13 @@ class DomainCapacity:
         return at, pods
 
     def _spread(self, need: int, placed: dict[int, int]) -> Iterator[tuple[int, int]]:
-        """Yield shares that are even over the domains one level below, or over nodes if that level does not exist."""
+        """Yield shares that are spread evenly over the domains one level below or, at the finest level, over nodes."""
         depth, nodes = self.style.depth + 1, self.style.depth + 1 == len(self.style.levels)
         each = next((layer.pods for layer in self.style.slices if layer.depth >= depth), 1)
         numbers = np.arange(len(self.draft)) + 1 if nodes else codes(self.draft, self.style, depth)
         inside = numbers[self.at]
         held = summed(inside, self.pods, 0) if nodes else self._held(self.at, self.pods, depth, 0)
-        if int(held[1:].sum()) < need:  # some pods must go to nodes in no domain
+        if int(held[1:].sum()) < need:  # some pods must be placed on nodes in no domain
             yield from self._packed(need)
             return
         have = np.zeros(len(held), np.int64)
@@ -271,8 +274,8 @@ class DomainCapacity:
                 yield from self._pack(self.at[inside == code], self.pods[inside == code], units * each, depth)
 
     def _pack(self, at: Indices, pods: Counts, need: int, depth: int) -> Iterator[tuple[int, int]]:
-        """Yield shares of `need` pods in one domain of level `depth`, which holds them, on as few domains of the next
-        level as possible."""
+        """Yield shares of `need` pods inside one domain of level `depth`, on as few domains of the next level as
+        possible. The caller has checked that the domain holds them."""
         depth += 1
         if depth >= len(self.style.levels):
             yield from in_order(at, pods, need)
@@ -291,12 +294,13 @@ def domains_of_positions(draft: Draft, style: TopologyConstraint, depth: int) ->
 
 
 def codes(draft: Draft, style: TopologyConstraint, depth: int) -> Indices:
-    """Return, by position, the number of its domain at this level; 0: none."""
+    """Return for each position the number of its domain at this level; 0: it is in no domain."""
     return domains_of_positions(draft, style, depth).codes[draft.rows]
 
 
 def ranks(draft: Draft, style: TopologyConstraint, near: TopologyRequest | None) -> Indices:
-    """Return, per domain of the level, its rank by the request; the request ranks only domains of its own level."""
+    """Return for each domain of the level its rank in the topology request; 0 for all, if the request ranks no domains
+    of this level."""
     known = domains_of_positions(draft, style, style.depth)
     if near is None or not near.ranks or near.level != style.levels[style.depth]:
         return np.zeros(len(known), np.intp)
@@ -306,7 +310,7 @@ def ranks(draft: Draft, style: TopologyConstraint, near: TopologyRequest | None)
 
 
 def when_empty(draft: Draft, style: TopologyConstraint, demand: Demand, depth: int) -> Counts:
-    """Return, per domain of the level, how many pods it would hold if no pod ran."""
+    """Return for each domain of the level the number of pods that it would hold if no pod ran."""
     columns = draft.columns
     rows = matching.matching(columns.attributes, demand.where).nonzero()[0]
     pods = np.minimum(node_resources.pods_held(columns.allocatable, demand.asks, rows), UNBOUNDED)
@@ -315,7 +319,7 @@ def when_empty(draft: Draft, style: TopologyConstraint, demand: Demand, depth: i
 
 
 def holding(draft: Draft, demand: Demand, within: Rows | None) -> tuple[Indices, Counts]:
-    """Return the positions that hold pods of the demand, and how many pods each holds."""
+    """Return (positions that hold pods of the demand, number of pods that each holds)."""
     columns, fits = draft.asked(demand), draft.allowed(demand.where)
     if columns is None:
         return np.zeros(0, np.intp), np.zeros(0, np.int64)
@@ -330,13 +334,14 @@ def holding(draft: Draft, demand: Demand, within: Rows | None) -> tuple[Indices,
 
 
 def summed(codes: Indices, pods: Counts, size: int) -> Counts:
-    """Return pods per code. The sums are exact: they stay below 2**53."""
+    """Return for each code the sum of the pods with this code. The sums are exact, because they stay below 2**53."""
     return np.bincount(codes, weights=pods, minlength=max(1, size)).astype(np.int64)
 
 
 def chosen(held: Counts, need: int) -> list[tuple[int, int]]:
-    """Return (domain, pods): the tightest domain that holds all of `need`; otherwise the largest ones, and the tightest
-    for the rest. Nodes in no domain (number 0) come last."""
+    """Return (domain, number of pods) for `need` pods: the tightest domain that holds all of them; otherwise the
+    largest domains, and for the remaining pods the tightest domain that holds them. Nodes in no domain (number 0) come
+    last."""
     picked: list[tuple[int, int]] = []
     domains = held.copy()
     domains[0] = 0
@@ -352,8 +357,8 @@ def chosen(held: Counts, need: int) -> list[tuple[int, int]]:
 
 
 def finest(at: Indices, pods: Counts, codes: Indices, held: Counts, need: int) -> Iterator[tuple[int, int]]:
-    """Yield (position, pods) in the order of `chosen`, node by node. There may be as many domains as nodes, so one sort
-    orders them."""
+    """Yield (position, number of pods) for `need` pods, with the domains in the order of `chosen`. All positions are
+    sorted at once, because there may be as many domains as nodes."""
     after = len(held)
     rank = np.full(after, after, np.intp)
     for place, (code, _) in enumerate(chosen(held, need)):
@@ -374,8 +379,8 @@ def in_order(at: Indices, pods: Counts, need: int) -> Iterator[tuple[int, int]]:
 
 
 def levelled(caps: Counts, have: Counts, need: int) -> Counts:
-    """Return, by water filling, how many of `need` pods each entry gets, so that have + given is as even as possible.
-    `caps`: the most that an entry may get."""
+    """Return the number of pods that each entry gets, `need` in total, so that `have` + result is as even as possible
+    (water filling). `caps`: the largest number of pods that each entry may get."""
     low, high = 0, int(have.max(initial=0)) + need
     while low < high:  # the highest water line that takes no more than `need`
         line = (low + high + 1) // 2

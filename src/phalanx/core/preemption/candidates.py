@@ -27,9 +27,9 @@ from phalanx.state.classes import Demand
 from phalanx.state.cluster import JobRecord, nominated_placements, spare_pods, with_their_members
 from phalanx.state.queues.quota import Charge, Cost, Key, gang_cost
 
-SURPLUS = -1  # the tier of pods above a minimum: before all gangs
+SURPLUS = -1  # the tier of pods above a minimum, which come before all gangs
 LAST = 3  # added to the tier of a last victim, so that all other victims come first
-LIGHT = 1e-3  # the weight of such a pod when candidates are counted
+LIGHT = 1e-3  # the weight of a pod above a minimum when candidates are counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,8 @@ class VictimCandidates:
     """The candidates of one search.
 
     `going`: evicted candidate -> the rule that allows it, in the order of the evictions.
-    `above`: the number of candidates that are single pods. These have the first numbers, from 0 on.
+    `above`: the number of candidates that are single pods. Candidates with lower numbers are single pods, all others
+    are gangs.
     `evicted_slots`: job -> the slots that this cycle has evicted already; empty: the job is preempted whole.
     `excluded`: jobs that are not candidates."""
 
@@ -67,9 +68,10 @@ class VictimCandidates:
         self.going: dict[int, PreemptionRule] = {}
         self._aside: dict[bool, dict[str, Counter[Key]]] = {True: {}, False: {}}  # see `_judged`
         self._lost: dict[str, Counter[Key]] = {}  # queue -> its charge for the evicted candidates
-        self._spared: dict[tuple[int, int], int] = {}  # (job number, role) -> pods that are evicted alone
+        # (job number, role) -> the number of its pods that were evicted as single candidates.
+        self._spared: dict[tuple[int, int], int] = {}
         self._spared_slots: set[tuple[int, Slot]] = set()
-        self._slots: dict[int, list[Slot]] = {}  # entry -> its slots, the highest ordinal first
+        self._slots: dict[int, list[Slot]] = {}  # number of a resident entry -> its slots, the highest ordinal first
         self._growth = {job: found for job, placed in self.placed.items() if (found := self._growth_of(job, placed))}
         self._lay_out((*(job for job, slots in self.evicted_slots.items() if not slots), *excluded))
         self._name_pods()
@@ -96,7 +98,7 @@ class VictimCandidates:
         counts = shed[entries]
         spare = np.repeat(entries, counts)
         self.above = above = len(spare)
-        self.gang_unit = np.full(len(may), -1, np.int64)  # by job number
+        self.gang_unit = np.full(len(may), -1, np.int64)  # the gang candidate of each job, by job number; -1: none
         self.gang_unit[gangs] = np.arange(above, above + len(gangs))
         self._nth = np.arange(above) - np.repeat(np.cumsum(counts) - counts, counts)
         jobs = np.concatenate((entry("job")[spare], gangs))
@@ -115,13 +117,14 @@ class VictimCandidates:
         self._single = spare
 
     def _stay(self) -> tuple[Ints, Ints]:
-        """Return, by entry of the residents, the number of pods that this cycle has not evicted, and how many of them
-        are above the minimum."""
+        """Return (pods that this cycle has not evicted, those of them above the minimum), with a number for each
+        resident entry."""
         residents, entry, rows = self.running_pods, self.running_pods.entry, self.cluster.columns.row_of
         pods, spare = entry("pods"), entry("spare")
         if any(self.evicted_slots.values()) or self._growth:
             pods, spare = pods.copy(), spare.copy()
-        for job, growth in self._growth.items():  # it takes the places of pods of the minimum
+        # With these pods placed, more of the running pods are above the minimum.
+        for job, growth in self._growth.items():
             for role, more in Counter(each.role for each in growth).items():
                 spare[(entry("job") == residents.number_of[job]) & (entry("role") == role)] += more
         for job, slots in self.evicted_slots.items():
@@ -132,8 +135,8 @@ class VictimCandidates:
         return pods, np.minimum(spare, pods)
 
     def _name_pods(self) -> None:
-        """Let the holdings of some candidates be read pod by pod: those with devices, gangs for which this cycle has
-        placed pods, and gangs that are nominated to further nodes, which they lose as well (rule R24)."""
+        """Note the candidates whose holdings must be read pod by pod: candidates with devices, gangs for which this
+        cycle has placed pods, and gangs with a nomination, which they lose when they are evicted (rule R24)."""
         for job in dict.fromkeys((*self.placed, *self.cluster.nominated)):
             number = self.running_pods.number_of.get(job, -1)
             if number >= 0 and (candidate := int(self.gang_unit[number])) >= 0:
@@ -165,7 +168,8 @@ class VictimCandidates:
         return seats
 
     def free_growth(self) -> None:
-        """Free the pods that this cycle has placed above the minimums of jobs that stay, and that may lose a pod."""
+        """Free on the draft the pods that this cycle has placed above the minimums of running jobs, as far as the
+        policy allows to evict them."""
         for job, growth in self._growth.items():
             number, record = self.running_pods.number_of[job], self.cluster.jobs[job]
             for each in growth if self.gang_unit[number] >= 0 else ():
@@ -255,7 +259,8 @@ class VictimCandidates:
 
     @contextmanager
     def _judged(self, *, gang: bool) -> Iterator[None]:
-        """Return a context in which the ledger still has the victims that must not influence the policy."""
+        """Return a context in which the ledger has the charges of those victims again that must not influence the
+        policy. `gang`: whether a whole gang is judged."""
         aside, mark = self._aside[gang], self.ledger.mark()
         for queue, amounts in aside.items():
             self.ledger.charge(Charge(queue, "", "", tuple(amounts.items()), 0))
@@ -265,8 +270,8 @@ class VictimCandidates:
             self.ledger.rewind(mark)
 
     def _loss(self, candidate: int) -> Charge | None:
-        """Return the charge that the candidate's queue loses. For a gang it includes the charges of pods that were
-        evicted alone."""
+        """Return the charge that the queue loses by the eviction of the candidate. For a gang, this includes its pods
+        that were evicted as single candidates before."""
         return self._whole_charge(candidate) if self.is_gang(candidate) else self.charge_of(candidate)
 
     def _whole_charge(self, candidate: int) -> Charge | None:
@@ -303,8 +308,8 @@ class VictimCandidates:
         del self.going[candidate]
 
     def charge_of(self, candidate: int) -> Charge | None:
-        """Return the charge that the eviction returns to the queue. For a gang, leave out the charges of pods that were
-        evicted alone."""
+        """Return the charge that the eviction returns to the queue. For a gang, leave out the charges of its pods that
+        were evicted as single candidates before."""
         record, number = self.record(candidate), int(self.field.job[candidate])
         if record.charge is None:
             return None
@@ -326,7 +331,8 @@ class VictimCandidates:
         return gang_cost(record.gang, pods, record.flavors, branch.flavors)
 
     def _enter(self, candidate: int, sign: int) -> None:
-        """Enter the eviction in the ledger, and count it against the budget of the queue. `sign` 1: undo this."""
+        """Return the candidate's charge in the ledger, and count the eviction against the budget of the queue (`sign`
+        -1); or undo both (`sign` 1)."""
         queue = self.queue(candidate)
         if self.rights.counts and (charge := self.charge_of(candidate)) is not None:
             self._account(queue, charge, sign, gang=self.is_gang(candidate))
@@ -334,7 +340,8 @@ class VictimCandidates:
             self.rights.spent[queue] = self.rights.spent.get(queue, 0) - sign
 
     def _account(self, queue: str, charge: Charge, sign: int, *, gang: bool) -> None:
-        """Enter the charge of an eviction in the ledger. `gang`: it is a whole gang, and not a single pod."""
+        """Return (`sign` -1) or restore (1) the charge of a victim in the ledger. `gang`: whether the victim is a whole
+        gang."""
         self.ledger.charge(charge, sign)
         self._lost.setdefault(queue, Counter()).update({key: -sign * amount for key, amount in charge.cost})
         for judged in (True, False):
@@ -348,7 +355,8 @@ class VictimCandidates:
         return self._left_to_spare(int(self.field.job[candidate]), self.slot_of(candidate).role) > 0
 
     def _left_to_spare(self, number: int, role: int) -> int:
-        """Return how many more pods of the role the job (by number) may lose without losing its minimum."""
+        """Return the number of further pods of the role that the job may lose without falling below its minimum.
+        `number`: the number of the job."""
         job = self.running_pods.ids[number]
         told = sum(slot.role == role for slot in self.evicted_slots.get(job, ()))
         more = sum(each.role == role for each in self._growth.get(job, ()))
@@ -371,7 +379,7 @@ class VictimCandidates:
         return found
 
     def goes_with_its_gang(self, candidate: int) -> bool:
-        """Return whether the candidate is a single pod of a gang that is evicted whole."""
+        """Return whether the candidate is a single pod whose whole gang is evicted, too."""
         return not self.is_gang(candidate) and int(self.gang_unit[self.field.job[candidate]]) in self.going
 
     def victims(self) -> Iterator[Victim]:
@@ -394,8 +402,8 @@ class VictimCandidates:
 
 
 def growth_of(record: JobRecord, placed: Sequence[Placement]) -> Iterator[Placement]:
-    """Yield those of the placements of a started job that are above its minimum and can be preempted alone.
-    Replacements are placed first."""
+    """Yield the placements of a started job that are above its minimum and can be preempted one by one. The first
+    placements count for missing pods of the minimum."""
     if record.job.size not in (GangSize.ELASTIC, GangSize.IN_TURN):
         return
     missing = [max(0, least - has) for has, least in zip(record.kept(), record.minimums, strict=True)]

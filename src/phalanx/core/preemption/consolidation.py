@@ -37,7 +37,7 @@ class MovePolicy(PreemptionPolicy):
     preempts = False
 
     def may_be_asked(self) -> tuple[Mask, NDArray[np.int64]]:
-        """Return, by job number, whether the job may be moved, and its tier."""
+        """Return (mask of the jobs that may be moved, tier of each job), by job number."""
         queues = self.running_pods.queues
         latest = np.full(len(queues), -np.inf)
         for number, name in enumerate(queues):
@@ -57,7 +57,8 @@ class MovePolicy(PreemptionPolicy):
 def find_moves(context: PreemptionContext, job: Job, offer: FlavorAssignment) -> PreemptionPlan | None:
     """Return a plan that moves other jobs so that the job starts; None if no plan exists. Draft and ledger are
     unchanged afterwards."""
-    # Jobs with named devices are spared: the state has one list of devices for a slot, and cannot hold two.
+    # Jobs with named devices are not moved, because the state can store only one list of devices for a slot, and would
+    # need the old and the new one.
     records = ((name, context.cluster.jobs[name]) for name in context.running_pods.number_of)
     spared = {name for name, record in records if record.devices or not record.job.movable} | {*context.victims}
     for _ in range(ATTEMPTS):
@@ -79,8 +80,8 @@ def find_moves(context: PreemptionContext, job: Job, offer: FlavorAssignment) ->
 
 
 def new_placements(context: PreemptionContext, victim: Victim) -> list[Placement] | None:
-    """Return other placements for the victim, with the same number of pods of each role, taken from the draft; None if
-    it fits only where it runs.
+    """Return new placements for the victim, with the same number of pods of each role, and take their capacity from the
+    draft. Return None if it fits only where it runs.
 
     The job starts from the beginning, so a role with finished pods needs its minimum again."""
     cluster, record = context.cluster, context.cluster.jobs[victim.job]

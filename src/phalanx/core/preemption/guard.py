@@ -34,8 +34,8 @@ from phalanx.state.queues.quota import Charge, Cost
 
 
 class ReservationGuard:
-    """The capacity that stays reserved while a job searches for victims. `cost`: the charge of the job. Without a
-    forecast (`forecast` None) no capacity is reserved."""
+    """The guard of one search for victims: it keeps the search from delaying reservations. `cost`: the charge of the
+    job. `forecast`: the forecast with the reservations; None: there are none."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class ReservationGuard:
             self.guarded = not self.lifted
 
     def beside(self, context: PreemptionContext) -> PreemptionContext:
-        """Return the context of a search that does not delay the reservations."""
+        """Return the context with a `place` function that does not delay the reservations."""
         forecast = self.forecast if self.guarded else None
         place = None if forecast is None else forecast.placer(self.record, self.request)
         return context if place is None else replace(context, place=place, is_guarded=True)
@@ -65,7 +65,8 @@ class ReservationGuard:
     def find(
         self, context: PreemptionContext, offers: Sequence[FlavorAssignment], rights: type[PreemptionPolicy]
     ) -> PreemptionPlan | None:
-        """Return the plan for the first offer that has a plan which every reservation allows."""
+        """Return a plan for the first offer that has one, such that every reservation still holds; None if there is no
+        such plan."""
         cluster, job = context.cluster, self.record.job
         wants = queue_preemption(cluster, cluster.queue_of(job))
         kinds = kinds_of(cluster, self.record, rights)
@@ -91,8 +92,9 @@ class ReservationGuard:
         rights: type[PreemptionPolicy],
         plan: PreemptionPlan | None,
     ) -> bool:
-        """Return whether there is a plan with other victims than `plan` if the pods are gone that this cycle has placed
-        above minimums. No job is preempted in their place: they can be preempted in the next cycle (rule R18)."""
+        """Return whether a search would find other victims than `plan` if the pods that this cycle has placed above
+        minimums were gone. In that case no job is preempted in place of these pods, because the next cycle can preempt
+        them (rule R18)."""
         jobs = context.cluster.jobs
         if plan is not None and not plan.victims:
             return False
@@ -121,7 +123,8 @@ class ReservationGuard:
             return next((plan for plan in plans if plan is not None and self.allows(plan, released)), None)
 
     def allows(self, found: PreemptionPlan, released: Sequence[Release] = ()) -> bool:
-        """Return whether every reservation still holds with the plan. `released`: further free capacity."""
+        """Return whether every reservation still holds with the plan. `released`: capacity that is free in addition to
+        the plan's victims."""
         if not self.guarded or self.forecast is None:
             return True
         besides = [CapacityChange(end_s, held, 1) for end_s, held in released]
@@ -161,7 +164,8 @@ def victims_of(plan: PreemptionPlan) -> set[tuple[str, tuple[Slot, ...]]]:
 
 
 def kinds_of(cluster: Cluster, record: JobRecord, rights: type[PreemptionPolicy]) -> Sequence[type[PreemptionPolicy]]:
-    """Return the policies to try, one after the other. For a job, the strategy of its queue decides."""
+    """Return the policies to try, one after the other: those of the queue's strategy if the request is a whole job,
+    else `rights`."""
     wants = queue_preemption(cluster, cluster.queue_of(record.job))
     return in_turn(wants.strategy) if rights is PreemptionPolicy else (rights,)
 
@@ -169,7 +173,7 @@ def kinds_of(cluster: Cluster, record: JobRecord, rights: type[PreemptionPolicy]
 def may_preempt_if_it_ran(
     context: PreemptionContext, rights: PreemptionPolicy, hold: reservation.BackfillReservation
 ) -> bool:
-    """Return whether the preemptor could preempt the job with the reservation if that job ran."""
+    """Return whether the preemptor could preempt the job with the reservation `hold`, if that job were running."""
     record, mark = context.cluster.jobs[hold.request.job], context.ledger.mark()
     job, queue = record.job, context.cluster.queue_of(record.job)
     charge = record.charge or Charge(queue, job.user, job.group, hold.gang.due(), 1, job.id)
@@ -181,8 +185,8 @@ def may_preempt_if_it_ran(
 
 
 def released_by(forecast: BackfillForecast, victim: Victim, gone: Collection[Slot]) -> Iterator[CapacityChange]:
-    """Yield the capacity that the victim returns in the forecast, and the capacity that it takes if it is moved.
-    `gone`: slots of the victim that end now in any case."""
+    """Yield the changes of the forecast by the eviction of a victim: the capacity that it releases, and the capacity
+    that it takes if it is moved. `gone`: slots of the victim that are terminating already."""
     cluster, record = forecast.cluster, forecast.cluster.jobs[victim.job]
     ends_s = cluster.ends.of.get(victim.job, INFINITE_S)
     if victim.slots:

@@ -39,7 +39,8 @@ from phalanx.state.nodes.devices import DeviceUse, device_use
 from phalanx.state.nodes.pod_index import selector_matches, term_matches
 from phalanx.state.nodes.table import NodeTable
 
-PATIENCE_S = 600.0  # how long victims may take beyond their grace period before the nomination may move
+# The time that victims may take beyond their grace period before the nomination may move to other nodes.
+PATIENCE_S = 600.0
 
 
 class NominationState(Enum):
@@ -114,13 +115,13 @@ def fell_below(cluster: Cluster, record: JobRecord) -> bool:
 
 
 def nominated_later(cluster: Cluster, record: JobRecord, row: int) -> Mapping[str, int]:
-    """Return the amounts that later nominations request on the row. They wait for this nomination."""
+    """Return the amounts that later nominations request on the row. Their jobs wait for this nomination."""
     order = list(cluster.nominated)
     return nominated_in(cluster, row, dict.fromkeys(order[order.index(record.job.id) + 1 :]))
 
 
 def leaver_in_the_way(cluster: Cluster, record: JobRecord) -> bool:
-    """Return whether a terminating pod blocks the job although amounts suffice: by ports, devices or anti-affinity."""
+    """Return whether a terminating pod blocks the nominated job by its ports, its devices or anti-affinity."""
     if not record.devices and all(demand.unconstrained and demand.kind is None for demand in record.gang.demands):
         return False
     return any(
@@ -142,13 +143,13 @@ def slots_clash(record: JobRecord, slot: Slot, node: str, other: JobRecord, leav
 
 
 def keeps_away(demand: Demand, other: Demand) -> bool:
-    """Return whether the demand has required anti-affinity to the other demand, in any domain."""
+    """Return whether a required anti-affinity term of the demand selects pods of the other demand."""
     shape = demand.shape
     return any(not term.weight and term_matches(term, shape.namespace, other.kind) for term in shape.away)
 
 
 def makes_uneven(demand: Demand, other: Demand) -> bool:
-    """Return whether pods of the other demand count in a required spread of this one."""
+    """Return whether pods of the other demand count in a required spread constraint of the demand."""
     shape, kind = demand.shape, other.kind
     spread = (each.selector for each in shape.spread if each.required)
     return kind is not None and any(selector_matches(selector, (shape.namespace,), kind) for selector in spread)
@@ -197,12 +198,12 @@ def leaving_slots(cluster: Cluster) -> Iterator[tuple[JobRecord, Slot]]:
 
 
 def is_short(columns: NodeTable, row: int, back: Mapping[str, int]) -> bool:
-    """Return whether the row is overcommitted, even after `back` is returned to it."""
+    """Return whether the row is overcommitted, even if `back` (resource -> amount) is released on it."""
     return any(int(column[row]) + back.get(name, 0) < 0 for name, column in columns.free.items())
 
 
 def leave_enough(cluster: Cluster, rows: set[int], others: LeavingPods) -> bool:
-    """Return whether these rows are no longer overcommitted once all leaving pods have left."""
+    """Return whether none of these rows is overcommitted after all terminating pods have left."""
     return not any(is_overcommitted(cluster, row, others.released.get(row, {})) for row in rows)
 
 
@@ -243,13 +244,13 @@ def place_pods(cluster: Cluster, draft: Draft, record: JobRecord, pods: Sequence
 
 
 def grows_besides(cluster: Cluster, actions: Sequence[Action], job: str) -> bool:
-    """Return whether the actions nominate pods of a job that runs, and is not `job`."""
+    """Return whether the actions nominate pods of a running job other than `job`."""
     found = (each.job for each in actions if isinstance(each, Nominate) and each.placements)
     return any(each != job and cluster.jobs[each].phase is not Phase.QUEUED for each in found)
 
 
 def each_slot_once(placed: Sequence[Placement], nominated: Sequence[Placement]) -> list[Placement]:
-    """Return the placements that this cycle has made for a job, and the nominated ones of its other slots."""
+    """Return the placements that this cycle has made for a job, and the nominated placements of its other slots."""
     known = {(each.role, each.ordinal) for each in placed}
     return [*placed, *(each for each in nominated if (each.role, each.ordinal) not in known)]
 
@@ -263,7 +264,7 @@ def vacate(cluster: Cluster, draft: Draft, record: JobRecord, placements: Sequen
 
 
 def leavers(record: JobRecord, others: LeavingPods) -> Sequence[str]:
-    """Return the jobs that are still on the nodes to which the job is nominated."""
+    """Return the jobs with terminating pods on the nodes to which the job is nominated."""
     return sorted({job for node in set(record.nominated.values()) for job in others.jobs_on.get(node, ())})
 
 

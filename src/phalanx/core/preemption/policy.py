@@ -80,8 +80,8 @@ KUEUE = {
 
 
 class PreemptionPolicy:
-    """The policy for one job with the charge `cost`. The ledger has the charges of earlier victims returned.
-    `preempts`: victims are stopped, and not moved."""
+    """The policy for one job with the charge `cost`. In the ledger, the charges of the victims so far are returned.
+    `preempts`: True if victims are stopped; False if they are moved."""
 
     preempts = True
     final = False  # True: fair-share preemption must leave the victim's side at least as rich as the preemptor's
@@ -96,24 +96,25 @@ class PreemptionPolicy:
         self.fence = next(
             (one.name for one in self.branch.path if queue_preemption(self.cluster, one.name).fence), None
         )
-        self.fairest = self.preemption.victims is VictimOrder.FAIREST  # the richest queue loses a job first
+        # True if the queue with the highest share loses a job first.
+        self.fairest = self.preemption.victims is VictimOrder.FAIREST
         self.spent = dict(context.spent)  # queue -> the number of its jobs that are preempted whole
         others = self.preemption.reclaim is not ReclaimWithinCohort.NEVER or self.preemption.borrowing
-        self.counts = others or not self.branch.unbounded  # charges influence the decision
+        self.counts = others or not self.branch.unbounded  # True if the decision depends on charges
         self._amounts = dict(cost)
         self._asked = [key for key, amount in cost if amount]
         # For each earlier preemption the job's share counts double, so that two jobs do not preempt each other for ever
         # (docs/decisions/0006-fair-share.md).
         self._hurdle = 2.0 ** min(self.cluster.jobs[job.id].preempted, HIGHEST_HURDLE)
-        self._with_it: dict[str, DominantShare] = {}  # side -> its share with the job, times the hurdle
-        self._seen = -1  # the version of the ledger for these shares
+        self._with_it: dict[str, DominantShare] = {}  # side -> its share with the job, times `_hurdle`
+        self._seen = -1  # the version of the ledger to which `_with_it` belongs
         self._ways: dict[int, Sequence[Branch]] = {}  # number of a queue -> its path, from the root's child down
 
     # Which jobs could be preempted at all
 
     def may_be_asked(self) -> tuple[Mask, NDArray[np.int64]]:
-        """Return, by job number, whether some rule allows to preempt the job now, and its tier: jobs of other queues
-        before those of the preemptor's own queue."""
+        """Return (mask of the jobs that some rule may allow to preempt, tier of each job), by job number. Jobs of other
+        queues have the tier 0, those of the preemptor's own queue the tier 1."""
         own = self.running_pods.queue_number(self.queue)
         return self._may_be_asked(self._highest_of_queues(), own), (self.running_pods.of_jobs("queue") == own).astype(
             np.int64
@@ -130,15 +131,15 @@ class PreemptionPolicy:
         return bool(highest) and bool(self._may_be_asked(highest, own)[numbers].any())
 
     def _goes_by_share_alone(self) -> bool:
-        """Return whether only the fair-share rule can apply to other queues, because no side of the preemptor has a
-        guarantee."""
+        """Return whether only the fair-share rule can apply: the settings allow no other one, and no queue on the
+        preemptor's path has a guarantee."""
         wants = self.preemption
         others = wants.within is not WithinQueue.NEVER or wants.borrowing
         return not others and not any(branch.quota.guaranteed for branch in self.branch.path)
 
     def _anybody_is_richer(self) -> bool:
-        """Return whether a sibling of one of the preemptor's sides has a higher share than that side would have with
-        the job."""
+        """Return whether some queue on the preemptor's path has a sibling with a higher share than this queue would
+        have with the job."""
         richest = richest_children(self._scene)
         for ours in self.branch.path:
             above = ours.parent
@@ -149,8 +150,8 @@ class PreemptionPolicy:
         return False
 
     def _highest_of_queues(self) -> dict[int, int]:
-        """Return, by number of the queue, the highest priority at which its jobs could be preempted now. Queues without
-        such jobs are left out."""
+        """Return number of a queue -> the highest priority at which its jobs could be preempted now. Queues whose jobs
+        cannot be preempted are left out."""
         found = {}
         for number, name in enumerate(self.running_pods.queues):
             if (highest := self._highest(name)) > NOBODY and self._budget(name) > 0:
@@ -158,8 +159,8 @@ class PreemptionPolicy:
         return found
 
     def _may_be_asked(self, highest: Mapping[int, int], own: int) -> Mask:
-        """Return, by job number, whether the job could be preempted. `highest`: queue number -> the highest
-        priority."""
+        """Return the mask of the jobs that could be preempted, by job number. `highest`: the result of
+        `_highest_of_queues`."""
         residents = self.running_pods
         bound = np.full(len(residents.queues), NOBODY, np.int64)
         latest = np.full(len(residents.queues), -np.inf)
@@ -178,8 +179,8 @@ class PreemptionPolicy:
         return below
 
     def _submitted_later(self) -> Mask:
-        """Return, by job number, whether the job comes after the preemptor in the order of a FIFO queue: by submission,
-        then by name. A queue's own order never lets a later job preempt an earlier one (rule R20)."""
+        """Return the mask of the jobs that come after the preemptor in the order of a FIFO queue (submission, then
+        name), by job number. A queue's own order never lets a later job preempt an earlier one (rule R20)."""
         residents, at_s = self.running_pods, self.job.submitted_s
         submitted_s = residents.of_jobs("submitted_s")
         later: Mask = submitted_s > at_s
@@ -197,7 +198,7 @@ class PreemptionPolicy:
         return max(self._bound(rule, queue) for rule in rules) if rules else NOBODY
 
     def _bound(self, rule: PreemptionRule, queue: str) -> int:
-        """Return the highest priority of victims in the other queue under the rule."""
+        """Return the highest priority that victims in the other queue may have under the rule."""
         lower = clamped_priority(self._seen_in(self._tie(queue))) - 1
         if rule is PreemptionRule.BORROWING:
             threshold = self.preemption.borrowing_threshold
@@ -212,8 +213,9 @@ class PreemptionPolicy:
 
     def _seen_in(self, tie: QueueRelation) -> int:
         """Return the priority of the preemptor as jobs of the other queue compare with it. In `FILL` order each queue
-        adds its own priority on the way up to where the paths part, and a fenced queue shows its own alone; on the way
-        down each takes its own off, and a fenced queue compares as a whole."""
+        on the preemptor's path adds its own priority, up to the queue below the common ancestor; a fenced queue
+        replaces the priority by its own. On the path down to the other queue, each queue subtracts its own priority;
+        jobs below a fenced queue all compare as this queue does."""
         seen = self.job.priority
         if tie.ours is None or tie.ours.parent is None or tie.ours.parent.order is not QueueOrder.FILL:
             return seen
@@ -230,8 +232,8 @@ class PreemptionPolicy:
         return preemption_budget(self.cluster, queue, self.now_s, self.spent)
 
     def outranks(self, record: JobRecord, charge: Charge) -> bool:
-        """Return whether the job could be preempted if it ran. `charge`: the charge of the job to its queue, which the
-        accounts contain already."""
+        """Return whether the policy would allow to preempt the job if it were running. `charge`: its charge, which is
+        in the ledger already."""
         job, queue, priority = record.job, self.cluster.queue_of(record.job), clamped_priority(record.job.priority)
         if not job.preemptible:
             return False
@@ -245,8 +247,9 @@ class PreemptionPolicy:
     # Which rule allows it now, after the earlier evictions
 
     def rule_for(self, number: int, *, whole: bool, loss: Callable[[], Charge | None]) -> PreemptionRule | None:
-        """Return the rule that allows to evict the job (by number) now. `whole`: all of it, and not only a part.
-        `loss`: the function that returns the charge of the evicted part."""
+        """Return the rule that allows to evict the job now; None if no rule does. `number`: the number of the job.
+        `whole`: True for the whole job, False for one pod. `loss`: a function that returns the charge of the evicted
+        part."""
         residents = self.running_pods
         queue = residents.queues[residents.of_jobs("queue")[number]]
         if whole and self._budget(queue) <= 0:
@@ -257,8 +260,8 @@ class PreemptionPolicy:
         return self._strongest(queue, priority, loss)
 
     def _strongest(self, queue: str, priority: int, loss: Callable[[], Charge | None]) -> PreemptionRule | None:
-        """Return the strongest rule that allows to take `loss` from the other queue, by preempting a job of this
-        priority."""
+        """Return the strongest rule that allows to preempt a job of this priority in the other queue; None if no rule
+        does. `loss`: a function that returns the charge of the victim."""
         rule = next((rule for rule in self._rules(queue) if priority <= self._bound(rule, queue)), None)
         if rule is PreemptionRule.FAIR_SHARE and self.final and not self._stays_richer(self._tie(queue), loss):
             return None
@@ -297,7 +300,7 @@ class PreemptionPolicy:
         return wants.reclaim is not ReclaimWithinCohort.NEVER or any(map(self._may_reclaim, branch.children.values()))
 
     def _rules(self, queue: str) -> Sequence[PreemptionRule]:
-        """Return the rules that now allow to take from the other queue, the strongest first."""
+        """Return the rules that now allow to preempt jobs of the other queue, the strongest first."""
         wants = self.preemption
         if wants.reclaim is ReclaimWithinCohort.NEVER and not wants.borrowing:
             return ()
@@ -331,7 +334,8 @@ class PreemptionPolicy:
         return self._with(ours) < self.ledger.share(theirs)
 
     def _with(self, ours: Branch) -> DominantShare:
-        """Return the share of the preemptor's side with the job, doubled for each time that the job was preempted."""
+        """Return the share that the preemptor's side would have with the job, doubled for each earlier preemption of
+        the job."""
         if self._seen != self.ledger.version:
             self._seen = self.ledger.version
             self._with_it.clear()
@@ -345,16 +349,16 @@ class PreemptionPolicy:
         return self.branch.relation_to(self.cluster.tree.branches[queue])
 
     def _keys(self, tie: QueueRelation) -> list[Key]:
-        """Return the keys of the job's cost that count between the two queues."""
+        """Return the (flavor, resource) keys of the job's cost that are compared between the two queues."""
         return [key for key in self._asked if key in tie.named] or self._asked
 
     def _beyond(self, branch: Branch, keys: list[Key]) -> bool:
-        """Return whether the branch has more than its guarantee of one of the keys."""
+        """Return whether the usage of the branch is above its guarantee for one of the keys."""
         total, guaranteed = self.ledger.account(branch).total, branch.quota.guaranteed
         return any(total.get(key, 0) > guaranteed.get(key, 0) for key in keys)
 
     def _stays_within(self, branch: Branch, keys: list[Key]) -> bool:
-        """Return whether the branch stays within its guarantee of the keys with the job."""
+        """Return whether the branch, with the job, stays within its guarantee for all of the keys."""
         total, guaranteed = self.ledger.account(branch).total, branch.quota.guaranteed
         return all(total.get(key, 0) + self._amounts[key] <= guaranteed.get(key, 0) for key in keys)
 
@@ -384,7 +388,7 @@ class FinalShare(PreemptionPolicy):
 
 
 def in_turn(strategy: Strategy) -> Sequence[type[PreemptionPolicy]]:
-    """Return the policies of the strategy, to be tried one after the other."""
+    """Return the policies that the strategy tries, in this order."""
     match strategy:
         case Strategy.INITIAL_SHARE:
             return (PreemptionPolicy,)
@@ -405,8 +409,8 @@ class GuaranteeOnlyPolicy(PreemptionPolicy):
         )
 
     def due(self) -> bool:
-        """Return whether the queue, or one above it except the root, stays within its guarantee with the growth (rule
-        R22)."""
+        """Return whether the queue, or a queue above it other than the root, has a guarantee and stays within it with
+        the growth (rule R22)."""
         for branch in self.branch.path[:-1]:
             keys = [key for key in self._asked if key in branch.quota.guaranteed]
             if keys and self._stays_within(branch, keys):
@@ -415,7 +419,7 @@ class GuaranteeOnlyPolicy(PreemptionPolicy):
 
 
 def richest_children(context: PreemptionContext) -> Mapping[str, DominantShare]:
-    """Return, by branch, the highest share among its children in which a job has run."""
+    """Return branch -> the highest share of its children. Only children with jobs that have run count."""
     version, richest = context.ledger.version, context.richest.get(context.ledger.version)
     if richest is None:
         tree, richest = context.cluster.tree, dict.fromkeys(context.cluster.tree.branches, share.NOTHING)
@@ -433,8 +437,8 @@ def latest_start_s(theirs: QueuePreemption, now_s: float) -> float:
 
 
 def next_chance_s(context: PreemptionContext) -> float | None:
-    """Return when time alone makes a job preemptible: a minimum run time, or the hour of a budget, is over (seconds
-    since the epoch); None: never."""
+    """Return the next time (seconds since the epoch) at which a job becomes preemptible without an event, because a
+    minimum run time or the hour of a budget is over; None: there is no such time."""
     cluster, residents, now_s = context.cluster, context.running_pods, context.now_s
     theirs = [queue_preemption(cluster, name) for name in residents.queues]
     live = np.fromiter(residents.number_of.values(), np.int64, len(residents.number_of))
@@ -451,8 +455,8 @@ def next_chance_s(context: PreemptionContext) -> float | None:
 
 
 def preemption_budget(cluster: Cluster, queue: str, now_s: float, spent: Mapping[str, int]) -> int:
-    """Return how many more of the queue's jobs may be preempted in this hour. `spent`: queue -> how many in
-    this cycle."""
+    """Return how many more of the queue's jobs may be preempted in this hour. `spent`: queue -> the number of jobs that
+    this cycle has preempted."""
     allowed = queue_preemption(cluster, queue).hourly_budget
     if allowed is None:
         return ANYBODY

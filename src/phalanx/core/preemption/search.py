@@ -43,8 +43,8 @@ from phalanx.model.node import parts_of
 from phalanx.state.cluster import minimum_gang
 from phalanx.state.queues.quota import Cost
 
-TRIALS = 20  # each trial evicts for twice as many pods as the last
-TRIED_AGAIN = 64  # candidates that are tested by placing the gang again, if its place depends on more than amounts
+TRIALS = 20  # the largest number of trials; each trial evicts candidates for twice as many pods as the last
+TRIED_AGAIN = 64  # if more than amounts decide, at most this many candidates are tested by placing the gang again
 FEW = 16  # with at most this number of candidates the test is always made
 
 
@@ -52,7 +52,7 @@ FEW = 16  # with at most this number of candidates the test is always made
 class PreemptionPlan:
     """The placements of a preemptor, and its victims. Without victims, the terminating pods free enough.
 
-    `at_once`: the placements are free now; only quota was short."""
+    `at_once`: True if the placements are free now, so that only quota was short."""
 
     offer: FlavorAssignment
     placements: tuple[Placement, ...]
@@ -88,9 +88,9 @@ def find_victims(
 def find_without_victims(
     context: PreemptionContext, job: Job, offer: FlavorAssignment, released: Sequence[Release] = ()
 ) -> PreemptionPlan | None:
-    """Return the plan of the job once the terminating pods have left; None if it does not fit then, or quota does not
-    allow it. `released`: the capacity that a withdrawn nomination leaves to reservations. Draft and ledger are
-    unchanged afterwards."""
+    """Return a plan that needs no victims, only the capacity of terminating pods; None if the job does not fit with it,
+    or if quota does not allow the job. `released`: the capacity that becomes free for reservations by a withdrawn
+    nomination. Draft and ledger are unchanged afterwards."""
     drafted = context.draft.mark()
     try:
         hunt = VictimSearch(context, job, offer)
@@ -107,8 +107,8 @@ def find_without_victims(
 def find_quota_victims(
     context: PreemptionContext, job: Job, offer: FlavorAssignment, rights: type[PreemptionPolicy]
 ) -> PreemptionPlan | None:
-    """Return a plan that only frees quota, because nodes are free for the job; None if there is none. Mostly no nodes
-    are free, so this is checked first."""
+    """Return a plan with victims for quota alone; None if there is none, or if no nodes are free for the job. The nodes
+    are checked first, because usually none are free."""
     placements = context.place(context.draft, minimum_gang(context.cluster, offer.gang), None, ())
     if isinstance(placements, gang.PlacementShortfall):
         return None
@@ -119,8 +119,9 @@ def find_quota_victims(
 
 
 def at_once_if_free(context: PreemptionContext, found: PreemptionPlan) -> PreemptionPlan:
-    """Return the plan, with placements that are free now, if there are any. Reserved nodes count as free: the job may
-    preempt the holder. The draft is unchanged when the function returns."""
+    """Return the plan with placements on nodes that are free now, if there are such nodes; otherwise the plan as it is.
+    Reserved nodes count as free, because the job may preempt the job with the reservation. The draft is unchanged when
+    the function returns."""
     drafted = context.draft.mark()
     placements = context.place(context.draft, minimum_gang(context.cluster, found.offer.gang), None, ())
     context.draft.rewind(drafted)
@@ -132,14 +133,15 @@ def at_once_if_free(context: PreemptionContext, found: PreemptionPlan) -> Preemp
 def may_help(
     context: PreemptionContext, job: Job, cost: Cost, rights: type[PreemptionPolicy] = PreemptionPolicy
 ) -> bool:
-    """Return whether a pod is terminating, or a job could be a victim. Otherwise a job that found no capacity finds
-    none now. Most searches end here: among queues within their guarantees no queue may preempt."""
+    """Return whether a search could find capacity: a pod is terminating, or some job could be a victim. Most searches
+    end here: among queues within their guarantees no queue may preempt."""
     leaving = bool(context.leaving or context.cluster.leaving)
     return leaving or rights(context, job, cost).has_candidates()
 
 
 class VictimSearch:
-    """A search for victims. `at_once`: nodes are free for the job, and victims are needed for quota alone."""
+    """A search for victims. `at_once`: True if nodes are free for the job, so that victims are needed for quota
+    alone."""
 
     def __init__(
         self,
@@ -162,17 +164,18 @@ class VictimSearch:
         self._scarce: NDArray[np.float64] | None = None
         ordinary = all(self.draft.ordinary(demand) for demand in self.gang.demands)
         self.named = any(asks_devices(context.cluster.columns, demand.asks) for demand in self.gang.demands)
-        self.stays_by_amounts = ordinary and not self.named  # amounts show whether a found place stays valid
-        # … and whether a place exists.
+        # True if amounts alone show whether a placement stays valid.
+        self.stays_by_amounts = ordinary and not self.named
+        # True if amounts alone also show whether there is a placement.
         self.by_amounts = self.stays_by_amounts and self.gang.tree is None and not context.is_guarded
 
     def is_exact(self) -> bool:
-        """Return whether every set of candidates can be tried."""
+        """Return whether there are so few candidates that every set of them can be tried."""
         return self.rights.preempts and victim_sets.is_small(self.candidates)
 
     def best(self, placements: Sequence[Placement] = ()) -> PreemptionPlan | None:
-        """Return the plan with the best of all sets of candidates; None if no permitted set frees enough. `placements`:
-        the placements of a job whose nodes are free."""
+        """Try all sets of candidates, and return the plan with the best one; None if no permitted set frees enough.
+        `placements`: the placements of the job, if nodes are free for it."""
         found = victim_sets.Choice(self, range(len(self.candidates.field.job))).find()
         if found is None:
             return None
@@ -207,7 +210,7 @@ class VictimSearch:
         return None
 
     def place(self) -> gang.GangPlacement:
-        """Place the gang on the draft, with the victims gone."""
+        """Place the gang on the draft, on which the victims are evicted."""
         return self.context.place(self.draft, self.gang, None, self.released() if self.context.is_guarded else ())
 
     def released(self) -> list[Release]:
@@ -239,7 +242,8 @@ class VictimSearch:
         return True
 
     def make_room_for(self, role: int, minimum: int, extra: int, filled: list[PackedPods], *, last: bool) -> bool:
-        """Evict candidates for one role. `last`: no other role follows, so its pods cannot block another role."""
+        """Evict candidates until the pods of one role fit by counting. `last`: True for the last role: its pods need
+        not be placed on the draft, because no other role follows."""
         demand = self.gang.demands[role]
         missing = fill(self.draft, demand, role, minimum + extra, filled)
         if not missing:
@@ -277,8 +281,8 @@ class VictimSearch:
         return ledger.shortfall(self.ledger, branch, charge, preemptible=self.job.preemptible)
 
     def evict_for_shortfall(self, short: ledger.QuotaShortfall) -> bool:
-        """Evict candidates that are charged to the queue that is short, until less quota is missing. Return False if
-        that never happens."""
+        """Evict candidates that are charged to the queue whose quota is short, until less quota is missing. Return
+        False if that never happens."""
         candidates, field = self.candidates, self.candidates.field
         for candidate in in_victim_order(self.charged_there(short), field.tier, field.group, self.share_of):
             if field.gone[candidate] or not candidates.evict(candidate):
@@ -290,7 +294,7 @@ class VictimSearch:
         return False
 
     def charged_there(self, short: ledger.QuotaShortfall) -> Ints:
-        """Return the candidates, in victim order, that are charged to the branch for the resource that is short."""
+        """Return the candidates that are charged to the short branch for the short resource, in victim order."""
         field, held = self.candidates.field, self.held_there(short)
         at = ((held > 0) & ~field.gone).nonzero()[0]
         held = held[at]
@@ -301,7 +305,8 @@ class VictimSearch:
         return order
 
     def held_there(self, short: ledger.QuotaShortfall) -> NDArray[np.float64]:
-        """Return, by candidate, its charge to the branch for the resource that is short."""
+        """Return for each candidate its charge to the short branch for the short resource; 0 if it is not charged
+        there."""
         field, (flavor, resource) = self.candidates.field, short.bound.key
         held = np.bincount(field.candidate, field.costs(resource), len(field.job)).astype(np.float64)
         queues = self.candidates.running_pods.queues
@@ -314,8 +319,8 @@ class VictimSearch:
         return held
 
     def scarce(self) -> NDArray[np.float64]:
-        """Return, by candidate, its amount of the resource that the job is short of: of quota, or else of node
-        capacity."""
+        """Return for each candidate its amount of the scarce resource: the resource whose quota is short or, if nodes
+        are short, the resource that most nodes lack."""
         if self._scarce is None:
             field, short = self.candidates.field, self.offer.short
             if self.at_once and short is not None:
@@ -331,8 +336,8 @@ class VictimSearch:
 
     def finish_plan(self, placements: list[Placement], mark: int | None = None) -> PreemptionPlan:
         """Restore the candidates that can stay beside the placed job. If rules or devices decide, `restore_unneeded`
-        has done that. Then exchange victims if other sets are better. `mark`: the draft before the job was placed;
-        None: the job stays where it is in any case."""
+        has done that. Then exchange victims if other sets are better. `mark`: the mark of the draft before the job was
+        placed; None: its placements are final."""
         stayed = []
         if self.stays_by_amounts or self.at_once:
             for candidate in self.candidates.field.could_stay(self.candidates.most_precious_first()):
@@ -364,7 +369,7 @@ class VictimSearch:
                 self.try_without([candidate])
 
     def try_without(self, candidates: Sequence[int]) -> None:
-        """Restore these candidates if the gang can still be placed."""
+        """Restore these candidates, unless the gang can no longer be placed then."""
         stayed = [
             (candidate, rule) for candidate in candidates if (rule := self.stay_if_allowed(candidate)) is not None
         ]
@@ -376,8 +381,8 @@ class VictimSearch:
                 self.candidates.go(candidate, rule)
 
     def stay_if_allowed(self, candidate: int) -> PreemptionRule | None:
-        """Restore the candidate if quota allows both it and the job. Return the rule by which it was evicted; None if
-        it stays evicted."""
+        """Restore the candidate if quota allows both the candidate and the job. Return the rule by which the candidate
+        was evicted; None if it stays evicted."""
         rule = self.candidates.going[candidate]
         self.candidates.restore(candidate)
         if self.quota_short() is None:

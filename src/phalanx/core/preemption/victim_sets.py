@@ -49,9 +49,9 @@ from phalanx.state.classes import Demand, Gang
 
 OWN = 1  # the tier of gangs of the preemptor's own queue, after those of other queues
 LEAST = -(2**62) - 1  # below every priority
-MANY = 2  # other queues; with fewer, fairness compares nothing
-MOST_UNITS = 13  # the most candidates of a pool that has not all candidates
-ALL_SETS = 1 << 13  # the most sets with which all candidates are one pool
+MANY = 2  # with fewer other queues than this, there is nothing to compare for fairness
+MOST_UNITS = 13  # the largest number of candidates of a pool, unless the pool has all candidates
+ALL_SETS = 1 << 13  # all candidates are one pool if they have at most this many sets
 ALL_TRIED = 1024  # if all candidates are one pool: the most sets that are tried one by one
 NODES = 8  # the most nodes with victims for which pools are tried
 NEXT = 8  # the most nodes that are tried as second choices, summed over all of these nodes
@@ -64,8 +64,9 @@ Mask: TypeAlias = NDArray[np.bool_]
 
 
 class SearchForVictims(Protocol):
-    """The search that sets of victims are tried on. `at_once`: nodes are free, and quota alone is short. `by_amounts`:
-    counting shows whether a place exists. `named`: pods request devices with names, which amounts do not show."""
+    """The search for which sets of victims are tried. `at_once`: True if nodes are free and quota alone is short.
+    `by_amounts`: True if counting shows whether there is a placement. `named`: True if pods request named devices,
+    which amounts do not show."""
 
     draft: Draft
     gang: Gang
@@ -76,25 +77,25 @@ class SearchForVictims(Protocol):
     candidates: VictimCandidates
 
     def quota_short(self) -> QuotaShortfall | None:
-        """Return the limit of the queue tree that is short, if any."""
+        """Return the first limit of the queue tree that does not allow the job; None if all allow it."""
 
     def place(self) -> GangPlacement:
         """Place the gang on the draft, with the victims gone."""
 
     def scarce(self) -> NDArray[np.float64]:
-        """Return, by candidate, its amount of the resource that the job is short of."""
+        """Return for each candidate its amount of the scarce resource."""
 
 
 def is_small(candidates: VictimCandidates) -> bool:
-    """Return whether every set of all candidates can be tried."""
+    """Return whether all candidates together have at most `ALL_SETS` sets."""
     if len(candidates.field.job) > 4 * MOST_UNITS:
         return False
     return math.prod(len(each) for each in options(candidates, range(len(candidates.field.job)))) <= ALL_SETS
 
 
 def options(candidates: VictimCandidates, pool: Sequence[int]) -> list[list[int]]:
-    """Return, for each job of the pool, which of its candidates may be evicted together, as bits: none; its gang; or on
-    each of its nodes the first few pods above its minimum."""
+    """Return for each job of the pool the sets of its candidates that may be evicted together, as bit masks: the empty
+    set; its gang; and the sets with the first few pods above its minimum on each of its nodes."""
     entries: dict[int, dict[int, list[int]]] = {}
     gangs: dict[int, int] = {}
     for at, candidate in enumerate(pool):
@@ -142,7 +143,8 @@ def pools(hunt: SearchForVictims) -> Iterator[list[int]]:
 
 
 def fewest(going: Collection[int], there: Collection[int]) -> list[int]:
-    """Return the candidates on one node or two, victims first. Add all other victims if they are few enough."""
+    """Return the pool for one or two nodes: the candidates `there`, victims first; and all other victims, if the pool
+    stays small enough. `going`: the victims."""
     found = sorted(there, key=lambda candidate: candidate not in going)[:MOST_UNITS]
     others = [candidate for candidate in going if candidate not in there]
     return found + others if len(found) + len(others) <= MOST_UNITS else found
@@ -157,7 +159,8 @@ class Choice:
         ways = (np.array(each, np.int64) for each in options(self.candidates, self.pool))
         none = np.zeros(1, np.int64)
         self.sets: Ints = np.sort(reduce(lambda found, each: (found[:, None] | each).ravel(), ways, none))
-        self.has = ((self.sets[:, None] >> np.arange(len(self.pool))) & 1).astype(np.bool_)  # [set, candidate]
+        # The mask of the members of each set, [set, candidate].
+        self.has = ((self.sets[:, None] >> np.arange(len(self.pool))) & 1).astype(np.bool_)
         self.tried = SETS
         self.bit_of = {candidate: 1 << at for at, candidate in enumerate(self.pool)}
         self.found = [candidate for candidate in self.pool if candidate in self.candidates.going]
@@ -167,8 +170,8 @@ class Choice:
         self._placed: dict[int, list[Placement] | None] = {}
 
     def find(self) -> list[Placement] | None:
-        """Evict the best of all sets, and return the placements of the gang. If only quota is short, return no
-        placements. Return None if no permitted set frees enough. At the call no candidate is evicted."""
+        """Evict the best of all sets, and return the placements of the gang; an empty list if only quota is short; None
+        if no permitted set frees enough. The caller has evicted no candidate."""
         self.enough, self.tried = self._enough(), ALL_TRIED
         chosen = self._chosen(-1)
         if chosen is None:
@@ -177,8 +180,8 @@ class Choice:
         return self._placed.get(chosen) or []
 
     def settle(self, placements: list[Placement]) -> list[Placement]:
-        """Evict the best set of the pool instead of its present victims. Return the placements of the job. They are
-        `placements` if the present victims are the best set, or if only quota was short."""
+        """Evict the best set of the pool instead of its present victims. Return the placements of the job;
+        `placements`, if the present victims are the best set or only quota was short."""
         if not self.found:
             return placements
         for candidate in reversed(self.found):
@@ -197,7 +200,7 @@ class Choice:
         """Return the best set; None if no set is better than `before`."""
         best, best_cost = None, None
         order, costs = self._cheapest_first()
-        unfair = None  # the cheapest permitted set; it is taken if no set is fair
+        unfair = None  # the cheapest permitted set, for the case that no set is fair
         for chosen, cost in zip(order, costs, strict=True):
             if best is not None and cost != best_cost:
                 break
@@ -224,7 +227,8 @@ class Choice:
         return [candidate for candidate, bit in self.bit_of.items() if chosen & bit]
 
     def _summed(self, values: Sequence[Any] | NDArray[Any], dtype: Any = np.int64) -> NDArray[Any]:
-        """Return, by set, the sum of its candidates' values. A value may be an array."""
+        """Return for each set the sum of the values of its candidates. `values`: a value or an array for each candidate
+        of the pool."""
         found: NDArray[Any] = self.has.astype(dtype) @ np.asarray(values, dtype)
         return found
 
@@ -233,25 +237,26 @@ class Choice:
         return found
 
     def _at(self, sets: Ints) -> tuple[Ints, Mask]:
-        """Return the positions of these sets in `sets`, and which of them exist."""
+        """Return (index of each of these sets in `self.sets`, mask of the sets that exist there)."""
         at = np.minimum(np.searchsorted(self.sets, sets), len(self.sets) - 1)
         return at, self.sets[at] == sets
 
     def _counts_enough(self, chosen: int) -> bool:
-        """Return whether by counting the eviction of the set could be enough."""
+        """Return whether, by counting, the eviction of the set could be enough."""
         at, there = self._at(np.array([chosen]))
         return bool(there[0] and self.enough[at[0]])
 
     # Which sets free enough, and their costs
 
     def _enough(self) -> Mask:
-        """Return, by set, whether its eviction could be enough by counting alone: capacity for each role by itself, and
-        the quota that is short."""
+        """Return the mask of the sets whose eviction could be enough, by counting: each role, by itself, has capacity,
+        and the short quota suffices."""
         enough: Mask = np.ones(len(self.sets), np.bool_)
         if not self.hunt.at_once and not self.hunt.named:
             for role, demand in zip(self.hunt.gang.roles, self.hunt.gang.demands, strict=True):
                 enough &= self._room(demand) >= role.minimum
-        keeps = self.candidates.cluster.tree.keeps  # then amounts alone do not say what victims give back
+        # With keeps, the amounts of victims do not show how much quota they return.
+        keeps = self.candidates.cluster.tree.keeps
         if not keeps and (short := self.hunt.quota_short()) is not None:
             enough &= self._summed([self._charged(each, short) for each in self.pool], np.float64) >= missing_amount(
                 short
@@ -259,14 +264,14 @@ class Choice:
         return enough
 
     def _charged(self, candidate: int, short: QuotaShortfall) -> float:
-        """Return the candidate's charge to the branch that is short, in the resource that is short."""
+        """Return the candidate's charge to the short branch for the short resource."""
         charge = self.candidates.charge_of(candidate)
         if charge is None or not self.hunt.rights.is_under(charge.queue, short.bound.queue):
             return 0.0
         return float(dict(charge.cost).get(short.bound.key, 0))
 
     def _room(self, demand: Demand) -> Ints:
-        """Return, by set, the number of pods of the demand that fit after its eviction."""
+        """Return for each set the number of pods of the demand that fit after its eviction."""
         draft, holdings = self.hunt.draft, [self.field.holdings(candidate) for candidate in self.pool]
         if draft.asked(demand) is None:
             return np.zeros(len(self.sets), np.int64)  # no node has one of the resources
@@ -286,7 +291,7 @@ class Choice:
         return there + int(room.sum() - room[positions].sum())
 
     def _cheapest_first(self) -> tuple[list[int], list[tuple[float, ...]]]:
-        """Return the sets that could be enough, and the cost of each."""
+        """Return (sets that could be enough, cost of each), the cheapest first."""
         field, candidates, pool = self.field, self.candidates, self.pool
         gangs = [int(candidates.is_gang(candidate)) for candidate in pool]
         priority = [int(field.priority[candidate]) for candidate in pool]
@@ -310,7 +315,7 @@ class Choice:
             for bit in bits:
                 at, there = self._at(sets & ~bit)
                 spared |= (sets & bit > 0) & there & enough[at]
-            enough = enough & ~spared  # every candidate of the set is needed
+            enough = enough & ~spared  # without sets in which some candidate is not needed
         at = enough.nonzero()[0]
         order = at[np.lexsort((oldest[at], *(cost[at] for cost in reversed(costs))))][: self.tried]
         return sets[order].tolist(), list(zip(*(cost[order].tolist() for cost in costs), strict=True))
@@ -318,8 +323,9 @@ class Choice:
     # One set
 
     def _go(self, chosen: int) -> bool:
-        """Evict the candidates of the set: those of the richest queue first, the smallest of them first. If not all may
-        be evicted in this order, try another order. Return whether all were evicted, and leave enough quota."""
+        """Evict the candidates of the set, those of the queue with the highest share first, and of these the smallest
+        first. If the policy does not allow all of them in this order, try another order. Return whether all were
+        evicted and the job then has quota."""
         members = self._members(chosen)
         if not all(map(self.candidates.evict, self._in_turn([*members]))):
             self._come_back()
@@ -328,9 +334,9 @@ class Choice:
         return self.hunt.quota_short() is None
 
     def _permitted_order(self, members: list[int]) -> list[int]:
-        """Return the candidates in an order in which all may be evicted, if there is one. The fewer candidates were
-        evicted before, the more a queue has to give. So a candidate that may be evicted after all others may come
-        last."""
+        """Return the candidates in an order in which the policy may allow to evict all of them. Each eviction lowers
+        the usage of a queue, and so the right to evict more. So a candidate that may be evicted after all others is put
+        at the end."""
         order: list[int] = []
         while (
             1 < len(members) <= MOST_ORDERED
@@ -350,8 +356,8 @@ class Choice:
         return found
 
     def _in_turn(self, left: list[int]) -> Iterator[int]:
-        """Yield the candidates in order of eviction. The caller has evicted the last one before it asks for the
-        next."""
+        """Yield the candidates in order of eviction. The order depends on the present shares, so the caller must evict
+        each candidate before it takes the next one."""
         share_of, field, held = self.hunt.rights.share_of, self.field, self.hunt.scarce()
         while left:
             shares = {
@@ -374,7 +380,7 @@ class Choice:
             self.candidates.restore(candidate)
 
     def _is_enough(self, gone: int) -> bool:
-        """Return whether the job has nodes and quota after these evictions."""
+        """Return whether the job has nodes and quota. `gone`: the set of the evicted candidates."""
         if not self._counts_enough(gone) or self.hunt.quota_short() is not None:
             return False
         if self.hunt.at_once:
@@ -402,8 +408,8 @@ class Choice:
         return not any(self._could_be_replaced(candidate, chosen) for candidate in asked)
 
     def _could_be_replaced(self, candidate: int, chosen: int) -> bool:
-        """Return whether richer queues could lose candidates in place of this one. At each step the queue must be
-        richer than the candidate's queue would be."""
+        """Return whether queues with higher shares could lose candidates in place of this one. Each of them must still
+        have a higher share, when it loses a candidate, than the queue of this candidate."""
         rule, rest = self.candidates.going[candidate], chosen ^ self.bit_of[candidate]
         self.candidates.restore(candidate)
         found = any(
@@ -413,11 +419,12 @@ class Choice:
         return found
 
     def _extras(self, candidate: int, rest: int) -> Iterator[int]:
-        """Yield candidates of other queues that with the rest could be enough, the smallest sets first."""
+        """Yield sets of candidates of other queues that could be enough together with the set `rest`, the smallest sets
+        first."""
         group, tier = self.field.group[candidate], self.field.tier[candidate]
         others = [each for each in self.pool if self.field.group[each] != group and self.field.tier[each] <= tier]
         at = self.enough & (self.sets & ~(rest | self._number(others)) == 0)
-        for each in self._members(rest):  # a gang may go in place of pods above its minimum
+        for each in self._members(rest):  # the whole gang may be evicted in place of its pods above the minimum
             at &= self.sets & (self.bit_of[each] | self._gang_bit(each)) > 0
         extras = (self.sets[at] & ~rest).tolist()
         yield from sorted(extras, key=lambda extra: extra.bit_count())
@@ -427,8 +434,8 @@ class Choice:
         return self.bit_of.get(int(self.candidates.gang_unit[self.field.job[candidate]]), 0)
 
     def _could_go_besides(self, extra: int, candidate: int) -> bool:
-        """Return whether the extra candidates could be evicted, while the queue of each is richer than the candidate's
-        queue."""
+        """Return whether all candidates of the set `extra` could be evicted and free enough, and the queue of each has
+        a higher share than the queue of `candidate` when it is evicted."""
         rights, group, went = self.hunt.rights, int(self.field.group[candidate]), list[int]()
         for each in self._in_turn(self._members(extra)):
             richer = rights.share_of(int(self.field.group[each])) > rights.share_of(group)

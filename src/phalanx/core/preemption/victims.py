@@ -33,13 +33,14 @@ from phalanx.state.classes import Demand
 from phalanx.state.running import RunningPods
 
 PASSES = 64
-FIRST = 16  # packages whose positions are remembered as the next best
+FIRST = 16  # the number of packages whose positions are remembered as the next best
 
 Ints: TypeAlias = NDArray[np.int64]
 
 
 class CandidatePods(NamedTuple):
-    """`pods` pods of a demand at a position of the draft. `devices`: the named devices of a single pod."""
+    """Some pods of a demand at a position of the draft. `pods`: their number. `devices`: the named devices, if it is a
+    single pod."""
 
     position: int
     demand: Demand
@@ -76,7 +77,8 @@ class CandidateTable:
     def __init__(
         self, draft: Draft, residents: RunningPods, now_s: float, *, entry: Ints, candidate: Ints, pods: Ints, job: Ints
     ) -> None:
-        """`entry`, `candidate` and `pods` by entry, `job` by candidate."""
+        """`entry`, `candidate`, `pods`: for each entry, its number among the residents, its candidate, and the number
+        of its pods. `job`: for each candidate, the number of its job."""
         self.draft, self.running_pods = draft, residents
         self.position_of = np.full(draft.columns.capacity, -1, np.int64)
         self.position_of[draft.rows] = np.arange(len(draft))
@@ -95,7 +97,8 @@ class CandidateTable:
         self.next_best: list[int] = []  # the positions of the first packages, best first
         self.weight = np.ones(len(job), np.float64)
         self.gone = np.zeros(len(job), np.bool_)
-        self.given: dict[int, int] = {}  # entry -> its pods that were evicted as candidates of their own
+        # Resident entry -> the number of its pods that were evicted as single candidates.
+        self.given: dict[int, int] = {}
         self.named: dict[int, Callable[[], list[CandidatePods]]] = {}  # candidate with named devices -> its holdings
         self._holdings: dict[int, list[CandidatePods]] = {}
         self._held: dict[str, Ints] = {}
@@ -112,8 +115,8 @@ class CandidateTable:
         return list(dict.fromkeys(self.candidate[self.position == position].tolist()))
 
     def holdings(self, candidate: int) -> list[CandidatePods]:
-        """Return the holdings of the candidate, without pods that are evicted already: per entry, or per pod if its
-        pods have named devices."""
+        """Return the holdings of the candidate, one item for each entry; one for each pod if pods have named devices.
+        Pods that are evicted already are left out."""
         if (named := self.named.get(candidate)) is not None:
             return named()
         known = self._holdings.get(candidate)
@@ -127,7 +130,8 @@ class CandidateTable:
         return known
 
     def amounts(self, resource: str) -> Ints:
-        """Return, by entry, the amount of the resource. Pods that were evicted alone are not counted in their gang."""
+        """Return for each entry its amount of the resource. A gang's entries do not count pods that were evicted as
+        single candidates."""
         held = self._held.get(resource)
         if held is None:
             held = self._held[resource] = self.running_pods.amounts(resource)[self.demand] * self.pods
@@ -140,7 +144,7 @@ class CandidateTable:
         return left
 
     def costs(self, resource: str) -> NDArray[np.float64]:
-        """Return, by entry, the charge of its queue for the resource."""
+        """Return for each entry the amount that its queue is charged for the resource."""
         cost: NDArray[np.float64] = self.running_pods.costs(resource)[self.demand] * self.pods
         return cost
 
@@ -161,7 +165,8 @@ class CandidateTable:
                 self.draft.put(position, demand, pods)
 
     def could_stay(self, candidates: Sequence[int]) -> list[int]:
-        """Return the evicted candidates for whose entries, one by one, the draft still has capacity, in order."""
+        """Return the evicted candidates that may be restored: the draft has capacity for each of their entries, each
+        entry by itself. The order stays the same."""
         if self.given or self.named:
             return list(candidates)
         looked_at = np.zeros(len(self.job), np.bool_)
@@ -185,8 +190,8 @@ class CandidateTable:
 
 
 def lost_s(ran_s: NDArray[np.float64], checkpoint_s: NDArray[np.float64], job: Ints) -> NDArray[np.float64]:
-    """Return, by candidate, the time since its start or its last checkpoint. `checkpoint_s`: by job, the interval of
-    checkpoints; 0: none."""
+    """Return for each candidate the time since its start or its last checkpoint, in seconds. `ran_s`: the time since
+    its start. `checkpoint_s`: for each job, the interval of its checkpoints; 0: none."""
     if not checkpoint_s.any():
         return ran_s
     every_s, since_s = checkpoint_s[job], ran_s.copy()
@@ -197,13 +202,13 @@ def lost_s(ran_s: NDArray[np.float64], checkpoint_s: NDArray[np.float64], job: I
 class VictimPackages:
     """The packages for one demand at one moment, in columns.
 
-    `candidates[start[i]:stop[i]]` are evicted together for `gain[i]` pods on one position; the candidates `alone` on
-    all of their nodes. `order`: the packages, cheapest first. Numbers below `len(alone)` are single candidates, the
-    others are runs: candidates that are evicted together."""
+    The run i consists of `candidates[start[i]:stop[i]]`; its eviction frees capacity for `gain[i]` pods at one
+    position. `alone`: the single candidates whose eviction frees capacity for a pod. `order`: the packages, cheapest
+    first. Numbers below `len(alone)` are single candidates; the other numbers are runs."""
 
     def __init__(self, field: CandidateTable, demand: Demand, need: int, rank: Ints | None) -> None:
-        """By position, `_base` pods fit, and the next pod misses `_lacks` of each resource that is missing anywhere.
-        `rank`: the rank of each group in the order of eviction; None: all groups are equal."""
+        """Compute for each position the number of pods that fit (`_base`), and the amounts that one more pod lacks
+        (`_lacks`). `rank`: the rank of each group in the order of eviction; None: all groups are equal."""
         self.field, self.demand, self.need, self._rank_of = field, demand, need, rank
         free = self._free = field.draft.free
         self._base = node_resources.pods_held(free, demand.asks, np.arange(len(field.draft)))
@@ -221,7 +226,7 @@ class VictimPackages:
         self._rank()
 
     def _alone(self, at: Ints) -> None:
-        """Find candidates that free capacity for a pod by themselves."""
+        """Find the candidates whose eviction alone frees capacity for a pod. `at`: the entries to examine."""
         field = self.field
         for resource, lacks in self._lacks.items():
             at = at[field.amounts(resource)[at] >= lacks[field.position[at]]]
@@ -235,7 +240,8 @@ class VictimPackages:
         self.alone_waste = self._waste(held[self.alone], self.alone_gain)
 
     def _gain(self, position: Ints, freed: Mapping[str, Ints]) -> Ints:
-        """Return the number of further pods that fit at these positions after `freed` is freed there."""
+        """Return the number of further pods that fit at each of these positions after its amounts `freed` are
+        released."""
         holds = np.full(len(position), np.iinfo(np.int64).max, np.int64)
         for resource, ask in self.demand.asks:
             np.minimum(holds, (self._free[resource][position] + freed[resource]) // ask, out=holds)
@@ -243,13 +249,14 @@ class VictimPackages:
         return holds
 
     def _waste(self, freed: NDArray[Any], gain: Ints) -> NDArray[np.float64]:
-        """Return the amount that is freed and not used, as a part of a pod's request."""
+        """Return the amount that is freed but not needed, as a multiple of a pod's request."""
         waste: NDArray[np.float64] = freed / self.demand.amounts[self.scarce] - np.minimum(gain, self.need)
         return waste
 
     def _in_order(self, at: Ints) -> Ints:
-        """Return the entries that free an amount which the next pod on their node misses, node by node in victim order:
-        tier, rank of the queue, priority, the largest freed part, the shortest run."""
+        """Return those of the entries `at` that hold some of the amounts that the next pod on their node lacks, sorted
+        by node and then in victim order: tier, rank of the queue, priority, the largest freed part, the shortest
+        run."""
         field, position = self.field, self.field.position[at]
         part = np.zeros(len(at), np.float64)
         for resource, lacks in self._lacks.items():
@@ -269,7 +276,8 @@ class VictimPackages:
         return ordered
 
     def _runs(self, at: Ints) -> None:
-        """Find, per node, the shortest run of at least two candidates that frees capacity for one more pod."""
+        """Find on each node the shortest run of at least two candidates whose eviction frees capacity for one more pod.
+        `at`: the entries in victim order."""
         field, position = self.field, self.field.position[at]
         self.candidates = field.candidate[at]
         first = np.ones(len(at), np.bool_)
@@ -305,7 +313,7 @@ class VictimPackages:
         self.order = np.lexsort((waste, lost, cost, field.priority[lasts], field.tier[lasts]))
 
     def _together(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return, by package, the sum of its candidates' values."""
+        """Return for each package the sum of the values of its candidates."""
         total = np.cumsum(values[self.candidates])
         runs = total[self.stop - 1] - total[self.start] + values[self.candidates[self.start]]
         return np.concatenate((values[self.alone], runs))
@@ -333,8 +341,8 @@ def collect_victims(
     field: CandidateTable, demand: Demand, need: int, claims: Evictions, share: Callable[[int], Any] | None
 ) -> tuple[list[int], int]:
     """Evict candidates so that `need` more pods of the demand fit on the draft. Return the candidates, and the number
-    of pods that still do not fit. `share`: returns the share of a group; the highest loses candidates first (None: all
-    groups are equal)."""
+    of pods that still do not fit. `share`: a function that returns the share of a group; the group with the highest
+    share loses candidates first. None: all groups are equal."""
     chosen: list[int] = []
     if not len(field.candidate) or field.draft.asked(demand) is None:
         return chosen, need
@@ -360,7 +368,8 @@ def collect_victims(
 
 
 def in_turns(field: CandidateTable, share: Callable[[int], Any] | None) -> Ints | None:
-    """Return, by group, its rank in the order of eviction: the highest share first. None: all groups are equal."""
+    """Return for each group its rank in the order of eviction, the group with the highest share first; None: all groups
+    are equal."""
     groups = [] if share is None else np.bincount(field.group).nonzero()[0].tolist()
     if share is None or len(groups) < 2:
         return None
@@ -379,7 +388,8 @@ def gained(
     claims: Evictions,
     chosen: list[int],
 ) -> int:
-    """Evict these candidates if all may be evicted and that frees capacity. Return for how many pods it does."""
+    """Evict these candidates, if all may be evicted and that frees capacity. Return the number of further pods that fit
+    then."""
     if any(field.gone[candidate] for candidate in members):
         return 0
     before = room_on(field, demand, positions)

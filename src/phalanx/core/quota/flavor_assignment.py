@@ -23,7 +23,7 @@ from phalanx.state.queues.branch import Branch
 from phalanx.state.queues.quota import Charge, gang_cost
 from phalanx.state.queues.tree import QueueTree
 
-TRIED = 8  # the most choices of members to leave out, with the same flavors
+TRIED = 8  # the largest number of choices of members to leave out that are tried with the same flavors
 
 
 class FlavorAssignment(NamedTuple):
@@ -46,7 +46,7 @@ class FlavorAssignment(NamedTuple):
 
 
 def never_allowed(tree: QueueTree, offer: FlavorAssignment) -> QuotaShortfall | None:
-    """Return the shortfall that would remain if no job ran; None if there is none."""
+    """Return the shortfall that the offer would have if no job ran; None if it would have none."""
     return shortfall(EmptyLedger(tree), tree.branches[offer.charge.queue], offer.charge, preemptible=offer.preemptible)
 
 
@@ -59,7 +59,7 @@ def flavor_assignments(
     branch = cluster.tree.branches[queue]
     pods, cost, jobs = key.gang.minimums, key.gang.due(), int(key.kind == Kind.JOB)
     if jobs and branch.queue is not None and not branch.queue.gang:
-        pods, cost = (0,) * len(pods), ()  # these pods are charged when each of them is placed
+        pods, cost = (0,) * len(pods), ()  # pods of such a job are charged one by one, when they are placed
     whole = Charge(queue, job.user, job.group, cost, jobs, job.id)
     if branch.unbounded:
         return [FlavorAssignment((), key.gang, whole)]
@@ -80,8 +80,8 @@ def flavor_assignments(
 def with_partial_admission(
     cluster: Cluster, ledger: QuotaLedger, branch: Branch, whole: FlavorAssignment
 ) -> list[FlavorAssignment]:
-    """Return the assignments that leave out as few optional members as quota allows. If it allows none, return the
-    assignments of the smallest gang that can start."""
+    """Return assignments of the same flavors that leave out as few optional members as quota allows. If quota allows
+    none of these choices, return the assignment of the smallest gang that can start."""
     if whole.short is None:
         return [whole]
     seen: dict[frozenset[int], FlavorAssignment] = {frozenset(): whole}
@@ -146,7 +146,7 @@ def charge_for_pods(offer: FlavorAssignment, pods: Sequence[int]) -> Charge:
 def flavor_assignment(
     ledger: QuotaLedger, branch: Branch, flavors: tuple[str, ...], gang: Gang, charge: Charge, *, preemptible: bool
 ) -> FlavorAssignment:
-    """Return the assignment of these flavors, with its shortfall if it is not affordable."""
+    """Return the assignment of these flavors, with its shortfall if quota does not allow it."""
     short = shortfall(ledger, branch, charge, preemptible=preemptible)
     borrows = (
         short is None
@@ -161,8 +161,8 @@ def flavor_assignment(
 def by_preference(
     cluster: Cluster, ledger: QuotaLedger, branch: Branch, key: RequestClassKey, job: Job, found: list[FlavorAssignment]
 ) -> list[FlavorAssignment]:
-    """Return the assignments in the order of the queue's preference. A job whose size is final at its start prefers the
-    flavors that allow most of its pods; of those, the queue prefers one."""
+    """Return the assignments in the order of the queue's preference. For a job whose size is final at its start, the
+    assignments that allow most of its pods come first, and the queue's preference decides between them."""
     if len(found) < 2:
         return found
     pods, sizes = key.gang.minimums, dict[tuple[str, ...], int]()
@@ -188,7 +188,7 @@ def counts_of(gang: Gang) -> tuple[int, ...]:
 
 
 def mode_of(offer: FlavorAssignment) -> FlavorMode:
-    """Return how quota allows the assignment."""
+    """Return the mode of the assignment: within the guarantee, by borrowing, or short of quota."""
     if offer.short is not None:
         return FlavorMode.SHORT
     return FlavorMode.BORROWS if offer.borrows else FlavorMode.FITS

@@ -1,13 +1,13 @@
 """The order in which a queue prefers the assignments of flavors to a gang's roles (Kueue's flavorFungibility).
 
-Each resource group of each role chooses its flavor by itself, in the order of the roles. A choice counts only what the
-role asks for of that group, beside what earlier roles were given of the same flavor. So if the GPUs of a job have to be
-borrowed, its CPUs still come from a flavor that is within the guarantee.
+Each resource group of each role chooses its flavor by itself, in the order of the roles. A choice counts only the
+role's requests for resources of this group, and the requests of earlier roles with the same flavor. So if the GPUs of a
+job have to be borrowed, its CPUs still come from a flavor that is within the guarantee.
 
-In each group the *leading* flavors come first, up to the flavor at which the search stops. A flavor that is full leads
-where the queue prefers to preempt: if nobody can be preempted in it, the next leading flavor is tried. Assignments of
-leading flavors alone come before all others. The others follow in case nodes are full: first those within the
-guarantee, then those that borrow, then those that are short of quota."""
+In each group the *leading* flavors come first, up to the flavor at which the search stops. A flavor without free quota
+is a leading flavor if the queue prefers to preempt. If no job can be preempted in this flavor, the next leading flavor
+is tried. Assignments of leading flavors alone come before all others. The others follow in case nodes are full: first
+those within the guarantee, then those that borrow, then those that are short of quota."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ class FlavorMode(IntEnum):
 
 
 class FlavorPreference(NamedTuple):
-    """The flavors of one resource group for one role: flavor -> its place in the order of preference. The first
-    `leading` places are those of the leading flavors."""
+    """The preference of one role for the flavors of one resource group. `places`: flavor -> its place in the order,
+    from 0 on. `leading`: the number of leading flavors, which have the first places."""
 
     places: Mapping[str, int]
     leading: int
 
 
 class Preferences:
-    """The preferences of each role of a gang, by role: one for each resource group of which the role asks.
+    """For each role of a gang, its preference in each resource group of which it requests a resource.
 
-    `pods`: by role, the number of pods with which the flavors are compared."""
+    `pods`: for each role, the number of pods with which the flavors are compared."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class Preferences:
                 used.update(costs[best])
 
     def rank(self, flavors: Sequence[str], mode: FlavorMode) -> Rank:
-        """Return the rank of the assignment; the lowest is tried first. `mode`: how quota allows all of it."""
+        """Return the rank of the assignment; the lowest is tried first. `mode`: the mode of the whole assignment."""
         places = [
             (each.places[name], each.leading)
             for preferences, joined in zip(self.roles, flavors, strict=True)
@@ -91,7 +91,7 @@ class Preferences:
 
 
 def flavor_mode(ledger: QuotaLedger, branch: Branch, charge: Charge, *, preemptible: bool) -> FlavorMode:
-    """Return how quota allows the charge."""
+    """Return the mode of the charge: within the guarantee, by borrowing, or short of quota."""
     if shortfall(ledger, branch, charge, preemptible=preemptible) is not None:
         return FlavorMode.SHORT
     borrows = bool(branch.quota.guaranteed) and key_beyond_guarantee(ledger, branch, charge.cost) is not None
@@ -99,7 +99,8 @@ def flavor_mode(ledger: QuotaLedger, branch: Branch, charge: Charge, *, preempti
 
 
 def preferred_order(modes: Sequence[FlavorMode], wish: FlavorFungibility) -> tuple[list[int], int]:
-    """Return the positions of the flavors in the order of preference, and the number of leading flavors."""
+    """Return (indexes of the flavors in the order of preference, number of leading flavors). `modes`: the mode of each
+    flavor."""
     leading = list[int]()
     for at, mode in enumerate(modes):
         stops = mode is FlavorMode.FITS or (mode is FlavorMode.BORROWS and wish.borrow_before_next)
@@ -114,7 +115,8 @@ def preferred_order(modes: Sequence[FlavorMode], wish: FlavorFungibility) -> tup
 
 
 def mode_class(mode: FlavorMode, wish: FlavorFungibility) -> int:
-    """Return the place of the mode: within the guarantee, then borrowing and preemption in the order of the wish."""
+    """Return the place of the mode in the order of preference: 0 within the guarantee; borrowing and preemption have 1
+    and 2, in the order that the queue wishes."""
     if mode is FlavorMode.FITS:
         return 0
     return 1 if (mode is FlavorMode.SHORT) == wish.prefer_preemption else 2

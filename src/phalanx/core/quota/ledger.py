@@ -21,7 +21,7 @@ from phalanx.state.queues.branch import Branch, post_charge
 from phalanx.state.queues.quota import Charge, Cost, Key, QueueUsage, SubjectUsage
 from phalanx.state.queues.tree import QueueTree
 
-REMEMBERED = 256  # shares of an account
+REMEMBERED = 256  # the largest number of shares that are remembered for an account
 NOTHING = SubjectUsage()
 UNCHARGED = QueueUsage()
 
@@ -30,8 +30,8 @@ RECLAIM_RULES = {Rule.LIMIT, Rule.GUARANTEE, Rule.POOL}  # bounds whose shortage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaShortfall:
-    """A limit that does not allow a charge. `bound` bounds the amount: `used` of `allowed` are charged, `asked` are
-    wanted."""
+    """A limit that does not allow a charge. `bound`: the limit. `allowed`, `used`: its amount, and how much of that is
+    charged. `asked`: the requested amount."""
 
     bound: Bound
     asked: Amount
@@ -55,7 +55,8 @@ class QuotaLedger:
         self._over: dict[str, QueueUsage] = {}
         self.version = 0
         self._log: list[tuple[Charge, int]] = []
-        self._entered = 0  # the number of log entries in the accounts; the others are entered when they are needed
+        # The number of log entries that the accounts include; later entries are added when an account is read.
+        self._entered = 0
         # Branch -> the largest consumers of its bounds (`core.reasons.no_quota`), valid until the next charge.
         self.had: dict[str, dict[Bound, Any]] = {}
 
@@ -86,12 +87,12 @@ class QuotaLedger:
         return self._ending
 
     def charge(self, charge: Charge, sign: int = 1) -> None:
-        """Enter the charge. `sign`: -1 to return the charge of a victim."""
+        """Add the charge (`sign` 1), or return the charge of a victim (-1)."""
         self._log.append((charge, sign))
         self._changed(charge)
 
     def grant(self, charge: Charge) -> None:
-        """Enter the charge of a job that starts."""
+        """Add the charge of a job that starts in this cycle."""
         self.charge(charge)
         self.of_jobs.setdefault(charge.job, []).append(charge)
         self.of_queues.setdefault(charge.queue, {})[charge.job] = None
@@ -107,12 +108,12 @@ class QuotaLedger:
         return other
 
     def since(self, mark: int) -> list[Charge]:
-        """Return the charges that were made or given back since `mark`."""
+        """Return the charges that were added or returned since `mark`."""
         return [charge for charge, _ in self._log[mark:]]
 
     def rewind(self, mark: int) -> None:
         """Restore the accounts as they were at the mark."""
-        if self._entered - mark > mark:  # entering the remaining charges again is faster than giving back the others
+        if self._entered - mark > mark:  # to add the remaining charges again is faster than to undo the later ones
             del self._log[mark:]
             self._over.clear()
             self.had.clear()
@@ -145,7 +146,7 @@ class EmptyLedger(QuotaLedger):
     """The charges of a cluster without jobs. A charge that they do not allow can never be made."""
 
     def account(self, branch: Branch) -> QueueUsage:
-        """Return the claims on the branch when no job runs."""
+        """Return the usage of the branch when no job runs: only what queues keep for themselves."""
         claimed = self.tree.keeps_claimed.get(branch.name)
         if not claimed:
             return UNCHARGED
@@ -229,8 +230,8 @@ def quota_shortfall(bound: Bound, asked: Amount, used: Amount, allowed: int) -> 
 
 
 def key_beyond_guarantee(ledger: QuotaLedger, branch: Branch, cost: Cost) -> Key | None:
-    """Return a key of which the charge would exceed the guarantee of the branch; None: it stays within. Keys without a
-    guarantee do not count."""
+    """Return the first (flavor, resource) key for which the charge would exceed the guarantee of the branch; None if
+    there is none. Keys without a guarantee do not count."""
     total = ledger.account(branch).total
     for key, asked in cost:
         allowed = branch.quota.guaranteed.get(key)
@@ -240,8 +241,8 @@ def key_beyond_guarantee(ledger: QuotaLedger, branch: Branch, cost: Cost) -> Key
 
 
 def kept_shortfall(ledger: QuotaLedger, branch: Branch, cost: Cost) -> QuotaShortfall | None:
-    """Return the first limit, from the queue up, that does not allow the charge with what queues below it keep counted
-    as used (a cohort lends no more than its children do); None if all do."""
+    """Return the first limit, from the queue up, that does not allow the charge; None if all allow it. Amounts that
+    queues keep for themselves count as used in the queues above (a cohort lends no more than its children do)."""
     for key, asked in cost:
         rising = asked
         for each in branch.path:
@@ -256,8 +257,8 @@ def kept_shortfall(ledger: QuotaLedger, branch: Branch, cost: Cost) -> QuotaShor
 
 
 def pool_shortfall(ledger: QuotaLedger, branch: Branch, cost: Cost) -> QuotaShortfall | None:
-    """Return the pool's shortfall for the part of the charge beyond the keeps of the path, with other keeps counted as
-    used."""
+    """Return the shortfall of the cluster's capacity (the pool) for the charge; None if it is enough. The part of the
+    charge that queues on the path keep for themselves does not count; what other queues keep counts as used."""
     pool, path = ledger.tree.pool, branch.path
     root = ledger.account(path[-1])
     for key, asked in cost:
@@ -275,7 +276,7 @@ def pool_shortfall(ledger: QuotaLedger, branch: Branch, cost: Cost) -> QuotaShor
 
 
 def within_guarantee(ledger: QuotaLedger, branch: Branch, contested: set[Key], cost: Cost) -> bool:
-    """Return whether the branch with the cost stays within its guarantee of each contested key."""
+    """Return whether the branch, with the cost, stays within its guarantee for each contested key."""
     total = ledger.account(branch).total
     return all(
         total.get(key, 0) + asked <= branch.quota.guaranteed.get(key, 0) for key, asked in cost if key in contested
@@ -283,5 +284,5 @@ def within_guarantee(ledger: QuotaLedger, branch: Branch, contested: set[Key], c
 
 
 def missing_amount(short: QuotaShortfall) -> float:
-    """Return the amount by which the usage must fall."""
+    """Return the amount by which the usage must fall until the limit allows the charge."""
     return float(short.used + short.asked - short.allowed)

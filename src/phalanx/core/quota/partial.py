@@ -3,10 +3,11 @@
 A group may require fewer members than it has. Placement decides which members lack nodes. This module decides before
 that which members lack quota. It leaves members out, the costliest first, until quota allows the rest, and then puts
 back each member that quota allows after all. The remaining members may find no nodes although other members would. So
-the choice is repeated for each member (one of those with equal requests), which then is left out last.
+the choice is repeated once for each kind of member (members with equal requests are one kind), and members of this kind
+are then left out last.
 
-A gang with members left out has the same roles, at the same positions. Those left out have no pods; a member without
-pods counts as placed, so its group must have that many more of them.
+A gang with members left out has the same roles, at the same positions. Roles that are left out have no pods. A member
+without pods counts as placed, so the minimum of its group rises by the number of such members.
 """
 
 from __future__ import annotations
@@ -22,12 +23,14 @@ from phalanx.model.job import GangTree
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster
 
-TRIES = 32  # the most members tried to be kept, and to be put back each time; fewer in a gang of many roles
-ROLES = 4096  # the most roles examined for either
+# The largest number of kinds of members that are tried, and of members that each choice tries to put back; it is smaller
+# in a gang of many roles.
+TRIES = 32
+ROLES = 4096  # the largest number of roles that are examined for one of these limits
 
 
 class OptionalMember(NamedTuple):
-    """An optional member of a group. `alike`: equal for members with equal requests."""
+    """An optional member of a group. `alike`: a key that is equal for members with equal requests."""
 
     group: GangTree
     unit: GangTree
@@ -39,7 +42,7 @@ class PartialAdmission(NamedTuple):
 
     `groups`: group -> number of its members that are left out.
     `roles`: the roles that are left out.
-    `pods`: by role, the minimums of the remaining roles."""
+    `pods`: for each role, its minimum; 0 if it is left out."""
 
     groups: Counter[str]
     roles: frozenset[int]
@@ -50,9 +53,9 @@ QuotaCheck: TypeAlias = Callable[[PartialAdmission], bool]
 
 
 def partial_admissions(gang: Gang, allows: QuotaCheck) -> Iterator[PartialAdmission]:
-    """Yield the choices that quota allows and that keep as many members as possible. For each member that none of these
-    choices keeps, yield the smallest choice with it, which quota does not allow. Quota does not allow the whole
-    gang."""
+    """Yield choices of members to leave out, for a gang that quota does not allow as a whole: first the fullest choice,
+    then one for each kind of optional member, which is left out last. If quota allows no choice, the gang with the
+    fewest members is yielded."""
     members = optional_members(gang)
     firsts = {each.alike: each for each in reversed(members)}
     for kept in (None, *islice(firsts.values(), trial_limit(gang))):
@@ -63,14 +66,14 @@ def partial_admissions(gang: Gang, allows: QuotaCheck) -> Iterator[PartialAdmiss
 
 
 def minimum_admission(gang: Gang, allows: QuotaCheck) -> PartialAdmission:
-    """Return the choice of the smallest gang that can start; one that quota allows, if there is any."""
+    """Return a choice of `partial_admissions` that quota allows; if there is none, the first choice."""
     found = list(partial_admissions(gang, allows))
     return next((way for way in found if allows(way)), found[0])
 
 
 def fullest_admission(gang: Gang, members: Sequence[OptionalMember], allows: QuotaCheck) -> PartialAdmission:
-    """Return the choice that leaves out as few of the members as quota allows, in their order; all of them, if quota
-    allows none."""
+    """Return the choice that leaves out as few of the members as quota allows, from the first member on; all of them,
+    if quota allows no choice."""
     count = bisect_left(
         range(len(members)), True, lo=1, key=lambda count: allows(partial_admission(gang, members[:count]))
     )
@@ -87,7 +90,7 @@ def fullest_admission(gang: Gang, members: Sequence[OptionalMember], allows: Quo
 
 
 def trial_limit(gang: Gang) -> int:
-    """Return the number of members that are tried for the gang."""
+    """Return the largest number of members that are tried for the gang."""
     return min(TRIES, ROLES // len(gang.roles))
 
 
@@ -104,7 +107,8 @@ def optional_members(gang: Gang) -> list[OptionalMember]:
 
 
 def removable_members(members: Sequence[OptionalMember]) -> list[OptionalMember]:
-    """Return the first of these members, as many of each group as may be left out."""
+    """Return those of the members that may be left out together: of each group, the first ones, as many as it can
+    spare."""
     left = Counter[str]()
     found = []
     for member in members:
@@ -130,7 +134,7 @@ def partial_admission(gang: Gang, left_out: Sequence[OptionalMember]) -> Partial
 
 
 def reduced_gang(cluster: Cluster, gang: Gang, left_out: PartialAdmission) -> Gang:
-    """Return the gang with the members left out."""
+    """Return the gang without the members that are left out."""
     roles = tuple(
         replace(role, count=0, minimum=0) if at in left_out.roles else role for at, role in enumerate(gang.roles)
     )

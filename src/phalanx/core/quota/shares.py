@@ -63,9 +63,9 @@ def dominant_share(branch: Branch, account: QueueUsage, pool: Mapping[Key, int],
 
 
 def fill(branch: Branch, used: Mapping[Key, Amount], pool: Mapping[Key, int], *, own: bool = False) -> float:
-    """Return the largest used part, over the resources, of the branch's guarantee. For a resource without a guarantee,
-    use the limit of the nearest queue that has one, else the capacity of the cluster. `own`: for the own jobs of an
-    inner queue, which have no guarantee."""
+    """Return the used part of the branch's guarantee, for the resource with the largest part. If a resource has no
+    guarantee, the limit of the nearest queue with one takes its place, else the capacity of the cluster. `own`: True
+    for the own jobs of an inner queue, which have no guarantee."""
     most = 0.0
     for key, amount in used.items():
         if amount <= 0:
@@ -105,7 +105,7 @@ def ratio(beyond: Amount, above: Branch, key: Key, pool: Mapping[Key, int]) -> f
 
 
 def weighted(ratio: float, queue: Queue, resource: str) -> DominantShare:
-    """Return the ratio as a share, by the queue's weight for the resource."""
+    """Return the share: the ratio divided by the queue's weight for the resource."""
     weight = dict(queue.weights).get(resource, queue.weight) if queue.weights else queue.weight
     return DominantShare(0, ratio / weight) if weight > 0 else DominantShare(1, ratio)
 
@@ -116,8 +116,9 @@ def scaled_share(share: DominantShare, factor: float) -> DominantShare:
 
 
 def seen_priority(queue: Branch, child: Branch, priority: int) -> int:
-    """Return the priority of a job of the queue as it is seen beside the child (the queue, or one above it): each queue
-    on the way adds its own priority, and of a fenced queue only that is seen (YuniKorn's offset and fence)."""
+    """Return the priority with which a job of the queue competes against siblings of `child` (the queue itself, or one
+    above it). Each queue up to `child` adds its own priority; a fenced queue replaces the priority by its own
+    (YuniKorn's offset and fence)."""
     for branch in queue.path:
         if branch.queue is not None:
             priority = branch.queue.priority + (0 if branch.queue.fenced else priority)
