@@ -23,8 +23,8 @@ from phalanx.model.job import GangTree
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster
 
-# The largest number of kinds of members that are tried, and of members that each choice tries to put back; it is smaller
-# in a gang of many roles.
+# The largest number of kinds of members that are tried, and of members that each choice tries to put back. It is
+# smaller in a gang of many roles.
 TRIES = 32
 ROLES = 4096  # the largest number of roles that are examined for one of these limits
 
