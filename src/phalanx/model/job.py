@@ -94,9 +94,10 @@ class GangSize(StrEnum):
     """The treatment of the pods between a role's minimum and its count (the surplus)."""
 
     ELASTIC = "elastic"  # the job starts with as many pods as fit, grows later, and releases its surplus first
-    IN_TURN = "in-turn"  # as ELASTIC, but the surplus gets nodes, then and later, at the job's place in the order
+    # As ELASTIC, but each surplus pod gets its node at the job's place in the order, at the start and later.
+    IN_TURN = "in-turn"
     FIXED_AT_START = "fixed-at-start"  # the size at the start is final (Kueue's partial admission)
-    # It starts with its minimum, grows by all pods that it lacks or by none, and is preempted whole (Kueue's elastic
+    # The job starts with its minimum, grows by all missing pods or by none, and is preempted whole (Kueue's elastic
     # jobs).
     IN_STEPS = "in-steps"
 
@@ -114,8 +115,8 @@ class Job:
     `blocked`: why the world forbids the job to start, regardless of capacity (a hold, missing members); None: it may
     start.
     `limit_s`: the time limit, after which the job is stopped.
-    `estimate_s`: the expected run time, if one better than the limit is known. Estimates order backfill candidates; no
-    reservation relies on them.
+    `estimate_s`: the expected run time, if a better estimate than the limit is known. Estimates order backfill
+    candidates; no reservation relies on them.
     `begin_s`, `deadline_s`: the earliest start, and the time by which the job must be able to end (seconds since the
     epoch).
     `preemptible`, `preempts`: whether the job may be preempted, and whether it may preempt.
@@ -174,7 +175,7 @@ class Phase(StrEnum):
     QUEUED = "queued"
     STARTING = "starting"  # the start is decided; the world resumes the job and binds its pods at the barrier
     RUNNING = "running"  # every pod of its minimum was bound
-    STOPPING = "stopping"  # preempted as a whole: it holds its nodes until its pods are gone, then waits again
+    STOPPING = "stopping"  # preempted as a whole: the job holds its nodes until its pods are gone, then waits again
 
 
 MAX_PODS = 150_000  # pods of one job; Kubernetes is tested for clusters of this size

@@ -85,8 +85,9 @@ class Node:
 
 
 class OnDemand(NamedTuple):
-    """The jobs for which a group on demand adds nodes. `queue`: their queue. `flavors`: each job has one of them;
-    `resources`: each job requests one of them; empty: any."""
+    """The jobs for which a group on demand adds nodes. `queue`: the queue of these jobs. `flavors`: each of these jobs
+    has one of these flavors; empty: any flavor. `resources`: each of these jobs requests one of these resources; empty:
+    any."""
 
     queue: str
     flavors: tuple[str, ...] = ()
@@ -141,7 +142,8 @@ class TopologyRequest:
     `required`: if False and no domain fits all pods, the next coarser level is tried, and at last any nodes.
     `balanced`: the pods are spread evenly over the domains below `level`; otherwise they use as few as possible.
     `slices`: the layers of slices, the largest first; a slice consists of whole slices of the next layer.
-    `ranks`: domains of `level` (by their label values) with a lower rank are tried first; those without one last."""
+    `ranks`: domains of `level` (by their label values) with a lower rank are tried first; domains without a rank come
+    last."""
 
     level: str = ""
     required: bool = True
@@ -181,7 +183,8 @@ class Flavor:
     taints: tuple[Taint, ...] = ()
 
     def untolerated(self, shape: Shape) -> Taint | None:
-        """Return a taint for which the flavor is not given to pods of this shape; None if there is none."""
+        """Return a taint of the flavor that pods of this shape do not tolerate, so that they cannot get the flavor;
+        None if there is none."""
         tolerations = (*shape.tolerations, *self.tolerations)
         return next((each for each in self.taints if each.effect in HARD and not tolerates(tolerations, each)), None)
 
@@ -205,7 +208,8 @@ def parts_of(name: str) -> tuple[str, ...]:
 
 
 def joined_flavor(name: str, known: Mapping[str, Flavor]) -> Flavor | None:
-    """Return the flavor of that name; of joined flavors one whose nodes are of each. None: no flavor is known."""
+    """Return the flavor with this name. For joined names, return a flavor whose nodes have all of these flavors. None:
+    none of the flavors is known."""
     found = [known[part] for part in parts_of(name) if part in known]
     if len(found) < 2:
         return found[0] if found else None

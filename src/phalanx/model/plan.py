@@ -23,7 +23,7 @@ class Start(NamedTuple):
     at_s: float = 0.0  # the time of the decision, seconds since the epoch
     flavors: tuple[str, ...] = ()  # the flavor of each role's pods; empty if the queue names no flavors
     limit_s: float | None = None  # the time limit: the job's, otherwise its queue's
-    backfilled: bool = False  # it starts before an earlier request, whose reservation it does not delay
+    backfilled: bool = False  # True if the job starts before an earlier request, whose reservation it does not delay
 
 
 class Place(NamedTuple):
@@ -121,8 +121,8 @@ ACTION_NAMES: Final[Mapping[type[Action], str]] = {
 
 
 class FirstReservation(NamedTuple):
-    """The first backfill reservation: the job, or one open slot of it, and since when it has nodes (seconds since the
-    epoch)."""
+    """The first backfill reservation of a cycle: its job or open slot, and the time from which nodes are reserved for
+    it (seconds since the epoch)."""
 
     job: str
     slot: Slot | None
@@ -131,7 +131,8 @@ class FirstReservation(NamedTuple):
 
 class Plan(NamedTuple):
     """The plan of one cycle. `wake_s`: the time (seconds since the epoch) of the next cycle even without an event;
-    None: no cycle is needed before the next event. `reserved`: the first reservation that stands after the cycle."""
+    None: no cycle is needed before the next event. `reserved`: the first reservation after the cycle; None: there is
+    none."""
 
     actions: tuple[Action, ...] = ()
     wake_s: float | None = None

@@ -51,7 +51,8 @@ class ReclaimFloor(StrEnum):
     go."""
 
     GUARANTEE = "guarantee"  # the preempting queue stays within its guarantee, and the victims' queues keep theirs
-    FAIR_SHARE = "fair-share"  # it may exceed its guarantee while its share stays below that of the victim's queue
+    # The preempting queue may exceed its guarantee while its share stays below the share of the victim's queue.
+    FAIR_SHARE = "fair-share"
 
 
 class Strategy(StrEnum):
@@ -222,8 +223,8 @@ class Queue:
     `oversubscribed`: the guarantees of its children may exceed its own guarantee; each level's guarantee counts by
     itself (KAI). If False, such guarantees are an error, and no job of the queue or of a queue below it starts.
     `weight`: the weight of its share among its siblings.
-    `priority`: the order among siblings with equal shares, and a factor of `MULTIFACTOR`. In `FILL` order it is added
-    to the priorities of its jobs, as the queues beside it see them; `fenced`: they see it alone.
+    `priority`: the order among siblings with equal shares, and a factor of `MULTIFACTOR`. In `FILL` order, jobs of the
+    queue compete against sibling queues with their own priority plus this one; with `fenced`, with this one alone.
     `state_since_s`: when the state was set; a draining queue still starts jobs that were submitted before.
     `accounts`: for `MULTIFACTOR`, Slurm's shares of the users in the queue: (user, shares or `PARENT`); a user who is
     not named has one share. For `USAGE`, the shares of the accounts (`Job.association`); an account without shares

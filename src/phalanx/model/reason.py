@@ -82,8 +82,8 @@ SHORT = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reason:
-    """A reason why a job waits. `more_nodes_help`: more nodes would help, so a cluster autoscaler may react. `brief`:
-    it goes away within seconds, so it is not written on objects at once."""
+    """A reason why a job waits. `more_nodes_help`: True if more nodes would help, so that a cluster autoscaler may
+    react. `brief`: True if the reason usually ends within seconds, so that it is not written on objects at once."""
 
     code: ReasonCode
     text: str

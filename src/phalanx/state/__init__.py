@@ -1,7 +1,7 @@
 """The cluster as it is known now: one mutable object, `cluster.Cluster`, and the indexes that it is made of.
 
-The loop owns it, and `core.fold` alone changes it. Each index is kept up to date by every change, so that a decision
-costs what changed and not what exists. Nothing here decides anything.
+The loop owns it, and `core.fold` alone changes it. Every change updates each index, so that the cost of a decision
+depends on what changed, and not on the size of the cluster. Nothing here decides anything.
 
 Parts, lowest first:
 

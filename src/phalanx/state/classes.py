@@ -51,8 +51,8 @@ class Demand:
     `asks`, `amounts`: the amounts that each pod holds on its node, as pairs and by resource.
     `costs`: the charge of its queue: the shape's charge, else `asks`, and the pod's part of devices.
     `where`: the node constraints.
-    `kind`: the affinity class; None if no term can select such pods and they have no terms themselves.
-    `unconstrained`: whether the node constraints and the amounts alone decide which nodes fit, and all of these are
+    `kind`: the affinity class; None if no affinity term can select such pods, and such pods have no terms.
+    `unconstrained`: True if node constraints and amounts alone decide which nodes fit, and all fitting nodes are
         equally good.
     `tracked`: whether the pod index counts each pod, because of pod affinity or host ports."""
 
@@ -73,8 +73,8 @@ class Gang:
     """A gang is the request of equal jobs: their roles, the demand of each role, and the groups of roles.
 
     `simple`: whether it has neither groups nor topology requests; otherwise `tree` has them.
-    `error`: the reason why this cannot be a gang, in words; empty: it can.
-    `minimums`, `none`: by role, the minimum, and zero.
+    `error`: the error in roles or groups, as a sentence; empty: there is none.
+    `minimums`: the minimum of each role. `none`: zero for each role.
     `rigid`: whether the gang never has more pods than its minimum.
     `optional`: whether members of its groups may be left out."""
 
@@ -103,8 +103,8 @@ class Gang:
         self._due: MinimumCost | None = None
 
     def due(self) -> MinimumCost:
-        """Return the charge of the queue for the minimums of all roles, by key with the empty flavor. It is computed
-        once, when it is first needed."""
+        """Return the queue's charge for the minimums of all roles, under keys with the empty flavor. It is computed
+        once."""
         if self._due is None:
             total: dict[tuple[str, str], Amount] = {}
             for demand, count in zip(self.demands, self.minimums, strict=True):
@@ -167,7 +167,7 @@ class InternTable:
         size: GangSize = GangSize.ELASTIC,
     ) -> Gang:
         """Return the gang of these roles, groups, topology request and size."""
-        if len(roles) > MAX_ROLES:  # the job will be refused, so its roles are not examined
+        if len(roles) > MAX_ROLES:  # a job with too many roles will be refused, so its roles are not examined
             return Gang(roles, (self.demand(roles[0].shape),) * len(roles), groups, closeness, size)
         key = (roles, groups, closeness, size)
         gang = self._gangs.get(key)
@@ -195,7 +195,7 @@ class InternTable:
         near: tuple[PodAffinityTerm, ...] = (),
         away: tuple[PodAffinityTerm, ...] = (),
     ) -> AffinityClass | None:
-        """Return the affinity class of such pods; None if they have neither labels, a namespace nor terms."""
+        """Return the affinity class of pods with these fields; None if all fields are empty."""
         key = (namespace, labels, near, away)
         if not any(key):
             return None

@@ -64,7 +64,7 @@ class JobRecord:
     `open`: slot without a node -> (arrival in seconds since the epoch, number of its opening).
     `nominated`: slot -> the node that it is nominated for while the job waits; the node is charged.
     `nominated_until_s`: the end of the nomination (seconds since the epoch).
-    `leaving`: placed slots whose pods were told to stop.
+    `leaving`: placed slots whose pods are terminating.
     `devices`: slot -> names of its devices; of placed and nominated slots.
     `attempt`: the number of starts; `preempted`: the number of times that it was preempted whole.
     `reason`: the last reason why it waits.
@@ -73,7 +73,7 @@ class JobRecord:
     `short_since_s`: the time since which it waits for capacity or quota (seconds since the epoch).
     `flavors`: the flavor of each role, joined if there are several; empty if its queue names none.
     `size`: the number of pods of each role, if the size is fixed at the start.
-    `placed`: by role, the number of pods with a node.
+    `placed`: for each role, the number of pods with a node.
     `charge`: the charge of its queue for the job."""
 
     __slots__ = (
@@ -105,20 +105,20 @@ class JobRecord:
 
     @property
     def minimums(self) -> tuple[int, ...]:
-        """Return, by role, the number of pods without which the job does not run: of a job that is `fixed-at-start`,
-        those with which it was started (rule R2)."""
+        """Return for each role the number of pods that the job needs to run. For a job that is `fixed-at-start`, these
+        are the pods with which it was started (rule R2)."""
         return self.size or self.gang.minimums
 
     def kept(self) -> Sequence[int]:
-        """Return, by role, the number of pods that have a node and were not told to go."""
+        """Return for each role the number of pods that have a node and are not terminating."""
         if not self.leaving:
             return self.placed
         going = pods_by_role(self.leaving, len(self.placed))
         return [has - less for has, less in zip(self.placed, going, strict=True)]
 
     def make_ready(self) -> None:
-        """Give the record its own collections, before an entry is made. Waiting jobs share empty ones, because
-        collections are most of a record's memory."""
+        """Give the record its own collections, before something is added to them. Records of waiting jobs share empty
+        collections, because these would take most of a record's memory."""
         if self.placements is EMPTY_DICT:
             self.placements, self.open, self.nominated, self.devices, self.leaving = {}, {}, {}, {}, set()
 
@@ -145,17 +145,17 @@ class Cluster:
     `policy`, `declared_topologies`: as last reported; the topologies are those that objects declare.
     `foreign`: uid of a pod of another scheduler -> (its node, its requests).
     `foreign_identity`: uid -> (its affinity class, its host ports); `foreign_devices`: uid -> names of its devices.
-    `residents`: the pods among them that make no node occupied (`event.Occupied`).
-    `foreign_usage`: resource -> amount that these pods hold; `foreign_usage_on`: the same by node.
+    `residents`: the foreign pods that do not make a node occupied (`event.Occupied`).
+    `foreign_usage`: resource -> amount that foreign pods hold. `foreign_usage_on`: node -> resource -> amount.
     `jobs_of`: queue -> its live jobs.
-    `leaving`: job with pods that were told to stop -> time by which they must have stopped (seconds since the epoch).
+    `leaving`: job with terminating pods -> the time by which they must have stopped (seconds since the epoch).
     `nominated`: jobs that are nominated for nodes.
     `preempted_at`: queue -> times at which its jobs were preempted (seconds since the epoch).
     `exceeding`: queue above its limit -> since when, as in `core.fold.memory.Memory` (seconds since the epoch).
-    `now_s`: the latest reported time; `told_s`: the last one, since a clock may be set back (seconds since the epoch).
-    `opened`: the number of openings of slots so far.
+    `now_s`: the latest of all reported times. `told_s`: the last reported time, which is earlier if the clock was set
+    back (seconds since the epoch). `opened`: the number of openings of slots so far.
     `latest_s`: the latest submission seen; a slot that opens counts as arrived then.
-    `breaches`: decisions that no rule allows, as found while folding."""
+    `breaches`: texts about folded decisions that break a rule."""
 
     def __init__(self) -> None:
         self.columns = NodeTable()
@@ -194,12 +194,13 @@ class Cluster:
 
     def update_node(self, node: Node) -> None:
         if any(not 0 <= amount <= MAX_AMOUNT for _, amount in node.allocatable):
-            node = replace(node, allocatable=bounded_amounts(node.allocatable))  # no node has such amounts
+            # Larger amounts are cut, because no real node has them.
+            node = replace(node, allocatable=bounded_amounts(node.allocatable))
         known = self.columns.node(node.name) is not None
         self.pending.note_growth(self.columns.update(node))
         self.tree.pool_stale = True
         if known:
-            self.pending.look_at_nodes()  # its amounts may also have fallen
+            self.pending.look_at_nodes()  # the node may also have smaller amounts now
 
     def remove_node(self, name: str) -> None:
         self.columns.groups.forget(name)
@@ -223,7 +224,7 @@ class Cluster:
             self.columns.discharge(node, demand.asks)
 
     def note_growth(self, row: int) -> None:
-        """Note that the free amounts of the row are about to grow."""
+        """Note that the free amounts of the row grow, if it has a node."""
         if self.columns.nodes[row] is not None:
             self.pending.note_growth(row)
 
@@ -358,7 +359,7 @@ def time_limit_s(cluster: Cluster, job: Job) -> float | None:
     return job.limit_s if job.limit_s is not None else cluster.tree.branches[cluster.queue_of(job)].limits.longest_s
 
 
-MOST_DEMANDS = 1 << 16  # with more, the columns are built again, without demands that no pod has
+MOST_DEMANDS = 1 << 16  # with more demands, the columns are built again, without demands that no pod has
 
 
 def residents(cluster: Cluster) -> RunningPods:
@@ -376,7 +377,7 @@ def residents(cluster: Cluster) -> RunningPods:
 
 def read(cluster: Cluster, known: RunningPods, job: str) -> None:
     record = cluster.jobs.get(job)
-    if record is None or not (record.placements or record.open):  # open slots may be placed in this cycle
+    if record is None or not (record.placements or record.open):  # the cycle may place open slots of the job
         known.forget(job)
         return
     rows = cluster.columns.row_of
@@ -392,8 +393,8 @@ def read(cluster: Cluster, known: RunningPods, job: str) -> None:
 
 
 def spare_pods(record: JobRecord) -> list[int]:
-    """Return, by role, the number of pods that can leave without breaking the gang: the pods above the minimum, and all
-    pods of optional members of a group."""
+    """Return for each role the number of pods that can be evicted one by one without breaking the gang: pods above the
+    minimum, and all pods of optional members of a group. They are 0 if the job's size is not elastic."""
     roles = record.job.roles
     if record.job.size not in (GangSize.ELASTIC, GangSize.IN_TURN) or record.phase is Phase.STOPPING:
         return [0] * len(roles)
@@ -406,8 +407,8 @@ def spare_pods(record: JobRecord) -> list[int]:
 
 
 def with_their_members(record: JobRecord, slots: Collection[Slot]) -> tuple[Slot, ...]:
-    """Return the leaving slots, in order, and with them the rest of each optional member that would be incomplete. A
-    part of such a member is of no use."""
+    """Return the slots, in order, together with the remaining slots of each optional member that would be incomplete
+    without them, because a part of such a member is of no use."""
     if not record.gang.optional or record.gang.tree is None:
         return tuple(sorted(slots))
     kept = [slot for slot in record.placements if slot not in slots and slot not in record.leaving]
@@ -418,7 +419,8 @@ def with_their_members(record: JobRecord, slots: Collection[Slot]) -> tuple[Slot
 
 
 def nominated_in(cluster: Cluster, row: int, jobs: Iterable[str]) -> Mapping[str, int]:
-    """Return resource -> amount for which these jobs are nominated in the row, without shares of devices."""
+    """Return resource -> amount that nominations of these jobs hold on the row. Pods with shares of devices are left
+    out."""
     found: Counter[str] = Counter()
     for record in (cluster.jobs[job] for job in jobs):
         for slot, node in record.nominated.items():
@@ -429,7 +431,8 @@ def nominated_in(cluster: Cluster, row: int, jobs: Iterable[str]) -> Mapping[str
 
 
 def is_overcommitted(cluster: Cluster, row: int, back: Mapping[str, int]) -> bool:
-    """Return whether the pods of the row hold more than the node has, even after `back` is freed."""
+    """Return whether the pods of the row hold more than the node has, even if `back` (resource -> amount) is
+    released."""
     return any(amount + back.get(resource, 0) < 0 for resource, amount in cluster.columns.free_of(row).items())
 
 
@@ -441,7 +444,8 @@ def nominated_placements(record: JobRecord) -> tuple[Placement, ...]:
 
 
 def minimum_gang(cluster: Cluster, gang: Gang) -> Gang:
-    """Return the gang at its minimum, in whole slices: pods above a minimum come later (rule R10)."""
+    """Return the gang with the minimum of each role, rounded up to whole slices. Pods above the minimum are placed
+    later (rule R10)."""
     if all(role.count == role.minimum for role in gang.roles):
         return gang
     roles = tuple(
@@ -452,15 +456,15 @@ def minimum_gang(cluster: Cluster, gang: Gang) -> Gang:
 
 
 def whole_slices(gang: Gang, at: int, role: Role) -> int:
-    """Return the role's minimum in whole slices."""
+    """Return the role's minimum, rounded up to whole slices."""
     slice_pods = 1 if gang.tree is None else max(1, gang.tree.slice_pods(at))
     return min(role.count, -(-role.minimum // slice_pods) * slice_pods)
 
 
 def is_growth(record: JobRecord, slot: Slot) -> bool:
-    """Return whether the slot is growth: its role has its minimum without it, or the gang does without the role. Pods
-    that are nominated count towards the minimum (rule R2). Of the open slots below the minimum those opened last count
-    as the ones that were lost."""
+    """Return whether the slot is growth: the role has its minimum without this slot, or the gang can do without the
+    role. Pods that are nominated count towards the minimum (rule R2). If a role lacks pods of its minimum, the slots
+    that were opened last count as the lost ones."""
     least, placed = record.minimums[slot.role], record.kept()[slot.role]
     wanted = record.open
     if record.nominated and slot not in record.nominated:
@@ -475,9 +479,9 @@ def is_growth(record: JobRecord, slot: Slot) -> bool:
 
 
 def is_incomplete(record: JobRecord, more: Sequence[Placement] = ()) -> bool:
-    """Return whether a started job waits for pods of its minimum, with these placements besides. Then none of its open
-    slots is growth that may be decided (rule R2). A role below its minimum without an open slot waits for no pod: its
-    pods have ended."""
+    """Return whether a started job waits for pods of its minimum, after the placements `more`. In that case no growth
+    of the job may be decided (rule R2). A role below its minimum without an open slot waits for no pod: its pods have
+    ended."""
     new = pods_by_role(more, len(record.placed))
     pods = [has + added for has, added in zip(record.kept(), new, strict=True)]
     wanted = [slots - added for slots, added in zip(pods_by_role(record.open, len(new)), new, strict=True)]

@@ -22,8 +22,8 @@ class JobDependencies:
     """The index of dependencies.
 
     `dependents`: job -> live jobs that name it.
-    `active`: array -> its jobs that have a turn: they run, are nominated, or wait and may start.
-    `passed`: array jobs that can never start, so another job of the array has the turn."""
+    `active`: array -> its jobs that have one of its slots: running and nominated jobs, and waiting jobs that may start.
+    `passed`: array jobs that cannot start and have given their slot to another job of the array."""
 
     def __init__(self) -> None:
         self.dependents: dict[str, dict[str, None]] = {}
@@ -34,7 +34,7 @@ class JobDependencies:
         self.outcomes: dict[str, Outcome] = {}
 
     def enter(self, job: Job) -> None:
-        """Enter a live job."""
+        """Add a live job to the index."""
         self.outcomes.pop(job.id, None)
         for dependency in job.after:
             self.dependents.setdefault(dependency.job, {})[job.id] = None
@@ -42,7 +42,7 @@ class JobDependencies:
             insort(families.setdefault(kin, []), (job.submitted_s, job.id))
 
     def leave(self, job: Job) -> None:
-        """Remove a job that has ended, or that is entered again with other fields."""
+        """Remove a job that has ended, or whose fields have changed so that it is added again."""
         if not (job.after or job.singleton or job.array_cap is not None):
             return
         for dependency in job.after:
@@ -69,12 +69,12 @@ class JobDependencies:
             self.outcomes = named | latest
 
     def work(self, job: Job) -> None:
-        """Give a turn of its array to the job."""
+        """Give the job one of its array's slots."""
         if job.array_cap is not None:
             self.active.setdefault((job.user, job.array), {})[job.id] = None
 
     def rest(self, job: Job) -> None:
-        """Take back the turn of the array from the job, which neither waits for a start nor runs."""
+        """Take back the job's slot of its array, because the job neither runs nor waits as a candidate."""
         if job.array_cap is not None and (active := self.active.get((job.user, job.array))):
             active.pop(job.id, None)
             if not active:

@@ -66,8 +66,8 @@ class RunningPods:
             **{name: np.zeros(FIRST, np.float64) for name in ("started_s", "submitted_s", "checkpoint_s")},
             "tie": np.zeros(FIRST, np.int64),
         }
-        self._written: list[tuple[int, ...]] = []  # entries to be added to the columns
-        self._told: list[tuple[Any, ...]] = []  # rows of jobs to be written
+        self._written: list[tuple[int, ...]] = []  # entries that `settle` adds to the columns
+        self._told: list[tuple[Any, ...]] = []  # rows of jobs that `settle` writes
         self._of: dict[int, list[int]] = {}  # job number -> its entries
         self._vacant: list[int] = []
         self._movable: Ints | None = None
@@ -85,7 +85,7 @@ class RunningPods:
         return self._jobs[name][: len(self.ids)]
 
     def movable(self) -> Ints:
-        """Return the job number of each entry with pods that were not told to stop."""
+        """Return the job number of each entry with pods that are not terminating."""
         if self._movable is None:
             self._movable = self.entry("job")[(self.entry("pods") > 0) & (self.entry("leaving") == 0)]
         return self._movable
@@ -95,7 +95,7 @@ class RunningPods:
         return self._of.get(number, [])
 
     def amounts(self, resource: str) -> Ints:
-        """Return, by demand number, the request of one pod for the resource."""
+        """Return for each demand number the request of one pod for the resource."""
         known = self._amounts.get(resource)
         if known is None or len(known) < len(self.demands):
             known = np.array([demand.amounts.get(resource, 0) for demand in self.demands], np.int64)
@@ -103,7 +103,7 @@ class RunningPods:
         return known
 
     def costs(self, resource: str) -> NDArray[np.float64]:
-        """Return, by demand number, the charge of one pod for the resource."""
+        """Return for each demand number the queue's charge for one pod in the resource."""
         known = self._costs.get(resource)
         if known is None or len(known) < len(self.demands):
             known = np.array([float(dict(demand.costs).get(resource, 0)) for demand in self.demands], np.float64)
@@ -136,8 +136,9 @@ class RunningPods:
         started_s: float = 0.0,
         spare: Sequence[int] = (),
     ) -> None:
-        """Write the pods of the job. `placed`: slot -> row; `spare`: by role, the pods above its minimum. The columns
-        have them after `settle`; until then a job is written at most once."""
+        """Write the pods of the job. `placed`: slot -> row; `spare`: for each role, the number of pods that could leave
+        without breaking the gang. The columns change only in `settle`, and between two calls of `settle` a job is
+        written at most once."""
         number = self._number(job.id)
         self._empty(number)
         about = (
@@ -160,7 +161,7 @@ class RunningPods:
             self._written.append((row, number, role, self._demand_number(demands[role]), pods, going, above))
 
     def settle(self) -> None:
-        """Enter the written pods and jobs in the columns."""
+        """Add the pods and jobs that were written since the last call to the columns."""
         self._movable = None
         if self._told:
             numbers, *values = zip(*self._told, strict=True)
@@ -273,7 +274,8 @@ class LargestConsumers:
     def __init__(self) -> None:
         self.held: dict[str, dict[str, Amount]] = {}
         self._heaps: dict[str, list[tuple[Amount, str]]] = {}
-        self._largest: dict[str, tuple[int, list[tuple[str, Amount]]]] = {}  # (count, the last answer)
+        # Resource -> (requested number of jobs, the last answer of `largest`).
+        self._largest: dict[str, tuple[int, list[tuple[str, Amount]]]] = {}
 
     def change(self, job: str, costs: Iterable[tuple[str, Amount]], pods: int) -> None:
         """Add the charges of `pods` pods to the job; a negative number removes them."""

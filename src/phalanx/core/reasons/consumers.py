@@ -16,10 +16,10 @@ from phalanx.state.classes import Gang, NodeConstraints
 from phalanx.state.cluster import Cluster
 from phalanx.state.running import LargestConsumers
 
-LARGEST = 3  # holders named
-SEARCHED = 64  # of the largest holders, for the largest on some of the nodes
+LARGEST = 3  # the number of holders that a reason names
+SEARCHED = 64  # the number of largest holders that are examined to find the largest ones on some of the nodes
 NOTHING: Amount = 0
-PODS = 4096  # the most pods examined for amounts on some of the nodes; further jobs are left out
+PODS = 4096  # the largest number of pods that are examined for amounts on some of the nodes; further jobs are left out
 
 
 class CycleGrants(LargestConsumers):
@@ -28,7 +28,7 @@ class CycleGrants(LargestConsumers):
     def __init__(self) -> None:
         super().__init__()
         self.given: dict[str, list[tuple[Gang, Sequence[Placement]]]] = {}  # job -> its grants
-        self._holds: dict[tuple[str, NodeConstraints], ResourceConsumers] = {}  # emptied by each grant
+        self._holds: dict[tuple[str, NodeConstraints], ResourceConsumers] = {}  # a cache that each grant empties
 
     def note(self, gang: Gang, job: str, placements: Sequence[Placement]) -> None:
         """Note a grant."""
@@ -40,7 +40,7 @@ class CycleGrants(LargestConsumers):
                 self.change(job, demand.costs, pods)
 
     def forget(self) -> None:
-        """Forget the consumers that were computed. They refer to the grants."""
+        """Drop the computed consumers, because they include the grants of that time."""
         self._holds.clear()
 
     def holds(self, cluster: Cluster, resource: str, where: NodeConstraints) -> ResourceConsumers:
@@ -95,7 +95,7 @@ class ResourceConsumers:
         return tuple([(job, amount, cluster.jobs[job].job.queue or default) for job, amount in found])
 
     def largest_there(self) -> list[tuple[str, Amount]]:
-        """Return the largest consumers on the nodes that count, if not all nodes do."""
+        """Return the largest consumers on the nodes that the pod may use, if these are not all nodes."""
         found: list[tuple[Amount, str]] = []
         for job, in_all in self.consumers():
             if len(found) == LARGEST and -found[-1][0] >= in_all:
@@ -105,7 +105,7 @@ class ResourceConsumers:
         return [(job, -amount) for amount, job in found]
 
     def consumers(self) -> list[tuple[str, Amount]]:
-        """Return the largest consumers on any nodes, the largest first."""
+        """Return the largest consumers on all nodes, the largest first."""
         most = LARGEST if self.usable is None else SEARCHED
         largest = self.cluster.consumers.largest(self.resource, most)
         held, given = self.held, self.given
@@ -117,14 +117,14 @@ class ResourceConsumers:
         return [(job, -amount) for amount, job in both]
 
     def by_others(self) -> int:
-        """Return the amount that pods of other schedulers hold."""
+        """Return the amount that pods of other schedulers hold on these nodes."""
         if self.usable is None:
             return self.cluster.foreign_usage.get(self.resource, 0)
         held = ((node, amounts.get(self.resource, 0)) for node, amounts in self.cluster.foreign_usage_on.items())
         return sum(amount for node, amount in held if amount and self.is_usable(node))
 
     def nominated(self) -> int:
-        """Return the amount for which waiting jobs are nominated, without jobs that start in this cycle."""
+        """Return the amount on these nodes to which jobs are nominated, without jobs that start in this cycle."""
         has, total = self.granted.held.get(self.resource, {}), 0
         for record in (self.cluster.jobs[job] for job in self.cluster.nominated if job not in has):
             for slot, node in record.nominated.items():

@@ -17,12 +17,12 @@ from phalanx.model.reason import DAY_S, format_time_of_day
 from phalanx.state.cluster import Cluster, time_limit_s
 from phalanx.state.running import LEAVING_S
 
-LOOKED_AT = 256  # the most expected ends examined; a later release is unknown
+LOOKED_AT = 256  # the largest number of expected ends that are examined; a later release is unknown
 
 
 def consumers_text(held: Sequence[tuple[str, Amount, str]], resource: str) -> str:
-    """Return the consumers as a part of a sentence: `queue a by x (6), y (2); queue b by z (4)`, the queue with the
-    largest consumer first."""
+    """Return the consumers as a part of a sentence: `queue a by x (6), y (2) and in queue b by z (4)`, the queue with
+    the largest consumer first."""
     by_queue: dict[str, list[str]] = {}
     for job, amount, queue in held:
         by_queue.setdefault(queue, []).append(f"{job} ({format_amount(resource, amount)})")
@@ -58,7 +58,7 @@ def limit_of(cluster: Cluster, job: str) -> float | None:
 
 
 def days(cluster: Cluster, end_s: float) -> int:
-    """Return the number of whole days from now until then; -1: the time is past."""
+    """Return the number of whole days from now until `end_s`; -1: the time is past."""
     return -1 if end_s <= cluster.now_s else int((end_s - cluster.now_s) // DAY_S)
 
 

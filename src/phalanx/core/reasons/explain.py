@@ -35,9 +35,9 @@ from phalanx.state.classes import Demand, Gang
 from phalanx.state.cluster import Cluster, JobRecord
 from phalanx.state.nodes.table import NodeTable
 
-QUEUES_NAMED = 10  # in the reason of a job whose queue does not exist
-KEPT_NAMED = 3  # parts of nodes, in a sentence
-GROUPS_NAMED = 3  # node groups, in a sentence
+QUEUES_NAMED = 10  # the number of queues that the reason names if the job's queue does not exist
+KEPT_NAMED = 3  # the number of reserved parts of nodes that a reason names
+GROUPS_NAMED = 3  # the number of node groups that a reason names
 
 
 def why_not(cluster: Cluster, draft: Draft, gang: Gang, shortfall: PlacementShortfall, granted: CycleGrants) -> Reason:
@@ -68,8 +68,8 @@ def with_group_limits(cluster: Cluster, gang: Gang, reason: Reason) -> Reason:
 
 
 def without_label(cluster: Cluster, demand: Demand) -> str:
-    """Return a text: which label all node groups lack, although they are large enough; empty if some group has all
-    labels that the demand selects. These are the labels of the job's flavor and of its node selector."""
+    """Return a text that names a label that the demand selects and that no large enough node group has; empty if some
+    group has all of them. These labels come from the job's flavor or its node selector."""
     groups = [group for group in cluster.columns.groups.known.values() if holds(group, demand)]
     lacks = [set(demand.where.selector) - set(group.template.labels) for group in groups]
     if not all(lacks):
@@ -82,8 +82,8 @@ def without_label(cluster: Cluster, demand: Demand) -> str:
 
 
 def beyond_groups(cluster: Cluster, demand: Demand, role: Role) -> str:
-    """Return a text: which node groups cannot hold the role's minimum, and what to change; empty if they may. Node
-    selectors and taints of groups are not compared."""
+    """Return a text that names the node groups that cannot hold the role's minimum, and what to change; empty if they
+    may be able to hold it. Node selectors and taints of groups are not compared."""
     columns, groups = cluster.columns, cluster.columns.groups.known.values()
     useful = {group.name: group for group in groups if holds(group, demand)}
     if not useful:
@@ -144,8 +144,8 @@ def holds(group: NodeGroup, demand: Demand) -> bool:
 
 
 def never(cluster: Cluster, draft: Draft, gang: Gang, near: Reason | None = None) -> Reason | None:
-    """Return the reason if the gang would not fit on empty nodes; None if it may fit. `near`: the reason of a placement
-    that found no domain."""
+    """Return the reason why the gang would not fit on empty nodes; None if it may fit. `near`: the reason of a failed
+    placement for which no domain was large enough."""
     reason = never_by_counting(cluster, gang)
     if reason is None and near is not None and near.code is ReasonCode.NEVER_FITS:
         reason = near
@@ -154,8 +154,9 @@ def never(cluster: Cluster, draft: Draft, gang: Gang, near: Reason | None = None
 
 
 def unless_room_is_kept(cluster: Cluster, draft: Draft, gang: Gang, never: Reason) -> Reason:
-    """Return the reason why the gang would not fit on empty nodes: `never`, or that nodes keep amounts for other jobs.
-    It is unknown until when they are kept, so such a gang does not block a strict queue either."""
+    """Return `never`; but if the gang would fit without the amounts that nodes keep for other jobs, return a reason
+    that names these amounts. It is unknown when they will be released, so such a gang does not block a strict queue
+    either."""
     columns, unkept = cluster.columns, unkept_table(cluster.columns)
     if unkept is None or never.code is not ReasonCode.NEVER_FITS or not fits_unkept(cluster, draft, gang, unkept):
         return never
@@ -173,8 +174,8 @@ def unless_room_is_kept(cluster: Cluster, draft: Draft, gang: Gang, never: Reaso
 
 
 def unkept_table(columns: NodeTable) -> NodeTable | None:
-    """Return the nodes without pods and without kept amounts; None: no amounts are kept. The table is cached with the
-    node attributes."""
+    """Return a table of the nodes without pods, in which each node also has the amounts that it keeps for other jobs;
+    None: no node keeps amounts. The table is cached with the node attributes."""
     known: tuple[NodeTable | None] | None = columns.attributes.derived.get(unkept_table)
     if known is None:
         known = (columns.unkept() if any(node.part_of for node in columns) else None,)
@@ -257,7 +258,7 @@ def impossible(cluster: Cluster, demand: Demand, role: Role) -> Reason | None:
 
 def no_node_matches(cluster: Cluster, demand: Demand, role: Role) -> Reason:
     facts, coming = cluster.columns.attributes, cluster.columns.groups.coming
-    requested = {name for name, each in coming.items() if not each.is_seen}  # nodes that do not exist yet
+    requested = {name for name, each in coming.items() if not each.is_seen}  # requested nodes that do not exist yet
     rows = [row for row, node in enumerate(cluster.columns.nodes) if node is not None and node.name not in requested]
     left, total = np.zeros(facts.capacity, np.bool_), len(rows)
     left[rows] = True

@@ -12,8 +12,8 @@ from phalanx.state.classes import Gang
 
 
 def filtered_out(draft: Draft, gang: Gang, shortfall: PlacementShortfall) -> Reason | None:
-    """Return the reason if the pod that found no node met nodes with capacity, and filters rejected all of them;
-    otherwise None."""
+    """Return the reason if there were nodes with capacity for the pod that found no node, but filters rejected all of
+    them; otherwise None."""
     found, failed = draft.objections.get(gang.demands[shortfall.role], (0, ()))
     if not found or draft.ordinary(gang.demands[shortfall.role]):
         return None

@@ -27,7 +27,7 @@ def never_fits(cluster: Cluster, draft: Draft, gang: Gang) -> Reason | None:
     """Return the reason why the gang would not fit on empty nodes; None if it may fit. The answer is cached with the
     node attributes."""
     if gang.tree is None and len(gang.roles) == 1 and gang.demands[0].unconstrained:
-        return None  # for these gangs counting decides
+        return None  # counting decides for these gangs
     facts = cluster.columns.attributes
     known: tuple[Reason | None] | None = facts.derived.get((never_fits, gang))
     if known is None:
@@ -37,7 +37,7 @@ def never_fits(cluster: Cluster, draft: Draft, gang: Gang) -> Reason | None:
 
 
 def never_fits_reason(cluster: Cluster, draft: Draft, gang: Gang) -> Reason | None:
-    """Return the answer of `never_fits` without the cache."""
+    """Compute the result of `never_fits`, without the cache."""
     empty, alone = Draft(emptied_table(cluster.columns), draft.topologies), by_itself(cluster, gang)
     lack = place(empty, alone)
     if not isinstance(lack, PlacementShortfall):
@@ -61,12 +61,12 @@ def emptied_table(columns: NodeTable) -> NodeTable:
 
 
 def by_itself(cluster: Cluster, gang: Gang) -> Gang:
-    """Return the gang without conditions that later pods may meet."""
+    """Return the gang without affinity and spread, which later pods may satisfy."""
     return cluster.interned.gang(tuple(map(without_pod_affinity, gang.roles)), gang.groups, gang.closeness, gang.size)
 
 
 def without_pod_affinity(role: Role) -> Role:
-    """Return the role without conditions that later pods may meet."""
+    """Return the role without affinity and spread, which later pods may satisfy."""
     shape = role.shape
     if not shape.near and not shape.spread:
         return role
@@ -105,7 +105,8 @@ def no_domain(gang: Gang, nearest: NearestDomain) -> Reason:
 
 
 def no_capacity_left(gang: Gang, lack: PlacementShortfall) -> Reason:
-    """Return the reason with the number of pods that fit on empty nodes, and the amounts that the next pod finds."""
+    """Return the reason with the number of pods that fit on empty nodes, and the largest amounts that are then left for
+    the next pod."""
     demand, role, left = gang.demands[lack.role], gang.roles[lack.role], dict(lack.left)
     missing = [
         f"{format_amount(name, left[name])} of the {format_amount(name, ask)} {name}"

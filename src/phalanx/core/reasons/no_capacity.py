@@ -22,11 +22,12 @@ from phalanx.state.cluster import Cluster
 class NoRoom(NamedTuple):
     """The facts of the reason.
 
-    `placed`, `wanted`: the pods that the failed placement placed, and those that it had to place.
-    `left`: the largest amounts left on one node, as the next pod, of `role`, found them.
-    `free`: the amounts free on all nodes before the placement; both in the order of the pod's requests.
+    `placed`: the number of pods that the failed placement placed, of `wanted` pods that it had to place.
+    `left`: the largest amounts that were left on one node for the next pod, which is of the role `role`.
+    `free`: the total amounts that were free before the placement. `left` and `free` are in the order of the pod's
+    requests.
     `held`: the largest consumers of the scarcest `resource` on nodes that the pod may use: (job, amount, queue).
-    `enough`: its expected release: (seconds since the epoch, days from now).
+    `enough`: the expected release of the missing amount: (seconds since the epoch, days from now).
     `others`: the amount of the resource that pods of other schedulers hold.
     `overfull`: the number of nodes whose pods hold more than the node has, which take no new pods."""
 
@@ -115,13 +116,14 @@ def enough(cluster: Cluster, missing: Amount, holds: ResourceConsumers) -> tuple
 
 
 def scarcest(asks: Amounts, left: Amounts) -> int:
-    """Return the position of the request of which one node has the smallest part; among equal parts, by name."""
+    """Return the index of the request that is hardest to satisfy: the largest amount left on one node is the smallest
+    part of the request. Equal parts are ordered by name."""
     parts = [(left[at][1] / amount, name, at) for at, (name, amount) in enumerate(asks)]
     return min(parts)[2]
 
 
 def met(asks: Mapping[str, int], left: Mapping[str, int], resource: str, placed: int) -> str:
-    """Return, in words, the amounts that the pod without a node found."""
+    """Return the part of a sentence with the amounts that were left for the pod without a node."""
     if left[resource] >= asks[resource]:
         return f"no {'other ' if placed else ''}node has {written(tuple(asks.items()))} free at once"
     has, asked = format_amount(resource, left[resource]), format_amount(resource, asks[resource])
@@ -137,6 +139,7 @@ def a_pod(role: Role) -> str:
 
 
 def written(asks: Amounts) -> str:
-    """Return `4 cpu, 8Gi memory`: the requests without the one `pods` of every pod."""
+    """Return the requests as text, such as `4 cpu, 8Gi memory`. One of the resource `pods`, which every pod requests,
+    is left out."""
     parts = [f"{format_amount(name, amount)} {name}" for name, amount in asks if (name, amount) != (PODS, 1)]
     return ", ".join(parts) or "one of pods"

@@ -25,9 +25,9 @@ from phalanx.state.queues.submitted import SubmitLimit
 
 OF_SOMEBODY = {Rule.USER, Rule.USER_RUNNING, Rule.GROUP, Rule.GROUP_RUNNING, Rule.JOB}
 LARGEST = 3
-ENDS = 32  # the most expected ends examined for a release
-SEARCHED = 16  # the largest consumers of the cluster, among which the largest jobs below a queue are searched
-LOOKED_AT = 1000  # jobs of a queue; with more, only the largest consumers of the cluster are examined
+ENDS = 32  # the largest number of expected ends that are examined for a release
+SEARCHED = 16  # the number of largest consumers of the cluster among which the largest jobs below a queue are searched
+LOOKED_AT = 1000  # if a queue has more jobs, only the largest consumers of the cluster are examined
 
 
 def misconfigured(branch: Branch) -> Reason:
@@ -92,8 +92,8 @@ def why_not(cluster: Cluster, ledger: QuotaLedger, own: str, offer: FlavorAssign
 
 
 def pods_within(gang: Gang, lack: QuotaShortfall) -> tuple[int, int] | None:
-    """Return (pods that the limit allows, pods that the gang needs), for a gang of one role; None: the limit does not
-    depend on the pods."""
+    """Return (number of pods that the limit allows, number of pods that the gang needs) for a gang of one role with
+    several pods; None for other gangs, or if the limit does not depend on the number of pods."""
     if len(gang.roles) != 1 or (pods := gang.minimums[0]) < 2:
         return None
     each = dict(gang.demands[0].costs).get(lack.bound.key[1], 0)
@@ -139,7 +139,8 @@ def never_allowed(cluster: Cluster, own: str, lack: QuotaShortfall) -> Reason:
 def short(
     cluster: Cluster, ledger: QuotaLedger, own: str, lack: QuotaShortfall, within: tuple[int, int] | None = None
 ) -> Reason:
-    """Return the reason of short quota. `own`: the job's queue. `within`: see `pods_within`."""
+    """Return the reason of a job that lacks quota now. `own`: the job's queue. `within`: the result of
+    `pods_within`."""
     enough_s = comes_back_s(cluster, ledger, lack)
     enough = None if enough_s is None else (enough_s, expected_release.days(cluster, enough_s))
     return LazyReason(
@@ -148,7 +149,7 @@ def short(
 
 
 def had(cluster: Cluster, ledger: QuotaLedger, bound: Bound) -> QuotaConsumers:
-    """Return the largest consumers of the amount that the bound limits, with the grants of this cycle."""
+    """Return the largest consumers of the amount that the bound limits. The grants of this cycle count."""
     remembered = ledger.had.setdefault(bound.queue, {})
     known: QuotaConsumers | None = remembered.get(bound)
     if known is None:
@@ -182,7 +183,7 @@ def gives_back(cluster: Cluster, ledger: QuotaLedger, bound: Bound, job: str) ->
     if not bound.key[1]:
         return int(record.charge is not None or job in ledger.of_jobs)
     given = use(cluster, ledger, job, bound.key)
-    if bound.rule is Rule.POOL and len(path) > 1:  # the keep of its topmost queue is not released
+    if bound.rule is Rule.POOL and len(path) > 1:  # what the topmost queue on the path keeps for itself is not released
         top = path[-2]
         beyond = ledger.account(top).total.get(bound.key, 0) - top.quota.kept.get(bound.key, 0)
         return max(0, min(given, beyond))
@@ -190,7 +191,7 @@ def gives_back(cluster: Cluster, ledger: QuotaLedger, bound: Bound, job: str) ->
 
 
 def counts(bound: Bound, record: JobRecord, path: Sequence[Branch]) -> bool:
-    """Return whether the bound counts the charge of the job. `path`: the path of its queue."""
+    """Return whether the job's charge counts for the bound. `path`: the path of its queue."""
     if all(branch.name != bound.queue for branch in path):
         return False
     if bound.rule in {Rule.USER, Rule.USER_RUNNING}:
@@ -201,7 +202,8 @@ def counts(bound: Bound, record: JobRecord, path: Sequence[Branch]) -> bool:
 
 
 def largest_jobs(cluster: Cluster, ledger: QuotaLedger, bound: Bound) -> Holders:
-    """Return the largest consumers that the bound counts. The reason names them in addition to queues."""
+    """Return the jobs with the largest charges that count for the bound; the reason names them in addition to queues.
+    Empty if the consumers are jobs already."""
     if bound.rule in OF_SOMEBODY or not cluster.tree.branch(bound.queue).children:
         return ()
     jobs = dict.fromkeys((*(job for job, _ in cluster.consumers.largest(bound.key[1], SEARCHED)), *ledger.of_jobs))
@@ -214,8 +216,8 @@ def largest_jobs(cluster: Cluster, ledger: QuotaLedger, bound: Bound) -> Holders
 
 
 def of_flavors(flavors: Sequence[tuple[str, ...]], reasons: Sequence[Reason]) -> Reason:
-    """Return the first reason that may pass with time, else the first. If there are several, its text has one for each
-    assignment of flavors."""
+    """Return one reason for all assignments of flavors. It has the code of the first reason that may end with time,
+    else of the first reason. If the reasons differ, the text has one part for each of them."""
     if len(reasons) == 1:
         return reasons[0]
     met: dict[str, list[str]] = {}
@@ -230,8 +232,8 @@ def of_flavors(flavors: Sequence[tuple[str, ...]], reasons: Sequence[Reason]) ->
 
 
 def largest(cluster: Cluster, ledger: QuotaLedger, bound: Bound) -> Holders:
-    """Return the largest consumers, with the grants of this cycle: the queues below the bound's queue, or its jobs if
-    there are none. For a limit of a user or group, return their jobs."""
+    """Return the largest consumers, the grants of this cycle included: the child queues of the bound's queue; or jobs,
+    if it has no children or the limit is for a user, group or job."""
     branch = cluster.tree.branch(bound.queue)
     if branch.children and bound.rule not in OF_SOMEBODY:
         found = [
@@ -244,7 +246,8 @@ def largest(cluster: Cluster, ledger: QuotaLedger, bound: Bound) -> Holders:
 
 
 def candidates(cluster: Cluster, ledger: QuotaLedger, bound: Bound) -> list[str]:
-    """Return the jobs of the queue and below that the bound counts; of very many, the largest consumers."""
+    """Return the jobs of the queue and of all queues below whose charges count for the bound; if these are very many,
+    only the largest consumers."""
     tree = cluster.tree
     names = {each.name: None for each in tree.branch(bound.queue).below()}
     of_queues = [each for name in names for each in (tree.branches[name].charged, ledger.of_queues.get(name, ()))]
@@ -263,7 +266,7 @@ def candidates(cluster: Cluster, ledger: QuotaLedger, bound: Bound) -> list[str]
 
 
 def those_that_run(cluster: Cluster, ledger: QuotaLedger, bound: Bound) -> tuple[str, ...]:
-    """Return a few of the started jobs that the bound counts, the longest running first."""
+    """Return a few of the started jobs whose charges count for the bound, the longest running first."""
     jobs = [(job, cluster.jobs[job]) for job in candidates(cluster, ledger, bound)]
     old = [job for _, job in sorted((record.started_s, job) for job, record in jobs if record.charge is not None)]
     new = [job for job, record in jobs if record.charge is None and job in ledger.of_jobs]
@@ -271,10 +274,10 @@ def those_that_run(cluster: Cluster, ledger: QuotaLedger, bound: Bound) -> tuple
 
 
 def use(cluster: Cluster, ledger: QuotaLedger, job: str, key: Key) -> Amount:
-    """Return the charge of the job, with the grants of this cycle."""
+    """Return the charge of the job for the key. The grants of this cycle count."""
     charge, granted = cluster.jobs[job].charge, ledger.of_jobs.get(job, ())
     if charge is None and not granted:
-        return 0  # as for most jobs, if many wait
+        return 0  # the quick answer for waiting jobs
     charges = granted if charge is None else [charge, *granted]
     total: Amount = sum([dict(each.cost).get(key, 0) for each in charges])
     return total

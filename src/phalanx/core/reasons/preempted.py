@@ -11,11 +11,12 @@ from phalanx.model.job import pods_by_role
 from phalanx.model.reason import LazyReason, Reason, ReasonCode, format_time
 from phalanx.state.cluster import Cluster, JobRecord
 
-NAMED = 3  # jobs named in a sentence
+NAMED = 3  # the number of jobs that a reason names
 
 
 class PreemptedDetails(NamedTuple):
-    """A job of `queue` and `priority` gives up `pods`, all of its pods if it is preempted `whole`, to the job `by`.
+    """The facts of a victim's reason. `queue`, `priority`: those of the victim. `pods`: the number of pods that it
+    gives up. `whole`: True if it is preempted whole. `by`: the preemptor.
 
     One search may preempt thousands of jobs, so the text is made when a user reads it."""
 

@@ -32,11 +32,8 @@ CODES: Final[dict[Rule, ReasonCode]] = {
 
 
 class QuotaConsumers(NamedTuple):
-    """The largest consumers of the amount that a bound limits.
-
-    `holders`: queues, or jobs.
-    `running`: for a limit on running jobs, a few of them.
-    `jobs`: the largest jobs, if `holders` are queues."""
+    """The largest consumers of the amount that a bound limits. `holders`: queues or jobs with their amounts. `running`:
+    for a limit on running jobs, a few of these jobs. `jobs`: the largest jobs, if `holders` are queues."""
 
     consumers: Holders = ()
     running: tuple[str, ...] = ()

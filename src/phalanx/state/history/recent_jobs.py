@@ -14,7 +14,7 @@ from typing import NamedTuple
 from phalanx.model.job import Job
 
 KEPT = 256
-FEWEST = 16  # with fewer known submissions there is no window
+FEWEST = 16  # with fewer known submissions than this, there is no window
 
 
 class Window(NamedTuple):
@@ -49,7 +49,8 @@ class RecentJobs:
             self.dropped_s = max(self.dropped_s, first.submitted_s)
 
     def window(self, live: Iterable[Job], now_s: float) -> Window | None:
-        """Return the span until now in which every submission is known; None: it has too few. `live`: the live jobs."""
+        """Return the longest span until now in which every submission is known; None: there are fewer than `FEWEST`
+        submissions in it. `live`: the live jobs."""
         first_s = min((job.submitted_s for job in self._ended.values()), default=inf)
         since_s = max(self.dropped_s, first_s)
         known = {job.id: job for job in live} | self._ended

@@ -42,7 +42,7 @@ KEPT = 32
 KEPT_OF_ALL = 256
 KINDS = 4096
 ENOUGH = 4.0  # the prior weight: this many run times of a kind count as much as all other run times together
-LONGEST_PART = 1.0  # part of the time limit; a job beyond its limit is expected to end now
+LONGEST_PART = 1.0  # the longest run time, as a part of the time limit; a job beyond its limit is expected to end now
 SERIAL = re.compile(r"(-[bcdfghjklmnpqrstvwxz2456789]{5}|[-_.]?\d+)+$")
 
 Parts: TypeAlias = tuple[float, ...]
@@ -89,7 +89,7 @@ class RunTimes:
             high = LONGEST_PART if limit_s is not None else 2 * longer[-1][0]
             return [unit_s * part for part in next_value(longer, low, high, levels)]
         if limit_s is None and elapsed_s and self:
-            return [2 * elapsed_s] * len(levels)  # the job has run longer than any other job
+            return [2 * elapsed_s] * len(levels)  # the job has run longer than all known run times
         return [inf if limit_s is None else limit_s] * len(levels)
 
     def _longer(self, job: Job, limit_s: float | None, low: float) -> Iterator[Weighed]:

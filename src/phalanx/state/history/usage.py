@@ -24,7 +24,7 @@ from typing import NamedTuple
 from phalanx.model.pod import Amount
 from phalanx.model.queue import Weights
 
-NOTHING = 1e-6  # billed units times seconds
+NOTHING = 1e-6  # a smaller usage (billed units times seconds) counts as none
 IDLE = 64
 LN_2 = math.log(2)
 MOST = 1e30  # a larger reported usage is a mistake: no cluster runs that long
@@ -60,7 +60,7 @@ class AssociationUsage:
 
     `usage`: billed units times seconds at `at_s` (seconds since the epoch).
     `held`, `rate`: what the user has held since then, and its price in billed units.
-    `price`: the price of its usage. `told_s`: up to then the usage is as the world told it.
+    `price`: the price of its usage. `told_s`: the time up to which the world has reported the usage.
     `jobs`: live jobs of the user in the queue."""
 
     __slots__ = ("at_s", "held", "jobs", "price", "rate", "told_s", "usage")
@@ -81,15 +81,15 @@ class AssociationUsage:
 class DecayedUsage:
     """The decayed usage of all associations.
 
-    `associations`: queue -> user -> usage. A user with a live job in a queue is in it, and one that had as long as any
-        usage is left.
+    `associations`: queue -> user -> usage. It has the users with a live job in the queue, and users with earlier jobs
+        as long as some of their usage is left.
     `default`: the price in all queues but those of `prices`."""
 
     def __init__(self) -> None:
         self.default = Price()
         self.prices: dict[str, Price] = {}
         self.associations: dict[str, dict[str, AssociationUsage]] = {}
-        self._idle = 0  # associations that lost their last job since the last removal of unused ones
+        self._idle = 0  # the number of associations that lost their last job since unused ones were last removed
 
     def enter(self, queue: str, user: str) -> None:
         """Note that a job of the user has entered the queue."""
@@ -159,8 +159,8 @@ class DecayedUsage:
         meter.rate = meter.price.rate(held) if meter.price.billing and held else 0.0
 
     def tell(self, queue: str, user: str, usage: float, at_s: float, now_s: float) -> None:
-        """Replace the usage by its value at `at_s`. The amounts that the user holds now count as held since then. An
-        absurd usage counts as zero, and a future `at_s` as now."""
+        """Replace the usage by its value at `at_s`. The amounts that the user holds now count as held since then. A
+        negative or impossibly large usage counts as zero, and a future `at_s` as `now_s`."""
         meter = self.meter(queue, user)
         meter.usage = usage if 0 <= usage <= MOST else 0.0
         meter.at_s = meter.told_s = min(at_s, now_s) if math.isfinite(at_s) else now_s
@@ -192,7 +192,7 @@ class DecayedUsage:
         return kept + meter.price.accrued(meter.rate, after_s)
 
     def bring_forward(self, meter: AssociationUsage, now_s: float) -> None:
-        """State the usage as of `now_s`."""
+        """Bring the usage forward to `now_s`."""
         if now_s > meter.at_s:
             if meter.usage or meter.rate:
                 meter.usage = self.at(meter, now_s)

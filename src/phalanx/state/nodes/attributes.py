@@ -73,7 +73,8 @@ class NodeAttributes:
 
     @property
     def remembered(self) -> int:
-        """Return the number of values and sets of taints with a code, whether or not a node still has them."""
+        """Return the number of label values and sets of taints that have a code, including those that no node has any
+        more."""
         return len(self.values) + len(self.taint_sets)
 
     def resize(self, capacity: int) -> None:
@@ -112,7 +113,7 @@ class NodeAttributes:
 
 
 def extended(column: NDArray[Any], capacity: int) -> NDArray[Any]:
-    """Return the column with zeros behind it, up to `capacity` rows."""
+    """Return a copy of the column with `capacity` rows; the added rows are zero."""
     grown = np.zeros(capacity, column.dtype)
     grown[: len(column)] = column
     return grown

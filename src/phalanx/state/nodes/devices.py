@@ -33,8 +33,9 @@ NO_ZONE = -1  # the zone of a device without one
 
 
 class DeviceUse(NamedTuple):
-    """The part that one pod holds of a device that is counted as `resource`. The pod holds any other device whole, and
-    every device if `resource` is empty; the amounts of its node count whole devices already."""
+    """The use of devices by one pod. Of a device that is counted as `resource`, the pod holds a part: `milli`
+    thousandths or `memory_bytes`. It holds all other devices whole (all of its devices if `resource` is empty); whole
+    devices are subtracted from the node's amounts."""
 
     resource: str = ""
     milli: int = 0
@@ -72,17 +73,19 @@ class DeviceTable:
         self.zones: dict[int, tuple[str, ...]] = {}
         self.codes: dict[str, int] = {}
         self.zoned: dict[str, Table] = {}  # resource -> [row, zone]: allocatable amount
-        self.known: dict[str, Table] = {}  # resource -> [row, zone]: held by pods of that zone
+        self.known: dict[str, Table] = {}  # resource -> [row, zone]: amount that pods of this zone hold
         self._held: dict[int, dict[str, dict[DeviceUse, int]]] = {}  # row -> device name -> uses
-        self._places: dict[int, dict[str, list[int]]] = {}  # row -> device name -> its places in the row's list
-        self._settled: dict[int, dict[str, dict[str, int]]] = {}  # row -> zone name -> resource -> amount
+        self._places: dict[int, dict[str, list[int]]] = {}  # row -> device name -> its indexes in the row's list
+        # Row -> zone name -> resource -> amount that pods of this zone hold.
+        self._settled: dict[int, dict[str, dict[str, int]]] = {}
         self._shape(0, 0)
 
     def __bool__(self) -> bool:
         return bool(self.listed)
 
     def write(self, row: int, node: Node | None) -> None:
-        """Write the devices and zones of the row's node; None: there is no node. Devices that pods hold stay held."""
+        """Write the devices and zones of the row's node; None: there is no node. Pods that hold devices of the row
+        still hold them."""
         devices, zones = (node.devices, node.zones) if node else ((), ())
         if not devices and not zones and row not in self.listed and row not in self.zones:
             return
@@ -110,19 +113,21 @@ class DeviceTable:
         self._refresh_zones(row)
 
     def hold(self, row: int, names: Sequence[str], use: DeviceUse, asks: Amounts) -> dict[str, int]:
-        """Enter a pod on these devices. Return resource -> number of whole devices that leave the count."""
+        """Add a pod to these devices. Return resource -> number of whole devices that leave the node's count."""
         return self._change(row, names, use, asks, 1)
 
     def drop(self, row: int, names: Sequence[str], use: DeviceUse, asks: Amounts) -> dict[str, int]:
-        """Remove a pod from these devices. Return as `hold` does; a negative number returns to the count."""
+        """Remove a pod from these devices. Return resource -> number of whole devices that leave the node's count;
+        negative if they return to it."""
         return self._change(row, names, use, asks, -1)
 
     def hold_whole(self, row: int, names: Sequence[str], asks: Amounts, pods: int = 1) -> None:
-        """Enter a pod that holds all of these devices (`pods` -1: remove it)."""
+        """Add a pod that holds all of these devices whole (`pods` -1: remove it)."""
         self._change(row, names, WHOLE_DEVICE, asks, pods)
 
     def shared(self, row: int) -> dict[str, int]:
-        """Return resource -> number of shared devices of the row, which its count of whole devices lacks."""
+        """Return resource -> number of shared devices of the row. The node's count of whole devices does not include
+        them."""
         return self._shared(row, self._held[row]) if row in self._held else {}
 
     def returned(self, row: int, leavers: Iterable[tuple[Sequence[str], DeviceUse]]) -> dict[str, int]:

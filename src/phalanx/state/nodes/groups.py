@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from phalanx.model.node import Node, NodeGroup
 
-BLOCKING = {"NoSchedule", "NoExecute"}  # effects of taints
+BLOCKING = {"NoSchedule", "NoExecute"}  # taint effects that keep pods off a node
 
 
 class ComingNode(NamedTuple):
@@ -74,7 +74,7 @@ class NodeGroups:
         return other
 
     def forget(self, node: str) -> None:
-        """Forget everything about a node that is gone."""
+        """Remove all data about a node that is gone."""
         self.coming.pop(node, None)
         self.releasing.pop(node, None)
         self.idle_since_s.pop(node, None)

@@ -31,7 +31,7 @@ class PodIndex:
         self._labelled: dict[tuple[str, str], dict[AffinityClass, None]] = {}
 
     def add(self, kind: AffinityClass, row: int, pods: int = 1) -> None:
-        """Enter pods of the class on the row."""
+        """Add `pods` pods of the class to the row."""
         rows = self.rows.get(kind)
         if rows is None:
             rows = self.rows[kind] = {}
@@ -69,7 +69,8 @@ class PodIndex:
             del self.ports[row]
 
     def candidates(self, selector: NodeTerm) -> Iterable[AffinityClass]:
-        """Return the classes that may match the selector: those with a label of its first `In` requirement, or all."""
+        """Return the classes that may match the selector: those with a label of its first `In` requirement; all
+        classes, if it has none."""
         for requirement in selector:
             if requirement.operator is Operator.IN:
                 labels = [(requirement.key, value) for value in requirement.values]
@@ -118,7 +119,8 @@ def requirement_holds(value: str | None, requirement: Requirement) -> bool:
 
 
 def term_matches(term: PodAffinityTerm, namespace: str, kind: AffinityClass | None) -> bool:
-    """Return whether the affinity term, of a pod in that namespace, selects pods of the class."""
+    """Return whether the affinity term selects pods of the class. `namespace`: the namespace of the pod with the
+    term."""
     return kind is not None and selector_matches(term.selector, term.namespaces or (namespace,), kind)
 
 

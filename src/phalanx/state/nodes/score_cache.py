@@ -1,7 +1,7 @@
 """Scores of nodes that are expensive to compute, kept from cycle to cycle.
 
-They are kept per demand and row, with the stamp of the row (`NodeTable.stamps`) as of which they are right. What a
-decision writes here changes no decision, only its cost.
+There is a score for each demand and row, with the stamp of the row (`NodeTable.stamps`) for which it is valid.
+Decisions write scores here; these change the cost of later decisions, but not their results.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-REMEMBERED = 1 << 24  # cells (a demand and a row) of 16 bytes
+REMEMBERED = 1 << 24  # the largest number of stored scores, of 16 bytes each
 
 
 class ScoreCache:
@@ -19,11 +19,13 @@ class ScoreCache:
 
     def __init__(self) -> None:
         self.expected: object = None
-        self.typical: tuple[int, Any] = (0, None)  # the number of jobs when typical pods were last found, and those
+        # (number of jobs when typical pods were last computed, these typical pods).
+        self.typical: tuple[int, Any] = (0, None)
         self._known: dict[object, tuple[NDArray[np.float64], NDArray[np.int64]]] = {}
 
     def of(self, key: object, rows: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """Return (the score of each row, the stamp as of which it is right; -1: never), both to be read and written."""
+        """Return (score of each row, stamp for which it is valid; -1: not computed). The caller may write to both
+        arrays."""
         known = self._known.get(key)
         if known is None or len(known[0]) < rows:
             if (len(self._known) + 1) * rows > REMEMBERED:
@@ -32,7 +34,7 @@ class ScoreCache:
         return known
 
     def expect(self, expected: object) -> None:
-        """Empty the cache if other pods are expected than it was computed for."""
+        """Empty the cache if the expected pods differ from those for which it was computed."""
         if self.expected is not expected:
             self.expected = expected
             self._known.clear()

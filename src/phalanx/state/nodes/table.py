@@ -30,7 +30,7 @@ from phalanx.state.nodes.pod_index import PodIndex
 from phalanx.state.nodes.score_cache import ScoreCache
 
 FIRST_ROWS = 16
-FEW_FACTS = 1024  # attribute values; up to this number, none is removed
+FEW_FACTS = 1024  # up to this number of attribute values, unused ones are not removed
 
 
 class NodeTable:
@@ -94,7 +94,7 @@ class NodeTable:
         return row
 
     def remove(self, name: str) -> None:
-        """Remove the node. Its charges stay, on a ghost."""
+        """Remove the node. If pods are still charged to it, its row stays as a ghost."""
         row = self.row_of[name]
         self._allocate(row, {})
         self.nodes[row] = None
@@ -140,7 +140,7 @@ class NodeTable:
         return row
 
     def release(self, name: str, demand: Demand, devices: tuple[str, ...] = ()) -> None:
-        """Give back what one pod of the demand holds on the node, and its devices."""
+        """Release the amounts that one pod of the demand holds on the node, and its devices."""
         row = self.row_of[name]
         if demand.tracked:
             self.remove_pod(row, demand.kind, demand.shape.ports)
@@ -153,7 +153,7 @@ class NodeTable:
         self.discharge(name, demand.asks)
 
     def add_pod(self, row: int, kind: AffinityClass | None, ports: tuple[HostPort, ...]) -> None:
-        """Enter a pod in the pod index."""
+        """Add a pod to the pod index."""
         if kind is not None:
             self.pod_index.add(kind, row)
         if ports:
@@ -193,7 +193,7 @@ class NodeTable:
         return least
 
     def lowest_free(self, rows: NDArray[np.intp] | slice = slice(None)) -> NDArray[np.int64]:
-        """Return, for each of the rows, the lowest of its free amounts, at most zero."""
+        """Return for each of the rows the lowest of its free amounts; 0 if all are positive."""
         lowest = np.zeros(self.capacity, np.int64)[rows]
         for column in self.free.values():
             np.minimum(lowest, column[rows], out=lowest)
@@ -235,7 +235,7 @@ class NodeTable:
         return other
 
     def emptied(self) -> NodeTable:
-        """Return a read-only copy of all nodes as if no pods ran on them. It shares the attributes."""
+        """Return a read-only copy of the table without pods on the nodes. It shares the attributes."""
         other = NodeTable()
         other.capacity, other.attributes = self.capacity, self.attributes
         other.names, other.nodes, other.row_of = list(self.names), list(self.nodes), dict(self.row_of)
@@ -251,7 +251,8 @@ class NodeTable:
         """Return a read-only copy of the nodes without pods, in which each node also has the amounts that are reserved
         as its parts."""
         other = self.emptied()
-        other.attributes = self.attributes.copy()  # `derived` of the original belongs to other amounts
+        # A copy, because the cached results in `derived` depend on the amounts.
+        other.attributes = self.attributes.copy()
         for row, node in enumerate(self.nodes):
             if node is not None and (at := self.row_of.get(node.part_of)) is not None:
                 for column in (*other.allocatable.values(), *other.free.values()):
@@ -260,7 +261,8 @@ class NodeTable:
         return other
 
     def with_free(self, free: dict[str, NDArray[np.int64]]) -> NodeTable:
-        """Return a read-only copy of the nodes with other free amounts, for reading by column."""
+        """Return a read-only copy of the table with the free amounts `free`. Only its arrays may be read, not its
+        views."""
         other = NodeTable.__new__(NodeTable)
         other.__dict__.update(self.__dict__)
         other.free = free
@@ -287,7 +289,8 @@ class NodeTable:
         self._count(row, {name: after.get(name, 0) - before.get(name, 0) for name in sorted({*before, *after})})
 
     def _count(self, row: int, shared: dict[str, int]) -> None:
-        """Subtract newly shared devices from the free amounts. `shared`: resource -> devices, negative if fewer."""
+        """Subtract newly shared devices from the free amounts of the row. `shared`: resource -> number of such devices;
+        negative if devices are no longer shared."""
         for resource, devices in shared.items():
             self.view(resource)[row] -= devices
 

@@ -16,7 +16,7 @@ from phalanx.state.queues.quota import Key, QueueUsage
 
 class Rule(StrEnum):
     LIMIT = "limit"  # the queue's ceiling
-    GUARANTEE = "guarantee"  # it may not borrow
+    GUARANTEE = "guarantee"  # the guarantee of a queue that may not borrow
     POOL = "pool"  # the amount that no queue keeps for itself
     KEEP = "keep"  # the amount that the queue keeps; beyond it, the queue uses the pool
     RUNNING = "running"

@@ -22,8 +22,8 @@ FIRST_COLUMNS = 64
 
 class Capacity:
     """The columns of demands. `asks[resource, number]`: the request of one pod, in units of the resource. `users`: the
-    number of placement classes that refer to each demand. `grown`: whether a pod fits on a row that gained free amounts
-    since the columns were last examined."""
+    number of placement classes that refer to each demand. `grown`: for each demand, True if a pod fits on a row that
+    has gained free amounts since the columns were last examined."""
 
     def __init__(self) -> None:
         self.number_of: dict[Demand, int] = {}
@@ -36,7 +36,7 @@ class Capacity:
         self.has_grown = True
         self.uncounted: dict[int, None] = {}  # demands that were never counted
         self.free: dict[str, NDArray[np.int64]] = {}
-        self.counted_at: Any = None  # the state in which `core.placement.capacity` last counted
+        self.counted_at: Any = None  # a value that identifies the state of the last count (`core.placement.capacity`)
         self._vacant: list[int] = []
 
     def __len__(self) -> int:
@@ -51,7 +51,8 @@ class Capacity:
         return number
 
     def release(self, number: int) -> None:
-        """Count one placement class less that refers to the demand. Remove a demand without any."""
+        """Note that one placement class no longer refers to the demand, and remove the demand if it was the last
+        one."""
         self.users[number] -= 1
         if not self.users[number]:
             demand = self.demands[number]

@@ -27,7 +27,7 @@ from phalanx.state.queues.quota import Charge, QueueUsage
 from phalanx.state.queues.tree import QueueTree
 
 RUNNING = ""  # stands for started jobs in place of a resource
-UNBOUNDED, NOTHING = 0, 1  # places in `left` of an infinite amount and of zero
+UNBOUNDED, NOTHING = 0, 1  # the indexes in `left` of an infinite amount and of zero
 
 Floats: TypeAlias = NDArray[np.float64]
 AccountOf: TypeAlias = Callable[[Branch], QueueUsage]
@@ -37,9 +37,9 @@ QUEUE: Subject = ("", "")
 
 
 class HeadroomRow(NamedTuple):
-    """A row. `user`, `group`, `job`: empty unless a limit on the path counts them apart. `account`: empty unless the
-    order of the queue compares accounts. `preemptible`: whether its jobs may be preempted; some queues let only such
-    jobs use more than the guarantee."""
+    """A row. `user`, `group`, `job`: empty unless a limit on the path is for single users, groups or jobs. `account`:
+    empty unless the order of the queue compares accounts. `preemptible`: whether its jobs may be preempted; some queues
+    let only such jobs use more than the guarantee."""
 
     queue: str
     user: str = ""
@@ -59,7 +59,7 @@ class Headroom:
         self.build(QueueTree())
 
     def build(self, tree: QueueTree) -> None:
-        """Take over a changed tree: find the bounds of every row. Rows keep their numbers."""
+        """Build the bounds of every row again for a changed tree. Rows keep their numbers."""
         rows = self.rows
         self.tree = tree
         self.rows = []
@@ -67,11 +67,11 @@ class Headroom:
         self.left: list[float] = [np.inf, 0.0]
         self.bounds: list[list[tuple[int, int]]] = []
         self.slack: list[list[tuple[int, int]]] = []
-        self.pool: dict[int, int] = {}  # key -> place
-        self.pooled: list[bool] = []  # by row: whether the pool bounds it
+        self.pool: dict[int, int] = {}  # key -> its index in `left`
+        self.pooled: list[bool] = []  # for each row, True if the pool bounds it
         self._bound_at: list[Bound] = [Bound("", Rule.LIMIT)] * 2
         self._place_of: dict[Bound, int] = {}
-        self._at: dict[tuple[str, Subject], list[int]] = {}  # queue and subject -> places
+        self._at: dict[tuple[str, Subject], list[int]] = {}  # (queue, subject) -> the indexes of their bounds in `left`
         self._tables: tuple[NDArray[np.intp], NDArray[np.intp]] | None = None
         for row in rows:
             self.row(row)
@@ -99,18 +99,18 @@ class Headroom:
         """Compute `left` for the pool, after the capacity of the cluster changed."""
         bounded = {self.keys.get(resource) for flavor, resource in self.tree.pool if not flavor}
         if self.pool and not bounded <= self.pool.keys():
-            self.build(self.tree)  # the nodes have another resource
+            self.build(self.tree)  # the nodes have a new resource
         self.renew([ROOT], (), lambda branch: branch.account)
 
     def charged(self, charge: Charge, account_of: AccountOf) -> None:
-        """Compute `left` after a charge was made or given back in a cycle. It never grows within a cycle: other jobs
-        may use a returned charge in the next cycle (`renew`)."""
+        """Compute `left` again after a charge was made or returned in a cycle. It never grows within a cycle, because
+        other jobs may use returned charges only in the next cycle (`renew`)."""
         path = [branch.name for branch in self.tree.branches[charge.queue].path] if self._at else ()
         for place, left in self._now(path, subjects_of(charge), account_of):
             self.left[place] = min(left, self.left[place])
 
     def of_rows(self) -> Floats:
-        """Return the headroom as an array: `[key, row]` is that of the row in the resource `key`."""
+        """Return the headroom of each row in each resource, as [key, row]."""
         if self._tables is None:
             self._tables = table(self.bounds, len(self.keys), UNBOUNDED), table(self.slack, len(self.keys), NOTHING)
         least, slack = self._tables
@@ -135,7 +135,7 @@ class Headroom:
         return True
 
     def _bind(self, row: HeadroomRow) -> None:
-        """Find the bounds of the row."""
+        """Add the row, with the bounds and the keeps on its path."""
         bounds: list[tuple[int, int]] = []
         slack: list[tuple[int, int]] = []
         self.bounds.append(bounds)
@@ -195,7 +195,7 @@ class Headroom:
 
 
 def bounds_of(branch: Branch, row: HeadroomRow) -> Iterable[Bound]:
-    """Yield the bounds for all jobs of a queue, without flavors."""
+    """Yield the bounds of the queue that hold for all of its jobs, without bounds of single flavors."""
     queue = branch.queue
     if queue is None:
         return
@@ -232,7 +232,8 @@ def subjects_of(charge: Charge) -> tuple[Subject, ...]:
 
 
 def table(places: Sequence[Sequence[tuple[int, int]]], keys: int, filler: int) -> NDArray[np.intp]:
-    """Return the array [depth, key, row] of the places of each row and key. `filler` fills missing places."""
+    """Return an array [depth, key, row] with the places of each row and key along the first axis. `filler`: the value
+    of missing places."""
     columns: list[list[list[int]]] = []
     depth = 1
     for row in places:

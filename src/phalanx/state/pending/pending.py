@@ -43,8 +43,8 @@ from phalanx.state.queues.branch import Branch
 from phalanx.state.queues.quota import Key
 from phalanx.state.queues.tree import QueueTree
 
-STALE = 1 << 30  # cycles; the reason is computed again as soon as possible
-REMEMBERED = 1 << 16  # answers of `_heeds` that are remembered
+STALE = 1 << 30  # a value of `PlacementClass.stale`: the reason must be computed again as soon as possible
+REMEMBERED = 1 << 16  # the largest number of cached answers about pod affinity
 
 
 class Deadline(NamedTuple):
@@ -88,13 +88,16 @@ class Pending:
         self.request_classes: dict[RequestClassKey, RequestClass] = {}
         self.columns = RequestClassColumns()
         self.placement_classes: list[PlacementClass | None] = []
-        self.demand: NDArray[np.int32] = np.zeros(FIRST_LENGTH, np.int32)  # by placement class: its first demand
-        self.need: NDArray[np.float64] = np.zeros(FIRST_LENGTH)  # the pods of it that the class needs; -1: no demand
+        self.demand: NDArray[np.int32] = np.zeros(FIRST_LENGTH, np.int32)  # for each placement class, its first demand
+        # For each placement class, the number of pods of its first demand that it needs; -1: no demand.
+        self.need: NDArray[np.float64] = np.zeros(FIRST_LENGTH)
         self.composite: dict[PlacementClass, None] = {}  # placement classes with several roles or flavors
-        self.failed: dict[PlacementClass, None] = {}  # classes whose last placement failed although counting found room
+        # Classes whose last placement failed although they had capacity by counting.
+        self.failed: dict[PlacementClass, None] = {}
         self.capacity = Capacity()
         self.headroom = Headroom()
-        self.costs: NDArray[np.float64] = np.zeros((0, 1))  # [key, class]; the last class stands for a vacant number
+        # The least costs, [key, class]; the last entry is for a vacant number.
+        self.costs: NDArray[np.float64] = np.zeros((0, 1))
         self.grown: dict[int, None] = {}
         self.searched: dict[RequestClassKey, Search] = {}
         self.reserved: FirstReservation | None = None
@@ -102,9 +105,9 @@ class Pending:
         self.placement_class_of: dict[PlacementClassKey, PlacementClass] = {}
         self.request_class_of: dict[Request, RequestClass] = {}
         self._vacant: list[int] = []
-        self.renews = False  # whether the reasons of all classes are to be computed again
+        self.renews = False  # True if the reasons of all classes must be computed again
         self._concerned: dict[tuple[object, PodKind], bool] = {}
-        self._costly: dict[int, None] = {}  # classes whose cost is not computed yet
+        self._costly: dict[int, None] = {}  # numbers of placement classes whose costs are not computed yet
 
     def __bool__(self) -> bool:
         """Return whether a request waits."""
@@ -113,17 +116,17 @@ class Pending:
     # Requests
 
     def refresh(self, request: Request) -> None:
-        """Have the request received again, wherever it is."""
+        """Take the request out of its class or its timer, so that the next cycle receives it again."""
         self.leave(request)
         self.fresh[request] = None
 
     def wait_until(self, request: Request, again_s: float) -> None:
-        """Set the request aside until `again_s` (seconds since the epoch). No event makes it eligible before."""
+        """Let the request wait outside the classes until `again_s` (seconds since the epoch)."""
         self.leave(request)
         self.timers.set(request, again_s)
 
     def leave(self, request: Request) -> None:
-        """Remove the request, which has stopped waiting."""
+        """Remove the request from its class, its timer or the fresh requests."""
         if request in self.fresh:
             del self.fresh[request]
             return
@@ -147,10 +150,10 @@ class Pending:
                 self.columns.set_first(request_class.number, request_class.first)
                 self.searched.pop(request_class.key, None)
         if request_class.strict:
-            self.changed = True  # the queue may have another head
+            self.changed = True  # the queue may have a new head
 
     def enter(self, key: RequestClassKey, entry: QueuedRequest, tree: QueueTree) -> RequestClass:
-        """Enter the request in its request class."""
+        """Add the request to its request class, and return the class."""
         request = entry.request
         self.fresh.pop(request, None)
         request_class = self.request_classes.get(key)
@@ -208,7 +211,7 @@ class Pending:
         self.timers.drop(request_class.key)
 
     def _join(self, key: PlacementClassKey) -> PlacementClass:
-        """Return the placement class, and count one more reference to it; make the class if it is not pending."""
+        """Return the placement class, and count one more reference to it. Create the class if it does not exist."""
         found = self.placement_class_of.get(key)
         if found is None:
             number = self._vacant.pop() if self._vacant else len(self.placement_classes)
@@ -238,11 +241,12 @@ class Pending:
         return PlacementClass(number, key, demands, single=single, depends_on_other_pods=heeds)
 
     def add_flavor_classes(self, found: PlacementClass, ways: Iterable[PlacementClassKey]) -> None:
-        """Store the placement classes of the gang in each choice of flavors. `found` keeps them pending."""
+        """Store the flavor classes of the class `found`, one for each choice of flavors. They exist as long as `found`
+        does."""
         found.flavor_classes = tuple(self._join(way) for way in dict.fromkeys(ways))
 
     def _part(self, found: PlacementClass) -> None:
-        """Count one reference less to the placement class, and remove a class without any."""
+        """Note that the placement class has one reference less, and remove it if that was the last one."""
         found.references -= 1
         if found.references > 0:
             return
@@ -257,7 +261,7 @@ class Pending:
             self._part(way)
 
     def cost_columns(self) -> NDArray[np.float64]:
-        """Return the least cost of a request to its queue, [key of the headroom, placement class]."""
+        """Return the least amounts that a request charges to its queue, as [key of the headroom, placement class]."""
         keys = self.headroom.keys
         if len(keys) != len(self.costs):
             self.costs, self._costly = (
@@ -283,7 +287,8 @@ class Pending:
             found.reason, found.stale = reason, 0
 
     def note_report(self, key: RequestClassKey, blocker: int, reason: Reason | None) -> None:
-        """Store the last answer to a request class. `reason`: None if it is the reason of its placement class."""
+        """Store the last report to a request class. `blocker`: the kind of its obstacle. `reason`: None if the reason
+        of its placement class applies."""
         request_class = self.request_classes.get(key)
         if request_class is not None:
             request_class.reason = reason
@@ -294,13 +299,13 @@ class Pending:
         if key in self.request_classes:
             if (known := self.searched.get(key)) is None or known.again_s != search.again_s:
                 self.timers.set(key, search.again_s)
-            self.searched.pop(key, None)  # the newest search is the last
+            self.searched.pop(key, None)  # so that the newest search is the last entry
             self.searched[key] = search
 
     # Events
 
     def ring(self, item: object) -> None:
-        """Handle the end of the item's timer."""
+        """Handle the item whose time has come: the next cycle receives it again."""
         if isinstance(item, Deadline):
             self.refresh(Request(item.job))
         elif isinstance(item, Request):
@@ -325,7 +330,7 @@ class Pending:
         self.changed = True
 
     def look_at_nodes(self) -> None:
-        """Take note of a changed or removed node. Requests that could never start may start now. All reasons become
+        """Note that a node was changed or removed. Requests that could never start may start now, and all reasons are
         stale."""
         self._look_at_never()
         for found in self.placement_classes:
@@ -353,13 +358,13 @@ class Pending:
                 reported[request_class.number] = Blocker.NONE_REPORTED
 
     def _renew_turns(self) -> None:
-        """Receive array jobs again that could never start. They gave up their slots in the array, and need one before
-        they may start."""
+        """Receive the array jobs again that could never start, because they need a slot of their array before they may
+        start."""
         for request in list(self.hopeless):
             self.refresh(request)
 
     def look_at_all(self) -> None:
-        """Forget what is remembered, after the policy, the flavors or the reservations changed."""
+        """Drop all stored results about requests, because the policy, the flavors or the reservations have changed."""
         self._renew_turns()
         for found in self.placement_classes:
             if found is not None:
@@ -390,13 +395,14 @@ class Pending:
         return False
 
     def look_at_hopeless(self) -> None:
-        """Note that the capacity or the queue tree changed. Requests that could never start may start now."""
+        """Drop the results by which requests can never start, because the capacity of the cluster or the queue tree has
+        changed."""
         self._look_at_never()
         self.allow_new_searches()
         self.changed = True
 
     def arrange(self, tree: QueueTree) -> None:
-        """Take over a changed queue tree."""
+        """Adapt all classes to a changed queue tree."""
         self.headroom.build(tree)
         for request_class in self.request_classes.values():
             self._place_in_tree(request_class, tree.branches[request_class.key.queue])
@@ -424,13 +430,14 @@ class Pending:
             other.add_flavor_classes(same, [way.key for way in found.flavor_classes])
             if found in self.failed:
                 other.failed[same] = None
-        other.capacity.settle()  # a demand that is new in the copy lets no failed class fit
+        other.capacity.settle()  # the demands are new in the copy, but that is no reason to try failed classes again
         other.grown = dict(self.grown)
         return other
 
 
 def cost_of(key: PlacementClassKey, keys: dict[str, int]) -> tuple[float, ...]:
-    """Return the least cost of such a request to its queue, by key of the headroom. Optional groups cost nothing."""
+    """Return the least amounts that a request of the class charges to its queue, for each key of the headroom. They are
+    0 for gangs with optional members."""
     gang, found = key.gang, [0.0] * len(keys)
     if RUNNING in keys:
         found[keys[RUNNING]] = float(key.counts)

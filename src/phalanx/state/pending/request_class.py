@@ -33,7 +33,7 @@ from phalanx.state.classes import Gang
 from phalanx.state.queues.quota import ResourceGroup
 
 BEHIND_ALL_S = float(2**53)  # later than any submission: seconds since the epoch
-FIRST_LENGTH = 64  # initial length of a column; it doubles
+FIRST_LENGTH = 64  # the first length of a column, which grows by doubling
 
 
 class Blocker:
@@ -101,15 +101,15 @@ class RequestClassKey(NamedTuple):
 
 class QueuedRequest(NamedTuple):
     """The place of a request in its request class. `tie`: the job's id, or the number of the open slot; for growth, the
-    age and id of its job, and the number. Growth arrives at `BEHIND_ALL_S`, but growth of a job that is `IN_TURN` with
-    the job."""
+    age and id of its job, and the number. `arrival_s`: for growth, `BEHIND_ALL_S`; for growth of a job with
+    `GangSize.IN_TURN`, the arrival of the job."""
 
     arrival_s: float
     tie: str | int | tuple[float, str, int]
     request: Request
 
 
-NOBODY: Final[dict[Request, QueuedRequest]] = {}  # shared, and never written to
+NOBODY: Final[dict[Request, QueuedRequest]] = {}  # a shared dictionary that stays empty
 NO_HEAP: Final[list[QueuedRequest]] = []
 
 
@@ -132,10 +132,11 @@ class PlacementClass:
     `flavor_classes`: the placement classes of the gang in each flavor; one of them must fit.
     `single`: whether it has one role and no further condition.
     `cost`: the least cost of a request, by key of `Headroom`.
-    `references`: the number of request classes, and of classes whose flavor class it is.
+    `references`: the number of request classes that have this placement class, and of placement classes that have it as
+    a flavor class.
     `depends_on_other_pods`: whether other pods can keep it from fitting, by affinity, spread or ports.
     `reason`: the last reason why it does not fit.
-    `stale`: the number of cycles since then in which capacity that it could use was taken."""
+    `stale`: the number of cycles since `reason` was computed in which the class lost capacity."""
 
     number: int
     key: PlacementClassKey
@@ -177,7 +178,7 @@ class RequestClass:
         self.first = self._heap[0]
 
     def remove(self, request: Request) -> None:
-        """Remove one of several requests."""
+        """Remove the request; the class has others."""
         del self._entries[request]
         while not self._is_queued(self._heap[0]):
             heappop(self._heap)
@@ -204,7 +205,7 @@ class RequestClass:
                     heappush(frontier, (heap[child], child))
 
     def take(self, other: RequestClass) -> None:
-        """Take over the requests and the reason of the other class."""
+        """Copy the requests and the reason of the other class."""
         self.reason, self.first = other.reason, other.first
         if other._entries:
             self._entries, self._heap = dict(other._entries), list(other._heap)
@@ -237,7 +238,7 @@ class RequestClassColumns:
         self._vacant: list[int] = []
 
     def add(self, request_class: RequestClass) -> None:
-        """Give the request class a vacant number, and write its columns."""
+        """Give the request class a vacant number, and write its values into the columns."""
         if self._vacant:
             number = self._vacant.pop()
             self.request_classes[number] = request_class
@@ -271,13 +272,13 @@ class RequestClassColumns:
         self._vacant.append(number)
 
     def set_first(self, number: int, entry: QueuedRequest) -> None:
-        """Write the first request of the request class."""
+        """Write the values of the class's first request into the columns."""
         self.arrival_s[number] = entry.arrival_s
         self.eligible_s[number] = np.nan
 
 
 class Candidate(NamedTuple):
-    """A request that contends for its request class."""
+    """A request that represents its request class in the tournament."""
 
     request_class: RequestClass
     entry: QueuedRequest

@@ -93,7 +93,8 @@ class Branch:
         self.relations: dict[str, QueueRelation] = {}
 
     def treatment(self) -> tuple[object, ...]:
-        """Return the settings that decide how jobs of the queue are received. A change has the jobs received again."""
+        """Return the settings that decide how jobs of the queue are received. If one of them changes, the jobs are
+        received again."""
         limits = self.limits
         return (
             self.fault,
@@ -139,8 +140,8 @@ class BranchMap(dict[str, Branch]):
 
 
 def post_charge(accounts: Sequence[tuple[Branch, QueueUsage]], charge: Charge, sign: int, *, keeps: bool) -> None:
-    """Enter a charge in the usages of a path, the queue's own first. `keeps`: whether any queue keeps an amount;
-    otherwise claims equal the totals and are not stored."""
+    """Add the charge (`sign` 1), or subtract it (-1), in the usages of all branches on a path, from the queue up.
+    `keeps`: whether any queue keeps an amount; otherwise claims equal the totals and are not stored."""
     rising = charge.cost if keeps else ()
     branch, account = accounts[0]
     if branch.children:
@@ -153,7 +154,8 @@ def post_charge(accounts: Sequence[tuple[Branch, QueueUsage]], charge: Charge, s
 
 
 def _claim(branch: Branch, account: QueueUsage, rising: Cost, sign: int) -> Cost:
-    """Add to the claims of the branch; return the change of its own claim on its parent."""
+    """Add the amounts `rising` to the claims on the branch. Return the amounts by which the claim of the branch on its
+    parent changes."""
     claimed, kept, passed = account.claimed, branch.quota.kept, list[tuple[Key, Amount]]()
     for key, amount in rising:
         before = claimed.get(key, 0)
@@ -171,7 +173,7 @@ def _at_least(floor: Amount, amount: Amount) -> Amount:
 def _relation(ours: Branch, theirs: Branch) -> QueueRelation:
     above = {branch.name: at for at, branch in enumerate(ours.path)}
     way = tuple(takewhile(lambda branch: branch.name not in above, theirs.path))
-    meet = above[theirs.path[len(way)].name]  # at the root at the latest
+    meet = above[theirs.path[len(way)].name]  # the two paths meet at the root at the latest
     side = ours.path[meet - 1] if meet else None
     named = frozenset[Key]().union(*(each.quota.guaranteed for each in (side, *way) if each is not None))
     return QueueRelation(side, way[-1] if way else None, way, named)

@@ -66,8 +66,8 @@ class BranchQuota:
                 self.kept[key] = max(0, amount - _sane(lends[key]))
 
     def _add_children(self, below: Mapping[Key, int]) -> None:
-        """Add guarantees that the queue does not state itself: the sum of its children's, and for all nodes the sum
-        over its flavors."""
+        """Add guarantees that the queue does not state itself: for each key, the sum of its children's guarantees; for
+        all nodes, at least the sum over its flavors."""
         for key, amount in below.items():
             self.guaranteed.setdefault(key, amount)
         flavored: dict[Key, int] = {}
@@ -89,7 +89,8 @@ def total_guaranteed(quotas: Mapping[str, BranchQuota]) -> dict[Key, int]:
 
 
 def child_errors(name: str, quota: BranchQuota, children: Mapping[str, BranchQuota]) -> Iterator[str]:
-    """Yield an error for each key of which the children are guaranteed more than the queue states for itself."""
+    """Yield an error for each key for which the guarantees of the children exceed the guarantee that the queue
+    states."""
     below = total_guaranteed(children)
     for key in sorted(quota.stated):
         if below.get(key, 0) > quota.guaranteed[key]:
@@ -236,7 +237,7 @@ class QueueUsage:
         return other
 
     def shown(self) -> tuple[object, ...]:
-        """Return all amounts except zeros, for comparisons."""
+        """Return all amounts other than zero, so that two usages can be compared."""
         tallies = (
             {
                 name: (each.running, {key: used for key, used in each.used.items() if used})
@@ -248,7 +249,7 @@ class QueueUsage:
         return (*amounts, self.running, *tallies)
 
     def add(self, charge: Charge, sign: int) -> None:
-        """Add the charge (`sign` 1) or give it back (-1). Claims are not changed."""
+        """Add the charge (`sign` 1) or subtract it (-1). Claims are not changed."""
         self.shares.clear()
         total, limits = self.total, self.limits
         for key, amount in charge.cost:

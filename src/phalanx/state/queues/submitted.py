@@ -35,7 +35,7 @@ class SubmittedJobs:
         self.lists: dict[SubmitLimit, list[SubmitOrder]] = {}
 
     def enter(self, branch: Branch, job: Job) -> Iterator[str]:
-        """Enter a live job; yield the jobs that it displaces beyond a limit."""
+        """Add a live job. Yield the jobs that a limit no longer admits because of it."""
         turn = (job.submitted_s, job.id)
         for gate in submit_limits(branch, job):
             turns = self.lists.setdefault(gate, [])
@@ -44,7 +44,7 @@ class SubmittedJobs:
                 yield turns[gate.allowed][1]
 
     def leave(self, branch: Branch, job: Job) -> Iterator[str]:
-        """Remove a job; yield the jobs that are admitted in its place."""
+        """Remove a job. Yield the jobs that its limits admit in its place."""
         turn = (job.submitted_s, job.id)
         for gate in submit_limits(branch, job):
             turns = self.lists.get(gate, [])

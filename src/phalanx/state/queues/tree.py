@@ -28,7 +28,7 @@ from phalanx.state.queues.branch import ROOT, Branch, BranchMap, post_charge
 from phalanx.state.queues.quota import BranchQuota, Charge, Key, QueueUsage, child_errors
 from phalanx.state.queues.submitted import SubmittedJobs
 
-# The next job depends on usage, now or in the past.
+# Orders in which the next job depends on present or past usage.
 BY_HOLDINGS = frozenset({QueueOrder.FAIR, QueueOrder.TIERED, QueueOrder.FILL, QueueOrder.USAGE})
 
 
@@ -40,7 +40,7 @@ class QueueTree:
     `stricts`: the names of strict queues.
     `trimmed`: the names of queues whose usage above their limit is evicted.
     `keeps_claimed`: branch -> its claims when no job runs.
-    `eased`: whether a charge was given back since the last plan.
+    `eased`: True if a charge was returned since the last plan.
     `charged`, `subjects`: queues, and users, groups and jobs, whose charges changed since the headroom was computed.
     `outdated`: queues that changed since the tree was built.
     `submitted`: the live jobs under each limit on submitted jobs."""
@@ -74,7 +74,7 @@ class QueueTree:
         return self.branches[queue].strict
 
     def charge(self, charge: Charge, sign: int) -> None:
-        """Make the charge (`sign` 1) or give it back (-1)."""
+        """Add the charge to its queue and the queues above (`sign` 1), or return it (-1)."""
         own = self.branches[charge.queue]
         path = own.path
         if sign > 0:
@@ -109,7 +109,7 @@ class QueueTree:
         if len(self.root.children) == 1:
             (only,) = self.root.children.values()
             if only.order not in BY_HOLDINGS:
-                self.root.order = only.order  # without siblings, its own order decides
+                self.root.order = only.order  # an only child gives its order to the root
         for branch in reversed(list(self.root.below())):
             _add_quota(branch, known)
         self.keeps = any(any(branch.quota.kept.values()) for branch in self.branches.values())
@@ -128,7 +128,7 @@ class QueueTree:
         self.eased = True
 
     def clear(self) -> None:
-        """Give back all charges."""
+        """Remove all charges."""
         for name, branch in self.branches.items():
             branch.account = QueueUsage(branch.limits)
             branch.account.claimed.update(self.keeps_claimed.get(name, ()))
@@ -145,7 +145,7 @@ class QueueTree:
         return other
 
     def _claim_keeps(self) -> None:
-        """Enter the kept amounts as claims on the parents, before any job is charged."""
+        """Add the kept amounts of all queues to the claims on their parents, before any job is charged."""
         for branch in reversed(list(self.root.below())):
             if branch.parent is not None:
                 claimed = branch.parent.account.claimed
@@ -156,7 +156,7 @@ class QueueTree:
 
 
 def _add_branch(tree: QueueTree, queues: Mapping[str, Queue], name: str) -> Branch:
-    """Return the queue's branch; make it, and those above it, if they are missing. A queue without a way to the root
+    """Return the queue's branch; make it, and those above it, if they are missing. A queue without a path to the root
     becomes a child of the root, with a fault."""
     way: list[str] = []
     fault, at = "", name
@@ -179,9 +179,9 @@ def _add_branch(tree: QueueTree, queues: Mapping[str, Queue], name: str) -> Bran
 
 
 def _join_arena(branch: Branch) -> None:
-    """Give the branch its parent's arena, if one order alone decides between the parent's children. This is not so in
-    FAIR order (shares decide), in USAGE order (past usage decides), where a child has a guarantee, and for a strict
-    queue, which leaves the contest by itself."""
+    """Give the branch its parent's arena, if one order alone decides between the parent's children. That is not the
+    case if shares or usage decide (FAIR and similar orders, USAGE), if a child has a guarantee, or if the branch is a
+    strict queue, which stops competing when its head must wait."""
     parent = branch.parent
     if parent is None:
         return
