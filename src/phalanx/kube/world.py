@@ -1,9 +1,9 @@
-"""The world that is a Kubernetes API: watches what happens, and carries out what was decided.
+"""The `World` of a Kubernetes API: turn changes of objects into events, and carry out decisions.
 
 It stores no facts that the API server does not have. Informers report every change. `routing` finds the gang that the
-change concerns, and the gang is marked. `events` lets marked gangs draw their conclusions, so that a burst of changes
-costs one conclusion each. `apply` hands decisions to their gangs, whose writes go out, and whose answers mark them
-again. Nothing in it costs the number of all objects, except the start.
+change concerns, and the gang is marked. `events` reconciles the marked gangs, so that a burst of changes reconciles
+each gang once. `apply` passes decisions to their gangs, which request writes; the answers mark the gangs again. Only
+the start of the scheduler takes time in proportion to the number of all objects.
 
 Use as `async with open_world(connection, informers) as world: await loop.run(world, …)`.
 """
@@ -44,7 +44,7 @@ _MANY = 256  # larger batches are processed in pieces, so that other tasks can r
 
 
 class NodeProvisioning(Protocol):
-    """The node groups of a cluster, as `providers.provision` has them. `wake`: called when there are events.
+    """The node groups of a cluster (implemented by `providers.provision`). `wake`: called when there are events.
     `group_labels`: label (key, value) of nodes -> their group, besides the label `phalanx.dev/node-group`."""
 
     wake: Callable[[], None]
@@ -206,7 +206,7 @@ class KubeWorld:
         """Read kinds that are defined while this world is open (a framework is installed) from then on."""
         while True:
             await asyncio.sleep(pause_s)
-            with contextlib.suppress(ApiError):  # the next round asks again
+            with contextlib.suppress(ApiError):  # asked again in the next round
                 if more := await self.caches.look_for_more(self._api):
                     await self.watch.follow_more(more)
                     self._wake()
@@ -234,7 +234,7 @@ class KubeWorld:
         _run_all(self._carry_out(), self.watch.read_again())
         self._define()
         if self.nodes is not None:
-            self._out = [*self.nodes.events(), *self._out]  # a node is of a group that is known
+            self._out = [*self.nodes.events(), *self._out]  # groups before their nodes
         if self.clusters is not None:
             self._out = [*self.clusters.events(), *self._out]
         _run_all(self._recover())
@@ -247,7 +247,7 @@ class KubeWorld:
         return self._outcomes.hear(out)
 
     def apply(self, plan: Plan) -> None:
-        """Take the plan up: what is much of it is carried out while this world waits, piece by piece."""
+        """Carry out the plan. A long plan is carried out in pieces while this world waits for events."""
         self._decided.extend(plan.actions)
         if len(self._decided) <= _MANY and not self._breaches.must_relist():
             _run_all(self._carry_out())
@@ -302,7 +302,7 @@ class KubeWorld:
     # --- inside ---------------------------------------------------------------------------------------------------
 
     def _define(self) -> None:
-        """Queues of dialects, as far as they changed."""
+        """Queue the events about changed definitions of dialects."""
         if self.watch.capacity.dialects.stale:
             self._out += list(self.watch.capacity.dialects.events())
             self.effects.reporter.on_demand = self.watch.capacity.dialects.on_demand()
@@ -368,7 +368,7 @@ class KubeWorld:
             self._tell(Refused(gang.id, action.attempt, reason))
 
     def _settle(self, gang: GangLifecycle) -> None:
-        """Settle the gang, which has drawn its conclusions."""
+        """Update everything that depends on the state of a gang, after it was reconciled."""
         self.watch.headroom.settle(gang)
         self._timers.set(gang.id, gang.wake_s)
         self.answers.touch(gang.id)

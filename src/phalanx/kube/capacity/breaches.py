@@ -1,9 +1,11 @@
-"""A decision that broke a promise (more on a node than it has): what it was decided on is listed again.
+"""List the cluster's objects again after a decision that overcommits a node, before anything of that decision is
+written.
 
-Either the core is wrong, or it was told wrong things: an event that was lost shows in a list. So before anything of the
-plan is carried out (a Job resumed, a victim called back), pods, Jobs, nodes and queues are listed once more. Their
-differences are told as changes; the last look of the barrier then binds nothing over capacity. A defect that breaks a
-promise in each cycle makes no more than a list a minute. The breach itself is counted, and logged here.
+Such a decision (a *breach*) has one of two causes: a defect of the core, or an event that the core never got. A list
+shows a lost event. So pods, Jobs, nodes and queues are listed again before any write of the plan (the resume of a Job,
+the eviction of a victim). Differences from the caches become changes, and the check of the bind barrier then binds
+nothing over capacity. If a defect causes a breach in each cycle, there is at most one list a minute. Breaches are
+counted by the caller and logged by this module.
 """
 
 from __future__ import annotations
@@ -17,11 +19,11 @@ from phalanx.client.connection import ApiError
 
 log = logging.getLogger(__name__)
 
-_REST_S = 60.0  # between two lists
+_REST_S = 60.0  # the least time between two lists
 
 
 class BreachRelist:
-    """`breaches`: how many decisions broke a promise so far."""
+    """The check for breaches. `breaches`: returns the number of decisions so far that overcommitted a node."""
 
     def __init__(self, breaches: Callable[[], int]) -> None:
         self._breaches, self._known = breaches, 0

@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 _NOTHING: Mapping[str, str] = {}
 _NONE = Definitions()
 _KINDS = {"Pod": PODS, "Job": JOBS}
-DIALECT = "dialect"  # the key, among an object's settings, of the dialect's name; not a valid label or annotation
+DIALECT = "dialect"  # key of the dialect's name in an object's options; no valid label or annotation
 
 
 class DialectWatch:
@@ -168,7 +168,8 @@ class DialectWatch:
         return frozenset(group.on_demand.queue for group in groups if group.on_demand is not None)
 
     def _is_kept(self, before: Definitions, invalid: Definitions) -> bool:
-        """Report that the definitions are invalid as a whole. Return whether the valid ones of before stay in force."""
+        """Report that the definitions are invalid as a whole. Return whether the earlier definitions, which were valid,
+        stay in force."""
         kept = before is not _NONE and not before.fault
         if invalid.fault_at is not None:
             kind, key = invalid.fault_at
@@ -190,7 +191,7 @@ class DialectWatch:
             try:
                 found = {kind: dict(self._readable(dialect, kind, found)) for kind in found}
                 defined = dialect.define(found)
-            except Exception:  # one that they bring out together
+            except Exception:  # an error that only the combination causes
                 log.exception("the definitions of %s stay as they were: they cannot be read together", dialect.name)
                 return None
         self._last[dialect.name] = {kind: dict(objects) for kind, objects in found.items()}
@@ -293,20 +294,20 @@ class DialectWatch:
         return found
 
     def placed(self, uid: str, node: str) -> tuple[StandIn, Object] | None:
-        """Return the object that the stand-in represents, with its status once the stand-in is placed on a node; None
-        if the uid is no stand-in's."""
+        """Return the stand-in with this uid, and the status that its object gets when the stand-in is placed on the
+        node; None if no stand-in has the uid."""
         if uid not in self.stand_ins:
             return None
         name, stand_in = self.stand_ins[uid]
         return stand_in, self.defined[name].placed(stand_in, node_and_part(node)[0], write_moment(self._clock()))
 
     def split(self, node: Node) -> Iterable[Node]:
-        """Return the node, less its parts, and each of these."""
+        """Return the node without its parts, and each part as a node."""
         return split(node, [part for part in self._parts.values() if part.node == node.name])
 
     def with_places(self, node: Node) -> Node:
-        """Return the node with its labels of declared topologies, and with its zones and devices as definitions have
-        them."""
+        """Return the node with the labels of declared topologies, and with the zones and devices that definitions give
+        it."""
         found, zones, devices = dict[str, str](), node.zones, node.devices
         for each in self.defined.values():
             found |= each.node_labels(node.name, dict(node.labels))
@@ -346,7 +347,8 @@ def _about_pods(defined: Definitions) -> Hashable:
 
 
 def _said_of(defined: Definitions, pod: Object) -> Hashable:
-    """Return what the definitions say of the devices and the places of a pod."""
+    """Return the settings of the definitions that affect a single pod: the parts that it may use, the devices that it
+    requests, and the devices that it has."""
     return defined.part_use(pod), defined.device_ask(pod), defined.devices_given(pod)
 
 

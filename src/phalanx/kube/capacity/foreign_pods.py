@@ -10,12 +10,12 @@ from phalanx.model.pod import Amounts, amounts
 
 
 class ForeignPods:
-    """`pods`: the existing pods, by uid. `excess`: returns the part of a pod's usage that the core does not charge to a
-    gang; None: all of it."""
+    """The usage of foreign pods, as events. `pods`: the existing pods, by uid. `excess`: returns the part of a pod's
+    usage that the core does not charge to a gang; None: the whole usage."""
 
     def __init__(self, pods: Mapping[str, Pod], excess: Callable[[Pod], Amounts | None]) -> None:
         self._pods, self._excess = pods, excess
-        self._touched: dict[str, None] = {}  # pods of which something else may be held
+        self._touched: dict[str, None] = {}  # pods whose usage may have changed
         self._told: dict[str, Occupied] = {}
 
     def touch(self, uid: str) -> None:

@@ -12,7 +12,8 @@ from phalanx.model.pod import Amounts, Shape, Toleration
 
 
 class NodeAllocations:
-    """Pods by uid on nodes by name. An entry is replaced by its like, so telling it twice changes nothing."""
+    """The nodes by name, and the usage of each pod by uid. Adding an entry that exists replaces it, so an addition may
+    be repeated."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, Node] = {}

@@ -26,18 +26,18 @@ _RATHER = 100  # the highest weight that a preference may have
 
 
 def name_of(node: str, part: str) -> str:
-    """Return the name of the part as a node."""
+    """Return the name of the node that represents the part."""
     return f"{node}/{part}"
 
 
 def node_and_part(name: str) -> tuple[str, str]:
-    """Return the node as the API has it, and the part of it; empty: it is the node itself."""
+    """Return the name of the node in the API, and the name of the part; "": the name is that of a whole node."""
     node, _, part = name.partition("/")
     return node, part
 
 
 def split(node: Node, parts: Iterable[NodePart]) -> Iterator[Node]:
-    """Yield the node, less its parts, then each part."""
+    """Yield the node without its parts, then each part as a node."""
     parts = tuple(parts)
     left = dict(node.allocatable)
     for part in parts:
@@ -57,7 +57,8 @@ def split(node: Node, parts: Iterable[NodePart]) -> Iterator[Node]:
 
 
 def in_parts(pod: Pod, use: PartUse | None, name: str, part: NodePart | None) -> Pod:
-    """Return the pod with the parts that it may use, and the part that it has. `part`: None if it no longer exists."""
+    """Return the pod with rules for the parts that it may use, and on the part that it is in. `name`: the name of that
+    part. `part`: None if the part no longer exists."""
     if use is None and not name:
         return pod
     shape = pod.shape if use is None else _using(pod.shape, use)

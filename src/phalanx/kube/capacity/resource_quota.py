@@ -23,7 +23,7 @@ from phalanx.model.pod import PODS, Amounts, amounts, format_amount
 from phalanx.model.reason import Reason, ReasonCode
 
 _PLAIN = ("cpu", "memory", "ephemeral-storage")
-_TO_BE_SAID = ("cpu", "memory")  # if a quota limits one of these, every container must name its amount
+_TO_BE_SAID = ("cpu", "memory")  # if a quota limits one of these, every container must set a request
 _NONE: Mapping[str, Any] = {}
 
 
@@ -43,7 +43,7 @@ QuotaDemand: TypeAlias = tuple[tuple[PodQuotaUsage, int], ...]  # the usage of a
 
 
 def pod_quota_usage(spec: Mapping[str, Any]) -> PodQuotaUsage:
-    """Return the usage of a pod's spec, or of a template's future pods. Raises QuantityError."""
+    """Return the usage of a pod with this spec; for a template, of a pod created from it. Raises QuantityError."""
     takes = {PODS: 1, "count/pods": 1}
     for name, value in pod_requests(spec):
         if name != PODS:
@@ -78,7 +78,7 @@ def _asking_limits(one: Mapping[str, Any]) -> Object:
 
 def _unsaid(spec: Mapping[str, Any]) -> frozenset[str]:
     if spec.get("resources"):
-        return frozenset()  # set for the whole pod
+        return frozenset()  # the pod sets its resources as a whole
     found = set()
     for one in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
         said = one.get("resources") or _NONE
@@ -150,7 +150,7 @@ def _unit(name: str) -> str:
 
 
 def _in_scope(pod: PodQuotaUsage, scope: str, operator: str, values: tuple[str, ...]) -> bool:
-    """A scope that says nothing about what a pod takes (or that is not known) leaves the pod out."""
+    """Return whether the scope selects the pod. An unknown scope selects no pod."""
     match scope, operator:
         case "PriorityClass", "In":
             return pod.priority_class in values
@@ -174,14 +174,14 @@ class _Space:
     """A namespace with at least one quota."""
 
     ledgers: dict[str, ResourceQuotaUsage] = field(default_factory=dict)
-    pods: dict[str, tuple[int | None, QuotaDemand]] = field(default_factory=dict)  # uid -> generation, usage
+    pods: dict[str, tuple[int | None, QuotaDemand]] = field(default_factory=dict)  # pod uid -> (generation, usage)
     promises: dict[str, QuotaDemand] = field(default_factory=dict)  # gang -> its pods that do not exist yet
     waiting: dict[str, QuotaDemand] = field(default_factory=dict)  # gang -> the demand that was refused
-    grown: bool = False  # the headroom may have grown
+    grown: bool = False  # True if the headroom may have grown since the last check
 
 
 class ResourceQuotas:
-    """All quotas, by namespace."""
+    """The ResourceQuotas of all namespaces, and the demands on them."""
 
     def __init__(self) -> None:
         self._spaces: dict[str, _Space] = {}
@@ -272,8 +272,8 @@ class ResourceQuotas:
             space.waiting.pop(gang, None)
 
     def unblocked_gangs(self) -> list[str]:
-        """Return the gangs that wait and would be let go now; those of namespaces where nothing changed are passed
-        over."""
+        """Return the waiting gangs whose demand the quotas would admit now. Only namespaces whose headroom may have
+        grown are checked."""
         found = []
         for namespace, space in self._spaces.items():
             if space.grown and space.waiting:

@@ -17,7 +17,7 @@ from phalanx.model.reason import Reason, ReasonCode
 
 
 class Overdue(NamedTuple):
-    """A deadline that has passed. `hold`: as in `departure.Departure`. `evicts`: bare pods are evicted, too."""
+    """A deadline that has passed. `hold`: as in `departure.Departure`. `evicts`: True if bare pods are evicted too."""
 
     why: Reason
     hold: str = ""
@@ -25,7 +25,8 @@ class Overdue(NamedTuple):
 
 
 class StartDeadlines:
-    """The deadlines of one start at one moment. `wake_s`: the next one (seconds since the epoch; 0: none)."""
+    """The deadlines of one start at one moment. `wake_s`: the time of the next deadline (seconds since the epoch; 0:
+    there is none)."""
 
     def __init__(self, state: Starting | Running, history: StartHistory, defaults: GangDefaults) -> None:
         self.state, self.parts, self.history, self.defaults = state, state.parts, history, defaults
@@ -34,7 +35,8 @@ class StartDeadlines:
         self.now_s, self.wake_s = self.effects.now_s(), 0.0
 
     def overdue(self) -> Iterator[Overdue]:
-        """Yield the deadlines that have passed. A start of bare pods on nodes may go on after the second one."""
+        """Yield the deadlines that have passed. A start with bare pods on nodes may continue after a deadline that does
+        not evict."""
         if (stale := self._stale()) is not None:
             yield stale
             return
@@ -53,7 +55,8 @@ class StartDeadlines:
         self.wake_s = min((at_s for at_s in (self.wake_s, *times_s) if at_s), default=0.0)
 
     def _stale(self) -> Overdue | None:
-        """Return the end of the grace period of a gang of bare pods of which too few run."""
+        """Return the deadline of a gang of which too few bare pods run, if its grace period has ended; otherwise
+        None."""
         said_s, seats = self.parts.start.spec.staleness_grace_s, self.parts.start.seats
         grace_s = self.defaults.staleness_grace_s(self.queue) if said_s is None else said_s
         end_s = self.parts.staleness.ends_s(grace_s)

@@ -28,12 +28,12 @@ from phalanx.kube.read.workload.batch_job import BatchJob
 from phalanx.model.plan import Preempt
 from phalanx.model.reason import Reason, ReasonCode
 
-_GIVE_UP = 3  # refusals in a row, each after several attempts, after which a write is given up
+_GIVE_UP = 3  # a write is given up after this many refusals in a row, each after several attempts
 
 
 @dataclass(slots=True, kw_only=True)
 class PreemptionRequest:
-    """A preemption of which some marks are not yet written. `unmarked`: the bare pods whose mark is being written."""
+    """A preemption whose marks are not all written yet. `unmarked`: the bare pods whose mark is being written."""
 
     mark: PreemptionMark
     why: Reason
@@ -42,7 +42,8 @@ class PreemptionRequest:
 
 
 class Preemption:
-    """`marked`: called when all marks are written that must be before anything of it ends."""
+    """The preemption of one start, until its marks are written. `marked`: called when all marks are written that must
+    exist before any pod of the gang ends."""
 
     def __init__(self, start: GangStart, marked: Callable[[PreemptionRequest], None]) -> None:
         self._start, self._effects, self._marked = start, start.effects, marked
@@ -50,7 +51,7 @@ class Preemption:
 
     def preempt(self, decided: Preempt) -> None:
         if self._start.record.attempt != decided.attempt:
-            return  # a late decision, on a start of before
+            return  # the decision was about an earlier start
         mark = PreemptionMark(by=decided.by, start_s=self._start.record.at_s)
         request = self._request = PreemptionRequest(mark=mark, why=decided.reason, grace_s=decided.grace_s)
         if bare := self._start.bare_pods():
@@ -61,7 +62,7 @@ class Preemption:
             self._write_marks(request)
 
     def resume(self, mark: PreemptionMark) -> None:
-        """Go on with a preemption that a scheduler before this one began."""
+        """Continue a preemption that an earlier scheduler process began."""
         text = f"it gives way to {mark.by}" if mark.by else "its queue uses more than its limit"
         why = Reason(code=ReasonCode.PREEMPTED, text=text, numbers={"by": mark.by})
         self._request = PreemptionRequest(mark=mark, why=why)
@@ -71,7 +72,8 @@ class Preemption:
         self._request = None
 
     def _budgeted(self, request: PreemptionRequest, objection: str) -> None:
-        """Take the answer of the budgets about its bare pods. `objection`: empty where they may go."""
+        """Handle the result of the check of PodDisruptionBudgets for the gang's bare pods. `objection`: the objecting
+        budget; "": the pods may be evicted."""
         if request is not self._request:
             return
         if not objection:
@@ -132,16 +134,17 @@ class Departure:
         self._start, self._effects, self._grace_s, self._hold = start, start.effects, grace_s, hold
         self._suspending: dict[str, int] = {}  # uid of a Job to suspend -> how often the API server refused
         self._stuck: set[str] = set()  # Jobs whose suspension the API server keeps refusing
-        self._was_suspended: set[str] = set()  # if one of these is resumed now, its owner did it: its new pods wait
+        self._was_suspended: set[str] = set()  # a resume of one is its owner's
         self._over = False
-        self._evicted: set[str] = set()  # bare pods that were told to go
+        self._evicted: set[str] = set()  # bare pods whose eviction was requested
 
     @property
     def preempted(self) -> bool:
         return self.mark is not None
 
     def begin(self) -> None:
-        """Suspend the resumed Jobs."""
+        """Suspend the gang's Jobs that run or are being resumed, and take back the records of bare pods that another
+        cluster has not started."""
         for job in self._start.objects.jobs.values():
             runs = not job.suspended or job.uid in self._start.resuming
             if runs and job.queued and not job.finished:
@@ -153,7 +156,7 @@ class Departure:
         self.evict_bare()
 
     def report(self) -> None:
-        """Report by Events that the gang was preempted, or the other reason for which its bare pods are evicted."""
+        """Report by Events on the gang's objects that the gang was preempted, or why its bare pods are evicted."""
         jobs: list[Member] = [job for job in self._start.objects.jobs.values() if not job.finished]
         objects = self._start.objects
         for about in jobs + [pod for pod in objects.pods.values() if objects.job_of(pod) is None]:
@@ -161,7 +164,8 @@ class Departure:
             self._effects.report(about, event, f"{self.why.code}: {self.why.text}", warning=True)
 
     def evict_bare(self) -> None:
-        """Evict its bare pods on nodes, each once (a binding may have been on its way)."""
+        """Evict the gang's bare pods that are on nodes, each once. Called again for pods whose binding was answered
+        later."""
         for pod in self._start.bare_pods() if self._evicts else ():
             if pod.uid not in self._evicted:
                 self._evicted.add(pod.uid)
@@ -172,12 +176,12 @@ class Departure:
         self._stuck.discard(uid)
 
     def end(self) -> None:
-        """Stop trying the writes that were refused."""
+        """End the departure: refused writes are not tried again."""
         self._over = True
 
     @property
     def left(self) -> bool:
-        """Return whether no pod of it is left, and no write of it is on its way."""
+        """Return whether no pod of the gang is left and no write about the gang is unanswered."""
         awaited = self._suspending.keys() - self._stuck
         return not (awaited or self._start.resuming or any(map(self._stays, self._start.objects.pods.values())))
 

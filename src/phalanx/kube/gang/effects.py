@@ -62,13 +62,14 @@ class WriteOutcome(Enum):
     CHANGED = "changed"
 
 
-Answered: TypeAlias = Callable[[WriteOutcome, str], None]  # the text is that of a refusal
+Answered: TypeAlias = Callable[[WriteOutcome, str], None]  # gets the outcome, and the text of a refusal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoleStart:
-    """A Job of a start: how many pods it may run, the name of the flavor that they get (empty: none), and what else
-    its template is given for this start. `why_there`: why another cluster was chosen for it; empty: none was."""
+    """The part of a start that concerns one Job. `parallelism`: how many pods the Job may run. `flavor`: the flavor of
+    these pods; "": none. `update`: further changes of the template for this start. `why_there`: why another cluster was
+    chosen for the Job; "": none was chosen."""
 
     job: BatchJob
     parallelism: int
@@ -103,17 +104,17 @@ class PodEffects(Protocol):
     ) -> None: ...
 
     def select_node(self, pod: Pod, node: str) -> None:
-        """Write the node for which volumes are needed on the claims of the pod."""
+        """Write the planned node on the pod's volume claims, so that volumes are created for that node."""
 
     def read_budgets(self, gang: str, by: str, pods: Sequence[Pod], answered: Callable[[str], None]) -> None:
-        """Ask the budgets. `answered`: with what a PodDisruptionBudget says against the eviction of these pods and of
-        the other victims of the preemptor `by`, all together, or nothing."""
+        """Check whether the PodDisruptionBudgets allow the eviction of these pods together with all other victims of
+        the preemptor `by`. `answered`: called with the objection of a budget, or with ""."""
 
     def mark(self, gang: str, pod: Pod, mark: PreemptionMark, answered: Answered) -> None: ...
 
     def send(self, gang: str, pod: Pod, record: StartRecord | None, answered: Answered) -> None:
-        """Write on the pod that another cluster runs it from now on. `record`: the record of the start; None: no
-        cluster runs it any more."""
+        """Write on the pod that another cluster runs it. `record`: the record of the start; None: no other cluster runs
+        the pod any more."""
 
     def evict(
         self,
@@ -127,7 +128,7 @@ class PodEffects(Protocol):
 
 
 class Effects(Protocol):
-    """The effects that a gang may have on the outside."""
+    """The operations outside of itself that a gang may request."""
 
     @property
     def allocations(self) -> NodeAllocations: ...
@@ -145,19 +146,19 @@ class Effects(Protocol):
         """Pass the event to the core."""
 
     def report(self, about: Member, reason: str, text: str, *, warning: bool = False) -> None:
-        """Report to users by a Kubernetes Event."""
+        """Report to users by a Kubernetes Event on the member."""
 
     def drop_wait_reason(self, gang: str) -> None:
-        """Forget the reason for waiting that is not yet written."""
+        """Drop the gang's reason for waiting if it is not written yet."""
 
     def retry_later(self, gang: str, refusals: int, call: Callable[[], None]) -> None:
-        """Call in a while, which is longer the more `refusals` there were in a row: what was refused is tried again.
-        The gang draws its conclusions then."""
+        """Call `call` after a pause, to try a refused operation again, and then reconcile the gang. The pause grows
+        with the number of `refusals` in a row."""
 
 
 def report_rejection(effects: Effects, pod: Pod, job: BatchJob | None) -> None:
-    """Report that a kubelet refused the pod. The reason of its Job says so, even if the refusal makes the Job fail
-    (backoffLimit 0)."""
+    """Report that a kubelet refused the pod. The refusal is also written as the reason of the pod's Job, even if it
+    makes the Job fail (backoffLimit 0)."""
     said = f": {pod.message}" if pod.message else ""
     text = f"the kubelet of {pod.node} refused pod {pod.name} ({pod.reason}{said}); other nodes are preferred"
     effects.report(job or pod, "Rejected", text, warning=True)

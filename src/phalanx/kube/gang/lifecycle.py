@@ -27,9 +27,9 @@ from phalanx.model.reason import Reason, ReasonCode
 
 
 class GangLifecycle:
-    """A gang, from its first member to its last pod. `wake_s`: `advance` is to be called again then, though nothing
-    changes (0: no need). `departure`: how it left, or leaves, its nodes the last time; it may be over within one
-    `advance`."""
+    """A gang, from its first member to its last pod. `wake_s`: the time at which `advance` must be called again even if
+    nothing changes (seconds since the epoch; 0: never). `departure`: the latest departure from the nodes, which may
+    begin and end within one call of `advance`."""
 
     def __init__(self, id: str, effects: Effects) -> None:
         self.id, self.effects = id, effects
@@ -37,7 +37,7 @@ class GangLifecycle:
         self._state: State = Waiting()
         self.history = StartHistory()
         self.departure: Departure | None = None
-        self.resized: Reason | None = None  # set if its running Job was resized: it is queued again
+        self.resized: Reason | None = None  # why a change of the running Job's size queues the gang again
         self.wake_s = 0.0
 
     # --- questions ------------------------------------------------------------------------------------------------
@@ -77,12 +77,12 @@ class GangLifecycle:
 
     @property
     def done(self) -> bool:
-        """Return whether nothing of it is left."""
+        """Return whether the gang waits and has no object left."""
         return isinstance(self.state, Waiting) and self.objects.empty
 
     @property
     def parts(self) -> StartedParts | None:
-        """Return the parts of its start; None while it waits."""
+        """Return the parts of the gang's start; None while the gang waits."""
         return None if isinstance(self.state, Waiting) else self.state.parts
 
     @property
@@ -147,7 +147,8 @@ class GangLifecycle:
     # --- decided --------------------------------------------------------------------------------------------------
 
     def start(self, decided: Start, gang: bool) -> None:
-        """Take up a start: the record goes to the Jobs first, then their pods come, then the barrier."""
+        """Carry out a start: write its record on the Jobs; their controllers create the pods, which wait at the bind
+        barrier."""
         spec = self.state.spec if isinstance(self.state, Waiting) else None
         if spec is None or spec.job.blocked is not None:
             text = "it changed while it was planned"
@@ -158,7 +159,7 @@ class GangLifecycle:
             )
             return
         parts = self.parts_of(GangStart.planned(self.effects, self.objects, spec, decided, gang=gang))
-        self.effects.drop_wait_reason(self.id)  # now, because reasons during the start are about pods that still wait
+        self.effects.drop_wait_reason(self.id)  # before the start: later reasons are about pods that still wait
         self.state = Starting(parts=parts, held=spec.gated)
         if gang:
             parts.elastic.grant([len(row.seats) for row in parts.start.seats.rows])
@@ -236,7 +237,8 @@ class GangLifecycle:
         self._wake(*self.history.left_out.values())
 
     def _await_gate(self, starting: Starting, defaults: GangDefaults) -> None:
-        """Resume the gang, whose nodes and quota are granted, once its dialect opens the gate."""
+        """Resume the gang's Jobs once its dialect opens the gate. The nodes and the quota of the gang are granted
+        already."""
         if self.objects.idle:
             self._finish()
             return
@@ -355,7 +357,7 @@ class GangLifecycle:
 
     @property
     def elsewhere(self) -> StartRecord | None:
-        """Return the record of the start that another cluster is to run; None: there is none."""
+        """Return the record of a start that another cluster runs; None for a start in this cluster."""
         running = self.state if isinstance(self.state, Running) else None
         return running.parts.start.record if running is not None and running.parts.start.elsewhere else None
 
@@ -370,8 +372,8 @@ class GangLifecycle:
         self.take_back_start(parts, why, evicts=bool(parts.start.bare_pods()))
 
     def take_back_start(self, parts: StartedParts, why: Reason, hold: str = "", *, evicts: bool = False) -> None:
-        """Take the start back whole: suspend what was resumed, then wait until no pod of it is left. Bare pods that are
-        bound cannot be taken back, only evicted: without `evicts` such a gang goes on as it is."""
+        """Take the whole start back: suspend the resumed Jobs, then wait until no pod of the gang is left. Bound bare
+        pods can only be evicted. So without `evicts` a gang with bound bare pods continues unchanged."""
         if parts.start.bare_pods() and not evicts:
             parts.start.since_s = self.effects.now_s()
             return
@@ -382,7 +384,7 @@ class GangLifecycle:
         self._leave(self._depart(parts, departure))
 
     def _preempted(self, start: GangStart, request: PreemptionRequest) -> None:
-        """Begin the departure of the gang, which is marked as preempted now."""
+        """Begin the departure of the gang, after all marks of its preemption are written."""
         if not isinstance(self.state, Starting | Running) or self.state.parts.start is not start:
             return
         departure = Departure(start, request.why, mark=request.mark, grace_s=request.grace_s)

@@ -28,9 +28,9 @@ class GangObjects:
         self.jobs[job.uid] = job
 
     def end_pod(self, pod: Pod, *, gone: bool = False) -> None:
-        """Note that the pod has ended or is deleted. A deleted pod is not counted any more, because its Job's status
-        counts it by then (JobTrackingWithFinalizers), and because a framework that resumes a suspended job creates all
-        pods again."""
+        """Note that the pod has ended or is deleted. A deleted pod no longer counts as succeeded. Its Job's status
+        counts it by then (JobTrackingWithFinalizers), and a framework that resumes a suspended job creates all pods
+        again."""
         if pod.over and pod.phase == "Succeeded" and pod.owner is not None:
             succeeded = self._succeeded.setdefault(pod.owner[1], set())
             succeeded.discard(pod.uid) if gone else succeeded.add(pod.uid)
@@ -39,15 +39,16 @@ class GangObjects:
         self.pods.pop(pod.uid, None)
 
     def size(self, job: BatchJob) -> int:
-        """Pods that the Job could still use at once; its status may not count yet what its pods show."""
+        """Return the number of pods that the Job could still use at once. Succeeded pods count even if the Job's status
+        does not have them yet."""
         return job.size(len(self._succeeded.get(job.uid, ())))
 
     def succeeded(self, job: BatchJob) -> int:
-        """Pods of the Job that have succeeded; its status may not count yet what its pods show."""
+        """Return the number of succeeded pods of the Job, including pods that the Job's status does not have yet."""
         return max(job.succeeded, len(self._succeeded.get(job.uid, ())))
 
     def has_succeeded(self, job: BatchJob) -> bool:
-        """Return whether a pod of the Job has succeeded, or all of it."""
+        """Return whether the Job, or at least one of its pods, has succeeded."""
         return bool(job.succeeded or self._succeeded.get(job.uid)) or job.outcome is Outcome.SUCCEEDED
 
     def job_of(self, pod: Pod) -> BatchJob | None:
@@ -69,13 +70,14 @@ class GangObjects:
 
     @property
     def over(self) -> bool:
-        """Return whether it ended before anything of it was told: its Jobs are over, and no bare pod of it is left."""
+        """Return whether the gang has ended: some part has an outcome, all Jobs have finished, and no bare pod is
+        left."""
         alive = any(self.job_of(pod) is None for pod in self.pods.values())
         return bool(self._outcomes) and not alive and all(job.finished for job in self.jobs.values())
 
     @property
     def idle(self) -> bool:
-        """Return whether nothing of it runs or will."""
+        """Return whether the gang has no pods, and no unfinished Job that Phalanx starts."""
         return not self.pods and not any(job.ours and not job.finished for job in self.jobs.values())
 
     @property
@@ -101,9 +103,9 @@ class GangObjects:
         return GangMembers(id=self.id, jobs=jobs, pods=pods, finished=finished, sizes=sizes)
 
     def _former(self) -> set[str]:
-        """Return the Jobs (by uid) that are over and no part of it: a finished PyTorchJob, say, whose name a new JobSet
-        has. Objects that do not say `phalanx.dev/job` have no more than their name in common; of these the newest that
-        is not over is the gang, or if all are over, the newest."""
+        """Return the uids of finished Jobs that share the gang's name but are no part of the gang, such as a finished
+        PyTorchJob if a new JobSet has the same name. Objects without the label `phalanx.dev/job` share a gang by their
+        name alone. Of these, the newest unfinished object is the gang; if all have finished, the newest."""
         unsaid = [job for job in self.jobs.values() if labels.JOB not in job.options]
         newest = max(unsaid, key=lambda job: (not job.finished, job.created_s, job.object_uid), default=None)
         if newest is None:

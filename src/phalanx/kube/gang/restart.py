@@ -75,7 +75,7 @@ def unfinished_start(
 
 
 def past_run(gang: GangLifecycle, defaults: GangDefaults) -> RunTold | None:
-    """Return how long a gang of Jobs ran that is over; None: they do not say."""
+    """Return the run time of an ended gang of Jobs; None if the Jobs do not record it."""
     jobs = sorted((job for job in gang.jobs.values() if job.record is not None and job.ended_s), key=_age)
     if not jobs or len(jobs) < len(gang.jobs):
         return None
@@ -100,7 +100,7 @@ def _to_be_replaced(gang: GangLifecycle, pods: Sequence[Pod], record: StartRecor
 
 
 def _record(jobs: Iterable[BatchJob], bare: Iterable[Pod], key: RecordKey | None) -> StartRecord | None:
-    """Return the record of the last start that is ours."""
+    """Return the record of the last start whose signature is valid."""
     started: list[BatchJob | Pod] = [job for job in jobs if not job.suspended]
     started += [pod for pod in bare if pod.node or (pod.record is not None and pod.record.cluster)]
     records = [each.record for each in started if each.record is not None and _is_ours(each.record, each, key)]
@@ -127,14 +127,14 @@ def _is_ours(record: StartRecord, on: BatchJob | Pod, key: RecordKey | None) -> 
 
 
 def _mark(jobs: Iterable[BatchJob], bare: Iterable[Pod], record: StartRecord) -> PreemptionMark | None:
-    """Return the mark that ends this very start."""
+    """Return the preemption mark that names this start; None if no object has one."""
     said = [job.mark for job in jobs if job.suspended] + [pod.mark for pod in bare if pod.node]
     return next((mark for mark in said if mark is not None and mark.start_s == record.at_s), None)
 
 
 def _of(job: BatchJob) -> StartRecord:
-    """Return the record of a Job that was suspended again: its own, if that still stands, else one of the same
-    content."""
+    """Return the record of the start of a Job that was suspended again. If the Job has no record any more, build one
+    from its fields."""
     queue = job.options.get(labels.QUEUE, "")
     at_s = job.mark.start_s if job.mark is not None else 0.0
     return job.record or StartRecord(attempt=1, queue=queue, count=job.size(), priority=job.priority, at_s=at_s)
@@ -205,7 +205,7 @@ def _missing_members(parts: StartedParts) -> int:
 
 
 def _was_left_out(job: BatchJob | None) -> bool:
-    """Return whether this start gave the Job no pods at all."""
+    """Return whether the start left the Job out: the Job is resumed with a parallelism of 0."""
     return job is not None and not job.suspended and not job.parallelism
 
 

@@ -64,8 +64,8 @@ class StartedParts:
         )
 
     def resume_jobs(self, resumed: Callable[[WriteOutcome, str], None]) -> None:
-        """Resume the Jobs: every member Job that does not carry this start's record is to get it, and to run. Roles of
-        one object are resumed by one write."""
+        """Resume every member Job that does not run with the record of this start, and write the record on it. Roles of
+        one object are resumed by a single write."""
         start, together = self.start, dict[str, list[BatchJob]]()
         for job in start.objects.jobs.values():
             known = job.record is not None and job.record.attempt == start.record.attempt and not job.suspended
@@ -107,7 +107,7 @@ class StartedParts:
 
 @dataclass(slots=True, kw_only=True)
 class Waiting:
-    """`spec`: as the core was told; None: it was told nothing."""
+    """The stage before a start. `spec`: the spec that the core has; None: the core does not know the gang."""
 
     spec: GangSpec | None = None
 
@@ -124,7 +124,7 @@ class Starting:
 
 @dataclass(slots=True, kw_only=True)
 class Running:
-    """The stage in which its whole minimum was bound."""
+    """The stage after the whole minimum of the gang was bound."""
 
     parts: StartedParts
     readiness: Readiness
@@ -132,7 +132,7 @@ class Running:
 
 @dataclass(slots=True, kw_only=True)
 class Leaving:
-    """The stage in which the gang goes back, and waits until no pod of it is left."""
+    """The stage in which a start is taken back or preempted, until no pod of the gang is left."""
 
     parts: StartedParts
     departure: Departure
@@ -140,7 +140,7 @@ class Leaving:
 
 State: TypeAlias = Waiting | Starting | Running | Leaving
 
-# From each stage, those that may follow. Running follows waiting where a start of before is taken up whole.
+# Stage -> the stages that may follow. Running follows Waiting if an earlier process has completed the start.
 NEXT: Mapping[type[State], frozenset[type[State]]] = {
     Waiting: frozenset({Starting, Running}),
     Starting: frozenset({Running, Leaving, Waiting}),
@@ -153,8 +153,8 @@ NEXT: Mapping[type[State], frozenset[type[State]]] = {
 class StartHistory:
     """Earlier starts that failed. `failures`: the number of failures in a row. `timeouts`: how many of these had bound
     pods that did not become ready. `avoided`: nodes on which pods did not become ready, or whose kubelets refused pods
-    of this gang -> until when other nodes are preferred (seconds since the epoch). `left_out`: other clusters that
-    could not run this gang -> until when it is not sent to them."""
+    of this gang -> until when other nodes are preferred (seconds since the epoch). `left_out`: another cluster that
+    could not run this gang -> the time until which the gang is not sent to that cluster."""
 
     failures: int = 0
     timeouts: int = 0
@@ -189,7 +189,7 @@ class StartHistory:
         return NodePreference(100, (other,)) if nodes else None
 
     def avoiding(self, spec: GangSpec, now_s: float) -> GangSpec:
-        """Return the spec, with that preference, and without the clusters that are left out."""
+        """Return the spec with the preference for other nodes, and without the clusters that could not run the gang."""
         self.left_out = {cluster: until_s for cluster, until_s in self.left_out.items() if now_s < until_s}
         if self.left_out:
             job = replace(spec.job, roles=tuple(outside(role, tuple(self.left_out)) for role in spec.job.roles))

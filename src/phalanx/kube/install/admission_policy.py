@@ -81,7 +81,7 @@ _SIGNATURE = (
 )
 # The old object counts too, so that a write that removes both the label and the signature leaves the signature.
 _OURS_OR_SIGNED = f'({_OURS}) || ({_signed("object")}) || (request.operation == "UPDATE" && {_signed("oldObject")})'
-# On an update, only what would change the signature, or gives a Job our label that had none.
+# On updates, sign only if the update would change the signature, or if it adds Phalanx's label to a Job.
 _SIGN = (
     f'request.operation == "CREATE" || (({_signed("oldObject")}) ? !({_signed("object")}) || {_OLD} != {_NEW} : '
     f"({_signed('object')}) || !({_ours('oldObject')}))"
@@ -143,14 +143,15 @@ def _said(obj: str, key: str) -> str:
 
 
 def _untouched(key: str) -> str:
-    """CEL: the annotation is as it was before the write."""
+    """Return a CEL expression: the write does not change the annotation (or removes it, if that is allowed)."""
     now, then = _said("object", key), f'request.operation == "UPDATE" && {_said("oldObject", key)}'
     same = f'object.metadata.annotations["{key}"] == oldObject.metadata.annotations["{key}"]'
     return f"(({now}) ? {then} && {same} : {'true' if key in REMOVABLE else f'!({then})'})"
 
 
 def _of_roles_untouched() -> str:
-    """CEL: the annotations about one role of a framework's job (`KEY.ROLE`) are as they were before the write."""
+    """Return a CEL expression: the write does not change the annotations about roles of a framework's job
+    (`KEY.ROLE`)."""
     now, then = (f"(has({one}.metadata.annotations) ? {one}.metadata.annotations : {{}})" for one in _STATES)
     ours = " || ".join(f'key.startsWith("{key}.")' for key in BY_ROLE)
     before = f'request.operation == "UPDATE" && key in {then} && {then}[key] == {now}[key]'
@@ -210,7 +211,7 @@ RECORDS_OF_JOBS = _records_of_jobs(ACCOUNT)
 RECORDS_POLICIES = records_policies(ACCOUNT)
 
 
-GUARDED = (JOBS, *FRAMEWORK_KINDS)  # the kinds that they are about
+GUARDED = (JOBS, *FRAMEWORK_KINDS)  # the kinds that the policies check
 
 # Servers without the kind call `phalanx webhook`, which applies the policies above. One call covers all of them: the
 # first policy changes the Job, the second signs it, and the third refuses other writers of the scheduler's records.
@@ -277,7 +278,7 @@ async def install_policy(api: Connection) -> AdmissionMode:
 
 
 async def _asks_webhook(api: Connection) -> bool:
-    """Return whether its configuration is there."""
+    """Return whether a webhook with the policies is configured."""
     try:
         found = await api.get(WEBHOOKS, WEBHOOK["metadata"]["name"])
     except ApiRefusal as error:

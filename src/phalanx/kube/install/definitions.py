@@ -26,7 +26,7 @@ QUEUES = Kind(group="phalanx.dev", plural="queues", name="Queue", namespaced=Fal
 FLAVORS = Kind(group="phalanx.dev", plural="flavors", name="Flavor", namespaced=False)
 RESERVATIONS = Kind(group="phalanx.dev", plural="reservations", name="Reservation", namespaced=False)
 DEFAULT_QUEUE = "default"
-DIGEST = "phalanx.dev/definition"  # annotation: the digest of what we wrote
+DIGEST = "phalanx.dev/definition"  # annotation: the digest of the definition that Phalanx wrote
 
 _TEXT = {"type": "string", "maxLength": 253}
 _TOLERATION = obj(
@@ -93,7 +93,7 @@ RESERVATION: Object = {
 
 
 def definition(kind: Kind, short: str, schema: Object, columns: list[Any], *, status: bool = False) -> Object:
-    """Return the CustomResourceDefinition of a kind that we define."""
+    """Return the CustomResourceDefinition of a kind of Phalanx."""
     name = f"{kind.plural}.{kind.group}"
     version = {
         "name": kind.version,
@@ -144,7 +144,7 @@ DEFINITIONS: Mapping[Kind, Object] = {
 
 
 async def install(api: Connection) -> None:
-    """The definitions as they should be, and the queue `default`; returns when all of them are served."""
+    """Create or update the definitions, and create the queue `default`. Return when all kinds are served."""
     await asyncio.gather(*(_install_definition(api, body) for body in DEFINITIONS.values()))
     await asyncio.gather(served(api, FLAVORS), served(api, RESERVATIONS), _create_default(api))
 
@@ -201,7 +201,7 @@ async def _create_default(api: Connection) -> None:
 
 
 async def create(api: Connection, kind: Kind, body: Object) -> None:
-    """Create it, unless another was faster."""
+    """Create the object. It is no error if another client has created it."""
     try:
         await api.create(kind, body)
     except ApiRefusal as error:

@@ -29,7 +29,8 @@ _POLICIES = "admissionregistration.k8s.io"
 
 
 class VersionNotServed(PhalanxError):
-    """The cluster's definition of a kind has no version that is read; the text says which it has, and what to do."""
+    """The cluster's definition of a kind has no version that Phalanx reads. The text names its versions, and what to
+    do."""
 
 
 async def install_dialect(api: Connection, dialect: Dialect[Any]) -> None:
@@ -39,7 +40,7 @@ async def install_dialect(api: Connection, dialect: Dialect[Any]) -> None:
     for body in crds_of(dialect):
         there[body["spec"]["group"], body["spec"]["names"]["plural"]] = await _bring(api, CRDS, body)
     for kind in (*dialect.definition_kinds, *dialect.answer_kinds):
-        if (kind.group, kind.plural) in there:  # kinds of others are looked at where they are served
+        if (kind.group, kind.plural) in there:  # other kinds are read only if the server has them
             if (definition := there[kind.group, kind.plural]) is not None:
                 _check_version(dialect, kind, definition)
             await served(api, kind)
@@ -56,7 +57,7 @@ def crds_of(dialect: Dialect[Any]) -> list[Object]:
 
 
 def policies_of(dialect: Dialect[Any]) -> list[tuple[Kind, Object]]:
-    """Return the policies that a dialect brings, and its objects."""
+    """Return the admission policies and the default objects that a dialect installs."""
     return [(kind, digested(body) if kind.group == _POLICIES else body) for kind, body in dialect.policies]
 
 
@@ -93,7 +94,7 @@ async def _bring(api: Connection, kind: Kind, body: Object) -> Object | None:
 
 
 def _is_of_another_release(kind: Kind, there: Object, body: Object) -> bool:
-    """Return whether Phalanx made it, and not this one."""
+    """Return whether another release of Phalanx created the existing object."""
     digest = (body["metadata"].get("annotations") or {}).get(DIGEST)
     said = there["metadata"].get("annotations") or {}
     ours = MADE_FROM in said if kind == CRDS else digest is not None

@@ -1,4 +1,4 @@
-"""All that Phalanx brings to a cluster, asked for until the API server answers."""
+"""Install everything that Phalanx needs in a cluster. Each request is repeated until the API server answers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def install_all(
 ) -> Installation:
     """Install everything, and return the result. `clock`: returns seconds since the epoch. `dialects`: the dialects to
     install."""
-    _, mode, key, left = await asyncio.gather(  # side by side: none of these needs another
+    _, mode, key, left = await asyncio.gather(  # concurrently, because they are independent
         until_answered(lambda: install(api)),
         until_answered(lambda: install_policy(api)),
         obtain_record_key(api, clock),
@@ -54,7 +54,8 @@ async def install_all(
 
 
 async def _install_dialect(api: Connection, dialect: Dialect[Any]) -> str:
-    """Return its name, where its kinds cannot be read, else nothing."""
+    """Install the dialect. Return the dialect's name if the cluster does not serve its kinds in a version that Phalanx
+    reads; otherwise ""."""
     try:
         await until_answered(lambda: install_dialect(api, dialect))
     except VersionNotServed as error:

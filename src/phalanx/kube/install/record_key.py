@@ -26,7 +26,7 @@ _BYTES = 32
 
 async def obtain_record_key(api: Connection, clock: Callable[[], float]) -> RecordKey | None:
     """Return the key of the cluster; create it if there is none. `clock`: returns seconds since the epoch. Return None,
-    with a warning, if the server refuses access; then every record is accepted, whoever wrote it."""
+    with a warning, if the server refuses access. Then every record is accepted, even if a user wrote it."""
     try:
         return await until_surely_refused(lambda: _obtain(api, clock))
     except ApiRefusal as error:
@@ -52,12 +52,12 @@ async def _obtain(api: Connection, clock: Callable[[], float]) -> RecordKey:
         try:
             await api.replace(SECRETS, {**secret, "data": data})
         except ApiRefusal as error:
-            if error.code != 409:  # another has just made one
+            if error.code != 409:  # another process has just created one
                 raise
 
 
 async def _find(api: Connection) -> Object:
-    """Return the Secret, made empty where nobody did."""
+    """Return the Secret. Create it empty if it does not exist."""
     try:
         return await api.get(SECRETS, NAME, NAMESPACE)
     except ApiRefusal as error:
@@ -74,7 +74,7 @@ async def _find(api: Connection) -> Object:
 
 
 def read_key(data: Object) -> RecordKey | None:
-    """Return the key in a Secret's data; None if it is missing or malformed. It is then created again."""
+    """Return the key in a Secret's data; None if it is missing or malformed (the caller then creates a new key)."""
     try:
         secret, since = (base64.b64decode(data[name], validate=True) for name in ("key", "since"))
         return RecordKey(secret=secret, since_s=float(since)) if len(secret) == _BYTES else None

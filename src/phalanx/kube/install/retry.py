@@ -1,6 +1,6 @@
-"""What must be done before anything else, however long the API server is away or breaks: asked again until it answers.
+"""Repeat a request until the API server answers, for requests without which the scheduler cannot begin.
 
-Only for calls that may be repeated: reads, and creations of what may exist already.
+Only for requests that may be repeated: reads, and creations of objects that may exist already.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ async def until_answered(call: Callable[[], Awaitable[Found]]) -> Found:
 
 
 async def until_surely_refused(call: Callable[[], Awaitable[Found]]) -> Found:
-    """Return the answer as `until_answered` does; a 403 is believed when it comes again and again. An API server that
-    has just started answers before it has read all roles."""
+    """Repeat the call as `until_answered` does, and raise a 403 only after several of them. An API server that has just
+    started answers 403 until it has read all roles."""
     for pause_s in _REFUSED_S:
         try:
             return await until_answered(call)

@@ -20,7 +20,7 @@ _MISSED = 3.0  # the missed renewals after which the holder counts as dead
 
 
 class RivalRuns(PhalanxError):
-    """The scheduler of a dialect runs; the text says whose, and what to do."""
+    """The scheduler of a dialect runs. The text names the scheduler, and what to do."""
 
 
 async def refuse_beside_rivals(api: Connection, dialects: Iterable[str], now_s: float) -> None:
@@ -61,7 +61,7 @@ def _holder(lease: Object, now_s: float) -> str:
 
 
 async def _seen(asked: Awaitable[Object]) -> Object:
-    """Return the object; empty where it is not there, or may not be seen."""
+    """Return the object; empty if it does not exist, or if the caller may not read it."""
     try:
         return await asked
     except ApiRefusal as refusal:

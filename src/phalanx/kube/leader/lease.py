@@ -31,7 +31,8 @@ NAME, NAMESPACE = "phalanx", "kube-system"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseDurations:
-    """All in seconds. `renew_s`: nothing is written later than this after a renewal was sent."""
+    """Durations in seconds. `lease_s`: the duration of the Lease. `renew_s`: the time after the sending of a renewal
+    until which writes are allowed. `retry_s`: the pause before the next renewal."""
 
     lease_s: float = 10.0
     renew_s: float = 6.0
@@ -56,8 +57,8 @@ class Lease:
         self.identity, self.terms, self._policy = identity, terms, policy
         self._api, self._name, self._namespace = api, name, namespace
         self._until = 0.0  # the fence, in time of the event loop
-        self._seen: tuple[str, float] = ("", 0.0)  # version of the lease, and since when we see it unchanged
-        self._free_s = 0.0  # if it stays so, it is free then
+        self._seen: tuple[str, float] = ("", 0.0)  # (version of the Lease, the time since which it is unchanged)
+        self._free_s = 0.0  # the time at which an unchanged Lease is free
 
     def fence(self) -> float:
         """Return the event loop's time after which nothing may be written."""
@@ -87,7 +88,8 @@ class Lease:
                 )
 
     async def release(self) -> None:
-        """Let another take over at once. A lease that is no longer sure to be ours is not given back."""
+        """Release the Lease, so that another process can take over at once. After the fence it is not released, because
+        another process may hold it already."""
         until, self._until = self._until, 0.0
         if _now() >= until:
             return
@@ -102,7 +104,7 @@ class Lease:
     # --- inside ---------------------------------------------------------------------------------------------------
 
     async def _attempt(self) -> bool:
-        """Take or renew the lease; False if another holds it or the server does not answer."""
+        """Acquire or renew the Lease. Return False if another process holds it, or if the server does not answer."""
         sent = _now()
         try:
             lease = await self._find()
@@ -128,7 +130,8 @@ class Lease:
         return await self._api.create(LEASES, body, self._namespace)
 
     def _free(self, lease: Object) -> bool:
-        """Ours, given back, or not renewed for its whole duration under our own eyes."""
+        """Return whether this process may take the Lease: it holds it already, the Lease was released, or this process
+        has seen it unchanged for its whole duration."""
         holder = lease["spec"].get("holderIdentity") or ""
         if holder in {"", self.identity}:
             return True
@@ -170,7 +173,7 @@ async def leading(lease: Lease) -> AsyncIterator[Lease]:
 
 
 def _first(group: BaseExceptionGroup[LeaseLost]) -> LeaseLost:
-    """Return the first LeaseLost: of the renewal, or of a write that came too late."""
+    """Return the first LeaseLost in the group: from the renewal, or from a write after the fence."""
     found: BaseException = group
     while isinstance(found, BaseExceptionGroup):
         found = found.exceptions[0]

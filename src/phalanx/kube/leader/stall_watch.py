@@ -23,7 +23,8 @@ _FRAMES = 6  # frames of the stack that are logged, innermost last
 
 @contextmanager
 def stalls_logged(limit_s: float = 1.0) -> Iterator[None]:
-    """Inside, a warning is logged when the running event loop made no turn for `limit_s` seconds."""
+    """Log a warning, as long as the context is open, whenever the running event loop is blocked for `limit_s`
+    seconds."""
     watch = _StallWatch(asyncio.get_running_loop(), limit_s)
     watch.begin()
     try:
@@ -35,7 +36,7 @@ def stalls_logged(limit_s: float = 1.0) -> Iterator[None]:
 class _StallWatch:
     def __init__(self, loop: asyncio.AbstractEventLoop, limit_s: float) -> None:
         self._loop, self._limit_s, self._thread_id = loop, limit_s, threading.get_ident()
-        self._turned_s = time.monotonic()  # when the loop made its last turn that is known
+        self._turned_s = time.monotonic()  # the time of the event loop's last known turn
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._look, name="stall watch", daemon=True)
 
@@ -52,7 +53,7 @@ class _StallWatch:
         self._handle = self._loop.call_later(self._limit_s / 4, self._turn)
 
     def _look(self) -> None:
-        told_s = 0.0  # the last turn before the stall that was told
+        told_s = 0.0  # the last turn before the logged stall; 0: no stall is logged
         while not self._over.wait(self._limit_s / 2):
             turned_s = self._turned_s
             if told_s and turned_s != told_s:

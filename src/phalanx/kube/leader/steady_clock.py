@@ -1,11 +1,13 @@
 """The time of day, which never jumps.
 
-Time limits, timeouts and usage are counted in the time of day, since they stand on objects and in records, and since
-users say when a job may begin. But the clock of a machine is set now and then, by an hour or by years. Then every
-timeout would be over at once and every start that is under way taken back; or, set back, none would ever be over.
+Time limits, timeouts and usage are counted in the time of day, because objects and records contain such times, and
+users set the time at which a job may begin. But a machine's clock may be adjusted, by an hour or by years. If it is set
+forward, all timeouts would end at once, and all starts under way would be taken back. If it is set back, no timeout
+would ever end.
 
-So the scheduler's time goes on by the monotonic clock, and follows the machine's: while it is behind it goes twice as
-fast, while it is ahead half as fast. An hour that the clock was set forward by is caught up with in an hour.
+So the scheduler's time runs on the monotonic clock and follows the machine's clock: twice as fast while it is behind,
+and half as fast while it is ahead. If the machine's clock is set forward by an hour, the scheduler's time catches up
+within an hour.
 """
 
 from __future__ import annotations
@@ -13,12 +15,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-_AHEAD, _BEHIND = 0.5, 2.0  # seconds of this clock in a second, until it agrees
-_AGREES_S = 1.0  # adjustments by less, as time servers make them all the time, are taken over at once
+_AHEAD, _BEHIND = 0.5, 2.0  # the speed of this clock until it agrees with the machine's
+_AGREES_S = 1.0  # smaller adjustments, as by time servers, take effect at once
 
 
 class SteadyClock:
-    """Called, it returns seconds since the epoch. `wall`: the machine's clock; `monotonic`: one that is never set."""
+    """A clock; calling it returns seconds since the epoch. `wall`: the machine's clock. `monotonic`: a clock that is
+    never adjusted."""
 
     def __init__(self, wall: Callable[[], float] = time.time, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._wall, self._monotonic = wall, monotonic

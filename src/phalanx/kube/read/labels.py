@@ -27,33 +27,33 @@ JOB_ROLES = "phalanx.dev/job-roles"  # how many objects form the gang
 MIN_AVAILABLE = "phalanx.dev/min-available"  # how many pods must start together
 MIN_RESOURCES = "phalanx.dev/min-resources"  # requests of the whole gang, if a driver creates its pods later
 REPLACES_FAILED = "phalanx.dev/replaces-failed"  # the creator of a bare pod replaces it if it fails: its node is kept
-STALENESS = "phalanx.dev/staleness-grace-period"  # how long it may run with fewer pods than its minimum; 0: for ever
-HOLD = "phalanx.dev/hold"  # keep it queued
+STALENESS = "phalanx.dev/staleness-grace-period"  # how long a gang may run below its minimum; 0: for ever
+HOLD = "phalanx.dev/hold"  # keep the job queued
 GROUP = "phalanx.dev/group"  # label: the user's group, for limits per group
 TIME_LIMIT = "phalanx.dev/time-limit"  # the longest run time, after which the job is stopped
-ESTIMATE = "phalanx.dev/estimate"  # how long it is expected to run
-BEGIN = "phalanx.dev/begin"  # not before then (RFC 3339)
-DEADLINE = "phalanx.dev/deadline"  # worth nothing if it cannot end by then (RFC 3339)
-AFTER = "phalanx.dev/after"  # the jobs it depends on: `a:ok,b:any`
-AFTER_ANY = "phalanx.dev/after-any"  # one of them is enough
+ESTIMATE = "phalanx.dev/estimate"  # the expected run time of the job
+BEGIN = "phalanx.dev/begin"  # the earliest start (RFC 3339)
+DEADLINE = "phalanx.dev/deadline"  # the time by which the job must be able to end (RFC 3339)
+AFTER = "phalanx.dev/after"  # the jobs that the job depends on: `a:ok,b:any`
+AFTER_ANY = "phalanx.dev/after-any"  # `true`: one met dependency is enough
 SINGLETON = "phalanx.dev/singleton"  # one of the user's jobs of that name at a time
 ARRAY = "phalanx.dev/array"  # the array of the job
 ARRAY_CAP = "phalanx.dev/array-cap"  # how many jobs of the array run at a time
 RESERVATION = "phalanx.dev/reservation"  # the reservation in which the job asks to run
-NICE = "phalanx.dev/nice"  # lowers its multifactor priority
+NICE = "phalanx.dev/nice"  # lowers the job's multifactor priority
 QOS = "phalanx.dev/qos"  # the QOS of the job, for multifactor priority
 CHECKPOINT = "phalanx.dev/checkpoint"  # the interval of checkpoints: a preemption loses at most this work
-PREEMPTIBLE = "phalanx.dev/preemptible"  # `false`: no job may preempt it
-MOVABLE = "phalanx.dev/movable"  # `false`: consolidation does not move it
-# Annotations of pods by which autoscalers are told when to add nodes for them, and not to evict them.
+PREEMPTIBLE = "phalanx.dev/preemptible"  # `false`: no job may preempt the job
+MOVABLE = "phalanx.dev/movable"  # `false`: consolidation does not move the job
+# Annotations of pods for autoscalers: when to add nodes for the pod, and not to evict the pod.
 SCALE_UP_DELAY = "cluster-autoscaler.kubernetes.io/pod-scale-up-delay"
-NODES_AFTER = "phalanx.dev/nodes-after"  # nodes are requested for the job only when it has waited that long
+NODES_AFTER = "phalanx.dev/nodes-after"  # how long the job must wait before nodes are requested for it
 DO_NOT_DISRUPT, SAFE_TO_EVICT = "karpenter.sh/do-not-disrupt", "cluster-autoscaler.kubernetes.io/safe-to-evict"
-LAST_VICTIM = "phalanx.dev/last-victim"  # `true`: preempted only after all others that may be
+LAST_VICTIM = "phalanx.dev/last-victim"  # `true`: preempted only after all other candidates
 SIZE = "phalanx.dev/size"  # elastic, or fixed-at-start
 RESIZING = "phalanx.dev/resizing"  # `requeue`: a change of the running Job's parallelism queues the Job again
 REQUEUE = "requeue"
-COMPLETIONS = "phalanx.dev/completions"  # equal-parallelism: of an Indexed Job, as many as the pods that it is given
+COMPLETIONS = "phalanx.dev/completions"  # equal-parallelism: the completions follow the granted pods
 EQUAL_PARALLELISM = "equal-parallelism"
 CLOSENESS = "phalanx.dev/closeness"  # all pods in one domain of this topology level
 PREFERRED_CLOSENESS = "phalanx.dev/preferred-closeness"  # as CLOSENESS, if possible
@@ -64,23 +64,23 @@ ROLE_PREFERRED_CLOSENESS = "phalanx.dev/role-preferred-closeness"
 ROLE_SLICE = "phalanx.dev/role-slice"
 SUBGROUP = "phalanx.dev/subgroup"  # the group of roles that this member belongs to
 DATA = "phalanx.dev/data"  # the data that a job's cluster must have: `a,b`
-PREFERRED_DATA = "phalanx.dev/preferred-data"  # the data that it rather has
+PREFERRED_DATA = "phalanx.dev/preferred-data"  # the data that the job's cluster should have
 SUBGROUPS = "phalanx.dev/subgroups"  # the groups as JSON (job_options.py)
 ORIGIN = "kueue.x-k8s.io/multikueue-origin"  # marks objects that a manager sent to this cluster
 NODE_GROUP = "phalanx.dev/node-group"  # on nodes: the node group that the node belongs to
-ZONES = "phalanx.dev/zones"  # on nodes: their NUMA zones and what each has, JSON (node.py)
+ZONES = "phalanx.dev/zones"  # on nodes: the NUMA zones and their allocatable amounts, JSON (node.py)
 NUMA_ALIGNMENT = "phalanx.dev/numa-alignment"  # on pods (templates): `required` or `preferred`, from one NUMA zone
 GPU_FRACTION = "phalanx.dev/gpu-fraction"  # on pods (templates): part of a GPU, `0.5`
-GPU_COUNT = "phalanx.dev/gpu-count"  # on pods (templates): the number of GPUs of each of which it is a part
+GPU_COUNT = "phalanx.dev/gpu-count"  # on pods (templates): the number of GPUs, of each of which the pod gets a part
 GPU_MEMORY = "phalanx.dev/gpu-memory"  # on pods (templates): the amount of a GPU's memory, `8Gi`
 
-# Written by the admission policy that Phalanx installs (admission_policy.py): nobody else can.
+# Written by the admission policy that Phalanx installs (admission_policy.py); no user can write it.
 USER = "phalanx.dev/user"  # on Jobs: who created it
 
 # Written by `phalanx move` (records.py, cli/submission/moving).
 MOVING = "phalanx.dev/moving"  # the job is held, because it is being copied to, or from, another cluster
-MOVED_FROM = "phalanx.dev/moved-from"  # on the copy: CLUSTER/UID of the object that it was
-SUBMITTED = "phalanx.dev/submitted"  # on the copy: when the job was submitted there; signed, JSON
+MOVED_FROM = "phalanx.dev/moved-from"  # on the copy: CLUSTER/UID of the original object
+SUBMITTED = "phalanx.dev/submitted"  # on the copy: the original time of submission; signed, JSON
 
 # Written by the API server of `phalanx up`.
 DELETED_BY = "phalanx.dev/deleted-by"  # on pods and jobs: the user who deleted them
@@ -88,7 +88,7 @@ DELETED_BY = "phalanx.dev/deleted-by"  # on pods and jobs: the user who deleted 
 # Written by Phalanx.
 ADMITTED = "phalanx.dev/admitted"  # the record of a start: JSON, see records.py
 REASON = "phalanx.dev/reason"  # on Jobs: why it waits, `Code: text`
-AFTER_OUTCOMES = "phalanx.dev/after-outcomes"  # how jobs ended that this one depends on: JSON, dependency_outcomes.py
+AFTER_OUTCOMES = "phalanx.dev/after-outcomes"  # outcomes of the job's dependencies: JSON, dependency_outcomes.py
 GATE = "phalanx.dev/pinned"  # the scheduling gate of pods that another scheduler binds (write/binding.py)
 PINNED = "phalanx.dev/pinned"  # on such pods without the gate: the planned node
 PREEMPTED = "phalanx.dev/preempted"  # the mark of a preemption: JSON, see records.py
@@ -99,7 +99,7 @@ PARALLELISM = "phalanx.dev/parallelism"  # on elastic Jobs: `5 of 8`, the presen
 LIMITED = "phalanx.dev/limited"  # on Jobs: `600 of 3600`, activeDeadlineSeconds of Phalanx and of the user (`none`)
 TEMPLATE = "phalanx.dev/template"  # on Jobs with a flavor: the original fields of the template
 POLICY = "phalanx.dev/policy"  # on the Lease: the settings of the scheduler that leads, JSON
-DEVICES = "phalanx.dev/devices"  # on pods: the devices they were given; on nodes: those they have
+DEVICES = "phalanx.dev/devices"  # on pods: the granted devices; on nodes: the existing devices
 PART = "phalanx.dev/part"  # on pods: the part of their node that they are in, see node_parts.py
 
 # The scheduler's annotations on Jobs and pods. The policies of deploy/ refuse other writers.
@@ -114,7 +114,7 @@ COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 
 
 def option(meta: Mapping[str, Any], key: str) -> str | None:
-    """Return what the object's label, else its annotation, says under `key`."""
+    """Return the value of the object's label `key`, or else of its annotation `key`; None if it has neither."""
     labels = meta.get("labels")
     if labels and key in labels:
         return str(labels[key])
@@ -123,7 +123,8 @@ def option(meta: Mapping[str, Any], key: str) -> str | None:
 
 
 def held(meta: Mapping[str, Any]) -> bool:
-    """Return whether it is kept queued: the user asks for that (any value but `false` does), or it is being moved."""
+    """Return whether the object is held: by the option `hold` (any value except `false`, `0` and `no`), or because it
+    is being moved."""
     value = option(meta, HOLD)
     return MOVING in (meta.get("annotations") or {}) or (
         value is not None and value.strip().lower() not in {"false", "0", "no"}

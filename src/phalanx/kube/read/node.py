@@ -1,9 +1,9 @@
 """Convert a Node object into `model.Node`: its allocatable amounts and its taints.
 
 The amounts are `allocatable`, never `capacity`. A node whose Ready condition is not True gets no new pods. A node that
-an autoscaler removes, or has not finished to start, has a taint of that autoscaler. Such a node is unschedulable here,
-even for pods that tolerate all taints. The taint `DeletionCandidateOfClusterAutoscaler` is only a preference: the node
-stays if a pod is placed on it, and while it exists the autoscaler adds no other node for that pod.
+an autoscaler removes, or has not finished to start, has a taint of that autoscaler. Phalanx treats this node as
+unschedulable, even for pods that tolerate all taints. The taint `DeletionCandidateOfClusterAutoscaler` is only a
+preference: the node stays if a pod is placed on it, and while it exists the autoscaler adds no other node for that pod.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def read_node(obj: Object) -> Node:
 
 
 def _is_closed(taint: Taint) -> bool:
-    """Return whether the taint is that of a node that its autoscaler removes or has not finished to start."""
+    """Return whether the taint marks a node that an autoscaler removes or has not finished to start."""
     return taint.key in _LEAVING or (taint.key.startswith(_STARTING) and taint.effect in HARD)
 
 
@@ -66,7 +66,7 @@ class _Zone(msgspec.Struct, frozen=True):
 
 
 def _devices(meta: Object) -> tuple[Device, ...]:
-    """Return the devices that its annotation lists: `[{"name": "0", "memory": "80Gi", "zone": "0"}]`. An invalid
+    """Return the devices that the node's annotation lists: `[{"name": "0", "memory": "80Gi", "zone": "0"}]`. An invalid
     annotation is ignored: the devices are then counted without names."""
     try:
         listed = read_json((meta.get("annotations") or {}).get(DEVICES, "[]"), list[_Device])
@@ -92,7 +92,8 @@ def _discovered(meta: Object, allocatable: Mapping[str, int]) -> tuple[Device, .
 
 
 def _zones(meta: Object) -> tuple[Zone, ...]:
-    """`[{"name": "0", "allocatable": {"cpu": "32", "memory": "256Gi"}}]`."""
+    """Return the NUMA zones that the node's annotation lists: `[{"name": "0", "allocatable": {"cpu": "32", "memory":
+    "256Gi"}}]`."""
     try:
         listed = read_json((meta.get("annotations") or {}).get(ZONES, "[]"), list[_Zone])
         each = [{name: amount(name, text) for name, text in one.allocatable.items()} for one in listed]

@@ -25,19 +25,19 @@ _REJECTIONS = (
     *("NodeShutdown", "Terminated", "Evicted", "Preempting", "VolumeAttachmentLimitExceeded"),
 )
 _OURS = "phalanx.dev/"
-RESIDENTS = {"DaemonSet", "Node"}  # owners of pods that are on every node, or static
+RESIDENTS = {"DaemonSet", "Node"}  # owners of pods that belong to their node: DaemonSet, and Node for static pods
 _NO_GATES: frozenset[str] = frozenset()
 _NOTHING: Object = {}
 
 
 class Pod(msgspec.Struct, frozen=True, kw_only=True):  # made for every event: ten times faster than a dataclass
-    """A pod in the scheduler's terms. `owner`: the (name, uid) of the Job that controls it. `index`: its completion
-    index, if any. `ours`: True if Phalanx plans the pod. Phalanx also binds it, unless it is `pinned`: then another
-    scheduler binds it to the node `pin`. `gated`: True if it has scheduling gates of others. `devices`: the devices of
-    its node that Phalanx gave it. `grace_s`: its termination grace period. `claims`: its volume claims; claims in
-    `unplaced` need its node first. `awaited`: for a foreign pod, the node that it is about to be bound to. `part`: the
-    part of the node that the pod is in. `stands_in`: True if no such pod exists, and it represents an object of a
-    dialect. `resident`: True if it is foreign, and static or of a DaemonSet."""
+    """A pod in the scheduler's terms. `owner`: the (name, uid) of the Job that controls the pod. `index`: the
+    completion index, if any. `ours`: True if Phalanx plans the pod. Phalanx also binds it, unless it is `pinned`: then
+    another scheduler binds it to the node `pin`. `gated`: True if the pod has scheduling gates that are not Phalanx's.
+    `devices`: the devices of its node that Phalanx gave it. `grace_s`: its termination grace period. `claims`: its
+    volume claims; claims in `unplaced` need its node first. `awaited`: for a foreign pod, the node that it is about to
+    be bound to. `part`: the part of the node that the pod is in. `stands_in`: True if no such pod exists, and it
+    represents an object of a dialect. `resident`: True if it is foreign, and static or of a DaemonSet."""
 
     uid: str
     namespace: str
@@ -63,7 +63,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):  # made for every event: t
     devices: tuple[str, ...]
     record: StartRecord | None
     mark: PreemptionMark | None
-    waits_for: str  # the code that its PodScheduled condition gives, and `Unschedulable` if autoscalers may act on it
+    waits_for: str  # the code in the PodScheduled condition, and `Unschedulable` if autoscalers may act
     options: Mapping[str, str]
     claims: tuple[str, ...] = ()
     unplaced: tuple[str, ...] = ()
@@ -76,7 +76,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):  # made for every event: t
 
     @property
     def where(self) -> str:
-        """Return the node that it is charged to."""
+        """Return the node that the pod is charged to; "" if there is none."""
         return self.node or self.awaited
 
     @property
@@ -89,7 +89,8 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):  # made for every event: t
 
     @property
     def rejected(self) -> bool:
-        """Return whether its kubelet would not have it: for the node's sake, not by a fault of the program."""
+        """Return whether the kubelet refused to run the pod, because of the node's state and not because of the
+        program."""
         return self.phase == "Failed" and self.reason.startswith(_REJECTIONS)
 
     @property
@@ -116,7 +117,7 @@ def read_pod(
     words: Callable[[str, Object, str], Mapping[str, str]] = lambda kind, meta, scheduler: _NOTHING,
     binds_alone: Callable[[Object], bool] = lambda spec: False,
 ) -> Pod:
-    """Return the pod. `answers_to`: the scheduler names of pods that Phalanx binds. `binds_alone`: returns True for the
+    """Read a pod. `answers_to`: the scheduler names of pods that Phalanx binds. `binds_alone`: returns True for the
     spec of a default scheduler's pod that Phalanx binds by itself. `words`: translates a dialect's labels of a pod."""
     meta, spec, status = obj["metadata"], obj["spec"], obj.get("status") or {}
     annotations = meta.get("annotations") or {}
@@ -171,8 +172,8 @@ def read_pod(
 
 
 def read_changed_pod(pod: Pod, old: Object, new: Object) -> Pod | None:
-    """Return the pod that was read from `old`, as `new` has it, if nothing but its node and its status was changed: all
-    else that was read stays. None: the pod must be read in full."""
+    """Return the pod with the node and the status of `new`, if `new` differs from `old` in nothing else that is read.
+    None: the pod must be read in full."""
     before, after = old["metadata"], new["metadata"]
     if pod.claims or pod.part or old is new or pod.resource_version != before["resourceVersion"]:
         return None
@@ -194,7 +195,7 @@ def read_changed_pod(pod: Pod, old: Object, new: Object) -> Pod | None:
 
 
 def _with_devices(meta: Object, theirs: Mapping[str, str]) -> Object:
-    """Return the metadata, with what the pod asks of devices and zones in words of a dialect."""
+    """Return the metadata with the annotations for devices and NUMA zones that a dialect's options stand for."""
     words = (labels.GPU_FRACTION, labels.GPU_COUNT, labels.GPU_MEMORY, labels.NUMA_ALIGNMENT)
     asked = {key: theirs[key] for key in words if key in theirs}
     return {**meta, "annotations": {**asked, **(meta.get("annotations") or {})}} if asked else meta
@@ -204,7 +205,8 @@ _WORDS = ("labels", "annotations", "ownerReferences")
 
 
 def _same_demands(old: Object, new: Object) -> bool:
-    """Return whether the spec is the same but for a node that it was given, and its kubelet grants the same."""
+    """Return whether both versions have the same requests: the specs differ at most by the node, and the kubelet grants
+    the same amounts."""
     before, after = old["spec"], new["spec"]
     if "nodeName" in after and "nodeName" not in before:
         before = {**before, "nodeName": after["nodeName"]}
@@ -219,8 +221,8 @@ def _ready(status: Object) -> bool:
 
 
 def _awaited(spec: Object, status: Object) -> str:
-    """Return the node that another scheduler's pod is about to be bound to: it was nominated there, or may run nowhere
-    else (so are the pods of DaemonSets made)."""
+    """Return the node to which another scheduler will bind the pod: the nominated node, or the only node that the pod's
+    affinity allows (as for pods of DaemonSets)."""
     if "nominatedNodeName" in status:
         return str(status["nominatedNodeName"])
     node = (spec.get("affinity") or _NOTHING).get("nodeAffinity") or _NOTHING

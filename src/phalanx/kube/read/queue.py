@@ -38,7 +38,8 @@ log = logging.getLogger(__name__)
 
 
 def read_queue(obj: Object, state_since_s: float | None = None) -> Queue:
-    """`state_since_s` (seconds since the epoch) counts if given, else what its status says. Raises Misread."""
+    """Read a Queue object. `state_since_s`: the time of the last state change (seconds since the epoch); None: the time
+    in the object's status. Raises Misread."""
     since_s = _since(obj) if state_since_s is None else state_since_s
     return written.read_queue(obj["metadata"]["name"], obj.get("spec") or {}, state_since_s=since_s or 0.0)
 
@@ -53,25 +54,25 @@ def _since(obj: Object) -> float | None:
 
 
 class QueueCache:
-    """The queues, flavors and policies that are known. Each `on_…` gives the events that a change amounts to."""
+    """The known queues, flavors and reservations. The methods `on_…` return the core's events for a change."""
 
     def __init__(self) -> None:
         self.queues: dict[str, Queue] = {}
         self.wrong: dict[str, str] = {}  # queue -> the errors in its definition
         self.flavors: dict[str, Flavor] = {}
         self._reservations: set[str] = set()
-        self._own: set[str] = set()  # queues of ours
+        self._own: set[str] = set()  # queues of Phalanx
         self._theirs: dict[str, Queue] = {}  # queues of dialects
         self._defined: dict[str, tuple[set[str], set[str]]] = {}  # dialect -> its queues and flavors
-        self._made: dict[str, tuple[str, ...]] = {}  # gang -> queues that exist because of its claim
-        self._needed: dict[str, set[str]] = {}  # a queue that exists because of claims -> the gangs that claim it
+        self._made: dict[str, tuple[str, ...]] = {}  # gang -> queues created for its claim
+        self._needed: dict[str, set[str]] = {}  # queue created for claims -> the gangs that claim it
 
     def gang(self, queue: str) -> bool:
-        """Return whether it starts its jobs whole."""
+        """Return whether the queue starts its jobs as gangs."""
         return queue not in self.queues or self.queues[queue].gang
 
     def of_dialect(self, queue: str) -> bool:
-        """Return whether a queue of that name is a dialect's."""
+        """Return whether the queue of that name belongs to a dialect."""
         return queue in self._theirs and queue not in self._own
 
     def _put(self, name: str, queue: Queue | None) -> Iterator[Event]:

@@ -32,11 +32,11 @@ Moment: TypeAlias = Annotated[float, Meta(ge=0.0, le=253402300799.0)]  # until t
 
 
 class StartRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The record of a start, as it stands on objects. `at_s`: when it was decided (seconds since the epoch).
-    `gang=False`: its pods are placed one by one. `flavors`: the flavor of each role, if its queue names any. `limit_s`:
-    it is stopped when it has run that long. `placed`: how many pods were given a node, at least `count`. `cluster`:
-    the other cluster that runs it; empty: this one. `mac`: the
-    message authentication code of all that and of the object's uid, in hexadecimal digits."""
+    """The record of a start in an annotation. `at_s`: the time of the decision (seconds since the epoch). `gang`: False
+    if the pods are placed one by one. `flavors`: the flavor of each role, if the queue names flavors. `limit_s`: the
+    run time after which the job is stopped. `placed`: the number of pods with a node, at least `count`. `cluster`: the
+    other cluster that runs the job; "": this cluster. `mac`: the message authentication code of all other fields and of
+    the object's uid, in hexadecimal digits."""
 
     attempt: Annotated[int, Meta(ge=1, le=MOST)]
     queue: str
@@ -82,25 +82,25 @@ class PreemptionMark(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordKey:
-    """The key of HMAC-SHA256 (RFC 2104) by which the scheduler knows its own records. `since_s`: when it was made,
-    seconds since the epoch."""
+    """The key of HMAC-SHA256 (RFC 2104) by which the scheduler recognizes its own records. `since_s`: the time of the
+    key's creation, in seconds since the epoch."""
 
     secret: bytes = field(repr=False)
     since_s: float
 
     def sign(self, record: StartRecord, uid: str) -> StartRecord:
-        """Return the record with the code that makes it good for the object of this uid."""
+        """Return the record with the authentication code for the object with this uid."""
         return msgspec.structs.replace(record, mac=self._mac(record, uid))
 
     def verify(self, record: StartRecord, uid: str, created_s: float) -> bool:
-        """Return whether the record was signed for the object of this uid. An object that was created before there was
-        a key may carry a start from that time without a code: a version that knew none wrote it."""
+        """Return whether the record was signed for the object of this uid. A record without a code is valid if both the
+        start and the object are older than the key, because older versions of Phalanx wrote no codes."""
         if record.mac:
             return hmac.compare_digest(record.mac.encode(), self._mac(record, uid).encode())
         return max(record.at_s, created_s) < self.since_s
 
     def submission(self, at_s: float, bearer: str) -> SubmissionRecord:
-        """Return the signed submission of an object. `bearer`: the uid of the object."""
+        """Return the signed record of an object's submission. `bearer`: the uid of the object."""
         return SubmissionRecord(at_s=at_s, mac=self._code(f"submitted\n{at_s!r}\n{bearer}"))
 
     def vouches(self, said: SubmissionRecord, bearer: str) -> bool:
@@ -117,7 +117,8 @@ class RecordKey:
 
 def submitted_s(text: str | None, uid: str, created_s: float, key: RecordKey | None) -> float:
     """Return when an object was submitted (seconds since the epoch): at its creation, or before, in the cluster that it
-    came from. `text`: what the object says about that. Without a key every such text is believed."""
+    came from. `text`: the object's annotation with that time, if any. Without a key every such annotation is
+    accepted."""
     if text is None:
         return created_s
     try:

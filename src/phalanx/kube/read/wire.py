@@ -120,21 +120,22 @@ WIRE_TYPES: Mapping[Kind, type] = {PODS: WirePod, NODES: WireNode}
 
 
 def with_group(meta: dict[str, Any], spec: dict[str, Any]) -> dict[str, Any]:
-    """Return the metadata of a pod, with what its spec says of its group (scheduling.k8s.io); the same, if
-    it says nothing."""
+    """Return the metadata of a pod with the group fields of its spec (scheduling.k8s.io) added; unchanged if the spec
+    has none."""
     if "schedulingGroup" not in spec and "workloadRef" not in spec:  # nearly every pod
         return meta
     return {**meta, "group": {key: spec[key] for key in ("schedulingGroup", "workloadRef") if key in spec}}
 
 
 def with_priority(meta: dict[str, Any], spec: dict[str, Any]) -> dict[str, Any]:
-    """Return the metadata of a pod, with the class and the value of its priority; the same if its spec has neither."""
+    """Return the metadata of a pod with the class and the value of its priority added; unchanged if the spec has
+    neither."""
     if "priorityClassName" not in spec and not spec.get("priority"):
         return meta
     return {**meta, "priority": (spec.get("priorityClassName") or "", int(spec.get("priority") or 0))}
 
 
-@lru_cache(4096)  # pods of a job come into being in the same second
+@lru_cache(4096)  # most pods of a job are created in the same second
 def epoch_s(text: str | None) -> float:
-    """Return a metav1.Time as seconds since the epoch; 0 where there is none."""
+    """Return a metav1.Time as seconds since the epoch; 0 for None."""
     return datetime.fromisoformat(text).timestamp() if text else 0.0

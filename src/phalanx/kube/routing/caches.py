@@ -43,7 +43,7 @@ REQUIRED = (*LISTED_FIRST, QUEUES)
 LOOKED_UP = (LIMIT_RANGES, RUNTIME_CLASSES, PRIORITY_CLASSES, RESOURCE_QUOTAS, FLAVORS, RESERVATIONS, *STORAGE)
 
 
-Informers: TypeAlias = Callable[[Kind], Informer]  # the running cache of a kind
+Informers: TypeAlias = Callable[[Kind], Informer]  # returns the running cache of a kind
 
 
 class ObjectCaches:
@@ -76,7 +76,8 @@ class ObjectCaches:
         return kind in self.served or kind in REQUIRED
 
     async def sync(self, api: Connection) -> None:
-        """Wait until every cache that decisions need was listed once."""
+        """Find the optional kinds that the server serves, and wait until all caches that decisions need were listed
+        once."""
         wanted = dict.fromkeys((*LOOKED_UP, *self._of_others()))
         shown = await asyncio.gather(*(_serves(api, kind, patient=self.settings.patient) for kind in wanted))
         served = [kind for kind, is_shown in zip(wanted, shown, strict=True) if is_shown]
@@ -118,7 +119,7 @@ class ObjectCaches:
             await self._informers(kind).list_again()
 
     def look_up(self, kinds: Iterable[Kind]) -> None:
-        """Keep caches of these, of the kinds that a server may not serve."""
+        """Use the caches of these kinds, which not every server serves."""
         found = {kind: self.objects(kind) for kind in kinds}
         self.admission = AdmissionDefaults(
             limit_ranges=found.get(LIMIT_RANGES, {}),

@@ -44,7 +44,7 @@ class CapacityWatch:
         )
         self._with_places, self._clock, self._tell, self._queue_changed = with_places, clock, tell, queue_changed
         self._largest: dict[str, int] | None = None
-        self._parts: dict[str, tuple[str, ...]] = {}  # node -> the parts of it that were told
+        self._parts: dict[str, tuple[str, ...]] = {}  # node -> its parts that were reported to the core
         self._objects = objects
         self.dialects.places_changed = self._look_at_nodes_again
 
@@ -76,7 +76,7 @@ class CapacityWatch:
             self._look_at_reservations_again()
 
     def _grouped(self, node: Node) -> Node:
-        """Return the node with its node group, if one of the node's labels tells the group."""
+        """Return the node with its node group, if one of the node's labels names a group."""
         found = next((group for label, group in self.group_labels.items() if label in node.labels), node.group)
         return node if found == node.group else replace(node, group=found)
 

@@ -21,11 +21,12 @@ Take: TypeAlias = Callable[[Change], None]
 
 
 class Fence:
-    """`invalid`: called for each object that cannot be taken in, with why; once until it could be."""
+    """The fence. `invalid`: called with an object that cannot be read, and the error; not again until the object could
+    be read."""
 
     def __init__(self, invalid: Callable[[Kind, Object, str], None]) -> None:
         self._invalid = invalid
-        self._told: dict[str, str] = {}  # uid -> why
+        self._told: dict[str, str] = {}  # uid -> the reported error
 
     def around(self, take: Take) -> Take:
         def fenced(change: Change) -> None:

@@ -51,8 +51,8 @@ class QuotaHeadroom:
         return self.quotas.obstacle(namespace, self._demand(needs)) if self.quotas.limited(namespace) else None
 
     def refusal(self, gang: GangLifecycle) -> Reason | None:
-        """As `obstacle`, for a gang that is about to be resumed: since then, another gang may have reserved the
-        quota."""
+        """Check as `obstacle` does, right before a gang is resumed, because another gang may have reserved the quota
+        since."""
         return self.obstacle(_needed(gang))
 
     def settle(self, gang: GangLifecycle) -> None:

@@ -1,4 +1,4 @@
-"""When gangs are to draw their conclusions again though nothing of them changes."""
+"""Timers of gangs: when a gang must be reconciled although none of its objects has changed."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from heapq import heappop, heappush
 
 
 class GangTimers:
-    """A timer for each gang: setting it again replaces it. All times in seconds since the epoch."""
+    """The timers: each gang has at most one. A new time replaces the earlier time. Times are in seconds since the
+    epoch."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, str]] = []
-        self._due_s: dict[str, float] = {}  # gang -> the one of its entries that counts
+        self._due_s: dict[str, float] = {}  # gang -> the time in its valid entry
 
     def set(self, gang: str, at_s: float) -> None:
         """Set the gang's timer to `at_s` (seconds since the epoch); 0 leaves the timer unchanged."""

@@ -23,14 +23,15 @@ from phalanx.model.node import Node
 
 
 class VolumeUsers:
-    """`take` reads an object of that kind again: a node, a Job (or what is read like one), a pod."""
+    """The index of the users of claims. `take`: kind (node, pod, Job or a kind that is read as one) -> a function that
+    reads an object of that kind again."""
 
     def __init__(self, caches: ObjectCaches, take: Mapping[Kind, Take]) -> None:
         self._caches, self._take = caches, take
 
     @property
     def volumes(self) -> VolumeClaims | None:
-        """Return the claims; None if the scheduler may not list claims, volumes and classes."""
+        """Return the constraints of claims; None if the scheduler may not list claims, volumes and classes."""
         return self._caches.admission.volumes
 
     def on_change(self, change: Change) -> None:
@@ -52,11 +53,11 @@ class VolumeUsers:
                 self._read({obj["metadata"]["name"]}, NODES)
 
     def node(self, node: Node) -> Node:
-        """Return the node with the places that CSI drivers have there."""
+        """Return the node with the number of volumes that CSI drivers can attach to it."""
         return node if self.volumes is None else self.volumes.with_places(node)
 
     def job(self, job: BatchJob, template: Object) -> None:
-        """Remember what it asks for. `template`: the spec of its pods."""
+        """Add the Job to the index, under the claims of its template. `template`: the spec of its pods."""
         if self.volumes is not None and job.requirements.claims:
             self.volumes.asks(job.namespace, job.name, volume_claims(template))
 

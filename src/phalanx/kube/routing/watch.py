@@ -45,7 +45,7 @@ class OtherClusters(Protocol):
         """Return the events about nodes of these clusters since the last call."""
 
     def saw(self, gang: GangLifecycle) -> None:
-        """Take up the present state of a gang."""
+        """Take note of the present state of a gang: it may have to be sent, updated or withdrawn."""
 
     async def run(self) -> None:
         """Send jobs and follow them, until cancelled."""
@@ -151,11 +151,11 @@ class ClusterWatch:
         return self._workloads.foreign_pods.events()
 
     def with_headroom(self) -> Iterator[str]:
-        """Gangs that waited for a ResourceQuota, and would be let go now."""
+        """Yield the gangs that waited for a ResourceQuota and would be admitted now."""
         yield from self.headroom.quotas.unblocked_gangs()
 
     def defaults(self) -> GangDefaults:
-        """Return what holds for all gangs now."""
+        """Return the present defaults of all gangs."""
         queues = self.capacity.queues
         return GangDefaults(
             default_queue=self._caches.settings.default_queue,

@@ -26,9 +26,9 @@ from phalanx.model.pod import Amounts
 
 
 class WorkloadWatch:
-    """Jobs and pods, routed to their gangs. `gang_of`: the gang of that id, which is made if there is none. `changed`:
-    called with a gang that something changed for. `as_defined`: a pod, with what
-    definitions say of it."""
+    """Jobs and pods, routed to their gangs. `gang_of`: returns the gang with an id, and creates it if it does not
+    exist. `changed`: called with a gang that a change concerns. `as_defined`: returns a pod as the dialects'
+    definitions change it."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class WorkloadWatch:
         self._caches, self._storage, self._allocations = caches, storage, allocations
         self._gang_of, self._changed, self._as_defined = gang_of, changed, as_defined
         self._ancestors = Ancestors(lambda: caches.job_kinds, caches.objects)
-        self._members: dict[str, tuple[str, ...]] = {}  # uid of an object -> the members of a gang that it is
+        self._members: dict[str, tuple[str, ...]] = {}  # uid of an object -> its gang members
         self._job_gang: dict[str, GangLifecycle] = {}  # Job uid -> its gang
         self._pods: dict[str, Pod] = {}
         self._pod_gang: dict[str, GangLifecycle] = {}  # pod uid -> its gang
@@ -86,8 +86,7 @@ class WorkloadWatch:
             self._see_job(member, jobs.get(member))
 
     def _hand_over(self, kind: Kind, obj: Object, above: Ancestor) -> None:
-        """Hand the object's parts to the object for which it was made: its pods, and what its spec says of the
-        roles."""
+        """Pass an object's pods and roles on to the object above it, from which it was created."""
         if kind is not JOBS:
             self.on_job(Change(kind=above.kind, old=above.obj, new=above.obj))
         members = self._ancestors.members(kind, obj)

@@ -28,15 +28,16 @@ KEPT = 10_000  # outcomes that no waiting job depends on
 
 
 class DependencyOutcomes:
-    """`gangs`: all there are, by id. `annotate`: writes a text under a key on an object."""
+    """The outcomes of dependencies. `gangs`: all gangs, by id. `annotate`: writes an annotation (key, text) on an
+    object."""
 
     def __init__(self, gangs: Mapping[str, GangLifecycle], annotate: Callable[[Member, str, str], None]) -> None:
         self._gangs, self._annotate = gangs, annotate
         self._outcomes: dict[str, Outcome] = {}
         self._needs: dict[str, dict[str, DependencyType]] = {}  # pending job -> the jobs that it depends on
         self._begun: dict[str, set[str]] = {}  # pending job -> dependencies that an earlier process saw start
-        self._dependents: dict[str, dict[str, None]] = {}  # the same from the other side
-        self._due: dict[str, None] = {}  # waiting jobs of whose dependencies something was told
+        self._dependents: dict[str, dict[str, None]] = {}  # dependency -> the pending jobs that depend on it
+        self._due: dict[str, None] = {}  # waiting jobs with news about a dependency
 
     def hear(self, events: Sequence[Event]) -> list[Event]:
         """Process the events for the core, and return them with the outcomes that only objects have."""
@@ -100,7 +101,7 @@ class DependencyOutcomes:
         return gang is not None and gang.stage in (Stage.RUNNING, Stage.LEAVING)
 
     def _noted(self, job: Job) -> Iterator[Event]:
-        """Yield the outcomes on the job's object of dependencies that are otherwise unknown."""
+        """Yield events for outcomes that only the annotation of the job's object records."""
         gang = self._gangs.get(job.id)
         member = _member(gang) if gang is not None else None
         for name, said in _read(member).items() if member is not None else ():
@@ -129,7 +130,7 @@ class DependencyOutcomes:
 
 
 def _member(gang: GangLifecycle) -> Member | None:
-    """Return the object of the gang that carries them."""
+    """Return the object of the gang that carries the outcomes, or that would carry them."""
     members = gang.objects.waiting().everyone
     return next((one for one in members if AFTER_OUTCOMES in one.options), members[0] if members else None)
 

@@ -35,15 +35,15 @@ from phalanx.model.reason import Reason
 log = logging.getLogger(__name__)
 
 _NOT_FOUND, _CONFLICT = 404, 409
-_AGAIN_S, _UNKNOWN_AGAIN_S = 1.0, 5.0  # after a conflict, and after a write without an answer
-_WRITERS = 8  # gangs that are answered at a time
-_LEISURE = 20.0  # looking at all takes at most a twentieth of the time
+_AGAIN_S, _UNKNOWN_AGAIN_S = 1.0, 5.0  # pauses after a conflict, and after a write without an answer
+_WRITERS = 8  # the most gangs whose answers are written concurrently
+_LEISURE = 20.0  # a pass over all definitions takes at most a twentieth of the time
 
 
 class DialectAnswers:
-    """The writer of what dialects show of gangs and queues. `run` writes until cancelled. `gang_of_pod`: the gang that
-    a pod belongs to now, by its uid. `served`: the kinds that there are caches of. `effects`: they record
-    events, and say when the leader's deadline is past."""
+    """The writer of what dialects show of gangs and queues. `run` writes until cancelled. `gang_of_pod`: returns the
+    gang that the pod with a uid belongs to now. `served`: the kinds with a cache. `effects`: records events, and knows
+    whether the leader's deadline has passed."""
 
     def __init__(
         self,
@@ -64,8 +64,8 @@ class DialectAnswers:
         self._departures: dict[str, Departure] = {}  # departures that were reported
         self._pods: dict[str, dict[str, str]] = {}  # gang of bare pods -> key of a pod -> its uid
         self._touched: dict[str, None] = {}
-        self._timers: dict[str, float] = {}  # gang or dialect -> when it is looked at again
-        # With the uid of the object to which it was written.
+        self._timers: dict[str, float] = {}  # gang or dialect -> when it is reconciled again
+        # (kind, name) -> the uid of the object, and the answer that the server refused.
         self._refused: dict[tuple[Kind, str], tuple[str, Answer]] = {}
         self._figures: dict[str, Figures[Any]] = {}
         instance = str(uuid.uuid4())
@@ -95,7 +95,8 @@ class DialectAnswers:
         self._news.set()
 
     def counted(self) -> Callable[[], Iterable[MetricFamily]]:
-        """Return how the metrics of the dialects, under their schedulers' own names, are had; counted from now on."""
+        """Begin to count for the metrics of the dialects, and return a function that returns these metrics. They have
+        the names of the dialects' schedulers."""
         self._figures = {name: FIGURES[name]() for name in self._told if name in FIGURES}
         return lambda: [family for figures in self._figures.values() for family in figures.families()]
 
@@ -142,7 +143,8 @@ class DialectAnswers:
             await asyncio.sleep(min(5.0, _LEISURE * (time.perf_counter() - began_s)) if len(self._gangs) > 500 else 0)
 
     async def _write_gangs(self, gangs: Iterable[str]) -> None:
-        """Write what is answered of each, several at a time: an answer waits for the server twice."""
+        """Write the answers about these gangs, several gangs concurrently, because each write waits for the server
+        twice."""
         rest = iter(gangs)
 
         async def writer() -> None:
@@ -415,7 +417,7 @@ def _merging(old: Mapping[str, Any], new: Mapping[str, Any]) -> Object:
 
 
 def _says(there: Any, wanted: Any) -> bool:
-    """Return whether a part of an object's metadata says what it should, and maybe more."""
+    """Return whether a part of an object's metadata has the wanted entries. Further entries do not matter."""
     if isinstance(there, Mapping) and isinstance(wanted, Mapping):
         return all(there.get(key) == text for key, text in wanted.items())
     return bool(there == wanted)

@@ -27,8 +27,8 @@ from phalanx.model.status import QueueStatus, ResourceUsage
 log = logging.getLogger(__name__)
 
 _REASONS = {QueueState.HELD: "Held", QueueState.DRAINING: "Draining", QueueState.CLOSED: "Closed"}
-_LEISURE = 50.0  # looking takes at most a fiftieth of the time
-_MUCH = 1e6  # a share beyond is as good as infinite, which JSON cannot say
+_LEISURE = 50.0  # computing the statuses takes at most a fiftieth of the time
+_MUCH = 1e6  # stands for an infinite share, which JSON cannot express
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class StatusSource:
 async def keep_queue_statuses(
     api: Connection, sight: StatusSource, now_s: Callable[[], float], pause_s: float = 3.0
 ) -> None:
-    """Write them until cancelled. `now_s`: seconds since the epoch."""
+    """Write the statuses of queues until cancelled. `now_s`: returns seconds since the epoch."""
     written: dict[str, Object] = {}
     while True:
         standings, looked_s = _look(sight)
@@ -89,7 +89,7 @@ async def write_statuses(
 
 
 def queue_status(standing: QueueStatus, wrong: str, obj: Object, now_s: float) -> Object:
-    """As the schema has it (`queue_schema.STATUS`)."""
+    """Return the status of a Queue object, in the form of the schema (`queue_schema.STATUS`)."""
     status: dict[str, Any] = {
         "state": str(standing.state),
         "observedGeneration": obj["metadata"].get("generation", 1),
@@ -115,7 +115,8 @@ def queue_status(standing: QueueStatus, wrong: str, obj: Object, now_s: float) -
 
 
 def used(standing: QueueStatus) -> str:
-    """`4/8 cpu, 2/2 nvidia.com/gpu`: used of guaranteed, of all nodes together where that is stated."""
+    """Return the used and, if there is one, the guaranteed amount of each resource on all nodes: `4/8 cpu, 2/2
+    nvidia.com/gpu`."""
     found = []
     named = {one.resource for one in standing.usage if one.guaranteed or one.limit is not None}
     for one in standing.usage:
@@ -146,7 +147,7 @@ def exact(resource: str, value: Amount) -> str:
 
 
 def _active(standing: QueueStatus, wrong: str, obj: Object, now_s: float) -> Object:
-    """Return the condition Active; since when is kept while its status does not change."""
+    """Return the condition Active. Its lastTransitionTime is kept as long as its status does not change."""
     reason, message = _verdict(standing, wrong)
     truth = "True" if reason in {"Ready", "Draining"} else "False"
     old: Object = next(

@@ -68,7 +68,7 @@ def _is_held(gang: GangLifecycle) -> bool:
 
 
 def outcome_of(pods: Sequence[Object]) -> Outcome:
-    """Return how bare pods ended that are over."""
+    """Return the outcome of ended bare pods: succeeded if any of them has succeeded."""
     return Outcome.SUCCEEDED if any(_phase(pod) == _SUCCEEDED for pod in pods) else Outcome.FAILED
 
 

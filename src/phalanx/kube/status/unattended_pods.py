@@ -1,8 +1,9 @@
 """Report pods whose scheduler seems not to run.
 
-A pod may name a scheduler that runs nowhere: manifests of scheduler-plugins name whatever their authors called theirs.
-Such a pod waits without a condition and without an event. Every scheduler writes the condition PodScheduled when it
-tries a pod. So a pod that still has none after `AFTER_S` gets an Event, once for each group of pods.
+A pod may name a scheduler that does not run: each manifest of scheduler-plugins has the name that its author chose for
+the scheduler. Such a pod waits without a condition and without an event. Every scheduler writes the condition
+PodScheduled when it tries a pod. So a pod that still has none after `AFTER_S` gets an Event, once for each group of
+pods.
 """
 
 from __future__ import annotations

@@ -28,21 +28,22 @@ log = logging.getLogger(__name__)
 NAME, NAMESPACE = "phalanx-usage", "kube-system"
 _KEY = "usage"
 _MOST_BYTES = 900_000  # a ConfigMap holds 1 MiB
-_STOP_S = 5.0  # the longest time of the last write
+_STOP_S = 5.0  # how long the last write may take
 
 
 class PastUsage(Protocol):
-    """The past usage that a scheduler knows."""
+    """The past usage in the scheduler's state."""
 
     def amounts(self, now_s: float) -> Iterable[tuple[str, str, float]]:
         """Yield (queue, user, billed units times seconds, decayed to `now_s`)."""
 
     def is_held(self) -> bool:
-        """Return whether any user holds anything now."""
+        """Return whether any user holds resources now."""
 
 
 class SavedUsage(msgspec.Struct, frozen=True, kw_only=True):
-    """`used`: (queue, user, billed units times seconds, decayed to `at_s`, seconds since the epoch)."""
+    """The usage in the ConfigMap. `used`: (queue, user, billed units times seconds). `at_s`: the time to which these
+    amounts are decayed (seconds since the epoch)."""
 
     at_s: float
     used: list[tuple[str, str, float]]
@@ -92,8 +93,9 @@ async def keep_usage(
     may_write: Callable[[], bool] = lambda: True,
     pause_s: float = 60.0,
 ) -> None:
-    """Write it until cancelled, and once more then. `now_s`: seconds since the epoch."""
-    stirred = False  # somebody has held something since it was written last
+    """Write the usage once a minute until cancelled, and once more at the end. `now_s`: returns seconds since the
+    epoch."""
+    stirred = False  # True if users have held resources since the last write
     try:
         while True:
             await asyncio.sleep(pause_s)
@@ -109,7 +111,7 @@ async def keep_usage(
 async def save_usage(
     api: Connection, usage: PastUsage, now_s: float, may_write: Callable[[], bool] = lambda: True
 ) -> bool:
-    """Write it; return whether that was done."""
+    """Write the usage. Return whether that succeeded."""
     if not may_write():
         return False
     try:

@@ -32,7 +32,7 @@ NOTHING: Mapping[str, str] = {}
 
 
 class BindPod(Write):
-    """`said`: what else is written on the pod."""
+    """A binding of a pod to a node. `said`: further annotations for the pod."""
 
     def __init__(
         self,
@@ -81,8 +81,8 @@ class BindPod(Write):
 
 
 class SendPod(Write):
-    """The record of a start in another cluster, written on a pod of this one, which is not bound. `record`: None: the
-    start was taken back. `obj`: the newest known state of the pod."""
+    """A write of the record of a start in another cluster on a pod of this cluster, which is not bound. `record`: None
+    if the start was taken back. `obj`: the newest known state of the pod."""
 
     def __init__(self, pod: Pod, record: StartRecord | None, obj: Object) -> None:
         self.key = f"pods/{pod.key}"
@@ -115,7 +115,8 @@ def _annotations(obj: Object) -> dict[str, str]:
 
 
 class PinPod(Write):
-    """Let the pod go, to this node only. `obj` is its newest known state."""
+    """A write that removes the pod's scheduling gate and restricts the pod to this node. `obj`: the newest known state
+    of the pod."""
 
     def __init__(self, pod: Pod, node: str, obj: Object, devices: tuple[str, ...] = ()) -> None:
         self.key = f"pods/{pod.key}"

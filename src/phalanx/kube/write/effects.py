@@ -24,7 +24,8 @@ _AGAIN_S, _MOST_S = 5.0, 300.0  # after the first refusal, and at most
 
 
 class ApiEffects:
-    """`tell` hands an event to the core, `conclude` has a gang look at what came of a write."""
+    """The effects of gangs on the API. `tell`: passes an event to the core. `conclude`: reconciles a gang after the
+    answer to a write."""
 
     def __init__(
         self,
@@ -43,9 +44,9 @@ class ApiEffects:
         tell: Callable[[Event], None],
         conclude: Callable[[str], None],
     ) -> None:
-        """Connect gangs to the API. `writes`: how many are on their way at once. `clock`: seconds since the epoch.
-        `fence`: the event loop's time after which no write may be sent; None: there is no other scheduler. `key` signs
-        the records of starts."""
+        """Connect gangs to the API. `writes`: the number of concurrent writes. `clock`: returns seconds since the
+        epoch. `fence`: the event loop's time after which no write may be sent; None: there is no other scheduler. `key`
+        signs the records of starts."""
         self.allocations, self.timeouts = allocations, timeouts
         self.writer = Writer(api, fence, writes)
         self.may_write = _may_write(fence)
@@ -66,7 +67,7 @@ class ApiEffects:
             self.reporter.event(about, reason, text, warning=warning)
 
     def annotate(self, about: Member, word: str, text: str) -> None:
-        """Write the text under a word of ours on a member of a gang."""
+        """Write an annotation of Phalanx on a member of a gang."""
         if isinstance(about, Pod):
             self.pods.annotate(about, word, text)
         else:

@@ -1,13 +1,14 @@
 """Report why each job waits, at a price that a cluster can pay.
 
 A queued job costs nothing while it waits. When the *code* of its reason changes, and it still waits a moment later, the
-newest reason is written once: on Jobs as one annotation, on pods that wait unbound as the `PodScheduled` condition,
-and one Event. The condition's reason is `Unschedulable` if more nodes would help, Phalanx requests none itself, and the
-quota admits the gang beside the other gangs of which this is said; autoscalers act on that word. Otherwise it is
-`PhalanxQueued`. The reason is written again when the answer changes. A job for another cluster gets the Event alone, so
-that it costs few writes (decision 73), unless it has a reason since it returned to the queue. An object is written
-three times in a row and then once a minute (a token bucket, as client-go's for Events), and all objects together have a
-budget. A newer reason replaces one that was not written yet. The full text with its numbers is the command line's.
+newest reason is written once: on Jobs as one annotation, on pods that wait unbound as the `PodScheduled` condition, and
+one Event. The condition's reason is `Unschedulable`, on which autoscalers act, under three conditions: more nodes would
+help, Phalanx requests no nodes itself, and the quotas admit the gang together with all other gangs that have this
+reason. Otherwise it is `PhalanxQueued`. The reason is written again when the answer changes. A job for another cluster
+gets the Event alone, so that it costs few writes (decision 73), unless it has a reason since it returned to the queue.
+An object is written three times in a row and then once a minute (a token bucket, as client-go's for Events), and all
+objects together have a budget. A newer reason replaces one that was not written yet. The command line shows the full
+text with its numbers.
 
 All of it is best effort: a report that fails is not repeated before the next change.
 """
@@ -35,16 +36,16 @@ from phalanx.model.reason import Reason, ReasonCode
 
 log = logging.getLogger(__name__)
 
-_AT_ONCE = 64  # writes about one gang
+_AT_ONCE = 64  # the most concurrent writes about one gang
 _LONGEST = 1024  # the most characters of a text on an object, which may quote its user; the API's limit for Events
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportRate:
-    """Limits on the rate of reports. `settle_s`: a reason younger than this is not written; `brief_s`: the same of a
-    brief one. `per_object_s`: the time between two writes to one object, after a `burst` of writes. `writes_per_s`: the
-    writes to all objects together. `events_kept`: the most queued Events; older ones are dropped. `late_s`: the longest
-    time that an Event waits for other writes to go first."""
+    """Limits on the rate of reports. `settle_s`: a reason younger than this is not written; `brief_s`: the same for
+    reasons that go away within seconds. `per_object_s`: the time between two writes to one object, after a `burst` of
+    writes. `writes_per_s`: the writes to all objects together. `events_kept`: the most queued Events; older ones are
+    dropped. `late_s`: the longest time that an Event waits for other writes to go first."""
 
     settle_s: float = 1.0
     brief_s: float = 10.0
@@ -56,8 +57,8 @@ class ReportRate:
 
 
 class _Report(NamedTuple):
-    """A reason to write. `asks`: True if it asks autoscalers for nodes. `sent`: True if another cluster is to run the
-    job."""
+    """A reason to write. `asks`: True if the reason requests nodes from autoscalers. `sent`: True if another cluster
+    runs the job."""
 
     about: BatchJob | Pod
     reason: Reason
@@ -69,7 +70,7 @@ class EventReporter:
     """`waits` and `event` never wait; `run` writes until cancelled. `may_write`: false past the leader's deadline.
     `is_busy`: returns whether other writes, such as bindings, wait to be sent. An Event costs the API server as much as
     a binding, so Events go after them.
-    `asks_autoscalers`: False if Phalanx requests nodes itself, so that an autoscaler buys nothing beside it;
+    `asks_autoscalers`: False if Phalanx requests nodes itself, so that no autoscaler adds nodes for the same pods;
     `on_demand`: the queues for which it requests nodes in any case.
     `admitted`: returns the gangs, among the given ones, that their quotas admit together."""
 
@@ -87,11 +88,11 @@ class EventReporter:
         self._api, self._clock, self._budget, self._may_write = api, clock, budget or ReportRate(), may_write
         self._is_busy = is_busy
         self.admitted: Callable[[Collection[str]], frozenset[str]] = frozenset
-        self._newest: dict[str, tuple[float, GangLifecycle, Reason]] = {}  # gang id -> since when
-        self._written: dict[str, dict[str, tuple[str, float]]] = {}  # gang id -> uid -> its code, full again at
-        self._helped: dict[str, tuple[GangLifecycle, Reason]] = {}  # gangs with pods that more nodes would help
+        self._newest: dict[str, tuple[float, GangLifecycle, Reason]] = {}  # gang id -> (time, gang, reason)
+        self._written: dict[str, dict[str, tuple[str, float]]] = {}  # gang id -> uid -> (code, bucket full at)
+        self._helped: dict[str, tuple[GangLifecycle, Reason]] = {}  # gangs with pods for which more nodes would help
         self._judged: frozenset[str] = frozenset()  # the gangs that `admitted` was last called with
-        self._asking: frozenset[str] = frozenset()  # the gangs that it returned
+        self._asking: frozenset[str] = frozenset()  # the gangs that this call returned
         self._judge_at_s = 0.0  # on the monotonic clock
         self._events: deque[Object] = deque(maxlen=self._budget.events_kept)
         self._queued_s: deque[float] = deque(maxlen=self._budget.events_kept)  # when each Event was queued
@@ -107,7 +108,7 @@ class EventReporter:
         self._wake.set()
 
     def forget(self, gang: str) -> None:
-        """Note that it no longer waits."""
+        """Note that the gang no longer waits."""
         self._newest.pop(gang, None)
         self._written.pop(gang, None)
         self._helped.pop(gang, None)
@@ -195,7 +196,7 @@ class EventReporter:
                 yield due
 
     def _may_ask(self, gang: GangLifecycle) -> bool:
-        """Return whether nodes that an autoscaler adds for the gang's pods would be of use to it."""
+        """Return whether the gang could use nodes that an autoscaler adds for its pods."""
         return self.asks_autoscalers and not _is_sent(gang) and gang.queue not in self.on_demand
 
     def _judge(self) -> None:
@@ -247,17 +248,18 @@ class EventReporter:
 
 
 def _has_reason(about: BatchJob | Pod) -> bool:
-    """Return whether the object has a reason, which a return to the queue has written. It would become wrong."""
+    """Return whether a return to the queue has written a reason on the object. Such a reason must be updated, because
+    it would become wrong."""
     return isinstance(about, BatchJob) and labels.REASON in about.options
 
 
 def _is_sent(gang: GangLifecycle) -> bool:
-    """Return whether another cluster is to run the gang: nodes of this cluster are of no use to it."""
+    """Return whether another cluster runs the gang, so that the gang cannot use nodes of this cluster."""
     return gang.spec is not None and gang.spec.sent
 
 
 def _uid(about: BatchJob | Pod) -> str:
-    """Return the uid of the object itself: several roles may share one object."""
+    """Return the uid of the API object. Several roles may share one object."""
     return about.object_uid if isinstance(about, BatchJob) else about.uid
 
 
@@ -274,13 +276,13 @@ def _key(about: BatchJob | Pod, reason: Reason, asks: bool) -> str:
 
 
 def _said(about: BatchJob | Pod) -> str:
-    """Return the code that the object carries already, from before a restart."""
+    """Return the code that the object has already, written before a restart."""
     return about.options.get(labels.REASON, "").partition(":")[0] if isinstance(about, BatchJob) else about.waits_for
 
 
 def _waiting(gang: GangLifecycle) -> Iterator[BatchJob | Pod]:
-    """Yield the objects to write a reason on: the Jobs of a pending gang, and its unbound pods. Pods that another
-    scheduler binds, and stand-ins, are left out, because the other scheduler or the dialect explains them."""
+    """Yield the objects to write a reason on: the Jobs of a pending gang, and its unbound pods. Pods of two kinds are
+    left out, because another program reports on them: pods that another scheduler binds, and stand-ins."""
     if isinstance(gang.state, Waiting):
         yield from (job for job in list(gang.jobs.values()) if job.ours and not job.finished)
     unbound = (pod for pod in list(gang.pods.values()) if not pod.node and not pod.going)

@@ -19,8 +19,9 @@ from phalanx.kube.write.writer import Verdict, Write
 
 
 class ReadDisruptionBudgets(Write):
-    """Reads only: `objection` says which budget would not let the victims of the preemptor `by` go, or nothing.
-    `victims`: their pods' objects; more may join until it is answered."""
+    """A check, without a write, of the PodDisruptionBudgets for all victims of the preemptor `by`. `objection`: the
+    result: a text about the budget that forbids their eviction, or "". `victims`: the pods of all victims; pods may be
+    added until the check is answered."""
 
     def __init__(self, by: str) -> None:
         self.key = f"budgets/{by}"
@@ -55,7 +56,8 @@ async def _budgets(api: Connection, namespace: str) -> list[Object]:
 
 
 def budget_objection(budgets: Iterable[Object], pods: Sequence[Object]) -> str:
-    """Return the budget that allows fewer disruptions than it has pods among these; "" if there is none."""
+    """Return a text about the first budget that allows fewer disruptions than it selects of these pods; "" if there is
+    none."""
     for budget in budgets:
         hit = sum(_selects((budget.get("spec") or {}).get("selector"), pod) for pod in pods)
         allowed = int((budget.get("status") or {}).get("disruptionsAllowed") or 0)
@@ -65,7 +67,8 @@ def budget_objection(budgets: Iterable[Object], pods: Sequence[Object]) -> str:
 
 
 def _selects(selector: Mapping[str, Any] | None, pod: Object) -> bool:
-    """As metav1.LabelSelector; none selects nothing, an empty one everything."""
+    """Return whether a metav1.LabelSelector selects the pod. None selects no pod, and an empty selector selects every
+    pod."""
     if selector is None:
         return False
     said = pod["metadata"].get("labels") or {}
@@ -87,7 +90,7 @@ def _holds(one: Mapping[str, Any], said: Mapping[str, str]) -> bool:
 
 
 class AnnotatePod(Write):
-    """An annotation of a bare pod, such as the mark of a preemption before the eviction."""
+    """A write of an annotation on a bare pod, such as the mark of a preemption before the eviction."""
 
     def __init__(self, pod: Pod, word: str, text: str) -> None:
         self.key = f"pods/{pod.key}"
@@ -108,9 +111,10 @@ class AnnotatePod(Write):
 
 
 class EvictPod(Write):
-    """The eviction of a pod. `grace_s`: the time in which it must end; None: its own grace period. A budget may refuse
-    the eviction (429). The caller decides when to ask again. `condition`: says in its status why it goes;
-    where that is refused, the pod goes without."""
+    """The eviction of a pod. `grace_s`: the time in which the pod must end; None: the pod's own grace period. A budget
+    may refuse the eviction (429). The caller decides when to ask again. `condition`: a condition with the cause,
+    written to the pod's status before the eviction. If that write is refused, the pod is evicted without the
+    condition."""
 
     retried = frozenset()
 

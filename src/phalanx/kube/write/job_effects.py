@@ -80,7 +80,7 @@ class JobWrites:
         self.annotate(job, REASON, text)
 
     def annotate(self, job: BatchJob, word: str, text: str) -> None:
-        """Write the text under a word of ours."""
+        """Write an annotation of Phalanx on the Job."""
         kind = job.adapter.kind
         if (obj := self._informers(kind).objects.get(job.key)) is not None:
             self._writer.put(AnnotateJob(job, obj, word, text), lambda answer, found, _: self._observe(kind, found))

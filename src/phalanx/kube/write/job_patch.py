@@ -28,8 +28,9 @@ from phalanx.model.reason import Reason
 
 
 class JobPatch(Write):
-    """A merge patch of one Job, or of what stands for it (`adapter`), that holds only for the version it was decided
-    on. `obj` is the object's newest known state (`self.whole`); `self.obj` shows it as a Job."""
+    """A merge patch of one Job, or of the object that is read as this Job (`adapter`). The patch is made only if the
+    Job is in the version for which it was decided. `self.whole`: the newest known state of the object. `self.obj`: this
+    state, as a Job."""
 
     def __init__(self, job: BatchJob, obj: Object) -> None:
         self.key = f"{job.adapter.kind.group}/{job.adapter.kind.plural}/{job.key}"
@@ -53,7 +54,7 @@ class JobPatch(Write):
         return own.read(obj) if same else None
 
     def rebase(self, shown: Object, obj: Object) -> Verdict:
-        """Go on from this state of the object."""
+        """Base the patch on this newer state of the object."""
         self.version, self.obj, self.whole = shown["metadata"]["resourceVersion"], shown, obj
         return Verdict.AGAIN
 
@@ -72,7 +73,7 @@ class ResumeJob(JobPatch):
     `status.startTime` is removed (resuming sets it again). A server of 1.36 may need to observe the suspension first,
     so a 422 is retried.
 
-    `beside`: the resumes of the other roles of the same object, which this write includes. `why_there`: why another
+    `beside`: the resumes of the object's other roles, which are part of the same write. `why_there`: why another
     cluster was chosen, for people."""
 
     begins = True
@@ -169,8 +170,8 @@ class ResumeJob(JobPatch):
 
 
 def _flavored(own: Object, now: Object, flavor: Flavor | None, update: PodUpdate) -> Object:
-    """Return a merge patch from what the pods' spec says `now` to its `own` words, those of the flavor and of the
-    update."""
+    """Return a merge patch from the present pod spec `now` to the original spec `own` with the additions of the flavor
+    and of the update."""
     selector = {**(own.get("nodeSelector") or {}), **dict(flavor.labels if flavor else ()), **update.node_selector}
     gone = {key: None for key in now.get("nodeSelector") or {} if key not in selector}
     tolerations = list(own.get("tolerations") or ())
@@ -225,7 +226,7 @@ class SuspendJob(JobPatch):
 
 
 class AnnotateJob(JobPatch):
-    """Say something on a Job, also when it is over."""
+    """A write of an annotation on a Job, which may have ended."""
 
     def __init__(self, job: BatchJob, obj: Object, word: str, text: str) -> None:
         super().__init__(job, obj)
@@ -242,7 +243,7 @@ class AnnotateJob(JobPatch):
 
 
 class ResizeJob(JobPatch):
-    """A change of `parallelism` for an elastic Job that runs."""
+    """A change of the `parallelism` of a running elastic Job."""
 
     def __init__(self, job: BatchJob, obj: Object, parallelism: int) -> None:
         super().__init__(job, obj)
@@ -264,7 +265,7 @@ class ResizeJob(JobPatch):
 
 
 def _counts(job: BatchJob, parallelism: int) -> Object:
-    """Return the fields that say how many pods a Job runs. Completions may change with the parallelism alone
+    """Return the fields that set the number of a Job's pods. Completions may change with the parallelism alone
     (KEP-3715)."""
     return {"parallelism": parallelism, **({"completions": parallelism} if job.completions_follow else {})}
 

@@ -1,5 +1,5 @@
-"""What gangs ask of pods, carried out. Answers are evidence as the watch's news are: what they show goes to the caches,
-and whichever is newer counts."""
+"""Carry out the writes to pods that gangs request. An object in an answer goes to the caches like an object from the
+watch, and the newer version counts."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ log = logging.getLogger(__name__)
 
 
 class PodWrites:
-    """The `PodEffects` of gangs. `conclude`: lets a gang read the result of a write. `dialects`: the annotations that
-    dialects add to a pod that is placed."""
+    """The writes to pods that gangs request: the implementation of the protocol `PodEffects`. `conclude`: called with
+    the id of a gang, to reconcile it after the answer to a write. `dialects`: returns the annotations that dialects add
+    to a placed pod."""
 
     def __init__(
         self,
@@ -96,7 +97,7 @@ class PodWrites:
         self._writer.put(SendPod(pod, record, known), self._done(gang, answered))
 
     def annotate(self, pod: Pod, word: str, text: str) -> None:
-        """Write the text under a word of ours."""
+        """Write an annotation of Phalanx on the pod."""
 
         def done(answer: WriteOutcome, obj: Object | None, said: str) -> None:
             if obj is not None:

@@ -1,4 +1,4 @@
-"""The write that lets a volume be made: the node that was planned for the pod that waits for it, on its claim."""
+"""Write the node that is planned for a pod on the pod's volume claim, so that the volume is created for that node."""
 
 from __future__ import annotations
 

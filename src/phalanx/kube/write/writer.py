@@ -43,12 +43,12 @@ class LeaseLost(PhalanxError):
 
 
 class Verdict(Enum):
-    """The verdict that an object that was read gives on a write to it."""
+    """The result of reading an object, for a write to it whose outcome is unknown."""
 
     ACHIEVED = "achieved"
-    AGAIN = "again"  # not there, and still wanted: the write now carries the object's version
+    AGAIN = "again"  # not made, and still wanted: the write now names the object's version
     GONE = "gone"
-    LOST = "lost"  # not there, and no longer to be done: the object is not what it was decided on
+    LOST = "lost"  # not made, and no longer wanted: the object has changed since the decision
 
 
 class Write(ABC):
@@ -75,9 +75,9 @@ AnswerCallback = Callable[[WriteOutcome, Object | None, str], None]
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class _Turn:
-    """A write on its way. `sent`: the number of attempts. `unknown`: an attempt may have succeeded. `unread`: how often
-    its object could not be read since then. `conflict`: the last attempt met a newer version of the object, which was
-    then read. `text`: the server's last message."""
+    """A write that is not finished. `sent`: the number of attempts. `unknown`: True if an attempt may have succeeded.
+    `unread`: how often the object could not be read since that attempt. `conflict`: the last attempt met a newer
+    version of the object, which was then read. `text`: the server's last message."""
 
     write: Write
     done: AnswerCallback
@@ -124,7 +124,7 @@ class Writer:
 
     @property
     def unanswered(self) -> int:
-        """Objects with a write that was not answered yet."""
+        """Return the number of objects with an unanswered write."""
         return len(self._behind)
 
     @property
@@ -228,7 +228,7 @@ class Writer:
                 async with asyncio.timeout_at(until):
                     return await call
             except TimeoutError:
-                if clock() < self._fence():  # we lead still, and the server is slow
+                if clock() < self._fence():  # this process still leads, and the server is slow
                     raise ApiUnknown("there was no answer while the lease was sure to be ours") from None
         call.close()
         raise LeaseLost(
@@ -238,8 +238,8 @@ class Writer:
 
 
 def _rest_s(turn: _Turn) -> float:
-    """Return how long the write rests. Conflicts begin with the shortest rest: an object that several write at once has
-    a quiet moment soon, and a gang waits for it."""
+    """Return the pause before the next attempt of the write. Conflicts begin with the shortest pause, because other
+    writers of the object finish soon, and a gang waits."""
     tries = turn.unread if turn.unknown else turn.sent
     if turn.conflict and not turn.unknown:
         tries -= 1 + _PROMPT

@@ -28,10 +28,10 @@ class BindBarrier:
         self.pending: dict[Slot, None] = {}
         self.resting: dict[Slot, float] = {}
         self._start, self._seats, self._effects = start, start.seats, start.effects
-        self._selected: dict[str, tuple[str, float]] = {}  # pod -> the node that its claims were told, when
+        self._selected: dict[str, tuple[str, float]] = {}  # pod -> the node on its claims, the time of the write
 
     def close(self) -> None:
-        """End binding: nothing more is bound."""
+        """Close the barrier: no pod is bound from now on."""
         self.gate_open = False
         self.pending.clear()
         self.resting.clear()
@@ -43,14 +43,14 @@ class BindBarrier:
             self.pending.pop(slot, None)
 
     def settle(self, slot: Slot) -> None:
-        """Note that the pod is on its node."""
+        """Note that the pod in this slot is bound."""
         self._seats[slot].sent = False
         self.pending.pop(slot, None)
         self._seats.mark(slot, ready=True, bound=True)
         self.gate_open = True
 
     def open(self, slots: Iterable[Slot]) -> None:
-        """Ask the core for nodes."""
+        """Report seats that need a node to the core, which then plans nodes for them."""
         slots = tuple(slots)
         for slot in slots:
             seat = self._seats[slot]

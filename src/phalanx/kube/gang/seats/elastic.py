@@ -24,7 +24,7 @@ from phalanx.model.job import Phase, Slot
 from phalanx.model.plan import Shrink
 from phalanx.model.reason import Reason, ReasonCode
 
-_GIVE_UP = 3  # refusals of an eviction in a row: the pod stays
+_GIVE_UP = 3  # the pod stays after this many refusals of its eviction in a row
 
 
 class ElasticParallelism:
@@ -36,8 +36,8 @@ class ElasticParallelism:
         self._start, self._barrier, self._seats, self._effects = start, barrier, start.seats, start.effects
         self.leaving = start.leaving
         self._resizing: set[str] = set()  # Jobs whose resize is not answered yet
-        self._refused: dict[str, int] = {}  # Job -> how many resizes were refused in a row
-        self._short_since: dict[str, float] = {}  # Job with more granted pods than nodes -> since when
+        self._refused: dict[str, int] = {}  # Job -> number of refused resizes in a row
+        self._short_since: dict[str, float] = {}  # Job with more granted pods than nodes -> the time since then
         self._offer_s = 0.0  # no empty seats are offered before this time
 
     def grant(self, counts: Sequence[int]) -> None:
@@ -82,7 +82,7 @@ class ElasticParallelism:
                 self._evict(pod, decided.grace_s)
 
     def rest(self) -> None:
-        """Offer the core no empty seats for a while (`regrow_s`)."""
+        """Offer no empty seats to the core for `regrow_s` seconds."""
         self._offer_s = self._effects.now_s() + self._effects.timeouts.regrow_s
 
     def _lower(self, number: int) -> None:
@@ -163,8 +163,8 @@ class ElasticParallelism:
         return self._start.objects.size(job) - len(row.seats)
 
     def fill(self, slots: Iterable[Slot]) -> None:
-        """Note that these seats have nodes now. A Job may then run one more pod for each of its seats with a node but
-        no pod."""
+        """Note that these seats have nodes now. Each Job may then run as many pods as it has seats with a node or a
+        pod."""
         for number in sorted({slot.role for slot in slots if slot.role < len(self._seats.rows)}):
             job = self._start.job_of_role(number)
             if job is not None and job.uid in self.granted:
@@ -172,8 +172,8 @@ class ElasticParallelism:
                 self.granted[job.uid] = max(self.granted[job.uid], min(planned, job.requested_parallelism))
 
     def withdraw(self) -> float:
-        """Take back what a Job was given where its seats above the minimum have had no node for `place_s`: its pods
-        would only wait. Returns when that is (0: never)."""
+        """Lower the granted pods of Jobs whose seats above the minimum have had no node for `place_s`, because those
+        pods would only wait. Return the time at which that is due (0: never)."""
         due_s = [self._withdraw(number, row) for number, row in enumerate(self._seats.rows)]
         return min((at_s for at_s in due_s if at_s), default=0.0)
 

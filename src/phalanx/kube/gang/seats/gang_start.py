@@ -21,10 +21,11 @@ from phalanx.model.reason import Reason
 
 
 class GangStart:
-    """A start of a gang. `spec`: as it was planned. `phase`: as the core has it. `since_s`: when it began, or its
-    last seat lost its node. `guarded_s`: a PodDisruptionBudget protects it until then (0: none does). `resuming`: Jobs
-    whose resume is not answered yet, and bare pods that are being sent away. `leaving`: seats that were told to be
-    given up, and why. `updates`: what its Jobs' templates are given besides a flavor, by pod set."""
+    """A start of a gang. `spec`: the spec with which the start was planned. `phase`: the phase in the core. `since_s`:
+    the time of the begin, or of the latest loss of a seat's node. `guarded_s`: the time until which a
+    PodDisruptionBudget protects the gang (0: none does). `resuming`: Jobs whose resume is not answered yet, and bare
+    pods that are being sent to another cluster. `leaving`: the seats that the core gives up, with the reasons.
+    `updates`: the changes of the Jobs' templates besides the flavor, by pod set."""
 
     def __init__(
         self, effects: Effects, objects: GangObjects, spec: GangSpec, record: StartRecord, seats: GangSeats
@@ -36,7 +37,7 @@ class GangStart:
         self.resuming: set[str] = set()
         self.leaving: dict[Slot, Reason] = {}
         self.updates: Mapping[str, PodUpdate] = {}
-        self._preference: NodePreference | None = None  # beside those of its pods
+        self._preference: NodePreference | None = None  # added to the preferences of the pods
 
     @classmethod
     def planned(
@@ -67,7 +68,8 @@ class GangStart:
 
     @property
     def elsewhere(self) -> str:
-        """Return the other cluster that runs it, so that no pods of it exist in this one; empty: none."""
+        """Return the other cluster that runs the gang; "": the gang runs in this cluster. Then none of its pods runs in
+        this cluster."""
         return self.record.cluster
 
     @property
@@ -78,7 +80,7 @@ class GangStart:
 
     @property
     def going_on(self) -> bool:
-        """Return whether it is not on its way back."""
+        """Return whether the start is not being taken back."""
         return self.phase is not Phase.STOPPING
 
     def job_of_role(self, role: int) -> BatchJob | None:
@@ -97,7 +99,8 @@ class GangStart:
         return self.updates.get(pod_set_names(self.objects.jobs.values())[job.uid], NO_UPDATE)
 
     def short_member(self) -> str:
-        """Return the Job that will not have the pods that this start needs, with the reason; "" if all will."""
+        """Return a text about a member Job that will not create the pods that this start needs; "" if every Job
+        will."""
         for row in self.seats.rows:
             if isinstance(row.source, JobPods) and row.reached < row.least:
                 job = self.objects.jobs.get(row.source.uid)
@@ -110,7 +113,8 @@ class GangStart:
         return ""
 
     def bare_pods(self) -> list[Pod]:
-        """Return its pods on nodes, or on their way to one, that no Job would take back."""
+        """Return the bare pods that are bound, that are being bound, or that another cluster runs. The suspension of a
+        Job would not end them."""
         queued = {job.uid for job in self.objects.jobs.values() if job.queued}
         bare = (pod for pod in self.objects.pods.values() if pod.owner is None or pod.owner[1] not in queued)
         return [pod for pod in bare if pod.node or self.on_its_way(pod) or self._runs_elsewhere(pod)]
@@ -120,7 +124,7 @@ class GangStart:
         return bool(self.elsewhere) and pod.phase != "Pending"
 
     def unsent_pods(self) -> list[Pod]:
-        """Return the bare pods that another cluster is to run, and that do not have the record of this start yet."""
+        """Return the bare pods that another cluster must run and that do not carry the record of this start yet."""
         pods = self.objects.pods.values() if self.elsewhere else ()
         bare = (pod for pod in pods if self.objects.job_of(pod) is None and not pod.node and not pod.going)
         return [pod for pod in bare if not self.is_recorded(pod) and pod.uid not in self.resuming]
@@ -131,7 +135,7 @@ class GangStart:
         return known is not None and (known.attempt, known.at_s) == (self.record.attempt, self.record.at_s)
 
     def on_its_way(self, pod: Pod) -> bool:
-        """Return whether its binding was sent, and perhaps answered; the watch has not shown it yet."""
+        """Return whether the pod's binding was sent, while the watch may not show the node yet."""
         slot = self.seats.slot_of.get(pod.uid)
         return slot is not None and (self.seats[slot].sent or self.seats[slot].bound)
 
@@ -146,7 +150,7 @@ class GangStart:
             self.emit_full_state()
 
     def forbid_preemption(self) -> None:
-        """A PodDisruptionBudget protects it: nobody is to try again for a while."""
+        """Make the job unpreemptible for `guarded_s`, because a PodDisruptionBudget forbids its eviction."""
         self.guarded_s = self.effects.now_s() + self.effects.timeouts.guarded_s
         self.emit_full_state()
 
@@ -170,7 +174,7 @@ class GangStart:
         self.effects.report(first, "Scheduled", f"Bound {what} to {where}")
 
     def emit_full_state(self, phase: Phase | None = None) -> None:
-        """Pass the full state of this started job to the core. `phase`: the phase to report; None: its own."""
+        """Pass the full state of this started job to the core. `phase`: the phase to report; None: `self.phase`."""
         phase = phase or self.phase
         job = replace(self.spec.job, roles=self.seats.roles, blocked=None)
         if self.effects.now_s() < self.guarded_s:

@@ -15,7 +15,7 @@ class Readiness:
         self._unready = dict.fromkeys(unready)
 
     def see(self, pod: Pod) -> bool:
-        """Take note of a pod. Return whether it is the last one that became ready."""
+        """Note that the pod is ready, if it is. Return whether all pods are ready now."""
         if not pod.ready or not self._unready:
             return False
         self._unready.pop(pod.uid, None)

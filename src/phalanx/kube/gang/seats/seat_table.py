@@ -21,7 +21,8 @@ from phalanx.model.job import Placement, Role, Slot
 class Seat:
     """A slot of a started gang, and its pod. `node`: the granted node; "" if there is none. `devices`: the node's
     devices for the pod. `asked`: True if a node was requested from the core. `sent`: True if a binding was sent and is
-    not answered. `lost_s`: when its last pod was lost, in seconds since the epoch; 0: it never had one."""
+    not answered. `lost_s`: the time at which the seat lost its last pod, in seconds since the epoch; 0: the seat never
+    had a pod."""
 
     node: str = ""
     devices: tuple[str, ...] = ()
@@ -29,40 +30,40 @@ class Seat:
     bound: bool = False
     sent: bool = False
     asked: bool = False
-    ready: bool = False  # taken by a pod that could be bound, and planned; or bound
+    ready: bool = False  # bound, or planned and taken by a pod that can be bound
     reached: bool = False
     refusals: int = 0
     lost_s: float = 0.0
 
     @property
     def machine(self) -> str:
-        """Return its node as the API has it, of which it may be in a part."""
+        """Return the name of the seat's node in the API. The seat may be in a part of that node."""
         return node_and_part(self.node)[0]
 
 
 @dataclass(slots=True)
 class RoleSeats:
-    """The seats of one role by ordinal; `vacant` ones have no pod; `index` remembers who sat where. `left_out`: its
-    group can do without it, and this start did."""
+    """The seats of one role. `seats`: ordinal -> seat. `vacant`: the ordinals of seats without a pod. `left_out`: True
+    if this start runs without the role, because the role's group does not need it."""
 
     role: Role
     source: PodSource
     seats: dict[int, Seat] = field(default_factory=dict)
     vacant: dict[int, None] = field(default_factory=dict)
-    index: dict[int, int] = field(default_factory=dict)  # completion index -> ordinal it last had
+    index: dict[int, int] = field(default_factory=dict)  # completion index of a pod -> the ordinal of its last seat
     ready: int = 0
     bound: int = 0
-    reached: int = 0  # seats that were bound at least once: a pod may be over before the last one is bound
+    reached: int = 0  # seats that were bound at least once; a pod may end before the last pod is bound
     left_out: bool = False
 
     @property
     def least(self) -> int:
-        """Return the minimum of the gang: the pods that it needs to start and to continue."""
+        """Return the number of pods of this role that the gang needs to start and to continue."""
         return 0 if self.left_out else self.role.minimum
 
     @property
     def awaited(self) -> bool:
-        """Return whether its pods exist before any of the gang runs."""
+        """Return whether the pods of the role exist before the first pod of the gang runs."""
         return not isinstance(self.source, FuturePods) and not (isinstance(self.source, JobPods) and self.source.later)
 
     @property
@@ -79,8 +80,8 @@ class RoleSeats:
 
 
 def pod_source(pod: Pod, jobs: Iterable[str]) -> PodSource:
-    """Return where in its gang the pod belongs: with its Job, if that is a member, else among the bare ones of its
-    shape."""
+    """Return the source of the pod: its Job, if the Job is a member of the gang, or else the bare pods with its role
+    and shape."""
     if pod.owner is not None and pod.owner[1] in jobs:
         return JobPods(pod.owner[1])
     return BarePods(pod.options.get(ROLE, ""), pod.shape)
@@ -114,12 +115,12 @@ class GangSeats:
     # --- planning -------------------------------------------------------------------------------------------------
 
     def leave_out(self, placed: Collection[int]) -> None:
-        """Roles of which nothing was placed at the start were left out with their group."""
+        """Note the roles that the start left out, because none of their pods was placed."""
         for number, row in enumerate(self.rows):
             row.left_out = number not in placed
 
     def plan(self, placements: Iterable[Placement]) -> list[Slot]:
-        """Give slots their nodes, adding seats as needed; returns those of roles that do not exist."""
+        """Give slots their nodes, and add missing seats. Return the slots of roles that do not exist."""
         unknown = []
         for role, ordinal, node, devices in placements:
             if role >= len(self.rows):
@@ -136,7 +137,7 @@ class GangSeats:
         return tuple(Placement(slot.role, slot.ordinal, seat.node, seat.devices) for slot, seat in found)
 
     def wanting(self) -> tuple[Slot, ...]:
-        """Seats without a node, told to the core from now on."""
+        """Return the slots without a node, and note that the core is asked for their nodes."""
         found = [(slot, seat) for slot, seat in self.all() if not seat.node]
         for _, seat in found:
             seat.asked = True
@@ -175,8 +176,8 @@ class GangSeats:
         return slot
 
     def hand_over(self, slot: Slot) -> str:
-        """Give a vacant seat that has a node to a pod of its role that has none, and return the pod; empty: none waits.
-        The replacement of the pod that left takes the seat without a node."""
+        """Move a pod of the same role from a seat without a node to this vacant seat with a node. Return the pod; "" if
+        no pod waits for a node. The replacement of the pod that left then gets the seat without a node."""
         row, seat = self.rows[slot.role], self[slot]
         waits = (ordinal for ordinal, other in row.seats.items() if other.pod and not other.node)
         if not seat.node or (ordinal := next(waits, None)) is None:
@@ -214,7 +215,7 @@ class GangSeats:
 
     @property
     def least(self) -> int:
-        """Return the pods that the gang needs to start and to continue."""
+        """Return the number of pods that the gang needs to start and to continue."""
         return sum(row.least for row in self.rows)
 
     @property
@@ -223,7 +224,7 @@ class GangSeats:
 
     @property
     def minimum_ready(self) -> int:
-        """Return how many of the pods that it needs could be bound now, or are."""
+        """Return how many of the needed pods are bound or can be bound now."""
         return sum(min(row.ready, row.least) for row in self.rows)
 
     @property
@@ -231,11 +232,11 @@ class GangSeats:
         return sum(min(row.bound, row.least) for row in self.rows)
 
     def lacks_members(self) -> bool:
-        """Return whether it is below its minimum, and pods wait that cannot be bound."""
+        """Return whether a role has fewer bound pods than its minimum, and more pods than bound pods."""
         return any(row.bound < row.least and row.taken > row.bound for row in self.rows)
 
     def vacant_of_pods(self) -> list[Slot]:
-        """Return the seats without a pod, of roles whose pods no Job creates."""
+        """Return the seats without a pod, for roles whose pods no Job creates."""
         rows = ((number, row) for number, row in enumerate(self.rows) if not isinstance(row.source, JobPods))
         return [Slot(number, ordinal) for number, row in rows for ordinal in row.vacant]
 

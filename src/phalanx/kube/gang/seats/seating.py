@@ -27,7 +27,7 @@ _REPLACED = frozenset({labels.MIN_RESOURCES, labels.REPLACES_FAILED})
 class Seating:
     def __init__(self, start: GangStart, barrier: BindBarrier) -> None:
         self._start, self._barrier, self._seats = start, barrier, start.seats
-        self._fresh: dict[str, None] = dict.fromkeys(start.objects.pods)  # pods to look at
+        self._fresh: dict[str, None] = dict.fromkeys(start.objects.pods)  # new or changed pods
 
     # --- pods change ----------------------------------------------------------------------------------------------
 
@@ -35,7 +35,7 @@ class Seating:
         self._fresh[uid] = None
 
     def fresh(self) -> list[Pod]:
-        """Pods that came or changed since the last time."""
+        """Return the pods that came or changed since the last call."""
         found, self._fresh = self._fresh, {}
         return [self._start.objects.pods[uid] for uid in found]
 
@@ -115,8 +115,9 @@ class Seating:
                 self._fresh[uid] = None
 
     def fit(self, wanted: Callable[[BatchJob], int]) -> None:
-        """Give back seats that a Job can no longer use. `wanted`: how many seats a Job is to have. A gang that runs
-        needs no pod that a Job will not create; what one needs that starts was decided with its start."""
+        """Give back seats that a Job can no longer use. `wanted`: returns the number of seats for a Job. In a running
+        gang, pods that a Job will not create are no longer needed. During a start, the needed pods are those of the
+        decision."""
         frozen = self._start.record.gang and self._start.phase is not Phase.RUNNING
         for number, row in enumerate(self._seats.rows):
             if isinstance(row.source, JobPods):
@@ -145,7 +146,7 @@ class Seating:
     # --- inside ---------------------------------------------------------------------------------------------------
 
     def _take(self, pod: Pod) -> Slot | None:
-        """Give the pod a seat; None if it is on its way out and never had one."""
+        """Give the pod a seat, and return its slot; None for a terminating pod that never had a node."""
         if pod.going and not pod.node:
             return None
         source = pod_source(pod, self._start.objects.jobs)
@@ -184,7 +185,7 @@ class Seating:
         """Add a role for a pod that no role expects. The capacity that is held for later pods is cut to the pod's
         shape."""
         number, held = len(self._seats.rows), self._seats.role_of(FuturePods())
-        # Pods that are created after the start, or by a driver, block nothing.
+        # The gang does not wait for pods that are created after the start, or by a driver.
         minimum = 0 if self._start.phase is Phase.RUNNING or held is not None else 1
         name = pod.options.get(labels.ROLE) or f"pods-{number}"
         shape = charged(pod.shape, self._start.spec.charging)
@@ -220,12 +221,13 @@ class Seating:
         return nodes
 
     def _replan(self, number: int, pod: Pod) -> None:
-        """The real pods request more than was planned: plan the unbound pods of the role again, before any binding."""
+        """Plan the unbound pods of the role again, before any binding, because the real pods request more than was
+        planned."""
         row = self._seats.rows[number]
         asked = dict(row.role.shape.requests)
         for name, value in pod.shape.requests:
             asked[name] = max(value, asked.get(name, 0))
-        planned = row.role.shape.charged  # for what the template asks, whatever was put into the pods since
+        planned = row.role.shape.charged  # the charge is that of the template, even if admission changed the pods
         self._plan_anew(number, replace(pod.shape, requests=tuple(sorted(asked.items())), charged=planned))
 
     def _plan_anew(self, number: int, shape: Shape) -> None:

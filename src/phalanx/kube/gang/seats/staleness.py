@@ -26,8 +26,8 @@ class Staleness:
         self._start = start
 
     def ends_s(self, grace_s: float) -> float:
-        """Return the time at which the gang is taken back, in seconds since the epoch; 0: not in its present state.
-        `grace_s`: the time for which too few of its pods may run; 0: without limit."""
+        """Return the time at which the gang is taken back if its state does not change, in seconds since the epoch; 0:
+        never. `grace_s`: the time for which too few of its pods may run; 0: without limit."""
         if not grace_s or not self._is_stale():
             self.since_s = 0.0
             return 0.0
@@ -47,7 +47,8 @@ class Staleness:
         return bool(start.bare_pods()) and not start.objects.succeeded_bare
 
     def _report(self, grace_s: float) -> None:
-        """Tell people, unless it has just been let go: its first pods are bound before its last."""
+        """Report by an Event that too few pods run. A gang that is just being bound is not reported, because its pods
+        are bound one after the other."""
         start, seats, now_s = self._start, self._start.seats, self.since_s
         if seats.started():
             text = (

@@ -19,12 +19,12 @@ from phalanx.model.reason import Reason, ReasonCode
 
 # No group of a dialect has such a name.
 SURPLUS = ":surplus"
-ANY_ONE = ":any-one"  # the role of a group of which any one pod, whatever its shape, is needed
+ANY_ONE = ":any-one"  # the group of roles of which any one pod is needed, whatever its shape
 
 
 def grouped_role(role: Role, name: str, declared: Mapping[str, RoleClaim], there: int) -> Role:
-    """Return the role in its group. `name`: the declared name of the role. `there`: the number of existing pods of that
-    name."""
+    """Return the role with its group. `name`: the declared name of the role. `there`: the number of existing pods of
+    the role."""
     said = declared.get(name)
     if said is None or there < said.minimum:
         return replace(role, minimum=0, group=SURPLUS)
@@ -32,7 +32,7 @@ def grouped_role(role: Role, name: str, declared: Mapping[str, RoleClaim], there
 
 
 def groups_in_use(groups: Sequence[Group], used: Iterable[str]) -> tuple[Group, ...]:
-    """Return those of the declared groups that hold something. `used`: the groups of all roles."""
+    """Return the declared groups that contain a role, directly or in a group below. `used`: the groups of all roles."""
     kept = set(used)
     parents = {group.name: group.parent for group in groups}
     for name in tuple(kept):

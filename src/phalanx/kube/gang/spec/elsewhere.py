@@ -1,4 +1,4 @@
-"""Jobs that run in another cluster: which nodes the core may plan for them, and the names of such nodes.
+"""Jobs that run in another cluster: the nodes that the core may plan for these jobs, and the names of the nodes.
 
 The core places such a job on nodes of a worker, all of its pods on nodes of one. The worker places the pods itself, so
 rules about other pods and about racks are left to it.
@@ -17,14 +17,14 @@ from phalanx.model.pod import Operator, Requirement, Shape, Toleration
 from phalanx.model.reason import Reason
 
 ONE_CLUSTER = TopologyRequest(level=CLUSTER)
-EXPLAINED = 8  # clusters, at most, in an explanation of a choice
-ANY_NODE = "*"  # in place of a node's name: every node of the cluster
+EXPLAINED = 8  # the most clusters that the explanation of a choice names
+ANY_NODE = "*"  # stands for every node of the cluster
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sought:
-    """A gang for which a cluster is chosen. `roles`: without the rules of the choice. `options`: the labels and
-    annotations of its members. `clusters`: the possible clusters; None: any."""
+    """A gang for which a cluster is chosen. `roles`: the roles, without requirements on the cluster. `options`: the
+    labels and annotations of the members. `clusters`: the possible clusters; None: any cluster."""
 
     gang: str
     options: Mapping[str, str]
@@ -36,9 +36,9 @@ class Sought:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterChoice:
-    """The clusters that a gang may be sent to. `clusters`: None: any. `ranks`: a cluster with a lower rank is
-    preferred; those of the same rank are equal. `blocked`: why it is sent to none. `facts`: cluster -> the facts about
-    it for this gang, the best cluster first."""
+    """The clusters that a gang may be sent to. `clusters`: the possible clusters; None: any cluster. `ranks`: a cluster
+    with a lower rank is preferred to one with a higher rank. `blocked`: why the gang is sent to no cluster. `facts`:
+    cluster -> the facts about it for this gang, the best cluster first."""
 
     clusters: tuple[str, ...] | None = None
     ranks: tuple[tuple[str, int], ...] = ()
@@ -93,8 +93,8 @@ def cluster_of_all(placements: Sequence[Placement]) -> str:
 
 
 def confined(role: Role, clusters: tuple[str, ...] | None = None) -> Role:
-    """Return the role, whose pods may be on nodes of workers only, and start all together. `clusters`: the possible
-    workers; None: any."""
+    """Return the role with the requirement that all of its pods start together, on nodes of workers. `clusters`: the
+    possible workers; None: any worker."""
     anywhere = Requirement(CLUSTER, Operator.EXISTS)
     there = anywhere if clusters is None else Requirement(CLUSTER, Operator.IN, clusters)
     tolerations = (*role.shape.tolerations, Toleration(key=CLUSTER, operator="Exists"))
@@ -103,7 +103,7 @@ def confined(role: Role, clusters: tuple[str, ...] | None = None) -> Role:
 
 
 def outside(role: Role, clusters: tuple[str, ...]) -> Role:
-    """Return the role, whose pods may not be in these clusters."""
+    """Return the role with the requirement that its pods are not in these clusters."""
     return replace(role, shape=_with(role.shape, Requirement(CLUSTER, Operator.NOT_IN, clusters)))
 
 

@@ -64,8 +64,8 @@ _NOT_SENT = ("TrainJob", "SparkApplication")  # kinds that no other cluster runs
 
 @dataclass(frozen=True, slots=True)
 class JobPods:
-    """The pods of this Job. `later`: True if they are created when other pods already run; the start does not wait for
-    them."""
+    """The pods of this Job. `later`: True if the pods are created when other pods already run, so that the start does
+    not wait for them."""
 
     uid: str
     later: bool = field(default=False, compare=False)
@@ -81,7 +81,7 @@ class BarePods:
 
 @dataclass(frozen=True, slots=True)
 class FuturePods:
-    """Pods that do not exist yet."""
+    """Pods that a driver will create after the start."""
 
 
 PodSource: TypeAlias = JobPods | BarePods | FuturePods
@@ -92,9 +92,9 @@ NO_ROLES: Mapping[str, int] = {}
 class GangSpec:
     """`sources`: for each of `job.roles`, the source of its pods. `gated`: True if the dialect must allow each start
     after another check. `updates`: the known changes of a start to its Jobs' templates, by pod set. `led`: True if one
-    pod creates the others and replaces lost ones. `sent`: True if another cluster runs it; `choice`: which may.
-    `staleness_grace_s`: how long the gang may run with fewer bare pods than its minimum (0: without limit); None: the
-    queue's setting. `evicted_as`, `charging`, `note`, `hold_s`: these fields of its `Claim`."""
+    pod creates the others and replaces lost ones. `sent`: True if another cluster runs the gang; `choice`: the clusters
+    that may. `staleness_grace_s`: how long the gang may run with fewer bare pods than its minimum (0: without limit);
+    None: the queue's setting. `evicted_as`, `charging`, `note`, `hold_s`: these fields of its `Claim`."""
 
     job: Job
     sources: tuple[PodSource, ...]
@@ -139,7 +139,7 @@ class GangMembers:
 
     @property
     def keys(self) -> Set[str]:
-        """Every key that a member, or a dialect's definition of it, states."""
+        """Return the keys of all options that a member, or a dialect's definition of the gang, sets."""
         return frozenset(self.claimed).union(*(member.options for member in self.everyone))
 
     def options(self, key: str) -> dict[str, str]:
@@ -304,7 +304,7 @@ def _object_uid(member: BatchJob | Pod) -> str:
 
 
 def charged(shape: Shape, charging: Charging | None) -> Shape:
-    """Return the shape with what queues are charged with for such a pod, where that is not what it asks for."""
+    """Return the shape with the amounts that queues are charged for such a pod, if these differ from its requests."""
     counted = shape.requests if charging is None else charging(shape.requests)
     return shape if counted == shape.requests else replace(shape, charged=counted)
 
@@ -320,12 +320,13 @@ def claim_on(members: GangMembers, defaults: GangDefaults) -> Claim | None:
 
 
 def allows(claim: Claim, cluster: str) -> bool:
-    """Return whether the claim allows a start in this other cluster. `cluster`: empty for a start in the own one."""
+    """Return whether the claim allows a start in this cluster. `cluster`: a worker; "" for a start in this cluster
+    itself, which is always allowed."""
     return not cluster or claim.clusters is None or cluster in claim.clusters
 
 
 def _to_claim(members: GangMembers, queue: str) -> Said:
-    """Return what a dialect is shown of them."""
+    """Return the data about the members from which a dialect decides on its claim."""
     shapes = [job.requirements.shape for job in members.jobs] + [pod.shape for pod in members.pods]
     return Said(
         gang=members.id,
@@ -357,7 +358,8 @@ def _said(members: GangMembers) -> dict[str, Any]:
 
 
 def _staleness_grace_s(members: GangMembers, theirs: Claim | None) -> float | None:
-    """Gangs of other schedulers run on with what they have, unless their dialect says a time, as KAI's does."""
+    """Return the grace period of the members' options. A dialect's gang without one has no limit (0), unless its
+    dialect sets a time, as KAI's does."""
     said = read_option(members, labels.STALENESS, duration_s)
     return 0.0 if said is None and theirs is not None else said
 
@@ -436,7 +438,7 @@ def _group_rows(group: GroupClaim, pods: Sequence[Pod], largest: Mapping[str, in
     """Return the roles of a declared group. The oldest pods of each role, and the oldest of all, must start together.
     If one pod is enough, any pod may start, because the others may fit on no node."""
     if group.by_priority:
-        pods = sorted(pods, key=lambda pod: -pod.priority)  # the older first among equals
+        pods = sorted(pods, key=lambda pod: -pod.priority)  # stable: of equal priorities the oldest is first
     rows = bare_pod_roles(pods, group.minimum, group.of_role)
     count, size = equal_pieces(remaining_resources(group.whole, (pod.requests for pod in pods)), None, largest)
     if group.minimum == 1 and len(rows) > 1 and not (group.of_role or count):
@@ -481,7 +483,7 @@ def _held(members: GangMembers, whole: str, minimum: int | None, largest: Mappin
 
 
 def _unborn(count: int, size: Amounts, driver: Pod) -> RoleSource:
-    """Room for pods that will be created by, and go where, the first pod may."""
+    """Return a role for pods that the driver will create. They may run on the same nodes as the driver's pod."""
     first = driver.shape
     shape = Shape(size, first.selector, first.affinity, first.tolerations)
     return Role(name="held", count=count, minimum=count, shape=shape), FuturePods()
@@ -559,7 +561,7 @@ def _missing_objects(members: GangMembers) -> Reason | None:
             '"2" (the number of its Jobs and bare pods)'
         )
     if there > wanted:
-        names = ", ".join(dict.fromkeys(members.titles(members.everyone)))  # roles of one object are said once
+        names = ", ".join(dict.fromkeys(members.titles(members.everyone)))  # an object with several roles is named once
         raise GangSpecError(
             f"the gang {members.id} says {labels.JOB_ROLES} {wanted} but has {there} members ({names}): raise the "
             f"number, or give those of another gang another name or {labels.JOB}"

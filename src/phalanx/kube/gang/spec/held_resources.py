@@ -21,11 +21,12 @@ _MOST_BLOCKS = 10_000
 
 
 class GangSpecError(PhalanxError):
-    """An error: what the manifests say of a gang cannot be carried out; the text says what, where and what to do."""
+    """The manifests of a gang contain settings that cannot be carried out. The text names the setting, the object, and
+    what to do."""
 
 
 def read_resources(text: str) -> dict[str, int]:
-    """`{"cpu": "3", "memory": "3Gi"}` or `cpu=3,memory=3Gi`. Raises DeclarationError."""
+    """Parse amounts: `{"cpu": "3", "memory": "3Gi"}` or `cpu=3,memory=3Gi`. Raises DeclarationError."""
     try:
         if text.lstrip().startswith("{"):
             pairs: Mapping[str, Any] = read_json(text, dict[str, Any])
@@ -47,7 +48,7 @@ def _pair(part: str) -> tuple[str, str]:
 
 
 def remaining_resources(whole: Mapping[str, int], born: Iterable[Amounts]) -> dict[str, int]:
-    """Return what of `whole` no pod has taken yet; never below zero."""
+    """Return `whole` less the requests of the existing pods `born`; never below zero."""
     rest = dict(whole)
     for requests in born:
         for name, value in requests:
@@ -57,7 +58,8 @@ def remaining_resources(whole: Mapping[str, int], born: Iterable[Amounts]) -> di
 
 
 def equal_pieces(rest: Mapping[str, int], missing: int | None, largest: Mapping[str, int]) -> tuple[int, Amounts]:
-    """(how many, of what size): `missing` equal pieces, or the fewest blocks that fit the largest node."""
+    """Return (number, size) of the pieces of `rest`: `missing` equal pieces or, if that is None, the fewest blocks that
+    fit the largest node."""
     if not rest:
         return 0, ()
     count = missing if missing is not None else _blocks(rest, largest)

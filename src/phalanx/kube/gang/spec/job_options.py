@@ -23,21 +23,22 @@ _TRUE, _FALSE = ("true", "1", "yes"), ("false", "0", "no")
 
 
 class OptionSource(Protocol):
-    """The source of an option: all members, or one of them."""
+    """A source of options: all members together, or a single member."""
 
     @property
     def id(self) -> str: ...
 
     @property
     def keys(self) -> Set[str]:
-        """Every key that a member states."""
+        """Return the keys of all options that a member sets."""
 
     def options(self, key: str) -> dict[str, str]:
         """Return value -> the first member that has this value under `key`."""
 
 
 def single_value(members: OptionSource, key: str, default: str = "") -> str:
-    """Return what the members say under `key`, which is the same. Raises DeclarationError."""
+    """Return the value of the option `key`; `default` if no member sets it. Raises DeclarationError if members have
+    different values."""
     said = members.options(key)
     if len(said) > 1:
         (value, who), (other, whom) = list(said.items())[:2]
@@ -49,7 +50,8 @@ def single_value(members: OptionSource, key: str, default: str = "") -> str:
 
 
 def job_options(members: OptionSource, namespace: str) -> dict[str, Any]:
-    """Return the fields of `Job` that the members state. `namespace`: the namespace of jobs named without one."""
+    """Return the fields of `Job` that the members' options set. `namespace`: the namespace of jobs that an option names
+    without a namespace."""
     keys = members.keys  # most members state few options, and many gangs are read when a scheduler starts
     found = {name: read_option(members, key, read) for name, (key, read) in _READERS.items() if key in keys}
     if labels.AFTER in keys:
@@ -74,7 +76,7 @@ def closeness(
 
 
 def read_option(members: OptionSource, key: str, read: Callable[[str], Value]) -> Value | None:
-    """Return what the members say under `key`; None: nothing. Raises DeclarationError."""
+    """Return the parsed value of the option `key`; None if no member sets it. Raises DeclarationError."""
     text = single_value(members, key)
     if not text:
         return None
@@ -141,7 +143,8 @@ def _dependency(text: str, namespace: str) -> Dependency:
 
 
 def subgroups(text: str) -> tuple[Group, ...]:
-    """Return the groups of a JSON list of {name, parent, minimum, closeness, preferredCloseness}."""
+    """Parse the groups of a JSON list: each is an object with name, parent, minimum, closeness and
+    preferredCloseness."""
     try:
         listed: Sequence[Any] = labels.read_json(text, list[Any])
     except ValueError as error:
@@ -166,7 +169,8 @@ def subgroup(said: Fields) -> Group:
 
 
 def group_closeness(said: Fields) -> TopologyRequest | None:
-    """From `closeness`, a level that must be shared, or `preferredCloseness`, one that should. Raises Misread."""
+    """Return the topology request of a group: `closeness` is a required level, `preferredCloseness` a preferred one.
+    Raises Misread."""
     must, should = said.text("closeness"), said.text("preferredCloseness")
     if must and should:
         raise Misread((*said.path, "preferredCloseness"), f"closeness says {must} already: say one of both")
@@ -174,7 +178,7 @@ def group_closeness(said: Fields) -> TopologyRequest | None:
 
 
 def options_of(said: Mapping[str, str], id: str) -> OptionSource:
-    """Return one member alone, as `OptionSource`."""
+    """Return an `OptionSource` for a single member."""
     return _Alone(said, id)
 
 

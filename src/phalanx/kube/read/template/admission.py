@@ -34,11 +34,11 @@ class AdmissionDefaults:
     limit_ranges: Mapping[str, Object] = field(default_factory=dict)
     runtime_classes: Mapping[str, Object] = field(default_factory=dict)
     priority_classes: Mapping[str, Object] = field(default_factory=dict)
-    answers_to: frozenset[str] = OURS  # the scheduler names of pods that we bind
+    answers_to: frozenset[str] = OURS  # the scheduler names of pods that Phalanx binds
     alone: Callable[[Mapping[str, Any]], bool] = lambda spec: False  # pods of the default scheduler that Phalanx binds
     sole: bool = False  # no other scheduler runs: Phalanx binds all pods of gangs
-    volumes: VolumeClaims | None = None  # None: claims and volumes are not shown to us
-    # Returns the dialects' translation of an object's labels and annotations.
+    volumes: VolumeClaims | None = None  # None: Phalanx may not list claims and volumes
+    # A function that translates an object's labels and annotations for the dialects.
     words: Words = lambda kind, meta, scheduler: _NO_META
 
     def requirements(
@@ -54,7 +54,7 @@ class AdmissionDefaults:
         return with_claims(ask, found, ours=spec.get("schedulerName") in self.answers_to)
 
     def admitted(self, namespace: str, spec: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the spec that pods of this template will have, as far as quotas look at it."""
+        """Return the spec that pods of this template will have, in the fields that quotas read."""
         runtime_class = self.runtime_classes.get(spec.get("runtimeClassName") or "")
         full = with_runtime_class(with_limit_ranges(spec, self._ranges(namespace)), runtime_class)
         defaults = (obj["metadata"]["name"] for obj in self.priority_classes.values() if obj.get("globalDefault"))

@@ -16,8 +16,9 @@ from phalanx.model.reason import Reason, ReasonCode
 
 Spec = Mapping[str, Any]
 
-# Every pod gets these two from admission (DefaultTolerationSeconds), no template has them, and a node that is not
-# ready repels by NoSchedule as well: they decide nothing here, and dropping them lets template and pod share a shape.
+# Tolerations that are left out. Admission adds these two to every pod (DefaultTolerationSeconds), and templates do not
+# have them. They do not affect placement, because a node that is not ready has a NoSchedule taint as well. Without
+# them, a template and its pods have the same shape.
 _PASSING = {"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"}
 
 
@@ -26,7 +27,7 @@ def node_selector(spec: Spec) -> tuple[tuple[str, str], ...]:
 
 
 def required_node_affinity(spec: Spec) -> tuple[NodeTerm, ...]:
-    """Return the required terms, of which one must hold."""
+    """Return the terms of the required node affinity; a node must satisfy one of them."""
     node = (spec.get("affinity") or {}).get("nodeAffinity") or {}
     required = node.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
     return tuple(node_term(one) for one in required.get("nodeSelectorTerms") or ())
@@ -63,7 +64,7 @@ def tolerations(spec: Spec) -> tuple[Toleration, ...]:
 
 
 def unsupported(spec: Spec) -> Reason | None:
-    """Return why such a pod is not placed at all, or None."""
+    """Return the reason why Phalanx does not place pods with this spec; None if it does."""
     texts = list(_obstacles(spec))
     if not texts:
         return None

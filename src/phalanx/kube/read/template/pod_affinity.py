@@ -1,9 +1,10 @@
-"""What a pod wants of other pods, and of its node beside room: affinity, spread, host ports, part of a GPU.
+"""Read a pod's requirements on other pods, and on its node besides resources: pod affinity, topology spread, host
+ports, part of a GPU.
 
-From k8s.io/api/core/v1 to the fields of `Shape`.
+The types of k8s.io/api/core/v1 become fields of `Shape`.
 
-What is said in words that `Shape` has none for (a namespace selector that selects, `matchLabelKeys`, node policies of a
-spread other than the defaults) fails closed: `unsupported_terms` says what to write instead.
+A pod is refused if it has fields that `Shape` cannot express: a namespace selector that is not empty, `matchLabelKeys`,
+and node policies of a spread other than the defaults. `unsupported_terms` yields messages with an alternative.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def _term(term: Spec, weight: int) -> PodAffinityTerm:
 
 
 def _selector(selector: Spec | None) -> NodeTerm:
-    """As metav1.LabelSelector; none selects nothing."""
+    """Translate a metav1.LabelSelector. None selects no pods."""
     if selector is None:
         return (Requirement("phalanx.dev/nothing", Operator.IN, ()),)
     pairs = sorted((selector.get("matchLabels") or {}).items())
@@ -93,7 +94,8 @@ def host_ports(spec: Spec) -> tuple[HostPort, ...]:
 
 
 def device_share(annotations: Mapping[str, str]) -> DeviceShare | None:
-    """Return the part of a GPU, or of each of several GPUs. Raises ValueError for an invalid annotation."""
+    """Return the requested part of a GPU, or of each of several GPUs; None if the pod requests whole GPUs only. Raises
+    ValueError for an invalid annotation."""
     fraction, memory = annotations.get(GPU_FRACTION), annotations.get(GPU_MEMORY)
     if fraction is None and memory is None:
         return None
@@ -117,7 +119,7 @@ def device_share(annotations: Mapping[str, str]) -> DeviceShare | None:
 
 
 def selector_keys(terms: Iterable[PodAffinityTerm | TopologySpread]) -> Iterator[str]:
-    """Return the label keys by which they select pods."""
+    """Return the label keys by which these terms select pods."""
     return (requirement.key for term in terms for requirement in term.selector)
 
 

@@ -4,8 +4,9 @@ A template is not a pod: on the way the API server adds the RuntimeClass' overhe
 namespace's LimitRange defaults, and requests where only limits stand. A suspended Job is planned with all of that
 added here; at the barrier the real pods decide.
 
-A pod's own labels belong to its shape only as far as somebody selects pods by them (`ShapeCache.selecting`): labels
-differ from pod to pod, and shapes must not. When a new word selects pods, `version` grows, and all is to be read again.
+The shape contains only those labels of a pod by whose keys any term selects pods (`ShapeCache.selecting`). Other labels
+differ from pod to pod, while equal pods must have equal shapes. When a new key is selected by, pods and Jobs with that
+label are read again.
 
 Thousands of pods share a spec, so the shape is cached by the content of the spec: reading a pod again costs one
 encoding of the relevant parts.
@@ -55,8 +56,8 @@ _NO_META: Spec = {}
 
 @dataclass(frozen=True, slots=True)
 class PodRequirements:
-    """A shape, and why pods of it are not placed at all (None: they are). `claims`: they name volume claims, of which
-    nothing is in the shape yet (`volumes`)."""
+    """A shape. `obstacle`: why pods of this shape are not placed at all; None: they are placed. `claims`: True if the
+    pods name volume claims, whose constraints are not in the shape yet (`volumes`)."""
 
     shape: Shape
     obstacle: Reason | None = None
@@ -64,10 +65,10 @@ class PodRequirements:
 
 
 class ShapeCache:
-    """`of_pod` and `of_template`, remembering by content."""
+    """A cache of shapes, by the content of specs."""
 
     def __init__(self) -> None:
-        self.selecting: dict[str, None] = {}  # label keys by which anybody selects pods
+        self.selecting: dict[str, None] = {}  # label keys by which any pod's terms select pods
         self._known: dict[bytes, PodRequirements] = {}
         self._last: tuple[Spec | None, Metadata | None, PodRequirements] = (
             None,
@@ -133,8 +134,9 @@ class ShapeCache:
 
 
 def volume_claims(spec: Spec, pod: str = "") -> tuple[str, ...]:
-    """Return the names of the claims of a pod, or of what its template names. An ephemeral volume's claim is made for
-    its `pod` and named after it, so its class is said too: `NAME~CLASS`, of a template `~CLASS`."""
+    """Return the names of the volume claims of a pod or, if `pod` is empty, of a template. The claim of an ephemeral
+    volume is created for its pod, and may not exist yet. So its class is added: `NAME~CLASS` for a pod, `~CLASS` for a
+    template."""
     found = []
     for volume in spec.get("volumes") or ():
         if "persistentVolumeClaim" in volume:
@@ -147,8 +149,8 @@ def volume_claims(spec: Spec, pod: str = "") -> tuple[str, ...]:
 
 
 def covers(planned: Shape, real: Shape, *, narrower: bool = False) -> bool:
-    """Return whether a pod of the shape `real` may go where one of the shape `planned` was given room. `narrower`: its
-    selector may say more, since its nodes were chosen by a flavor."""
+    """Return whether a pod of the shape `real` may run on a node that was planned for a pod of the shape `planned`.
+    `narrower`: the node selector of `real` may have more labels, because a flavor added them."""
     if planned is real or planned == real:
         return True
     room = dict(planned.requests)
@@ -163,9 +165,9 @@ def covers(planned: Shape, real: Shape, *, narrower: bool = False) -> bool:
 
 
 def with_limit_ranges(spec: Spec, limit_ranges: Iterable[Spec]) -> Spec:
-    """Return the spec as the LimitRanger admission plug-in will leave it: its default requests where a container says
-    neither request nor limit, and its default limits. (The API server has already derived defaultRequest from default
-    and max when the LimitRange was written.)"""
+    """Return the spec with the changes of the LimitRanger admission plug-in: default requests for containers with
+    neither request nor limit, and default limits. (The API server has already derived defaultRequest from default and
+    max when the LimitRange was written.)"""
     defaults: dict[str, Any] = {}
     limits: dict[str, Any] = {}
     for limit_range in limit_ranges:
@@ -224,7 +226,8 @@ def _read(spec: Spec, status: Mapping[str, Any], meta: Spec) -> PodRequirements:
 
 
 def _alignment(words: Mapping[str, Any]) -> str:
-    """Return whether all that the pod asks for is to be of one NUMA zone. Raises ValueError."""
+    """Return whether the pod's resources come from one NUMA zone: `required`, `preferred`, or "" for no alignment.
+    Raises ValueError."""
     said = str(words.get(NUMA_ALIGNMENT) or "")
     if said not in ("", "required", "preferred"):
         raise ValueError(f"{NUMA_ALIGNMENT} is {said[:60]!r}: write required or preferred")
@@ -246,7 +249,7 @@ def _claims(spec: Spec) -> list[Spec]:
 
 
 def resized_resources(status: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """Return the parts of the status that say what the kubelet allocated, or None where it says nothing."""
+    """Return the parts of the status with the amounts that the kubelet allocated; None if the status has none."""
     found: dict[str, Any] = {}
     if not status or not ("containerStatuses" in status or "initContainerStatuses" in status):
         return None

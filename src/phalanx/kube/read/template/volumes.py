@@ -31,7 +31,7 @@ from phalanx.model.reason import Reason, ReasonCode
 
 Spec = Mapping[str, Any]
 
-_PLACES = "attachable-volumes-csi-"  # + driver: the resource that counts its places on a node
+_PLACES = "attachable-volumes-csi-"  # prefix of a resource: the attachments of a CSI driver on a node
 _UNLIMITED = 1 << 40
 _ZONES = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 _ONE_POD, _SHARED = "ReadWriteOncePod", {"ReadWriteMany", "ReadOnlyMany"}
@@ -46,7 +46,9 @@ _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 
 @dataclass(slots=True)
 class ClaimConstraints:
-    """The constraints that some claims amount to. Each of `rules` is a choice of terms, of which one must hold."""
+    """The constraints that follow from a pod's claims. `rules`: alternatives for node affinity; one term of each rule
+    must hold. `places`: CSI driver's resource -> attachments. `waits`, `wrong`: why the pod waits, and why it cannot be
+    placed. `unplaced`: claims that need the pod's node before it is bound."""
 
     rules: list[tuple[NodeTerm, ...]] = field(default_factory=list)
     places: dict[str, int] = field(default_factory=dict)
@@ -56,7 +58,8 @@ class ClaimConstraints:
 
 
 class VolumeClaims:
-    """`claims`, `volumes`, `classes`, `nodes` (CSINodes): caches that somebody else keeps, by `namespace/name`."""
+    """The constraints of volume claims. `claims`, `volumes`, `classes`, `nodes` (CSINodes): the caches of these kinds,
+    which the caller keeps up to date, by `namespace/name`."""
 
     def __init__(
         self,
@@ -67,7 +70,7 @@ class VolumeClaims:
         nodes: Mapping[str, Object],
     ) -> None:
         self._claims, self._volumes, self._classes, self._nodes = claims, volumes, classes, nodes
-        self._users: dict[str, set[str]] = {}  # claim -> the pods that use it or wait for it, by `namespace/name`
+        self._users: dict[str, set[str]] = {}  # claim -> its pods, running or waiting, by `namespace/name`
         self._askers: dict[str, set[str]] = {}  # claim -> the Jobs whose templates name it
         self._drivers: frozenset[str] | None = None  # the drivers with a limit on any node
 
@@ -85,7 +88,7 @@ class VolumeClaims:
         return f"{namespace}/{pod}" in self._users.get(_key(namespace, claim), ())
 
     def exclusive(self, namespace: str, claim: str) -> bool:
-        """Return whether one pod may use it at a time."""
+        """Return whether only one pod at a time may use the claim."""
         found = self._claims.get(_key(namespace, claim)) or {}
         return _ONE_POD in ((found.get("spec") or {}).get("accessModes") or ())
 
@@ -94,7 +97,7 @@ class VolumeClaims:
             self._askers.setdefault(_key(namespace, claim), set()).add(f"{namespace}/{job}")
 
     def claim_of(self, volume: Object) -> str:
-        """Return the claim that a PersistentVolume is bound to, or nothing."""
+        """Return the claim that a PersistentVolume is bound to; "" if there is none."""
         said = (volume.get("spec") or {}).get("claimRef") or {}
         return f"{said.get('namespace')}/{said.get('name')}" if said else ""
 
@@ -125,14 +128,16 @@ class VolumeClaims:
         return self._drivers
 
     def recount(self) -> bool:
-        """A CSINode has changed; whether drivers are limited now that were not, or the reverse."""
+        """Update the limited drivers after a change of a CSINode. Return whether the set of limited drivers has
+        changed."""
         before, self._drivers = self._drivers, None
         return before != self.limited()
 
     # --- pods -----------------------------------------------------------------------------------------------------
 
     def look(self, namespace: str, claims: Iterable[str], pod: str = "", node: str = "") -> ClaimConstraints:
-        """Return what these claims of `pod` (of a template, if empty) amount to. `node`: where it is bound already."""
+        """Return the constraints that follow from these claims of a pod (`pod` empty: of a template). `node`: the node
+        of a pod that is bound already."""
         found = ClaimConstraints()
         for said in claims:
             name, ephemeral, class_name = said.partition("~")
@@ -175,7 +180,7 @@ class VolumeClaims:
             found.places[f"{_PLACES}{driver}"] = found.places.get(f"{_PLACES}{driver}", 0) + 1
 
     def _by_class(self, found: ClaimConstraints, name: str, class_name: str) -> None:
-        """A claim that is not bound: what its class says of when and where it will be."""
+        """Add the constraints of an unbound claim, by the binding mode and the topologies of its class."""
         what = f"the claim {name}" if name else "the claim of an ephemeral volume"
         known = self._classes.get(class_name)
         if known is None:

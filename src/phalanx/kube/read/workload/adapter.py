@@ -16,15 +16,16 @@ from phalanx.dialects.job_kinds.form import difference, nested, words_of_role
 from phalanx.dialects.job_kinds.replica_types import TRAINING
 from phalanx.dialects.job_kinds.supported import FRAMEWORKS
 
-Annotations: TypeAlias = Mapping[str, str | None]  # annotations; None takes one away
+Annotations: TypeAlias = Mapping[str, str | None]  # annotations; None removes one
 TRAINING_KINDS: tuple[Kind, ...] = tuple(each.kind for each in TRAINING)
 FRAMEWORK_KINDS: tuple[Kind, ...] = tuple(FRAMEWORKS)
 
 
 @dataclass(frozen=True, slots=True)
 class JobAdapter:
-    """The way to read an object as a Job, and to change it as one. `role`: the role of a framework's job; "" for a Job.
-    `made`: the object that the framework's operator created from it, if this object contains the roles."""
+    """A translation of an object to a Job, and of changes of the Job to changes of the object. `role`: the role of a
+    framework's job; "" for a Job. `made`: the object that the framework's operator created from it, if this object
+    contains the roles."""
 
     kind: Kind = JOBS
     role: str = ""
@@ -35,7 +36,7 @@ class JobAdapter:
         return FRAMEWORKS[self.kind].view(obj, self.role, self.made) if self.role else obj
 
     def member(self, obj: Object) -> str:
-        """Return the uid of the member of a gang that this is."""
+        """Return the uid of the gang member that the object, in this role, is."""
         uid = str(obj["metadata"]["uid"])
         return member_uid(uid, self.role) if self.role else uid
 
@@ -55,7 +56,7 @@ class PodOwner(NamedTuple):
 
 
 def job_owner(meta: Object) -> PodOwner | None:
-    """Return the Job that controls a pod; None: none does."""
+    """Return the Job that controls a pod; None if no Job controls it."""
     for owner in meta.get("ownerReferences") or ():
         if owner.get("controller") and owner["kind"] == JOBS.name:
             return PodOwner(owner["name"], owner["uid"])
@@ -64,7 +65,7 @@ def job_owner(meta: Object) -> PodOwner | None:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadChange:
-    """A merge patch of the spec of the Job that an adapter shows, and annotations of it."""
+    """A change of the Job that an adapter shows: a merge patch of its spec, and annotations."""
 
     adapter: JobAdapter
     spec: Object
@@ -82,7 +83,7 @@ def adapters(kind: Kind, obj: Object, made: Object | None = None) -> tuple[JobAd
 
 
 def member_uid(uid: str, role: str) -> str:
-    """Return the uid of the member of a gang that this role of the object is."""
+    """Return the uid of the gang member that this role of the object is."""
     return f"{uid}/{role.lower()}"
 
 

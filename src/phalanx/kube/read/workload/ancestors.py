@@ -25,14 +25,15 @@ from phalanx.kube.read.template.admission import AdmissionDefaults
 from phalanx.kube.read.workload.adapter import TRAINING_KINDS, PodOwner, adapters, member_uid
 from phalanx.kube.read.workload.batch_job import BatchJob, read_job
 
-_MOST = 4  # levels: a TrainJob, its JobSet, its Job, a pod
+_MOST = 4  # the most levels: a TrainJob, its JobSet, its Job, a pod
 _APPLICATION = "sparkoperator.k8s.io/app-name"
 _MOST_REMEMBERED = 10_000
 _NOTHING: Mapping[str, str] = {}
 
 
 class Ancestor(NamedTuple):
-    """The topmost object. `role`: the role that the lower object belongs to; "" if unknown."""
+    """The topmost object above another object. `role`: the role of the topmost object that the other object belongs to;
+    "" if unknown."""
 
     kind: Kind
     obj: Object
@@ -40,7 +41,7 @@ class Ancestor(NamedTuple):
 
     @property
     def member(self) -> tuple[str, str]:
-        """Return its name, and the uid of the member of a gang."""
+        """Return the object's name, and the uid of the gang member that it is in this role."""
         meta = self.obj["metadata"]
         return meta["name"], member_uid(meta["uid"], self.role)
 
@@ -68,7 +69,8 @@ class Ancestors:
         return above if above is not None and self._is_gang(above.kind, above.obj, around) else None
 
     def _is_gang(self, kind: Kind, obj: Object, around: AdmissionDefaults) -> bool:
-        """Return whether it has members; remembered for each version of an object, as each of its pods asks."""
+        """Return whether the object has gang members. The result is cached by the object's version, because it is
+        needed for each of its pods."""
         uid, version = obj["metadata"]["uid"], obj["metadata"]["resourceVersion"]
         known = self._gangs.get(uid)
         if known is None or known[0] != version:
@@ -119,7 +121,8 @@ class Ancestors:
         return [adapter.member(obj) for adapter in adapters(kind, obj, self.made(kind, obj))]
 
     def made(self, kind: Kind, obj: Object) -> Object | None:
-        """Return the object that the operator created from this one, if that contains the roles."""
+        """Return the object that the framework's operator created from this object, if the created object contains the
+        roles (the JobSet of a TrainJob)."""
         if kind is not TRAIN_JOB.kind or JOB_SET.kind not in self._kinds():
             return None
         meta = obj["metadata"]

@@ -29,15 +29,15 @@ ELSEWHERE = "kueue.x-k8s.io/multikueue"  # the manager of Jobs that other cluste
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchJob:
-    """A Job, or a role of a framework's job. `parallelism`: its present parallelism. `requested_parallelism`: the
-    user's parallelism, which is larger if an elastic Job got less. `failed`: the number of failed indexes. `scheduler`:
-    the scheduler name of its pods. `gates`: the scheduling gates of its pods. `externally_managed`: True if another
-    controller manages it. `active_s`: the user's activeDeadlineSeconds. `outcome`: how it ended, if it did. `ended_s`:
-    the time of its end by its status, in seconds since the epoch; 0 if the status has none. `preempted`: how often it
-    was preempted. `adapter`: the object that it is read from. `grouped`: True if its pods name a group of their own,
-    which is the gang unless the Job is queued itself. `completions_follow`: True if its completions must equal its
-    parallelism, whatever Phalanx sets; while it is suspended, both are the user's. `sent`: True if another cluster runs
-    it."""
+    """A Job, or a role of a framework's job. `parallelism`: the present parallelism. `requested_parallelism`: the
+    user's parallelism, which is larger if an elastic Job got fewer pods. `failed`: the number of failed indexes.
+    `scheduler`: the scheduler name of its pods. `gates`: the scheduling gates of its pods. `externally_managed`: True
+    if another controller manages it. `active_s`: the user's activeDeadlineSeconds. `outcome`: the outcome of an ended
+    Job. `ended_s`: the time of the end in the status, in seconds since the epoch; 0 if the status has none.
+    `preempted`: the number of preemptions. `adapter`: the translation by which the Job was read. `grouped`: True if its
+    pods name a group of their own, which is the gang unless the Job is queued itself. `completions_follow`: True if its
+    completions must equal its parallelism, whatever Phalanx sets; while it is suspended, both are the user's. `sent`:
+    True if another cluster runs it."""
 
     uid: str
     namespace: str
@@ -73,7 +73,7 @@ class BatchJob:
 
     @property
     def object_uid(self) -> str:
-        """Return the uid of the object that it is, or that it is a replica type of."""
+        """Return the uid of the object that contains this Job as a role, or of the Job itself."""
         return self.uid.partition("/")[0]
 
     @property
@@ -86,7 +86,7 @@ class BatchJob:
 
     @property
     def ours(self) -> bool:
-        """Return whether it is for us to start: it is queued, or runs and asks for our scheduler."""
+        """Return whether Phalanx schedules the Job: it is queued, or it runs with Phalanx's scheduler name."""
         return self.queued or (
             not self.externally_managed
             and self.scheduler == labels.SCHEDULER_NAME
@@ -107,7 +107,8 @@ class BatchJob:
 
     @property
     def asked_pods(self) -> int:
-        """Return how many pods its user wants at once, as Kubernetes counts: min(parallelism, completions)."""
+        """Return the number of pods that the user requested at once, as Kubernetes counts them: min(parallelism,
+        completions)."""
         wished = self.requested_parallelism
         return wished if self.completions is None or self.completions_follow else min(wished, self.completions)
 
@@ -182,13 +183,14 @@ def _is_grouped(pod: Object, around: AdmissionDefaults) -> bool:
 
 
 def parallelism_annotation(parallelism: int, requested_parallelism: int) -> str | None:
-    """Return the annotation that says how many pods an elastic Job may run of those that it asks for; None: all."""
+    """Return the annotation with the granted and the requested number of an elastic Job's pods; None if all are
+    granted."""
     return f"{parallelism} of {requested_parallelism}" if parallelism != requested_parallelism else None
 
 
 def time_limit_annotation(active_s: int | None, own: int | None) -> str | None:
-    """Return the annotation with the activeDeadlineSeconds that Phalanx set and the user's own; None if the Job has its
-    own."""
+    """Return the annotation with the activeDeadlineSeconds that Phalanx set and the user's value; None if the Job has
+    the user's value."""
     return f"{active_s} of {'none' if own is None else own}" if active_s != own else None
 
 
@@ -218,7 +220,8 @@ class _Written(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 def template_annotation(own: Object, update: PodUpdate) -> str:
-    """Return the annotation that says what a template said, which a start is about to change. `own`: as it was."""
+    """Return the annotation with those original fields of a template that a start changes. `own`: the original
+    template."""
     pod, meta = own.get("spec") or {}, own.get("metadata") or {}
     before = {
         field: {key: (meta.get(field) or {}).get(key) for key in given}
@@ -248,8 +251,8 @@ def original_template(meta: Object, template: Object) -> Object:
 
 
 def pod_set_names(jobs: Iterable[BatchJob]) -> dict[str, str]:
-    """Return what the pod set of each member is called (by uid): as its role, else `main`, with a number where there
-    are several."""
+    """Return the name of each member's pod set, by uid: the role, or else `main`, with a number if there are several
+    members."""
     found = sorted(jobs, key=lambda job: (job.created_s, job.name))
     return {
         job.uid: job.adapter.role.lower() or ("main" if len(found) == 1 else f"main-{number}")
