@@ -39,8 +39,8 @@ CLUSTER = "phalanx.dev/cluster"  # a label of nodes of other clusters: the name 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodePart:
     """A part of a node that is reserved for some pods (`Definitions.part_use`). It becomes a node of its own, and its
-    node becomes smaller by the same amount. `name`: unique among all present and earlier parts. `closed`: the part
-    accepts no more pods. When a part is removed, its pods count on its node."""
+    node becomes smaller by the same amount. `name`: unique among all present and earlier parts. `closed`: True if the
+    part accepts no more pods. When a part is removed, its pods are charged to its node."""
 
     name: str
     node: str
@@ -50,7 +50,7 @@ class NodePart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartUse:
-    """The parts of nodes that a pod may use and prefers. `required`: the pod uses no other nodes."""
+    """The parts of nodes that a pod may use and prefers. `required`: True if the pod may use only these parts."""
 
     names: tuple[str, ...]
     required: bool = False
@@ -91,7 +91,7 @@ class Definitions:
     `node_groups`: groups on demand (`model.node.OnDemand`).
     `parts`: reserved parts of nodes. `stand_ins`: pods for objects that need capacity.
     `fault`, `fault_at`: why the definitions are invalid as a whole, and the object at fault by kind and key. The last
-    valid definitions stay in force; if there are none, these count."""
+    valid definitions stay in force; if there are none, the invalid ones are used."""
 
     queues: tuple[Queue, ...] = ()
     flavors: tuple[Flavor, ...] = ()
@@ -109,7 +109,8 @@ class Definitions:
         return False
 
     def topology_key(self) -> Hashable:
-        """Return a cache key for `node_labels`, `node_zones` and `node_devices`: they change only if it changes."""
+        """Return a cache key for `node_labels`, `node_zones` and `node_devices`: their results change only if this key
+        changes."""
         return ()
 
     def node_zones(self, node: str) -> tuple[Zone, ...]:
@@ -121,12 +122,12 @@ class Definitions:
         return {}
 
     def options_key(self) -> Hashable:
-        """Return a cache key for `words_of`: its results change only if it changes."""
+        """Return a cache key for `pod_options`: its results change only if this key changes."""
         return ()
 
     def pod_options(self, pod: Object) -> Mapping[str, str]:
-        """Return Phalanx options of a pod that follow from the definitions, in addition to the pod's own
-        (`Dialect.words`)."""
+        """Return Phalanx options of a pod that follow from the definitions, in addition to the options of the pod
+        itself (`Dialect.options_of`)."""
         return {}
 
     def part_use(self, pod: Object) -> PartUse | None:
@@ -203,7 +204,7 @@ class GroupClaim:
     `of_role`: role -> the number of its pods among these.
     `whole`: the requests of the whole gang (cpu in millicores, others in whole units). Amounts beyond its existing
     pods' requests are reserved for later pods.
-    `by_priority`: whether the start takes existing pods by priority, highest first, instead of by age."""
+    `by_priority`: True if the pods with the highest priority start first, and not the oldest ones."""
 
     minimum: int = 1
     by_priority: bool = False
@@ -227,13 +228,13 @@ class Claim:
 
     `queue`: its queue in the tree; empty: the default queue.
     `priority`: replaces its pods' priority; None: its pods' own.
-    `blocked`: why it may not start, regardless of capacity. `drained`: it may not run either, and is stopped.
-    `options`: Phalanx options that replace those of its members.
+    `blocked`: why it may not start, regardless of capacity. `drained`: True if it may not run either, so that it is
+    stopped. `options`: Phalanx options that replace those of its members.
     `roles`: for a gang of bare pods, the settings of each role. Pods of other roles start with the gang, but it does
     not wait for them.
     `group`: the settings of all its pods together; with `roles`, only the number that must exist counts.
-    `gate`: why it may not run yet although its nodes and quota are reserved; nothing is resumed while it is set.
-    `silent`: no answers are written for the gang.
+    `gate`: why it may not run yet although its nodes and quota are reserved. While it is set, no Job of the gang is
+    resumed. `silent`: True if no answers are written for the gang.
     `updates`: pod set -> the fields that the start adds to its template, once there is no gate.
     `about`: an answer object by kind and key. It need not exist yet and has no reference to the gang; the gang is
     reconciled when it changes.
@@ -242,9 +243,10 @@ class Claim:
     `charging`: computes the charge of its queue for a pod; None: the pod's requests.
     `account`: the name under which its usage counts in its queue; empty: its user's name.
     `submitted_s`: when it was submitted (seconds since the epoch); None: when its oldest member was created.
-    `clusters`: the other clusters that may run it; None: this cluster, or any if its Jobs ask for another.
+    `clusters`: the other clusters that may run it; None: this cluster; any other cluster, if its Jobs request that.
     `note`: what is known about the nodes for which it waits, as a part of a sentence, and whether they will come.
-    `hold_s`: how long a started gang keeps capacity for its later pods (seconds); None: as all gangs do."""
+    `hold_s`: the time for which a started gang keeps capacity for its later pods (seconds); None: the default of all
+    gangs."""
 
     queue: str
     priority: int | None = None
@@ -351,8 +353,8 @@ class Answer:
     `finalizers`: the desired finalizers; None: unchanged.
     `annotations`: the desired annotations. `metadata`: further desired metadata: labels and owners.
     `again_s`: when to compute the answer again even without a change (seconds since the epoch).
-    `plain`: the kind has no status subresource, so the status is written with the object.
-    `gone`: the object is deleted if it exists. `uid`: only the object with this uid is deleted; empty: any."""
+    `plain`: True if the kind has no status subresource, so that the status is written with the object.
+    `gone`: True if the object must be deleted. `uid`: the uid that the deleted object must have; empty: any."""
 
     kind: Kind
     key: str
@@ -389,12 +391,13 @@ class OptionsOf(Protocol):
 
 
 def no_answers(*of: Any) -> Iterable[Answer]:
-    """Answer nothing: `Dialect.answer` and `Dialect.statuses` of a dialect that only reads."""
+    """Return no answers: the `Dialect.answer` and `Dialect.statuses` of a dialect that only reads."""
     return ()
 
 
 def of_pods(options_of: Callable[[Mapping[str, Any], str], Mapping[str, str]]) -> OptionsOf:
-    """Return `Dialect.options_of` of a dialect that reads the labels and annotations of pods alone."""
+    """Return a function for `Dialect.options_of` of a dialect that reads labels and annotations of pods only.
+    `options_of`: returns the options of a pod from its metadata and its scheduler name."""
     return lambda kind, meta, scheduler="": options_of(meta, scheduler) if kind == "Pod" else {}
 
 

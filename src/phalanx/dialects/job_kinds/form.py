@@ -77,12 +77,13 @@ def as_job(
 
 
 def words_of_role(role: str, words: Mapping[str, str | None]) -> dict[str, str | None]:
-    """Return the object's annotations that set these options for one role."""
+    """Return the annotations of the object that set the options `words` for one role."""
     return {f"{key}.{role.lower()}" if key in BY_ROLE else key: text for key, text in words.items()}
 
 
 def _of_role(annotations: Mapping[str, str], role: str) -> dict[str, str]:
-    """Return the annotations of a role's Job: those of this role get the names of a Job's."""
+    """Return the annotations of a role's Job: annotations of the object that end with the role's name lose this
+    ending."""
     found = dict(annotations)
     for key in BY_ROLE:
         if (text := found.pop(f"{key}.{role.lower()}", None)) is not None:
@@ -91,13 +92,14 @@ def _of_role(annotations: Mapping[str, str], role: str) -> dict[str, str]:
 
 
 def ended(status: Object, **words: str) -> Object:
-    """Return a Job's status with the object's conditions. `words`: type of a condition -> its type in a Job."""
+    """Return the status of a role's Job: the conditions of the object that a Job has, too. `words`: type of a condition
+    -> its type in a Job."""
     conditions = [{**one, "type": words[one["type"]]} for one in status.get("conditions") or () if one["type"] in words]
     return {"conditions": conditions}
 
 
 def manager(name: str | None, own: str) -> str | None:
-    """Return the other manager of an object; None if its own operator manages it."""
+    """Return the controller that manages an object in place of its own operator; None if its own operator does."""
     return None if name == own else name
 
 

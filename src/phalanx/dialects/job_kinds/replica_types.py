@@ -99,8 +99,8 @@ class ReplicaTypes:
         return patched(spec, nested(("runPolicy",), policy) | nested((self.specs, role), replica))
 
     def _least(self, obj: Object, role: str) -> int | None:
-        """Return the role's part of `minAvailable`, which is assigned to the roles in order, at least one pod each;
-        None without `minAvailable`, which means all pods."""
+        """Return the minimum of the role: its part of `minAvailable`, which is divided among the roles in order, at
+        least one pod for each. None: all pods, because `minAvailable` is not set."""
         left = _scheduling(obj).get("minAvailable")
         if left is None:
             return None

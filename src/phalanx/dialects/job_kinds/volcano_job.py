@@ -31,12 +31,13 @@ def is_sent(obj: Mapping[str, Any]) -> bool:
 
 
 def phase(obj: Mapping[str, Any]) -> str:
-    """Return the phase of a Job; empty if its controller has not read it yet."""
+    """Return the phase of a Job; empty if its controller has not written one yet."""
     return str(((obj.get("status") or {}).get("state") or {}).get("phase") or "")
 
 
 def ended(obj: Mapping[str, Any]) -> str:
-    """Return the condition of a batch/v1 Job that has ended as this Job has; empty if it has not ended."""
+    """Return the condition (Complete or Failed) that a batch/v1 Job with the same end would have; empty if the Job has
+    not ended."""
     return _ENDS.get(phase(obj), "")
 
 

@@ -42,9 +42,9 @@ GPU: Final = "nvidia.com/gpu"
 # KAI's resource name -> (resource, Phalanx units per KAI unit)
 RESOURCES: Final[Mapping[str, tuple[str, int]]] = {"cpu": ("cpu", 1), "memory": ("memory", 10**6), "gpu": (GPU, 1)}
 UNLIMITED: Final = -1
-_TOO_MUCH: Final = 2 * MAX_AMOUNT  # larger values, also infinity, are cut to this and then reported as too large
+_TOO_MUCH: Final = 2 * MAX_AMOUNT  # larger values (also infinity) are cut to this one, and then reported as too large
 CONSOLIDATE: Final = "phalanx.dev/consolidate"  # annotation of a queue, "true" or "false"
-ROOT: Final = "kai-scheduler/queues"  # above all Queues; no Queue has this name
+ROOT: Final = "kai-scheduler/queues"  # the queue above all Queues; no Queue has this name
 PRIORITY: Final = 100  # the default priority of a queue
 # The PriorityClasses of KAI's installation; they count even if no object exists.
 CLASSES: Final[Mapping[str, int]] = {"train": 50, "build-preemptible": 75, "build": 100, "inference": 125}
@@ -143,7 +143,8 @@ def _guaranteed(each: KaiQueue, known: Mapping[str, KaiQueue]) -> Iterator[tuple
                 bounds.get(name) for other in each.above for bounds in (known[other].deserved, known[other].limits)
             )
             value = min((bound for bound in above if bound is not None), default=MAX_AMOUNT)
-        if value or not each.children:  # below a queue without a quota, the whole cluster is divided
+        # A parent with quota 0 gets no guarantee, so its children divide the whole cluster.
+        if value or not each.children:
             yield name, min(value, each.limits.get(name, value))
 
 
@@ -196,7 +197,9 @@ def _bounds(amounts: Mapping[str, int]) -> Bounds:
 
 
 def _runtime_s(word: str, lines: list[Mapping[str, Any]], shard: Mapping[str, Any]) -> float:
-    """Return a minimum runtime: the queue's, otherwise that of the nearest queue above, otherwise the shard's."""
+    """Return a minimum runtime in seconds: the setting of the queue, otherwise of the nearest queue above, otherwise of
+    the shard; 0 if none has one. `word`: the name of the setting. `lines`: the settings of the queue and the queues
+    above."""
     for said in (*(spec.get(word) for spec in lines), (shard.get("minRuntime") or {}).get(word)):
         if said:
             try:

@@ -143,7 +143,7 @@ class Fields:
         return (Fields(value, path) for value, path in self._entries(name))
 
     def done(self) -> None:
-        """Raises Misread if the mapping has a field that no method has read."""
+        """Check that all fields of the mapping were read. Raises Misread with an unknown field."""
         for name in self.values:
             if name not in self._asked:
                 near = get_close_matches(str(name), self._asked, 1)

@@ -31,7 +31,7 @@ class Unreadable(ValueError):
 def written(item: News) -> dict[str, Any]:
     """Return an event or action as plain values: mappings, lists, texts, numbers."""
     plain = msgspec.to_builtins(item)
-    if isinstance(item, tuple):  # actions, which msgspec takes for rows without names
+    if isinstance(item, tuple):  # actions are tuples, which msgspec would write without the names of their fields
         plain = dict(zip(item._fields, plain, strict=True))
     return {KIND: NAMES[type(item)], **finite(plain)}
 

@@ -104,7 +104,7 @@ def options_of(meta: Mapping[str, Any], scheduler: str) -> Mapping[str, str]:
         found[f"{_PARTITIONS}{role}"] = task
     if group or queue:
         found[_QUEUE] = kinds.said_queue(str(queue))
-    if group:  # pods of a group may differ; if one of them may not be preempted, the whole gang may not
+    if group:  # if one pod of the group may not be preempted, the whole gang may not
         spared = "true" if str(found.pop(_PREEMPTIBLE) or "").lower() == "false" else ""
         found |= {_JOB: f"{_MARK}{group}", OBJECT: group, _SPARED: spared}
     return {key: str(value) for key, value in found.items() if value}
@@ -125,7 +125,7 @@ def _claim(defined: VolcanoDefinitions, said: Said, objects: Objects) -> Claim |
         if queue is None and (said.queue == kinds.DEFAULT or said.queue not in defined.names):
             return None
         return Claim(queue=said.queue if queue is None else kinds.tree_name(queue), options=_sparing(said))
-    own = kinds.tree_name(queue) if queue else ""  # the pods' own queue, if they name one
+    own = kinds.tree_name(queue) if queue else ""  # the queue that the pods name
     found = objects.get(kinds.POD_GROUPS, {}).get(f"{said.namespace}/{name}")
     if found is None:
         text = f"the PodGroup {name} of its pods does not exist yet: create it"
@@ -141,7 +141,7 @@ def _claim(defined: VolcanoDefinitions, said: Said, objects: Objects) -> Claim |
         groups, roles = _partitions(defined.hyper_nodes, group, said.options)
     except LookupError as error:
         return Claim(queue=own or theirs, blocked=Reason(code=ReasonCode.INVALID, text=str(error.args[0])))
-    if not _CLOSENESS.isdisjoint(said.options):  # Phalanx's own options take precedence
+    if not _CLOSENESS.isdisjoint(said.options):  # topology options of Phalanx take precedence over the PodGroup's
         options = {}
     options |= _sparing(said)
     if groups:
@@ -161,8 +161,8 @@ def _claim(defined: VolcanoDefinitions, said: Said, objects: Objects) -> Claim |
 
 
 def _sparing(said: Said) -> Mapping[str, str]:
-    """Return the option that protects a gang from preemption, if one of its pods has it or belongs to the system (as in
-    the plug-in conformance). Phalanx's own option takes precedence."""
+    """Return the option that protects a gang from preemption, if a label of one of its pods requires it, or the pods
+    belong to the system (as in the plug-in conformance). Phalanx's label `preemptible` takes precedence."""
     system = said.namespace == _SYSTEM or said.priority >= _CRITICAL
     return {_PREEMPTIBLE: "false"} if (system or _SPARED in said.options) and _PREEMPTIBLE not in said.options else {}
 

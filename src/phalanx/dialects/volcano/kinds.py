@@ -43,6 +43,6 @@ def queue_said(queue: str) -> str | None:
 
 
 def tree_name(queue: str) -> str:
-    """Return the name in the queue tree of a Queue of Volcano: its own. Volcano's Queue `default` has another, because
-    Phalanx has a Queue `default` of its own, with rules of its own."""
+    """Return the name of a Volcano Queue in the queue tree. It is the name of the Queue; only the Queue `default` has
+    another one, because Phalanx has a Queue `default`, too, with other rules."""
     return f"{_SAID}{DEFAULT}" if queue == DEFAULT else queue

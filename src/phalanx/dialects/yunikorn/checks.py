@@ -70,7 +70,7 @@ def fits(bound: Mapping[str, int], asked: Mapping[str, int]) -> bool:
 
 
 def least(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
-    """Return the smaller bound of each resource."""
+    """Return resource -> the smaller of its two bounds; the only one, if one side has no bound."""
     return {name: min(each[name] for each in (one, other) if name in each) for name in (*one, *other)}
 
 
@@ -106,7 +106,8 @@ class Checks:
         return replace(partition, name=name, queues=(root,), limits=())
 
     def _root(self, partition: QueuePartition, path: Path) -> tuple[QueueBranch, Path]:
-        """Return the queue `root` of a partition, created around the listed queues if the file does not write it."""
+        """Return (queue `root` of a partition, path of its values in the file). If the file has no queue `root`, one is
+        created around the listed queues."""
         at: Path = (*path, "queues")
         if partition.queues is None:
             self._refuse(path, "the partition has no queues; write at least `queues: [{name: root}]`")
@@ -271,7 +272,7 @@ class Checks:
                 self._refuse((*path, name), f"{names[0]!r} is neither a name nor a regular expression")
 
     def _fixed_path(self, rule: PlacementRule, path: Path) -> tuple[str, bool]:
-        """Return the queue path that leading `fixed` rules give, and whether a rule of another kind continues it."""
+        """Return (queue path that leading `fixed` rules give, whether a rule of another kind continues this path)."""
         found = ""
         for one, here in reversed(list(_chain(rule, path))):
             if one.name != "fixed":
@@ -329,7 +330,8 @@ class Checks:
 
 
 def _below(queue: QueueBranch, path: Path) -> list[tuple[QueueBranch, Path]]:
-    at = path if path[-1] == "queues" else (*path, "queues")  # an unwritten root has the path of its children's list
+    # A root that the file does not have gets the path of the list of its children.
+    at = path if path[-1] == "queues" else (*path, "queues")
     return [(child, (*at, number)) for number, child in enumerate(queue.queues)]
 
 

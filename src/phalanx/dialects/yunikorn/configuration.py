@@ -147,11 +147,12 @@ def parse(text: str) -> tuple[YuniKornConfiguration, Lines]:
     if len(text.encode()) > MOST_BYTES:
         raise YuniKornConfigurationError(1, f"the file has more than {MOST_BYTES} bytes")
     try:
-        require_shallow(text, 2 * MOST_VALUES)  # a value and its name
+        require_shallow(text, 2 * MOST_VALUES)  # each value has a name, too
         node = next(iter(yaml.compose_all(text, yaml.CSafeLoader)), None)
     except yaml.YAMLError as error:
         mark, said = getattr(error, "problem_mark", None), " ".join(str(error).split())
-        line = 1 + min(mark.line, text.count("\n")) if mark else 1  # the end is a line of its own to libyaml
+        # For libyaml, the end of the text is a line of its own.
+        line = 1 + min(mark.line, text.count("\n")) if mark else 1
         raise YuniKornConfigurationError(line, f"no YAML: {said}" if mark else said) from None
     lines: Lines = {(): 1}
     tree = {} if node is None else _Reader(lines).value(node, (), 0)
@@ -177,7 +178,7 @@ def line_of(lines: Lines, path: Path) -> int:
 
 
 def _error(text: str, path: Path, lines: Lines) -> YuniKornConfigurationError:
-    """Return a complaint of msgspec in YuniKorn's terms."""
+    """Return an error of msgspec as an error about a line of the file, in YuniKorn's terms."""
     names = [step for step in path if isinstance(step, str)]
     where = f" of {names[-1]}" if names else ""
     if text.startswith("Object contains unknown field"):
@@ -225,7 +226,8 @@ class _Reader:
         return {name: value for name, value in found.items() if value is not None}
 
 
-_MAPPINGS = {("guaranteed",), ("max",), ("maxresources",), ("properties",)}  # here nothing is an empty text
+# For these fields, a missing value is an empty text.
+_MAPPINGS = {("guaranteed",), ("max",), ("maxresources",), ("properties",)}
 _FLAGS = {("parent",), ("create",), ("enabled",), ("quotapreemptionenabled",)}  # `parent` of a rule is a mapping
 
 

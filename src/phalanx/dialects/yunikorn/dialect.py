@@ -1,11 +1,9 @@
 """YuniKorn, as one dialect of the frame: its ConfigMap as queues, pods with `schedulerName: yunikorn` as jobs.
 
-It has no kinds of its own: a pod's condition PodScheduled and its events say why it waits, as of every pod. The pods of
-an application that YuniKorn rejects fail, as there.
-
-Without a configuration, its pods are in the default queue. As in YuniKorn, an invalid configuration has no effect: the
-last valid one stays in force. After a restart there is none, and its jobs wait with the
-line as their reason. (YuniKorn does not start then.)
+YuniKorn has no kinds. As for every pod, the condition PodScheduled and events show why a pod waits. If YuniKorn would
+reject an application, its pods fail, as in YuniKorn. Without a configuration, the pods are in the default queue. As in
+YuniKorn, an invalid configuration has no effect: the last valid one stays in force. After a restart there is no earlier
+one, and the jobs wait; their reason names the line with the error. (YuniKorn does not start then.)
 """
 
 from __future__ import annotations
@@ -76,17 +74,17 @@ from phalanx.model.queue import NO_PREEMPTION, Queue
 from phalanx.model.reason import Reason, ReasonCode
 
 NAMESPACE = "yunikorn"
-# The ConfigMaps of YuniKorn's namespace alone: nobody else's are read.
+# Only ConfigMaps of YuniKorn's namespace are read.
 CONFIGURATIONS = Kind(plural=f"namespaces/{NAMESPACE}/configmaps", name="ConfigMap", namespaced=False)
-_MAPS = ("yunikorn-defaults", "yunikorn-configs")  # the second counts over the first
-_GZIP = 16 + zlib.MAX_WBITS  # zlib's way to say that there is a header of gzip
+_MAPS = ("yunikorn-defaults", "yunikorn-configs")  # values of the second take precedence
+_GZIP = 16 + zlib.MAX_WBITS  # the value with which zlib expects a gzip header
 _FILE, _PACKED = "queues.yaml", "queues.yaml.gz"
-_SHOWN = 256  # characters of a queue's name that messages show
+_SHOWN = 256  # the largest number of characters of a queue's name that messages show
 _NO_TAGS = NamespaceTags()
 _OUR_USER, _OUR_GROUP = "phalanx.dev/user", "phalanx.dev/group"
 _LAST_VICTIM, _SIZE = "phalanx.dev/last-victim", "phalanx.dev/size"
 _TIMED_OUT = "Scheduling has timed out due to insufficient resources"
-# Owners that replace failed pods without end.
+# Owner kinds that replace failed pods without end.
 _MADE_ANEW = frozenset({"ReplicaSet", "ReplicationController", "StatefulSet", "DaemonSet"})
 
 
@@ -111,13 +109,15 @@ class YuniKornDefinitions(Definitions):
     unwilling: frozenset[str] = frozenset()
 
     def made(self, queue: str, namespace: str) -> MadeQueues | None:
-        """Return the queues that are made for one of that full name; None: it is written, or cannot be made."""
+        """Return the queues that must be created for the queue with this full name; None: the configuration has it, or
+        it cannot be created."""
         if queue in self.named or self.root is None or not_to_make(queue, self.tree):
             return None
         return made(self.root, queue, self.spaces.get(namespace, _NO_TAGS))
 
     def sharing(self, found: MadeQueues | None) -> frozenset[str]:
-        """Return the leaves that sort their applications by share: of those that are written, or that are made."""
+        """Return the leaves that sort their applications by share: leaves of the configuration or, if `found` is given,
+        created ones."""
         if found is None:
             return self.fair
         return frozenset(fair_leaves(found.branch, f"{found.above}.", found.properties))
@@ -163,7 +163,8 @@ def _claim(defined: YuniKornDefinitions, said: Said, objects: Objects) -> Claim 
 
 
 def _answer(defined: YuniKornDefinitions, told: Told, objects: Objects, now: str) -> Iterable[Answer]:
-    """Fail the pods of an application that is rejected, or whose gang had its time; or look again then."""
+    """Yield the answers for an application that waits. If it is rejected, or its gang has waited for too long, its pods
+    fail or are marked. Otherwise the answer is computed again when the time of the gang is over."""
     if told.stage is not Stage.WAITING or defined.fault:
         return
     pods = [pod for pod in told.owners if pod.get("kind") == PODS.name and _waits(pod)]
@@ -180,7 +181,7 @@ def _answer(defined: YuniKornDefinitions, told: Told, objects: Objects, now: str
         return
     if (due_s := told.created_s + within_s) > read_moment(now):
         yield Answer(kind=PODS, key=_key(pods[0]), again_s=due_s)
-    else:  # marked first: the gang must not start while its pods fail one after the other
+    else:  # all pods are marked first, so that the gang does not start while its pods fail one after the other
         mark = {GIVEN_UP: HARD if is_hard(told.options) else SOFT}
         yield from (Answer(kind=PODS, key=_key(pod), annotations=mark) for pod in pods)
 
@@ -198,9 +199,9 @@ YUNIKORN: Final = Dialect(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
-    """The result for an application. `queue`: the full name of its queue; of a rejected one, of the queue that it asks
-    for. `fault`: why it is rejected. `whose`: the options that name its user and group. `queues`: queues that are made
-    for it. `by_share`: its queue serves its applications by share."""
+    """The result for an application. `queue`: the full name of its queue; if it is rejected, of the queue that it
+    names. `fault`: why it is rejected; empty if it is not. `whose`: the options that name its user and group. `queues`:
+    queues that are created for it. `by_share`: True if its queue sorts its applications by share."""
 
     queue: str
     fault: str = ""
@@ -270,13 +271,13 @@ def _maps_with_queues(config_maps: Mapping[str, Object]) -> Iterator[str]:
 
 
 def parent_of(defined: YuniKornDefinitions, namespace: str) -> str:
-    """Return the queue that the namespace names as the parent of its own."""
+    """Return the queue that the namespace names as the parent of its queue; empty: none."""
     return defined.spaces.get(namespace, _NO_TAGS).parent
 
 
 def unpacked(data: str) -> str:
-    """Return the text of a value in base64 and gzip, no more of it than a configuration may have. Raises
-    ConfigurationError."""
+    """Return the text of a value in base64 and gzip. At most as many bytes are unpacked as a configuration may have.
+    Raises ConfigurationError."""
     try:
         return zlib.decompressobj(_GZIP).decompress(base64.b64decode(data), MOST_BYTES + 1).decode()
     except (ValueError, zlib.error) as error:
@@ -287,7 +288,7 @@ def unpacked(data: str) -> str:
 
 
 def _too_large(asks: Mapping[str, int], queue: str, queues: Iterable[Queue]) -> str:
-    """Return a resource of which the amounts are above the limit of the queue or of one above it; empty: there is
+    """Return a resource whose amount in `asks` is above the limit of the queue, or of a queue above it; empty: there is
     none."""
     limits = {each.name: dict(each.quotas[0].limit) for each in queues if each.quotas}
     full = QUEUE_PREFIX + queue
@@ -300,7 +301,8 @@ def _too_large(asks: Mapping[str, int], queue: str, queues: Iterable[Queue]) -> 
 
 
 def _own_queue(leaf: str, gang: str, queues: Mapping[str, Queue]) -> Queue:
-    """Return the queue of one application below its leaf, which divides what it has between its applications."""
+    """Return a queue for one application below its leaf. The leaf divides its amounts among the queues of its
+    applications."""
     above = queues.get(leaf)
     preemption = NO_PREEMPTION if above is None else above.preemption
     return Queue(name=f"{leaf}{OF_APPLICATION}{gang}", parent=leaf, preemption=preemption)
@@ -315,7 +317,8 @@ def _key(pod: Object) -> str:
 
 
 def _failed(pods: Iterable[Object], reason: str, message: str) -> Iterator[Answer]:
-    """Yield the pods as failed, but those that their owner would make anew for ever: these wait, with the reason."""
+    """Yield the pods with the status Failed. Pods that their owner would replace without end do not fail: they wait,
+    with the reason."""
     for pod in pods:
         owners = [one["kind"] for one in pod["metadata"].get("ownerReferences") or () if one.get("controller")]
         if _MADE_ANEW.isdisjoint(owners):
@@ -323,7 +326,7 @@ def _failed(pods: Iterable[Object], reason: str, message: str) -> Iterator[Answe
             yield Answer(kind=PODS, key=_key(pod), status=status)
 
 
-@lru_cache(maxsize=4)  # namespaces come and go, the configuration stays
+@lru_cache(maxsize=4)  # a change of namespaces must not parse the configuration again
 def _definitions(text: str) -> YuniKornDefinitions:
     """Raises YuniKornConfigurationError."""
     found = msgspec.structs.replace(read(text), checksum=sha256(text.encode()).hexdigest().upper())

@@ -26,7 +26,8 @@ from phalanx.model.pod import MAX_AMOUNT
 
 SCHEDULER_NAME = "yunikorn"
 QUEUE_PREFIX = "yunikorn/"
-OF_APPLICATION: Final = "|"  # between a leaf that divides by share and one of its applications; in no queue's name
+# A separator between a leaf that sorts by share and one of its applications; no queue's name has this character.
+OF_APPLICATION: Final = "|"
 _OURS = "phalanx.dev/"
 QUEUE_OPTION: Final = f"{_OURS}queue"
 _QUEUE, _JOB, _ROLE = QUEUE_OPTION, f"{_OURS}job", f"{_OURS}role"
@@ -34,8 +35,8 @@ _MIN, _RESOURCES = f"{_OURS}min-available", f"{_OURS}min-resources"
 _THEIRS = "yunikorn.apache.org/"
 TASK_GROUPS, TASK_GROUP = f"{_THEIRS}task-groups", f"{_THEIRS}task-group-name"
 USER, GROUPS, _USER_INFO = f"{_THEIRS}username", f"{_THEIRS}groups", f"{_THEIRS}user.info"
-# The keys under which `options_of` returns the queue of an application's pod, and whether the pod asks not to be
-# preempted: its annotation, or else after a colon its PriorityClass. The oldest pod's count.
+# The options of an application's pod with its queue, and with its wish not to be preempted: the value of its
+# annotation, or a colon and its PriorityClass. The options of the oldest pod count.
 OLDEST_QUEUE, OLDEST_WISH = "yunikorn/queue", "yunikorn/wish"
 # A mark on pods whose gang was given up: they start one by one (`SOFT`), or fail (`HARD`).
 GIVEN_UP: Final = f"{_OURS}gang-given-up"
@@ -112,23 +113,23 @@ def application_id(meta: Mapping[str, Any]) -> str:
 
 
 def is_application(options: Mapping[str, str]) -> bool:
-    """Return whether these translated annotations are of an application without task groups."""
+    """Return whether these options belong to an application without task groups."""
     return options.get(_JOB, "").startswith(_APPLICATION)
 
 
 def is_given_up(options: Mapping[str, str]) -> bool:
-    """Return whether these translated annotations are of a gang that was given up: its pods start one by one."""
+    """Return whether these options belong to a gang that was given up, so that its pods start one by one."""
     return options.get(_GIVEN_UP) == SOFT
 
 
 def has_failed(options: Mapping[str, str]) -> bool:
-    """Return whether these translated annotations are of a gang whose pods are to fail: its time is over."""
+    """Return whether these options belong to a gang that waited for too long, so that its pods must fail."""
     return options.get(_GIVEN_UP) == HARD
 
 
 def opts_out(options: Mapping[str, str], classes: Collection[str]) -> bool:
-    """Return whether the oldest pod of the application asks not to be preempted. `classes`: the PriorityClasses that
-    ask it for their pods."""
+    """Return whether the oldest pod of the application asks not to be preempted. `classes`: the PriorityClasses whose
+    pods ask not to be preempted."""
     said, _, class_name = options.get(OLDEST_WISH, "").partition(":")
     return said == "false" or class_name in classes
 
@@ -145,12 +146,12 @@ def hold_s(options: Mapping[str, str]) -> float | None:
 
 
 def timeout_s(options: Mapping[str, str]) -> float | None:
-    """Return for how long a gang with these translated annotations waits to start; None: for ever."""
+    """Return the time that a gang with these options may wait for its start, in seconds; None: without limit."""
     return float(options[_TIMEOUT]) if _TIMEOUT in options and _GIVEN_UP not in options else None
 
 
 def is_hard(options: Mapping[str, str]) -> bool:
-    """Return whether the pods of a gang fail when its time is over."""
+    """Return whether the pods of a gang fail when it has waited for too long."""
     return options.get(_STYLE) == HARD
 
 
@@ -161,7 +162,7 @@ def gang_asks(options: Mapping[str, str]) -> Mapping[str, int]:
 
 
 def has_task_groups(options: Mapping[str, str]) -> bool:
-    """Return whether these translated annotations are of a gang whose first pod has task groups."""
+    """Return whether these options belong to a gang whose first pod has task groups."""
     return _JOB in options and _MIN in options and not is_given_up(options)
 
 
@@ -175,7 +176,8 @@ def queue_of(queue: str, options: Mapping[str, str]) -> str:
 
 
 def _parameters(notes: Mapping[str, Any]) -> dict[str, str]:
-    """Return the style and the time-out of a gang, if its pods have parameters, and whether it was given up."""
+    """Return the options with the style and the time-out of a gang, if its pod has scheduling parameters, and with the
+    mark of a gang that was given up."""
     found = {_GIVEN_UP: str(notes.get(GIVEN_UP, ""))}
     if text := str(notes.get(_PARAMETERS, "")):
         said = {name.lower(): value for name, value in _PARAMETER.findall(text)}

@@ -28,7 +28,7 @@ from phalanx.model.reason import ReasonCode
 
 MOST_RECORDS: Final = 10_000
 _MOST_SAMPLES: Final = 24 * 60
-_AT_ONCE: Final = 100  # the most records that a stream sends together
+_AT_ONCE: Final = 100  # the largest number of records that a stream sends together
 _MINUTE_S, _NS = 60, 10**9
 _OVER = ("Succeeded", "Failed")
 _APP, _NODE, _QUEUE = 2, 3, 4  # EventRecord.Type
@@ -40,7 +40,8 @@ _NODE_ALLOC, _QUEUE_APP, _ALLOC_CANCEL, _ALLOC_PREEMPT = 303, 405, 500, 501
 
 
 class JournalFigures(NamedTuple):
-    """The figures at the end of a minute: applications of which pods have nodes, and these pods."""
+    """The figures at the end of a minute. `applications`: the number of applications with pods on nodes. `pods`: the
+    number of these pods."""
 
     at_s: int
     applications: int
@@ -55,9 +56,9 @@ class ApplicationJournal:
         self._instance = instance
         self._records: deque[Object] = deque(maxlen=MOST_RECORDS)
         self._said = 0  # the number of records since the start
-        self._on_nodes: dict[str, int] = {}  # gang -> its pods that have nodes, where there are any
+        self._on_nodes: dict[str, int] = {}  # gang -> the number of its pods on nodes; only gangs with such pods
         self._samples: deque[JournalFigures] = deque(maxlen=_MOST_SAMPLES)
-        self._next_s: int | None = None  # when the minute ends
+        self._next_s: int | None = None  # the end of the present minute (seconds since the epoch)
 
     def saw(self, before: Told | None, after: Told | None, now_s: float) -> None:
         """Record the difference between the last published status of a gang and the new one; None: the gang is new, or
@@ -193,7 +194,8 @@ def is_refused(told: Told) -> bool:
 
 
 def application_state(*, running: bool, waiting: bool, refused: bool) -> str:
-    """Return YuniKorn's state of an application. `running`, `waiting`: whether any of its pods run, or wait."""
+    """Return YuniKorn's state of an application. `running`, `waiting`: whether one of its pods runs, or waits.
+    `refused`: whether the application is rejected."""
     if running:
         return "Running"
     if not waiting:
@@ -258,7 +260,7 @@ def _is_preempted(evicted: Eviction | None) -> bool:
 
 
 def _state(told: Told | None) -> str:
-    """Return the state of an application; empty: it is not there."""
+    """Return the state of an application; empty: it does not exist."""
     if told is None:
         return ""
     running, waiting = (

@@ -184,7 +184,7 @@ class _Work:
     def queue(
         self, queue: QueueBranch, parent: str, prefix: str, above: Mapping[str, str], *, guaranteed: bool = False
     ) -> None:
-        """Translate the queue and those below it. `guaranteed`: whether a queue above it is guaranteed anything."""
+        """Translate the queue and those below it. `guaranteed`: whether a queue above it has a guarantee."""
         guaranteed = guaranteed or any(amounts(queue.resources.guaranteed).values())
         full = f"{prefix}{queue.name}".lower()
         name = self.names[full] = self.name(f"{parent}.{queue.name}".strip(".").lower())
@@ -208,7 +208,7 @@ class _Work:
             self.queue(child, name, f"{full}.", properties, guaranteed=guaranteed)
 
     def name(self, full: str) -> str:
-        """Return a name that an object may have, and no other queue has."""
+        """Return the name of the Phalanx Queue: a valid name of an object that no other queue of the file has."""
         said = re.sub(r"[^a-z0-9.-]", "-", full)
         plain = ".".join(part.strip("-") or "queue" for part in said.split("."))
         found = next(name for name in _numbered(plain) if name not in self.queues)
@@ -217,7 +217,7 @@ class _Work:
         return found
 
     def preemption(self, queue: QueueBranch, properties: Mapping[str, str], *, guaranteed: bool) -> dict[str, Any]:
-        """Return the preemption settings. `guaranteed`: whether the queue, or one above it, is guaranteed anything."""
+        """Return the preemption settings. `guaranteed`: whether the queue, or one above it, has a guarantee."""
         found: dict[str, Any] = {}
         if properties.get(_PREEMPTION, "").lower() == "disabled":
             found["minRun"] = LONGEST_S
@@ -258,8 +258,8 @@ class _Work:
 
 
 def _order(queue: QueueBranch, properties: Mapping[str, str]) -> str:
-    """Return the order of a queue; empty: the default. Parents sort their children by how full these are, and leaves
-    that are `fair` their applications, each of which is a queue below the leaf."""
+    """Return the order of a queue; empty: the default. Parents sort their children by their used part, and leaves with
+    the sort policy `fair` their applications, each of which is a queue below the leaf."""
     by_priority = properties.get(_PRIORITY, "").lower() != "disabled"
     if queue.queues or queue.parent or properties.get(_SORT, "fifo").lower() == "fair":
         return "fill" if by_priority else "fair"

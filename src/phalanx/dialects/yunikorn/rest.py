@@ -519,7 +519,8 @@ Most = Callable[[tuple[Limits, Limits]], Limits]
 
 
 def _of_limits(part: int, who: str) -> Most:
-    """Return a function that takes the limits of a queue and returns those of a user (`part` 0) or group (1)."""
+    """Return a function from the limits of a queue to the limits of one user (`part` 0) or group (`part` 1) named
+    `who`."""
     return lambda limits: limits[part].of(who)
 
 

@@ -1,8 +1,8 @@
 """Translates an AppWrapper of the first generation (MCAD, v1beta1) into the form of the second.
 
 Its `GenericItems` become components. Each wraps one object, whose pod templates are found as in the second generation,
-or else at `spec.template`, as in MCAD. Objects and pods get the labels of MCAD. An item without pods needs no room, so
-it is created without waiting.
+or else at `spec.template`, as in MCAD. Objects and pods get the labels of MCAD. An item without pods needs no capacity,
+so it is created without waiting.
 
 Source: pkg/controller/queuejobresources/genericresource/genericresource.go of v1.40.0.
 """
@@ -73,7 +73,7 @@ def _component(name: str, template: Mapping[str, Any], selector: Mapping[str, st
     obj = copy.deepcopy(dict(template))
     meta = obj.get("metadata") or {}
     own = zip(kinds.MCAD_LABELS, (name, str(meta.get("name") or "")), strict=True)
-    labels = {**(meta.get("labels") or {}), **dict(own)}  # its pods have all labels of the object, as upstream
+    labels = {**(meta.get("labels") or {}), **dict(own)}  # as upstream, the pods get all labels of the wrapped object
     component: Object = {"template": obj}
     if found := _declared(component):
         component["podSets"] = found
@@ -99,7 +99,8 @@ def _sets(component: Object) -> list[Any]:
 
 
 def _declared(component: Object) -> list[Object]:
-    """Return the pod set at `spec.template` of an object of an unknown kind, where MCAD looks for pods; else none."""
+    """Return the pod set at `spec.template` of an object of an unknown kind, because MCAD looks for pods there; empty
+    if that is no pod template, or the kind is known."""
     spec = component["template"].get("spec")
     inner = (spec.get("template") or {}).get("spec") if isinstance(spec, dict) else None
     if _sets(component) or not isinstance(inner, dict) or not inner.get("containers"):

@@ -5,7 +5,7 @@ sets it to false, and then the controller creates the wrapped objects. Its label
 the default queue. What a flavor adds to a pod template is written into `podSetInfos`, as Kueue does.
 
 An AppWrapper of the first generation is presented in the form of the second (`generic_items`). Its labels name a node
-of a quota tree as its queue, and its priority is a field of its own; it releases its room when its pods have ended.
+of a quota tree as its queue, and a field has its priority. It releases its capacity when its pods have ended.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ class AppWrappers:
         found = dict(spec)
         if "suspend" in patch:
             found["suspend"] = patch["suspend"]
-        if "template" in patch and not is_mcad(spec):  # the first generation gets flavors when its pods are bound
+        # Pods of the first generation get their flavors when they are bound.
+        if "template" in patch and not is_mcad(spec):
             one = next(one for one in pod_sets(spec) if one.role == role)
             wanted = patched(_with_info(spec, one), patch["template"])
             found["components"] = _informed(spec, one, wanted)
@@ -73,7 +74,7 @@ class AppWrappers:
 
 
 APP_WRAPPER: Final = AppWrappers(kinds.APP_WRAPPERS)
-IBM_APP_WRAPPER: Final = AppWrappers(kinds.IBM_APP_WRAPPERS)  # always of the first generation
+IBM_APP_WRAPPER: Final = AppWrappers(kinds.IBM_APP_WRAPPERS)  # these AppWrappers are always of the first generation
 
 
 # --- inside -----------------------------------------------------------------------------------------------------------
@@ -125,8 +126,8 @@ def _informed(spec: Object, one: PodSet, wanted: Object) -> list[Object]:
 
 
 def _ended(status: Mapping[str, Any]) -> list[Object]:
-    """Return the end of an AppWrapper as conditions of a Job. A failed one has ended once the wrapped objects are
-    deleted."""
+    """Return the end of an AppWrapper as conditions of a Job. A failed AppWrapper counts as ended when its wrapped
+    objects are deleted."""
     conditions = {one["type"]: one for one in status.get("conditions") or ()}
     deployed = conditions.get("ResourcesDeployed", {})
     since = {key: deployed[key] for key in ("lastTransitionTime",) if key in deployed}

@@ -23,12 +23,16 @@ DEFAULT_NODE: Final = "default"  # the node of a tree for AppWrappers that name 
 MANAGER: Final = f"{GROUP}/appwrapper-controller"
 PREFIX: Final = f"{GROUP}.appwrapper/"
 LABEL: Final = f"{GROUP}/appwrapper"  # label on wrapped objects and their pods: the AppWrapper's name
-MCAD_LABELS: Final = ("appwrapper.mcad.ibm.com", "resourceName")  # the same label in the first generation
-USER, USER_ID = f"{GROUP}/user", f"{GROUP}/userid"  # labels on the AppWrapper
-INSTANCES: Final = "orderedinstance"  # a label: machine types for InstaScale
-CREATOR: Final = "phalanx.dev/user"  # annotation on it: the user who created it, written by the admission policy
-CREATOR_GROUPS: Final = "phalanx.dev/user-groups"  # annotation on it: the groups of that user, joined by commas
-UID: Final = f"{PREFIX}uid"  # annotation on its pods: the uid; a later AppWrapper may have the same name
+# Labels on wrapped objects and their pods in the first generation.
+MCAD_LABELS: Final = ("appwrapper.mcad.ibm.com", "resourceName")
+USER, USER_ID = f"{GROUP}/user", f"{GROUP}/userid"  # labels on the AppWrapper: the name and the id of its user
+INSTANCES: Final = "orderedinstance"  # label on the AppWrapper: machine types for InstaScale
+# Annotation on the AppWrapper: the user who created it, written by the admission policy.
+CREATOR: Final = "phalanx.dev/user"
+# Annotation on the AppWrapper: the groups of that user, joined by commas.
+CREATOR_GROUPS: Final = "phalanx.dev/user-groups"
+# Annotation on its pods: the AppWrapper's uid, because a later AppWrapper may have the same name.
+UID: Final = f"{PREFIX}uid"
 POD_SET: Final = f"{PREFIX}pod-set"  # label on its pods: the name of the pod's pod set
 
 

@@ -1,4 +1,4 @@
-"""KAI's gangs: from the words of pods, their owners, and PodGroups.
+"""KAI's gangs: from the labels and annotations of pods, their owners, and PodGroups.
 
 Parts, lowest first:
 

@@ -129,7 +129,7 @@ def _named(text: str) -> OwnerName | None:
 
 
 def _of_owner(owner: OwnerName, labels: Mapping[str, Any]) -> KaiGroup:
-    """Return the gang of a pod from the labels that its owner's controller sets."""
+    """Return the gang of a pod from the labels that its owner's controller has set on the pod."""
     if name := labels.get("leaderworkerset.sigs.k8s.io/name"):
         return KaiGroup(f"pg-{name}-group-{labels.get('leaderworkerset.sigs.k8s.io/group-index', '0')}", owner)
     if name := labels.get("jobset.sigs.k8s.io/jobset-name"):

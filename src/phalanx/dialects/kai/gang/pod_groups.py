@@ -95,7 +95,7 @@ def claim(defined: KaiDefinitions, said: Said, objects: Objects) -> Claim | None
         blocked = blocked or Reason(code=ReasonCode.INVALID, text=str(error.args[0]))
     if required:
         options[CLOSENESS] = required
-    if preferred and required:  # the required level is the gang's, the preferred one that of a group around all roles
+    if preferred and required:  # the gang gets the required level, and a group around all roles the preferred one
         groups, roles = _wrapped(groups, roles or {"": RoleClaim(minimum=found.shape.minimum)}, preferred)
     elif preferred:
         options[PREFERRED] = preferred
@@ -206,7 +206,8 @@ def _of_pod_group(defined: KaiDefinitions, said: Said, name: str, group: Object 
 
 
 def _queue(labels: Mapping[str, Any], said: Said) -> str:
-    """Return the queue from the owner's label, otherwise the pod's, otherwise from the project of either."""
+    """Return the queue that a label names: the owner's label, otherwise the pod's label, otherwise the project label of
+    either."""
     named = str(labels.get(QUEUE_LABEL) or said.options.get(QUEUE_LABEL) or "")
     return named or queue_named(labels) or kinds.queue_of(said.queue)
 
@@ -216,7 +217,7 @@ def _priority(defined: KaiDefinitions, said: str, pods: int, owner: OwnerName) -
     the default of the owner's kind."""
     if said in defined.priorities:
         return said, defined.priorities[said]
-    if pods:  # the value that the API server set from the pods' PriorityClass
+    if pods:  # the number that the API server copied from the pods' PriorityClass
         return next((name for name, value in defined.priorities.items() if value == pods), ""), pods
     if defined.default_priority is not None:
         return "", defined.default_priority
@@ -266,7 +267,8 @@ def _obstacles(defined: KaiDefinitions, found: PodGroupTerms, said: Said) -> Ite
 
 
 def _without_quota(defined: KaiDefinitions, queue: KaiQueue, said: Said) -> tuple[str, str] | None:
-    """Return a queue above the gang's and a resource of which it has no quota; None if there is none."""
+    """Return (queue above the gang's queue, resource that the gang requests and of which this queue has no quota); None
+    if there is none."""
     above = (defined.known[name] for name in queue.above)
     return next(
         ((each.name, name) for each in above for name in sorted(said.asks) if each.deserved.get(name) == 0), None

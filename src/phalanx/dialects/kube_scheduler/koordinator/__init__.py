@@ -4,7 +4,7 @@ Parts, lowest first:
 
     kinds         its kinds, labels and annotations, and the names of its quotas as Phalanx Queues
     quota/        translates ElasticQuota and ElasticQuotaProfile into the queue tree, and writes their usage
-    reservation/  Reservations: room on a node that is kept for certain pods
+    reservation/  Reservations: capacity on a node that is reserved for certain pods
     definitions/  the devices and cpus of nodes, gangs that start together, and all definitions
     gang/         finds the gang of a pod, and applies and answers its PodGroup
     webhooks/     the checks and changes of its webhooks, as admission policies

@@ -24,8 +24,9 @@ from phalanx.model.reason import Reason, ReasonCode
 _OURS: Final = "phalanx.dev/"
 _JOB, _CLOSENESS, _REPLACES = (f"{_OURS}{word}" for word in ("job", "closeness", "replaces-failed"))
 _MARK: Final = f"{kinds.GROUP}:"  # a prefix that cannot occur in the name of a Job or a pod
-OBJECT: Final = f"{kinds.GROUP}/group"  # the key under which `words` returns the PodGroup of a pod
-OF_WORKLOAD: Final = f"{kinds.GROUP}/workload"  # the same in 1.35: the Workload, and the group in it
+OBJECT: Final = f"{kinds.GROUP}/group"  # the option of a pod that names its PodGroup (`options_of`)
+# The option of a pod in 1.35 that names its Workload, and the group in it.
+OF_WORKLOAD: Final = f"{kinds.GROUP}/workload"
 _SCHEDULERS: Final = frozenset({"phalanx", "default-scheduler"})  # pods of other schedulers are left to those
 _UNSPOKEN: Final = frozenset({ReasonCode.WAITING_FOR_MEMBERS, ReasonCode.BEHIND_HEAD})  # the gang was not tried yet
 _SCHEDULED, _TARGET = "Scheduled", "DisruptionTarget"
@@ -37,7 +38,7 @@ def options_of(meta: Mapping[str, Any], scheduler: str) -> Mapping[str, str]:
     named = meta.get("group")
     if not named or scheduler not in _SCHEDULERS:
         return {}
-    # A controller such as a Job replaces a failed pod, so the room of that pod is kept.
+    # A controller such as a Job replaces a failed pod, so the capacity of that pod stays reserved.
     made = any(owner.get("controller") for owner in meta.get("ownerReferences") or ())
     kept = {_REPLACES: "true"} if made else {}
     if group := (named.get("schedulingGroup") or {}).get("podGroupName"):
@@ -50,7 +51,8 @@ def options_of(meta: Mapping[str, Any], scheduler: str) -> Mapping[str, str]:
 
 
 def claim(said: Said, objects: Objects, workloads: Mapping[str, Object]) -> Claim | None:
-    """Return the demands of a gang's PodGroup; None: the gang has no PodGroup. `workloads`: the Workloads of 1.35."""
+    """Return the settings of a gang from its PodGroup; None: the gang has no PodGroup. `workloads`: the Workloads of
+    1.35."""
     if (name := said.options.get(OBJECT)) is not None:
         _, found = _object(objects, f"{said.namespace}/{name}")
         return _claim(said, found and found.get("spec"), f"PodGroup {name}")
@@ -106,7 +108,8 @@ def answer(told: Told, objects: Objects, now: str) -> Iterator[Answer]:
 def _conditions(
     told: Told, scheduled: str, before: Mapping[str, Object]
 ) -> Iterator[tuple[str, tuple[bool, str, str]]]:
-    """Yield the conditions to write: type, and (status, reason, message)."""
+    """Yield (type, (status, reason, message)) for each condition to write. `scheduled`: the type of the condition that
+    the group was scheduled. `before`: the present conditions by type."""
     if told.evicted is not None and told.evicted.preempted:
         yield _TARGET, (True, "PreemptionByScheduler", told.evicted.reason.text)
     if before.get(scheduled, {}).get("status") == "True":
@@ -118,7 +121,7 @@ def _conditions(
 
 
 def _object(objects: Objects, key: str) -> tuple[Kind | None, Object | None]:
-    """Return the kind of the PodGroup of that name, and the PodGroup."""
+    """Return (kind, object) of the PodGroup with this key; None for both if it does not exist."""
     for kind in kinds.POD_GROUPS:
         if (found := objects.get(kind, {}).get(key)) is not None:
             return kind, found

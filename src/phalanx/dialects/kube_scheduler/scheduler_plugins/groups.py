@@ -35,7 +35,7 @@ def options_of(meta: Mapping[str, Any], scheduler: str) -> Mapping[str, str]:
     scheduler name may belong to a PodGroup, but to no ElasticQuota."""
     labels = meta.get("labels") or _NOTHING
     theirs = scheduler in _SCHEDULERS
-    if not theirs and _LABELS.isdisjoint(labels):  # true for nearly every pod
+    if not theirs and _LABELS.isdisjoint(labels):  # this is the case for nearly every pod
         return _NOTHING
     group = next((str(labels[key]) for key in kinds.GROUP_LABELS if labels.get(key)), "")
     if _JOB in labels or not (group or theirs) or not (theirs or scheduler == "phalanx"):
@@ -105,14 +105,14 @@ def _minimum(group: Object) -> int:
 
 
 def _waited_for(group: Object) -> Mapping[str, int]:
-    """Return the minResources of a group: so much must be free when it starts. What its pods do not use of it is held
-    for pods to come, for some time."""
+    """Return the minResources of a group: the amounts that must be free when it starts. The part that exceeds the
+    requests of its existing pods is reserved for later pods, for some time."""
     return {name: each for name, each in amounts((group.get("spec") or {}).get("minResources")).items() if name != PODS}
 
 
 def _status(group: Object, pods: Iterable[Object], now: str) -> Object:
-    """Return the status that scheduler-plugins' controller would write once nothing changes any more, with the time at
-    which the group was complete."""
+    """Return the status of a group with these pods, as the controller of scheduler-plugins writes it in the end. It has
+    the time at which the group was complete."""
     old = group.get("status") or {}
     if old.get("phase") in _FINAL:
         return old

@@ -19,7 +19,7 @@ from phalanx.dialects.kube_scheduler.scheduler_plugins import kinds
 from phalanx.model.pod import PODS
 from phalanx.model.queue import Bounds, Queue, QueuePreemption, Quota, ReclaimWithinCohort, WithinQueue
 
-NATIVE = ("cpu", "memory", "ephemeral-storage")  # 0 if a list does not name them
+NATIVE = ("cpu", "memory", "ephemeral-storage")  # resources that count as 0 if `max` is set but does not name them
 _PREEMPTION = QueuePreemption(within=WithinQueue.LOWER, reclaim=ReclaimWithinCohort.ANY)
 
 

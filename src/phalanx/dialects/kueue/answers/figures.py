@@ -33,7 +33,7 @@ from phalanx.dialects.kueue.tree.definitions import Cell, ClusterQueue, KueueDef
 from phalanx.model.pod import CPU
 
 WAIT_BOUNDS_S: Final = (1.0, *(2.5 * 2**power for power in range(13)))
-ROLE: Final = "leader"  # a standby shows none of these metrics
+ROLE: Final = "leader"  # the only value of this label, because a standby shows none of these metrics
 
 _CQ, _CLASS, _ROLE = "cluster_queue", "priority_class", "replica_role"
 _OF_CQ, _OF_LOCAL = (_CQ,), ("name", "namespace")
@@ -249,8 +249,8 @@ def _queue_of(told: Told, workload: Object) -> str:
 def _tally(
     defined: KueueDefinitions, gangs: Iterable[Told], workloads: Mapping[str, Object]
 ) -> tuple[Counter[Key], Counter[str]]:
-    """Return the numbers of inadmissible gangs (pending, and known not to fit) by ClusterQueue and LocalQueue, and of
-    finished gangs by ClusterQueue."""
+    """Return (number of inadmissible gangs by ClusterQueue and LocalQueue, number of finished gangs by ClusterQueue). A
+    pending gang is inadmissible if it is known not to fit."""
     inadmissible: Counter[Key] = Counter()
     finished: Counter[str] = Counter()
     for told in gangs:

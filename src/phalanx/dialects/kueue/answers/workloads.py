@@ -69,7 +69,7 @@ def answers(defined: KueueDefinitions, told: Told, objects: Objects, now: str) -
     if told.stage is Stage.FINISHED and defined.configuration.finished_s is not None:
         there = objects.get(kinds.WORKLOADS, {}).get(key_of(defined, told))
         if there is None:
-            return  # the Workload was deleted at the end of its retention
+            return  # the Workload has been deleted at the end of its retention
     if gangs.PREBUILT not in told.options:
         yield from with_requests(defined, told, objects, workload(defined, told, objects, now))
         return
@@ -222,7 +222,7 @@ def workload_status(
     """Return the desired status, and when a check may change without an event. `requests`: the ProvisioningRequests."""
     evicted = _lost(told, old)
     if evicted is not None and evicted.reason.numbers.get("by") == _RESIZED:
-        evicted, old = None, {}  # Kueue makes another Workload
+        evicted, old = None, {}  # in Kueue, the resized job gets a new Workload
     said = Conditions(old.get("conditions") or (), now, 1)
     status: Object = {key: old[key] for key in _KEPT if key in old}
     went, again_s = False, None
@@ -257,7 +257,8 @@ def workload_status(
             status["admissionChecks"] = [one for one, _ in found]
             again_s = min((at_s for _, at_s in found if at_s is not None), default=None)
     if cluster := multi.cluster_of(told):
-        status["clusterName"] = cluster  # and no nominations, which Kueue's definition then refuses
+        # Without nominations, because Kueue's definition forbids them beside `clusterName`.
+        status["clusterName"] = cluster
     elif nominated := old.get("nominatedClusterNames"):
         status["nominatedClusterNames"] = nominated
     return {"conditions": said.all(), **status}, again_s

@@ -21,10 +21,12 @@ ATTEMPTS, BASE_S, MOST_S = 3, 60, 1800  # the defaults of retryStrategy
 class Config:
     """A ProvisioningRequestConfig.
 
-    `managed`: only pod sets that request one of these resources are requested; empty: all pod sets.
-    `attempts`: this many failed requests are followed by another one, after `base_s` seconds, doubling to `most_s`.
-    `selectors`: key of a nodeSelector -> the detail of the request's status that has the value.
-    `merges`: identical pod sets become one of the request. `by_needs`: only their scheduling requirements count."""
+    `managed`: nodes are requested only for pod sets that request one of these resources; empty: for all pod sets.
+    `attempts`: the number of failed requests after which another one is tried. The pause before it is `base_s` seconds,
+    and doubles up to `most_s`. `selectors`: key of a nodeSelector -> the detail of the request's status that has the
+    value.
+    `merges`: True if identical pod sets become one pod set of the request. `by_needs`: True if pod sets with equal
+    scheduling requirements count as identical."""
 
     class_name: str
     parameters: Mapping[str, str] = field(default_factory=dict)

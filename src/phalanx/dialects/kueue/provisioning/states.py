@@ -5,7 +5,7 @@
     CapacityRevoked                 Rejected, also while the job runs
     otherwise                       Pending, with the autoscaler's message
 
-A job that has room on present nodes needs no request. Its check is Ready without one.
+A job that fits on present nodes needs no request; its check is Ready without one.
 
 
 Source: pkg/controller/admissionchecks/provisioning/controller.go of v0.19.2.
@@ -23,7 +23,7 @@ from phalanx.dialects.kueue.provisioning.configs import Config
 PENDING, READY, RETRY, REJECTED = "Pending", "Ready", "Retry", "Rejected"
 NOT_NEEDED = "no ProvisioningRequest is needed: its pods have room on nodes that exist"
 NOT_MANAGED = "no ProvisioningRequest is needed: its pods request none of the managed resources"
-UNHANDLED_S = 120.0  # an autoscaler that handles a class accepts a request sooner
+UNHANDLED_S = 120.0  # an autoscaler that handles a request's class accepts the request within this time
 
 
 class ProvisioningState(NamedTuple):

@@ -27,7 +27,7 @@ def claim(defined: KueueDefinitions, said: Said, workload: Object | None = None)
     if not key:
         return None
     if not defined.manages(said.namespace):
-        return Claim(queue="", silent=True)  # the same as for a gang without a LocalQueue
+        return Claim(queue="", silent=True)  # the gang is treated like one without a LocalQueue
     priority = defined.priorities.get(said.options.get(kinds.PRIORITY_LABEL, kinds.DEFAULT_CLASS))
     local = defined.local_queues.get(key)
     if local is None:
@@ -68,8 +68,8 @@ def claim(defined: KueueDefinitions, said: Said, workload: Object | None = None)
 
 
 def _asked(defined: KueueDefinitions, found: ClusterQueue, flavors: frozenset[str]) -> list[str]:
-    """Return the checks that a job with these flavors waits for. To be sent to a cluster is its start, so it does not
-    wait for that."""
+    """Return the checks that a job with these flavors waits for, without checks that send it to another cluster:
+    sending is the start of the job."""
     return [name for name in found.checks_on(flavors) if name not in defined.multi]
 
 
@@ -82,8 +82,8 @@ def _clusters(defined: KueueDefinitions, found: ClusterQueue | None) -> tuple[st
 def _nominated(
     defined: KueueDefinitions, found: ClusterQueue | None, workload: Mapping[str, Any]
 ) -> tuple[str, ...] | None:
-    """Return the clusters that may get the job: of those of its ClusterQueue the nominated ones, if an external
-    dispatcher nominates."""
+    """Return the clusters that may get the job: the clusters of its ClusterQueue. If an external dispatcher has
+    nominated some of them, return only these."""
     clusters = _clusters(defined, found)
     nominated = (workload.get("status") or {}).get("nominatedClusterNames") or ()
     if clusters is None or not defined.configuration.multi.dispatcher or not nominated:
@@ -121,7 +121,7 @@ def _charging(defined: KueueDefinitions, found: ClusterQueue | None) -> Charging
 
 
 def _own_priority(workload: Mapping[str, Any] | None) -> int | None:
-    """Return the priority in a Workload's spec."""
+    """Return the priority in a Workload's spec; None if it has none."""
     said = ((workload or {}).get("spec") or {}).get("priority")
     return said if isinstance(said, int) else None
 
@@ -134,8 +134,8 @@ def _held(workload: Mapping[str, Any]) -> Reason | None:
 
 
 def _updates(defined: KueueDefinitions, workload: Mapping[str, Any]) -> tuple[dict[str, PodUpdate], Reason | None]:
-    """Return the changes of the checks to the gang's pods, or the reason why they conflict. An admitted gang has no
-    such reason."""
+    """Return (changes that the checks make to the gang's pods, reason if these conflict). For an admitted gang a
+    conflict gives no reason."""
     own = {kinds.tree_flavor(name) for name in checks.flavors_of(workload.get("status") or {})}
     labels = {key: text for flavor in defined.flavors if flavor.name in own for key, text in flavor.labels}
     try:

@@ -75,11 +75,11 @@ class MultiKueue:
 class KueueConfiguration:
     """The settings that have an effect.
 
-    `fair`: fair sharing is on. `strategies`: its preemption strategies, in order.
+    `fair`: True if fair sharing is on. `strategies`: its preemption strategies, in order.
     `start_timeout_s`: the longest time until the pods of an admitted job are ready.
-    `excluded`: prefixes of resources that no quota counts.
+    `excluded`: prefixes of the names of resources that no quota counts.
     `transformations`: resources that count as other resources, instead or in addition.
-    `undeclared`: resources without a quota in the ClusterQueue are not counted.
+    `undeclared`: True if resources without a quota in the ClusterQueue are not counted.
     `managed`: selects the namespaces whose jobs are queued.
     `by_usage`: the settings for ClusterQueues that are ordered by the past usage of their LocalQueues; None: usage
     orders none.
@@ -262,8 +262,8 @@ def read_configuration(document: Any) -> KueueConfiguration:
 
 
 def _multi(said: _Multi) -> MultiKueue:
-    """Return the settings of jobs for other clusters; an interval of 0 turns a look for copies off. Raises Misread, as
-    Kueue does also for the settings of a dispatcher that is not chosen."""
+    """Return the settings of jobs for other clusters. With a `gcInterval` of 0, no copies without a job are searched.
+    Raises Misread; as in Kueue, settings of the incremental dispatcher are an error if another dispatcher is chosen."""
     if said.incremental_dispatcher_config is not None and said.dispatcher_name != _INCREMENTAL:
         path = ("multiKueue", "incrementalDispatcherConfig")
         raise Misread(path, f"it is only valid if dispatcherName is {_INCREMENTAL}")

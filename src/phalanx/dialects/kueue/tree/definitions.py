@@ -60,7 +60,7 @@ from phalanx.model.queue import (
 
 Cell = tuple[str, str]  # (flavor, resource)
 
-LONGEST_S = 365 * 86400.0  # a request ends by its conditions, not by this time
+LONGEST_S = 365 * 86400.0  # an upper bound only: a request ends by its conditions
 
 _WITHIN = {"LowerPriority": WithinQueue.LOWER, "LowerOrNewerEqualPriority": WithinQueue.LOWER_OR_NEWER}
 _RECLAIM = {"LowerPriority": ReclaimWithinCohort.LOWER, "Any": ReclaimWithinCohort.ANY}
@@ -211,7 +211,8 @@ def _levels(flavors: Mapping[str, Object], topologies: Mapping[str, Object]) -> 
 
 
 def _topologies(objects: Objects) -> Iterable[Topology]:
-    """Return the Topologies, and that of other clusters if there are any."""
+    """Return the Topologies of all objects and, if there are other clusters, a topology whose domains are the
+    clusters."""
     of_clusters = [multi.CLUSTERS] if objects.get(kinds.MULTI_CLUSTERS) else []
     return dict.fromkeys((*map(_topology, objects.get(kinds.TOPOLOGIES, {}).values()), *of_clusters))
 
@@ -327,8 +328,8 @@ def _faults(node: QuotaNode, checks: Mapping[str, frozenset[str]], objects: Obje
 
 
 def _multi_faults(checks: Mapping[str, frozenset[str]], known: Mapping[str, Object]) -> Iterator[tuple[str, str]]:
-    """Yield the faults of checks that send jobs to other clusters: there is one, for all flavors, and no check that
-    requests nodes of this cluster."""
+    """Yield the faults of checks that send jobs to other clusters. A ClusterQueue may have only one such check, it must
+    be for all flavors, and there may be no check that requests nodes of this cluster beside it."""
     controllers = {name: (known[name].get("spec") or {}).get("controllerName") for name in checks if name in known}
     ours = [name for name, controller in controllers.items() if controller == multi.CONTROLLER]
     if len(ours) > 1:
@@ -444,7 +445,7 @@ def _with_accounts(
         return queue
     own = {key: each.weight for key, each in locals_.items() if each.cluster_queue == found.node.name}
     accounts = sorted((key, weight) for key, weight in own.items() if weight != 1.0)
-    unit = {CPU: 0.001}  # cores per unit: Phalanx counts cpu in millicores
+    unit = {CPU: 0.001}  # weights are per core, but Phalanx counts cpu in millicores
     billing = ((name, terms.weight(name) * unit.get(name, 1.0)) for name in sorted(found.resources))
     usage = UsageTerms(half_life_s=terms.half_life_s, billing=tuple(billing), entry_s=terms.sampling_s)
     return replace(queue, order=QueueOrder.USAGE, accounts=tuple(accounts), usage=usage)
@@ -453,7 +454,7 @@ def _with_accounts(
 def _subtree(
     name: str, nodes: Mapping[str, QuotaNode], below: Mapping[str, list[Mapping[Cell, int]]], above: tuple[str, ...]
 ) -> dict[Cell, int]:
-    """Return the quota of a cohort's subtree. A cycle, which the tree refuses, is walked once."""
+    """Return the quota of a cohort's subtree. In a cycle of cohorts (an error), each cohort is visited once."""
     total = dict(nodes[name].nominal)
     parts = list(below.get(name, ()))
     if name not in above:

@@ -80,7 +80,8 @@ def _is_alike(said: Mapping[str, Any], own: PodSet) -> bool:
 
 
 def _says(said: Any, own: Any, *, amount: bool = False) -> bool:
-    """Return whether `own` has all fields of `said` with equal values; lists must have the same length."""
+    """Return whether `own` has all fields of `said`, with equal values. Lists must have the same length. `amount`: True
+    if the values are quantities, which may be written differently."""
     if isinstance(said, Mapping) and isinstance(own, Mapping):
         return all(key in own and _says(each, own[key], amount=amount or key in _AMOUNTS) for key, each in said.items())
     if isinstance(said, list) and isinstance(own, list):

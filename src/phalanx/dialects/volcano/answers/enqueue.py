@@ -1,11 +1,12 @@
-"""Which waiting PodGroups Volcano would take up (phase Inqueue).
+"""Compute which waiting PodGroups Volcano would admit to its queue (phase Inqueue).
 
 Phalanx starts a gang only when all of its minimum has nodes, so this step decides nothing here. It is answered because
 users and tools read the phase: a PodGroup that stays Pending asks for more than its queue or the cluster can have.
 
-A PodGroup without `minResources` is always taken up. Another one is taken up if its `minResources`, with what is
-allocated and what others that were taken up still lack, is within the queue's capability (plugins proportion and
-capacity), and within the cluster's free amounts and a fifth of all more (plugin overcommit).
+A PodGroup without `minResources` is always taken up. Any other PodGroup is taken up if two sums are small enough: its
+`minResources` plus the amounts of PodGroups that run or were taken up before. The sum over its queue must be within the
+queue's capability (plugins proportion and capacity), and the sum over the cluster within 1.2 times the amounts of all
+nodes (plugin overcommit).
 
 
 Source: pkg/scheduler/{actions/enqueue,plugins/overcommit,plugins/proportion} of v1.15.1.
@@ -24,8 +25,8 @@ OVERCOMMIT: Final = 1.2  # the default of overcommit-factor
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claimant:
-    """A PodGroup. `queue`: its queue in the tree. `asks`: its minResources. `holds`: what its pods were given.
-    `waits`: its phase is Pending. `rank`: the place in the order of jobs, lower first."""
+    """A PodGroup. `queue`: its queue in the tree. `asks`: its minResources. `holds`: the amounts that its pods hold.
+    `waits`: True if its phase is Pending. `rank`: its sort key in the order of jobs; the lowest comes first."""
 
     key: str
     queue: str
@@ -38,11 +39,11 @@ class Claimant:
 def taken_up(
     claimants: Sequence[Claimant], total: Asked, limits: Mapping[str, Asked], paths: Mapping[str, Sequence[str]]
 ) -> Iterator[str]:
-    """Yield the keys of waiting PodGroups that are taken up. `total`: what all nodes have. `limits`: queue -> its
-    capability. `paths`: queue -> the queue and all above it; a queue without a path is alone."""
+    """Yield the keys of waiting PodGroups that are taken up. `total`: the amounts of all nodes. `limits`: queue -> its
+    capability. `paths`: queue -> the queue and all queues above it; without an entry, only the queue itself counts."""
     used: dict[str, Asked] = {"": {}}
     for each in claimants:
-        if not each.waits:  # in its queue, pods above its minResources do not count
+        if not each.waits:  # for the queues only the minResources count, for the cluster also pods beyond them
             _add(used, ("",), _larger(each.asks, each.holds))
             _add(used, paths.get(each.queue, (each.queue,)), each.asks or each.holds)
     for each in sorted((one for one in claimants if one.waits), key=lambda one: one.rank):
@@ -55,7 +56,8 @@ def taken_up(
 def _fits(
     asks: Asked, used: Mapping[str, Asked], total: Asked, limits: Mapping[str, Asked], path: Sequence[str]
 ) -> bool:
-    """Return whether the amounts are within the cluster's and each queue's, in the resources that are asked for."""
+    """Return whether `asks` plus `used` is within the amounts of the cluster and the capability of each queue of the
+    path."""
     for resource, amount in asks.items():
         if amount and used[""].get(resource, 0) + amount > OVERCOMMIT * total.get(resource, 0):
             return False

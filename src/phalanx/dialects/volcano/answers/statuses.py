@@ -32,7 +32,7 @@ from phalanx.model.reason import Reason
 
 _COUNTS: Final = frozenset({"pending", "running", "inqueue", "completed", "unknown"})
 _OVER: Final = ("Succeeded", "Failed")
-# The Queues that there always are, as Volcano's scheduler makes them.
+# The Queues that always exist, as Volcano's scheduler creates them.
 _STANDING: Final[Mapping[str, Object]] = {kinds.ROOT: {"weight": 1, "reclaimable": False}, kinds.DEFAULT: {"weight": 1}}
 _NOTHING_ALLOCATED: Final = {"cpu": "0", "memory": "0"}  # the status always names these two resources
 
@@ -77,8 +77,8 @@ def statuses(queues: Mapping[str, Queue], everyone: Iterable[Told], objects: Obj
 
 
 def _standing_queues(there: Mapping[str, Object], used: Mapping[str, Asked]) -> Iterator[Answer]:
-    """Yield the two Queues that Volcano's scheduler makes when it starts. Here they are made with the first object of
-    Volcano's, so a cluster without such objects stays free of them."""
+    """Yield the two Queues that Volcano's scheduler creates when it starts. Phalanx creates them with the first object
+    of Volcano, so a cluster without such objects does not get them."""
     for name, spec in _STANDING.items():
         if name not in there:
             kind = {"apiVersion": kinds.QUEUES.api_version, "kind": kinds.QUEUES.name}
@@ -137,8 +137,8 @@ def queue_status(queue: Object, used: Asked) -> Object:
 
 
 def _is_of_sent_job(group: Object, jobs: Mapping[str, Object]) -> bool:
-    """Return whether the PodGroup is of a Job that another cluster runs: Volcano creates no pods before it is taken
-    up."""
+    """Return whether the PodGroup belongs to a Job that another cluster runs. Such a PodGroup must be taken up although
+    it has no pods, because Volcano creates pods only after that."""
     meta = group.get("metadata") or {}
     owners = {str(one.get("uid")) for one in meta.get("ownerReferences") or () if one.get("kind") == kinds.JOBS.name}
     found = (jobs.get(f"{meta.get('namespace')}/{one.get('name')}") for one in meta.get("ownerReferences") or ())
@@ -166,7 +166,7 @@ def _taken_up(
 
 
 def _path(name: str, queues: Mapping[str, Queue]) -> Iterator[str]:
-    """Yield the queue and all above it; a circle ends where it began."""
+    """Yield the queue and all queues above it. If the parents form a cycle, each queue is yielded once."""
     seen = set[str]()
     while name in queues and name not in seen:
         seen.add(name)
@@ -236,7 +236,7 @@ def _add(total: Asked, amounts: Mapping[str, Amount], times: int) -> None:
 
 def _said(ready: bool, pods: Sequence[Object], reason: Reason | None, lacking: str) -> dict[str, tuple[str, str]]:
     """Return the present conditions: type -> (reason, message). `ready`: the minimum is bound or has succeeded.
-    `lacking`: how many pods of how many are missing."""
+    `lacking`: the number of missing pods and the number of all, as text."""
     if not pods:
         return {}
     if ready:
@@ -257,5 +257,5 @@ def _conditions(
     yield from (dict(one) for one in old if one.get("type") not in said)
     for kind, (reason, message) in said.items():
         before = next((one for one in old if one.get("type") == kind and one.get("reason") == reason), None)
-        since = (before or {}).get("lastTransitionTime") or now  # unchanged while the reason is
+        since = (before or {}).get("lastTransitionTime") or now  # the time stays unchanged as long as the reason does
         yield {"type": kind, "status": "True", "reason": reason, "message": message, "lastTransitionTime": since}

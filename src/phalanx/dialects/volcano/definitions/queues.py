@@ -57,7 +57,8 @@ class VolcanoDefinitions(Definitions):
     redirects: Mapping[str, str] = field(default_factory=dict)
 
     def queue_of(self, namespace: str, queue: str) -> str:
-        """Return the name in the queue tree of a PodGroup's queue. `queue`: the queue that it names."""
+        """Return the queue of a PodGroup, by its name in the queue tree. `queue`: the Queue that the PodGroup names;
+        empty: none."""
         said = self.redirects.get(namespace, kinds.DEFAULT) if queue in ("", kinds.DEFAULT) else queue
         return kinds.tree_name(said)
 

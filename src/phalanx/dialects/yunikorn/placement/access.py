@@ -25,7 +25,7 @@ class Acl:
     groups: frozenset[str] = frozenset()
 
     def admits(self, user: str, groups: Sequence[str]) -> bool:
-        """Return whether the ACL lists that user, or one of the groups."""
+        """Return whether the ACL lists the user, one of the groups, or `*`."""
         everybody = _ANYBODY in self.users or _ANYBODY in self.groups
         return everybody or user in self.users or not self.groups.isdisjoint(groups)
 

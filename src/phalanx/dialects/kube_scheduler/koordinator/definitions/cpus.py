@@ -150,7 +150,7 @@ def with_cpus(pod: Object, asked: DeviceAsk | None, known: ClusterCpus) -> Devic
     node = (pod.get("spec") or {}).get("nodeName")
     cores, wrong = cpu_ask(pod, known) if not node else (_held(pod, known.of(str(node))), "")
     aligned = alignment(pod, known)
-    if cores and known.largest_zone_milli:  # a preferred zone, so that the free cpu of each zone stays known
+    if cores and known.largest_zone_milli:  # such a pod prefers one zone, so that the free cpu of each zone stays known
         aligned = aligned or "preferred"
     if not (cores or wrong or aligned):
         return asked
@@ -160,8 +160,7 @@ def with_cpus(pod: Object, asked: DeviceAsk | None, known: ClusterCpus) -> Devic
 
 
 def cpu_ask(pod: Object, known: ClusterCpus) -> tuple[int, str]:
-    """Return the number of cores that the pod needs for itself, and the reason why it cannot get them (empty: it
-    can)."""
+    """Return (number of cores that the pod needs for itself, reason why it cannot get them; empty if it can)."""
     policy, required = _policy(_annotation(pod, SPEC))
     if not known.threads or not is_bound(pod) or policy not in (_FULL, _SPREAD):
         return 0, ""
@@ -177,9 +176,9 @@ def cpu_ask(pod: Object, known: ClusterCpus) -> tuple[int, str]:
 
 
 def alignment(pod: Object, known: ClusterCpus) -> str:
-    """Return whether all resources of the pod must come from one zone (`required`), should (`preferred`), or need not
-    (empty). The policy Restricted demands as few zones as possible: one zone, unless the pod asks for more cpu than any
-    zone has."""
+    """Return `required` if all resources of the pod must come from one zone, `preferred` if they should, and an empty
+    text if the zone does not matter. The policy Restricted requires as few zones as possible: one zone, unless the pod
+    requests more cpu than any zone has."""
     policy = _annotation(pod, NUMA).get("numaTopologyPolicy")
     if not known.largest_zone_milli or policy not in ("BestEffort", "Restricted", "SingleNUMANode"):
         return ""
@@ -246,8 +245,8 @@ def _held(pod: Object, node: NodeCpus) -> int:
 
 
 def _own(pod: Object) -> frozenset[int]:
-    """Return the cpus in the pod's annotation; none if they are more than it requests, since no scheduler allocates
-    that."""
+    """Return the cpus in the pod's annotation. Return none if they are more than the pod requests, because no scheduler
+    allocates that many."""
     cpus = cpus_in(_annotation(pod, STATUS).get("cpuset"))
     asked = pod_requests(pod.get("spec") or {}).get("cpu", 0) if cpus else 0
     return cpus if len(cpus) * _MILLI <= asked else frozenset()

@@ -27,9 +27,9 @@ from phalanx.model.node import Device, Zone
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KoordinatorDefinitions(ElasticQuotaDefinitions):
-    """The definitions of Koordinator. `reservations`: name -> Reservation that waits for room, or keeps room.
-    `devices`: node -> its healthy devices. `listed`: node -> all devices as its Device object lists them. `cpus`: the
-    cores and zones of nodes. `groups`: key of a PodGroup -> the PodGroups that start together with it."""
+    """The definitions of Koordinator. `reservations`: name -> Reservation that waits for capacity, or keeps capacity on
+    a node. `devices`: node -> its healthy devices. `listed`: node -> all devices as its Device object lists them.
+    `cpus`: the cores and zones of nodes. `groups`: key of a PodGroup -> the PodGroups that start together with it."""
 
     reservations: Mapping[str, ReservationSpec] = field(default_factory=dict)
     devices: Mapping[str, tuple[Device, ...]] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class KoordinatorDefinitions(ElasticQuotaDefinitions):
     def device_ask(self, pod: Object) -> DeviceAsk | None:
         asked = device_ask(pod) if self.devices else None
         if not self.cpus.nodes or not cpus.concerns(pod) or self.part_use(pod) is not None:
-            return asked  # kept room is amounts, without cores and zones
+            return asked  # a Reservation keeps amounts only, without cores and zones
         return cpus.with_cpus(pod, asked, self.cpus)
 
     def devices_given(self, pod: Object) -> tuple[str, ...]:

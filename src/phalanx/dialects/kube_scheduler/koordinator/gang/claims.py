@@ -19,8 +19,9 @@ from phalanx.model.reason import Reason, ReasonCode
 _OURS = "phalanx.dev/"
 _QUEUE, _MIN, _PREEMPTIBLE = (f"{_OURS}{word}" for word in ("queue", "min-available", "preemptible"))
 _NOTHING: Mapping[str, str] = {}
-OBJECT = kinds.GROUP_LABEL  # the key under which `words` returns the PodGroup of a pod
-_LEAST = "koordinator/min-available"  # the key under which `words` returns the minimum of a gang without a PodGroup
+OBJECT = kinds.GROUP_LABEL  # the option of a pod that names its PodGroup (`options_of`)
+# The option of a pod with the minimum of its gang, if that has no PodGroup (`options_of`).
+_LEAST = "koordinator/min-available"
 
 
 def options_of(meta: Mapping[str, Any], scheduler: str) -> Mapping[str, str]:
@@ -37,7 +38,7 @@ def options_of(meta: Mapping[str, Any], scheduler: str) -> Mapping[str, str]:
 
 
 def claim(defined: KoordinatorDefinitions, said: Said, objects: Objects) -> Claim | None:
-    """Return the demands of a gang's quota and PodGroup; None: the gang is not Koordinator's."""
+    """Return the settings of a gang from its quota and its PodGroup; None: the gang is not Koordinator's."""
     named = kinds.quota_said(said.queue)
     if named is None:
         return None
@@ -89,8 +90,8 @@ def _of_group(queue: str, gangs: list[str], said: Said, pod_groups: Mapping[str,
 
 
 def _of_one(name: str, gangs: list[str], said: Said, pod_groups: Mapping[str, Object] | None) -> int | Reason:
-    """Return the minimum of a gang in a group, or the reason why it is unknown. `pod_groups`: None: the gang has no
-    PodGroup."""
+    """Return the minimum of a gang in a group, or the reason why it is unknown. `pod_groups`: the existing PodGroups by
+    key; None if the gangs of this group have no PodGroups."""
     group = pod_groups.get(f"{said.namespace}/{name}") if pod_groups is not None else None
     if group is not None:
         return _minimum(group)
@@ -124,5 +125,5 @@ def _minimum(group: Object) -> int:
 
 
 def _start(least: int) -> Mapping[str, str]:
-    """Return the minimum as a Phalanx option. A minimum of 0 counts as 1: each pod may start alone."""
+    """Return the Phalanx option with the minimum. A minimum of 0 counts as 1, because each pod may start alone."""
     return {_MIN: str(max(1, least))}

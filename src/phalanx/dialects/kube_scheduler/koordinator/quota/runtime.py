@@ -105,7 +105,7 @@ def _parts(siblings: list[ElasticQuota], asked: Mapping[str, Asked], resource: s
     while left > 0 and (hungry := [name for name in found if found[name] < wants[name] and weights[name]]):
         each = {name: left * weights[name] // sum(weights[one] for one in hungry) for name in hungry}
         given = {name: min(each[name], wants[name] - found[name]) for name in hungry}
-        if not any(given.values()):  # less than one unit for each quota: the first takes the rest
+        if not any(given.values()):  # if less than one unit is left for each quota, the first quota gets the remainder
             given = {hungry[0]: min(left, wants[hungry[0]] - found[hungry[0]])}
         for name, amount in given.items():
             found[name] += amount

@@ -56,7 +56,8 @@ def read_reservation(obj: Object) -> ReservationSpec:
     meta, spec, status = obj["metadata"], obj.get("spec") or {}, obj.get("status") or {}
     once = spec.get("allocateOnce") is not False
     given = amounts(status.get("allocatable")) if status.get("phase") == AVAILABLE else None
-    asks = given or pod_requests(template_of(spec).get("spec") or {})  # amounts already allocated do not change
+    # Once the amounts are allocated, later changes of the spec do not count.
+    asks = given or pod_requests(template_of(spec).get("spec") or {})
     return ReservationSpec(
         name=str(meta["name"]),
         uid=str(meta["uid"]),

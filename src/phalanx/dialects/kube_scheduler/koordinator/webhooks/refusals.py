@@ -33,8 +33,8 @@ def _same(key: str) -> str:
 
 
 def _in_band(*bands: str) -> str:
-    """Return a CEL expression: the pod's priority is in one of these bands; its label takes precedence over its
-    number."""
+    """Return a CEL expression: the pod's priority is in one of these bands. The label with the priority class takes
+    precedence over the number in the spec."""
     named = ", ".join(f'"koord-{band}"' for band in bands)
     ranges = " || ".join(
         f"(object.spec.priority >= {low} && object.spec.priority <= {high})"

@@ -22,7 +22,8 @@ Amounts: TypeAlias = Mapping[Cell, int]
 
 
 class SubtreeAmounts(NamedTuple):
-    """The quota of a node and all nodes below it, and its usage; without what nodes below keep for themselves."""
+    """The quota and the usage of a node and of all nodes below it. Quota that nodes below do not lend, and usage of
+    that quota, are left out."""
 
     quota: Amounts
     used: Amounts
@@ -63,7 +64,8 @@ class CohortTree:
         return ceil(max(parts) / Fraction(weight)) if weight > 0 else INFINITE
 
     def _sum_up(self, cohort: str, above: tuple[str, ...]) -> None:
-        """Compute the amounts of the cohort and of those below it. A cycle, which the tree refuses, is walked once."""
+        """Compute the amounts of the cohort and of all cohorts below it. In a cycle of cohorts (an error), each cohort
+        is visited once."""
         if cohort in self.of_cohorts or cohort in above:
             return
         node = self.defined.cohorts.get(cohort)
@@ -85,8 +87,9 @@ class CohortTree:
                 yield node, self.of_cohorts.get(name, SubtreeAmounts({}, {}))
 
     def _lendable(self, cohort: str) -> Counter[str]:
-        """Return, by resource, the amounts that the cohort could use if all queues were empty: the amounts of its root,
-        cut by the limits on the path to it, and the amounts that cohorts on this path keep. Empty without a cohort."""
+        """Return resource -> the amount that the cohort could use if all queues were empty: the quota of the root of
+        its tree, plus the quota that cohorts on the path from the root do not lend, at most the limits on this path.
+        Empty if there is no cohort."""
         path, found = [cohort], Counter[str]()
         while (node := self.defined.cohorts.get(path[-1])) and node.parent and node.parent not in path:
             path.append(node.parent)
