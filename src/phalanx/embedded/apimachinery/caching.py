@@ -12,15 +12,16 @@ from functools import lru_cache, wraps
 from typing import ParamSpec, TypeVar
 
 _LONG = 256
-RULE = 16_384  # signs of a text that only an administrator writes: an expression of a definition or a policy
+# The longest cached text that only an administrator writes, such as an expression of a definition or a policy.
+RULE = 16_384
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
 def cached(most: int, longest: int = _LONG) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Keep the results of a function of positional arguments, `most` of them; those of texts with more signs than
-    `longest` are computed each time."""
+    """Return a decorator that caches at most `most` results of a function with positional arguments. If an argument is
+    a text of more than `longest` characters, the result is computed each time."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         kept = lru_cache(maxsize=most, typed=True)(function)

@@ -52,14 +52,15 @@ class Connections(Generic[Open]):
         return self._count
 
     def add(self, one: Open) -> None:
-        """Take in a new one."""
+        """Add a new connection. At the limit of the process, close the longest idle connection of the user with the
+        most connections."""
         if len(self) >= self._most:
             self._let_go(_silent_longest(max(self._of.values(), key=len)))
         self._of.setdefault(one.user, {})[one] = None
         self._count += 1
 
     def discard(self, one: Open) -> None:
-        """Count a connection no more: it is closed."""
+        """Remove a connection, which is closed."""
         if one not in (mine := self._of.get(one.user, {})):
             return
         del mine[one]
@@ -68,7 +69,8 @@ class Connections(Generic[Open]):
             del self._of[one.user]
 
     def claim(self, one: Open, user: str, *, limited: bool) -> None:
-        """`user` asks on it."""
+        """Note that the connection belongs to `user`. Beyond the user's limit, close the user's longest idle
+        connection. `limited`: whether the limits apply to the user."""
         if one.user == user:
             return
         self.discard(one)

@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 
 _FREE_S = 0.1  # users with at most this recent usage do not wait
 _FADES_S = 5.0
-_QUEUE_MOST = 128  # requests of one user that wait
+_QUEUE_MOST = 128  # the largest number of waiting requests of one user
 _PATIENCE_S = 15.0
 _ROUNDS = 4  # iterations of the loop between two queued requests, to read, start, commit and answer another
 _ACCOUNTS_MOST = 1024
@@ -49,7 +49,7 @@ class FlowAccount:
 
 
 class FairQueue:
-    """`run` answers requests in turn."""
+    """The queues of all users. `run` runs the work of one request."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
@@ -58,7 +58,8 @@ class FairQueue:
         self._serving = False
 
     async def run(self, user: str, work: Coroutine[Any, Any, Result]) -> Result:
-        """Run `work` when its user may, and return its result. Raises TooManyRequests, before `work` has started."""
+        """Run `work` when it is the user's turn, and return its result. Raises TooManyRequests before `work` has
+        started."""
         account = self._account(user)
         if account.used_s(self._clock()) > _FREE_S:
             try:

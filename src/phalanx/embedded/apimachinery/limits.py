@@ -9,14 +9,15 @@ from __future__ import annotations
 from typing import Any
 
 DEPTH = 200
-# The largest definitions in use (of RayJobs, say) have 30,000; to read, check and store so many takes half a second.
+# The largest definitions in use (for example of RayJobs) have 30,000 values; to read, check and store these takes half
+# a second.
 VALUES = 50_000
 CAUSES = 100  # the most causes in a refusal
 OBJECT_BYTES = 3 * 2**20  # one object as JSON, and one request (the real server's limit)
 
 
 def extent(value: Any, most: int) -> tuple[int, int]:
-    """(values in `value`, levels of it); counting ends at `most` values, however large it is."""
+    """Return (number of values in `value`, number of its levels). The count stops when it exceeds `most`."""
     values, levels, row = 0, 0, [value]
     while row and values <= most:
         values, levels = values + len(row), levels + 1

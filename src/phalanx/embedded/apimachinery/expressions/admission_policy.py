@@ -52,13 +52,13 @@ class Review:
     rights: Rights | None = None
 
     def shown(self, form: Resource, obj: Object | None) -> Object | None:
-        """Return an object of the request as `form` has it."""
+        """Return an object of the request in the version of `form`."""
         if obj is None or self.part is not None or _has_form(form, obj):
             return obj
         return converted(form, obj)
 
     def kept(self, form: Resource, obj: Object) -> Object:
-        """Return an object that was shown as `form` in the shape of the request."""
+        """Return an object, which is in the version of `form`, in the version of the request."""
         if self.part is not None or self.obj is None or _has_form(form, self.obj):
             return obj
         return stored_form(form, obj) | {key: self.obj[key] for key in ("kind", "apiVersion")}
@@ -70,9 +70,10 @@ def _has_form(form: Resource, obj: Object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class BoundPolicy:
-    """A policy and what binds it; `view`: what its expressions look at. `form`: the version of the kind that its rule
-    names; None: not kind and operation alone decide whether it is about a request. `asked`: what the conditions of all
-    policies that are asked with it look at; None: its own look at parameters or at variables of its own."""
+    """A policy with its binding. `view`: the fields that its expressions read. `form`: the version of the kind that its
+    rule names; None: kind and operation alone do not decide whether the policy applies to a request. `asked`: the
+    fields that the conditions of all policies of this request read; None: the conditions of this policy read parameters
+    or variables of the policy, too."""
 
     policy: Object
     binding: Object
@@ -128,7 +129,7 @@ def kind_of(review: Review) -> tuple[str, ...]:
 
 
 def expressions_of(spec: Object) -> Iterator[tuple[str, Any]]:
-    """(field path, expression) of every expression in a policy."""
+    """Yield (field path, expression) for every expression in a policy."""
     for part in ("variables", "matchConditions", "validations"):
         for number, one in enumerate(spec.get(part) or ()):
             yield f"spec.{part}[{number}].expression", one.get("expression")
@@ -147,12 +148,12 @@ def _conditions(policy: Object) -> list[str]:
 
 
 def _are_plain(conditions: Iterable[str]) -> bool:
-    """Return whether they look at the request alone."""
+    """Return whether the conditions read the request alone, and no parameters or variables of the policy."""
     return not any("variables" in text or "params" in text for text in conditions)
 
 
 def _is_narrowed(constraints: Mapping[str, Any]) -> bool:
-    """Return whether objects of one kind differ in whether they match."""
+    """Return whether more than kind and operation decides if the constraints match a request."""
     by_object = ("excludeResourceRules", "namespaceSelector", "objectSelector")
     return any(constraints.get(key) for key in by_object) or any(
         rule.get("resourceNames") for rule in constraints.get("resourceRules") or ()
@@ -224,13 +225,15 @@ class _Case:
         return spec
 
     def shown(self) -> Object | None:
-        """Return the object for expressions: the same one each time, because results about it are cached."""
+        """Return the object that expressions see. It is the same Python object at each call, because results about it
+        are cached."""
         if self._shown is None:
             self._shown = self.review.shown(self.form, self.review.obj)
         return self._shown
 
     def evaluate(self, text: str, obj: Object | None) -> Any:
-        """The policy's own variables are evaluated when one is asked for, in order; each may use the earlier ones."""
+        """Evaluate the expression on the object. The first expression that uses variables of the policy causes their
+        evaluation, in order; each variable may use the earlier ones."""
         if self._scope is None or self._seen is not obj:
             self._scope = _scope(self.bound.view, self.review, self.form, obj, self.params)
             self._seen, self._computed = obj, False
@@ -257,7 +260,8 @@ class _Case:
 
 
 def named(review: Review, form: Resource) -> dict[str, dict[str, str]]:
-    """Return what a request is about, as a rule for `form` sees it, and as it was asked."""
+    """Return the fields of `request` that name kind and resource: in the version of `form` (`kind`, `resource`), and in
+    the version of the request (`requestKind`, `requestResource`)."""
     found: dict[str, dict[str, str]] = {}
     for of, kind, resource in ((form, "kind", "resource"), (review.resource, "requestKind", "requestResource")):
         said = review.part or of
@@ -270,7 +274,8 @@ def mutate(review: Review, reader: PolicyReader, patches: Patches, *, reinvoked:
     """Return the object after every mutating policy that applies; `review.obj` itself if none does. Raises `ApiError`.
 
     Policies act in the order of their names, twice if one with `reinvocationPolicy: IfNeeded` could react to a change
-    that a later one made. `reinvoked`: a webhook has changed the object since they did, so only such act."""
+    that a later one made. `reinvoked`: a webhook has changed the object after the policies, so only policies with
+    `reinvocationPolicy: IfNeeded` act."""
     assert review.obj is not None
     obj = review.obj
     cases = list(_cases("mutatingadmissionpolicies", review, reader))
@@ -285,7 +290,8 @@ def mutate(review: Review, reader: PolicyReader, patches: Patches, *, reinvoked:
 
 
 def validate(review: Review, reader: PolicyReader) -> list[str]:
-    """Warnings of the validating policies that apply; raises `ApiError` where one denies."""
+    """Return the warnings of the validating policies that apply. Raises `ApiError` if one of them denies the
+    request."""
     warnings = []
     for case in _cases("validatingadmissionpolicies", review, reader):
         actions = case.binding["spec"].get("validationActions", ())
@@ -303,8 +309,9 @@ def validate(review: Review, reader: PolicyReader) -> list[str]:
 def _cases(plural: str, review: Review, reader: PolicyReader) -> Iterator[_Case]:
     """Yield every (policy, binding) that the request matches, match conditions included."""
     if review.resource.group == GROUP:
-        return  # policies do not guard policies: nobody could be locked out of mending one
-    scopes: dict[str, CelScope] = {}  # handing an object to the library costs more than evaluating does: once for all
+        return  # policies do not apply to policies, so that a wrong policy can always be corrected
+    # Shared by all policies, because passing an object to the library costs more than an evaluation.
+    scopes: dict[str, CelScope] = {}
     for bound in reader.bound(plural, review):
         narrowed = bound.binding["spec"].get("matchResources")
         form = bound.form or matched(bound.policy["spec"].get("matchConstraints") or {}, review)
@@ -323,8 +330,8 @@ def _cases(plural: str, review: Review, reader: PolicyReader) -> Iterator[_Case]
 
 
 def matched(constraints: Mapping[str, Any], review: Review, *, rules_required: bool = True) -> Resource | None:
-    """`MatchResources`: some resource rule, no exclusion, and both selectors. Return the form in which the request is
-    meant; None: it is not."""
+    """Return the version of the kind in which `MatchResources` constraints match the request; None if they do not
+    match. They match if some resource rule and both selectors match, and no exclusion does."""
     rules, form = constraints.get("resourceRules") or (), review.resource
     if rules or rules_required:
         found = _form(constraints, rules, review)
@@ -360,7 +367,7 @@ def about(constraints: Mapping[str, Any], review: Review) -> bool:
 
 
 def _form(constraints: Mapping[str, Any], rules: Iterable[Mapping[str, Any]], review: Review) -> Resource | None:
-    """Return the first form that a rule names: as it was asked if any rule does."""
+    """Return the first version that a rule matches. The version of the request is tried first."""
     for form in _forms(constraints, review):
         if any(_rule_matches(rule, review, form) for rule in rules):
             return form
@@ -378,7 +385,7 @@ def _rule_matches(rule: Mapping[str, Any], review: Review, form: Resource) -> bo
 
 
 def _about(rule: Mapping[str, Any], review: Review, resource: Resource) -> bool:
-    """All of a rule but the names of objects."""
+    """Return whether a rule matches the request in all fields other than the names of objects."""
     scope = rule.get("scope", "*")
     return (
         _listed(rule.get("operations"), review.operation)
@@ -390,7 +397,7 @@ def _about(rule: Mapping[str, Any], review: Review, resource: Resource) -> bool:
 
 
 def _names(plural: str, subresource: str) -> set[str]:
-    """Return what a rule may write to mean this resource."""
+    """Return the names by which a rule may list this resource."""
     if subresource:
         return {f"{plural}/{subresource}", f"{plural}/*", f"*/{subresource}", "*/*"}
     return {plural, "*", f"{plural}/*", "*/*"}
@@ -401,7 +408,8 @@ def _listed(values: Iterable[str] | None, wanted: str) -> bool:
 
 
 def selected(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    """A `LabelSelector` object (metav1): all of matchLabels and matchExpressions; an empty one selects everything."""
+    """Return whether a `LabelSelector` object (metav1) selects the labels. All of matchLabels and matchExpressions must
+    hold; an empty selector selects everything."""
     if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
         return False
     return all(_expression_holds(one, labels) for one in selector.get("matchExpressions") or ())
@@ -423,7 +431,8 @@ def _expression_holds(one: Mapping[str, Any], labels: Mapping[str, str]) -> bool
 
 
 def _has_params(case: _Case, reader: PolicyReader) -> bool:
-    """Find the binding's parameter object; False if the policy does not apply for want of one."""
+    """Find the parameter object of the binding. Return False if the policy does not apply because the object does not
+    exist."""
     kind, ref = case.spec.get("paramKind"), case.binding["spec"].get("paramRef")
     if not kind or not ref:
         return True
@@ -457,7 +466,7 @@ def _conditions_hold(case: _Case, scope: CelScope | None = None) -> bool:
 
 
 def _mutated(case: _Case, obj: Object, patches: Patches) -> Object:
-    """Return the object in the form that the policy's rule names."""
+    """Return the object after the mutations of the policy, in the version that the policy's rule names."""
     obj = case.review.shown(case.form, obj) or obj
     kind = case.review.part or case.form
     for mutation in case.spec.get("mutations") or ():
@@ -475,7 +484,7 @@ def _mutated(case: _Case, obj: Object, patches: Patches) -> Object:
 
 
 def _violations(case: _Case) -> Iterator[tuple[str, str]]:
-    """(message, reason) of each validation that does not hold."""
+    """Yield (message, reason) for each validation that does not hold."""
     for rule in case.spec.get("validations") or ():
         reason = rule.get("reason") or "Invalid"
         try:
@@ -493,5 +502,5 @@ def _message(case: _Case, rule: Mapping[str, Any]) -> str:
             if isinstance(text, str) and text.strip():
                 return text.strip()
         except ExpressionError:
-            pass  # the plain message stands in for it, as in the real server
+            pass  # the plain message is used, as in the real server
     return rule.get("message") or f"failed expression: {rule['expression']}"

@@ -1,8 +1,8 @@
-"""The variable `authorizer` of admission's expressions: whether who makes the request may do something else, too.
+"""The variable `authorizer` of admission expressions: it checks other rights of the user who makes the request.
 
     authorizer.group("").resource("configmaps").namespace("kube-system").name("site").check("update").allowed()
 
-Each call returns what has been asked so far, as a map, and `check` adds the answer. Not served: `serviceAccount`,
+Each call returns the question so far as a map, and `check` adds the answer. Not served: `serviceAccount`,
 `requestResource` and the selectors; an expression that names them fails. Source:
 k8s.io/apiserver/pkg/cel/library/authz.go.
 """
@@ -17,8 +17,8 @@ AUTHORIZER: Check = {}
 
 
 class AuthorizationQuestion(NamedTuple):
-    """`resource` with its subresource behind a slash; `path` alone where no resource is meant. `namespace` empty: at
-    the cluster scope."""
+    """A question about a right. `resource`: the resource, with a slash and its subresource if there is one. `path`: the
+    path, if the question is about no resource. `namespace`: empty for the cluster scope."""
 
     verb: str
     group: str = ""

@@ -64,7 +64,7 @@ def _join(values: list[str], separator: str = "") -> str:
 
 
 def _within(signs: int) -> None:
-    """Raises ValueError for a text that would be too long."""
+    """Check the length of a text before it is made. Raises ValueError if it is longer than `MOST_SIGNS`."""
     if signs > MOST_SIGNS:
         raise ValueError(EXCEEDED)
 
@@ -118,8 +118,8 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
 
 @cache
 def _library() -> ModuleType:
-    """Imported with the first expression, without the command line that it brings along: with that it took six times
-    as long, as long as a third of the server's start."""
+    """Return the library, which is imported with the first expression. Its command line is not imported, because that
+    takes five times as long as the rest (a third of the server's start)."""
     sys.modules.setdefault("cel.cli", ModuleType("cel.cli"))
     import cel
 
@@ -127,9 +127,9 @@ def _library() -> ModuleType:
 
 
 class CelScope:
-    """The variables that expressions see. Handing an object to the library costs a hundred times what evaluating does,
-    so a scope is made once for all expressions about one object, has only what they look at (`CelView`), and hands over
-    nothing before one of them must be evaluated."""
+    """The variables that expressions see. Passing an object to the library costs a hundred times as much as an
+    evaluation. So all expressions about one object share a scope, it has only the fields that they read (`CelView`),
+    and it passes nothing before the first evaluation."""
 
     def __init__(
         self,
@@ -143,21 +143,22 @@ class CelScope:
 
     @cached_property
     def context(self) -> Any:
-        """The variables as the library has them."""
+        """The variables and functions in the form of the library."""
         functions = {**_FUNCTIONS, **self.functions, TICK: self.budget.tick}
         return _library().Context(variables={"jsonpatch": None, **self.variables}, functions=functions)
 
     @cached_property
     def content(self) -> bytes:
-        """The variables as JSON, by which results are remembered; empty: too long for that, or functions of its own
-        may say something else the next time."""
+        """The variables as JSON, the key of cached results. Empty: nothing is cached, because the JSON is too long, or
+        because the scope has functions that may return other results the next time."""
         if self.functions:
             return b""
         data = msgspec.json.encode(self.variables)
         return data if len(data) <= _REMEMBERED_BYTES else b""
 
     def add(self, name: str, value: Any) -> None:
-        """Add what an expression came to, which may be more than JSON can tell apart."""
+        """Add the result of an expression as a variable. Results of this scope are no longer cached, because JSON does
+        not distinguish all values."""
         self.variables[name], self.content = value, b""
         self.context.add_variable(name, value)
 
@@ -189,7 +190,8 @@ class Expression:
 
     @property
     def grows(self) -> bool:
-        """Return whether it may make much more than it looks at: then the size of its scope counts."""
+        """Return whether the result may be much larger than the variables. Then the size of the variables is
+        limited."""
         return self._growth > _SMALL_GROWTH
 
     def evaluate(self, variables: CelScope | Mapping[str, Any]) -> Any:
@@ -226,7 +228,7 @@ def _size(scope: CelScope) -> int:
 
 @cached(1024, RULE)
 def compiled(text: str) -> Expression:
-    """`Expression(text)`, made once. Raises `ExpressionError`."""
+    """Return the compiled expression, from a cache. Raises `ExpressionError`."""
     return Expression(text)
 
 
@@ -251,7 +253,8 @@ class CelView:
 
 
 def _enter(wanted: Wanted, path: tuple[str, ...]) -> None:
-    """Enter a path. Shorter paths must come first, so that an object that is read whole stays whole."""
+    """Add a path to the needed fields. The caller must add shorter paths first, so that an object that is read whole
+    stays whole."""
     first, *rest = path
     if not rest:
         wanted[first] = None
@@ -267,7 +270,7 @@ def _only(value: Any, wanted: Wanted | None) -> Any:
 
 @cached(1024, RULE)
 def paths_of(text: str) -> frozenset[tuple[str, ...]]:
-    """Return the dotted names in an expression, as far as it looks."""
+    """Return the paths of fields that an expression reads by dotted names."""
     words = [(kind, lexeme) for kind, lexeme in tokens(text) if kind != "space"]
     found, path = set[tuple[str, ...]](), list[str]()
     for number, (kind, lexeme) in enumerate(words):
@@ -302,7 +305,7 @@ def _looked_at(path: list[str], before: list[str], after: list[str]) -> tuple[st
 
 
 def without_structs(text: str) -> str:
-    """`Name.of.type{field: value}` as the map `{"field": value}`; everything else as it stands.
+    """Return the expression with each struct literal `Name.of.type{field: value}` written as a map `{"field": value}`.
 
     A brace after a dotted name opens a struct; its field names are the names that follow the brace or a comma at its
     own depth. Strings and comments are skipped over whole."""

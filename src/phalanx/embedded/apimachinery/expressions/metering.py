@@ -74,13 +74,13 @@ class Budget:
         self.left, self._end_s = steps, 0.0
 
     def spend(self, steps: int) -> None:
-        """Take steps that need not be gone again. Raises ValueError when it is spent."""
+        """Subtract the steps of a cached result. Raises ValueError when the budget is spent."""
         self.left -= steps
         if self.left < 0:
             raise ValueError(EXCEEDED)
 
     def tick(self) -> bool:
-        """Raises ValueError when it is spent."""
+        """Count one step, and return True. Raises ValueError when the steps or the processor time are spent."""
         now_s = time.thread_time()
         self._end_s = self._end_s or now_s + _PROCESSOR_TIME_S
         self.left -= 1
@@ -90,7 +90,7 @@ class Budget:
         return True
 
 
-@cached(16, RULE)  # one after the other asks for those of the same expression
+@cached(16, RULE)  # several functions need the tokens of the same expression, one after the other
 def tokens(text: str) -> tuple[tuple[str, str], ...]:
     """Return (kind, text) of every word of an expression; spaces are words."""
     return tuple((match.lastgroup or "", match[0]) for match in _TOKEN.finditer(text))
@@ -104,7 +104,7 @@ def metered(text: str) -> str:
     found: list[str] = []
     # For each open bracket: None, or the text that closes the first argument after the variable.
     open_: list[str | None] = []
-    bodies: list[bool] = []  # for each: True if its comprehension's variable is not read yet
+    bodies: list[bool] = []  # for each open bracket: True if the variable of its comprehension is not read yet
     for number, (kind, word) in enumerate(words):
         if word in ("(", "[", "{"):
             opens = word == "(" and _calls_comprehension(words, number)
@@ -126,15 +126,16 @@ def metered(text: str) -> str:
 
 
 def _calls_comprehension(words: Sequence[tuple[str, str]], bracket: int) -> bool:
-    """`.all (`: the bracket is of a comprehension."""
+    """Return whether the bracket opens the arguments of a comprehension, such as `.all (`. `bracket`: its index in
+    `words`."""
     before = [word for kind, word in words[max(0, bracket - 6) : bracket] if kind != "space"]
     return len(before) > 1 and before[-1] in _COMPREHENSIONS and before[-2] == "."
 
 
 @cached(1024, RULE)
 def growth(text: str) -> int:
-    """By how much texts and lists can grow in comprehensions, at most: the product over all of them of how many parts
-    one step puts together."""
+    """Return the largest factor by which texts and lists can grow in comprehensions: the product, over all
+    comprehensions, of the number of parts that one step joins."""
     product, parts = 1, list[int]()  # one part for each open comprehension
     words = tokens(text)
     opened: list[bool] = []
@@ -170,14 +171,15 @@ def undeclared(text: str, declared: frozenset[str]) -> str:
 
 
 def _variables(words: Sequence[tuple[str, str]]) -> Iterator[str]:
-    """The variables of comprehensions, wherever they hold."""
+    """Yield the variables of all comprehensions in the expression."""
     for number, (kind, word) in enumerate(words):
         if kind == "name" and number > 1 and words[number - 1][1] == "(" and _calls_comprehension(words, number - 1):
             yield word
 
 
 def _names_something_else(words: list[tuple[str, str, int]], number: int) -> bool:
-    """A function that is called, a struct (`A.b{`), or a field of one (`f:`)."""
+    """Return whether the name is no variable: it is a called function, a struct (`A.b{`), or a field of a struct
+    (`f:`)."""
     after = number + 1
     while after + 1 < len(words) and words[after][1] == "." and words[after + 1][0] == "name":
         after += 2
@@ -186,7 +188,7 @@ def _names_something_else(words: list[tuple[str, str, int]], number: int) -> boo
 
 
 def located(text: str, at: int, what: str) -> str:
-    """Return a mistake at an offset, with its line and a mark below it."""
+    """Return the text of an error at an offset: the line, and a mark below the place. `what`: the message."""
     line = text.count("\n", 0, at)
     start = text.rfind("\n", 0, at) + 1
     column = at - start

@@ -66,12 +66,13 @@ _ON_EACH = frozenset({"all", "exists", "exists_one", "filter", "map"})
 
 
 class _Unread(Exception):
-    """The expression has something that is not known here."""
+    """The expression has a part that this module does not know."""
 
 
 @dataclass(frozen=True, slots=True)
 class TypeChecked:
-    """`errors` in cel-go's words, each with its place; `type` of the whole, `dyn` where there is one."""
+    """The result of a check. `type`: the type of the whole expression; `dyn` if there are errors. `errors`: the errors
+    with their places, in cel-go's words."""
 
     type: Type
     errors: tuple[str, ...] = ()
@@ -96,7 +97,7 @@ class _Reader:
     variables: dict[str, Type]
     words: Sequence[tuple[str, str, int]] = field(init=False)
     at: int = 0
-    place: int = 0  # where cel-go places the expression that was read last
+    place: int = 0  # the offset that cel-go gives the expression that was read last
     errors: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -116,7 +117,8 @@ class _Reader:
         return yes if yes == no else ANY if ANY in (yes, no) else DYN
 
     def binary(self, level: int) -> Type:
-        """Return an operand, and what operators of that precedence or a higher one make of it."""
+        """Read an operand and all following operators of this precedence or a higher one. Return the type of the
+        result."""
         found = self.unary()
         while self.at < len(self.words) and (own := _LEVEL.get(self.words[self.at][1], -1)) >= level:
             _, operator, place = self.words[self.at]
@@ -201,7 +203,8 @@ class _Reader:
         return _RESULTS.get(name, DYN)
 
     def each(self, name: str, on: Type, place: int) -> Type:
-        """Return the type of a comprehension. Its variable has the type of the elements of `on`."""
+        """Read the arguments of a comprehension, and return its type. The variable has the type of the elements of
+        `on`."""
         kind, variable, _ = self.words[self.at]
         self.at += 1
         if kind != "name" or not self.takes(","):
@@ -308,7 +311,7 @@ class _Reader:
 
 @cached(64, RULE)  # an expression of a policy is checked for one kind after the other
 def _words(text: str) -> tuple[tuple[str, str, int], ...]:
-    """(kind, word, place) without spaces; signs of two characters are one word."""
+    """Return (kind, word, offset) of each word, without spaces. An operator of two characters is one word."""
     found, at = list[tuple[str, str, int]](), 0
     for kind, word in tokens(text):
         if kind == "other":
@@ -326,7 +329,7 @@ def _words(text: str) -> tuple[tuple[str, str, int], ...]:
 
 
 def _result(operator: str, one: Type, other: Type) -> Type | None:
-    """Return the type of `one operator other`; None where nothing fits."""
+    """Return the type of `one operator other`; None if the operator does not exist for these types."""
     if operator in _LOGIC:
         return None if {one, other} - {"bool", DYN} and _known(one, other) else "bool"
     if operator == "in":
@@ -344,7 +347,8 @@ def _result(operator: str, one: Type, other: Type) -> Type | None:
 
 
 def _of_lists_and_maps(operator: str, one: Type, other: Type) -> Type | None:
-    """Return the type where at least one of both is a list or a map."""
+    """Return the type of `one operator other`, if one of the types is a list or a map; None if the operator does not
+    exist for them."""
     if not _alike(one, other):
         return None
     if operator in ("==", "!="):

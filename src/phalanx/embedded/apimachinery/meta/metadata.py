@@ -38,7 +38,8 @@ NAME_FORMATS: Mapping[tuple[str, str], Callable[[str], Problems]] = {
     ("rbac.authorization.k8s.io", "rolebindings"): formats.path_segment,
 }
 
-# How often the validation of a kind looks at metadata on an update, beside rest.BeforeUpdate: as an update, and anew
+# How often the validation of a kind checks metadata on an update, in addition to rest.BeforeUpdate: as an update, and
+# again
 # as on create. All others do each once.
 _OWN_ROUNDS: Mapping[tuple[str, str], tuple[int, int]] = {
     ("", "events"): (0, 0),
@@ -57,12 +58,12 @@ _ANY_FINALIZER = frozenset({"coordination.k8s.io", "admissionregistration.k8s.io
 
 
 def name_format(resource: Resource) -> Callable[[str], Problems]:
-    """Return what names of this kind must look like."""
+    """Return the function that checks names of this kind."""
     return NAME_FORMATS.get(resource.key, formats.dns_subdomain)
 
 
 def validate_create(resource: Resource, obj: Object) -> list[Cause]:
-    """Return what is wrong with the metadata of a new object, whose name has been generated already."""
+    """Return the errors in the metadata of a new object, whose name has been generated already."""
     meta = obj.get("metadata") or {}
     return [*validate(meta, resource.namespaced, name_format(resource)), *_unqualified_finalizers(resource, meta)]
 
@@ -70,7 +71,8 @@ def validate_create(resource: Resource, obj: Object) -> list[Cause]:
 def validate(
     meta: Mapping[str, Any], namespaced: bool, form: Callable[[str], Problems], path: str = "metadata"
 ) -> list[Cause]:
-    """Metadata of an object or of a template that becomes one."""
+    """Return the errors in the metadata of an object, or of a template of objects. `form`: checks the name. `path`: the
+    path of the metadata, for messages."""
     causes: list[Cause] = []
     if prefix := meta.get("generateName"):
         problems = form(formats.as_prefix(prefix))
@@ -95,7 +97,7 @@ def validate(
 
 
 def _collections(meta: Mapping[str, Any], path: str) -> list[Cause]:
-    """Labels, annotations and owners: checked on create and on update alike."""
+    """Return the errors in labels, annotations and owners, which are checked on create and on update."""
     causes: list[Cause] = []
     if labels := meta.get("labels"):
         causes += label_causes(labels, f"{path}.labels")
@@ -158,7 +160,7 @@ def finalizer_causes(finalizers: Sequence[str], path: str) -> list[Cause]:
 
 
 def _unqualified_finalizers(resource: Resource, meta: Mapping[str, Any]) -> list[Cause]:
-    """Finalizers of built-in kinds without a domain are the standard ones."""
+    """Return an error for each finalizer of a built-in kind that has no domain and is no standard finalizer."""
     if resource.custom or resource.group in _ANY_FINALIZER:
         return []
     text = "name is neither a standard finalizer name nor is it fully qualified"

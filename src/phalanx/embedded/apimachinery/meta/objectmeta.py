@@ -49,10 +49,9 @@ def later_text(at: dt.datetime, seconds: int) -> str:
 
 
 def new_uid() -> str:
-    """A random UUID (version 4). Cheaper than uuid.uuid4, which builds an object to take it apart again.
-
-    Unique, not secret: a generator that the kernel seeded does. Asking the kernel each time lets go of the
-    interpreter lock, and under load the journal's thread has it then for longer than all the rest takes."""
+    """Return a random UUID (version 4). This costs less than uuid.uuid4, which builds an object. A UUID must be unique
+    but not secret, so a generator that the kernel seeded is enough. A call of the kernel for each UUID would release
+    the interpreter lock, and under load the journal's thread would then hold it for a long time."""
     raw = bytearray(random.getrandbits(128).to_bytes(16))
     raw[6] = raw[6] & 0x0F | 0x40
     raw[8] = raw[8] & 0x3F | 0x80
@@ -66,7 +65,7 @@ def generated(prefix: str) -> str:
 
 
 def metadata_of(obj: Object) -> Meta:
-    """Return the metadata, made if there is none."""
+    """Return the metadata of the object. Add an empty one if there is none."""
     meta = obj.get("metadata")
     if not isinstance(meta, dict):
         meta = obj["metadata"] = {}
@@ -77,7 +76,8 @@ def metadata_of(obj: Object) -> Meta:
 
 
 def place(meta: Meta, resource: Resource, namespace: str) -> None:
-    """Give an object the namespace of the path. Raises `ApiError` 400 when it names another."""
+    """Set the namespace of an object to the namespace of the request's path. Raises `ApiError` 400 if the object names
+    another one."""
     if not resource.namespaced:
         meta.pop("namespace", None)
         return
@@ -87,7 +87,7 @@ def place(meta: Meta, resource: Resource, namespace: str) -> None:
 
 
 def fill_new(meta: Meta) -> None:
-    """Identity and birth of a new object; what only a server may say is dropped."""
+    """Set uid, creation time and other fields of a new object. Fields that only the server may set are dropped."""
     for name in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion"):
         meta.pop(name, None)
     _keep_deleter(meta, {})
@@ -100,7 +100,7 @@ def without_double_owners(meta: Meta, when: str = "") -> list[str]:
     owners = meta.get("ownerReferences")
     if not owners or len(owners) < 2:
         return []
-    kept: dict[bytes, Object] = {}  # by their JSON, because a request may contain a hundred thousand of them
+    kept: dict[bytes, Object] = {}  # by their JSON, because a request may contain a hundred thousand references
     double = []
     for owner in owners:
         if kept.setdefault(msgspec.json.encode(owner, order="sorted"), owner) is not owner:
@@ -119,7 +119,8 @@ _DOUBLE_OWNERS = (
 
 
 def keep_system_fields(meta: Meta, old: Meta) -> None:
-    """Keep the old value of each field that an update cannot change and is not refused for (`rest.BeforeUpdate`)."""
+    """Restore the old value of each field that an update cannot change, if a change is ignored and not refused
+    (`rest.BeforeUpdate`)."""
     for name in ("creationTimestamp", "deletionTimestamp"):
         if old.get(name):
             meta[name] = old[name]

@@ -25,7 +25,7 @@ ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "up
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class User:
-    """The user who asks."""
+    """The user who makes a request."""
 
     name: str
     groups: tuple[str, ...] = ()
@@ -34,7 +34,8 @@ class User:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subresource:
-    """`pods/status`, `pods/binding` …: `kind` may be another kind than the parent's (Binding, Eviction, Scale)."""
+    """A subresource, such as `pods/status` or `pods/binding`. `kind`: its kind, which may differ from the parent's
+    (Binding, Eviction, Scale)."""
 
     name: str
     kind: str
@@ -48,7 +49,7 @@ class ResourceStrategy:
 
     # PUT/PATCH to a name that does not exist creates it (Lease does; most kinds answer 404).
     allow_create_on_update: bool = False
-    # PUT without metadata.resourceVersion is accepted and wins.
+    # PUT without metadata.resourceVersion is accepted, and replaces the object.
     allow_unconditional_update: bool = True
     # DELETE answers the object (True: Pod, Service …) or a Status (False: ConfigMap, Secret, Node, Job …).
     delete_returns_object: bool = False
@@ -59,19 +60,22 @@ class ResourceStrategy:
     delete_warning: str = ""  # the warning for a request without a propagation policy
 
     def default(self, obj: Object) -> None:
-        """Fill what the user left out (SetDefaults_*). Runs on every decoded or patched object, must be idempotent."""
+        """Set the defaults of fields that the user left out (SetDefaults_*). It runs on every decoded or patched
+        object, so it must be idempotent."""
 
     def prepare_create(self, obj: Object) -> None:
-        """Drop what a client may not set on create (status), set generation."""
+        """Drop fields that a client may not set on create (status), and set the generation."""
 
     def prepare_update(self, obj: Object, old: Object) -> None:
-        """Put back what a client may not change through the main resource (status); raise generation on spec change."""
+        """Restore fields that a client may not change through the main resource (status). Raise the generation if the
+        spec changes."""
 
     def prepare_status_update(self, obj: Object, old: Object) -> None:
-        """For `/status`: put back everything but the status (labels and annotations as the kind has it)."""
+        """For a write to `/status`: restore everything except the status (and labels and annotations, for some
+        kinds)."""
 
     def validate(self, obj: Object) -> list[Cause]:
-        """Return what is wrong with a new object."""
+        """Return the errors in a new object."""
         return []
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
@@ -82,22 +86,23 @@ class ResourceStrategy:
         return []
 
     def warnings(self, obj: Object, old: Object | None) -> list[str]:
-        """Texts for `Warning:` headers."""
+        """Return the texts of `Warning:` headers."""
         return []
 
     def selectable_fields(self, obj: Object) -> Mapping[str, str]:
-        """Field-selector label -> value, besides metadata.name and metadata.namespace."""
+        """Return label of a field selector -> value, in addition to metadata.name and metadata.namespace."""
         return {}
 
     def selectable_names(self) -> Iterable[str]:
-        """The labels `selectable_fields` may use; any other in a query is 400."""
+        """Return the labels that `selectable_fields` may have. A query with another label is refused with 400."""
         return ()
 
     def begin_deletion(self, obj: Object, now: str) -> None:
-        """Edit an object whose deletion begins (a finalizer of the server's own, a condition)."""
+        """Edit an object whose deletion begins: for example, add a finalizer of the server, or set a condition."""
 
     def deletion_grace_s(self, obj: Object, asked_s: int | None) -> int:
-        """Seconds between DELETE and removal; 0 removes at once. A Pod that is bound and running has some."""
+        """Return the seconds between DELETE and the removal; 0: the object is removed at once. Only a bound Pod that
+        has not ended has such a time."""
         return 0
 
 
@@ -132,12 +137,12 @@ class Resource:
 
     @property
     def api_version(self) -> str:
-        """`v1`, `batch/v1`."""
+        """Return the API version, such as `v1` or `batch/v1`."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
     def key(self) -> tuple[str, str]:
-        """(group, plural): one storage, whatever the version."""
+        """Return (group, plural), the key of the storage, which all versions share."""
         return self.storage or (self.group, self.plural)
 
     def subresource(self, name: str) -> Subresource | None:
@@ -150,7 +155,7 @@ def type_package(resource: Resource) -> str:
 
 
 def stored_form(resource: Resource, obj: Object) -> Object:
-    """Return what a client wrote in a version's shape, in the shape that is stored."""
+    """Return an object in the stored form. `obj`: in the form of the version in which a client wrote it."""
     return obj if resource.to_stored is None else resource.to_stored(obj)
 
 

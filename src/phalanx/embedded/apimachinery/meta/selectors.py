@@ -23,7 +23,7 @@ LabelTest = Callable[[Mapping[str, str]], bool]
 _SIGNS = frozenset({"=", "==", "!=", "(", ")", ",", "<", ">"})
 _TOKEN = re.compile(r"\s*(==|!=|[=!(),<>]|[^\s=!(),<>]+)")
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
-_LEAST, _MOST = -(2**63), 2**63 - 1  # of an int64
+_LEAST, _MOST = -(2**63), 2**63 - 1  # the bounds of an int64
 _TERM = re.compile(r"(?:[^\\,]|\\.|\\$)+", re.DOTALL)  # a backslash escapes the next character
 _INTEGER_RULE = "for 'Gt', 'Lt' operators, the value must be an integer"
 
@@ -113,7 +113,7 @@ def _key(tokens: _Tokens) -> str:
 
 
 def _literal(tokens: _Tokens) -> str:
-    """Return the value after an operator; nothing at all (`a=`) is the empty value."""
+    """Return the value after an operator; empty if there is none (`a=`)."""
     return "" if tokens.peek() in ("", ",") else _identifier(tokens)
 
 
@@ -130,7 +130,7 @@ def _value(key: str, found: str) -> str:
 
 
 def _check_values(key: str, found: Iterable[str], more: Iterable[str] = ()) -> None:
-    """`more`: what else is wrong. Raises `ApiError` 400 with all of it."""
+    """Check the values of a requirement. `more`: further errors. Raises `ApiError` 400 with all errors."""
     wrong = list(more)
     for at, one in enumerate(found):
         if problems := formats.label_value(one):
@@ -197,7 +197,7 @@ def _unescaped(value: str) -> str:
 
 
 def predicate(resource: Resource, label_text: str, field_text: str) -> Predicate | None:
-    """Both selectors of a query as one test over objects; None when they select everything."""
+    """Return one test of objects for both selectors of a query; None if they select everything."""
     by_labels = labels(label_text) if label_text else None
     terms = fields(field_text) if field_text else []
     for label, _, _ in terms:

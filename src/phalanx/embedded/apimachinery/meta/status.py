@@ -28,7 +28,7 @@ class Cause:
     field: str
 
     def line(self) -> str:
-        """Return the cause as the message of the Status has it: `spec.x: Required value`."""
+        """Return the text of the cause in the message of the Status: `spec.x: Required value`."""
         return f"{self.field}: {self.message}"
 
 
@@ -78,7 +78,7 @@ def _details(group: str, kind: str, name: str = "") -> dict[str, Any]:
 
 
 def qualified(plural: str, group: str) -> str:
-    """`pods`, `jobs.batch`: how messages name a resource."""
+    """Return the name of a resource in messages: `pods`, `jobs.batch`."""
     return f"{plural}.{group}" if group else plural
 
 
@@ -88,7 +88,7 @@ def not_found(group: str, plural: str, name: str) -> ApiError:
 
 
 def already_exists(group: str, plural: str, name: str, *, is_going: bool = False) -> ApiError:
-    """409 for a name that is taken. `is_going`: its object is being deleted."""
+    """Return the 409 for a name that another object has. `is_going`: whether that object is being deleted."""
     message = f'{qualified(plural, group)} "{name}" already exists'
     message = f"object is being deleted: {message}" if is_going else message
     return ApiError(409, "AlreadyExists", message, details=_details(group, plural, name))
@@ -127,7 +127,8 @@ def invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> ApiErr
 
 
 def shown(value: object) -> str:
-    """A value inside a message: strings quoted, numbers and booleans bare, the rest as JSON of Go."""
+    """Return a value in the form of messages: texts in quotes, numbers and booleans without, other values as Go's
+    JSON."""
     match value:
         case None:
             return "null"

@@ -2,8 +2,8 @@
 field.
 
 The configuration is merged into the live object. A field that another manager has set to another value is a conflict,
-unless the apply is forced and takes the field over. A field that this manager applied before and leaves out now goes,
-unless another manager has it too. Applying to a name that does not exist creates the object.
+unless the apply is forced and takes the field over. A field that this manager applied before and leaves out now is
+removed, unless another manager owns it too. Applying to a name that does not exist creates the object.
 
 Everything here is a pure function of the live object and the configuration; nothing given is changed and the result
 shares what it can. Sources: structured-merge-diff/v6/merge/update.go, KEP-555.
@@ -113,7 +113,7 @@ def _before_first_apply(resource: Resource, live: Object | None, now: str) -> li
 
 
 def _seen(change: Comparison, reset: Node) -> Comparison:
-    """Return the change without what this endpoint cannot change anyway."""
+    """Return the change without fields that a write through this endpoint cannot set. `reset`: these fields."""
     if not reset:
         return change
     removed, written = ({k: v for k, v in one.items() if k not in reset} for one in (change.removed, change.written))
@@ -163,14 +163,15 @@ def _text(value: Any) -> str:
 
 
 def not_convertible(config: Object, why: str) -> ApiError:
-    """500 for a configuration whose fields have the right types, but a value that is none of their types."""
+    """Return the 500 for a configuration in which a value has the right JSON type but does not parse as the type of its
+    field. `why`: the error of the parser."""
     kind = _group_version_kind(config["apiVersion"], config["kind"])
     what = f"unable to convert unstructured object to {kind}: {why}"
     return ApiError(500, "", f"failed to convert new object ({_described(config)}) to proper version: {what}")
 
 
 def _described(config: Object) -> str:
-    """`NAMESPACE/NAME; GROUP/VERSION, Kind=KIND`."""
+    """Return `NAMESPACE/NAME; GROUP/VERSION, Kind=KIND` of a configuration, for messages."""
     metadata = config.get("metadata")
     found = metadata if isinstance(metadata, dict) else {}
     place = f"{_text(found.get('namespace'))}/{_text(found.get('name'))}"
@@ -184,7 +185,8 @@ def _group_version_kind(version: str, kind: str) -> str:
 
 
 def conflict_error(found: Iterable[tuple[FieldOwner, Node]]) -> ApiError:
-    """409 with one cause per field, in the words of k8s.io/apimachinery/pkg/util/managedfields/internal/conflict.go."""
+    """Return the 409 with one cause for each field, in the words of
+    k8s.io/apimachinery/pkg/util/managedfields/internal/conflict.go."""
     held = sorted(((owner.named(), [path_text(path) for path in paths(fields)]) for owner, fields in found))
     causes = [{"reason": "FieldManagerConflict", "message": f"conflict with {name}", "field": path}
               for name, fields in held for path in fields]  # fmt: skip

@@ -29,7 +29,8 @@ class _DoesNotApply(Exception):
 
 
 def json_patch(current: Any, patch: Any) -> Any:
-    """`current` after every operation, in order. 400 for what is no list of operations, 422 if one does not apply."""
+    """Return `current` after all operations, in order. Raises ApiError: 400 if the patch is no list of operations, 422
+    if an operation does not apply."""
     if not isinstance(patch, list) or not all(isinstance(one, dict | None) for one in patch):
         raise bad_request(f"json: cannot unmarshal {go_kind(patch)} into Go value of type jsonpatch.Patch")
     if len(patch) > MAX_OPERATIONS:
@@ -88,7 +89,7 @@ def _apply(document: Any, operation: Mapping[str, Any]) -> Any:
 
 
 def _parts(pointer: Any) -> list[str]:
-    """`/metadata/labels/ex.io~1y` -> metadata, labels, ex.io/y."""
+    """Return the parts of a JSON pointer: metadata, labels, ex.io/y for `/metadata/labels/ex.io~1y`."""
     if not isinstance(pointer, str):
         raise _DoesNotApply
     if not pointer.startswith("/"):
@@ -99,7 +100,8 @@ def _parts(pointer: Any) -> list[str]:
 
 
 def _index(items: list[Any], part: str, *, end: int) -> int:
-    """Return the place that `part` names, counted from the end if negative; `end` is the first place too far."""
+    """Return the index that `part` names; a negative number counts from the end. `end`: the first index that is too
+    large."""
     place = int(part) if _INDEX.fullmatch(part) else None
     if place is None or not -end <= place < end:
         raise _DoesNotApply
@@ -130,7 +132,8 @@ def _with(container: Any, part: str, value: Any) -> Any:
 
 
 def _changed(document: Any, path: list[str], change: Any) -> Any:
-    """`change(container, last part)` at the end of the path, containers on the way copied."""
+    """Return a copy of the document in which `change(container, last part)` replaces the container at the end of the
+    path. Only the containers on the path are copied."""
     if not isinstance(document, dict | list):
         raise _DoesNotApply
     if len(path) == 1:
@@ -167,7 +170,7 @@ def _remove(document: Any, path: list[str]) -> Any:
 
 
 def _equal(found: Any, wanted: Any) -> bool:
-    """JSON equality: true is not 1."""
+    """Return whether two JSON values are equal; unlike in Python, true is not 1."""
     if isinstance(found, bool) or isinstance(wanted, bool):
         return found is wanted
     if isinstance(found, dict) and isinstance(wanted, dict):
@@ -178,7 +181,7 @@ def _equal(found: Any, wanted: Any) -> bool:
 
 
 def merge_patch(current: Any, patch: Any) -> Any:
-    """`current` with the patch's fields: objects merge, null removes, everything else replaces."""
+    """Return `current` after a merge patch: objects are merged, null removes a field, any other value replaces it."""
     if not isinstance(patch, dict):
         raise bad_request("Invalid JSON Patch")
     return _merged(current, patch)

@@ -106,7 +106,7 @@ def _is_set(node: Any) -> bool:
 
 
 def _is_element(key: str) -> bool:
-    """f:FIELD, k:{"name":"x"}, v:VALUE, i:INDEX"""
+    """Return whether the key is an element of a field set: f:FIELD, k:{"name":"x"}, v:VALUE or i:INDEX."""
     form, rest = key[:2], key[2:]
     try:
         match form:
@@ -132,7 +132,8 @@ def _owner(entry: Mapping[str, Any]) -> FieldOwner:
 
 
 def write(owners: Iterable[FieldOwner]) -> list[Object]:
-    """Return the entries as they stand in metadata, in the real server's order. Entries without fields are left out."""
+    """Return the entries in the form of the metadata, in the real server's order. Entries without fields are left
+    out."""
     kept = [owner for owner in owners if owner.fields]
     kept.sort(key=lambda one: (one.operation, one.time, one.manager, one.api_version, one.subresource))
     return [_entry(owner) for owner in kept]
@@ -212,7 +213,7 @@ def is_tracked_from_birth(resource: Resource, obj: Object) -> bool:
 
 
 def track_create(resource: Resource, obj: Object, manager: str, now: str) -> None:
-    """Enter in a new object that `manager` has set all of it."""
+    """Record in a new object that `manager` has set all of its fields."""
     kind, gone = type_for(resource), reset_fields(resource, "")
     fields: dict[str, Node] = {}
     for key, value in sorted(_ownable(obj).items()):
@@ -247,7 +248,8 @@ def _born(kind: Type, schema_name: str, key: str, value: Any) -> Node:
 
 
 def track_update(resource: Resource, obj: Object, old: Object, manager: str, subresource: str, now: str) -> None:
-    """Enter in `obj` what this update of `old` has set, changed and removed. Costs what differs."""
+    """Record in `obj` which fields this update of `old` has set, changed and removed. The cost depends on the
+    differences only."""
     sent, held = obj["metadata"].get("managedFields"), old["metadata"].get("managedFields")
     if sent == [{}] or not (sent or held):
         obj["metadata"].pop("managedFields", None)
@@ -273,7 +275,8 @@ def track_update(resource: Resource, obj: Object, old: Object, manager: str, sub
 
 
 def _only_later(owners: Iterable[FieldOwner], mine: FieldOwner) -> bool:
-    """Return True if the manager sets only fields that it alone owned before, as controllers usually do."""
+    """Return True if the manager sets only fields that it owned before and no other manager owns. This is the usual
+    case for controllers."""
     former, others = _split(owners, mine)
     if not former or difference(mine.fields, former[0].fields):
         return False
@@ -334,6 +337,6 @@ def capped(owners: list[FieldOwner]) -> list[FieldOwner]:
 
 
 def conflicts(owners: Iterable[FieldOwner], applier: FieldOwner, change: Comparison) -> list[tuple[FieldOwner, Node]]:
-    """Return what an apply would take from others."""
+    """Return (owner, fields) for the fields of other managers that an apply would change."""
     found = [(owner, intersection(owner.fields, change.written)) for owner in owners if owner.key != applier.key]
     return [(owner, fields) for owner, fields in found if fields]

@@ -6,7 +6,7 @@ A list whose schema says `patchStrategy: merge` is merged item by item: scalars 
 
 The order of a merged list is that of `$setElementOrder` where it is given, else that of the patch's items; items that
 only the server has keep their places relative to each other and come after the patch's items unless the old list
-had them before. That is why a finalizer added by a patch stands first.
+had them before. That is why a finalizer that a patch adds becomes the first.
 
 The arguments are not changed. The result shares with them all parts that the patch does not change. Source of the
 rules: k8s.io/apimachinery/pkg/util/strategicpatch/patch.go and the design document strategic-merge-patch.md.
@@ -32,7 +32,7 @@ Json = dict[str, Any]
 
 
 def strategic_merge(current: Json, patch: Any, kind: Type | None) -> Json:
-    """`current` with the patch merged in. Raises ApiError 400, 422 or 500 as the real server does."""
+    """Return `current` with the patch merged into it. Raises ApiError 400, 422 or 500, as the real server does."""
     if not isinstance(patch, dict):
         raise bad_request(f"json: cannot unmarshal {go_kind(patch)} into Go value of type map[string]interface {{}}")
     return _merge_object(current, patch, kind)
@@ -115,7 +115,8 @@ def _merge_list(old: list[Any], patch: list[Any], kind: Type | None, order: list
 
 
 def _all_objects(old: list[Any], patch: list[Any]) -> bool:
-    """Objects (True) or scalars (False); a mixture or a list of lists cannot be merged."""
+    """Return True if all items of both lists are objects, False if all are scalars. Raises ApiError for a mixture or a
+    list of lists, which cannot be merged."""
     items = [*old, *patch]
     kinds = {type(item) for item in items}
     if kinds == {dict}:
@@ -168,7 +169,8 @@ def _same(item: Any) -> Any:
 
 
 def _ordered(merged: list[Any], old: list[Any], order: list[Any], key: Callable[[Any], Any]) -> list[Any]:
-    """Items named in `order` in that order, woven into the others, which stay as the old list had them."""
+    """Return the merged items in their final order. Items that `order` names are in this order; the other items stay in
+    the order of the old list, and the two sequences are interleaved."""
     wanted = _places(order, key)
     named: list[Any] = []
     others: list[Any] = []
@@ -181,7 +183,7 @@ def _ordered(merged: list[Any], old: list[Any], order: list[Any], key: Callable[
     before = _places(old, key)
     others.sort(key=lambda item: before.get(key(item), -1))
     woven: list[Any] = []
-    at = 0  # the others before this index are in `woven`
+    at = 0  # the other items before this index are in `woven`
     for item in named:
         place = before.get(key(item))
         while at < len(others) and place is not None and before.get(key(others[at]), place) < place:
@@ -214,7 +216,7 @@ def _merge_ordered(result: Json, patch: Json, name: str, kind: Type | None) -> N
 
 
 def _can_order(order: list[Any], *lists: list[Any] | None) -> bool:
-    """Objects order objects, by a scalar; scalars order scalars."""
+    """Return whether `order` fits the lists: objects can only order objects, and scalars only scalars."""
     of_objects = any(isinstance(item, dict) for items in lists for item in items or ())
     return all(isinstance(item, dict) == of_objects and not isinstance(item, list) for item in order)
 
@@ -246,7 +248,8 @@ _GONE = object()
 
 
 def _fresh(value: Any) -> Any:
-    """Return a value that the object did not have: no nulls to remove, nothing to delete or order in it."""
+    """Return a value of the patch for a field that the object does not have: without nulls and without directives,
+    because there is nothing to remove or to order."""
     if isinstance(value, dict):
         if value.get(DIRECTIVE) == "delete":
             return _GONE
@@ -266,7 +269,7 @@ def _fresh(value: Any) -> Any:
 
 
 def _failure(message: str) -> ApiError:
-    """Return what the real server passes on without a reason."""
+    """Return the 500 for an error that the real server returns without a reason."""
     return ApiError(500, "", message)
 
 

@@ -30,7 +30,7 @@ def is_member(node: Node) -> bool:
 
 
 def node_of(children: dict[str, Node], *, member: bool) -> Node | None:
-    """Return a node; None if there is nothing in it."""
+    """Return a node with these children, which is in the set if `member` is True; None if it would be empty."""
     if not children:
         return MEMBER if member else None
     return {SELF: {}, **children} if member else children
@@ -41,7 +41,7 @@ def _children(node: Node) -> Iterator[tuple[str, Node]]:
 
 
 def union(one: Node, other: Node) -> Node:
-    """Paths in either. Takes roots."""
+    """Return the paths that are in at least one of two sets. Both arguments are roots."""
     if not one or not other:
         return one or other
     merged = dict(one)
@@ -60,7 +60,8 @@ def _united(one: Node, other: Node) -> Node:
 
 
 def difference(one: Node, other: Node) -> Node:
-    """Paths in `one` that are not in `other`. Takes roots; returns `one` itself if nothing goes."""
+    """Return the paths of `one` that are not in `other`; `one` itself if nothing is removed. Both arguments are
+    roots."""
     changed: dict[str, Node | None] = {}
     small, big = (one, other) if len(one) < len(other) else (other, one)
     for element in small:
@@ -100,7 +101,7 @@ def recursive_difference(one: Node, other: Node) -> Node:
 
 
 def intersection(one: Node, other: Node) -> Node:
-    """Paths in both. Takes roots."""
+    """Return the paths that are in both sets. Both arguments are roots."""
     result: dict[str, Node] = {}
     small, big = (one, other) if len(one) < len(other) else (other, one)
     for element, node in _children(small):

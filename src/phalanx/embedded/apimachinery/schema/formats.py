@@ -121,7 +121,8 @@ _name_part = re.compile(_NAME_PART)
 
 @cached(16384)
 def qualified_name(text: str) -> Problems:
-    """`example.com/name`: keys of labels, annotations, finalizers, taints, resources."""
+    """Check a qualified name such as `example.com/name`: the key of a label or annotation, a finalizer, a taint, a
+    resource."""
     parts = text.split("/")
     found: list[str] = []
     if len(parts) > 2:
@@ -148,19 +149,19 @@ def as_prefix(text: str) -> str:
 
 
 def env_name(text: str) -> Problems:
-    """Names of environment variables, as relaxed since 1.34: any printable ASCII but `=`."""
+    """Check the name of an environment variable: any printable ASCII characters except `=` (since 1.34)."""
     return () if _printable_env.fullmatch(text) else (ENV_ERROR,)
 
 
 def config_key(text: str) -> Problems:
-    """Keys of ConfigMaps and Secrets."""
+    """Check a key of a ConfigMap or Secret."""
     if text in (".", ".."):
         return (f"must not be '{text}'",)
     return _config_key(text) + (("must not start with '..'",) if text.startswith("..") else ())
 
 
 def domain_path(text: str) -> Problems:
-    """`example.com/path`, as `Job.spec.managedBy`."""
+    """Check a domain with a path, such as `example.com/path` (`Job.spec.managedBy`)."""
     domain, slash, path = text.partition("/")
     if not slash or not domain or not path:
         return ('must be a domain-prefixed path (such as "acme.io/foo")',)
@@ -175,7 +176,7 @@ def port_number(port: int) -> Problems:
 
 @cached(1024)
 def port_name(text: str) -> Problems:
-    """IANA service names."""
+    """Check the name of a port: an IANA service name."""
     found = []
     if len(text) > 15:
         found.append("must be no more than 15 characters")

@@ -45,7 +45,7 @@ class QuantityError(ValueError):
 
 @cached(16384)
 def parse(text: str) -> tuple[int, Family]:
-    """Billionths (rounded away from zero) and the family of suffixes. Raises QuantityError."""
+    """Return (billionths, rounded away from zero; family of suffixes). Raises QuantityError."""
     found = _FORM.fullmatch(text)
     if found is None or not (found[2] or found[3]):
         raise QuantityError(FORMAT_ERROR if not _LOOSE.match(text) else SUFFIX_ERROR)
@@ -56,8 +56,9 @@ def parse(text: str) -> tuple[int, Family]:
 
 
 def _bounded(whole: str, fraction: str, factor: int, power: int) -> int:
-    """Billionths of `whole.fraction * factor * 10**power`, rounded up. Costs no more than reading the text: an amount
-    far above the greatest is the greatest, whatever its exponent; one far below a billionth is a billionth."""
+    """Return the billionths of `whole.fraction * factor * 10**power`, rounded up. The cost does not depend on the
+    exponent: an amount far above the greatest becomes the greatest, and one far below a billionth becomes a
+    billionth."""
     number = _DIGITS.create_decimal(f"{whole or 0}.{fraction or 0}")
     if not number:
         return 0
@@ -100,7 +101,7 @@ def in_thousandths(text: str) -> str:
 
 
 def printed(nano: int, family: Family = Family.DECIMAL) -> str:
-    """`printed(500_000_000)` is `"500m"`."""
+    """Return the shortest exact text of a number of billionths: `"500m"` for 500_000_000."""
     if nano == 0:
         return "0"
     if family is Family.BINARY and abs(nano) >= 1024 * NANO:
@@ -122,7 +123,7 @@ def _binary(nano: int) -> str:
 
 
 def of(value: str | int | float) -> int:
-    """Billionths of a quantity that is already valid."""
+    """Return the billionths of a quantity that is known to be valid."""
     return parse(value if isinstance(value, str) else str(value))[0]
 
 

@@ -63,7 +63,7 @@ class DecodeError(ValueError):
 
 
 def text(go: str) -> Decoder:
-    """Return a text, whose Go type may have a name of its own."""
+    """Return the decoder of texts. `go`: the name of the Go type, for messages."""
 
     def decode_text(value: Any, _: list[str]) -> Any:
         if value.__class__ is not str:
@@ -77,7 +77,7 @@ _NOT_BASE64 = re.compile(r"[^A-Za-z0-9+/\r\n]")
 
 
 def base64(value: Any, _: list[str]) -> Any:
-    """Return bytes: the text is kept, but must be base64."""
+    """Decode bytes: check that the value is a text in base64, and return the text."""
     if value.__class__ is not str:
         raise mismatch(value, "[]uint8")
     body = value.rstrip("=")
@@ -112,12 +112,12 @@ def number(value: Any, _: list[str]) -> Any:
 
 
 def amount(value: Any, _: list[str]) -> str:
-    """Return a quantity."""
+    """Decode a quantity, and return its canonical form."""
     return _quantity(value, quantity.canonical)
 
 
 def resource_amount(value: Any, _: list[str]) -> str:
-    """Return a quantity in a resource list (requests, limits, capacity …)."""
+    """Decode a quantity of a resource list (requests, limits, capacity …), and return its canonical form."""
     return _quantity(value, quantity.in_thousandths)
 
 
@@ -174,7 +174,8 @@ def canonical_time(text: str) -> str:
 
 @cached(4096)
 def canonical_microtime(text: str) -> str:
-    """RFC 3339 in UTC with six digits of a second, which the text must have too. Raises DecodeError."""
+    """Return the time as RFC 3339 in UTC with six decimals of the second, which the text must have, too. Raises
+    DecodeError."""
     layout = "2006-01-02T15:04:05.000000Z07:00"
     if text and not re.search(r":\d\d\.\d{6}(Z|[+-])", text):
         rest = re.sub(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", "", text)

@@ -93,7 +93,7 @@ class Type:
 
     @cached_property
     def shape(self) -> Shape:
-        """Return what JSON values it has."""
+        """Return the sort of JSON values of this type: object, list, text and so on."""
         if special := _SPECIAL.get(self.name):
             return special
         if self.body.get("x-kubernetes-int-or-string"):
@@ -124,7 +124,7 @@ class Type:
 
     @cached_property
     def items(self) -> Type | None:
-        """The type of a list's items or a map's values."""
+        """Return the type of a list's items, or of a map's values."""
         inner = self.body.get("items") if self.shape == "list" else self.body.get("additionalProperties")
         return Type(inner, go=self.named) if isinstance(inner, Mapping) else None
 
@@ -134,23 +134,24 @@ class Type:
 
     @cached_property
     def list_type(self) -> str:
-        """`atomic` (the default), `set` or `map`: for server-side apply."""
+        """Return the type of a list for server-side apply: `atomic` (the default), `set` or `map`."""
         return str(self._extension("list-type") or "atomic")
 
     @cached_property
     def map_keys(self) -> tuple[str, ...]:
-        """The keys of an associative list (`x-kubernetes-list-map-keys`)."""
+        """Return the keys of an associative list (`x-kubernetes-list-map-keys`)."""
         return tuple(self._extension("list-map-keys") or ())
 
     @cached_property
     def map_type(self) -> str:
-        """`granular` (the default) or `atomic`: whether server-side apply sees into the object or map."""
+        """Return the type of an object or map for server-side apply: `granular` (the default) or `atomic`, which is
+        owned as a whole."""
         return str(self._extension("map-type") or "granular")
 
     @cached_property
     def owned(self) -> Owned:
-        """How server-side apply assigns the ownership of the type's values. Computed once, because every field of every
-        new object needs it."""
+        """The form in which server-side apply owns values of the type. It is computed once, because every field of
+        every new object needs it."""
         match self.shape:
             case "any" if self.preserves_unknown:
                 return "free"
@@ -162,7 +163,7 @@ class Type:
 
     @cached_property
     def merge_key(self) -> str:
-        """The key by which strategic merge patch pairs the items of a list; empty if it has none."""
+        """Return the key by which a strategic merge patch pairs the items of a list; empty if there is none."""
         return str(self._extension("patch-merge-key") or "")
 
     @cached_property
@@ -176,8 +177,8 @@ class Type:
 
     @cached_property
     def map_key_defaults(self) -> Mapping[str, Any]:
-        """Defaults of the keys of an associative list's items, which server-side apply needs to identify them. A key
-        that Go's struct always has is empty if it is left out."""
+        """Return the defaults of the keys of an associative list, which server-side apply needs to identify items. A
+        key that Go's struct always has is empty if an item leaves it out."""
         if self.items is None:
             return {}
         item = self.items
@@ -196,12 +197,12 @@ class Type:
 
     @cached_property
     def kind(self) -> str:
-        """`PodSpec` for `io.k8s.api.core.v1.PodSpec`."""
+        """Return the last part of the name: `PodSpec` for `io.k8s.api.core.v1.PodSpec`."""
         return self.name.rsplit(".", 1)[-1]
 
     @cached_property
     def go(self) -> str:
-        """The Go type, as decoding errors name it."""
+        """Return the name of the Go type in decoding errors."""
         match self.shape:
             case "object":
                 return f"{self.name.rsplit('.', 2)[-2]}.{self.kind}" if self.name.count(".") > 1 else self.kind
@@ -230,9 +231,8 @@ class Type:
 
 
 def decode(root: Type, obj: dict[str, Any]) -> list[str]:
-    """Brings `obj` into the stored form, in place; the paths of the unknown fields that were dropped.
-
-    Raises DecodeError if a value has a type that the field cannot have.
+    """Change `obj` into the stored form, in place. Return the paths of the unknown fields that were dropped. Raises
+    DecodeError if a value has a wrong type.
     """
     unknown: list[str] = []
     root.decoder(obj, unknown)
@@ -327,7 +327,7 @@ def _object(node: Type) -> Decoder:
 
 
 def _plain_class(node: Type) -> type | None:
-    """Return the class whose non-empty values are right as they are."""
+    """Return the Python class whose non-empty values need no change for this type; None if there is none."""
     return _PLAIN.get(node.shape) if node.body.get("format") != "byte" else None
 
 
@@ -369,7 +369,7 @@ def _nothing() -> None:
 
 
 def _zero(node: Type) -> Callable[[], Any]:
-    """Return what makes the zero value of a type, as it is printed."""
+    """Return a function that creates the zero value of a type, as it is printed."""
     match node.shape:
         case "object":
             return lambda: node.decoder({}, [])

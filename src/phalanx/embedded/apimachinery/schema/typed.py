@@ -100,8 +100,8 @@ def _set_node(value: Any, kind: Kind, *, member: bool) -> Node | None:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """An object before and after an update, as sets of fields: those that are gone, and those that were set to
-    something, be they new or changed."""
+    """The difference of an object before and after an update, as two sets of fields. `removed`: the removed fields.
+    `written`: the new and the changed fields."""
 
     removed: Node
     written: Node
@@ -114,7 +114,7 @@ class Comparison:
 
 
 def compare(old: Any, new: Any, kind: Kind) -> Comparison:
-    """Return the difference of two objects. Costs what differs: equal subtrees are not entered."""
+    """Return the difference of two objects. The cost depends on the differences, because equal subtrees are skipped."""
     removed, written = _compare(old, new, kind)
     return Comparison(removed or {}, written or {})
 
@@ -191,7 +191,8 @@ def merged(live: Any, config: Any, kind: Kind) -> Any:
 
 
 def _merged_list(live: list[Any], config: list[Any], kind: Type) -> list[Any]:
-    """Shared items come in the order of `config`; what only `live` has keeps its place between them."""
+    """Return the merged list. Items of both lists are in the order of `config`; items that only `live` has keep their
+    places between them."""
     held = [(item_element(item, kind), item) for item in live]
     wanted, before = _items(config, kind), dict(reversed(held))
     shared = (element for element in wanted if element in before)
@@ -213,7 +214,7 @@ def _merged_list(live: list[Any], config: list[Any], kind: Type) -> list[Any]:
 
 
 def without(value: Any, fields: Node, kind: Kind) -> Any:
-    """`value` without the fields in the set; an object or list that loses everything becomes ABSENT."""
+    """Return `value` without the fields in the set; ABSENT if an object or list would be empty."""
     form = form_of(value, kind)
     if form == "map" and isinstance(value, dict):
         kept = {}
@@ -236,8 +237,8 @@ def _left(value: Any, node: Node | None, kind: Kind) -> Any:
 
 
 def with_named_fields(root: Node, kind: Kind) -> Node:
-    """Return the set with every field that the schema names and that has something in the set: when all below a
-    struct's field goes, the field goes too."""
+    """Return the set, extended by each declared field that has fields below it in the set: if everything below a
+    struct's field is removed, the field is removed, too."""
     result: dict[str, Node] = {}
     for element, node in root.items():
         if element == ".":

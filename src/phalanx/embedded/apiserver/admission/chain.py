@@ -94,7 +94,7 @@ def taint_nodes_by_condition(resource: Resource, obj: Object, old: Object | None
 
 
 def priority(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
-    """spec.priorityClassName becomes spec.priority, which no user may set to anything else."""
+    """Set spec.priority from spec.priorityClassName. Refuse a pod in which a user has set another priority."""
     spec = obj["spec"]
     if old is not None:
         for key in ("priority", "preemptionPolicy"):
@@ -127,9 +127,9 @@ def _priority_of(resource: Resource, pod: Object, reader: Reader) -> tuple[int, 
 
 
 def limited_priorities(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
-    """Where kube-system has a quota for the system's priority classes, only namespaces with such a quota have pods of
-    these classes: the ResourceQuota plug-in with `limitedResources`, as clusters configure it. `phalanx up --shared`
-    makes that quota. Raises `ApiError` 403."""
+    """If kube-system has a quota for the system's priority classes, allow pods of these classes only in namespaces with
+    such a quota, like the ResourceQuota plug-in with `limitedResources`. `phalanx up --shared` creates the quota.
+    Raises `ApiError` 403."""
     namespace = obj["metadata"].get("namespace", "")
     if old is not None or obj["spec"].get("priorityClassName") not in SYSTEM:
         return
@@ -144,9 +144,9 @@ def limited_priorities(resource: Resource, obj: Object, old: Object | None, read
 
 
 def priority_cap(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
-    """In a namespace with the annotation `phalanx.dev/max-priority` no object asks for a higher priority, in whatever
-    template it stands: a Job that waits, or what pushes others aside, is ranked before there is a pod. Raises
-    `ApiError` 403."""
+    """Refuse objects that request a higher priority than the annotation `phalanx.dev/max-priority` of their namespace,
+    in any template. Pods are not the only ones to be checked, because a Job is ranked, and preempts others, before it
+    has pods. Raises `ApiError` 403."""
     namespace = obj["metadata"].get("namespace")
     home = reader.get("", "namespaces", "", namespace) if namespace else None
     text = ((home or {}).get("metadata", {}).get("annotations") or {}).get(MAX_PRIORITY, "")
@@ -168,7 +168,7 @@ _NO_TEMPLATES = frozenset({("", "configmaps"), ("", "secrets"), ("", "events"), 
 
 
 def _priorities(part: object) -> Iterator[str | int]:
-    """Yield the names of priority classes, and the priorities, that any part of an object says."""
+    """Yield the names of priority classes, and the priorities, in any part of an object."""
     waiting = [part]
     while waiting:
         match waiting.pop():
@@ -268,7 +268,7 @@ def _for_a_while(key: str) -> Object:
 
 
 def runtime_class(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
-    """spec.overhead, node selector and tolerations come from the RuntimeClass."""
+    """Set spec.overhead, node selector and tolerations of a pod from its RuntimeClass."""
     if old is not None:
         return
     spec = obj["spec"]
@@ -304,7 +304,7 @@ def _pod_rejected(resource: Resource, pod: Object, why: str) -> ApiError:
 
 
 def storage_object_in_use_protection(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
-    """Claims and volumes stay while they are used."""
+    """Add the finalizer that delays the deletion of a claim or volume while it is used."""
     if old is not None:
         return
     short = "pvc" if resource.plural == "persistentvolumeclaims" else "pv"
@@ -315,7 +315,7 @@ def storage_object_in_use_protection(resource: Resource, obj: Object, old: Objec
 
 def volume_claim_resize(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
     """Check that a bound claim grows only if its class allows it. Raises `ApiError` 403."""
-    if old is None or (old.get("status") or {}).get("phase") != "Bound":  # else validation has it
+    if old is None or (old.get("status") or {}).get("phase") != "Bound":  # otherwise validation checks the change
         return
     asked = (((one["spec"].get("resources") or {}).get("requests") or {}) for one in (obj, old))
     now, before = (quantity.of(one.get("storage", "0")) for one in asked)
@@ -345,7 +345,8 @@ def ephemeral_containers(resource: Resource, obj: Object, old: Object, reader: R
 
 
 def limit_ranges(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
-    """LimitRanger: defaults for containers, bounds for containers, pods and claims."""
+    """Apply the LimitRanges of the namespace: set defaults of containers, and check the bounds of containers, pods and
+    claims."""
     if old is None:
         ranges = list(reader.list("", "limitranges", obj["metadata"].get("namespace", "")))
         if ranges:
@@ -367,7 +368,7 @@ def _hold(resource: Resource, obj: Object, old: Object | None, namespace: str, r
 
 
 def grown(resource: Resource, obj: Object, old: Object, reader: Reader) -> None:
-    """Hold a change to the bytes that quotas leave its namespace. Raises `ApiError` 403."""
+    """Check that a change does not exceed the bytes that quotas leave to the namespace. Raises `ApiError` 403."""
     namespace = obj["metadata"].get("namespace")
     if namespace and (quotas := list(reader.list("", "resourcequotas", namespace))):
         quota.enforce_growth(resource, obj, old, quotas, reader.held(namespace))
@@ -383,7 +384,7 @@ def resized(resource: Resource, obj: Object, old: Object, reader: Reader) -> Non
 
 
 def addresses(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
-    """Cluster addresses and node ports of services (the real server does this in their REST storage)."""
+    """Assign cluster addresses and node ports to services (the real server does this in their REST storage)."""
     before = old["spec"] if old is not None else {}
     service_addresses.allocate(obj, before, reader.addressed())
 

@@ -18,7 +18,7 @@ ANNOTATION = "kubernetes.io/limit-ranger"
 
 
 def apply(resource: Resource, obj: Object, ranges: Sequence[Object]) -> None:
-    """Fill in defaults, then hold the object against all bounds. Raises ApiError 403."""
+    """Set the defaults of a pod, then check the object against all bounds. Raises ApiError 403."""
     items = [item for one in ranges for item in one["spec"].get("limits") or ()]
     if resource.plural == "pods":
         _defaults(obj, [item for item in items if item.get("type") == "Container"])
@@ -67,8 +67,8 @@ def _pod_problems(spec: Object, item: Mapping[str, Any]) -> list[str]:
 
 
 def total(spec: Object, which: str) -> dict[str, str]:
-    """Return what a pod asks for as a whole: the sum of its containers, or its largest init container if that is
-    more."""
+    """Return resource -> the amount of a whole pod: the sum of its containers, or its largest init container if that is
+    more. `which`: `requests` or `limits`."""
     found: dict[str, str] = {}
     for one in spec.get("containers") or ():
         for name, amount in ((one.get("resources") or {}).get(which) or {}).items():

@@ -52,7 +52,8 @@ SAFE_VOLUMES = frozenset(
 
 
 def review(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> list[str]:
-    """Warnings; raises ApiError 403 for a pod that its namespace does not take."""
+    """Return the warnings about a pod or a pod template. Raises ApiError 403 for a pod that its namespace does not
+    allow."""
     path = TEMPLATES.get(resource.key)
     namespace = obj["metadata"].get("namespace", "")
     home = reader.get("", "namespaces", "", namespace) if path else None
@@ -95,13 +96,14 @@ def _security(holder: Spec) -> Spec:
 
 
 def _named(sort: str, names: list[str]) -> str:
-    """`container "a"`, `containers "a", "b"`."""
+    """Return the names as text: `container "a"`, `containers "a", "b"`."""
     listed = ", ".join(f'"{name}"' for name in names)
     return f"{sort} {listed}" if len(names) == 1 else f"{sort}s {listed}"
 
 
 def _of_containers(spec: Spec, reason: str, rule: str, is_wrong: Callable[[Spec], bool]) -> str:
-    """Return a rule about the security context of each container."""
+    """Return the text of a violation with the names of the containers whose security context is wrong; empty if none
+    is."""
     names = [one.get("name", "") for one in _containers(spec) if is_wrong(_security(one))]
     return f"{reason} ({_named('container', names)} {rule})" if names else ""
 
@@ -257,7 +259,7 @@ def _seccomp_on(spec: Spec) -> str:
     return f"seccompProfile (pod or {_named('container', silent)} {rule})" if silent else ""
 
 
-# In the order in which the real server tells of them: by the names of the checks.
+# In the order of the real server's messages: by the names of the checks.
 BASELINE: tuple[Check, ...] = (
     *(_capabilities, _host_namespaces, _host_paths, _host_ports, _privileged, _proc_mount, _seccomp_off, _sysctls),
     _windows_host_process,

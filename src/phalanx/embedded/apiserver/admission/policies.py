@@ -1,7 +1,5 @@
-"""Admission policies at work: finds those in the store, and applies them to one write.
-
-A write of a kind that no policy is about costs a look-up: which are about which is found once, and again when a policy
-or a binding has changed.
+"""Find the admission policies in the store, and apply them to one write. The policies of each kind are cached until a
+policy or a binding changes, so a write of a kind without policies costs one look-up.
 """
 
 from __future__ import annotations
@@ -30,7 +28,8 @@ DEFINITIONS = "apiextensions.k8s.io"  # these objects define the served versions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beneath:
-    """The part of an object that is asked for: a subresource's name, and its kind if another (Binding, Scale)."""
+    """The part of an object that a request is about. `name`: the name of the subresource; empty: the whole object.
+    `part`: the kind of the subresource, if it is another one (Binding, Scale)."""
 
     name: str = ""
     part: Resource | None = None
@@ -91,7 +90,7 @@ class Policies:
         beneath: Beneath = WHOLE,
         operation: str = "",
     ) -> list[str]:
-        """Warnings; raises `ApiError` where a policy denies."""
+        """Return the warnings of the validating policies. Raises `ApiError` if one of them denies the request."""
         plural = "validatingadmissionpolicies"
         review = self._found(plural, resource, obj, old, user, beneath, operation)
         return [] if review is None else validate(review, self._reader)
@@ -150,7 +149,8 @@ class Policies:
         return (stored.obj for stored in self._store.scan((GROUP, plural)))
 
     def _param(self, api_version: str, kind: str, namespace: str, name: str) -> Object | None:
-        """A parameter is named by its kind, the store is keyed by plural: the kinds of the group are looked through."""
+        """Return the parameter object with this kind and name; None if it does not exist. The store has plural names,
+        so all kinds of the group are searched."""
         group = api_version.rpartition("/")[0]
         keys = [key for key in self._store.keys() if key[0] == group]  # noqa: SIM118 a method, not a mapping's
         for place in ((key, space, name) for key in keys for space in (namespace, "")):

@@ -25,12 +25,12 @@ from phalanx.embedded.apiserver.admission.limit_ranger import total
 from phalanx.embedded.apiserver.registry.kinds import checks
 
 Key = tuple[str, str]  # (group, plural)
-Amounts = Mapping[str, int]  # billionths, by the resource's name in a quota
+Amounts = Mapping[str, int]  # name of a resource in a quota -> billionths
 
 PLAIN = ("cpu", "memory", "ephemeral-storage")
 OBJECTS, BYTES = "phalanx.dev/objects", "phalanx.dev/bytes"
 _EVENTS, _PODS, _CLAIMS, _SERVICES = ("", "events"), ("", "pods"), ("", "persistentvolumeclaims"), ("", "services")
-_CLASS = "volume.beta.kubernetes.io/storage-class"  # annotation: how classes were named before the field
+_CLASS = "volume.beta.kubernetes.io/storage-class"  # the annotation that named the class before there was a field
 COUNTED = frozenset(
     {"pods", "services", "replicationcontrollers", "resourcequotas", "secrets", "configmaps", "persistentvolumeclaims"}
 )
@@ -38,13 +38,14 @@ COUNTED = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldQuota:
-    """Objects by kind, and bytes of all of them, that a namespace holds as the last decided writes leave it."""
+    """The objects of a namespace after all decided writes. `objects`: the number of objects of each kind. `size_bytes`:
+    the size of all objects."""
 
     objects: Mapping[Key, int]
     size_bytes: int
 
     def amounts(self) -> dict[str, int]:
-        """Return that under the names that a quota has for it."""
+        """Return these numbers under the resource names of a quota (in billionths)."""
         found = {OBJECTS: 0, BYTES: self.size_bytes * quantity.NANO}
         for (group, plural), count in self.objects.items():
             found[f"count/{qualified(plural, group)}"] = count * quantity.NANO
@@ -52,7 +53,7 @@ class HeldQuota:
                 found[plural] = count * quantity.NANO
             if (group, plural) != _EVENTS:
                 found[OBJECTS] += count * quantity.NANO
-        found.pop("pods", None)  # unlike count/pods without those that are done
+        found.pop("pods", None)  # unlike `count/pods`, the resource `pods` does not count pods that have ended
         return found
 
 
@@ -84,7 +85,8 @@ def enforce(
 
 
 def enforce_growth(resource: Resource, obj: Object, old: Object, quotas: Iterable[Object], held: HeldQuota) -> None:
-    """Hold a change to the bytes that are left; one that adds none is never refused. Raises ApiError 403."""
+    """Check that a change does not exceed a quota of bytes. A change that adds no bytes is always allowed. Raises
+    ApiError 403."""
     for quota in quotas:
         limit = (quota["spec"].get("hard") or {}).get(BYTES)
         if limit is None or not _in_scope(quota, resource, obj):
@@ -139,7 +141,7 @@ def usage(resource: Resource, obj: Object) -> dict[str, int]:
 
 
 def _claim_usage(claim: Object) -> dict[str, int]:
-    """Return the storage, in all and of its class."""
+    """Return the storage of a claim: under the total, and under the name of its class."""
     spec = claim["spec"]
     size = ((spec.get("resources") or {}).get("requests") or {}).get("storage", "0")
     found = {"requests.storage": quantity.of(size)}
@@ -192,7 +194,7 @@ def _must_specify(resource: Resource, obj: Object, quota: Object, asked: Amounts
 
 
 def _counts(resource: Resource, obj: Object) -> bool:
-    """Pods that are done take nothing any more."""
+    """Return whether the object counts for quotas: all objects except pods that have ended."""
     return resource.key != _PODS or (obj.get("status") or {}).get("phase") not in ("Succeeded", "Failed")
 
 
@@ -208,7 +210,7 @@ def is_for_class(quota: Object, resource: Resource, obj: Object) -> bool:
 
 
 def _in_scope(quota: Object, resource: Resource, obj: Object) -> bool:
-    """Scopes restrict a quota to some pods."""
+    """Return whether the scopes of the quota include the object. A quota with scopes is for some pods only."""
     if resource.key != _PODS:
         return not _scoped(quota)
     spec = obj["spec"]

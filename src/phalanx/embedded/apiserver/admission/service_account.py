@@ -28,7 +28,7 @@ def mounts_token(pod: Object, account: Object) -> bool:
 
 
 def mount_token(spec: Object) -> None:
-    """Into every container that has nothing there yet."""
+    """Mount the token into every container that mounts nothing at that path."""
     name = generated(_PREFIX)
     wanting = [one for one in _containers(spec) if MOUNT not in _mount_paths(one)]
     for container in wanting:

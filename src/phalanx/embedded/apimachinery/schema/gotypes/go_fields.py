@@ -19,7 +19,8 @@ KNOWN = (*(f"io.k8s.api.{group}." for group in _GROUPS), "io.k8s.apimachinery.pk
 
 
 def _table(text: str) -> dict[str, frozenset[str]]:
-    """`Kind: field field` per line -> {"Kind": {field, field}}. Kinds are last parts of definition names."""
+    """Return {"Kind": {field, field}} from lines `Kind: field field`. A kind is the last part of the name of a
+    definition."""
     rows = (line.split(":", 1) for line in text.strip().splitlines())
     return {kind.strip(): frozenset(fields.split()) for kind, fields in rows}
 

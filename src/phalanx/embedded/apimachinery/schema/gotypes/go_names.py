@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 
 def _fields_by_type(text: str) -> dict[str, str]:
-    """`GoType: Kind.field Kind.field` per line -> {"Kind.field": "v1.GoType"}."""
+    """Return {"Kind.field": "v1.GoType"} from lines `GoType: Kind.field Kind.field`."""
     rows = (line.strip().split(":", 1) for line in text.strip().splitlines())
     return {field: go if "." in go else f"v1.{go}" for go, fields in rows for field in fields.split()}
 

@@ -105,7 +105,8 @@ def _field(package: str, text: str) -> _Field:
 
 
 def _qualified(package: str, kind: str) -> str:
-    """`[]Container` -> `[]core.Container`: types of the own package are written without it."""
+    """Return a type with its package: `[]core.Container` for `[]Container`. Types of the package itself are written
+    without it."""
     bare = kind.lstrip("*[]{}")
     if "." in bare or len(bare) == 1:
         return kind

@@ -67,7 +67,8 @@ class WebhookCaller:
         self._clients.clear()
 
     async def call(self, hook: Mapping[str, Any], review: Review, form: Resource) -> Mutation:
-        """Show it the request as `form` has it. Raises `CallFailed`, or `ApiError` where the webhook denies it."""
+        """Call the webhook about the request, in the version of `form`. Raises `CallFailed`; `ApiError` if the webhook
+        denies the request."""
         name, timeout_s = hook["name"], hook["timeoutSeconds"]
         uid, shown = str(uuid.uuid4()), str(hook["clientConfig"].get("url") or "")
         try:
@@ -75,7 +76,7 @@ class WebhookCaller:
             shown = f"{place.url}{path}?timeout={timeout_s}s"
             body = msgspec.json.encode(asked(review, form, uid))
             target = f"{path}?timeout={timeout_s}s"
-            async with asyncio.timeout(timeout_s):  # connecting and waiting for a turn are part of it
+            async with asyncio.timeout(timeout_s):  # the time includes connecting, and waiting for other calls
                 answer = await self._client(place).call("POST", target, _HEAD, body, timeout_s=float(timeout_s))
         except (OSError, ValueError) as error:
             why = f'failed to call webhook: Post "{shown}": {str(error) or type(error).__name__}'
@@ -87,7 +88,8 @@ class WebhookCaller:
             raise CallFailed(f'failed calling webhook "{name}": {why}') from error
 
     def _place(self, client: Mapping[str, Any]) -> tuple[WebhookPlace, str]:
-        """And the path there. Raises ConnectionError if nobody is."""
+        """Return (address of a webhook, path). `client`: its `clientConfig`. Raises ConnectionError if its Service has
+        no pod that is ready."""
         bundle = base64.b64decode(client.get("caBundle") or "").decode("ascii")
         if url := client.get("url"):
             scheme, _, rest = url.partition("://")
@@ -130,7 +132,8 @@ def _is_ready(pod: Object) -> bool:
 
 
 def _pod_port(pod: Object, target: int | str) -> int:
-    """Return a number, or the name that a container gives it."""
+    """Return the number of a pod's port. `target`: the number, or the name that a container gives it. Raises
+    ConnectionError if no container has a port of that name."""
     if isinstance(target, int):
         return target
     ports = (port for container in pod["spec"]["containers"] for port in container.get("ports") or ())

@@ -42,12 +42,14 @@ from phalanx.embedded.apiserver.storage.store import Event, Store
 
 _log = logging.getLogger(__name__)
 MUTATING, VALIDATING = "mutatingwebhookconfigurations", "validatingwebhookconfigurations"
-Settle = Callable[[Object], Object]  # an object that was patched, in its kind's form, seen by plug-ins and policies
+# Runs plug-ins and policies on a patched object, and returns it in the form of its kind.
+Settle = Callable[[Object], Object]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Hook:
-    """A webhook as its configuration says; `bound`: its conditions, in the form of a policy's."""
+    """A webhook. `said`: its entry in the configuration. `constraints`: the requests that it matches. `bound`: its
+    match conditions, in the form of a policy."""
 
     said: Object
     constraints: Object
@@ -58,8 +60,8 @@ class _Hook:
         return str(self.said["name"])
 
     def concerns(self, review: Review) -> Resource | None:
-        """Return the form in which it is to see the request; None: not at all. Raises `ApiError` if a condition cannot
-        be evaluated, and it is to fail then."""
+        """Return the version of the kind in which the webhook gets the request; None if it does not match. Raises
+        `ApiError` if a condition cannot be evaluated and the failure policy is Fail."""
         form = matched(self.constraints, review)
         return form if form is not None and applies(self.bound, review, form) else None
 
@@ -85,9 +87,10 @@ class Webhooks:
         return any(self._store.count((GROUP, plural), "") for plural in (MUTATING, VALIDATING))
 
     def about(self, review: Review, plural: str = MUTATING) -> tuple[_Hook, ...]:
-        """Which may concern such a request by its kind and operation; found once, and again when one has changed."""
+        """Return the webhooks that match kind and operation of the request. The result is cached until a configuration
+        changes."""
         if review.resource.group == GROUP:
-            return ()  # nobody is locked out of mending one
+            return ()  # webhooks do not apply to webhook configurations, so that a wrong one can always be corrected
         known = self._known.setdefault(kind_of(review), {})
         if plural not in known:
             known[plural] = tuple(hook for hook in self._hooks(plural) if about(hook.constraints, review))
@@ -150,7 +153,8 @@ class Webhooks:
         return await self.validate(review) is not None or bool(concerned)
 
     async def _asked(self, hook: _Hook, form: Resource, review: Review, warnings: list[str]) -> list[Any]:
-        """Return the patch that the webhook asks for; none if it failed and is to be ignored. Raises `ApiError`."""
+        """Return the patch of the webhook; an empty one if its call failed and the failure policy is Ignore. Raises
+        `ApiError`."""
         try:
             mutation = await self._caller.call(hook.said, review, form)
         except CallFailed as error:
