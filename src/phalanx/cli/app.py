@@ -24,7 +24,7 @@ FLAGS = frozenset(
         *("--tty", "-it", "-ti", "--stdin", "-i"),
     }
 )
-HIDDEN = {  # commands that people do not type
+HIDDEN = {  # commands that other programs call
     "complete": "phalanx.cli.commands.work.complete:complete",
     "control-plane": "phalanx.cli.commands.one_machine.control_plane:control_plane",
 }
@@ -32,7 +32,8 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def build(asked: str = "") -> App:
-    """Return the application, with a line about each command but the one that is `asked`, which speaks for itself."""
+    """Return the application with a line of help for each command. The command `asked` is imported, and has its own
+    help."""
     from cyclopts import App, Group, Parameter
 
     groups = {folder: Group(title, sort_key=number) for number, (folder, title) in enumerate(TITLES.items())}
@@ -51,7 +52,8 @@ def build(asked: str = "") -> App:
 
 
 def main() -> None:
-    """Exit codes: 0 done, 1 an error that the user can mend, 2 a wrong command line, 130 Ctrl-C, else a job's own."""
+    """Run the command line. The exit code is 0 for success, 1 for an error that the user can mend, 2 for a wrong
+    command line, 130 after Ctrl-C, or else the exit code of a job."""
     try:
         words = sys.argv[1:] = with_dashes(with_standard_input(sys.argv[1:]))
         answer = _answer(words)
@@ -64,7 +66,7 @@ def main() -> None:
         _fail(_first(group))
     except KeyboardInterrupt:
         sys.exit(130)
-    except BrokenPipeError:  # the reader of our output (head, less) has seen enough
+    except BrokenPipeError:  # the reader of the output (head, less) has closed the pipe
         _write_no_more()
         sys.exit(0)
     except OSError as error:
@@ -101,7 +103,7 @@ def _answer(words: list[str]) -> object:
 
 
 def _no_command(word: str) -> str:
-    """Return the error of an unknown command. The parser would import every command for its own."""
+    """Return the error for an unknown command. The parser's own error would import every command."""
     from difflib import get_close_matches
 
     near = " or ".join(get_close_matches(word, (*COMMANDS, "--help", "--version"), n=2))

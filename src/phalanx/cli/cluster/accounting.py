@@ -31,15 +31,15 @@ WORDS = "slurm.phalanx.dev/"  # the prefix of annotations that the ledger stores
 NUMBER = "number"
 CANCELLED = "cancelled-by"  # the user who cancelled the job; the job's exit code still comes from its pods
 _GONE_KEPT = 10_000
-_WORDS_KEPT, _WORDS_CHARS = 256, 1 << 18  # the most annotations and characters of one object, because users write them
+_WORDS_KEPT, _WORDS_CHARS = 256, 1 << 18  # the most annotations, and characters, of one object: users write them
 _CAUSE_CHARS = 4096
 _SIGNALS = range(129, 193)  # a shell's exit codes of programs that a signal ended
 
 
 @dataclass(slots=True, kw_only=True)
 class _Seen:
-    """The objects of one job: uid -> (the time of creation, the kind, the outcome). `ends`: pod uid -> (exit code,
-    signal, end). `causes`: uid -> why it ended, in words."""
+    """The objects of one job. `members`: uid -> (time of creation, kind, outcome). `ends`: pod uid -> (exit code,
+    signal, end). `causes`: uid -> the text of why the object ended."""
 
     members: dict[str, tuple[str, str, tuple[Outcome, float | None, bool] | None]] = field(default_factory=dict)
     ends: dict[str, tuple[int, int, float | None]] = field(default_factory=dict)
@@ -49,7 +49,8 @@ class _Seen:
 
 
 class Objects:
-    """`look` is the ledger's. `words`: what dialects make of an object's labels and annotations."""
+    """The facts about jobs from their objects; the ledger calls `look`. `words`: translates an object's labels and
+    annotations for the dialects."""
 
     def __init__(self, words: Words = lambda kind, meta, scheduler: {}) -> None:
         self._words = words
@@ -174,13 +175,14 @@ def _facts(seen: _Seen) -> Facts:
 
 
 def _together(outcomes: list[Outcome]) -> Outcome:
-    """Failed if any part of it did, deleted if nothing of it is known to have ended by itself."""
+    """Return the outcome of a job from those of its parts: failed if any part failed; deleted if no part is known to
+    have ended by itself."""
     return next((end for end in (Outcome.FAILED, Outcome.SUCCEEDED) if end in outcomes), Outcome.DELETED)
 
 
 def _ending(obj: Object) -> tuple[Outcome, float | None, bool] | None:
-    """Return (the outcome, the time of the end, whether it reached its time limit) of a Job or a training job; None if
-    it has not ended."""
+    """Return (outcome, time of the end, whether the time limit was reached) of a Job or a training job; None if it has
+    not ended."""
     status = obj.get("status") or {}
     for condition in status.get("conditions") or ():
         if condition.get("status") == "True" and condition["type"] in ("Complete", "Failed", "Succeeded"):

@@ -95,7 +95,7 @@ class Snapshot:
         return self.objects[QUEUES]
 
     def expected(self, jobs: Sequence[str]) -> Mapping[str, StartForecast]:
-        """Return when queued jobs are expected to start, as far as run times and time limits tell."""
+        """Return the expected starts of these queued jobs, as far as they follow from run times and time limits."""
         if self.starts is not None:
             return {job: self.starts[job] for job in jobs if job in self.starts}
         if self.partial:
@@ -104,8 +104,8 @@ class Snapshot:
         return forecast(self.cluster, self.cluster.policy, self.now_s, jobs)
 
     def queue_of(self, form: JobAdapter, obj: Object) -> str | None:
-        """Return the queue of an object that was read as a Job in this form, also if another scheduler's label queues
-        it; None: it is in no queue."""
+        """Return the queue of an object that was read as a Job by this adapter, also if the label of another scheduler
+        names the queue. None: the object is in no queue."""
         said = (obj["metadata"].get("labels") or {}).get(QUEUE)
         if said is not None or self.reading is None:
             return said
@@ -118,9 +118,10 @@ class Snapshot:
 
     @property
     def nominated(self) -> set[str]:
-        """Jobs for which other jobs are made to leave, or whose nodes an autoscaler has promised. A job whose nodes are
-        only requested is not among them, because they may never arrive. Only the scheduler nominates jobs to requested
-        nodes. So in another process a job with promised nodes is one that waits for capacity."""
+        """Return the nominated jobs: those for which victims are preempted, and those whose nodes an autoscaler has
+        promised. A job whose nodes are only requested is left out, because the nodes may never arrive. Only the
+        scheduler nominates jobs to nodes that have not arrived, so in this process a job with promised nodes waits for
+        capacity."""
         if self.partial:
             return set()
         waits = {action.job: action.reason for action in self.plan.actions if isinstance(action, Wait)}
@@ -135,7 +136,7 @@ class Snapshot:
 
     @property
     def reasons(self) -> dict[str, Reason]:
-        """Job id -> why it waits, or why its open slots do."""
+        """Return job id -> why the job waits, or why its slots without a node do."""
         if self.partial:
             written = {job: _written(gang, frozenset(ReasonCode)) for job, gang in self.gangs.items()}
             told = {job: _told(each) for job, each in self.numbers.items() if job in self.gangs}
@@ -145,8 +146,8 @@ class Snapshot:
         return {**self.resting, **found, **self._of_requested_nodes(found)}
 
     def _of_requested_nodes(self, found: Mapping[str, Reason]) -> dict[str, Reason]:
-        """Return the reasons that the scheduler wrote about requested nodes: only the scheduler knows the requests.
-        `found`: the reasons without requests."""
+        """Return the reasons about requested nodes that the scheduler wrote, because only the scheduler knows the
+        requests. `found`: the computed reasons, which lack the requests."""
         gangs = ((job, reason, self.gangs.get(job)) for job, reason in found.items() if reason.more_nodes_help)
         written = {
             job: _written(gang, {ReasonCode.WAITING_FOR_NODES, reason.code})
@@ -157,13 +158,14 @@ class Snapshot:
 
     @property
     def resting(self) -> dict[str, Reason]:
-        """Return job id -> the scheduler's reason on a Job that could start now, judged by the objects alone."""
+        """Return job id -> the reason that the scheduler wrote, for jobs that could start now by the objects alone
+        (they back off, for example)."""
         starts = [action.job for action in self.plan.actions if isinstance(action, Start)]
         return {job: reason for job in starts if (reason := _written(self.gangs[job])) is not None}
 
     @property
     def starting(self) -> dict[str, Start | Place]:
-        """Job id -> what the scheduler is about to do for it."""
+        """Return job id -> the start or placement that the scheduler will make next."""
         if self.partial:
             return {}
         resting = self.resting
@@ -174,11 +176,11 @@ class Snapshot:
         }
 
 
-_REQUESTED = ", requested at "  # in reasons about requested nodes, and about requests that failed
+_REQUESTED = ", requested at "  # part of reasons about requested nodes and failed requests
 
 
 def _told(numbers: Object) -> Reason | None:
-    """Return the reason that the cluster tells without names."""
+    """Return the reason in the published numbers, which names no other job."""
     found = numbers.get("reason")
     return Reason(code=ReasonCode(found["code"]), text=found["message"], numbers=found["numbers"]) if found else None
 
@@ -240,7 +242,7 @@ def clusters_in(world: KubeWorld) -> Mapping[str, Object]:
 
 
 async def _with_events(connection: Connection, pods: Mapping[str, Object], now_s: float) -> Mapping[str, Object]:
-    """Return the pods; those that have not started for a while with the cause that their events name."""
+    """Return the pods. A pod that has not started for `_SILENT_S` gets the cause from its events."""
     late = [key for key, pod in pods.items() if is_silent(pod) and now_s - _begun_s(pod) > _SILENT_S][:_SILENT_PODS]
     events = await asyncio.gather(*(_events_of(connection, pods[key]) for key in late))
     return {**pods, **{key: with_events(pods[key], found) for key, found in zip(late, events, strict=True)}}
@@ -251,7 +253,7 @@ def _begun_s(pod: Object) -> float:
 
 
 async def _events_of(connection: Connection, pod: Object) -> list[Object]:
-    """Return the events about a pod; none if the user may not list them."""
+    """Return the Events about a pod; empty if the user may not list them."""
     meta = pod["metadata"]
     try:
         found = await connection.list(EVENTS, meta["namespace"], fieldSelector=f"involvedObject.uid={meta['uid']}")
@@ -261,7 +263,7 @@ async def _events_of(connection: Connection, pod: Object) -> list[Object]:
 
 
 def not_listed(connection: Connection, after_s: float) -> PhalanxError:
-    """Return the error for a server that did not list everything in that time."""
+    """Return the error for a server that did not list all objects within `after_s` seconds."""
     return PhalanxError(
         f"{connection.server} did not list pods, Jobs, nodes and queues within {after_s:g} s, so there is nothing to "
         "show. May you list them all? (kubectl auth can-i list pods -A)"
@@ -269,8 +271,8 @@ def not_listed(connection: Connection, after_s: float) -> PhalanxError:
 
 
 async def seen_namespace(connection: Connection, namespace: str) -> str:
-    """Return "" for who may list the jobs of all namespaces, else `namespace`. Raises PhalanxError if neither may be
-    listed."""
+    """Return "" if the user may list the jobs of all namespaces; otherwise `namespace`. Raises PhalanxError if the user
+    may list neither."""
     if await _may_see(connection, ""):
         return ""
     if namespace and await _may_see(connection, namespace):
@@ -310,7 +312,7 @@ async def may_list(connection: Connection, namespace: str) -> bool:
 
 
 async def _may_see(connection: Connection, namespace: str) -> bool:
-    """As `may_list`. A server that cannot tell is asked for the lists all the same."""
+    """Return as `may_list` does; True if the server does not answer that question, so that the lists are tried."""
     try:
         return await may_list(connection, namespace)
     except ApiRefusal:
@@ -337,8 +339,8 @@ def think(
     partial: bool = False,
     decides: bool = True,
 ) -> Snapshot:
-    """Fold the events of the world, with past runs and the past usage besides, and decide on the result. The world's
-    writes are never sent: its writer does not run. `decides` False: nothing is decided, and the snapshot is partial."""
+    """Fold the events of the world, the past runs and the past usage, and decide on the result. The world's writes are
+    never sent, because its writer does not run. `decides`: False for a partial snapshot, without a decision."""
     cluster, policy = Cluster(), policy or Policy()
     told = list(world.events())
     known = max((at for at, event in enumerate(told, 1) if isinstance(event, QueueSeen)), default=0)

@@ -1,9 +1,9 @@
 """The HTTP endpoints for the monitoring of Phalanx's processes, in the first place schedulers: metrics, health and
 readiness.
 
-*Ready*, leading or standing by: the API server has answered it in the last seconds (both renew or read the lease every
-two). *Healthy*: its event loop answers, and it does not believe that it leads when its lease has run out: such a
-process is on its way out, and one that is not gone soon is to be killed.
+*Ready* means that the API server has answered the process within the last seconds. Leaders and standbys both call it
+every two seconds, for the Lease. *Healthy* means that the event loop answers and that the process does not lead with an
+expired Lease. A process with an expired Lease is ending; if it does not end soon, it must be killed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # a server, which is imported only where metrics are served
     from phalanx.metrics.collector import Scheduler
     from phalanx.metrics.serving import Verdict
 
-START_S = 1.0  # a scheduler has sent its first bindings by then, unless the machine is busy
+START_S = 1.0  # within this time a scheduler usually sends its first bindings
 SILENT_S = 15.0  # an API server that has not answered for this time counts as unreachable
 
 
@@ -35,7 +35,8 @@ SILENT_S = 15.0  # an API server that has not answered for this time counts as u
 async def monitored(
     connection: Connection, lease: Lease, where: tuple[str, int] | None
 ) -> AsyncIterator[Scheduler | None]:
-    """The metrics of this process, served at that address inside; None: nowhere, and nothing is counted."""
+    """Serve the metrics of this process at the address `where` as long as the context is open. None: no metrics are
+    served or counted."""
     if where is None:
         yield None
         return
@@ -69,7 +70,8 @@ async def _answer(door: socket, found: Scheduler, tally: Tally) -> None:
 
 @asynccontextmanager
 async def shown(where: tuple[str, int] | None, own: Collector, ready: Verdict) -> AsyncIterator[None]:
-    """The metrics of a process that does not schedule, served at that address inside; None: nowhere."""
+    """Serve the metrics of a process that does not schedule, at the address `where`, as long as the context is open.
+    None: no metrics are served."""
     if where is None:
         yield
         return

@@ -73,10 +73,10 @@ async def schedule(
     """Schedule from the moment when this process becomes the leader (`leads` is called then) until cancelled. `alone`:
     returns True for the spec of a default scheduler's pod that Phalanx binds as well, one at a time; None: another
     scheduler binds such pods. `record`: the recording to which every step is appended. `metrics`: the metrics of this
-    process. `admits`: called with the way in which this cluster marks Jobs for Phalanx. `ledger`: the URL of the ledger
-    that records every job. `views`: the folder of the socket on which API groups of dialects are served. `nodes`: the
-    node groups. `rows`: the answers about jobs on that socket. Raises LeaseLost if another process may lead, and
-    LedgerError."""
+    process. `admits`: called with the mechanism by which this cluster queues Jobs for Phalanx. `ledger`: the URL of the
+    ledger that records every job. `views`: the folder of the socket on which API groups of dialects are served.
+    `nodes`: the node groups. `rows`: the answers about jobs on that socket. Raises LeaseLost if another process may
+    lead, and LedgerError."""
     async with leading(lease):
         leads()
         await _lead(connection, informers, lease, policies, record, metrics, admits, ledger, alone, views, nodes, rows)
@@ -138,8 +138,8 @@ def _visible(
     rows: AnswerOf | None,
     ledger: str | None,
 ) -> AbstractAsyncContextManager[None]:
-    """Serve the views of the dialects and, of our own group, rows of jobs and the numbers for every user; None:
-    nowhere."""
+    """Serve the views of the dialects and, under Phalanx's own API group, rows of jobs and the numbers for every user.
+    `folder` None: nothing is served."""
     if folder is None:
         return nullcontext()
     from phalanx.cli.cluster.numbers.starting import Present, StartAnswers
@@ -161,7 +161,7 @@ def _visible(
             return ask
         if (start := starts.answer(path, query)) is not None:
             return start
-        found = answering.answer(glance.numbers(), path)  # now, while nothing changes the state
+        found = answering.answer(glance.numbers(), path)  # at once: the state must not change meanwhile
         return lambda: found
 
     return visible(folder, view, world.answers.stream, None if ledger is None else _shown_rows(ledger))
@@ -197,7 +197,8 @@ def _shown_rows(ledger: str) -> LedgerRows:
 def accounted(
     inner: loop.World, world: KubeWorld, informers: Callable[[Kind], Informer], url: str | None
 ) -> Iterator[loop.World]:
-    """The inner world, with its jobs in the ledger. Raises LedgerError."""
+    """Yield a world that records the jobs of the inner world in the ledger; the inner world itself without a ledger.
+    Raises LedgerError."""
     if url is None:
         yield inner
         return
@@ -229,8 +230,9 @@ async def _run(
 
 
 class Glance:
-    """The book as it was last looked at, for statuses and metrics alike: looking costs what there are jobs, so it is
-    done at the leisure of who writes the statuses (`queue_status`), and never by who scrapes."""
+    """The statuses of queues that were computed last, for Queue objects and for metrics. Computing them takes time in
+    proportion to the number of jobs. So only the writer of statuses (`queue_status`) computes them, at its own pace; a
+    scrape of the metrics never does."""
 
     def __init__(self, cluster: Cluster, now_s: Callable[[], float]) -> None:
         self.cluster, self._now_s = cluster, now_s
@@ -240,7 +242,8 @@ class Glance:
         self._numbers_until_s = 0.0  # on the monotonic clock
 
     def numbers(self) -> NumbersSource:
-        """Return the numbers for users, computed when they are asked for and in at most a twentieth of the time."""
+        """Return the numbers for users. They are computed on request, but not more often than takes a twentieth of the
+        time."""
         began_s = time.monotonic()
         if self._numbers is None or began_s >= self._numbers_until_s:
             self._numbers = answering.source_of(self.cluster, self.standings, self._reason)
@@ -248,7 +251,7 @@ class Glance:
         return self._numbers
 
     def starts(self) -> Mapping[str, float]:
-        """Return job -> its expected start (seconds since the epoch), of the jobs where it is known."""
+        """Return job -> expected start (seconds since the epoch), for jobs with a known expected start."""
         places = (place for standing in self.standings for place in standing.first)
         return {place.job: place.start_s for place in places if place.start_s is not None}
 

@@ -93,7 +93,8 @@ async def visible(
 
 
 def _reader(ledger: LedgerRows) -> Callable[[web.Request], Awaitable[web.Response]]:
-    """Return the handler that answers with rows of the ledger, one reader at a time: rows may be many."""
+    """Return the handler that answers with rows of the ledger. It serves one reader at a time, because an answer may
+    have many rows."""
     reading = asyncio.Lock()
 
     async def read(query: Mapping[str, str]) -> web.Response:

@@ -28,7 +28,7 @@ _LABEL_VALUE = re.compile(r"^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$")
 _PODS_MAX = 100_000  # with completionMode Indexed: k8s.io/kubernetes/pkg/apis/batch/validation
 _LEAST_BYTES = 1 << 20
 _DEPTH_MAX = 100  # a pod template has about fifteen levels
-_PROGRAMS = {".py": "python ", ".sh": "sh "}  # how each is run
+_PROGRAMS = {".py": "python ", ".sh": "sh "}  # the program for each kind of script
 _SCRIPTS = (".py", ".sh", ".R", ".jl", ".pl")
 _INTERPRETERS = r"(ba|da|z)?sh|python[\d.]*|torchrun|accelerate|deepspeed|mpirun|Rscript|julia|perl|uv"
 _ENDINGS = (".yaml", ".yml", ".json")
@@ -52,7 +52,7 @@ class Document:
     lines: dict[Field, int] = field(default_factory=dict)
 
     def place(self, path: Field = ()) -> str:
-        """`job.yaml:14`: where the field stands, or the nearest one around it."""
+        """Return the place of a field, or of the nearest field around it: `job.yaml:14`."""
         if not self.lines:
             return self.file  # a job from a command line has no text
         while path and path not in self.lines:
@@ -61,8 +61,8 @@ class Document:
 
 
 def read_files(files: Sequence[Path]) -> list[Document]:
-    """Return every object of the files, in order; of a folder that of each manifest in it, by name. `-` is standard
-    input. Raises PhalanxError with file and line."""
+    """Return all objects of the files, in order. A folder stands for the manifests in it, sorted by name. `-` is
+    standard input. Raises PhalanxError with file and line."""
     return [document for file in files for each in _manifests(file) for document in _read(each)]
 
 
@@ -77,9 +77,9 @@ def _manifests(file: Path) -> list[Path]:
 
 def queued(document: Document, queue: str | None, words: Mapping[str, str] = NO_WORDS, priority: str = "") -> Object:
     """Return the object to send: a Job gets the fields that queue it, any other object is unchanged. `words`:
-    annotations, and `priority`: a PriorityClass, that count instead of what the Job says.
+    annotations that replace those of the Job. `priority`: a PriorityClass that replaces that of the Job.
 
-    Raises PhalanxError if the Job says something that contradicts being queued by us."""
+    Raises PhalanxError if a field of the Job prevents Phalanx from queueing it."""
     obj = document.obj
     if not is_job(obj):
         return obj
@@ -119,7 +119,7 @@ def _say(document: Document, words: Mapping[str, str]) -> None:
 
 
 def refusal(document: Document, error: ApiRefusal) -> PhalanxError:
-    """Return the server's answer, with the lines of the fields that it speaks of."""
+    """Return the server's refusal as an error with the lines of the refused fields."""
     if error.reason == "AlreadyExists":
         return _taken(document, error)
     if error.reason == "NotFound" and error.details.get("kind") == "namespaces":
@@ -181,7 +181,7 @@ class ManifestRequest:
 def job(request: ManifestRequest) -> Object:
     """Return the Job: `pods` pods of the same command that start together, with numbers, names and a rendezvous.
 
-    Raises PhalanxError: no command, or a name or quantity that cannot be."""
+    Raises PhalanxError if the command is missing, or for an invalid name or quantity."""
     _check(request)
     spec: Object = {
         "suspend": True,
@@ -211,7 +211,8 @@ def job(request: ManifestRequest) -> Object:
 
 
 def name_of(command: Sequence[str], suffix: str) -> str:
-    """Return a Job's name from its program, or from the script that an interpreter runs: `train-x7k2p`."""
+    """Return a name for a Job, such as `train-x7k2p`: from its program or, if that is an interpreter, from the
+    script."""
     script = next((word for word in command if word.endswith(_SCRIPTS)), "") if _is_interpreter(command) else ""
     program = script or (command[0] if command else "")
     stem = re.sub(r"[^a-z0-9]+", "-", Path(program).stem.lower()).strip("-")
@@ -229,7 +230,7 @@ def has_terminal(job: Object) -> bool:
 
 
 def waits_for_session(container: Object) -> bool:
-    """Return True for a container that `job` made interactive: its command begins when a line was sent to it."""
+    """Return True if the container was made interactive by `job`: its command begins after a line of input."""
     return tuple(container.get("command") or ())[: len(_ONCE_ATTACHED)] == _ONCE_ATTACHED
 
 
@@ -343,7 +344,7 @@ def _documents(name: str, text: str) -> Iterator[Document]:
 
 
 def _objects(document: Document) -> Iterator[Document]:
-    """Yield the object, or each of a List."""
+    """Yield the object, or each object of a List."""
     obj = document.obj
     if not isinstance(obj, dict):
         raise PhalanxError(f"{document.place()}: an object is expected, not {obj!r}. Nothing was created.")
@@ -369,7 +370,8 @@ def _objects(document: Document) -> Iterator[Document]:
 
 
 def _walk(name: str, node: yaml.Node, path: Field, lines: dict[Field, int]) -> None:
-    """Note the line of every field. Raises PhalanxError for a key that stands twice, or an endless depth."""
+    """Record the line of every field. Raises PhalanxError if a key occurs twice in a mapping, or if the levels are
+    nested too deep."""
     lines.setdefault(path, node.start_mark.line + 1)
     if len(path) > _DEPTH_MAX:
         raise PhalanxError(
@@ -407,7 +409,7 @@ def _mapping(document: Document, path: Field) -> Object:
 
 
 def _field(text: str) -> Field:
-    """`spec.containers[0].image` as a path; `[key]` in brackets is a mapping's key."""
+    """Return `spec.containers[0].image` as a path. A text in brackets is a key of a mapping."""
     path: list[str | int] = []
     for name, number, key in _PATH_STEP.findall(text):
         path.append(int(number) if number else name or key)

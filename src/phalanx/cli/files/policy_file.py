@@ -20,7 +20,7 @@ from phalanx.errors import PhalanxError
 from phalanx.model.policy import Policy
 
 DIALECTS = frozenset({KUBEFLOW, *FRAMED})
-_DIALECTS = "dialects"  # beside the policy, in the text for others
+_DIALECTS = "dialects"  # key in the text for other processes
 _FUNCTION = "priorityFunction"  # the same
 
 
@@ -35,7 +35,8 @@ class PolicySettings:
     function: str = ""
 
     def text(self) -> str:
-        """Return the settings for other processes (`settings_from`); empty if all are the defaults."""
+        """Return the settings as a text for other processes, which read it with `settings_from`; "" if all settings are
+        defaults."""
         said = dict(self.values)
         if self.dialects:
             said[_DIALECTS] = sorted(self.dialects)

@@ -25,7 +25,8 @@ _SAY_AGAIN_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class PriorityFile:
-    """`function` raises PhalanxError if the file's `priority` fails. `policy`, `queues`: as the file defines them."""
+    """The definitions of a file. `function`: the priority function, which raises PhalanxError if the file's `priority`
+    fails. `policy`, `queues`: these variables of the file."""
 
     function: PriorityFunction
     policy: Mapping[str, Any]
@@ -33,14 +34,14 @@ class PriorityFile:
 
 
 def read_priority_file(file: Path) -> PriorityFile:
-    """Return what the file defines. The file is run as Python. Raises PhalanxError with the file and the line."""
+    """Run the file as Python, and return its definitions. Raises PhalanxError with the file and the line."""
     if not file.is_file():
         raise PhalanxError(f"{file}: there is no such file")
     try:
         found = runpy.run_path(str(file), run_name=file.stem)
     except SyntaxError as error:
         raise PhalanxError(f"{error.filename}:{error.lineno or 1}: this is not Python: {error.msg}") from None
-    except Exception as error:  # the author of the file must mend any error that it raises
+    except Exception as error:  # any error in the file is for its author to mend
         raise PhalanxError(f"{_place(file, error)}: {type(error).__name__}: {error}") from None
     function, policy = found.get("priority"), found.get("policy", {})
     if not callable(function):
@@ -54,7 +55,7 @@ def read_priority_file(file: Path) -> PriorityFile:
 
 @dataclass(frozen=True, slots=True)
 class _Checked:
-    """The function of the file. Raises PhalanxError where the function fails or returns no number."""
+    """The priority function of the file. Raises PhalanxError if the function fails or does not return a number."""
 
     file: Path
     function: Callable[[WaitingJob], Any]
@@ -72,8 +73,8 @@ class _Checked:
 
 
 class Tolerant:
-    """Priorities for a scheduler, which must go on: a job whose priority cannot be computed comes last, and the log has
-    the reason, at most once a minute."""
+    """A priority function for a scheduler, which must not stop at an error. A job whose priority cannot be computed
+    comes last. The error is logged, at most once a minute."""
 
     __slots__ = ("_function", "_said_s")
 

@@ -39,8 +39,8 @@ CHUNK = 1 << 16  # bytes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedStep:
-    """`number` counts from 1. `now_s`: seconds since the epoch. `begins`: the book was empty before. `actions`: None
-    if only the events are known."""
+    """A step of a recording. `number`: counts from 1. `now_s`: seconds since the epoch. `begins`: True if the cluster
+    state was empty before the step. `actions`: the decisions; None if the recording has only the events."""
 
     number: int
     begins: bool
@@ -59,9 +59,9 @@ class RecordingWorld(Protocol):
 
 
 class Recorder:
-    """A world that records each step and then passes it to another world. It has its own `clock`, because a step is
-    decided at the time that was read for it. `complain` is called once, with the reason, if the recording ends
-    early."""
+    """A world that records each step and then passes it to another world. Its own `clock` returns the recorded time of
+    the step, so that the decision and the recording have the same time. `complain`: called once, with the reason, if
+    the recording ends early."""
 
     def __init__(
         self,
@@ -140,7 +140,7 @@ def open_private(file: Path) -> int:
 
 
 def require_recordable(file: Path, policy: Policy) -> None:
-    """Check that the file can be written, and the policy replayed. Raises PhalanxError."""
+    """Check that the file can be written, and that the recording can contain the policy. Raises PhalanxError."""
     if policy.priority_function is not None:
         raise PhalanxError(
             f"{file}: a recording holds the policy, and a priority in Python cannot be written down. "
@@ -164,7 +164,7 @@ def whole(descriptor: int) -> int:
 def step_of(
     now_s: float, policy: Policy | None, events: Sequence[Event], actions: Sequence[Action] | None, *, begins: bool
 ) -> dict[str, Any]:
-    """Return the step as a record of the file. `policy` None: that of the step before."""
+    """Return the step as a record of the file. `policy`: None if it is the same as in the step before."""
     step: dict[str, Any] = {"now_s": now_s, "begins": begins}
     if policy is not None:
         step["policy"] = msgspec.to_builtins(policy)
@@ -181,7 +181,8 @@ def append(descriptor: int, step: Mapping[str, Any]) -> None:
 
 
 def steps(file: Path) -> Iterator[RecordedStep]:
-    """Raises PhalanxError with file and line. A last line without an end is passed over: its writer was stopped."""
+    """Yield the steps of the file. An incomplete last line is skipped, because its writer was stopped. Raises
+    PhalanxError with file and line."""
     policy: Policy | None = None
     for number, (line, text) in enumerate(lines(file), 1):
         try:
@@ -213,7 +214,7 @@ def decided(cluster: Cluster, step: RecordedStep) -> Plan:
         late = before(cluster, step.policy, step.now_s)
         withdrawn, decision = decide_whole(cluster, step.policy, step.now_s)
         rest = decision.plan
-        if cluster.columns.groups.known:  # requests for nodes are decided on the state with the plan
+        if cluster.columns.groups.known:  # requests for nodes are decided after the plan is folded
             ahead = cluster.copy()
             fold_plan(ahead, decision)
             rest = with_nodes(ahead, step.policy, step.now_s, rest)
@@ -232,7 +233,7 @@ def decided(cluster: Cluster, step: RecordedStep) -> Plan:
 
 
 def lines(file: Path) -> Iterator[tuple[int, str]]:
-    """(number, text) of the lines behind the first, which must name the format."""
+    """Yield (number, text) of each line after the first. The first line must name the format."""
     try:
         with file.open(encoding="utf-8") as stream:
             try:

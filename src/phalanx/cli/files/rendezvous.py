@@ -70,7 +70,7 @@ def rename(job: Object, name: str) -> None:
 
 
 def service_of(job: Object) -> Object:
-    """Return the headless service of the Job; of one that exists it belongs to."""
+    """Return the headless service of the Job. If the Job exists already, it is the owner of the service."""
     meta = job["metadata"]
     own: dict[str, Any] = {"name": _domain(meta["name"])}
     if meta.get("namespace"):

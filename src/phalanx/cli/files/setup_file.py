@@ -1,8 +1,9 @@
 """A way to schedule, as a file: `policy` (as `phalanx scheduler --policy` reads it) and `queues`, each a `name` and the
 fields of the Queue resource's spec.
 
-`each`, the spec of one queue more, says what a queue is like that the trace names and `queues` does not; its `parent`
-may be one of `queues`. With `flat: true` all jobs go into the policy's default queue, whatever the trace says."""
+`each` is the spec of a queue. It is used for every queue that the trace names and `queues` does not contain. Its
+`parent` may be one of `queues`. With `flat: true` all jobs go into the policy's default queue, and the queues in the
+trace are ignored."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ def setup_of(name: str) -> Setup:
 
 
 def _in_python(file: Path) -> Setup:
-    """Return the setup of a file with a priority function: one queue by that priority, unless the file has queues."""
+    """Return the setup of a file with a priority function. Unless the file defines queues, it has one queue with that
+    priority as its order."""
     read = priority_file.read_priority_file(file)
     said: dict[str, Any] = {"policy": read.policy}
     said["queues"] = [{"name": ONE, "order": "multifactor"}] if read.queues is None else read.queues
@@ -74,7 +76,7 @@ def _queue(entry: Fields) -> Queue:
 
 
 def _within(name: str, read: Callable[[], Read]) -> Read:
-    """Return what `read` reads. Raises `Misread` with the path from the top."""
+    """Call `read` and return the result. Raises `Misread` with the path from the top of the file."""
     try:
         return read()
     except Misread as misread:

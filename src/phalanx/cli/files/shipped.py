@@ -44,8 +44,8 @@ def shipped(folder: str) -> Path:
 
 
 def copy_out(source: Path, directory: Path) -> Path:
-    """Copy a shipped file or folder into a directory, under its own name; where it is then. Raises PhalanxError if that
-    exists already."""
+    """Copy a shipped file or folder into a directory, under its own name, and return the new path. Raises PhalanxError
+    if the path exists already."""
     there = directory / source.name
     if there.exists():
         raise PhalanxError(f"{there} exists already. Nothing was written: name another directory.")
@@ -78,7 +78,7 @@ def write_chart(deploy: Path, directory: Path) -> Path:
 
 
 def _generated(deploy: Path) -> dict[str, str]:
-    """Return path in the chart -> text."""
+    """Return the generated files of the chart: path in the chart -> text."""
     labels = _kustomization(deploy / "base")["labels"][0]["pairs"]
     components = sorted(path.parent for path in deploy.glob("components/*/kustomization.yaml") if _fits(path.parent))
     dialects = {path.name: said[1] for path in components if (said := _DIALECT.search(_text(path)))}

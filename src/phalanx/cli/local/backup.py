@@ -31,14 +31,15 @@ OBJECTS, LEDGER = "apiserver.sqlite3", "ledger.sqlite3"
 _DATABASES = (LEDGER, OBJECTS)
 _SECRETS = ("tokens.csv", "kubelet.token", "pki/ca.crt", "pki/ca.key", "pki/sa.key", "pki/server.crt", "pki/server.key")
 _NAMES = (*_SECRETS, *_DATABASES)  # in the order in which they are put back
-_COUNTED = "apiserver.acknowledged"  # created again for the database of a backup
+_COUNTED = "apiserver.acknowledged"  # written again after a restore
 _PUT = (*_NAMES[:-1], _COUNTED, OBJECTS)
 _LEVEL = 1  # gzip's fastest level: JSON compresses well with it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restored:
-    """`objects`: how many; `replaced`: where the files are that were there."""
+    """The result of a restore. `objects`: the number of restored objects. `replaced`: the folder with the files that
+    were there before; None: there were none."""
 
     objects: int
     replaced: Path | None
@@ -69,8 +70,8 @@ def back_up(directory: DataDirectory, file: Path) -> int:
 
 
 def restore(file: Path, directory: DataDirectory, *, replace: bool = False) -> Restored:
-    """Put a backup into a data directory that no `phalanx up` uses. Raises PhalanxError; then nothing was changed, or
-    the same call goes on."""
+    """Restore a backup into a data directory that no `phalanx up` uses. Raises PhalanxError; then nothing was changed,
+    or the same call continues the restore."""
     if (directory.path / OBJECTS).exists() and not replace:
         raise PhalanxError(
             f"there is a cluster in {directory.path} already. Nothing was changed. Name another directory with --data "
@@ -134,7 +135,7 @@ def _put(folder: Path, directory: DataDirectory) -> Path | None:
     there = [name for name in _PUT if (directory.path / name).exists()]
     replaced = directory.path / time.strftime("replaced-%Y%m%dT%H%M%S") if there else None
     for name in there:
-        if name in _DATABASES:  # moves the write-ahead log into the file: a log must not meet another database
+        if name in _DATABASES:  # move the write-ahead log into its own database
             with contextlib.closing(sqlite3.connect(directory.path / name)) as database:
                 database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
                 database.execute("PRAGMA journal_mode = DELETE")

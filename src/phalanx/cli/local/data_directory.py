@@ -24,7 +24,8 @@ LOGIN_SOCKET = Path("/run/phalanx/login.sock")  # the socket on a shared machine
 
 @dataclass(frozen=True, slots=True)
 class DataDirectory:
-    """Paths under one directory. `kubeconfig` exists once the API server has started there for the first time."""
+    """The paths in one data directory. The file `kubeconfig` exists after the first start of the API server in the
+    directory."""
 
     path: Path
 
@@ -34,17 +35,17 @@ class DataDirectory:
 
     @property
     def control_plane_kubeconfig(self) -> Path:
-        """Return the kubeconfig of the control plane, which is a user of its own."""
+        """Return the kubeconfig with which the control plane logs in as a separate user."""
         return self.path / "control-plane.kubeconfig"
 
     @property
     def tokens(self) -> Path:
-        """The API server's token file."""
+        """Return the token file of the API server."""
         return self.path / "tokens.csv"
 
     @property
     def authority(self) -> Path:
-        """The certificate by which clients know the API server."""
+        """Return the certificate with which clients verify the API server."""
         return self.path / "pki" / "ca.crt"
 
     @property
@@ -53,12 +54,12 @@ class DataDirectory:
 
     @property
     def ledger(self) -> Path:
-        """Every job that ran (`phalanx history`)."""
+        """Return the ledger, which has every job that ran (`phalanx history`)."""
         return self.path / "ledger.sqlite3"
 
     @property
     def views(self) -> Path:
-        """The folder in which the scheduler answers for API groups that the API server passes on."""
+        """Return the folder of the socket on which the scheduler answers requests that the API server forwards."""
         return self.path / "views"
 
     def log(self, program: str) -> Path:
@@ -66,7 +67,8 @@ class DataDirectory:
 
 
 def default_directory(environment: Mapping[str, str]) -> DataDirectory:
-    """`$XDG_DATA_HOME/phalanx` where that is set (XDG Base Directory Specification), else `~/.phalanx`."""
+    """Return `$XDG_DATA_HOME/phalanx` if the variable is set (XDG Base Directory Specification), or else
+    `~/.phalanx`."""
     if (data_home := environment.get("XDG_DATA_HOME", "")) and Path(data_home).is_absolute():
         return DataDirectory(Path(data_home) / "phalanx")
     return DataDirectory(Path(environment.get("HOME") or os.path.expanduser("~")) / ".phalanx")
@@ -79,9 +81,8 @@ def chosen_directory(given: Path | None, environment: Mapping[str, str]) -> Data
 
 @contextmanager
 def owned(directory: DataDirectory, port: int) -> Iterator[None]:
-    """The directory exists, is ours alone, and can be written, for as long as the context lasts.
-
-    Raises PhalanxError: it cannot be made or written, the disk is full, or another `phalanx up` has it."""
+    """Create the directory if it is missing, and hold its lock as long as the context is open. Raises PhalanxError if
+    the directory cannot be created or written, if the disk is full, or if another `phalanx up` holds the lock."""
     try:
         directory.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         if directory.path.stat().st_mode & 0o077:  # made by hand, or by an earlier version: secrets lie in it
@@ -138,7 +139,7 @@ def _holder(content: bytes) -> str:
 
 
 def unwritable(path: Path, error: OSError) -> PhalanxError:
-    """Return what a failed write under `path` means to the user."""
+    """Return the error for a failed write under `path`, with its cause and its cure."""
     match error.errno:
         case errno.ENOSPC | errno.EDQUOT:
             cure = "The disk is full; free some space there, or use --data with a directory on another disk"

@@ -44,7 +44,7 @@ async def drain(connection: Connection, tell: Callable[[str], None]) -> tuple[in
 
 
 async def _outlast(connection: Connection) -> list[Object]:
-    """Wait until no pod is left, or patience is; those that are left."""
+    """Wait until no pod is left, at most `_PATIENCE_S`. Return the pods that are left."""
     deadline_s = time.monotonic() + _PATIENCE_S
     while True:
         left = await running_pods(connection)

@@ -130,7 +130,8 @@ class LocalMachines:
     objects are stored and queued (docs/dialects/frameworks.md)."""
 
     def __post_init__(self) -> None:
-        """Raises PhalanxError for what cannot be: an amount that no machine can have, images that cannot be read."""
+        """Raises PhalanxError for impossible options: an amount that no machine can have, or images that cannot be
+        read."""
         for name in ("local_cpu", "local_memory", "node_cpu", "node_memory"):
             _require_amount(f"--{name.replace('_', '-')}", getattr(self, name))
         if self.local_default_memory not in (None, "0"):
@@ -144,7 +145,7 @@ class LocalMachines:
             read_images(self.local_images)
         if self.local_rdma is not None:
             parse_rdma(self.local_rdma)
-            require_rdma(rdma_cards(), enforced=True)  # the node itself checks cgroups
+            require_rdma(rdma_cards(), enforced=True)  # only the node agent can check cgroups
         if self.user_quota is not None:
             parse_quota(self.user_quota)
         if self.kinds is not None:
@@ -164,7 +165,7 @@ class LocalMachines:
             )
 
     def options(self) -> tuple[str, ...]:
-        """Return the command line that says the same."""
+        """Return these options as words of a command line."""
         given = {name: value for name, value in asdict(self).items() if name not in _FLAGS and value is not None}
         paths = {name: getattr(self, name) for name in _FILES}
         given |= {name: path.resolve() for name, path in paths.items() if path is not None}
@@ -180,7 +181,7 @@ class LocalMachines:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalCluster:
-    """A running one. `stop_control_plane`: nothing is scheduled or started any more; the API still answers."""
+    """A running cluster. `stop_control_plane`: stops scheduling and the start of pods, while the API still answers."""
 
     directory: DataDirectory
     url: str
@@ -205,7 +206,7 @@ def _require_amount(option: str, text: str | None) -> None:
 
 
 def require_free(port: int) -> None:
-    """Raises PhalanxError if the port cannot be listened on. 0 asks for any free one."""
+    """Raise PhalanxError if no process can listen on the port. 0 means any free port."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -305,7 +306,7 @@ def _slurm_commands(directory: DataDirectory, machines: LocalMachines) -> Superv
 
 
 def free_port() -> int:
-    """Return a port that nobody has at the moment."""
+    """Return a port on which no process listens at the moment."""
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         return int(probe.getsockname()[1])

@@ -27,7 +27,7 @@ from phalanx.errors import PhalanxError
 Tell = Callable[[str], None]  # a line for the person at the terminal
 
 _PAUSE_FIRST_S, _PAUSE_MOST_S = 0.2, 10.0
-_PAUSES_S = (0.2, 1.0, 5.0)  # between starts of a program that was killed before it was ready
+_PAUSES_S = (0.2, 1.0, 5.0)  # pauses before a program that was killed during its start is started again
 _LONG_LIFE_S = 60.0  # a program that ran for this time crashes for a new reason, so the pauses begin again
 _LOG_MOST_BYTES = 20 << 20
 _LAST_WORDS_BYTES = 4096
@@ -47,17 +47,18 @@ class SupervisedProgram:
 
 
 class Child:
-    """A program that is kept alive."""
+    """A program that is started again when it ends."""
 
     def __init__(self, program: SupervisedProgram, tell: Tell) -> None:
         self.program = program
         self.pid: int | None = None
-        self.said = ""  # the line with which it got ready
+        self.said = ""  # the line that the program wrote when it was ready
         self._tell = tell
         self._process: Process | None = None
 
     async def start(self) -> None:
-        """Returns when the program is ready. Raises PhalanxError with its last words if it ends before that."""
+        """Start the program and wait until it is ready. Raises PhalanxError with the program's last output if it ends
+        before that."""
         for pause_s in _PAUSES_S:
             if not (ending := await self._launch()):
                 return
@@ -90,7 +91,7 @@ class Child:
                 self._tell(f"the {self.program.name} is back")
 
     async def stop(self) -> None:
-        """SIGTERM, and SIGKILL to one that does not listen."""
+        """End the program by SIGTERM, or by SIGKILL if it does not end in time."""
         process, self._process = self._process, None
         if process is None or process.returncode is not None:
             return
@@ -104,7 +105,7 @@ class Child:
             await process.wait()
 
     async def _launch(self) -> str:
-        """Start it and wait until it is ready. The answer is how it ended instead, or nothing."""
+        """Start the program and wait until it is ready. Return "", or a text about how it ended instead."""
         try:
             process = self._process = await _spawn(self.program)
         except OSError as error:
@@ -144,7 +145,8 @@ async def _spawn(program: SupervisedProgram) -> Process:
 
 
 async def _said_ready(process: Process) -> str:
-    """Return the program's line. A program that closes its output without a word is never ready."""
+    """Return the line that the program writes when it is ready. Never return if the program closes its output without a
+    line."""
     assert process.stdout is not None
     line = await process.stdout.readline()
     if not line:

@@ -40,7 +40,7 @@ def copy_of(member: Member, name: str) -> Object:
 
 
 def _job_spec(meta: Object, spec: Object) -> Object:
-    """Return the spec of a Job without what its controller and a start wrote into it."""
+    """Return the spec of a Job without the fields that its controller and a start wrote."""
     words: Mapping[str, str] = meta.get("annotations") or {}
     if not spec.get("manualSelector"):
         spec.pop("selector", None)

@@ -71,7 +71,7 @@ class JobOptions:
         *,
         is_array: bool = False,
     ) -> ManifestRequest:
-        """Raises PhalanxError for what cannot be."""
+        """Return the request for a Job that runs the command. Raises PhalanxError for invalid options."""
         if "%a" in self.output and not is_array:
             raise PhalanxError(f"--output {self.output}: %a is the task of an array, and there is no --array.")
         suffix = "".join(secrets.choice(SUFFIX_LETTERS) for _ in range(5))

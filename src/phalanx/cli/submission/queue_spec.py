@@ -61,7 +61,7 @@ def _set(spec: Spec, path: Sequence[str], value: Any) -> None:
 
 
 def _quota(spec: Spec, flavor: str) -> Spec:
-    """Return the entry of that flavor, a new one if there is none."""
+    """Return the quota of that flavor in the spec. Add an empty one if there is none."""
     quotas: list[Spec] = spec.setdefault("quotas", [])
     found = next((one for one in quotas if (one.get("flavor") or "") == flavor), None)
     if found is None:
@@ -88,7 +88,7 @@ def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
                 yield from _leaves(inner, f"{path}.{key}" if path else str(key))
         case list():
             for number, inner in enumerate(value):
-                if isinstance(inner, Mapping):  # an entry is known by its flavor
+                if isinstance(inner, Mapping):  # shown by its flavor instead of its position
                     own = {key: one for key, one in inner.items() if key != "flavor"}
                     yield from _leaves(own, f"{path}[{inner.get('flavor') or 'all nodes'}]")
                 else:

@@ -64,7 +64,7 @@ class WishOptions:
     """Keep it queued until `phalanx release NAME`."""
 
     def words(self, now_s: float) -> dict[str, str]:
-        """Return the annotations that say it. Raises PhalanxError."""
+        """Return the annotations for these options. Raises PhalanxError."""
         limit_s = length_s(self.time_limit) if self.time_limit else None
         begin_s = moment_s("--begin", self.begin, now_s) if self.begin else None
         deadline_s = moment_s("--deadline", self.deadline, now_s) if self.deadline else None
@@ -104,7 +104,7 @@ def length_s(text: str) -> float:
 
 
 def moment_s(option: str, text: str, now_s: float) -> float:
-    """Seconds since the epoch, from what people type. Raises PhalanxError."""
+    """Return a time that a user typed, in seconds since the epoch. Raises PhalanxError."""
     try:
         if text.startswith("+"):
             return now_s + duration_s(text[1:])
@@ -126,7 +126,8 @@ def _next(hour: int, minute: int, now_s: float) -> float:
 
 
 def awaited(after: Sequence[str]) -> list[str]:
-    """Return the dependencies, one or several in each, with commas between. Raises PhalanxError."""
+    """Check the values of --after, each of which has one or several dependencies with commas between. Return them all.
+    Raises PhalanxError."""
     for text in after:
         try:
             jobs = [each.job for each in dependencies(text, "here")]
@@ -141,7 +142,7 @@ def awaited(after: Sequence[str]) -> list[str]:
 
 
 def named(option: str, text: str) -> str:
-    """Return a name. Raises PhalanxError for what cannot be one."""
+    """Return the name. Raises PhalanxError if it is not a valid name."""
     if text and not _NAME.fullmatch(text):
         raise PhalanxError(
             f"{option} {text!r} cannot be a name: letters, digits, '-', '_' and '.', a letter or digit first and last. "

@@ -66,8 +66,8 @@ async def create_service(connection: Connection, job: Object) -> None:
 
 
 async def require_queues(connection: Connection, named: Iterable[tuple[str, str]]) -> list[str]:
-    """`named`: (queue, the document or option that names it). A warning for each queue that starts nothing new now.
-    Raises PhalanxError for one that does not exist."""
+    """Return a warning for each queue that starts no new jobs now. `named`: (queue, the document or option that names
+    it). Raises PhalanxError if a queue does not exist."""
     wanted = list(named)
     if not wanted:
         return []
@@ -110,8 +110,8 @@ async def require_class(connection: Connection, name: str) -> None:
 
 
 async def not_known(connection: Connection, after: Iterable[str], namespace: str) -> list[str]:
-    """Return a warning for each job to be waited for that does not exist: it may be submitted yet, or its name be
-    mistyped."""
+    """Return a warning for each dependency on a job that does not exist. The job may be submitted later, or its name
+    may be mistyped."""
     named = {each.job for text in after for each in dependencies(text, namespace)}
     return [
         f"there is no job {job} now: what waits for it waits until there is one, and then for that"
@@ -179,7 +179,7 @@ def _together(meta: Object, spec: Object) -> int:
 
 
 def beyond_all(asks: Amounts, pods: int, nodes: list[Node]) -> str:
-    """Return why all nodes together, if they were empty, could not hold `pods` pods at once; "" if they could."""
+    """Return why the empty nodes of the whole cluster could not hold `pods` pods at the same time; "" if they could."""
     fit = sum(
         min((dict(node.allocatable).get(name, 0) // amount for name, amount in asks if amount), default=pods)
         for node in nodes
@@ -218,7 +218,7 @@ def queue_of(obj: Object) -> str | None:
 async def _path(connection: Connection, obj: Object, namespace: str) -> str:
     """Return the path at which the server serves the object's kind, from its discovery, as kubectl does."""
     version, kind = obj["apiVersion"], obj["kind"]
-    if (version, kind) == (JOBS.api_version, JOBS.name):  # every server has them
+    if (version, kind) == (JOBS.api_version, JOBS.name):  # every server has Jobs
         return JOBS.path(namespace)
     root = f"/apis/{version}" if "/" in version else f"/api/{version}"
     try:

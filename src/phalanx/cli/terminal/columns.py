@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 
 _GAP = 3
-_TEXT_LEAST = 34  # a text in a narrower column is hard to read
-_LINES_MOST = 3  # a text that takes more of them is put below its row
+_TEXT_LEAST = 34  # the least width of a text's column
+_LINES_MOST = 3  # a text with more lines is printed below its row
 _INDENT = 4
 _TEXT_MOST = 600  # a longer text is cut and marked
 _MARK = " …"
@@ -48,7 +48,7 @@ def fit(
     if text not in shown:
         return _layout(columns, rows, widths, shown, None)
     fits = room >= _TEXT_LEAST and all(len(_wrapped(row[text], room)) <= _LINES_MOST for row in rows)
-    if widths[text] < _TEXT_LEAST and room < widths[text]:  # numbers and names: drop columns for the last one, too
+    if widths[text] < _TEXT_LEAST and room < widths[text]:  # a short last column: leave out other columns for it
         while dropped and _total(widths, shown) > width:
             shown.remove(dropped.pop(0))
         return _layout(columns, rows, widths, shown, None)
@@ -66,7 +66,8 @@ def _layout(
     shown: Sequence[int],
     fold: tuple[int, int] | None,
 ) -> Layout:
-    """`fold`: the width of the last column, 0 if its texts go below their rows, and the width of the terminal."""
+    """Return the layout. `fold`: (width of the last column, width of the terminal); a width of 0 means that the texts
+    of the last column are printed below their rows. None: each column has its full width."""
     left_out = tuple(name for at, name in enumerate(columns) if at not in shown)
     if fold is None:
         whole = tuple(tuple(row[at] for at in shown) for row in (columns, *rows))

@@ -54,7 +54,7 @@ async def converse(session: TerminalSession, *, at_terminal: bool, screen: bytes
     these bytes is not shown."""
     with _raw() if at_terminal else _plain():
         _writer(sys.stdout.fileno())(screen)
-        if at_terminal:  # a program reads the size when it starts
+        if at_terminal:  # first, because a program reads the size at its start
             await _send_size(session)
         if first:
             await session.write(first)
@@ -139,7 +139,7 @@ def _writer(file: int) -> Take:
 
 @contextmanager
 def _raw() -> Iterator[None]:
-    """Inside, the terminal passes on each key, and Ctrl-C too."""
+    """Set the terminal, as long as the context is open, to pass on each key, including Ctrl-C."""
     file = sys.stdin.fileno()
     before = termios.tcgetattr(file)
     try:

@@ -33,8 +33,8 @@ def watch_input(loop: asyncio.AbstractEventLoop, file: int, give: Callable[[byte
 
 @contextmanager
 def pressed_keys(terminal: int) -> Iterator[asyncio.Queue[str]]:
-    """Yield a queue that each key is put into: `up`, `down`, or its character. The end of the terminal is `q`. Ctrl-C
-    remains a signal. `terminal`: its file descriptor."""
+    """Yield a queue that gets each pressed key: `up`, `down`, or a character. If the terminal ends, the queue gets `q`.
+    Ctrl-C remains a signal. `terminal`: the file descriptor of the terminal."""
     loop, keys = asyncio.get_running_loop(), asyncio.Queue[str]()
 
     def put(data: bytes) -> None:
@@ -52,6 +52,6 @@ def pressed_keys(terminal: int) -> Iterator[asyncio.Queue[str]]:
 
 
 def keys_in(data: bytes) -> list[str]:
-    """Return the keys in what a terminal sent. Other function keys, and characters beyond ASCII, are left out."""
+    """Return the keys in the bytes from a terminal. Other function keys, and characters beyond ASCII, are left out."""
     found = [_ARROWS.get(part, part.decode("ascii", "ignore")) for part in _KEY.findall(data)]
     return [key for key in found if key in {UP, DOWN} or len(key) == 1]

@@ -34,7 +34,7 @@ _PIPE_WIDTH = 10_000  # a table that does not go to a terminal is not folded
 
 
 def console() -> Console:
-    """Standard output: as wide as its terminal, or without limit."""
+    """Return a console for standard output: as wide as the terminal, or with unlimited width."""
     from rich.console import Console
 
     return Console(highlight=False, soft_wrap=False, width=None if sys.stdout.isatty() else _PIPE_WIDTH)
@@ -43,8 +43,8 @@ def console() -> Console:
 def table(
     columns: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None, gives_way: Sequence[str] = ()
 ) -> Text:
-    """Aligned columns in the manner of kubectl, in `width` cells. `gives_way`: columns that may be left out, the least
-    important first."""
+    """Return a table with aligned columns, in the manner of kubectl, at most `width` cells wide. `gives_way`: columns
+    that may be left out, the least important first."""
     from rich.cells import cell_len
     from rich.text import Text
 
@@ -82,7 +82,7 @@ def print_json(value: Any) -> None:
 
 
 def print_json_line(value: Any) -> None:
-    """Print one line: for a stream of them."""
+    """Print a JSON document as a single line, for streams of documents."""
     sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
     sys.stdout.flush()
 
@@ -98,7 +98,7 @@ def note(text: str) -> None:
 
 
 def duration(seconds: float) -> str:
-    """`8s`, `2m10s`, `3h5m`, `4d7h`: two units at most, as kubectl writes ages."""
+    """Return a duration in at most two units, as kubectl writes ages: `8s`, `2m10s`, `3h5m`, `4d7h`."""
     whole = max(0, int(seconds))
     for unit_s, unit, below_s, below in ((86400, "d", 3600, "h"), (3600, "h", 60, "m"), (60, "m", 1, "s")):
         if whole >= unit_s:
@@ -113,12 +113,12 @@ def local_time(at_s: float) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """`1 pod`, `2 pods`."""
+    """Return a number with its noun: `1 pod`, `2 pods`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def amounts_text(amounts: Amounts) -> str:
-    """`4 cpu, 8Gi memory`."""
+    """Return amounts as text: `4 cpu, 8Gi memory`."""
     return (
         ", ".join(f"{format_amount(name, value)} {name}" for name, value in amounts if (name, value) != (PODS, 1))
         or "nothing"

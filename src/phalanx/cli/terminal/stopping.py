@@ -86,7 +86,7 @@ def stop_asked() -> Iterator[Callable[[], bool]]:
 
 
 def die_with(parent: int) -> None:
-    """In a child: the kernel kills it when its parent dies without saying so (Linux: PR_SET_PDEATHSIG, prctl(2))."""
+    """Let the kernel kill this child process when its parent dies (Linux: PR_SET_PDEATHSIG, prctl(2))."""
     if sys.platform != "linux":
         return
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -29,7 +29,7 @@ Say = Callable[[str], None]
 _LOG_TRIES = 20
 _LOG_PAUSE_S = 0.25
 _SCREEN_LINES = 100  # lines of the earlier session that are shown again
-_LOST = 1  # the exit code of a job that has none of its own
+_LOST = 1  # the exit code for a job without an exit code
 _TIMED_OUT = 124  # the exit code of timeout(1)
 
 
@@ -65,18 +65,19 @@ class _Watch:
         self.news.set()
 
     def see_event(self, change: Change) -> None:
-        """A Job that another cluster is to run says in Events alone why it waits."""
+        """Print the reason in an Event. For a Job that another cluster runs, only Events have the reason for
+        waiting."""
         if change.new is not None:
             self.tell(change.new.get("message") or "")
 
     def tell(self, why: str) -> None:
-        """Say why the Job waits, unless that was said last."""
+        """Print why the Job waits, unless this was the last printed reason."""
         if self.job["spec"].get("suspend") and why and why != self.reason:
             self.reason = why
             self.say(f"waiting: {why}")
 
     def follow(self, pod: Object, work: Coroutine[Any, Any, None]) -> None:
-        """Do the work that shows the output of a pod."""
+        """Start `work` as a task, which shows the output of the pod."""
         task = self.followed[pod["metadata"]["uid"]] = asyncio.create_task(work)
         task.add_done_callback(lambda _: self.news.set())
 
@@ -142,7 +143,7 @@ def _outcome(state: str, watch: _Watch, pods: list[Object]) -> Attendance:
     code = next((code for pod in pods if (code := exit_code(pod))), _LOST)
     brief = in_brief(failure(watch.job, pods))
     words = () if brief.startswith("pod ") else dict.fromkeys(text for pod in pods for text in _last_words(pod))
-    # The user of an interactive job has seen the last line.
+    # In an interactive job the user has already seen the output's end.
     told = [f"exit code {code}", *words, *([] if watch.interactive else [brief])]
     return Attendance(state=state, exit_code=code, why="; ".join(text for text in told if text))
 
@@ -187,7 +188,7 @@ def _prefix(pod: Object) -> str:
 async def _follow(connection: Connection, pod: Object, prefix: str) -> None:
     """Copy the pod's log to standard output, line by line, until its container ends.
 
-    A connection that breaks is taken up again after the lines that were already shown."""
+    If the connection breaks, connect again and skip the lines that were already shown."""
     meta, shown = pod["metadata"], 0
     path = PODS.path(meta["namespace"], meta["name"], "log")
     for _ in range(_LOG_TRIES):
@@ -222,7 +223,7 @@ async def _converse(connection: Connection, watch: _Watch, pod: Object) -> None:
         )
     try:
         screen = await _end_of_log(connection, pod) if tty else b""
-        first = b"" if screen or not waits_for_session(container) else b"\n"  # the echo of this line is in the log too
+        first = b"" if screen or not waits_for_session(container) else b"\n"  # the log has its echo
         async with Exec(connection, pod, container["name"], tty=tty, stdin=True) as session:
             await converse(session, at_terminal=tty, screen=screen, first=first)
     except PhalanxError as error:
@@ -232,14 +233,14 @@ async def _converse(connection: Connection, watch: _Watch, pod: Object) -> None:
 
 
 async def _end_of_log(connection: Connection, pod: Object) -> bytes:
-    """Return the end of what an earlier session showed."""
+    """Return the last lines of the pod's log, which an earlier session has shown."""
     path = PODS.path(pod["metadata"]["namespace"], pod["metadata"]["name"], "log")
     async with connection.stream(path, {"tailLines": str(_SCREEN_LINES)}) as lines:
         return b"\n".join([line async for line in lines])
 
 
 async def _runs(connection: Connection, pod: Object) -> bool:
-    """Return whether the pod is still there and runs."""
+    """Return whether the pod still exists and runs."""
     meta = pod["metadata"]
     try:
         now = await connection.get(PODS, meta["name"], meta["namespace"])

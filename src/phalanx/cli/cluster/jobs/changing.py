@@ -23,7 +23,8 @@ MOST_NICE = 2**31 - 1
 
 
 def require_whole(job: FoundJob, does: str, name: str) -> None:
-    """Raises PhalanxError for a part of a job. `does`: what jobs do whole; `name`: what the user may do instead."""
+    """Raise PhalanxError if the user named a part of a job. `does`, `name`: words of the message: what jobs can only do
+    as a whole, and the command for the whole job."""
     if job.part:
         raise PhalanxError(
             f"{job} is a part of job {job.id}, and jobs {does} whole: {name} {job.id}. Nothing was done."
@@ -44,18 +45,19 @@ async def _delete(connection: Connection, member: Member) -> None:
     try:
         await connection.delete(member.kind, meta["name"], meta["namespace"], body)
     except ApiRefusal as error:
-        if error.code not in {404, 409}:  # the object was deleted, or another one has its name
+        if error.code not in {404, 409}:  # the object was deleted, or a newer object has its name
             raise
 
 
 def takes_words(member: Member) -> bool:
-    """Return whether Phalanx reads its words on the object itself. The pods of a Volcano Job in this cluster are a gang
-    by their PodGroup, so the Job is only read if it is for another cluster."""
+    """Return whether Phalanx reads its labels and annotations on the object itself. The pods of a Volcano Job in this
+    cluster form a gang through their PodGroup, so the Job itself is read only if another cluster runs it."""
     return member.kind in _KINDS and (member.kind != VOLCANO_JOB.kind or is_sent(member.obj))
 
 
 def require_changeable(job: FoundJob, verb: str, *, waits: bool) -> None:
-    """Raises PhalanxError if the job cannot be `verb` (a participle). `waits`: only a job that waits can be."""
+    """Raise PhalanxError if the job's state does not allow the change. `verb`: the change as a participle, for the
+    message (`held`). `waits`: True if only waiting jobs can be changed."""
     require_whole(job, "start", "name")
     if (state := state_of(job)) in OVER:
         raise PhalanxError(f"{job.id} is {state}: it cannot be {verb}. Nothing was changed.")
@@ -73,7 +75,7 @@ async def set_hold(connection: Connection, job: FoundJob, *, held: bool) -> None
 
 
 async def set_nice(connection: Connection, job: FoundJob, nice: int) -> None:
-    """Set the nice value of a job; 0 takes it away. Raises ApiError."""
+    """Set the nice value of a job; 0 removes it. Raises ApiError."""
     await _annotate(connection, job, NICE, str(nice) if nice else None)
 
 

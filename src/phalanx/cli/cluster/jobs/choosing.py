@@ -42,7 +42,7 @@ class Filters:
         return bool(self.user or self.queue or self.state)
 
     def holds(self, job: FoundJob, states: Mapping[tuple[str, str], str]) -> bool:
-        """Return True for a job that is meant. `states`: (kind, NAMESPACE/NAME) -> the state that `phalanx jobs`
+        """Return True if the filters select the job. `states`: (kind, NAMESPACE/NAME) -> the state that `phalanx jobs`
         prints."""
         own = standing(job.members, ()).state
         state = own if own == HELD else states.get((job.kind, job.id), own)
@@ -65,8 +65,9 @@ async def chosen(
     everywhere: bool,
     states: States,
 ) -> list[FoundJob]:
-    """Return the jobs of these names, or those that the filters choose. `states`: called if `--state` needs more than
-    the objects of the jobs. Raises PhalanxError if neither is given, or a name is unknown."""
+    """Return the jobs with these names, or the jobs that the filters select. `states`: returns the states of jobs;
+    called only if `--state` needs more than the jobs' objects. Raises PhalanxError if neither is given, or a name is
+    unknown."""
     if names and filters.given:
         raise PhalanxError("names of jobs, and --user, --queue or --state, exclude each other. Nothing was done.")
     if names:
@@ -80,7 +81,7 @@ async def chosen(
 
 
 async def live_jobs(connection: Connection, namespace: str) -> list[FoundJob]:
-    """Return the jobs of a namespace, "" of all, that Phalanx schedules, whatever form them."""
+    """Return the jobs that Phalanx schedules in a namespace ("": in all namespaces), of every kind of object."""
     kinds = (JOBS, PODS, *await Finder(connection, namespace).served())
     listed = await asyncio.gather(*(_listed(connection, kind, namespace) for kind in kinds))
     jobs: dict[tuple[str, str], list[Member]] = {}

@@ -14,18 +14,18 @@ from phalanx.cli.terminal.output import counted, duration
 from phalanx.client.connection import Object
 from phalanx.kube.read.labels import DELETED_BY
 
-_POD = "; pod "  # in the message of a Job, before the end of the pod that failed first
+_POD = "; pod "  # in a Job's message: precedes the cause of the first failed pod
 _LOG = "; its log ends:"
 _LINE_CHARS = 120
 # Reasons of events about a pod whose volumes or network cannot be set up: k8s.io/kubernetes/pkg/kubelet/events, and
 # pkg/controller/volume/attachdetach.
 _SETUP_FAILURES = frozenset({"FailedMount", "FailedMapVolume", "FailedAttachVolume", "FailedCreatePodSandBox"})
-_CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x1f\x7f-\x9f]")  # colours, movements of the cursor
-_ON_THE_WAY = frozenset({"ContainerCreating", "PodInitializing"})  # a container that starts by itself in a moment
+_CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x1f\x7f-\x9f]")  # terminal codes, for example for colours
+_ON_THE_WAY = frozenset({"ContainerCreating", "PodInitializing"})  # the container has not started yet
 
 
 def ending_cause(obj: Object) -> str:
-    """Return why a Job, a training job or a bare pod ended; "" for one that goes on, or ended well."""
+    """Return why a Job, a training job or a bare pod ended; "" if it has not ended, or has succeeded."""
     if obj.get("kind") == "Pod" or "containers" in obj["spec"]:
         return pod_failure(obj) or _deleted(obj)
     return failure(obj) or _deleted(obj)
@@ -38,7 +38,8 @@ def _deleted(obj: Object) -> str:
 
 
 def failure(job: Object, pods: Iterable[Object] = ()) -> str:
-    """Return why the Job failed; "" if it did not. `pods`: its own, asked where its controller does not say."""
+    """Return why the Job failed; "" if it did not. `pods`: the Job's pods, which are examined if the Job's conditions
+    do not contain the cause."""
     if timed_out(job):
         return f"it had run as long as it may ({duration(_limit_s(job))}) and was ended"
     message = str(_failed(job).get("message", ""))
@@ -78,7 +79,8 @@ def obstacles(pod: Object) -> list[str]:
 
 
 def is_silent(pod: Object) -> bool:
-    """Return True for a pod that has a node, and of which no container has started or says why it cannot."""
+    """Return True for a pending pod with a node, if no container has started and no container's status contains a
+    cause."""
     status = pod.get("status") or {}
     states = [one.get("state") or {} for one in status.get("containerStatuses") or ()]
     begun = any("running" in state or "terminated" in state for state in states)
@@ -107,8 +109,8 @@ def _event_time(event: Object) -> str:
 
 
 def why_stuck(pods: Iterable[Object]) -> str:
-    """Return why a job is stuck that has these pods: the first of them that cannot start, and how many more cannot; ""
-    for a job that is not stuck."""
+    """Return why the job with these pods is stuck: the cause for the first pod that cannot start, and the number of
+    further such pods. "": the job is not stuck."""
     found = sorted((pod["metadata"]["name"], told[0].rstrip(".")) for pod in pods if (told := obstacles(pod)))
     if not found:
         return ""
@@ -117,7 +119,7 @@ def why_stuck(pods: Iterable[Object]) -> str:
 
 
 def in_brief(cause: str) -> str:
-    """Return a cause in one line: without the log, but for its last line, of which control characters are left out."""
+    """Return a cause as one line. Of the log it keeps only the last line, without control characters."""
     first, _, rest = cause.partition("\n")
     if not first.endswith(_LOG):
         return first
@@ -140,7 +142,7 @@ def _failed(job: Object) -> Object:
 
 
 def exit_code(pod: Object) -> int:
-    """Return that of its first container that failed; 0 if none did."""
+    """Return the exit code of the pod's first failed container; 0 if no container failed."""
     for container in (pod.get("status") or {}).get("containerStatuses") or ():
         if code := ((container.get("state") or {}).get("terminated") or {}).get("exitCode"):
             return int(code)

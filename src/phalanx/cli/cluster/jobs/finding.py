@@ -57,7 +57,7 @@ _PART_LABELS = (
     JOB_NAME,
 )
 _SHOWN = 8
-_PAST = 500  # jobs of the ledger among which the nearest name is looked for
+_PAST = 500  # the most jobs of the ledger that are searched for a similar name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,8 +77,8 @@ class FoundJob:
     """A job that a user named.
 
     `kind`: the kind of the object that the user made, in small letters; `array` and `gang` have several objects.
-    `members`: the objects; empty if they are gone. `part`: the index or the role of the pods that are meant; "" for all
-    pods. `entry`: the record of the ledger, where the objects are gone."""
+    `members`: the objects; empty if they were deleted. `part`: the index or the role of the named pods; "": all pods.
+    `entry`: the record in the ledger, if the objects were deleted."""
 
     kind: str
     namespace: str
@@ -97,7 +97,7 @@ class FoundJob:
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """A reading of a text. `kind`: a word for a kind; "" for any."""
+    """A possible meaning of a typed name. `kind`: the typed word for the kind; "": any kind."""
 
     namespace: str
     name: str
@@ -152,7 +152,7 @@ class Finder:
         return None
 
     async def _task(self, reading: _Reading) -> FoundJob | None:
-        """Return the task of an array that is meant; None if there is no such task."""
+        """Return the array task NAME/INDEX; None if it does not exist."""
         named = replace(reading, name=f"{reading.name}-{reading.part}", part="")
         obj = await self._get(JOBS, named)
         if obj is None or option(obj["metadata"], ARRAY) != reading.name:
@@ -168,7 +168,7 @@ class Finder:
             return None
 
     async def _labelled(self, label: str, reading: _Reading) -> tuple[Member, ...]:
-        """Return the Jobs and pods with that label; of pods only those that no Job controls."""
+        """Return the Jobs with that label, and the pods with it that no Job controls."""
         if not _LABEL_VALUE.fullmatch(reading.name):
             return ()
         found: list[Member] = []
@@ -245,7 +245,7 @@ class Finder:
     # --- nowhere ------------------------------------------------------------------------------------------------------
 
     async def _unknown(self, text: str, readings: Sequence[_Reading]) -> str:
-        """Return a sentence with the nearest names."""
+        """Return the message that no job has this name, with similar names."""
         here = readings[0]
         known = list(dict.fromkeys([*await self.names(here.namespace), *self._past_names(here.namespace)]))
         near = difflib.get_close_matches(here.name, [name for name in known if name != here.name], 3, 0.6)
@@ -266,7 +266,7 @@ class Finder:
         return f"{said}{end} `phalanx jobs -A` lists them all, `phalanx history` those that are gone."
 
     def _past_names(self, namespace: str) -> list[str]:
-        """Return the names of the jobs of a namespace that ended last."""
+        """Return the names of the jobs of a namespace that ended most recently, from the ledger."""
         if self._ledger is None:
             return []
         from phalanx.ledger.store import Ledger, LedgerError
@@ -288,7 +288,7 @@ class Finder:
 
 
 def recorded(book: Ledger, text: str, namespace: str) -> list[JobEntry]:
-    """Return what the ledger has of the jobs of that name, in the order of their submission. Raises LedgerError."""
+    """Return the ledger's entries for jobs with that name, in the order of their submission. Raises LedgerError."""
     from phalanx.ledger.entry import ARRAY as TASK_OF
     from phalanx.ledger.selection import Selection
 
@@ -309,7 +309,7 @@ def recorded(book: Ledger, text: str, namespace: str) -> list[JobEntry]:
 
 
 async def pods_of(connection: Connection, job: FoundJob) -> list[Object]:
-    """Return the pods of a job, or of the part that is meant, in the order of their indices and names."""
+    """Return the pods of a job, or of the named part of the job, sorted by index and name."""
     found: dict[str, Object] = {}
     for member in job.members:
         if member.kind is PODS:
@@ -335,13 +335,14 @@ def controller_of(obj: Object) -> Object | None:
 
 
 def reference_text(reference: Object) -> str:
-    """Return KIND/NAME of an owner reference."""
+    """Return KIND/NAME for an owner reference."""
     group = str(reference.get("apiVersion", "")).rpartition("/")[0]
     return f"{_kind_text(reference['kind'], group)}/{reference['name']}"
 
 
 def kind_text(kind: Kind) -> str:
-    """Return the name of a kind; of a Job that is not Kubernetes' own with its API group: `Job.batch.volcano.sh`."""
+    """Return the name of a kind. A kind `Job` of another API group than Kubernetes' gets that group:
+    `Job.batch.volcano.sh`."""
     return _kind_text(kind.name, kind.group)
 
 
@@ -353,7 +354,8 @@ def _kind_text(name: str, group: str) -> str:
 
 
 def _readings(text: str, namespace: str) -> Iterator[_Reading]:
-    """Yield what a text may mean, the likeliest first. Raises PhalanxError for a text that no job can have."""
+    """Yield the possible meanings of a typed name, the likeliest first. Raises PhalanxError for a text that no job can
+    have."""
     words = text.strip().split("/")
     if not all(words) or len(words) > 3:
         raise PhalanxError(
@@ -386,14 +388,14 @@ def _named(words: Sequence[str], namespace: str, kind: str) -> Iterator[_Reading
 
 
 def _is_word(word: str, kind: Kind) -> bool:
-    """Return True if a user may call the kind so; "" stands for any kind."""
+    """Return True if the word is a name of the kind; "" is a name of every kind."""
     return word in {"", kind.name.lower(), kind.plural, f"{kind.plural}.{kind.group}", kind_word(kind_text(kind))} and (
         word not in {"job", "jobs"} or kind is not VOLCANO_JOBS
     )
 
 
 def kind_word(kind: str) -> str:
-    """Return the word of kubectl for a kind (`kind_text`)."""
+    """Return kubectl's word for a kind. `kind`: as from `kind_text`."""
     return "vcjob" if kind == kind_text(VOLCANO_JOBS) else kind.lower()
 
 

@@ -21,7 +21,8 @@ _SYNC_S = 60.0
 
 
 class Followed:
-    """Use as `async with Followed(connection, job) as followed`. `pods`: uid -> pod, also pods that are gone since."""
+    """The objects and pods of a job, while watches update them. Use as `async with Followed(connection, job) as
+    followed`. `pods`: uid -> pod, including pods that were deleted in the meantime."""
 
     def __init__(self, connection: Connection, job: FoundJob) -> None:
         self.job = job
@@ -111,5 +112,5 @@ class Followed:
         owners = {owner["uid"] for owner in meta.get("ownerReferences") or ()}
         known = {member.obj["metadata"]["uid"] for member in self.job.members}
         direct = meta["uid"] in known or bool(owners & known) or (self._gang and option(meta, JOB) == self._gang)
-        inside = len(self.job.members) <= _WATCHES  # then the selectors show no pods but those of the job
+        inside = len(self.job.members) <= _WATCHES  # then only the job's own pods were watched
         return bool(direct or inside) and (not self.job.part or self.job.part in parts_of(pod))

@@ -19,7 +19,7 @@ from phalanx.kube.read.labels import COMPLETION_INDEX, JOB, JOB_NAME, option
 from phalanx.kube.read.wire import epoch_s
 
 _MERGED = 32  # logs of more pods are shown one after the other: each needs a connection
-_KEPT = "-"  # in place of a pod's name: the pods that are gone (embedded API server)
+_KEPT = "-"  # instead of a pod's name: all deleted pods (embedded API server)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ Line = tuple[str, ContainerLog, str]  # time (RFC 3339), container, text
 
 
 def sources_of(pods: Iterable[Object], job: FoundJob, container: str = "") -> list[ContainerLog]:
-    """Return the logs of pods of the job that exist: of each container, or of the one with that name."""
+    """Return the logs of the job's existing pods: of every container, or of the container with that name."""
     return [
         ContainerLog(
             namespace=pod["metadata"]["namespace"],
@@ -74,7 +74,8 @@ def sources_of(pods: Iterable[Object], job: FoundJob, container: str = "") -> li
 
 
 async def kept_sources(connection: Connection, job: FoundJob, container: str = "") -> list[ContainerLog]:
-    """Return the logs of pods of the job that are gone, in the order of their starts; none where nothing keeps them."""
+    """Return the logs of the job's deleted pods, in the order of the pods' starts; empty if the node did not keep
+    them."""
     try:
         answer = await connection.request("GET", PODS.path(job.namespace, _KEPT, "log"))
     except ApiRefusal as error:
@@ -101,8 +102,8 @@ async def kept_sources(connection: Connection, job: FoundJob, container: str = "
 
 
 def attempts(sources: Sequence[ContainerLog], *, single: bool) -> list[list[ContainerLog]]:
-    """Return the logs by attempt, the oldest first. A pod with the same index, or the same name, as an earlier one is
-    of the next attempt; of a job with a `single` pod every pod is."""
+    """Return the logs by attempt, the oldest first. A pod belongs to the next attempt if an earlier pod has the same
+    index or name. `single`: the job has one pod, so each pod is an attempt."""
     found: list[list[ContainerLog]] = []
     seen: Counter[tuple[str, str]] = Counter()
     for source in sorted(sources, key=lambda one: (one.started_s, one.ended_s or inf, one.label)):
@@ -115,7 +116,7 @@ def attempts(sources: Sequence[ContainerLog], *, single: bool) -> list[list[Cont
 
 
 async def read_lines(connection: Connection, sources: Sequence[ContainerLog], wishes: LogWishes) -> AsyncIterator[Line]:
-    """Yield the lines of these logs in the order of their times; of many logs one after the other."""
+    """Yield the lines of these logs, merged by time. More than `_MERGED` logs are read one after the other."""
     if len(sources) > _MERGED:
         for source in sources:
             async with aclosing(_lines(connection, source, wishes.params())) as lines:
@@ -136,7 +137,7 @@ async def read_lines(connection: Connection, sources: Sequence[ContainerLog], wi
 
 
 async def _draw(streams: Sequence[AsyncGenerator[Line, None]], number: int, heads: list[tuple[str, int, Line]]) -> None:
-    """Put the next line of that stream among the heads, if it has one."""
+    """Push the next line of the stream onto the heap `heads`, unless the stream has ended."""
     try:
         line = await anext(streams[number])
     except StopAsyncIteration:
@@ -145,8 +146,8 @@ async def _draw(streams: Sequence[AsyncGenerator[Line, None]], number: int, head
 
 
 async def follow_lines(connection: Connection, source: ContainerLog, wishes: LogWishes) -> AsyncIterator[Line]:
-    """Yield the lines of one log until its container ends. Raises ApiError if the connection breaks: `wishes.since`
-    of the last line's time takes it up again."""
+    """Yield the lines of one log until its container ends. Raises ApiError if the connection breaks. To continue, call
+    again with the time of the last line as `wishes.since`."""
     async with aclosing(_lines(connection, source, {**wishes.params(), "follow": "true"})) as lines:
         async for line in lines:
             yield line
@@ -168,7 +169,7 @@ async def _lines(connection: Connection, source: ContainerLog, params: Mapping[s
                 stamp, _, text = line.decode(errors="replace").partition(" ")
                 yield stamp, source, text
     except ApiRefusal as error:
-        if error.code not in {400, 404}:  # the container has not started, or its log is gone since it was listed
+        if error.code not in {400, 404}:  # not started yet, or deleted since the list
             raise
 
 

@@ -14,10 +14,10 @@ from phalanx.kube.read.labels import REASON, held
 from phalanx.ledger.entry import JobEntry, State
 
 QUEUED, HELD, RUNNING, COMPLETE, FAILED, DELETED = "queued", "held", "running", "complete", "failed", "deleted"
-STUCK = "stuck"  # the job has started, and one of its pods cannot start its containers
+STUCK = "stuck"  # the job has started, but a pod cannot start its containers
 OVER = frozenset({COMPLETE, FAILED, DELETED})
 TIMED_OUT = 124  # the exit code of timeout(1)
-_LOST = 1  # the exit code of a job that has none of its own
+_LOST = 1  # the exit code for a job without an exit code
 # Words of conditions, phases and states of all operators, in small letters.
 _FAILED = frozenset({"failed", "aborted", "terminated", "submission_failed", "stopped"})
 _COMPLETE = frozenset({"complete", "completed", "succeeded"})
@@ -69,7 +69,7 @@ def standing(members: Sequence[Member], pods: Iterable[Object], stuck: Iterable[
 
 
 def recorded_standing(entry: JobEntry) -> Standing:
-    """Return how a job ended that is only in the ledger."""
+    """Return the standing of a job that only the ledger has."""
     match entry.state:
         case State.COMPLETED:
             return Standing(state=COMPLETE, exit_code=entry.exit_code or 0)
@@ -82,7 +82,7 @@ def recorded_standing(entry: JobEntry) -> Standing:
 
 
 def state_of(job: FoundJob) -> str:
-    """Return the state of a job as it was found."""
+    """Return the state of the job when it was found."""
     return recorded_standing(job.entry).state if job.entry is not None else standing(job.members, ()).state
 
 
@@ -101,7 +101,7 @@ def _failed(members: Sequence[Member], pods: Sequence[Object]) -> Standing:
 
 
 def _words(status: Object) -> Iterator[str]:
-    """Yield the words by which operators say how far a job is, in small letters."""
+    """Yield the words in a status by which operators report the progress of a job, in small letters."""
     for condition in status.get("conditions") or ():
         if condition.get("status") == "True":
             yield str(condition.get("type", "")).lower()

@@ -63,7 +63,8 @@ class StreamSession:
             await self._socket.send_bytes(bytes((StreamChannel.SIZE,)) + size)
 
     async def run(self, out: Take, err: Take) -> int:
-        """Hand over the output until the command ends; its exit code. Raises PhalanxError if it was not started."""
+        """Pass output to `out` and `err` until the command ends, and return its exit code. Raises PhalanxError if the
+        command was not started."""
         async for message in self._socket:
             data = message.data
             if not isinstance(data, bytes) or not data:
@@ -128,7 +129,8 @@ def _exit_code(status: Object) -> int:
 async def forward(
     connection: Connection, pod: Object, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> str:
-    """Carry one connection to a port of the pod, both ways until both ends are closed; what went wrong, or ""."""
+    """Forward a connection to a port of the pod, in both directions, until both ends are closed. Return the error, or
+    ""."""
     meta = pod["metadata"]
     path = PODS.path(meta["namespace"], meta["name"], "portforward")
     async with connection.websocket(path, [("ports", str(port))], (_V4,)) as socket:

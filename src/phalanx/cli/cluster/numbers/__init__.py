@@ -1,4 +1,4 @@
-"""The state of each queue and job, as the scheduler serves it: so commands need not compute it.
+"""Numbers about each queue and job that the scheduler serves, so that commands need not compute them.
 
 fetching   the client
 answering  the answers for every user, without the names of other users' jobs

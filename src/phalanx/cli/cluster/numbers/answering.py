@@ -149,7 +149,7 @@ def _status(code: int, reason: str, message: str) -> Object:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSum:
-    """Jobs, their pods, and all that these request, by resource."""
+    """A number of jobs, the number of their pods, and the sum of the pods' requests by resource."""
 
     jobs: int = 0
     pods: int = 0
@@ -160,9 +160,9 @@ class JobSum:
 class JobNumbers:
     """The numbers about one job.
 
-    `position`: its position among the `waiting` jobs of its queue, from 1; 0 if it does not wait.
-    `ahead`: the waiting jobs before it.
-    `own_running`, `own_waiting`: all jobs of its user in its queue."""
+    `position`: the job's position among the `waiting` jobs of its queue, from 1; 0 if the job does not wait.
+    `ahead`: the sum of the waiting jobs before the job. `own_running`, `own_waiting`: the sums of the user's jobs in
+    the queue."""
 
     job: str
     queue: str
@@ -175,7 +175,7 @@ class JobNumbers:
 
 
 def job_numbers(cluster: Cluster, jobs: Iterable[str]) -> Iterator[JobNumbers]:
-    """Yield the numbers of the live jobs among `jobs`, by queue and in the order of the queue."""
+    """Yield the numbers about the live jobs among `jobs`, queue by queue, in the order of each queue."""
     by_queue = defaultdict[str, set[str]](set)
     for job in jobs:
         if (record := cluster.jobs.get(job)) is not None:
@@ -210,7 +210,8 @@ def _of_queue(cluster: Cluster, queue: str, asked: set[str]) -> Iterator[JobNumb
 
 
 def _own(cluster: Cluster, queue: str) -> dict[tuple[str, bool], _Sum]:
-    """Return (user, whether they wait) -> the sum of the user's jobs in the queue. Jobs without a user have no sum."""
+    """Return (user, whether the jobs wait) -> the sum of these jobs of the user in the queue. Jobs without a user have
+    no sum."""
     found = defaultdict[tuple[str, bool], _Sum](_Sum)
     names = (queue, "") if queue == cluster.policy.default_queue else (queue,)
     for record in (cluster.jobs[job] for name in names for job in cluster.jobs_of.get(name, ())):
@@ -220,7 +221,7 @@ def _own(cluster: Cluster, queue: str) -> dict[tuple[str, bool], _Sum]:
 
 
 class _Sum:
-    """A sum of jobs."""
+    """A running sum of jobs, pods and requests."""
 
     def __init__(self) -> None:
         self._jobs = self._pods = 0

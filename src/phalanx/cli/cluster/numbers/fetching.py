@@ -1,6 +1,6 @@
-"""Ask the cluster for numbers and rows that the scheduler computes. Commands that ask here import no scheduler.
+"""Fetch numbers and rows that the scheduler computes, so that commands need not import the scheduler's code.
 
-A cluster that does not serve them, or not to this user, answers None: the command then computes them itself.
+The functions return None if the cluster does not serve the numbers to this user. The command then computes them itself.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ async def fetch_rows(
 ) -> Object | None:
     """Return the rows of the jobs of a namespace ("" of all): `items`, with `now_s` and the number of `live` jobs.
 
-    `finished`: with jobs that are over; `recorded`: with all that `--json` prints."""
+    `finished`: True to include jobs that have ended. `recorded`: True to include all fields that `--json` prints."""
     query = {name: "true" for name, is_asked in (("finished", finished), ("recorded", recorded)) if is_asked}
     return await _answer(connection, f"/apis/{_API}/namespaces/{namespace or ALL}/jobs/{ALL}/row", query)
 
@@ -59,7 +59,7 @@ async def fetch_page(connection: Connection, job: str) -> Object | None:
 
 
 def standing_of(summary: Object) -> QueueStatus:
-    """Return the status that a summary was made of, without jobs."""
+    """Return the queue status from which the server made a summary, without its jobs."""
     return QueueStatus(
         queue=summary["metadata"]["name"],
         **{name: summary[name] for name in ("parent", "depth", "running", "pending", "fault")},

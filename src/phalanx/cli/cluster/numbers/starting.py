@@ -1,10 +1,11 @@
-"""When would a job start here, if it were submitted now? The answer to the manager of several clusters, and to scripts.
+"""Answer when a job would start in this cluster if it were submitted now, for the manager of several clusters and for
+scripts.
 
     /apis/visibility.phalanx.dev/v1/namespaces/NAMESPACE/jobs/-/start?job=QUESTION
 
-The question (`clusters.choice.question`) is read as Jobs, by the code that reads Jobs. The gang is submitted to a copy
-of the state, and one play of the forecast says when it starts: with learned run times, or with time limits. With more
-than `FORESEEN` live jobs only the first cycle is played, which says whether it would start now. The right is `get` of
+The question (`clusters.choice.question`) becomes Jobs, which the usual code reads. The gang is submitted to a copy of
+the state, and one play of the forecast computes its start, from learned run times or from time limits. With more than
+`FORESEEN` live jobs only the first cycle is played, which shows whether the gang would start now. The right is `get` of
 `jobs/start`. The reason names no other job.
 
 Answers take at most one part in `SPARE` of the time. A question that comes too early is answered by 503.
@@ -42,7 +43,7 @@ _NAME: Final = "-start"  # no object can have this name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Present:
-    """The state of a moment. `admission`, `defaults`: how a Job is read in it."""
+    """The cluster state at one time. `admission`, `defaults`: the settings by which Jobs are read."""
 
     cluster: Cluster
     admission: AdmissionDefaults
@@ -58,7 +59,8 @@ class StartAnswers:
         self._until_s = 0.0  # on the monotonic clock: no answer is made before
 
     def answer(self, path: Sequence[str], query: Mapping[str, str]) -> Callable[[], Object] | None:
-        """Return how the answer to a path below the group is made, perhaps in another thread; None for other paths."""
+        """Return a function that computes the answer to a path below the API group; any thread may call it. None for
+        other paths."""
         match tuple(path):
             case (version, "namespaces", namespace, "jobs", "-", "start") if version == VERSION:
                 return self._asked(namespace, query.get("job", ""))
@@ -89,7 +91,7 @@ class StartAnswers:
 
 
 def asked_job(asked: StartQuestion, namespace: str, present: Present) -> Job:
-    """Return the job of a question, as if it were submitted now."""
+    """Return the job that a question describes, with the present time as its submission."""
     jobs = [read_job(_manifest(asked, namespace, number), present.admission) for number in range(len(asked.pods))]
     spec = gang_spec(GangMembers(id=f"{namespace}/{_NAME}", jobs=jobs, pods=()), present.defaults)
     return replace(spec.job, submitted_s=present.now_s)
@@ -142,12 +144,13 @@ class StartPlay(ForecastRun):
         return plan
 
     def go_on(self, plan: Plan) -> bool:
-        """As in any play; with many jobs the time stands still."""
+        """Return whether the play continues after a plan. With many jobs only the first cycle is played."""
         return len(self.book.jobs) <= FORESEEN and super().go_on(plan)
 
 
 def start_of(book: Cluster, job: Job, now_s: float) -> Object:
-    """Return when the job would start, and why not at once. `book`: a copy of the state, which is changed."""
+    """Return the answer: when the job would start, and why it does not start at once. `book`: a copy of the state,
+    which this function changes."""
     fold(book, (Submitted(job),))
     [run_time] = drawn_run_times(book, 1) if book.ends.run_times else [up_to_limits(book)]
     run = StartPlay(book, book.policy, now_s, [job.id], run_time)

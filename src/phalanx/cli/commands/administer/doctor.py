@@ -102,7 +102,8 @@ async def _of_scheduler(connection: Connection, now_s: float) -> list[Finding]:
 
 
 async def _of_rivals(connection: Connection, now_s: float) -> list[Finding]:
-    """Return whether another program runs for the kinds that the leader answers to: then both start the same jobs."""
+    """Return a finding if another scheduler runs whose jobs Phalanx schedules as well, so that both would start the
+    same jobs."""
     settings = await settings_of_leader(connection)
     running = await rivals_at_work(connection, now_s)
     if not running:
@@ -121,7 +122,7 @@ async def _of_rivals(connection: Connection, now_s: float) -> list[Finding]:
 
 
 async def _of_admission(connection: Connection) -> list[Finding]:
-    """Return whether Jobs with our label become ours at their creation."""
+    """Return a finding about whether Jobs with Phalanx's label are queued for Phalanx when they are created."""
     wanted = [(kind, obj["metadata"]["name"]) for kind, obj in INSTALLED]
     try:
         there = [await _is_there(connection, kind, name) for kind, name in wanted]
@@ -144,7 +145,7 @@ async def _of_admission(connection: Connection) -> list[Finding]:
 
 
 async def _is_there(connection: Connection, kind: Kind, name: str) -> bool:
-    """Raises ApiRefusal if it may not be seen."""
+    """Return whether the object exists. Raises ApiRefusal if the user may not read it."""
     try:
         await connection.get(kind, name)
     except ApiRefusal as error:

@@ -113,7 +113,7 @@ class DryRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Change:
-    """A change of one queue. `before`, `after`: its object; None: it does not exist."""
+    """A change of one queue. `before`, `after`: the Queue object; None: it does not exist."""
 
     name: str
     action: str
@@ -345,7 +345,7 @@ async def _jobs_in(connection: Connection, name: str) -> dict[str, int]:
 
 
 async def _faults(connection: Connection, change: _Change) -> list[str]:
-    """Return why the queue would start nothing: its tree contradicts itself."""
+    """Return why the queue would start no jobs: the faults of the queue tree with the change."""
     objects = {**await _queues(connection), change.name: change.after}
     events: list[Event] = [PolicySeen(Policy())]
     for obj in (await connection.list(FLAVORS))["items"]:

@@ -78,7 +78,7 @@ async def cancel(
 
 
 async def _ask(going: Sequence[FoundJob]) -> None:
-    """Raises PhalanxError unless a person agrees."""
+    """Ask at the terminal. Raises PhalanxError unless the user agrees."""
     shown = ", ".join(str(job) for job in going[:_SHOWN])
     text = f"{counted(len(going), 'job')} ({shown} and {len(going) - _SHOWN} more)"
     if not (sys.stdin.isatty() and sys.stderr.isatty()):

@@ -41,7 +41,8 @@ async def hold(
 async def change(
     names: Sequence[str], filters: Filters, scope: Scope, target: Target | None, *, held: bool, json: bool
 ) -> None:
-    """Hold or release jobs. Raises PhalanxError, before anything is changed, for one that cannot be."""
+    """Hold or release jobs. Raises PhalanxError, before any job is changed, if one of the jobs cannot be held or
+    released."""
     async with connected(target) as connection:
         found = await chosen(
             connection,

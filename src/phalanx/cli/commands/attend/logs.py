@@ -112,7 +112,7 @@ async def logs(
 
 
 async def _show(connection: Connection, found: FoundJob, lines: LineOptions, *, follow: bool, previous: bool) -> None:
-    """Show the output of a job. `connection`: to the cluster in which its pods are."""
+    """Show the output of a job. `connection`: a connection to the cluster with the job's pods."""
     over = not found.members or state_of(found) in OVER
     if follow and not over:
         if previous:
@@ -128,7 +128,7 @@ async def _show(connection: Connection, found: FoundJob, lines: LineOptions, *, 
 
 
 async def log_sources(connection: Connection, found: FoundJob, container: str, previous: bool) -> list[ContainerLog]:
-    """Return the logs of the attempt that is meant: of the last one, or of the one before."""
+    """Return the logs of the last attempt or, with `previous`, of the attempt before it."""
     live = sources_of(await pods_of(connection, found), found, container) if found.members else []
     uids = {source.uid for source in live}
     kept = [source for source in await kept_sources(connection, found, container) if source.uid not in uids]
@@ -142,7 +142,7 @@ async def log_sources(connection: Connection, found: FoundJob, container: str, p
 
 
 def _latest(tries: Sequence[Sequence[ContainerLog]]) -> list[ContainerLog]:
-    """Return the last attempt of each pod: some pods of a job may have been replaced, and others not."""
+    """Return the logs of the last attempt of each pod, because only some pods of a job may have been replaced."""
     found = {(source.label, source.container): source for attempt in tries for source in attempt}
     return list(found.values())
 
@@ -164,7 +164,7 @@ async def _has(connection: Connection, source: ContainerLog) -> bool:
 
 
 async def _nothing(connection: Connection, found: FoundJob, previous: bool, over: bool) -> str:
-    """Return why there is nothing to show."""
+    """Return the message that explains why no output is shown."""
     if found.part:
         whole = replace(found, part="")
         known = sorted(
@@ -245,7 +245,8 @@ def _has_started(pod: dict[str, object], container: str) -> bool:
 
 
 async def _copy(connection: Connection, source: ContainerLog, wishes: LogWishes, write: Write) -> None:
-    """Write the lines of one container until it ends. A connection that breaks is taken up again where it was."""
+    """Write the lines of one container until it ends. If the connection breaks, connect again and continue at the same
+    line."""
     last, shown = "", 0  # the time of the last line, and how many lines of that time were written
     for _ in range(_TRIES):
         again = shown

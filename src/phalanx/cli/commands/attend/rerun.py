@@ -71,7 +71,7 @@ async def rerun(
 
 
 def _require_rerunnable(found: FoundJob, force: bool) -> Member:
-    """Return the object to copy. Raises PhalanxError."""
+    """Return the object to copy. Raises PhalanxError if the job cannot be submitted again."""
     if found.entry is not None:
         raise PhalanxError(
             f"{found.id} is gone, and the ledger has no manifest of it: submit its file again. Nothing was created."

@@ -35,9 +35,9 @@ from phalanx.metrics.address import address
 
 if TYPE_CHECKING:
     DialectName: TypeAlias = str
-else:  # each by its name, for help and for who mistypes one
+else:  # the names, for the help and for errors about a mistyped name
     DialectName = Literal[*ON_CLUSTERS]
-# Two containers of one host network have one host name, and each is process 1.
+# Unique: two containers in the host network may have the same host name and process id.
 IDENTITY = f"{socket.gethostname()}-{secrets.token_hex(4)}-{os.getpid()}"
 
 

@@ -39,7 +39,7 @@ API_SERVICES: Final = Kind(group="apiregistration.k8s.io", plural="apiservices",
 
 
 class VisibilitySource(Protocol):
-    """The objects that a group is answered from."""
+    """The objects from which the answers of an API group are computed."""
 
     def unread(self) -> str:
         """Return the objects that are not read yet; empty if all are read."""

@@ -104,7 +104,7 @@ def _append(file: IO[bytes], data: bytes) -> None:
 
 
 def _extract(archive: IO[bytes], folder: Path, old: str, new: str) -> None:
-    """Unpack below the folder, and nowhere else; what the container named `old` becomes `new`."""
+    """Unpack the archive inside of the folder only. The entry `old`, with everything below it, gets the name `new`."""
     try:
         with tarfile.open(fileobj=archive) as found:
             for member in found:
@@ -139,7 +139,7 @@ async def _send(
 async def _place(
     connection: Connection, pod: Object, container: str, destination: PurePosixPath, name: str, *, into: bool
 ) -> tuple[PurePosixPath, str]:
-    """Return the folder in the container, and the name there."""
+    """Return the destination in the container: the folder, and the name in this folder."""
     command = ("test", "-d", str(destination))
     async with Exec(connection, pod, container, command, tty=False, stdin=False) as session:
         is_folder = await session.run(lambda data: None, lambda data: None) == 0

@@ -1,4 +1,4 @@
-"""Which pod and which container of a job are meant."""
+"""Choose the pod and the container of a job for a command."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ async def _first_running(connection: Connection, found: FoundJob) -> Object:
 
 
 def container_of(pod: Object, wanted: str) -> str:
-    """Return the container that is meant: by default as kubectl chooses it. Raises PhalanxError for an unknown one."""
+    """Return the name of the wanted container; if `wanted` is empty, choose one as kubectl does. Raises PhalanxError
+    for an unknown container."""
     names = [str(one["name"]) for one in pod["spec"]["containers"]]
     if not wanted:
         said = (pod["metadata"].get("annotations") or {}).get(_DEFAULT_CONTAINER)

@@ -122,7 +122,7 @@ def _conclusion(verdict: DemoResult, timeline: Path) -> Text:
 
 
 def _access(kubeconfig: Path) -> Access:
-    """Return what the kubeconfig says, in a form that fits into a pod's environment."""
+    """Return the server, the token and the certificate of the kubeconfig, as texts for a pod's environment."""
     found = yaml.safe_load(kubeconfig.read_text())
     cluster, user = found["clusters"][0]["cluster"], found["users"][0]["user"]
     ca = base64.b64decode(cluster["certificate-authority-data"]).decode()

@@ -63,8 +63,8 @@ def _ask(path: Path) -> dict[str, str]:
 
 
 def _write(place: Path, text: str, *, certain: bool) -> None:
-    """Write a file that only its user can read. `certain`: the user named this place, so replace a file of another
-    program."""
+    """Write a file that only its user can read. `certain`: True if the user named this path, so that a file of another
+    program is replaced."""
     if place.exists() and not certain and not _is_ours(place):
         raise PhalanxError(
             f"{place} is of another cluster and was left as it is. Say where else: phalanx login --output FILE, and "

@@ -28,7 +28,7 @@ from phalanx.cli.terminal.stopping import StopWish, stop_wish
 from phalanx.client.connection import ApiError, Connection
 from phalanx.client.kind import NODES
 
-_PATIENCE_S = 300.0  # until it is ready in the background
+_PATIENCE_S = 300.0  # how long `--detach` waits until the cluster is ready
 _ENFORCED = (
     "ResourceLimitsEnforced",
     "ImagesSupported",
@@ -49,8 +49,8 @@ class PageOptions:
     """The port of that page; 0 takes any free one."""
 
     def required_port(self) -> int | None:
-        """Return the port; None: no page is wanted. Raises PhalanxError before anything starts, if the page's libraries
-        cannot be installed."""
+        """Return the port of the page; None without --dashboard. Raises PhalanxError, before anything starts, if the
+        page's libraries cannot be installed."""
         if not self.dashboard:
             return None
         from phalanx.dashboard.libraries import require
@@ -137,7 +137,7 @@ async def _attend(
     stop_pods: bool,
     page_port: int | None,
 ) -> None:
-    """Run the cluster until a stop is wished."""
+    """Run the cluster until a stop signal arrives."""
     with stop_wish() as wish:
         ready = asyncio.Event()
         serving = asyncio.create_task(_serve(directory, cluster, metrics, ready, wish, stop_pods, page_port))
@@ -151,7 +151,7 @@ async def _attend(
 
 
 def _detach(directory: DataDirectory) -> None:
-    """Start this command again without the option, as a process of its own."""
+    """Start this command again without `--detach`, as a separate process."""
     from phalanx.cli.local.detached import start
 
     words = [word for word in sys.argv[1:] if word not in {"--detach", "-d"}]
@@ -223,7 +223,7 @@ async def _unenforced(cluster: LocalCluster) -> str:
 
 @asynccontextmanager
 async def _page(directory: DataDirectory, port: int | None) -> AsyncIterator[str]:
-    """Inside, the page is served; its link. Without a port it is not, and there is none."""
+    """Serve the page as long as the context is open, and yield its link; "" if `port` is None."""
     if port is None:
         yield ""
         return
@@ -274,7 +274,7 @@ def _metrics_line(metrics: tuple[str, int]) -> str:
 
 
 async def _farewell(cluster: LocalCluster, stop_pods: bool) -> str:
-    """End the pods, or count those that go on. Return the sentence that reports it."""
+    """End the pods, or count the pods that continue to run. Return a sentence about them."""
     try:
         async with await Connection.open(cluster.directory.kubeconfig) as connection:
             pods = await running_pods(connection)
@@ -282,7 +282,7 @@ async def _farewell(cluster: LocalCluster, stop_pods: bool) -> str:
                 from phalanx.cli.local.draining import drain
 
                 ended, nodes = await drain(connection, _say)
-                await cluster.stop_control_plane()  # before it can start anything in their place
+                await cluster.stop_control_plane()  # so that it starts no pods in place of the ended ones
                 await cordon(connection, nodes, unschedulable=False)
                 return f"stopped; ended {counted(ended, 'pod')}"
     except ApiError as error:
@@ -296,5 +296,5 @@ async def _farewell(cluster: LocalCluster, stop_pods: bool) -> str:
 
 
 def _say(text: str) -> None:
-    with contextlib.suppress(OSError):  # the terminal is gone, and we are about to be
+    with contextlib.suppress(OSError):  # the terminal is gone, and this process ends soon
         print(text, flush=True)

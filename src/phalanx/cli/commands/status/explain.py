@@ -104,7 +104,7 @@ def _print_page(found: FoundJob, told: Explained, warned: Sequence[str], peer: P
 
 async def _warnings(connection: Connection, found: FoundJob) -> list[str]:
     """Return the last warnings about a job that was sent to another cluster, with that cluster's warnings about its
-    pods. None if the user may not list Events."""
+    pods. The list is empty if the user may not list Events."""
     objects = [member.obj for member in found.members]
     if not cluster_of(objects):
         return []
@@ -119,7 +119,7 @@ async def _warnings(connection: Connection, found: FoundJob) -> list[str]:
 
 
 async def _explain_by_numbers(connection: Connection, namespace: str, job: str, *, json: bool) -> bool:
-    """Print the numbers that the cluster tells every user about a job; return False if it tells none."""
+    """Print the numbers that the cluster publishes for the job's owner. Return False if it publishes none."""
     space, _, name = job.rpartition("/")
     numbers = await fetch_reason(connection, space or namespace, name)
     if numbers is None:
@@ -133,9 +133,9 @@ async def _explain_by_numbers(connection: Connection, namespace: str, job: str, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explained:
-    """A job that waits or runs, or is over and not deleted yet. `text`: its page; `record`: the same for `--json`.
-    `unused`: its options that have no effect here. `states`: of an array, how many tasks are in which state. `before`:
-    what the ledger has of the job."""
+    """A job whose objects exist. `text`: the page. `record`: the page for `--json`. `unused`: the job's options that
+    have no effect in this cluster. `states`: for an array, state -> number of tasks. `before`: the job's entry in the
+    ledger."""
 
     row: JobRow
     text: str
@@ -146,10 +146,10 @@ class Explained:
 
 
 async def explained(connection: Connection, found: FoundJob, ledger: str | None) -> Explained | None:
-    """Return what is to say about a job; None if the scheduler does not know the job, or not any more.
+    """Return the explanation of a job; None if the scheduler does not know the job (any more).
 
-    The scheduler answers if it serves pages to this user and has many jobs. With few jobs the page is computed here,
-    and then has the likely interval of the start, too. Raises PhalanxError."""
+    The page comes from the scheduler if it serves pages to this user and has many jobs. With few jobs this process
+    computes the page, which then also has the likely interval of the start. Raises PhalanxError."""
     if found.entry is not None and found.entry.end_s is not None:
         return None
     served = await fetch_rows(connection, found.namespace, finished=True)
@@ -193,8 +193,8 @@ async def _computed(connection: Connection, found: FoundJob, ledger: str | None)
 
 
 def row_of(found: FoundJob, rows: Sequence[JobRow]) -> JobRow | None:
-    """Return the row of a job that was found: of an array or gang, that of the first member that waits."""
-    if found.entry is not None:  # a gang by labels of another scheduler: no object has its name
+    """Return the row of the found job; for an array or a gang, the row of its first waiting member."""
+    if found.entry is not None:  # no object has the name of a gang by another scheduler's labels
         return next((row for row in rows if row.id == found.entry.job), None)
     for row in rows:
         if (row.name.removeprefix("pod:"), kind_word(row.kind)) == (found.name, found.kind):
@@ -206,20 +206,20 @@ def row_of(found: FoundJob, rows: Sequence[JobRow]) -> JobRow | None:
 
 
 def row_of_pods(found: FoundJob, rows: Sequence[JobRow], pods: Mapping[str, Collection[str]]) -> JobRow | None:
-    """Return the row of the gang that the found pods belong to: labels of another scheduler may name it. `pods`: the
-    uids of each job's pods."""
+    """Return the row of the gang that the found pods belong to. Labels of another scheduler may define the gang.
+    `pods`: the uids of each job's pods."""
     uids = {member.obj["metadata"]["uid"] for member in found.members}
     return next((row for row in rows if not uids.isdisjoint(pods.get(row.id, ()))), None)
 
 
 def _states(found: FoundJob, rows: Sequence[JobRow], row: JobRow) -> Counter[str]:
-    """Return how many tasks of an array are in which state; nothing for other jobs."""
+    """Return state -> number of an array's tasks; empty for other jobs."""
     names = {member.name for member in found.members}
     return Counter(each.state for each in rows if each.name in names) if row.id != found.id else Counter()
 
 
 def _before(ledger: str | None, job: str) -> JobEntry:
-    """Return what the ledger has of the job; nothing, if it cannot be read now."""
+    """Return the job's last entry in the ledger; an empty entry if there is none, or if the ledger cannot be read."""
     if ledger is None:
         return JobEntry(uid="", job=job)
     from phalanx.ledger.store import LedgerError
@@ -236,7 +236,7 @@ def as_said_by(peer: Peer, code: ReasonCode, numbers: Mapping[str, Any]) -> str:
 
 
 def _recorded(found: FoundJob, ledger: str | None) -> JobEntry:
-    """Return what the ledger has of the job. Raises PhalanxError if the ledger has nothing."""
+    """Return the job's last entry in the ledger. Raises PhalanxError if there is none."""
     from phalanx.ledger.store import Ledger, LedgerError
 
     if ledger is not None:
@@ -257,7 +257,7 @@ def not_scheduled(found: FoundJob) -> PhalanxError:
 
 
 def _last_message(obj: Object) -> str:
-    """Return the message of the object's newest condition that has one: what its operator says of it."""
+    """Return the newest message among the object's conditions, by which its operator reports on the job."""
     conditions = (obj.get("status") or {}).get("conditions") or ()
     told = [(one.get("lastTransitionTime") or "", one["message"]) for one in conditions if one.get("message")]
     return str(max(told, default=("", ""))[1])

@@ -58,7 +58,7 @@ class Shown:
         return self.sorted(row for row in found if self.holds(row, names))
 
     def sorted(self, found: Iterable[JobRow]) -> list[JobRow]:
-        """Return the jobs in the order that is asked for."""
+        """Return the jobs in the order of --sort."""
         key = None if self.sort is None else _SORTS[self.sort]
         return list(found) if key is None else sorted(found, key=key)
 
@@ -85,7 +85,8 @@ _SORTS: Mapping[str, Callable[[JobRow], tuple[Any, ...]]] = {
 
 
 def _is_named(row: JobRow, name: str) -> bool:
-    """Return True if a user may call the job so: by its name, its array, or ARRAY/INDEX; with its namespace or not."""
+    """Return True if `name` means the row's job: its name, its array or ARRAY/INDEX, with or without the namespace
+    before it."""
     own = {row.name, row.array, f"{row.array}/{row.task}"} - {""}
     return name in {*own, *(f"{row.namespace}/{each}" for each in own)}
 
@@ -152,7 +153,7 @@ async def jobs(
 def laid_out(
     found: Sequence[JobRow], now_s: float, scope: Scope, shown: Shown
 ) -> tuple[Sequence[str], list[list[str]], Sequence[str]]:
-    """Return the columns of the table, its cells, and the columns that give way."""
+    """Return the columns of the table, its cells, and the columns that may be left out."""
     return table_of(found, now_s, with_namespace=scope.all_namespaces, wide=shown.wide)
 
 
@@ -179,7 +180,7 @@ async def _watch(
 def print_changes(
     found: list[JobRow], known: dict[str, JobRow], now_s: float, scope: Scope, json: bool
 ) -> dict[str, JobRow]:
-    """Print what changed among the jobs. A deleted job is printed once more, as gone."""
+    """Print the changed jobs. A deleted job is printed a last time, as deleted."""
     now = {row.id: row for row in found}
     changed = [row for job, row in now.items() if job not in known or _told(known[job]) != _told(row)]
     for row in [*changed, *(_gone(row) for job, row in known.items() if job not in now)]:
@@ -196,5 +197,5 @@ def _gone(row: JobRow) -> JobRow:
 
 
 def _told(row: JobRow) -> JobRow:
-    """Return what is printed of a job, without the time that passes."""
+    """Return the row without its expected start, which changes all the time."""
     return replace(row, record={**row.record, "expected_start": None})

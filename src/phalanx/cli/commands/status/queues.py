@@ -36,7 +36,7 @@ async def queues(*, target: Target | None = None, json: bool = False) -> None:
 
 
 async def _computed(connection: Connection) -> Object:
-    """Return the table where the scheduler does not serve it to this user: of summaries, or of all objects.
+    """Compute the table if the scheduler does not serve it to this user: from published summaries, or from all objects.
 
     Raises PhalanxError."""
     from phalanx.cli.cluster.live_state import look, may_see_all

@@ -34,7 +34,7 @@ from phalanx.model.pod import CPU, MEMORY
 
 _NODE_METRICS = Kind(group=METRICS.group, version=METRICS.version, plural="nodes", name="NodeMetrics", namespaced=False)
 _LEAST_S, _MOST_S = 1.0, 3600.0
-_REFRESHED = ""  # in the queue of the keys: there is a new picture
+_REFRESHED = ""  # an entry in the queue of keys: the picture is new
 _Look = Callable[[], Awaitable[tuple[TopPicture, Snapshot]]]
 
 
@@ -97,7 +97,7 @@ async def top(
 
 
 def _interval_s(every: str) -> float:
-    """Return the seconds between two looks. Raises PhalanxError."""
+    """Return the interval between two reads of the cluster, in seconds. Raises PhalanxError."""
     try:
         found = duration_s(every)
     except Misread as error:
@@ -108,7 +108,7 @@ def _interval_s(every: str) -> float:
 
 
 def _print(picture: TopPicture) -> None:
-    """Print everything, with whole rows."""
+    """Print the whole picture once, with all rows."""
     print(header(picture))
     for columns, rows, gives_way in tables(picture):
         print(flush=True)
@@ -173,7 +173,7 @@ def use_of(metrics: Object) -> Use:
 
 
 def _by_job(snapshot: Snapshot, pods: Mapping[str, Use]) -> dict[str, Use]:
-    """Return job -> the sum of its pods that are measured."""
+    """Return job -> the sum of the use of its measured pods."""
     found = {}
     for job, gang in snapshot.gangs.items():
         if used := [pods[pod.key] for pod in gang.pods.values() if pod.key in pods]:
@@ -188,7 +188,7 @@ async def _attend(shown: Shown, look_again: _Look, terminal: Console, every_s: f
     """Show the picture and do what keys ask for, until `q`."""
     with pressed_keys(sys.stdin.fileno()) as keys, Live(console=terminal, screen=True, auto_refresh=False) as live:
         refreshing = asyncio.create_task(refresh(shown, look_again, keys, every_s))
-        refreshing.add_done_callback(lambda _: keys.put_nowait(_REFRESHED))  # only a defect ends the task
+        refreshing.add_done_callback(lambda _: keys.put_nowait(_REFRESHED))  # the task ends only by a defect
         try:
             going = True
             while going:
@@ -218,9 +218,10 @@ def _first(error: BaseException) -> BaseException:
 
 @dataclass(slots=True)
 class Shown:
-    """The state of the screen. `chosen`: the id of the chosen job, which was at `position` at the last look. `text`: a
-    text that is shown in place of the tables; empty: none. `from_end`: if the text is longer than the screen, its last
-    lines are shown, not its first. `asked`: the job that is cancelled if the next key is `y`."""
+    """The state of the screen. `chosen`: the id of the chosen job. `position`: the job's last position in the table.
+    `text`: a text that is shown instead of the tables; "": the tables are shown. `from_end`: True to show the last
+    lines of a text that is longer than the screen, instead of the first. `asked`: the job that is cancelled if the next
+    key is `y`."""
 
     picture: TopPicture
     snapshot: Snapshot
@@ -235,7 +236,7 @@ class Shown:
 
     @property
     def job(self) -> JobView | None:
-        """Return the chosen job; if it is gone, the one in its place."""
+        """Return the chosen job; if it no longer exists, the job that is now at its position."""
         jobs = self.picture.jobs
         if not jobs:
             return None
@@ -290,7 +291,7 @@ class Shown:
         return "\n".join(shown) or f"{job} has written nothing yet"
 
     async def _told(self, work: Awaitable[str]) -> str:
-        """Return the answer, or the text of the error."""
+        """Return the result of the work, or the text of its error."""
         try:
             return await work
         except PhalanxError as error:

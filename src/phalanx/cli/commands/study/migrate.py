@@ -35,7 +35,8 @@ class MigrationSource(StrEnum):
 
 
 class Migration(Protocol):
-    """The module of a dialect that says what its objects become. `STEPS`: what to do, in order."""
+    """The module of a dialect that translates the objects of its scheduler. `STEPS`: the steps of the migration, in
+    order."""
 
     @property
     def STEPS(self) -> Sequence[str]: ...  # noqa: N802 - a constant of a module

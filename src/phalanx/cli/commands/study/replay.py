@@ -23,7 +23,7 @@ from phalanx.model.plan import Action, Nominate, Place, Plan, Preempt, ReleaseNo
 from phalanx.model.reason import format_time
 from phalanx.state.cluster import Cluster
 
-SHOWN = 12  # events and decisions of a step that are written out
+SHOWN = 12  # the most events and decisions of a step that are printed
 
 
 def replay(
@@ -95,7 +95,7 @@ def _print(each: RecordedStep, plan: Plan, *, differs: bool, json: bool) -> None
 
 
 def _tell_end(seen: int, differing: int, missed: str | None) -> None:
-    """Say how many steps were replayed. `missed`: the job that no shown step is about."""
+    """Print the number of replayed steps. `missed`: the job of --job if no step is about it; otherwise None."""
     if missed is not None:
         note(f"no step that was to be shown is about a job {missed}; jobs are named NAMESPACE/NAME")
     whole = counted(seen, "step")
@@ -103,7 +103,7 @@ def _tell_end(seen: int, differing: int, missed: str | None) -> None:
 
 
 def _observer(recording: Path, state: Path | None) -> Observer | None:
-    """Return who takes note of each step for a state file, if one is asked for."""
+    """Return the observer that collects the steps for a state file; None without --state."""
     facts = Facts(cluster=recording.name, past=True, study=f"recording {recording.name}")
     return Observer(facts=facts) if state is not None else None
 
@@ -122,7 +122,7 @@ def concerns(each: RecordedStep, plan: Plan, job: str) -> bool:
 
 
 def subject(item: Event | Action) -> str:
-    """Return the job that it is about; empty for none."""
+    """Return the job that the event or action is about; "" if it is about no job."""
     about = getattr(item, "job", "")
     return about if isinstance(about, str) else str(about.id)
 
@@ -181,12 +181,12 @@ def action_line(action: Action) -> str:
 
 
 def where(placements: tuple[Placement, ...]) -> str:
-    """`on a*2 b`."""
+    """Return the nodes of the placements as text: `on a*2 b`."""
     counted = Counter(placement.node for placement in placements)
     return "on " + " ".join(node if n == 1 else f"{node}*{n}" for node, n in counted.items()) if counted else ""
 
 
 def pressed_enter() -> bool:
-    """False at the end of the input."""
+    """Wait for Enter. Return False at the end of the input."""
     print("-- Enter for the next step, Ctrl-D to stop --", file=sys.stderr, end="", flush=True)
     return bool(sys.stdin.readline())

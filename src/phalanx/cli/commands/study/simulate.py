@@ -41,8 +41,8 @@ from phalanx.simulator.workload.workload import Workload
 
 Name = TypeVar("Name")
 
-_NEVER_SHOWN = 5  # reasons
-SOME_NEVER = 3  # the exit code if all went well, but there are jobs that can never run
+_NEVER_SHOWN = 5  # the most reasons that are printed
+SOME_NEVER = 3  # the exit code of a complete run in which some jobs can never run
 
 
 def simulate(
@@ -123,7 +123,7 @@ def _of_all(source: TraceSource, chance: Chance, results: Results) -> Cell:
 
 
 def _unused(cells: Sequence[Cell]) -> list[str]:
-    """Return the options that mean nothing with --tune."""
+    """Return the given options that have no effect with --tune."""
     said = {
         "other traces": len({cell.source for cell in cells}) > 1,
         "--seeds": len({cell.seed for cell in cells}) > 1,
@@ -237,7 +237,8 @@ def _tell_unfinished(outcome: CellOutcome) -> None:
 
 
 def _write(outcomes: Sequence[CellOutcome], rows: Sequence[Row], results: Results, *, several: bool) -> Iterator[str]:
-    """The files that are asked for; what could not be written, and why. `several`: more than one run was asked for."""
+    """Write the requested files. Yield an error text for each file that could not be written. `several`: True if the
+    call has more than one run."""
     wanted: list[tuple[Path | None, Callable[[Path], None]]] = [
         (results.report, lambda file: write_report(outcomes, file)),
         (results.state, lambda file: write_state(outcomes, file)),
@@ -262,8 +263,8 @@ def _write_schedule(outcome: CellOutcome, file: Path) -> None:
 
 
 def _named(file: Path, outcomes: Sequence[CellOutcome]) -> list[Path]:
-    """Of several schedules each has its own file: `out.csv` becomes `out-TRACE-POLICY-ESTIMATES-SEED.csv`, with a
-    number behind it where traces or policies in several folders have one name."""
+    """Return the file of each outcome's schedule: `out.csv` becomes `out-TRACE-POLICY-ESTIMATES-SEED.csv`. If traces or
+    policies in several folders have the same name, a number is added."""
     stems = list[str]()
     for cell in (outcome.cell for outcome in outcomes):
         parts = (file.stem, cell.source.trace.stem, Path(cell.policy).stem, cell.estimates, str(cell.seed))

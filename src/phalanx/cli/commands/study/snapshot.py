@@ -48,7 +48,7 @@ async def snapshot(
 
 
 def write(file: Path, step: Mapping[str, Any]) -> None:
-    """Write a recording of that step, whole or not at all."""
+    """Write a recording with this one step. The file is complete or is not written."""
     part = file.with_name(f".{file.name}.part")
     part.unlink(missing_ok=True)
     descriptor = open_private(part)

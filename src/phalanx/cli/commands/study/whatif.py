@@ -132,7 +132,7 @@ def show(outlook: WhatIfOutlook) -> None:
 
 
 async def beginning(snapshot: Path | None, target: Target | None) -> tuple[Cluster, Objects]:
-    """Return the book, and the objects that it was read from; none are known of a snapshot."""
+    """Return the cluster state, and the objects from which it was read. A snapshot has no objects."""
     if snapshot is not None:
         return last_book(snapshot), {}
     async with connected(target) as connection:
@@ -141,7 +141,7 @@ async def beginning(snapshot: Path | None, target: Target | None) -> tuple[Clust
 
 
 def last_book(file: Path) -> Cluster:
-    """After the last step of the recording. Raises PhalanxError."""
+    """Return the cluster state after the last step of the recording. Raises PhalanxError."""
     cluster, whole = Cluster(), 0
     for step in steps(file):
         cluster = Cluster() if step.begins else cluster
@@ -196,7 +196,7 @@ def expected_starts(book: Cluster, now_s: float) -> Mapping[str, StartForecast]:
 
 
 def overtaken(book: Cluster, events: Sequence[object]) -> list[str]:
-    """Changes of Jobs that have started in the snapshot: nothing comes of them."""
+    """Return notes about changed Jobs that have already started in the snapshot, so that the changes have no effect."""
     started = (
         event.job.id
         for event in events
@@ -208,7 +208,7 @@ def overtaken(book: Cluster, events: Sequence[object]) -> list[str]:
 
 
 def played(book: Cluster, horizon_s: float, run_s: float) -> Future:
-    """The book is used up."""
+    """Simulate the cluster state up to the horizon, and return the future. The state is changed by this."""
     assumptions = Assumptions(
         limit_s=lambda job: time_limit_s(book, job), run_s=run_s, patience_s=GangTimeouts().place_s
     )

@@ -27,7 +27,7 @@ _OF_JOBS = frozenset(
     }
 )
 _OF_QUEUES = frozenset({"edit", "drain", "delete"})  # verbs of `phalanx queue`
-_PATIENCE_S = 2.0  # a user has pressed a key and waits
+_PATIENCE_S = 2.0  # the longest wait for the cluster, because the user has pressed Tab
 _NAMESPACE = ("-n", "--namespace")
 
 
@@ -97,7 +97,7 @@ def _subcommands(command: str) -> set[str]:
 
 
 def _namespace(words: Sequence[str]) -> str:
-    """Return the namespace that the line names, else the current one."""
+    """Return the namespace that the line names, or else the current namespace."""
     said = [value for option, value in pairwise(words[:-1]) if option in _NAMESPACE]
     return said[-1] if said else current_namespace(os.environ)
 
@@ -106,7 +106,7 @@ def _namespace(words: Sequence[str]) -> str:
 
 
 async def _ask(asked: Callable[[Connection], Awaitable[set[str]]]) -> set[str]:
-    """Return the answer of the cluster; nothing if none answers at once."""
+    """Return the names from the cluster; empty if no cluster answers within `_PATIENCE_S`."""
     with suppress(PhalanxError, TimeoutError, OSError):
         async with (
             asyncio.timeout(_PATIENCE_S),
@@ -132,7 +132,7 @@ async def _nodes(connection: Connection, namespace: str) -> set[str]:
     return {one["metadata"]["name"] for one in (await connection.list(NODES))["items"]}
 
 
-# option -> the names that may be its value, of a connection and a namespace
+# option -> a function from a connection and a namespace to the possible values of the option
 _VALUES: Mapping[str, Callable[[Connection, str], Awaitable[set[str]]]] = {
     **dict.fromkeys(("-q", "--queue", "--parent"), _queues),
     **dict.fromkeys(_NAMESPACE, _namespaces),

@@ -1,7 +1,7 @@
 """`phalanx run -- CMD`: a Job without writing YAML, as if it were run here.
 
-Output of the pods goes to standard output; everything that we say goes to standard error. The exit code is the job's:
-that of its first container that failed, 0 if all succeeded.
+Output of the pods goes to standard output; messages of Phalanx go to standard error. The exit code is that of the job's
+first failed container, or 0 if all containers succeeded.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class InputOptions:
     """Pass standard input on to the command."""
 
     def require(self, options: JobOptions, *, detach: bool) -> None:
-        """Raises PhalanxError for what an interactive job cannot have."""
+        """Raise PhalanxError if an interactive job has an option that it cannot have."""
         if not (self.tty or self.stdin):
             return
         option = "--tty (-it)" if self.tty else "--stdin (-i)"
@@ -183,7 +183,7 @@ async def _delete(connection: Connection, job: Object) -> None:
     try:
         await connection.delete(JOBS, meta["name"], meta["namespace"], body)
     except ApiRefusal as error:
-        if error.code not in {404, 409}:  # gone already, or another Job has its name now
+        if error.code not in {404, 409}:  # deleted already, or a newer Job has its name
             raise
     except ApiUnknown as error:
         _say(f"whether job {_name(job)} was deleted is not known ({error})")

@@ -167,19 +167,19 @@ def node_groups(file: Path) -> None:
 
 
 def apply(api: Api, found: Site, tools: str | None = None) -> list[str]:
-    """Make what a slurm.conf describes this cluster's, with the accounts and users that it has; what the API server
-    refused."""
+    """Write the site of a slurm.conf to this cluster, and keep the cluster's accounts and users. Return the refusals of
+    the API server."""
     before = site.load(api)
     found.keep(before)
     found.tools = before.tools if tools is None else tools
     if found.tools:
-        hold_tokens(api)  # first: pods that get the tools get a token of their job's, too
+        hold_tokens(api)  # first, because pods with the tools also get a token of their job
     site.store(api, found)
     return label(api, found)
 
 
 def label(api: Api, found: Site) -> list[str]:
-    """Make features labels of the nodes; what the API server refused."""
+    """Add the features to the nodes as labels. Return the refusals of the API server."""
     refused = []
     for name, features in found.features.items():
         labels = {f"{site.FEATURE}{feature}": "true" for feature in features}

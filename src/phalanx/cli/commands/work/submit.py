@@ -132,12 +132,12 @@ def _print(objects: Sequence[Object], json: bool) -> None:
 
 
 def _with_service(obj: Object) -> list[Object]:
-    """Return the object, with the service by which its pods find each other."""
+    """Return the object. For a Job whose pods must find each other, the list begins with their service."""
     return [service_of(obj), obj] if is_job(obj) and has_rendezvous(obj) else [obj]
 
 
 def split(words: Sequence[str], line: Sequence[str]) -> tuple[tuple[Path, ...], tuple[str, ...]]:
-    """Files and command: what stands after the first two dashes of the command line is the command."""
+    """Return the files and the command. The command begins behind the first `--` of the command line."""
     command = tuple(line[line.index("--") + 1 :]) if "--" in line else ()
     return tuple(Path(word) for word in words[: len(words) - len(command)]), command
 

@@ -132,7 +132,7 @@ def _labels(said: Fields, own: tuple[str, str]) -> dict[str, str]:
 
 
 def _allocatable(said: Fields, *, must: bool) -> Amounts:
-    """Return what a node has; empty if its provider states it."""
+    """Return the allocatable amounts of a node; empty if the provider has to state them."""
     found = dict(said.amounts("allocatable"))
     if not found and not must:
         return ()

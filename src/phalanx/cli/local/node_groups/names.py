@@ -12,7 +12,7 @@ _HINT = "at most 63 letters, digits, `-`, `_` and `.`, beginning and ending with
 
 
 def wrong_key(key: str) -> str:
-    """Return why the text is no key of a label or taint, and no resource; empty if it is one."""
+    """Return why the text is not a valid key of a label or taint, or name of a resource; "" if it is valid."""
     prefix, slash, name = key.rpartition("/")
     if not _NAME.fullmatch(name):
         return f"{key!r} is no key: a key has {_HINT}"
@@ -20,12 +20,12 @@ def wrong_key(key: str) -> str:
 
 
 def wrong_value(value: str) -> str:
-    """Return why the text is no value of a label or taint; empty if it is one."""
+    """Return why the text is not a valid value of a label or taint; "" if it is valid."""
     return "" if not value or _NAME.fullmatch(value) else f"{value!r} is no value: a value has {_HINT}"
 
 
 def wrong_resource(resource: str) -> str:
-    """Return why no node can have the resource; empty if one can. Resources of vendors have a domain."""
+    """Return why no node can have a resource of this name; "" if a node can. Resources of vendors have a domain."""
     if "/" in resource or resource in _RESOURCES or resource.startswith("hugepages-"):
         return ""
     known = ", ".join(_RESOURCES)

@@ -31,7 +31,8 @@ MOST_CALL_S = 55.0  # below the time after which the scheduler gives a call up
 class Autoscaler:
     """The Cluster Autoscaler, Karpenter, or another autoscaler that adds nodes for unschedulable pods.
 
-    `namespace`: the namespace of the pods that ask it for nodes. `image`: their image, which never runs."""
+    `namespace`: the namespace of the pods that request nodes from the autoscaler. `image`: the image of these pods,
+    which never runs."""
 
     namespace: str
     image: str
@@ -58,7 +59,8 @@ class WebhookProvider:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineProvider:
-    """A MachineDeployment or MachineSet. `kubeconfig`: of the cluster that has it; None: the cluster of the jobs."""
+    """A MachineDeployment or MachineSet. `kubeconfig`: the kubeconfig of the cluster with the object; None: the cluster
+    of the jobs."""
 
     kind: Kind
     namespace: str
@@ -75,7 +77,8 @@ class SlurmProvider:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloudProvider:
-    """A cloud provider that speaks the Cluster Autoscaler's `externalgrpc`. `group`: its id of the group."""
+    """A cloud provider that speaks the Cluster Autoscaler's `externalgrpc`. `group`: the id of the group at the
+    provider."""
 
     at: CloudAddress
     group: str
@@ -221,7 +224,7 @@ def _file(said: Fields, name: str) -> Path | None:
 
 
 def _check(read: Callable[[], object], said: Fields, name: str) -> None:
-    """Read a file now, so that an error names the line of its field."""
+    """Read the file that a field names (a key, for example). An error then has the line of that field."""
     try:
         read()
     except PhalanxError as error:

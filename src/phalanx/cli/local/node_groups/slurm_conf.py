@@ -19,8 +19,8 @@ NEVER = "36500d"  # the longest time that a file of node groups may have
 
 @dataclass(slots=True, kw_only=True)
 class Power:
-    """The settings, in seconds and nodes a minute, with the defaults of Slurm 22.05. `suspend_s`: None: no node is
-    switched off. `suspend_rate`, `resume_rate`: 0: no limit."""
+    """The settings of power saving, with the defaults of Slurm 22.05. `suspend_s`: idle time in seconds; None: no node
+    is switched off. `suspend_rate`, `resume_rate`: nodes a minute; 0: no limit."""
 
     suspend_program: str = ""
     resume_program: str = ""

@@ -56,7 +56,7 @@ LOOK_S = 0.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceSource:
-    """The source of the workload, and the changes of it."""
+    """A trace, and how its workload is changed before the simulation."""
 
     trace: Path
     cluster: str = ""
@@ -65,7 +65,7 @@ class TraceSource:
     on_error: OnError = OnError.STOP
     follow: bool = False
     first: int | None = None
-    skip: int = 0  # the number of these that are not simulated
+    skip: int = 0  # the number of jobs at the beginning that are left out
     load: float = 1.0
     shake_s: float = 0.0
     inflate: float | None = None
@@ -89,7 +89,8 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellOutcome:
-    """`measures` by their documented names; `schedule` and `picture` where they were asked for."""
+    """The result of a cell. `measures`: the measures by their documented names. `schedule`, `picture`: None unless they
+    were requested."""
 
     cell: Cell
     measures: dict[str, Any]
@@ -141,7 +142,8 @@ def with_groups(workload: Workload, source: TraceSource) -> Workload:
 
 
 def placed_on(workload: Workload, site: WorkloadSite) -> Workload:
-    """On those nodes; what the workload says itself of how they hang together, and of reservations, counts too."""
+    """Return the workload on the nodes of the site. The topologies of the workload replace those of the site;
+    reservations of both count."""
     return replace(
         workload,
         nodes=site.nodes,
@@ -151,7 +153,7 @@ def placed_on(workload: Workload, site: WorkloadSite) -> Workload:
 
 
 def _check_reservations(workload: Workload) -> None:
-    """Check that no job waits for a reservation that there is not, and none is of nodes that there are not. Raises
+    """Check that every reservation that a job names exists, and that every reservation names existing nodes. Raises
     PhalanxError."""
     known, nodes = {each.name for each in workload.reservations}, {node.name for node in workload.nodes}
     for reservation in workload.reservations:
@@ -180,7 +182,8 @@ def _as_written(source: TraceSource, seed: int) -> Workload:
 
 
 def _size(source: TraceSource) -> int | None:
-    """A log whose header says no size can be played on a cluster, or node groups, that are given."""
+    """Return a size for logs without one in their header: 1 if the options give a cluster or node groups, or else
+    None."""
     return 1 if source.cluster or source.groups else None
 
 
@@ -197,7 +200,7 @@ def _own(source: TraceSource, seed: int) -> Workload:
 
 
 def cluster_of(named: str, on_error: OnError) -> WorkloadSite:
-    """`8x8`, openb's list of nodes, or a file of our own."""
+    """Return the cluster of --cluster: `8x8`, openb's list of nodes, or a cluster file of Phalanx."""
     count, times, gpus = named.partition("x")
     if times and count.isdecimal() and gpus.isdecimal():
         if not (0 < int(count) <= MOST_NODES and 0 < int(gpus) <= 1024):
@@ -211,7 +214,7 @@ def cluster_of(named: str, on_error: OnError) -> WorkloadSite:
 
 
 class Lost(PhalanxError):
-    """A process was killed, and its simulation is lost."""
+    """A process with a simulation was killed, so the result is lost."""
 
 
 def run(
@@ -221,7 +224,7 @@ def run(
     stopped: Callable[[], bool] = lambda: False,
 ) -> CellOutcome:
     workload, setup = workload_of(cell.source, cell.seed), setup_of(cell.policy)
-    loop.spare_the_book()  # nor shall a million tasks be walked again and again
+    loop.spare_the_book()  # keep the garbage collector from visiting a million tasks again and again
     alike = partial(
         play,
         setup=setup,
@@ -302,8 +305,8 @@ def run_all(
     progress: Callable[[int], None],
     stopped: Callable[[], bool] = lambda: False,
 ) -> Iterator[CellOutcome]:
-    """The outcomes in the order of the cells, as far as they came. `progress` is told how many jobs are over in all.
-    Raises `Lost` behind all others if one is lost."""
+    """Yield the outcomes of the cells, in their order. `progress`: called with the number of jobs that have ended in
+    all cells. Raises `Lost` after all other outcomes if one outcome is lost."""
     if len(cells) == 1 or processes == 1:
         over = 0
 

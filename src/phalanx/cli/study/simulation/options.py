@@ -143,12 +143,12 @@ class Results:
     """Print all measures: a line of JSON for each policy."""
 
     def said(self) -> list[str]:
-        """Return the options that ask for something."""
+        """Return the options for outputs that the user gave."""
         return changed(self)
 
     def check(self, read: Sequence[Path]) -> None:
-        """Hours of playing shall not end with a file that cannot be written, or written over what was read. Raises
-        PhalanxError."""
+        """Check, before a long simulation begins, that the output files can be written and do not replace input files.
+        Raises PhalanxError."""
         known = {file.resolve() for file in read}
         files = [file for file in (self.report, self.state, self.schedule, self.csv, self.parquet) if file is not None]
         for at, file in enumerate(files):
@@ -187,13 +187,13 @@ class Tuning:
     """What part of the jobs, the last, is kept aside to judge what was found."""
 
     def check(self) -> None:
-        """Raises PhalanxError where no search is asked for, but how it is to go."""
+        """Raise PhalanxError for options of the search without --tune."""
         if self.tune is None and (said := changed(self)):
             raise PhalanxError(f"{', '.join(said)}: nothing is searched; say --tune FILE, too, or leave that out")
 
 
 def changed(options: Results | Tuning) -> list[str]:
-    """Return the options that are not as they are by default."""
+    """Return the options whose values are not the defaults."""
     return [
         f"--{each.name.replace('_', '-')}" for each in fields(options) if getattr(options, each.name) != each.default
     ]
@@ -225,7 +225,8 @@ def faults_of(said: Sequence[str]) -> Faults | None:
 
 
 def shown(name: str) -> str:
-    """`node_mtbf_s` is `node-mtbf`; how long something takes that also has a chance is `slow-start-time`."""
+    """Return the option's name for a field: `node-mtbf` for `node_mtbf_s`, but `slow-start-time` for `slow_start_s`,
+    because the option `slow-start` is a probability."""
     plain = name.removesuffix("_s")
     return (plain + "-time" if plain != name and plain in _CHANCES else plain).replace("_", "-")
 

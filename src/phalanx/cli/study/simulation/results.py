@@ -73,8 +73,8 @@ def rows_of(outcomes: Sequence[CellOutcome]) -> list[Row]:
 
 
 def distinct(outcomes: Sequence[CellOutcome]) -> list[Row]:
-    """Return the measures of each outcome. Traces or policies of one name in several folders are shown with their
-    paths."""
+    """Return the measures of each outcome. Traces or policies that have the same name in several folders are shown with
+    their paths."""
     said = [{"trace": str(each.cell.source.trace), "policy": each.cell.policy} for each in outcomes]
     paths: dict[tuple[str, str], set[str]] = defaultdict(set)
     for outcome, names in zip(outcomes, said, strict=True):
@@ -117,8 +117,8 @@ def combined(rows: Sequence[Row], of: Callable[[Sequence[float]], float]) -> Row
 
 
 def _paired(of_seeds: Sequence[Row], first: Sequence[Row]) -> Row:
-    """Return the mean difference to the first policy, and the half width of its 95 % confidence interval, of each
-    measure that both have."""
+    """Return, for each measure of both policies, the mean difference to the first policy and the half width of its 95 %
+    confidence interval."""
     by_seed = {each["seed"]: each for each in first}
     pairs = [(each, by_seed[each["seed"]]) for each in of_seeds if each["seed"] in by_seed]
     found: Row = {"policy": f"{first[0]['policy']} ({first[0]['estimates']})"}
@@ -204,7 +204,7 @@ def write_report(outcomes: Sequence[CellOutcome], file: Path) -> None:
 
 
 def write_state(outcomes: Sequence[CellOutcome], file: Path) -> None:
-    """The state file of the first run that has one. Raises PhalanxError if none has."""
+    """Write the state file of the first run that has one. Raises PhalanxError if no run has one."""
     found = next((outcome.state for outcome in outcomes if outcome.state), b"")
     if not found:
         raise PhalanxError(f"{file} is not written: no run got as far as its longest queue")
@@ -216,7 +216,8 @@ def command() -> str:
 
 
 def write_schedule(schedule: Schedule, file: Path) -> None:
-    """`.swf`: the simulated wait in field 3 and the time it ran in field 4; else CSV. Packed if it ends in `.gz`."""
+    """Write the schedule. A file `.swf` gets the simulated wait in field 3 and the run time in field 4; any other file
+    is CSV. A name that ends in `.gz` is packed."""
     packed = file.suffix == ".gz"
     with gzip.open(file, "wt", newline="") if packed else file.open("w", newline="") as out:
         if file.name.removesuffix(".gz").endswith(".swf"):
@@ -278,7 +279,7 @@ def _swf_line(fate: Fate, size: float, number: int, user: int, group: int, queue
 
 
 def _plain(value: float | None) -> str:
-    """Without a fraction where there is none; empty for nothing."""
+    """Return the number as text, without a fraction if it is whole; "" for None."""
     return "" if value is None else str(int(value)) if value == int(value) else repr(round(value, 6))
 
 

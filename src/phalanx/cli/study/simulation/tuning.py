@@ -51,19 +51,20 @@ FIRST: tuple[Settings, ...] = (
         "smallFirst": False,
     },
 )
-AGE = 1000.0  # the weight of age; the others count beside it
+AGE = 1000.0  # the weight of age, to which the other weights are relative
 HOUR_S, DAY_S = 3600.0, 86_400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """`wait_s`: the longest that any job may wait (seconds). `fairness`: the least of Jain's index."""
+    """The bounds of a search. `wait_s`: the longest wait that any job may have (seconds). `fairness`: the lowest
+    acceptable value of Jain's index."""
 
     wait_s: float
     fairness: float
 
     def excess(self, measures: Mapping[str, Any]) -> float:
-        """Return by which factor the measures are beyond the bounds; 1: they are within."""
+        """Return the factor by which the measures exceed the bounds; 1 if they are within the bounds."""
         wait_s, fairness = float(measures[WAIT]), float(measures[FAIRNESS])
         wait = wait_s / self.wait_s if self.wait_s > 0 else 1.0 + wait_s
         return max(1.0, wait) * max(1.0, self.fairness / max(1e-9, fairness))
@@ -71,9 +72,9 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuningPlan:
-    """The question to the tuner. `search`, `aside`: how the parts of the log are played, but for the policy. `jobs`:
-    how many the log has. `resource`: what the log counts, which is what usage is billed by. `wait_s`, `fairness`:
-    bounds; None: those of `easy`."""
+    """The input of a search. `search`, `aside`: the cells for the two parts of the log, without a policy. `jobs`: the
+    numbers of jobs in these parts. `resource`: the resource that the log counts, by which usage is billed. `wait_s`,
+    `fairness`: the bounds; None: the values of `easy`."""
 
     file: Path
     trials: int
@@ -91,7 +92,7 @@ class TuningPlan:
 
     @property
     def played(self) -> int:
-        """Jobs played in all."""
+        """Return the number of jobs that all simulations of the search play."""
         return self.jobs[0] * (len(BASELINES) + self.trials) + self.jobs[1] * (len(BASELINES) + 1)
 
 
@@ -174,12 +175,12 @@ def optuna() -> Any:
 
 
 def tuned(plan: TuningPlan, *, processes: int, progress: Progress, stopped: Callable[[], bool]) -> TuningResult:
-    """Search, and play the best settings on the part of the log that was kept aside. Raises PhalanxError."""
+    """Search for settings, and play the best settings on the second part of the log. Raises PhalanxError."""
     return TuningSearch(plan, processes, progress, stopped).run()
 
 
 class TuningSearch:
-    """`over`: jobs played, for the one progress bar."""
+    """A search. `over`: the number of jobs that were played so far, for the progress bar."""
 
     def __init__(self, plan: TuningPlan, processes: int, progress: Progress, stopped: Callable[[], bool]) -> None:
         self.plan, self.processes, self.progress, self.stopped = plan, processes, progress, stopped
@@ -203,7 +204,7 @@ class TuningSearch:
         return self.judged(study, bounds)
 
     def study(self) -> Any:
-        """Return the study: what was tried before, of the same log and question, is in it."""
+        """Return Optuna's study, with the earlier trials for the same log and plan."""
         storage = self.optuna.storages
         journal = storage.journal.JournalFileBackend(str(self.plan.journal))
         study = self.optuna.create_study(
@@ -242,11 +243,11 @@ class TuningSearch:
             study.tell(trial, measures[OBJECTIVE] * bounds.excess(measures) ** 2)
 
     def whole(self, study: Any) -> list[Any]:
-        """Return the trials that came to an end."""
+        """Return the completed trials."""
         return list(study.get_trials(states=(self.optuna.trial.TrialState.COMPLETE,), deepcopy=False))
 
     def judged(self, study: Any, bounds: Bounds) -> TuningResult:
-        """Return the best trial, on the part that was kept aside."""
+        """Return the result: the best trial, and its outcomes on the second part of the log."""
         whole = self.whole(study)
         if not whole:
             return TuningResult(settings=None, trials=0, bounds=bounds, best=None)
@@ -260,7 +261,7 @@ class TuningSearch:
         return TuningResult(settings=settings, trials=len(whole), bounds=bounds, best=measures, aside=aside)
 
     def play(self, cells: Sequence[Cell]) -> list[CellOutcome]:
-        """Return the cells that were played to the end."""
+        """Play the cells, and return the outcomes of the cells that were played to their end."""
         before = self.over
 
         def told(done: int) -> None:
@@ -272,7 +273,7 @@ class TuningSearch:
 
 
 def proposed(trial: Any) -> Settings:
-    """Return what Optuna proposes to try."""
+    """Return the settings that Optuna proposes for the trial."""
     found: Settings = {
         "backfillOrder": trial.suggest_categorical("backfillOrder", ["queue", "shortest", "shortest-learned"]),
         "order": trial.suggest_categorical("order", ["fifo", "multifactor"]),
@@ -288,7 +289,8 @@ def proposed(trial: Any) -> Settings:
 
 
 def policy_of(settings: Settings, resource: str = CPU) -> dict[str, Any]:
-    """Return the policy and its queue, as a file says them. All jobs go into that queue, as under the baselines."""
+    """Return the policy with its one queue, in the form of a setup file. All jobs go into that queue, as under the
+    baselines."""
     policy: dict[str, Any] = {"backfill": "easy", "backfillOrder": settings["backfillOrder"]}
     if settings["order"] == "multifactor":
         policy["factors"] = {

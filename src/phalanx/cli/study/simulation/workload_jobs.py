@@ -43,8 +43,8 @@ class Aligned(StrEnum):
 
 
 def read_jobs(said: Fields, made: Set[str]) -> list[Task]:
-    """`made`: the names of the jobs that are generated. No listed job may have such a name. No job may depend on a job
-    that does not exist. Raises Misread."""
+    """Return the listed jobs. `made`: the names of the generated jobs. Raises Misread if a listed job has one of these
+    names, and if a job depends on a job that does not exist."""
     members: dict[str, tuple[str, ...]] = {}
     entries = list[list[Task]]()
     for at, entry in enumerate(said.each("jobs")):
@@ -61,7 +61,7 @@ def read_jobs(said: Fields, made: Set[str]) -> list[Task]:
 
 
 def _waiting(task: Task, at: int, members: Members, made: Set[str]) -> Task:
-    """For every job of an array that it waits for by the array's name."""
+    """Return the task with a dependency on every job of an array that it names by the array's name."""
     after = list[Dependency]()
     for nth, each in enumerate(task.job.after):
         jobs = (each.job,) if each.job in made else members.get(each.job, ())
@@ -72,7 +72,7 @@ def _waiting(task: Task, at: int, members: Members, made: Set[str]) -> Task:
 
 
 def _tasks(said: Fields, at: int) -> list[Task]:
-    """Return the task, or those of its array."""
+    """Return the task of an entry, or all tasks if the entry is an array."""
     submitted_s, run_s = said.seconds("submit"), said.seconds_or_none("run")
     if run_s is None:
         raise Misread((*said.path, "run"), "a job says how long it runs")
@@ -95,7 +95,7 @@ def _tasks(said: Fields, at: int) -> list[Task]:
 
 
 def _worth(said: Fields) -> Worth:
-    """length of time -> number."""
+    """Return the worth of a job: (time within which the job ends, number) for each entry."""
     found = []
     for within, value in said.weights("worth"):
         path = (*said.path, "worth", within)

@@ -37,12 +37,13 @@ class Prospect:
 
     @property
     def untouched(self) -> bool:
-        """Return whether the job runs, and nothing ends that before its time."""
+        """Return whether the job runs now and is not preempted, with and without the changes."""
         return all(each is not None and each.ran and not each.evictions for each in (self.before, self.after))
 
     @property
     def difference_s(self) -> float | None:
-        """Return by how many seconds the job waits longer; None if one of both starts is unknown."""
+        """Return by how many seconds the job waits longer with the changes; None if one of the two starts is
+        unknown."""
         waits = [each.wait_s if each is not None else None for each in (self.before, self.after)]
         return None if waits[0] is None or waits[1] is None else waits[1] - waits[0]
 
@@ -126,7 +127,7 @@ def because(reason: Reason | None) -> str:
 
 
 def record(outlook: WhatIfOutlook) -> dict[str, Any]:
-    """For `--json`; docs/guide/whatif.md describes it."""
+    """Return the record for `--json`, which docs/guide/whatif.md describes."""
     return {
         "now": write_moment(outlook.now_s),
         "horizon_s": outlook.horizon_s,
@@ -172,7 +173,8 @@ def wait(course: Course | None, outlook: WhatIfOutlook) -> str:
 
 
 def difference(prospect: Prospect, outlook: WhatIfOutlook) -> str:
-    """`+40s`, `-1h`; with `over` where one of both lies beyond the horizon."""
+    """Return the difference of the waits as text: `+40s`, `-1h`; with `over` if one of the two starts is beyond the
+    horizon."""
     if prospect.before is None or prospect.after is None:
         return ""
     before_s, after_s = prospect.before.wait_s, prospect.after.wait_s

@@ -145,7 +145,8 @@ def _complete(document: Document, kind: Kind, book: Cluster, namespace: str, num
 
 
 def _node_status(document: Document) -> Object:
-    """A node that does not say whether it is ready is; one that says no allocatable has all of its capacity."""
+    """Return the status of a supposed node. Without a Ready condition the node is ready; without `allocatable` its
+    whole capacity is allocatable."""
     status = document.obj.get("status") or {}
     said = "allocatable" if isinstance(status, dict) and status.get("allocatable") else "capacity"
     room = status.get(said) if isinstance(status, dict) else None

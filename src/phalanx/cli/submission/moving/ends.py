@@ -43,8 +43,8 @@ class Ends:
 
 @asynccontextmanager
 async def both(source: Target | None, kubeconfig: Path, context: str | None, *, dry: bool) -> AsyncIterator[Ends]:
-    """Yield both clusters. The definitions of Phalanx's kinds, and the key of its records, are made at the target if
-    they are missing there, unless `dry` is set. Raises PhalanxError."""
+    """Yield both clusters. Unless `dry` is set, create the definitions of Phalanx's kinds and the key of its records at
+    the target if they are missing. Raises PhalanxError."""
     path = _readable(kubeconfig)
     async with connected(source) as here, _target(path, context) as there:
         ids = [await _cluster_id(end) for end in (here, there)]

@@ -19,8 +19,8 @@ _DAEMON = "PHALANX_PYTHON"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replacement:
     """`image`: the image instead of `host`; "" if the user named none. `mounts`: directories that every node has at the
-    same path, for the pods of that image. `owners`: namespace -> (uid, gid) of its user, as whom its pods ran here;
-    under "" those of other namespaces. `site`: Slurm's site at the target, which may name an image with Slurm's
+    same path, for the pods of that image. `owners`: namespace -> (uid, gid) with which its pods ran on this machine;
+    "": the ids for all other namespaces. `site`: Slurm's site at the target, which may name an image with Slurm's
     commands."""
 
     image: str = ""

@@ -12,9 +12,9 @@ from phalanx.client.kind import CONFIG_MAPS
 from phalanx.errors import PhalanxError
 from phalanx.kube.status.usage import NAME, NAMESPACE
 
-MOVED_TO = "moved-to"  # among the words of a job in the ledger of the cluster that it left
+MOVED_TO = "moved-to"  # a word of the job's ledger entry in the cluster that it left
 _DIGEST = "phalanx.dev/moved-usage"  # annotation at the target: the digest of the usage that a move wrote
-_AT_ONCE = 500  # jobs of the ledger
+_AT_ONCE = 500  # how many jobs of the ledger are copied at a time
 _ENTRY = "job in the ledger"
 
 
@@ -59,7 +59,8 @@ def _digest(text: str) -> str:
 
 
 def require_ledger(url: str, *, dry: bool) -> None:
-    """Raise PhalanxError for a ledger that cannot be used. `dry`: it may be one that does not exist yet."""
+    """Raise PhalanxError for a ledger that cannot be used. `dry`: True if the ledger is not opened, because it may not
+    exist yet."""
     if url and not dry:
         from phalanx.ledger.store import Ledger
 
@@ -67,8 +68,8 @@ def require_ledger(url: str, *, dry: bool) -> None:
 
 
 def copy_ledger(source: str | None, target: str | None, copier: Copier) -> None:
-    """Copy the jobs that are over. Jobs that the target's ledger has are not changed there. `source`, `target`: URLs;
-    None: there is no ledger. Raises PhalanxError."""
+    """Copy the ended jobs from one ledger to the other. Jobs that the target's ledger has already are not changed.
+    `source`, `target`: the URLs of the ledgers; None: there is no ledger. Raises PhalanxError."""
     if source is None:
         return
     from phalanx.ledger.selection import Selection

@@ -18,8 +18,8 @@ _EXACT = ("data", "binaryData", "stringData", "rules", "subjects", "roleRef")  #
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copier:
-    """Copies objects to the target, each of them any number of times. `dry`: nothing is written. `replace`: objects at
-    the target with another content are replaced; otherwise they are left as they are, and reported."""
+    """Copies objects to the target. An object may be copied any number of times. `dry`: True to write nothing.
+    `replace`: True to replace objects of the target whose content differs; False to leave and report them."""
 
     target: Connection
     tally: MoveTally
@@ -27,8 +27,9 @@ class Copier:
     replace: bool = False
 
     async def copy(self, kind: Kind, obj: Object, title: str = "", *, theirs_wins: bool = False) -> Object | None:
-        """Copy an object; return it as the target has it then. None: the target has it not. `title`: the kind in the
-        table. `theirs_wins`: another content at the target is in order."""
+        """Copy an object. Return the target's object, or None if the target does not have it afterwards. `title`: the
+        kind in the table. `theirs_wins`: True if an object with other content at the target is left without a
+        report."""
         row, body = self.tally.row(title or kind.name), portable(kind, obj)
         row.found += 1
         meta = body["metadata"]
@@ -58,7 +59,8 @@ class Copier:
 
 
 def portable(kind: Kind, obj: Object) -> Object:
-    """Return the object without what its server wrote, without its status, and without owners: their uids differ."""
+    """Return the object without its status, its owners (whose uids differ at the target), and the fields that its
+    server wrote."""
     found = deepcopy({key: value for key, value in obj.items() if key != "status"})
     meta = obj["metadata"]
     own = {key: deepcopy(meta[key]) for key in ("name", "namespace", "labels", "annotations") if meta.get(key)}
@@ -69,7 +71,8 @@ def portable(kind: Kind, obj: Object) -> Object:
 
 
 def contains(there: Any, wanted: Any, key: str = "") -> bool:
-    """Return whether an object has all of `wanted`. Fields that servers add do not count."""
+    """Return whether an object has all fields of `wanted` with these values. Further fields, which servers add, do not
+    matter."""
     if isinstance(wanted, dict) and isinstance(there, dict):
         if key in _EXACT and there.keys() != wanted.keys():
             return False
@@ -87,7 +90,7 @@ def title_of(obj: Object) -> str:
 
 
 async def find(connection: Connection, kind: Kind, name: str, namespace: str = "") -> Object | None:
-    """Return the object; None: there is none, or the server does not have the kind."""
+    """Return the object; None if it does not exist, or if the server does not have the kind."""
     try:
         return await connection.get(kind, name, namespace)
     except ApiRefusal as error:

@@ -26,8 +26,8 @@ RUNS = "it runs here, and ends here (--requeue stops it and moves it); move agai
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """A job that moves. `after`: its dependencies, as the copy states them; None: unchanged; "": none is left. `needs`:
-    the waiting jobs that it depends on."""
+    """A job that moves. `after`: the dependencies of the copy; None: the same as those of the original; "": none.
+    `needs`: the waiting jobs that the job depends on."""
 
     job: FoundJob
     after: str | None = None
@@ -40,7 +40,8 @@ class Move:
 
 @dataclass(slots=True, kw_only=True)
 class MoveChoice:
-    """`stays`: the jobs that stay, and why. `runs`: those of them that run. `over`: how many are over."""
+    """The choice of jobs. `moves`: the jobs that move. `stays`: the jobs that stay, with the reasons. `runs`: the
+    running jobs among those that stay. `over`: the number of ended jobs."""
 
     moves: list[Move] = field(default_factory=list)
     stays: list[tuple[FoundJob, str]] = field(default_factory=list)
@@ -93,7 +94,7 @@ def choose(
 
 
 def parted(moves: Sequence[Move], kept: Sequence[Move]) -> list[tuple[FoundJob, str]]:
-    """Return those of `kept` that have to stay, and why, because others of `moves` were refused."""
+    """Return the jobs of `kept` that must stay because another job of `moves` was refused, with the reasons."""
     left = {move.name: move for move in kept}
     why = {move.name: "" for move in moves if move.name not in left}
     _keep_together(left, why, {move.name: set(move.needs) for move in moves})
@@ -101,13 +102,13 @@ def parted(moves: Sequence[Move], kept: Sequence[Move]) -> list[tuple[FoundJob, 
 
 
 def scheduled_name(job: FoundJob) -> str:
-    """Return the name of the job in dependencies."""
+    """Return the name by which dependencies name the job."""
     alone = len(job.members) == 1 and job.kind == "pod" and job.members[0].kind is PODS
     return f"{job.namespace}/pod:{job.name}" if alone else job.id
 
 
 def state_here(job: FoundJob) -> str:
-    """Return `running` for a job of which anything has started, or is starting; otherwise its state."""
+    """Return `running` if any object of the job has started or is starting; otherwise the state of the job."""
     states = {member_state(member) for member in job.members}
     if states <= OVER:
         return FAILED if FAILED in states else COMPLETE
@@ -116,7 +117,7 @@ def state_here(job: FoundJob) -> str:
 
 
 def has_started(member: Member) -> bool:
-    """Return whether the start of the object was decided, or another program has started it."""
+    """Return whether the scheduler has decided to start the object, or another program has started it."""
     notes = member.obj["metadata"].get("annotations") or {}
     if ADMITTED in notes or SENT_TO in notes or "deletionTimestamp" in member.obj["metadata"]:
         return True
@@ -138,7 +139,7 @@ def is_suspended(kind: Kind, obj: Object) -> bool:
 
 
 def is_marked(job: FoundJob) -> bool:
-    """Return whether an earlier move has marked it."""
+    """Return whether an earlier move has marked the job."""
     return any(MOVING in (member.obj["metadata"].get("annotations") or {}) for member in job.members)
 
 
@@ -146,8 +147,8 @@ def is_marked(job: FoundJob) -> bool:
 
 
 def _dependencies(job: FoundJob, states: Mapping[str, str]) -> tuple[str | None, set[str], str]:
-    """Return the dependencies that the copy states (None: the same), the waiting jobs among them, and why the job
-    stays."""
+    """Return three values: the dependencies of the copy (None: unchanged), the waiting jobs among them, and why the job
+    must stay ("" if it may move)."""
     metas = [member.obj["metadata"] for member in job.members]
     said = next((text for meta in metas if (text := option(meta, AFTER))), "")
     one_is_enough = next((text for meta in metas if (text := option(meta, AFTER_ANY))), "false")
@@ -201,7 +202,7 @@ def _met(after: DependencyType, outcome: str) -> _Is:
 
 
 def _outcomes(metas: Sequence[Object]) -> dict[str, str]:
-    """Return what the scheduler has written of jobs that the job depends on."""
+    """Return the outcomes of the job's dependencies that the scheduler has written on its objects."""
     found: dict[str, str] = {}
     for meta in metas:
         try:
@@ -212,7 +213,7 @@ def _outcomes(metas: Sequence[Object]) -> dict[str, str]:
 
 
 def _keep_together(moves: dict[str, Move], why: dict[str, str], others: Mapping[str, set[str]]) -> None:
-    """Let no dependency be between a job that moves and one that stays."""
+    """Remove jobs from `moves` until no dependency connects a job that moves with a job that stays."""
     asked_by: dict[str, set[str]] = {}
     for name, needs in others.items():
         for need in needs:

@@ -96,8 +96,8 @@ async def copy_surroundings(ends: Ends, copier: Copier) -> None:
 
 
 async def namespace_owners(ends: Ends) -> dict[str, tuple[int, int]]:
-    """Return namespace -> (uid, gid) of its user; "" -> those of the caller, as whom the pods of an own `phalanx up`
-    run."""
+    """Return namespace -> (uid, gid) of its user. The key "" has the ids of the caller, with which pods of the caller's
+    own `phalanx up` run."""
     found = {} if os.getuid() == 0 else {"": (os.getuid(), os.getgid())}
     async for obj in objects(ends.source, NAMESPACES):
         notes = obj["metadata"].get("annotations") or {}
@@ -108,8 +108,8 @@ async def namespace_owners(ends: Ends) -> dict[str, tuple[int, int]]:
 
 
 async def missing_claims(ends: Ends, copier: Copier, *, empty: bool) -> set[str]:
-    """Return the claims (NAMESPACE/NAME) that the target does not have. `empty`: make them there, without their
-    data."""
+    """Return the claims (NAMESPACE/NAME) that the target does not have. `empty`: True to create the missing claims at
+    the target, without their data."""
     missing: set[str] = set()
     async for obj in objects(ends.source, VOLUME_CLAIMS):
         if not _is_users(obj):
@@ -135,7 +135,7 @@ async def missing_claims(ends: Ends, copier: Copier, *, empty: bool) -> set[str]
 
 
 async def _copy_queues(ends: Ends, copier: Copier, kind: Kind) -> None:
-    """Copy the queues of one kind, and the like, if the target has the kind."""
+    """Copy the queues (or similar objects) of one kind, if the target has the kind."""
     found = [obj async for obj in objects(ends.source, kind)]
     title = kind.name if kind.group == QUEUES.group else f"{kind.plural}.{kind.group}"
     if found and not await serves(ends, kind):

@@ -39,18 +39,18 @@ from phalanx.kube.read.wire import epoch_s
 from phalanx.kube.read.workload.adapter import FRAMEWORK_KINDS
 
 KINDS = (JOBS, PODS, *FRAMEWORK_KINDS)
-STEPS = 4  # steps of the progress bar for each job
+STEPS = 4  # the progress bar's steps for each job
 _MASTERS = "system:masters"  # an administrator acts as the user of a job, with an administrator's rights
-_TO = f"slurm.phalanx.dev/{MOVED_TO}"  # the ledger keeps annotations that begin so
-_ENDING_S = 60.0  # the time that pods may take to end after their grace period
-_TRIES = 5  # deletions of an object that others write to at the same time
+_TO = f"slurm.phalanx.dev/{MOVED_TO}"  # the ledger keeps annotations with this prefix
+_ENDING_S = 60.0  # how long pods may take to end after their grace period
+_TRIES = 5  # the most attempts to delete an object that changes meanwhile
 _OF_PODS = ("priority", "preemptionPolicy", "nodeName")  # fields of pods that a server fills in
 _TOKENS = "kube-api-access-"  # volumes that a server adds to pods
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copy:
-    """A marked copy at the target. `origin`: the uid of its original."""
+    """A marked copy at the target. `origin`: the uid of the original object."""
 
     kind: Kind
     obj: Object
@@ -81,7 +81,8 @@ class Transfer:
         await self.release(await marked(self._ends))
 
     async def _step(self, moves: list[Move], step: Callable[[Move], Awaitable[Move | None]]) -> list[Move]:
-        """Return the jobs that go on after a step. If a job does not, the jobs that depend on it do not either."""
+        """Do a step for all jobs, and return the jobs that continue. If a job does not continue, the jobs that depend
+        on it do not continue either."""
         done = [move for move in await for_each(moves, step) if move is not None]
         apart = parted(moves, done)
         for job, why in apart:
@@ -230,7 +231,7 @@ class Transfer:
         return f"{self._ends.source_id}/{member.obj['metadata']['uid']}"
 
     def _submitted_s(self, copy: Copy) -> float:
-        """Return when the job of a marked copy was submitted. A text that no move has written is not believed."""
+        """Return when the job of a marked copy was submitted. A time without a valid signature is ignored."""
         bearer = _bearer(f"{self._ends.source_id}/{copy.origin}", copy.key)
         said = _note(copy.obj, SUBMITTED) or None
         return submitted_s(said, bearer, _created_s(copy.obj), self._ends.target_key)
@@ -317,7 +318,8 @@ async def _unless_gone(call: Awaitable[object]) -> None:
 
 
 def _bearer(origin: str, key: tuple[str, str, str]) -> str:
-    """Return what a submission is signed for, until its copy has a uid."""
+    """Return the text that identifies the copy in the signature of its submission, because the copy has no uid before
+    it is created."""
     return "\n".join(("moving", origin, *key))
 
 
