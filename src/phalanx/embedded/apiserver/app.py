@@ -101,7 +101,8 @@ class Api:
         self._namesakes = Namesakes(store, registry, self._authorizer.may)
 
     def _guard(self, resource: Resource, obj: Object, old: Object | None, user: User) -> None:
-        """Refuse what a user may not write though he may write objects of the kind. Raises `ApiError` 403, 404."""
+        """Refuse an object that the user may not write although the user may write objects of the kind: roles with
+        rights that the user lacks, and Jobs with a number that the user has not drawn. Raises `ApiError` 403, 404."""
         self._authorizer.guard(resource, obj, old, user)
         self._numbers.guard(resource, obj, old, user)
 
@@ -332,7 +333,8 @@ def _payer(user: User) -> str:
 
 
 def _scope(target: RouteTarget) -> str:
-    """Return the namespace whose roles count. The roles in a namespace may grant rights to its own object."""
+    """Return the namespace whose roles decide. For a Namespace object it is the namespace itself: its roles may grant
+    rights to that object."""
     return target.name if target.resource.key == ("", "namespaces") else target.namespace
 
 
@@ -371,7 +373,8 @@ def _written(target: RouteTarget, request: Request, written: WrittenObject) -> R
 
 
 def _accept(raw: RawRequest) -> tuple[Accept, ...]:
-    """Return the accepted media types; () if none can be served, because a missing path is reported first."""
+    """Return the accepted media types; () if none can be served. That is no error yet: a path that does not exist is
+    reported first."""
     try:
         return accepted(raw.headers.get(b"accept", b"").decode("latin-1"))
     except ApiError:

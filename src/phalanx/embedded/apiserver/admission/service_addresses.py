@@ -19,7 +19,8 @@ NODE_PORTS = range(30000, 32768)
 
 
 def allocate(service: Object, before: Object, others: Iterable[Object]) -> None:
-    """Give `service` what its type needs and its spec `before` had not. Raises ApiError 422 for what cannot be had."""
+    """Give `service` the cluster IP and the node ports that its type needs, if its earlier spec `before` had none.
+    Raises ApiError 422 if an address or a port is not free or not in the range."""
     spec = service["spec"]
     if spec.get("type") == "ExternalName":
         return
@@ -61,7 +62,8 @@ def _is_address(text: str) -> bool:
 
 
 def _node_ports(service: Object, taken: set[int], held: set[int]) -> None:
-    """Give ports a free node port. `taken`: those of other services; `held`: those that the service had before."""
+    """Give a free node port to each port of the service without one. `taken`: the node ports of other services; `held`:
+    the node ports that the service had before."""
     ports = service["spec"].get("ports", ())
     stated = held | {port["nodePort"] for port in ports if port.get("nodePort")}
     for index, port in enumerate(ports):

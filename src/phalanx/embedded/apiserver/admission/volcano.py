@@ -339,8 +339,8 @@ def _queue(queue: Object, old: Object | None, reader: QueueReader) -> Iterator[s
 
 
 def _exceeds(less: Object, more: Object, absent: str | None) -> bool:
-    """Return True if an amount of `less` exceeds that of `more`. `absent`: the value of a missing amount; None:
-    unlimited."""
+    """Return True if an amount in `less` exceeds the amount of the same resource in `more`. `absent`: the amount of a
+    resource that `more` lacks; None: unlimited."""
     bounds: Iterator[tuple[Any, Any]] = ((amount, more.get(resource, absent)) for resource, amount in less.items())
     return any(most is not None and quantity.of(amount) > quantity.of(most) for amount, most in bounds)
 

@@ -100,7 +100,7 @@ class AccountTokens:
         return User(name=claims["sub"], uid=account["uid"], groups=groups)
 
     def _bound(self, namespace: str, account: str, reference: Object) -> Object:
-        """Return the object that a token is to end with."""
+        """Return the object to which a token is to be bound: the token becomes invalid when the object is deleted."""
         kind, wanted = reference["kind"], reference.get("uid")
         space = "" if kind == "Node" else namespace
         found = self._store.get(("", _BOUND[kind]), space, reference.get("name", ""))

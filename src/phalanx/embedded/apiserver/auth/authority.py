@@ -37,7 +37,8 @@ class Pair:
 
 
 def read_pair(certificate_pem: bytes, key_pem: bytes) -> Pair:
-    """Raises ValueError if either is none, or they do not belong together."""
+    """Decode a certificate and its key. Raises ValueError if one of them cannot be decoded, or if the key is not that
+    of the certificate."""
     certificate = x509.load_pem_x509_certificate(certificate_pem)
     key = serialization.load_pem_private_key(key_pem, None)
     if not isinstance(key, ec.EllipticCurvePrivateKey):
@@ -62,7 +63,8 @@ def make_authority(name: str, now: dt.datetime, life: dt.timedelta) -> Pair:
 
 
 def make_server(authority: Pair, name: str, names: Iterable[str], now: dt.datetime, life: dt.timedelta) -> Pair:
-    """Valid for these names and addresses, and no longer than the authority."""
+    """Return a new server certificate with its key, valid for these names and addresses, for the time `life` but no
+    longer than the authority's certificate."""
     key = ec.generate_private_key(ec.SECP256R1())
     end = min(now + life, authority.certificate.not_valid_after_utc)
     uses = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]

@@ -41,8 +41,8 @@ class Authorizer:
         raise ApiError(403, "Forbidden", message, details={})
 
     def resource(self, user: User, asked: AccessRequest, namespace: str) -> None:
-        """Check whether `user` may do that to the resource. An empty namespace: at the cluster scope. Raises `ApiError`
-        403."""
+        """Check whether `user` may make the request `asked` in the namespace; "" means the cluster scope. Raises
+        `ApiError` 403."""
         if self.may(user, asked, namespace):
             return
         plural = asked.resource.partition("/")[0]
@@ -58,7 +58,7 @@ class Authorizer:
         return any(rbac.allows(rule, asked) for rule in self.grants.rules(user, namespace))
 
     def rights(self, user: User) -> Rights:
-        """Return the answers to what the expressions of admission ask of a user."""
+        """Return the function that the expressions of admission call to ask for the user's rights."""
         return partial(self._answer, user)
 
     def _answer(self, user: User, question: AuthorizationQuestion) -> bool:
@@ -94,7 +94,8 @@ class Authorizer:
         self._guard_rules(resource, obj, role, user, AccessRequest("bind", rbac.GROUP, plural, reference["name"]))
 
     def _guard_rules(self, resource: Resource, obj: Object, role: Object, user: User, instead: AccessRequest) -> None:
-        """Refuse rules that grant more than the user has. `instead`: the right that allows it all the same."""
+        """Refuse rules of `role` that grant rights which the user does not have. `instead`: a user with this right may
+        write them all the same."""
         namespace = obj["metadata"].get("namespace", "")
         if self.may(user, instead, namespace):
             return

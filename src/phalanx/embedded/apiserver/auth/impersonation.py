@@ -56,8 +56,9 @@ def _rights(name: str, groups: tuple[str, ...], uid: str) -> Iterator[tuple[Acce
 
 
 def _completed(name: str, groups: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the groups that come with being that user: those of a service account unless some are named, and being
-    known."""
+    """Return the groups of the impersonated user: the named groups (if none is named and the user is a service account,
+    the groups of service accounts), and the group of all authenticated users. For the anonymous user, add the groups of
+    anonymous users instead."""
     if name == ANONYMOUS.name:
         return tuple(dict.fromkeys((*groups, *ANONYMOUS.groups)))
     if not groups and (account := _account(name)):
@@ -66,6 +67,7 @@ def _completed(name: str, groups: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _account(name: str) -> tuple[str, str] | None:
-    """Namespace and name of a service account."""
+    """Return the namespace and the name of a service account; None if `name` is not that of a service account's
+    user."""
     namespace, _, account = name.removeprefix(_ACCOUNT).partition(":")
     return (namespace, account) if name.startswith(_ACCOUNT) and namespace and account else None

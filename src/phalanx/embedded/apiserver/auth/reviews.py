@@ -51,7 +51,7 @@ class Reviewer:
         self._tokens, self._authorizer = tokens, authorizer
 
     def answer(self, kind: str, obj: Object, user: User, namespace: str = "") -> Object:
-        """`obj` with its status. Raises `ApiError` 400 or 422 for a question that asks nothing."""
+        """Return `obj` with its status, the answer. Raises `ApiError` 400 or 422 for a review that asks nothing."""
         spec = obj.get("spec") or {}
         if kind == "LocalSubjectAccessReview":
             obj = obj | {"metadata": {**(obj.get("metadata") or {}), "namespace": namespace}}
@@ -108,8 +108,8 @@ class Reviewer:
 
 
 def _check(obj: Object, subject: list[Cause] | None = None, place: list[Cause] | None = None) -> None:
-    """Refuse a review that asks nothing or two things. `subject`, `place`: the causes about its user and namespace.
-    Raises `ApiError` 422."""
+    """Refuse a review that names neither a resource nor a path, or both. `subject` and `place`: the errors found in its
+    user and in its namespace. Raises `ApiError` 422."""
     spec = obj.get("spec") or {}
     resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
     causes = []

@@ -38,12 +38,12 @@ class Form:
     media: str
     as_kind: str
     one: Callable[[Stored], bytes]
-    # An object in a list, where that differs from an object alone.
+    # Renders an object in a list; None: as `one` renders an object alone.
     item: Callable[[Stored], bytes] | None = None
-    # How `value` (a Status, a bookmark's object) and `one` become an event of a stream.
+    # `value` renders what is not stored (a Status, a bookmark's object). `frame` makes an event from a rendered object.
     value: Callable[[Mapping[str, Any]], bytes] = encode
     frame: Frame = line_of
-    # In a stream, how every object but the first is shown: only the first Table says what its columns are.
+    # Renders every object of a stream but the first, because only the first Table names its columns; None: as `one`.
     later: Callable[[Stored], bytes] | None = None
     # The version of the kind as which objects are shown.
     version: str = "v1"
@@ -67,7 +67,8 @@ def form_of(resource: Resource, request: Request, *, listing: bool = False, stre
 
 
 def _check_partial(resource: Resource, as_kind: str, listing: bool) -> None:
-    """Raises `ApiError` 406 for the metadata of an object where there is a list, and the reverse."""
+    """Raises `ApiError` 406 if the client asks for the metadata of one object and the answer is a list, or the
+    reverse."""
     kind = f"{type_package(resource)}.{resource.kind}{'List' if listing else ''}"
     if listing and as_kind == "PartialObjectMetadata":
         why = f"is a list (*{kind})"
@@ -103,7 +104,8 @@ def _form(resource: Resource, request: Request, accept: Accept, listing: bool) -
 
 
 def _protobuf_form(resource: Resource, accept: Accept, listing: bool) -> Form | None:
-    """Objects of built-in kinds, and the metadata of all; there are no Tables in protobuf."""
+    """Return the protobuf form that the client accepts: whole objects of built-in kinds, or the metadata of objects of
+    any kind. None if there is no such form; for example, Tables have none."""
     wanted = "PartialObjectMetadataList" if listing else "PartialObjectMetadata"
     match accept.as_kind:
         case "" if protobuf.definition(resource.api_version, resource.kind):
@@ -133,7 +135,7 @@ def _protobuf_form(resource: Resource, accept: Accept, listing: bool) -> Form | 
 
 
 def _in_version(resource: Resource) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """Return an object as a resource's version has it."""
+    """Return a function that returns an object in the version of `resource`."""
 
     def shown(obj: dict[str, Any]) -> dict[str, Any]:
         return obj if obj["apiVersion"] == resource.api_version else converted(resource, obj)
@@ -154,7 +156,8 @@ def in_version(resource: Resource) -> Callable[[Stored], bytes]:
 
 
 def head_of(resource: Resource) -> bytes:
-    """Return how the JSON of an object of this kind and version begins, as `write.ordered` has it encoded."""
+    """Return the first bytes of the JSON of every object of this kind and version (its kind and apiVersion), as it is
+    encoded after `decoding.ordered`."""
     return _head(resource.kind, resource.api_version)
 
 
@@ -252,7 +255,8 @@ def _list_head(resource: Resource, meta: dict[str, Any]) -> dict[str, Any]:
 
 
 def _items(resource: Resource, form: Form, found: Sequence[Stored]) -> list[bytes]:
-    """Items of built-in kinds carry neither kind nor apiVersion; those of custom kinds do."""
+    """Return the JSON of the items of a list. Items of built-in kinds have neither kind nor apiVersion; items of custom
+    kinds have both."""
     rendered = [form.one(stored) for stored in found]
     if resource.custom:
         return rendered

@@ -76,7 +76,7 @@ def ordered(resource: Resource, body: object, *, patched: bool = False) -> Objec
 
 
 def _of_another_kind(resource: Resource, body: Object, kind: str, api_version: str, *, patched: bool) -> Exception:
-    """Return the error for a value of another kind or version than the path's."""
+    """Return the error for a value whose kind or version is not that of the request's path."""
     if resource.custom and (patched or api_version == resource.api_version):
         name = (body.get("metadata") or {}).get("name", "")
         field, value, wanted = ("kind", kind, resource.kind)
@@ -184,12 +184,12 @@ def _decode_fields(
 
 
 def _unshared(old: Object, touched: Collection[str]) -> Object:
-    """Return a stored object to be changed in the fields that are named: those are copied, the others shared with
-    readers.
+    """Return a stored object of which the top-level fields in `touched` may be changed: these fields and the metadata
+    are copies, all other fields are shared with readers.
 
-    Nothing downstream may edit the others in place. Strategies do not: defaults are idempotent, and what an update
-    puts back (`obj["status"] = old["status"]`) is shared just so. The record of managedFields, which is often most of
-    an object and is never edited, is shared in any case.
+    Nobody who gets the object may edit the shared fields in place. Strategies do not: defaults are idempotent, and a
+    value that an update restores (`obj["status"] = old["status"]`) is shared in the same way. The record of
+    managedFields, which is often most of an object and is never edited, is shared in any case.
     """
     copied = {key: decode(encode(old[key])) for key in touched if key in old and key != "metadata"}
     metadata = {key: value for key, value in old["metadata"].items() if key != "managedFields"}

@@ -46,9 +46,9 @@ _KIND = "DeleteOptions"
 _POLICIES = ("Background", "Foreground", "Orphan")
 _DELETED_BY = objectmeta.DELETED_BY
 _PODS = ("", "pods")
-_TRIES = 5  # questions to admission about one deletion, if the object changes meanwhile
+_TRIES = 5  # how often admission is asked about one deletion if the object changes each time
 _TRACKING, _JOB_CONTROLLER = "batch.kubernetes.io/job-tracking", "kubernetes.io/job-controller"
-# Besides pods: kinds whose end somebody will ask about.
+# Besides pods, objects of these groups record who deleted them: users ask why a job ended.
 _SIGNED_GROUPS = ("batch", "kubeflow.org", "jobset.x-k8s.io", "trainer.kubeflow.org")
 _PRIORITY_CLASSES = ("scheduling.k8s.io", "priorityclasses")
 _PROTECTED_NAMESPACES = ("default", "kube-system", "kube-public")
@@ -126,7 +126,8 @@ def _decoded(body: Any) -> Object:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deleted:
-    """`gone` is false where the object stays, marked, until its finalizers or its grace period have ended."""
+    """The result of a deletion. `gone`: False if the object is only marked, and stays until its finalizers are removed
+    or its grace period has ended."""
 
     stored: Stored
     gone: bool
@@ -251,8 +252,8 @@ class Deleter:
     async def collection(
         self, target: RouteTarget, found: Sequence[tuple[str, str, Stored]], options: DeleteOptions
     ) -> None:
-        """Delete each object that was found, if admission agrees to all; one that has gone meanwhile is as good as
-        deleted. Raises `ApiError`."""
+        """Delete all objects in `found` if admission allows each of these deletions. An object that no longer exists
+        then is ignored. Raises `ApiError`."""
         resource = target.resource
         for _, name, stored in found:
             check_preconditions(resource, name, stored, options)
@@ -267,7 +268,8 @@ class Deleter:
         await asyncio.gather(*waiting)
 
     async def _again(self, target: RouteTarget, options: DeleteOptions) -> None:
-        """Delete an object that has changed since admission was asked about it; one that has gone is deleted."""
+        """Delete an object that has changed since admission was asked about it. It is no error if the object no longer
+        exists."""
         try:
             await self.delete(target, options)
         except ApiError as error:
@@ -276,7 +278,7 @@ class Deleter:
 
 
 def check_preconditions(resource: Resource, name: str, old: Stored, options: DeleteOptions) -> None:
-    """Raises `ApiError` 409 for an object that is not the one that was meant."""
+    """Raises `ApiError` 409 if the object does not have the uid or the resourceVersion that the options name."""
     meta = old.obj["metadata"]
     if options.uid and options.uid != meta["uid"]:
         raise conflict(
@@ -293,7 +295,8 @@ def check_preconditions(resource: Resource, name: str, old: Stored, options: Del
 
 
 def _mark_gracefully(resource: Resource, obj: Object, options: DeleteOptions) -> tuple[bool, bool]:
-    """Mark an object whose kind has a grace period: (marked now, deletion was already under way)."""
+    """Mark an object for deletion if its kind has a grace period. Return whether it was marked now, and whether its
+    deletion had already begun."""
     if not is_graceful(resource.strategy):
         return False, False
     meta = obj["metadata"]
@@ -357,7 +360,8 @@ def _raise_generation(meta: objectmeta.Meta) -> None:
 
 
 def gc_finalizers(resource: Resource, present: Sequence[str], policy: str) -> list[str]:
-    """Return the finalizers after the choice of what becomes of the dependents."""
+    """Return the finalizers of a deleted object, with the finalizer of the propagation policy that applies (orphan or
+    foreground) and without any other of these two."""
     if not policy:
         if ORPHAN in present:
             policy = "Orphan"

@@ -67,7 +67,8 @@ class ReadEndpoints:
         return found, meta
 
     def _state(self, target: RouteTarget, options: ListOptions) -> tuple[int, list[Found]]:
-        """Return the version to show, and the objects of it from where the list goes on."""
+        """Return the version of the list, and the objects in that version, from the place where the previous page
+        ended."""
         key, namespace = target.resource.key, target.namespace if target.namespace else None
         if not target.resource.namespaced:
             namespace = ""
@@ -75,8 +76,9 @@ class ReadEndpoints:
             version, after = _parse_token(options.token)
             if options.version:
                 raise bad_request("specifying resource version is not allowed when using continue")
-            self._check_not_future(version)  # a token of a server whose data was lost since, or of another
-            if version < 0:  # the token that a 410 gave out: go on from here, inconsistently
+            # The token may come from another server, or from this one before it lost data.
+            self._check_not_future(version)
+            if version < 0:  # the token of a 410: continue with the newest version, inconsistently
                 version = self._store.version
             elif version < self._store.horizon:
                 raise self._continue_expired(after)
@@ -108,7 +110,8 @@ class ReadEndpoints:
             )  # fmt: skip
 
     def _continue_expired(self, after: tuple[str, str]) -> ApiError:
-        """410 with a token that goes on from here, inconsistently."""
+        """Return the error 410, with a token that continues the list after the key `after` in the newest version; the
+        pages then show different versions."""
         return ApiError(410, "Expired", _CONTINUE_EXPIRED, metadata={"continue": _encode_token(-1, *after)})
 
     def watch(self, target: RouteTarget, request: Request) -> Response:
@@ -148,7 +151,8 @@ class ReadEndpoints:
         return Response(media=form.stream_media, stream=stream)
 
     def _begin(self, target: RouteTarget, options: ListOptions, watch: Watch, form: answers.Form) -> None:
-        """Fix what the watch begins with and register it, in one turn of the event loop."""
+        """Give the watch its first objects or events, and register it, in one turn of the event loop, so that it misses
+        no event."""
         resource = target.resource
         version = options.version
         self._check_not_future(version)
@@ -209,7 +213,7 @@ class _WatchStream:
 # --- continue tokens ---------------------------------------------------------------------------------------------
 
 
-_MOST_SIGNS = 1000  # signs; ours have a namespace and a name
+_MOST_SIGNS = 1000  # characters of a token; a token of this server has only a version, a namespace and a name
 _FORMAT = "meta.k8s.io/v1"
 _URL_SAFE = frozenset(string.ascii_letters + string.digits + "-_")
 
@@ -230,8 +234,8 @@ def _encode_token(version: int, namespace: str, name: str) -> str:
 
 
 def _parse_token(token: str) -> tuple[int, tuple[str, str]]:
-    """Return the version and the place after which a list goes on. Raises `ApiError` 400, in the real server's
-    words."""
+    """Return the version of the list and the key (namespace, name) after which the list continues. Raises `ApiError`
+    400, in the real server's words."""
     strange = next((at for at, sign in enumerate(token) if sign not in _URL_SAFE), -1)
     if strange >= 0 or len(token) % 4 == 1:
         raise _no_token(f"illegal base64 data at input byte {strange if strange >= 0 else len(token) - 1}")
@@ -247,7 +251,7 @@ def _parse_token(token: str) -> tuple[int, tuple[str, str]]:
         raise _no_token(f"json: cannot unmarshal {kind} into Go value of type storage.continueToken") from None
     if raw.v != _FORMAT:
         raise _no_token(f"server does not recognize this encoded version {raw.v}")
-    if not raw.rv:  # below 0: what a 410 gave out
+    if not raw.rv:  # the token of a 410 has a negative number
         raise _no_token(f"incorrect encoded start resourceVersion (version {_FORMAT})")
     if not raw.start:
         raise _no_token(f"encoded start key empty (version {_FORMAT})")

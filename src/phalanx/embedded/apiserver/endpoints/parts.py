@@ -75,7 +75,8 @@ class Committed:
 
     @contextmanager
     def counting(self, namespace: str, resource: Resource, obj: Object) -> Iterator[None]:
-        """Let quotas count an object that is stored together with the next one."""
+        """Within this context, let quotas count `obj`, which is not stored yet, because it is stored together with the
+        next object."""
         counted = (namespace, resource, obj)
         self._counted.append(counted)
         try:
@@ -118,7 +119,8 @@ class Knowledge:
         return self._webhooks.any
 
     def check_schema(self, resource: Resource, obj: Object) -> list[str]:
-        """Bring `obj` into the stored form; the paths of unknown fields, which are dropped. Raises `ApiError` 400."""
+        """Bring `obj` into the form of its schema, without unknown fields, and return the paths of these fields. Raises
+        `ApiError` 400."""
         try:
             return self.decode(resource, obj)
         except schema.DecodeError as error:
@@ -128,7 +130,8 @@ class Knowledge:
             ) from None
 
     def decode(self, resource: Resource, obj: Object) -> list[str]:
-        """Do the same, but raise `DecodeError` where the schema of a built-in kind is not met."""
+        """Do the same as `check_schema`, but raise `DecodeError` if the object does not match the schema of a built-in
+        kind."""
         if isinstance(resource.strategy, CustomStrategy):
             return resource.strategy.decode(obj)
         return schema.decode(schema.type_of(resource.schema_name), obj) if resource.schema_name else []
@@ -169,9 +172,9 @@ class Knowledge:
         *,
         dry_run: bool,
     ) -> list[str] | None:
-        """Call the webhooks of such a write, and apply their changes to `obj`. Return None if there are none, without
-        suspending the caller. Otherwise return their warnings; objects that were read before may have changed in the
-        meantime. Raises `ApiError`."""
+        """Call the mutating webhooks of a write, and apply their changes to `obj`. Return None if there are none,
+        without suspending the caller. Otherwise return their warnings; objects that were read before may have changed
+        in the meantime. Raises `ApiError`."""
         if not self._webhooks.any:
             return None
         review = self._policies.review(resource, obj, old, user, beneath=beneath, dry_run=dry_run)
@@ -200,8 +203,8 @@ class Knowledge:
         return warnings
 
     async def allow_deletion(self, resource: Resource, old: Object, user: User, *, dry_run: bool) -> bool:
-        """Ask policies and webhooks about a deletion. Return whether that took time, in which the object may have
-        changed. Raises `ApiError` where one refuses."""
+        """Ask policies and webhooks about a deletion. Return True if the request was suspended meanwhile, so that the
+        object may have changed. Raises `ApiError` if one of them refuses."""
         volcano.check_deletion(resource, old, self._reader)
         self._policies.validate(resource, None, old, user, operation="DELETE")
         if not self._webhooks.any:
@@ -239,10 +242,11 @@ class Knowledge:
         return warnings
 
     def _become(self, resource: Resource, obj: Object, changed: Object) -> None:
-        """`obj` is what a webhook made of it, in the form of its kind, with defaults. Raises `ApiError`."""
+        """Replace the content of `obj` by `changed`, the object as a webhook returned it, in the form of its schema and
+        with defaults. Raises `ApiError`."""
         obj.clear()
         obj.update(decode(encode(changed)))
-        if resource.to_stored is None:  # else it is in the shape that is stored
+        if resource.to_stored is None:  # otherwise webhooks get and return the stored form
             self.check_schema(resource, obj)
         resource.strategy.default(obj)
 
@@ -275,7 +279,8 @@ class Knowledge:
             obj["metadata"].pop("managedFields", None)
 
     def patched(self, resource: Resource, media: str, current: Object, patch: Any) -> Object:
-        """`current` after a patch; shares with it what the patch does not touch. Raises `ApiError`."""
+        """Return `current` after a patch. The result shares with `current` the parts that the patch does not touch.
+        Raises `ApiError`."""
         return patches.apply_patch(media, current, patch, resource.schema_name or None)
 
     def applied(
@@ -353,7 +358,8 @@ def patch_body(media: str, body: bytes, validation: str) -> tuple[Any, list[str]
 
 
 def _or_empty(media: str, patch: Any) -> Any:
-    """Return the patch for `null`: no operations, no fields. A merge patch must not be null."""
+    """Return the patch, and an empty one for `null`: no operations or no fields. `null` as a merge patch is an error,
+    so it is returned as it is."""
     if patch is not None or media == patches.MERGE_PATCH:
         return patch
     return [] if media == patches.JSON_PATCH else {}

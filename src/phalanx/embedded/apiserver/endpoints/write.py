@@ -46,20 +46,20 @@ from phalanx.embedded.apiserver.transport.options import not_unsigned
 _GENERATE_ATTEMPTS = 8
 _PATCH_ATTEMPTS = 5
 _LISTS, _FLAGS = ("command", "ports"), ("stdin", "stdout", "stderr", "tty")  # parameters in the query of a connection
-_SCHEME = "pkg/api/legacyscheme/scheme.go:30"  # the place in the source of the real server that its errors name
+_SCHEME = "pkg/api/legacyscheme/scheme.go:30"  # a line in the source of the real server, which its error messages name
 _STALE = "the object has been modified; please apply your changes to the latest version and try again"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenObject:
-    """The result of a write. `created` tells 201 from 200."""
+    """The result of a write. `created`: True if the write created the object (status code 201, otherwise 200)."""
 
     stored: Stored
     created: bool = False
 
 
 class _Overtaken(ApiError):
-    """The object was changed while webhooks were asked."""
+    """Raised if the object was changed while webhooks were called."""
 
 
 class ObjectWriter:
@@ -82,8 +82,9 @@ class ObjectWriter:
     async def create_owned(
         self, owned: RouteTarget, owner: RouteTarget, bodies: tuple[object, object], intent: Intent
     ) -> None:
-        """Create two objects in one commit, of which the second owns the first. `bodies`: both objects. Neither is
-        created if one is refused, or if there are webhooks, which may take time. Raises `ApiError`."""
+        """Create two objects in one commit, of which the second owns the first. `bodies`: the bodies of both objects,
+        in this order. If one object is refused, neither is created. Also refused if there are webhooks: the commit
+        cannot wait for them. Raises `ApiError`."""
         if self._knowledge.has_webhooks:
             raise ApiError(404, "NotFound", "objects are created one by one while there are webhooks", details={})
         made = await self._new(owner, bodies[1], intent)
@@ -95,7 +96,8 @@ class ObjectWriter:
             held = await self._new(owned, first, intent)
         for obj in (held, made):  # both are stored, or neither
             self._store.require_fits(obj)
-        puts = self._put(owned, held), self._put(owner, made)  # in one turn of the event loop, so in one commit
+        # Both in one turn of the event loop, and so in one commit.
+        puts = self._put(owned, held), self._put(owner, made)
         for put in puts:
             await put
 
@@ -103,7 +105,8 @@ class ObjectWriter:
         return self._store.put(target.resource.key, target.namespace, obj["metadata"]["name"], obj)
 
     async def _new(self, target: RouteTarget, body: object, intent: Intent, *, applied: bool = False) -> Object:
-        """Return a new object that may be stored in this turn of the event loop. Raises `ApiError`."""
+        """Return a new object after all checks. The caller must store it in the same turn of the event loop. Raises
+        `ApiError`."""
         resource, strategy, knowledge = target.resource, target.resource.strategy, self._knowledge
         obj = stored_form(resource, from_body(knowledge, resource, body, intent))
         meta = objectmeta.metadata_of(obj)
@@ -132,7 +135,7 @@ class ObjectWriter:
         return obj
 
     def checked(self, resource: Resource, body: object, intent: Intent) -> Object:
-        """Return an object that is not to be stored, in its schema's form. Raises `ApiError`."""
+        """Return the object of a body in the form of its schema, for kinds that are never stored. Raises `ApiError`."""
         return from_body(self._knowledge, resource, body, intent)
 
     def _free_name(self, resource: Resource, namespace: str, prefix: str) -> str:
@@ -193,7 +196,7 @@ class ObjectWriter:
         before = old.obj
         meta, old_meta = obj["metadata"], before["metadata"]
         objectmeta.keep_system_fields(meta, old_meta)
-        meta["resourceVersion"] = old_meta["resourceVersion"]  # tells validation that the object is not new
+        meta["resourceVersion"] = old_meta["resourceVersion"]  # shows validation that the object is not new
         strategy.default(obj)
         validate = self._prepare(target, obj, before)
         beneath = WHOLE if target.subresource is None else Beneath(name=target.sub)
@@ -272,7 +275,8 @@ class ObjectWriter:
             raise _Overtaken(error.code, error.reason, error.message, details=error.details)
 
     def _prepare(self, target: RouteTarget, obj: Object, before: Object) -> Callable[[], list[Cause]]:
-        """Restore the fields that may not change. Return the validation that must run after admission."""
+        """Give `obj` back the fields of `before` that this write may not change. Return the validation of `obj`, to be
+        called after admission."""
         strategy = target.resource.strategy
         match target.sub, strategy:
             case "", _:
@@ -388,7 +392,7 @@ def other_uid(registry: str, meta: objectmeta.Meta, wanted: str) -> str:
 
 
 def _invalid_as(subject: str, resource: Resource, name: str, causes: list[Cause]) -> ApiError:
-    """Return a 422 that names the resource instead of the kind."""
+    """Return an error 422 whose message names the resource instead of the kind."""
     error = invalid(resource.group, resource.kind, name, causes)
     line = causes[0].line()
     details = dict(error.details or {}) | {"kind": resource.plural}

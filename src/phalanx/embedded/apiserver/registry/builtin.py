@@ -438,6 +438,7 @@ RESOURCES: tuple[Resource, ...] = (
 
 
 def emulating(version: str) -> tuple[Resource, ...]:
-    """Return the kinds as the release `version` has them (one of `EMULATED_VERSIONS` of Jobs)."""
+    """Return the built-in kinds, with Jobs as the Kubernetes release `version` has them. `version`: one of
+    `EMULATED_VERSIONS` of Jobs."""
     jobs = replace(JOBS, strategy=JobStrategy(version))
     return tuple(jobs if one is JOBS else one for one in RESOURCES)

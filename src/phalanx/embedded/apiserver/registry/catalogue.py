@@ -25,7 +25,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class ServedGroup(Protocol):
-    """The resources that are served now; `generation` changes whenever `resources` does."""
+    """The resources that are served now. `generation` changes each time when `resources` changes."""
 
     generation: int
 
@@ -51,10 +51,11 @@ class Catalogue:
         self._generation = -1
 
     def answer(self, path: str, accept: Iterable[Accept] = (), server_address: str = "") -> CatalogueDocument | None:
-        """Return the document at `path` (without a trailing slash) in the best form; None where there is none.
-        `accept`: forms of JSON and YAML; none where the client wants neither.
+        """Return the document at `path` (without a trailing slash) in the form that the client prefers; None if there
+        is no document. `accept`: the accepted forms of JSON and YAML; empty if the client accepts neither.
 
-        `server_address` is the `host:port` by which the client came, which /api tells old clients.
+        `server_address` is the `host:port` to which the client has connected. The document /api contains it for old
+        clients.
         """
         if path == "/openapi/v2" and not accept:
             return _tagged(openapi.swagger_protobuf(), openapi.SWAGGER_MEDIA)

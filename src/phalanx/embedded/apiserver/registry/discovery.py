@@ -85,8 +85,8 @@ def version_order(version: str) -> tuple[int, int, int, str]:
 
 
 def _groups(resources: Iterable[Resource]) -> Iterable[str]:
-    """Return the groups in which clients look for a resource that is named without one: those last that only have its
-    subresources, as kube-aggregator has them by their low priority."""
+    """Return the groups in the order in which clients search them for a resource that is named without a group. Groups
+    that have only subresources of a kind come last; kube-aggregator gives them a low priority."""
     return dict.fromkeys(one.group for one in sorted(resources, key=lambda one: not one.verbs))
 
 
@@ -160,7 +160,7 @@ def _subresource_row(resource: Resource, sub: Subresource) -> Json:
 
 
 def _group_version(resource: Resource, sub: Subresource) -> tuple[str, str]:
-    """A subresource that names no version is of its parent's."""
+    """Return the group and version of a subresource: its own if it names a version, otherwise those of its parent."""
     return (sub.group, sub.version) if sub.version else (resource.group, resource.version)
 
 
@@ -179,7 +179,8 @@ def _aggregated_resource(resource: Resource) -> Json:
 
 
 def _response_kind(resource: Resource, group: str, version: str, kind: str) -> Json:
-    """Return the kind of the responses. Built-in kinds have a group and version only if it differs from the list's."""
+    """Return the `responseKind` of a resource. For a built-in kind, group and version are empty unless they differ from
+    those of the list."""
     if not resource.custom and (group, version) == (resource.group, resource.version):
         group = version = ""
     return {"group": group, "version": version, "kind": kind}

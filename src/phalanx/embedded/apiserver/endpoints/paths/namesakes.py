@@ -25,9 +25,11 @@ class Namesakes:
         self._store, self._registry, self._may = store, registry, may
 
     def hints(self, target: RouteTarget, request: Request) -> tuple[str, ...]:
-        """Return a warning for each other kind of the name that has what kubectl looks for, if this one has not.
+        """If kubectl asks for objects of a kind and there are none, return a warning for each other kind of the same
+        name that has such objects.
 
-        Phalanx creates an object `default` of some kinds. A list ignores it."""
+        Phalanx itself creates an object `default` of some kinds. It does not count as an object when kubectl asks for a
+        list."""
         if not request.user_agent.startswith(_ASKING) or self._place(target.resource, target) is not None:
             return ()
         verb = "get" if target.name else "list"
@@ -52,7 +54,8 @@ class Namesakes:
         return (one for one in served.values() if words & _words(one))
 
     def _place(self, resource: Resource, target: RouteTarget) -> str | None:
-        """Return the namespace in which there is such an object, or None. It is empty if the kind has no namespaces."""
+        """Return the namespace in which the kind has an object that the request asks for; "" if the kind has no
+        namespaces or the request names none; None if there is no such object."""
         namespace = target.namespace if resource.namespaced else ""
         if target.name and (namespace or not resource.namespaced):
             return namespace if self._store.get(resource.key, namespace, target.name) is not None else None

@@ -43,7 +43,8 @@ class Public:
         self._discovery = parts.Discovery(registry)
 
     def answer(self, request: Request) -> Response:
-        """404 for a path that is nothing at all."""
+        """Return the answer to a request for a path that names no object. Raises `ApiError` 404 for a path that does
+        not exist."""
         path = request.path.rstrip("/") or "/"
         if path == "/version":
             if request.method != "GET":

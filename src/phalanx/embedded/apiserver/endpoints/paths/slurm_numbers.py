@@ -70,11 +70,12 @@ class SlurmNumbers:
         self._store, self._writer, self._clock_s = store, writer, clock_s
         self._target = RouteTarget(resource=config_maps, namespace=_SYSTEM, name=_NUMBER)
         self._drawing = asyncio.Lock()
-        self._next = self._written = 0  # the next number, and the one that this server has written
+        # The next number to draw, and the bound that this server has written into the ConfigMap.
+        self._next = self._written = 0
         self._draws: dict[int, _Draw] = {}  # first number -> the draw
-        self._firsts: list[int] = []  # the same numbers, in order
+        self._firsts: list[int] = []  # the first numbers, in ascending order
         self._by_age: deque[_Draw] = deque()
-        self._unused = Counter[str]()  # by user
+        self._unused = Counter[str]()  # user -> drawn numbers that no Job bears
         store.subscribe(self._heard)
 
     async def answer(self, request: Request) -> Response:
@@ -126,7 +127,7 @@ class SlurmNumbers:
         return found if found is not None and found.has(number) else None
 
     def _before(self, number: int) -> _Draw | None:
-        """Return the draw with the highest first number that is not above this one."""
+        """Return the draw with the highest first number that is at most `number`; None if there is no such draw."""
         at = bisect_right(self._firsts, number) - 1
         return self._draws[self._firsts[at]] if at >= 0 else None
 
@@ -156,7 +157,7 @@ class SlurmNumbers:
             self._forget(self._by_age.popleft())
 
     def _heard(self, events: Sequence[Event]) -> None:
-        """Note the number of a Job that is stored. A draw is forgotten when all its numbers are stored."""
+        """Mark the numbers of newly stored Jobs as used. Forget a draw when all its numbers are used."""
         for event in events:
             if event.key != JOBS or event.type != "ADDED":
                 continue
@@ -182,7 +183,7 @@ class SlurmNumbers:
         found = self._store.get(_CONFIG_MAPS, _SYSTEM, _NUMBER)
         text = str((found.obj.get("data") or {}).get(_NEXT, "")) if found is not None else ""
         stored = int(text) if text.isdecimal() else begin
-        first = max(self._next if stored == self._written else stored, begin)  # an admin may have written another
+        first = max(self._next if stored == self._written else stored, begin)  # an admin may have edited the ConfigMap
         if stored != self._written:
             self._written = 0
         if first + count > LAST:

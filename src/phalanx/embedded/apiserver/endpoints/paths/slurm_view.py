@@ -94,12 +94,12 @@ class SlurmView:
         for item in items:
             found.append(item)
             if len(found) % answers.TURN == 0:
-                await asyncio.sleep(0)  # others are served in between
+                await asyncio.sleep(0)  # let other requests run in between
         return Response(body=b'{"items":[' + b",".join(found) + b"]}")
 
     def asking(self, request: Request) -> Request:
-        """Return the request with the user's name, and with the right to see all jobs whole, for the scheduler, which
-        serves the ledger."""
+        """Return the request for the scheduler, which serves the ledger: with the user's name in its query, and with
+        the information whether the user may see all jobs whole."""
         sees_all = self._may(request.user, AccessRequest("list", *JOBS), "")
         query = {**request.query, "asker": [request.user.name], "all": ["true" if sees_all else "false"]}
         return replace(request, query=query)
@@ -161,7 +161,7 @@ def _users(obj: Object, owner: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _is_true(obj: Object, owner: Mapping[str, Any]) -> bool:
-    """Return whether the job says whose it is as its namespace does."""
+    """Return True if the user and the uid in the job's annotations are those of the namespace's owner."""
     said = [_decoded(text, _Who) for _, text in _asks(obj)]
     return all(one is not None and one.user == owner["user"] and one.uid == owner.get("uid", one.uid) for one in said)
 
@@ -173,7 +173,8 @@ def _asks(obj: Object) -> Iterator[tuple[str, str]]:
 
 
 def _job(obj: Object, owner: Mapping[str, Any], *, whole: bool) -> Object:
-    """`whole`: with all fields, and the owner as the namespace says it."""
+    """Return the Job as its reader sees it, always with the owner from the namespace. `whole`: True for all fields;
+    False for the fields that every user sees."""
     meta, status = obj["metadata"], obj.get("status") or {}
     notes, labels = meta.get("annotations") or {}, meta.get("labels") or {}
     shown = {key: text for key, text in notes.items() if whole or key in _NOTES}
@@ -231,5 +232,5 @@ def _pod(obj: Object) -> Object:
 def _decoded(text: str, form: type[T]) -> T | None:
     try:
         return msgspec.json.decode(text, type=form)
-    except (msgspec.MsgspecError, RecursionError):  # the user wrote it
+    except (msgspec.MsgspecError, RecursionError):  # the annotation is text that the user wrote
         return None

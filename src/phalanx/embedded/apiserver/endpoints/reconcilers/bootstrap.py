@@ -92,7 +92,7 @@ _OWN = {
 
 
 async def furnish(writer: ObjectWriter, registry: Registry, store: Store) -> None:
-    """Create the missing ones of the objects that every cluster has."""
+    """Create those objects of a new cluster that are missing."""
     for name in NAMESPACES:
         await _ensure(writer, registry, store, "", "namespaces", "", {"metadata": {"name": name}})
     for name, (value, description) in _PRIORITIES.items():

@@ -70,7 +70,8 @@ class DefinitionReconciler:
         task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """The next change of the definition tries again what could not be stored."""
+        """Log the error of a task. No retry is needed: the next change of the definition starts another task, which
+        writes what could not be stored."""
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.warning("a CustomResourceDefinition is not in line yet: %s", error)
@@ -95,7 +96,8 @@ class DefinitionReconciler:
         return taken_names(accepted_names, [one for one in self._builtin if one.group == group])
 
     async def _clean_up(self, name: str) -> None:
-        """Delete the remaining objects of the definition. When none is left, delete the definition."""
+        """Delete the remaining objects of the definition. When none is left, remove this server's finalizer from the
+        definition, and delete the definition if it has no other finalizer."""
         head = self._store.head(KEY, "", name)
         if head is None or CLEANUP not in (head.obj["metadata"].get("finalizers") or ()):
             return
@@ -127,7 +129,7 @@ def _is_outdated(definition: Object) -> bool:
 
 
 def _served(definition: Object) -> list[Resource]:
-    """The kinds of a definition; nothing new is made of one that is going."""
+    """Return the kinds of a definition, without the verb `create` if the definition is being deleted."""
     kinds = resources_of(definition)
     if not definition["metadata"].get("deletionTimestamp"):
         return kinds
@@ -135,7 +137,7 @@ def _served(definition: Object) -> list[Resource]:
 
 
 def _any_kind(definition: Object) -> Resource:
-    """A kind to delete the objects by, though no version of it may be served."""
+    """Return a kind by which the objects of the definition can be deleted, even if none of its versions is served."""
     versions = [{**version, "served": True} for version in definition["spec"]["versions"]]
     return resources_of({**definition, "spec": {**definition["spec"], "versions": versions}})[0]
 
@@ -149,7 +151,8 @@ def _definition_name(key: tuple[str, str]) -> str:
 
 
 def taken_names(accepted_names: Iterable[Object], builtin: Iterable[Resource]) -> dict[str, set[str]]:
-    """Resource names (plural, singular, short) and kinds that are in use in a group."""
+    """Return the names that are in use in a group, in two sets: "resources" (plural, singular and short names) and
+    "kinds"."""
     resources: set[str] = set()
     kinds: set[str] = set()
     for names in accepted_names:
@@ -162,7 +165,8 @@ def taken_names(accepted_names: Iterable[Object], builtin: Iterable[Resource]) -
 
 
 def accepted(definition: Object, taken: dict[str, set[str]], now: str) -> Object:
-    """Return the status of a definition whose names are free or not: NamesAccepted, then Established for good."""
+    """Return the status of a definition. Its condition NamesAccepted says whether its names are free. When they are
+    free, it also becomes Established, and stays so."""
     names, status = definition["spec"]["names"], definition.get("status") or {}
     conflict = _conflict(names, taken)
     conditions: Iterable[Object] = status.get("conditions") or ()

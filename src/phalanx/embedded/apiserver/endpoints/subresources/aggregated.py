@@ -90,7 +90,7 @@ class Aggregated:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._streams: Counter[str] = Counter()  # open ones, by user
+        self._streams: Counter[str] = Counter()  # user -> number of open streams
 
     async def get(self, request: Request) -> Response:
         """Return the answer of the process that serves the path. Raises `ApiError` 405, 413, 503."""
@@ -144,7 +144,7 @@ class Aggregated:
             del self._streams[user]
 
     async def _ask(self, asked: _Asked) -> tuple[int, bytes]:
-        """Raises OSError, ValueError."""
+        """Return the status code and the whole body of an answer. Raises OSError, and ValueError for a body that is too long."""
         code, reader, writer = await _opened(self._folder, asked)
         try:
             parts: list[bytes] = []

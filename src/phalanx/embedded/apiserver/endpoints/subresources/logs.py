@@ -73,14 +73,15 @@ class Logs:
     # --- pods that are gone -------------------------------------------------------------------------------------------
 
     async def _kept(self, namespace: str) -> list[Object]:
-        """Return the pods of the namespace whose logs are kept; `node` is where."""
+        """Return a description of each ended pod of the namespace whose logs a node still keeps; its field `node` names
+        that node."""
         made_s = self._made_s(namespace)
         found: list[Object] = []
         for node in self._agents():
             try:
                 response = await self._nodes.get(node, f"/keptLogs/{quote(namespace)}")
                 items = msgspec.json.decode(await response.read()).get("items") or []
-            except (ApiError, msgspec.DecodeError):  # a node that does not answer, or keeps no logs, has none to show
+            except (ApiError, msgspec.DecodeError):  # a node that does not answer, or keeps no logs, adds nothing
                 continue
             found += [{**item, "node": node["metadata"]["name"]} for item in items if item["started_s"] >= made_s]
         return found
@@ -99,7 +100,7 @@ class Logs:
         raise not_found("", "pods", name)
 
     def _agents(self) -> Iterator[Object]:
-        """Yield the nodes that have an agent: simulated ones do not."""
+        """Yield the nodes that have an agent. Simulated nodes have none."""
         for stored in self._store.scan(("", "nodes")):
             if ((stored.obj.get("status") or {}).get("daemonEndpoints") or {}).get("kubeletEndpoint"):
                 yield stored.obj

@@ -89,7 +89,8 @@ class PodActions:
         return answers.value(request, SUCCESS, 201)
 
     async def _leave(self, target: RouteTarget, options: DeleteOptions) -> None:
-        """Say at the pod why it goes, and delete it: two changes in one turn of the event loop."""
+        """Write a condition with the reason of the eviction into the pod's status, and delete the pod: two changes in
+        one turn of the event loop."""
         stored = self._pod(target.namespace, target.name)
         check_preconditions(target.resource, target.name, stored, options)
         if (told := disruption.evicted(stored.obj, objectmeta.now_text())) is None:
@@ -97,11 +98,12 @@ class PodActions:
             return
         said = self._store.put(PODS, target.namespace, target.name, told)
         await self._deleter.delete(target, replace(options, version=""))
-        with suppress(ApiError):  # on a full disk a pod goes without
+        with suppress(ApiError):  # on a full disk the pod is deleted without the condition
             await said
 
     def _budgets(self, namespace: str) -> list[Object]:
-        """Return the budgets as the last decided evictions leave them."""
+        """Return the newest version of each disruption budget of the namespace, which counts evictions that are not yet
+        on disk."""
         names = [name for _, name, _ in self._store.walk(BUDGETS, namespace)]
         heads = [self._store.head(BUDGETS, namespace, name) for name in names]
         return [one.obj for one in heads if one is not None]

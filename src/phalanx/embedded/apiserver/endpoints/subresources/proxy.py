@@ -90,7 +90,7 @@ class Proxy:
         return random.choice(found)
 
     def _endpoints(self, namespace: str, name: str, port: str) -> Iterator[tuple[str, int]]:
-        """Ready pods of the service, at the port of that name."""
+        """Yield (IP address, port number) of each ready pod of the service, for the port named `port`."""
         for _, _, stored in self._store.walk(("discovery.k8s.io", "endpointslices"), namespace):
             piece = stored.obj
             if (piece["metadata"].get("labels") or {}).get("kubernetes.io/service-name") != name:
@@ -140,7 +140,7 @@ class Proxy:
 
 
 def _parts(target: RouteTarget, raw: RawRequest) -> tuple[str, str]:
-    """Return the path up to `/proxy`, and what comes after it: "" or something with a slash in front."""
+    """Return the path up to and with `/proxy`, and the rest: "" or a path that begins with a slash."""
     words = raw.raw_path.decode("latin-1").split("/")
     at = 8 if target.namespace else 6
     rest = words[at:]

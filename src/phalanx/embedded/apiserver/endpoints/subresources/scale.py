@@ -32,8 +32,8 @@ _METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
 def scale_of(resource: Resource, obj: Object, *, is_written: bool = False) -> Object:
-    """Return the Scale of an object. `is_written`: replicas that the spec lacks are 0, because a write is to set them.
-    Else raises ApiError 500."""
+    """Return the Scale of an object. If its spec lacks the number of replicas, raises ApiError 500, or, if
+    `is_written`, takes 0, because a write is about to set the number."""
     paths = resource.scale or {}
     wanted = _first(obj, paths.get("specReplicasPath"))
     if wanted is None and is_written:
@@ -71,8 +71,8 @@ def _first(obj: Object, path: str | None) -> Any:
 
 
 def scaled(resource: Resource, obj: Object, scale: Any) -> Object:
-    """`obj` with the replicas of a Scale; shares the rest. The schema of a custom resource finds a wrong number itself.
-    Raises ApiError 400 or 422."""
+    """Return `obj` with the number of replicas of a Scale; the result shares all other fields. A negative number is not
+    refused here for a custom resource, because its schema is checked later. Raises ApiError 400 or 422."""
     if not isinstance(scale, dict) or scale.get("kind") not in (None, "", "Scale"):
         raise bad_request("wrong object passed to Scale update: expected autoscaling/v1 Scale")
     path = (resource.scale or {}).get("specReplicasPath", "")
@@ -85,7 +85,8 @@ def scaled(resource: Resource, obj: Object, scale: Any) -> Object:
 
 
 def _with(obj: Any, keys: list[str], value: Any) -> Any:
-    """Return a copy with the value at a path of plain keys, which is all that the API allows here."""
+    """Return a copy of `obj` with `value` at the path `keys`. Only plain keys are needed: the API allows no other paths
+    here."""
     if not keys:
         return value
     held = obj if isinstance(obj, dict) else {}

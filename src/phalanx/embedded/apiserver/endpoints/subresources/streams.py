@@ -24,7 +24,7 @@ from phalanx.embedded.apiserver.transport.request import Request, Response
 
 STREAMS = ("exec", "attach", "portforward")
 _SPDY = "SPDY/3.1"
-_OVER_SPDY = {"portforward": ("portforward.k8s.io",)}  # the others: with a status at the end
+_OVER_SPDY = {"portforward": ("portforward.k8s.io",)}  # all other streams send a status at the end
 _WITH_STATUS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 _CONNECT_TIMEOUT_S = 10.0
 
@@ -61,7 +61,8 @@ class Streams:
         return await answered(reader, writer, self._handshake(path, host, port, key, protocols), spdy)
 
     async def _connect(self, host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """TLS where the node speaks it, with our certificate authority. Raises `ApiError` 500."""
+        """Connect to the node: by TLS, trusting this server's certificate authority, or without TLS if the node does
+        not speak it. Raises `ApiError` 500."""
         failure: Exception | None = None
         trust = ssl.create_default_context(cafile=str(self._settings.ca_certificate))
         for context in (trust, None):

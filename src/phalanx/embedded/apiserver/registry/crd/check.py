@@ -99,7 +99,8 @@ def _stored_causes(obj: Json, old: Json) -> list[Cause]:
 
 
 def _migration_causes(obj: Json, old: Json) -> Iterator[Cause]:
-    """Objects stay in the shape in which they were stored, for a webhook would have to convert them."""
+    """Refuse a change of the storage version if objects may be stored in another version and only a webhook could
+    convert them, because this server calls no conversion webhooks."""
     spec, before = obj.get("spec") or {}, old.get("spec") or {}
     storage = _storage(spec)
     stored = [name for name in (old.get("status") or {}).get("storedVersions") or () if name != storage]
@@ -163,7 +164,7 @@ def _version_causes(versions: list[Json]) -> Iterator[Cause]:
 
 
 def _internal(version: Json, versions: list[Json]) -> dict[str, Any]:
-    """Return a version as the server's internal type prints it."""
+    """Return a version with the fields of the real server's internal type, as error messages print it."""
     shared = _shares_schema(versions)
     return {
         "Name": version.get("name", ""),
@@ -330,7 +331,7 @@ def schema_causes(schema: Json, path: str, *, root: bool = False) -> Iterator[Ca
 
 
 def _default_causes(schema: Json, path: str) -> Iterator[Cause]:
-    """Yield errors of a default. Messages name its fields from the default on."""
+    """Yield errors of a default. Their messages name fields relative to the default."""
     for cause in causes(schema["default"], schema, path=path):
         yield replace(cause, message=cause.message.replace(f"{path}.", "").replace(f"{path} in body", " in body"))
 
@@ -357,7 +358,7 @@ def _rule_causes(schema: Json, path: str, *, root: bool) -> Iterator[Cause]:
 
 
 def _shown(rule: Json) -> Json:
-    """Return a rule as the server's internal type prints it."""
+    """Return a rule with the fields of the real server's internal type, as error messages print it."""
     return {
         "Rule": rule.get("rule", ""),
         "Message": rule.get("message", ""),

@@ -30,7 +30,8 @@ from phalanx.embedded.apiserver.registry.discovery import version_order
 KEY = ("apiextensions.k8s.io", "customresourcedefinitions")
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 _OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
-# Errors after which rules are not evaluated (`hasBlockingErr` of k8s.io/apiextensions-apiserver), and the message then.
+# Reasons of errors after which rules are not evaluated (`hasBlockingErr` of k8s.io/apiextensions-apiserver), and the
+# error that is then added.
 _BLOCKING = frozenset(f"FieldValue{what}" for what in ("NotSupported", "Required", "TooLong", "TooMany", "TypeInvalid"))
 _UNCHECKED = invalid_value(
     NO_FIELD,
@@ -189,7 +190,8 @@ def _resource(definition: Object, version: Object) -> Resource:
 
 
 def _stamped(kind: str, api_version: str) -> Callable[[Object], Object]:
-    """Versions of a kind without conversion differ in name only."""
+    """Return a function that returns an object in another version. Without a conversion webhook only `apiVersion`
+    differs."""
     head = {"kind": kind, "apiVersion": api_version}
     return lambda obj: head | {key: value for key, value in obj.items() if key not in head}
 
@@ -305,7 +307,8 @@ class CustomStrategy(ResourceStrategy):
         return self._by_rules(found, obj, old)
 
     def _by_rules(self, found: list[Cause], obj: Object, old: Any) -> list[Cause]:
-        """Add the rules that do not hold. They are not evaluated on an object that may not be what they expect."""
+        """Return `found` and the errors of violated rules. The rules are not evaluated if an error in `found` means
+        that the object may not have the types that they expect."""
         if not self._ruled:
             return found
         if any(cause.reason in _BLOCKING for cause in found) or not obj["metadata"].get("name"):
@@ -332,7 +335,8 @@ def _own_properties(schema: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _copied(value: Any) -> Any:
-    """Containers anew: what a patch did not touch is shared with readers."""
+    """Return a copy of a value with new dictionaries and lists, because readers share the parts that a patch did not
+    touch."""
     if isinstance(value, dict):
         return {key: _copied(one) for key, one in value.items()}
     return [_copied(one) for one in value] if isinstance(value, list) else value

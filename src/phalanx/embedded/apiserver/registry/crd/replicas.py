@@ -41,7 +41,8 @@ def replica_causes(obj: Mapping[str, Any], scale: Mapping[str, Any]) -> Iterator
 
 
 def _found(obj: Mapping[str, Any], path: str, wanted: type, word: str) -> tuple[Any, str]:
-    """Return the value at a path of plain keys, None if there is none, and why it cannot be read."""
+    """Return the value at a path of plain keys (None if it is missing or wrong), and why it is wrong; "" if it is not.
+    `wanted`: its type; `word`: the name of the type in messages."""
     value: Any = obj
     for key in path.removeprefix(".").split("."):
         if value is None:

@@ -70,11 +70,12 @@ def broken(
 
 
 def ruled(schema: Schema) -> Schema | None:
-    """Return the parts of a schema that `broken` has to walk, for most have no rules; None: there is no rule in it."""
+    """Return the schema without the parts that contain no rules, so that `broken` does not walk them; None if it
+    contains no rule at all."""
     inner = {key: _ruled(schema.get(key)) for key in ("items", "additionalProperties")}
     properties = {key: found for key, one in (schema.get("properties") or {}).items() if (found := _ruled(one))}
     if any("__" in rule["rule"] for rule in schema.get(RULES) or ()):
-        return schema  # names are escaped by all that is beneath
+        return schema  # to escape names, a rule needs the whole schema below
     if not (schema.get(RULES) or properties or any(inner.values())):
         return None
     rest = {key: value for key, value in schema.items() if key not in ("properties", *inner)}
@@ -94,7 +95,8 @@ def _inner(value: Mapping[str, Any], schema: Schema) -> Iterator[tuple[str, Sche
 
 
 def _broken_here(schema: Schema, value: Any, old: Any, path: str, budget: Budget) -> Iterator[Cause]:
-    """Rules of one place that see the value as it is share a scope."""
+    """Yield the causes of violated rules of this schema node. All rules that see the unchanged value share one
+    scope."""
     due = [rule for rule in schema.get(RULES) or () if _is_due(rule, value, old, path)]
     variables = {"self": value, "oldSelf": None if old is ABSENT else old}
     alike = tuple(rule["rule"] for rule in due if _sees_all(rule["rule"]))
@@ -118,7 +120,8 @@ def _is_due(rule: Mapping[str, Any], value: Any, old: Any, path: str) -> bool:
 
 
 def _sees_all(text: str) -> bool:
-    """Return whether a rule may see what others look at: names are as they are, and the size does not count."""
+    """Return True if the rule can share the scope of other rules: it uses no escaped names, and the size of the scope
+    does not limit its evaluation."""
     try:
         return "__" not in text and not compiled(text).grows
     except ExpressionError:
@@ -164,7 +167,8 @@ def _message(rule: Mapping[str, Any], variables: Mapping[str, Any]) -> str:
 
 @cached(4096, RULE)
 def _view(texts: tuple[str, ...]) -> CelView:
-    """Return what rules look at: handing over a whole object costs more than evaluating."""
+    """Return the view of the parts of a value that these rules read. To convert the whole value costs more than to
+    evaluate the rules."""
     return CelView(texts)
 
 
@@ -245,7 +249,8 @@ def type_of(schema: Any) -> Type:
 
 
 def _field(schema: Schema, name: str) -> Type | None:
-    """Return the type of a field of objects of a schema; None: rules cannot see one of that name."""
+    """Return the type of the field `name` (escaped) of objects with this schema; None if rules can see no such
+    field."""
     name, properties = unescaped(name), schema.get("properties") or {}
     if schema.get("x-kubernetes-embedded-resource") and name in _OF_RESOURCES:
         return _OF_RESOURCES[name]

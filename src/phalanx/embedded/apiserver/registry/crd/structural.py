@@ -55,7 +55,8 @@ def _at(path: str, key: str) -> str:
 
 
 def pruned(obj: Object, schema: Schema) -> list[str]:
-    """Drop from `obj`, in place, what the schema does not name; the paths of what was dropped, sorted."""
+    """Drop the fields of `obj` that the schema does not name, in place. Return the paths of the dropped fields,
+    sorted."""
     unknown: list[str] = []
     _prune(obj, schema, "", unknown, root=True)
     return sorted(unknown)
@@ -184,7 +185,8 @@ def _type_cause(path: str, wanted: str, found: str) -> Cause:
 
 
 def _string_causes(value: str, schema: Schema, path: str) -> Iterator[Cause]:
-    """Yield the first of length and pattern that a text does not have, and its format."""
+    """Yield an error for the first of maximum length, minimum length and pattern that a text violates, and an error for
+    a wrong format."""
     longest, shortest, pattern = schema.get("maxLength"), schema.get("minLength"), schema.get("pattern")
     if longest is not None and len(value) > longest:
         yield too_long(path, longest)
@@ -199,7 +201,8 @@ def _string_causes(value: str, schema: Schema, path: str) -> Iterator[Cause]:
 
 @cached(4096)
 def _matches(pattern: str, value: str) -> bool:
-    """A pattern that cannot be read, which no definition is accepted with, matches everything."""
+    """Return True if the value matches the pattern. An invalid pattern matches everything; no definition with one is
+    accepted."""
     try:
         return compiled(pattern).search(value) is not None
     except PatternError:
@@ -241,7 +244,8 @@ def _list_causes(value: list[Any], schema: Schema, old: Any, path: str) -> Itera
 
 
 def correlated(old: Any, schema: Schema) -> Any:
-    """item -> the item of the old list with the same keys; ABSENT for lists whose items have none."""
+    """Return a function: item -> the item of the old list with the same keys, or ABSENT. For lists whose items have no
+    keys it always returns ABSENT."""
     keys = schema.get("x-kubernetes-list-map-keys") or ()
     if schema.get("x-kubernetes-list-type") != "map" or not isinstance(old, list):
         return lambda _: ABSENT
@@ -254,7 +258,7 @@ def _identity(item: Any, keys: Any) -> str:
 
 
 def _duplicates(value: list[Any], schema: Schema, path: str) -> Iterator[Cause]:
-    """Yield the second of equal items of a set, or of items with equal keys of a map."""
+    """Yield an error for an item of a set that occurs twice, or of a map whose keys occur twice."""
     kind = schema.get("x-kubernetes-list-type")
     if kind not in ("set", "map"):
         return
@@ -292,7 +296,8 @@ def _object_causes(value: Object, schema: Schema, old: Any, path: str) -> Iterat
 
 
 def _combined_causes(value: Any, schema: Schema, path: str) -> Iterator[Cause]:
-    """Yield what a combination of schemas does not allow, and what is wrong by the schema that comes closest."""
+    """Yield an error if a value does not fit a combination of schemas. For anyOf and oneOf, also yield the errors
+    against the schema with the fewest errors; for allOf, the errors against all schemas."""
     if any_of := schema.get("anyOf"):
         found = [list(causes(value, inner, path=path)) for inner in any_of]
         if all(found):
@@ -316,5 +321,5 @@ def _combined_causes(value: Any, schema: Schema, path: str) -> Iterator[Cause]:
 
 
 def _of_combination(path: str, said: str) -> Cause:
-    """Return the cause of a combination, which names the field in its message only."""
+    """Return the error of a combination. It names the field only in its message."""
     return Cause("FieldValueInvalid", f'Invalid value: "": "{path}" {said}', NO_FIELD)

@@ -10,7 +10,7 @@ class IndexListError(ValueError):
 
 
 def parsed(text: str, completions: int) -> list[tuple[int, int]]:
-    """Inclusive intervals, ordered and apart. Raises IndexListError."""
+    """Return the list as (first, last) intervals in ascending order, which do not overlap. Raises IndexListError."""
     intervals: list[tuple[int, int]] = []
     for part in text.split(",") if text else ():
         low, high = _interval(part, completions)

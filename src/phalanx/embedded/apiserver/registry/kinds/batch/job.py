@@ -121,19 +121,22 @@ def _generate_selector(job: Object) -> None:
 
 
 def _before_1_36(job: Object) -> TemplateChange:
-    """Return the directives of a suspended Job that has never run (KEP-2926)."""
+    """Return what may change before 1.36: the scheduling directives of a suspended Job that has never run
+    (KEP-2926)."""
     fresh = job["spec"].get("suspend") and not (job.get("status") or {}).get("startTime")
     return TemplateChange.DIRECTIVES if fresh else TemplateChange.NOTHING
 
 
 def _of_1_36_0(job: Object) -> TemplateChange:
-    """Directives and resources of a Job that is seen to be suspended and has no pods (KEP-5440)."""
+    """Return what may change in 1.36.0: directives and resources of a Job without pods whose status says that it is
+    suspended (KEP-5440)."""
     seen = job["spec"].get("suspend") and "Suspended" in job_status.true_conditions(job)
     return TemplateChange.DIRECTIVES_AND_RESOURCES if seen and _has_no_pods(job) else TemplateChange.NOTHING
 
 
 def _of_1_36(job: Object) -> TemplateChange:
-    """The same, and of a suspended Job that has never run (shouldAllowMutablePodTemplate)."""
+    """Return what may change in later releases of 1.36: the same as in 1.36.0, and directives and resources of a
+    suspended Job that has never run and has no pods (shouldAllowMutablePodTemplate)."""
     fresh = job["spec"].get("suspend") and not (job.get("status") or {}).get("startTime")
     return TemplateChange.DIRECTIVES_AND_RESOURCES if fresh and _has_no_pods(job) else _of_1_36_0(job)
 

@@ -91,7 +91,7 @@ def _fixed(spec: Spec, before: Spec, fields: Sequence[str]) -> list[Cause]:
 
 
 def _named(found: Found, holder: Spec, key: str, path: str, form: Format) -> None:
-    """A name that must be there."""
+    """Add an error if the required name `key` is missing or has a wrong format."""
     if name := holder.get(key):
         formatted(found, f"{path}.{key}", name, form)
     else:

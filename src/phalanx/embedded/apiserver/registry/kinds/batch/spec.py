@@ -178,12 +178,12 @@ def _failure_rule(found: Found, rule: Spec, spec: Spec, names: set[str], path: s
 
 
 def bare_invalid(field: str, text: str) -> Cause:
-    """`Invalid value` whose value is left out (field.OmitValueType)."""
+    """Return an error `Invalid value` whose message leaves out the value (field.OmitValueType)."""
     return Cause("FieldValueInvalid", f"Invalid value: {text}", field)
 
 
 def _valid(choices: tuple[str, ...]) -> str:
-    """`%q` of a Go list."""
+    """Return the text "valid values: […]", with the choices as `%q` of Go prints a list."""
     return "valid values: [" + " ".join(f'"{one}"' for one in choices) + "]"
 
 
@@ -310,7 +310,8 @@ def _immutable(found: Found, key: str, spec: Spec, old: Spec, kind: str) -> None
 
 
 def _completions(found: Found, spec: Spec, old: Spec) -> None:
-    """Fixed, but for Indexed Jobs that are as parallel as they have completions (elastic Indexed Jobs)."""
+    """Add an error if `completions` has changed. Only elastic Indexed Jobs may change it, together with `parallelism`
+    and to the same number."""
     now, before = spec.get("completions"), old.get("completions")
     if now == before:
         return
@@ -322,7 +323,8 @@ def _completions(found: Found, spec: Spec, old: Spec) -> None:
 
 
 def _frozen(template: Spec, *, sized: bool) -> dict[str, Any]:
-    """Return the part of a suspended Job's template that stays as it is. `sized`: resources may change."""
+    """Return the part of a suspended Job's template that may not change. `sized`: True if the resources of containers
+    may change."""
     spec = {key: value for key, value in (template.get("spec") or {}).items() if key not in DIRECTIVES}
     affinity = {key: value for key, value in (spec.pop("affinity", None) or {}).items() if key != "nodeAffinity"}
     for key in ("containers", "initContainers"):
@@ -332,7 +334,7 @@ def _frozen(template: Spec, *, sized: bool) -> dict[str, Any]:
 
 
 def generated_selector(found: Found, job: Spec) -> None:
-    """The labels and the selector that the server made must be there; a user's own come with manualSelector."""
+    """Check that a Job without manualSelector has the labels and the selector that the server generates."""
     spec, meta = job["spec"], job["metadata"]
     if spec.get("manualSelector") or spec.get("selector") is None:
         return
@@ -354,7 +356,8 @@ def generated_selector(found: Found, job: Spec) -> None:
 
 
 def last_host_name(found: Found, job: Spec) -> None:
-    """Pods of an Indexed Job are hosts called after it and their index, so the last one's name must be a label."""
+    """Check that the name of the last pod of an Indexed Job is a DNS label: a pod's host name is the Job's name with
+    the pod's index."""
     completions, name = job["spec"].get("completions") or 0, job["metadata"].get("name", "")
     if job["spec"].get("completionMode") != "Indexed" or completions < 1:
         return
