@@ -45,9 +45,10 @@ SWAGGER_MEDIA = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 
 
 def swagger_protobuf() -> bytes:
-    """`/openapi/v2` as kubectl reads it: fields 1 `swagger` and 2 `info`, of which 1 is `title` and 2 `version`."""
+    """Return the protobuf of `/openapi/v2` that kubectl reads: field 1 is `swagger` and field 2 `info`. In `info`,
+    field 1 is `title` and field 2 `version`."""
 
-    def text(field: int, value: bytes) -> bytes:  # all are shorter than 128 bytes
+    def text(field: int, value: bytes) -> bytes:  # every value is shorter than 128 bytes, so its length is one byte
         return bytes([field << 3 | 2, len(value)]) + value
 
     about = SWAGGER["info"]
@@ -75,7 +76,7 @@ def document(resources: Iterable[Resource], path: str) -> Json | None:
 
 
 def path_of(resource: Resource) -> str:
-    """`api/v1`, `apis/batch/v1`: the group version's place under /openapi/v3."""
+    """Return the path of the group version under /openapi/v3: `api/v1`, `apis/batch/v1`."""
     return f"apis/{resource.group}/{resource.version}" if resource.group else f"api/{resource.version}"
 
 
@@ -114,7 +115,7 @@ def _schemas(resources: Sequence[Resource]) -> dict[str, Json]:
 
 
 def _closure(names: Iterable[str]) -> Iterator[str]:
-    """Yield the definitions and all that they refer to."""
+    """Yield the names of these definitions, and of all definitions to which they refer, directly or not."""
     seen: set[str] = set()
     waiting = [name for name in names if name in definitions()]
     while waiting:
@@ -126,7 +127,7 @@ def _closure(names: Iterable[str]) -> Iterator[str]:
 
 
 def _named_in(schemas: Iterable[Any]) -> list[str]:
-    """Return the definitions that schemas refer to."""
+    """Return the names of the definitions to which the schemas refer directly."""
     found: list[str] = []
     waiting = list(schemas)
     while waiting:
@@ -170,7 +171,8 @@ def _openapi(schema: Any) -> Any:
 
 
 def _subresource_schema(sub: Subresource) -> str:
-    """Return the definition of Binding, Eviction, Scale …"""
+    """Return the name of the definition of a subresource's kind (Binding, Eviction, Scale …); "" if the subresource
+    names no kind of its own."""
     group = sub.group.partition(".")[0] or "core"
     return f"io.k8s.api.{group}.{sub.version}.{sub.kind}" if sub.version else ""
 
@@ -186,7 +188,8 @@ def _custom_schemas(resources: Iterable[Resource]) -> dict[str, Json]:
 
 
 def custom_name(resource: Resource) -> str:
-    """`com.example.v1.Widget`: the group's parts reversed, as packages are named."""
+    """Return the name of a custom kind's definition, with the parts of the group in reverse order:
+    `com.example.v1.Widget`."""
     return ".".join([*reversed(resource.group.split(".")), resource.version, resource.kind])
 
 
@@ -320,7 +323,7 @@ def _operation(resource: Resource, verb: str, action: str, query: Iterable[str],
 
 
 def _connection(resource: Resource, verb: str, sub: Subresource, kind: Json) -> Json:
-    """exec, attach, portforward: a stream, not an object."""
+    """Return the operation of a connection (exec, attach, portforward), whose answer is a stream, not an object."""
     return {
         "operationId": _operation_id(resource, verb, sub),
         "tags": [_tag(resource)],

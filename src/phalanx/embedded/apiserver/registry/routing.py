@@ -58,11 +58,12 @@ class Registry:
         return self._served.get((group, version), {}).get(plural)
 
     def forms(self, resource: Resource) -> tuple[Resource, ...]:
-        """Return the kinds in whose shape the objects of this one are served, itself among them."""
+        """Return all served versions and forms of a kind, this one included: the resources that have the same stored
+        objects."""
         return self._forms.get(resource.key, ())
 
     def any_version(self, group: str, plural: str) -> Resource | None:
-        """Return a kind by its storage, in the version that is served first."""
+        """Return the kind that is stored under this group and plural, in the version that is served first."""
         return next((one for one in self._resources if one.group == group and one.plural == plural), None)
 
     def builds_in(self, group: str) -> bool:
@@ -76,8 +77,8 @@ class Registry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouteTarget:
-    """The target that a path names. `namespace` is "" for cluster-wide kinds and for all namespaces of a namespaced
-    one."""
+    """The target that a path names. `namespace` is "" for a cluster-wide kind, and for a request about all
+    namespaces."""
 
     resource: Resource
     namespace: str = ""

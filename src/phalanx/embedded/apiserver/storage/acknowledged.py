@@ -95,17 +95,17 @@ class Acknowledged:
             os.pwrite(self._file, content, slot * _SLOT_BYTES)
 
     def sync(self) -> None:
-        """Make it stand against a power cut, too."""
+        """Sync the file, so that the records survive a power cut, too."""
         if self._dirty:
             self._dirty = False
             with contextlib.suppress(OSError):
                 os.fdatasync(self._file)
 
     def reset(self, last: Receipt) -> None:
-        """Begin again at a version. Raises OSError."""
+        """Empty the file, and record `last` as the only write. Raises OSError."""
         os.ftruncate(self._file, 0)
         os.ftruncate(self._file, _SLOTS * _SLOT_BYTES)
-        with contextlib.suppress(OSError):  # a disk without room, or a file system that knows of no such thing
+        with contextlib.suppress(OSError):  # a full disk, or a file system without fallocate
             os.posix_fallocate(self._file, 0, _SLOTS * _SLOT_BYTES)
         self.note((last,))
         os.fsync(self._file)

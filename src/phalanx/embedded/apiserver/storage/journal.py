@@ -78,12 +78,13 @@ class Prune:
 
 
 class Journal:
-    """An open database. `close` it. `accept_loss`: open it without acknowledged writes that are missing or damaged."""
+    """An open database, which the caller must `close`. `accept_loss`: True to open it even if acknowledged writes are
+    missing or damaged."""
 
     def __init__(self, path: Path, *, accept_loss: bool = False) -> None:
         """Raises PhalanxError."""
         self.path, self._accept_loss = path, accept_loss
-        self.spare_bytes = 0  # within the file, as of the last checkpoint
+        self.spare_bytes = 0  # bytes of free pages in the file at the last checkpoint
         try:
             # The database holds secrets; its WAL takes over its mode.
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600))
@@ -115,7 +116,7 @@ class Journal:
             self.note("counted", 1)
 
     def _end(self) -> tuple[int, float]:
-        """Return the last version that the database has, and when it was written."""
+        """Return the last version in the database, and the time when it was written (seconds since the epoch)."""
         row = self._db.execute("SELECT version, at FROM revisions ORDER BY version DESC LIMIT 1").fetchone()
         version, at_s = row or (0, time.time())
         return max(version, self.fact("horizon", 0)), at_s
@@ -152,12 +153,12 @@ class Journal:
         self._db.execute("INSERT OR REPLACE INTO facts VALUES ('format', ?)", (_FORMAT,))
 
     def fact(self, name: str, default: int) -> int:
-        """Return a number kept beside the revisions: `horizon`, `format`."""
+        """Return a number that is stored beside the revisions, by its name (`horizon`, `format`)."""
         row = self._db.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
         return int(row[0]) if row else default
 
     def note(self, name: str, value: int) -> None:
-        """Keep a number; durable when this returns."""
+        """Store a number under a name. It is on the disk when this returns."""
         self._db.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, value))
 
     def rows(self) -> Iterator[JournalRow]:
@@ -235,7 +236,7 @@ class Journal:
         self._db.execute("INSERT OR REPLACE INTO facts VALUES ('horizon', ?)", (prune.horizon,))
 
     def sync(self) -> None:
-        """Make the names of acknowledged writes stand against a power cut."""
+        """Sync the names of the acknowledged writes to the disk, so that they survive a power cut."""
         self._acknowledged.sync()
 
     def close(self) -> None:

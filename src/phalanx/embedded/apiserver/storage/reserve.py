@@ -40,7 +40,7 @@ class Reserve:
         return True
 
     def regain(self) -> bool:
-        """Try to hold the reserve again, at most once a second. Return whether it is held."""
+        """Try to create the reserve again, at most once a second. Return True if it exists."""
         now_s = time.monotonic()
         if self.held or now_s - self._tried_s < _TRY_EVERY_S:
             return self.held
@@ -50,7 +50,8 @@ class Reserve:
         return self.held
 
     def _take(self) -> bool:
-        """Raises OSError if the disk has no space after all."""
+        """Create the reserve if the disk has enough free space. Return whether it was created. Raises OSError if the
+        disk has no space in spite of its own statistics."""
         there = self.path.stat().st_blocks * 512 if self.path.exists() else 0
         disk = os.statvfs(self.path.parent)
         if disk.f_bavail * disk.f_frsize + there < 2 * self.size_bytes:

@@ -30,7 +30,7 @@ class StoreSettings:
     host: str = "127.0.0.1"
     port: int = 0
     retention: Retention = field(default_factory=Retention)
-    # A watcher that has this much unread is cut off; it lists and watches again, as after any broken connection.
+    # A watcher with more unread bytes is disconnected; it then lists and watches again, as after any broken connection.
     watch_buffer_bytes: int = 64 * 2**20
     bookmark_interval_s: float = 60.0
     # A watch without timeoutSeconds ends after between one and two of these, as with the real server.
@@ -64,7 +64,7 @@ class StoreSettings:
 
     @property
     def views(self) -> Path:
-        """Return where another process answers for API groups of its own."""
+        """Return the directory of the socket on which another process serves its own API groups."""
         return self.data_dir / "views"
 
     @property
@@ -77,7 +77,7 @@ class StoreSettings:
 
     @property
     def account_key(self) -> Path:
-        """Return what tokens of service accounts are signed with."""
+        """Return the file of the key that signs the tokens of service accounts."""
         return self.pki / "sa.key"
 
     @property

@@ -83,7 +83,8 @@ class Event:
 
 
 class Past(NamedTuple):
-    """An event that is kept for those who resume. `old_data` shares its bytes with the event that wrote them."""
+    """An event of the history, for watches that resume. `old_data`: the object before the change; these are the same
+    bytes as the `data` of the earlier event."""
 
     version: int
     at_s: float
@@ -102,7 +103,8 @@ class Past(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Pending:
-    """A write on its way to the disk. `base` is the head it was decided on; `new` None means deletion."""
+    """A write that is not on the disk yet. `head`: the object after the write; `base`: the head on which the write was
+    decided."""
 
     place: Place
     base: _Head | None
@@ -111,7 +113,8 @@ class _Pending:
 
     @property
     def lets_go(self) -> bool:
-        """Return whether it frees room, or is a sign of life of those that are needed for it."""
+        """Return True if the write frees space (a deletion), or renews a Lease: the programs that must delete objects
+        need their leases."""
         gone = self.head.gone or "deletionTimestamp" in self.head.stored.obj["metadata"]
         return gone or self.place[0] == _LEASES
 
@@ -126,7 +129,7 @@ class _Pending:
 
 @dataclass(frozen=True, slots=True)
 class _Head:
-    """The newest decided revision of a place; `gone` after a deletion."""
+    """The newest decided revision of an object. `gone`: True if it is a deletion."""
 
     stored: Stored
     gone: bool
@@ -185,7 +188,8 @@ class Store:
             return None
 
     def head(self, key: Key, namespace: str, name: str) -> Stored | None:
-        """Return the object as the last decided write leaves it; what a next write must be decided on."""
+        """Return the object after the last decided write, even if that is not on the disk yet. The next write must be
+        decided on this object."""
         head = self._heads.get((key, namespace, name))
         if head is not None:
             return None if head.gone else head.stored
@@ -199,8 +203,8 @@ class Store:
         return [stored for _, _, stored in self.walk(key, namespace)]
 
     def decided(self, key: Key, namespace: str | None = None) -> Iterator[Stored]:
-        """Yield all objects of a kind as the last decided writes leave them, unordered: for decisions that must know of
-        each other (a free address, a quota). Costs as much as there are writes under way."""
+        """Yield all objects of a kind after the last decided writes, unordered. For decisions that must see each other
+        (a free address, a quota)."""
         tables = self._tables.get(key, {})
         for space in [namespace] if namespace is not None else list(tables):
             for name, stored in tables.get(space, {}).items():
@@ -211,7 +215,7 @@ class Store:
                 yield head.stored
 
     def walk(self, key: Key, namespace: str | None = None) -> Iterator[tuple[str, str, Stored]]:
-        """(namespace, name, object), in the order of a list."""
+        """Yield (namespace, name, object) of the committed objects of a kind, in the order of a list."""
         tables = self._tables.get(key, {})
         spaces = [namespace] if namespace is not None else sorted(tables, key=lambda one: one + "/")
         for space in spaces:
@@ -443,7 +447,8 @@ class Store:
         self._past_bytes += len(past.data)
 
     def _trim(self, now_s: float) -> Prune | None:
-        """Drop the past beyond its bounds, with the rows that nothing needs any more then."""
+        """Drop the events of the history that exceed its limits. Return the rows that are then needed no more, or
+        None."""
         limit, versions, horizon = self._retention, [], 0
         while self._past and (
             len(self._past) > limit.events
@@ -463,7 +468,8 @@ class Store:
         return Prune(versions=versions, horizon=horizon)
 
     def forget_past(self) -> None:
-        """Begin the past here, so that no watch can ask for the first moments of a new server. Blocks; for start-up."""
+        """Let the history begin at the present version, so that no watch can resume from the first moments of a new
+        server. Blocks, so it is only for the start of the server."""
         self._past.clear()
         self._past_bytes = 0
         self.horizon = self.version
@@ -497,5 +503,5 @@ def _past(row: JournalRow, before: JournalRow | None) -> Past:
 
 
 def expired(message: str) -> ApiError:
-    """410: what is asked for has left the kept past; list again."""
+    """Return an error 410: the requested version is older than the history, so the client must list again."""
     return ApiError(410, "Expired", message)

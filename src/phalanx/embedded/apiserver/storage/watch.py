@@ -85,8 +85,8 @@ class Watch:
         return None
 
     def _look_at(self, stored: Stored) -> bytes:
-        """Return an object as this watch shows it: the first one, where there is an opening, in another way than the
-        rest."""
+        """Return an object as this watch renders it. The first object is rendered by the opening function, if there is
+        one."""
         if self._opening is None:
             return self.render(stored)
         opening, self._opening = self._opening, None
@@ -102,8 +102,8 @@ class Watch:
         return line
 
     def send(self, line: bytes) -> None:
-        """Append a finished line, if the watch goes on: after events that were dropped, a bookmark would say to the
-        client that it has seen them."""
+        """Append a rendered line, unless the watch has ended. (After dropped events, a bookmark would tell the client
+        that it has seen them.)"""
         if self._over:
             return
         self._buffer.append(line)
@@ -116,7 +116,7 @@ class Watch:
         self._notify()
 
     def end(self) -> None:
-        """Send no more events. Events in the buffer are still delivered."""
+        """End the watch: no more events are added, but events in the buffer are still delivered."""
         self._over = True
         self._notify()
 
@@ -155,7 +155,7 @@ def line_of(kind: str, rendered: bytes) -> bytes:
 
 
 def _as_of(stored: Stored, version: int) -> Stored:
-    """Return an old state under the version of the change that ended it."""
+    """Return an old object with `version`, the version of the change by which it stopped matching."""
     obj = stored.obj | {"metadata": stored.obj["metadata"] | {"resourceVersion": str(version)}}
     return Stored(version, encode(obj), obj)
 
@@ -187,7 +187,7 @@ class Hub:
         watch.end()
 
     def end_all(self, key: Key | None = None) -> None:
-        """End every stream (of one kind): the server stops, or the kind has gone."""
+        """End all streams, or those of one kind: because the server stops, or because the kind is no longer served."""
         for (one, _), watches in tuple(self._watches.items()):
             if key is None or one == key:
                 for watch in tuple(watches):

@@ -26,7 +26,7 @@ _WRITTEN_OUT = re.compile(rb"\\u00(?:22|3[aA])")  # a quote or a colon as an esc
 
 
 class _Wrong(Exception):
-    """The first thing that is wrong, in Go's words."""
+    """Raised at the first syntax error, with Go's message."""
 
 
 def syntax_error(data: bytes) -> str:
@@ -117,19 +117,20 @@ def _literal(text: str, at: int, word: str) -> int:
 
 
 def duplicates(data: bytes, decoded: Any) -> list[str]:
-    """Return the paths of fields that stand twice in a JSON object; of a great many the first."""
+    """Return the paths of fields that occur twice in a JSON object; at most the first `CAUSES` of them."""
     if not _WRITTEN_OUT.search(data) and _count(data) <= _count(msgspec.json.encode(decoded)):
         return []
     return list(islice(_twice(json.loads(data, object_pairs_hook=tuple), ""), CAUSES))
 
 
 def _count(data: bytes) -> int:
-    """Return the number of fields, and of texts that look like one. Blanks before a colon do not matter."""
+    """Return the number of places in a JSON text that look like the key of a field. Blanks before a colon are
+    ignored."""
     return data.translate(None, _BLANKS).count(b'":')
 
 
 def _twice(value: Any, path: str) -> Iterator[str]:
-    """`value` has objects as tuples of pairs."""
+    """Yield the paths of duplicate fields. In `value`, JSON objects are tuples of (key, value) pairs."""
     if isinstance(value, list):
         for number, item in enumerate(value):
             yield from _twice(item, f"{path}[{number}]")

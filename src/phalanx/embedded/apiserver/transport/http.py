@@ -37,7 +37,7 @@ _KEPT_HEADERS = frozenset({b"authorization", b"accept", b"content-type", b"user-
     b"impersonate-group",
     b"impersonate-uid",
 }
-_PASSED_ON = b"/proxy"  # in URLs of requests that go on to a pod, with all their headers
+_PASSED_ON = b"/proxy"  # occurs in the URLs of requests that are forwarded to a pod with all their headers
 _WRITE_HIGH_WATER_BYTES = 2**20
 _PIPELINE_LIMIT = 16
 _HEADERS_LIMIT_BYTES = 64 * 1024  # and the URL
@@ -104,12 +104,12 @@ class ServerConnection(asyncio.Protocol):
         self._streaming = False
         self._listener: Listener | None = None  # receives the bytes after a request for another protocol
         self._websocket = False  # WebSocket was agreed
-        self._tunnel: Tunnel | None = None  # to which all goes that the client says
+        self._tunnel: Tunnel | None = None  # gets all bytes that the client sends
         self._draining: asyncio.Task[None] | None = None
         self._resumed: asyncio.Future[None] | None = None  # set while the client does not read
         self._closing = False
-        self._begun_s: float | None = None  # since when a request comes that is not whole yet
-        self._unread_s: float | None = None  # since when the client does not read
+        self._begun_s: float | None = None  # when the first byte of the incomplete request came; None: there is none
+        self._unread_s: float | None = None  # when the client stopped reading; None: it reads
         self.user, self.limited, self.active_s = "", False, time.monotonic()
 
     # --- the transport's side ------------------------------------------------------------------------------------
@@ -344,7 +344,7 @@ class ServerConnection(asyncio.Protocol):
             await stream.aclose()
 
     async def _join(self, tunnel: Tunnel) -> None:
-        """Let both sides say what they like, until one ends."""
+        """Pass bytes in both directions until one side ends the connection."""
         self._streaming, self._tunnel = True, tunnel
         try:
             async for piece in tunnel:
@@ -356,7 +356,7 @@ class ServerConnection(asyncio.Protocol):
             await tunnel.aclose()
 
     def _refuse(self, code: int, why: str) -> None:
-        """Answer what is no request, and close."""
+        """Answer with an error and close the connection: the bytes are not a valid request."""
         if self._closing:
             return
         self._closing, self._body = True, []
@@ -368,7 +368,8 @@ class ServerConnection(asyncio.Protocol):
     # --- ending --------------------------------------------------------------------------------------------------
 
     def finish(self) -> asyncio.Task[None] | None:
-        """No further requests; what is being answered, if anything, is returned to be waited for."""
+        """Accept no further requests. Return the task of the request that is being answered, for which the caller
+        should wait; None if there is none."""
         self._closing = True
         if self._task is None:
             self._transport.close()
@@ -380,7 +381,8 @@ class ServerConnection(asyncio.Protocol):
         self._transport.abort()
 
     def expire(self, now_s: float) -> None:
-        """Give up what has taken too long, at this moment of the monotonic clock."""
+        """End the connection if its request, its unread answer or its idle time has exceeded a time-out. `now_s`: the
+        time of the monotonic clock."""
         limits = self._limits
         if self._unread_s is not None and self._unread_s < now_s - limits.unread_s:
             self.abort()
@@ -405,7 +407,8 @@ def _chunk(piece: bytes) -> bytes:
 
 
 def _head(response: Response, last: bool, length: int | None) -> bytes:
-    """Return the head of an answer; `length` None means chunks, negative means until the connection closes."""
+    """Return the head of an answer. `length`: the bytes of the body; None: the body is sent in chunks; negative: the
+    body ends when the connection closes."""
     parts = [_STATUS_LINES.get(response.code) or b"HTTP/1.1 %d Unknown\r\n" % response.code]
     if response.code != 204:
         parts.append(b"content-type: " + response.media.encode() + b"\r\n")

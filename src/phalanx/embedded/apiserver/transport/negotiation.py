@@ -31,7 +31,8 @@ _STREAMED = ", ".join(f"{media};stream=watch" for media in (JSON, PROTOBUF))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accept:
-    """An acceptable form: the media type, and the kind that the object is to be shown `as` (empty: as it is)."""
+    """A form that the client accepts: the media type, and the kind `as_kind` into which objects are converted; "" for
+    none."""
 
     media: str = JSON
     as_kind: str = ""
@@ -42,7 +43,8 @@ class Accept:
 
 @cached(512)
 def accepted(header: str) -> tuple[Accept, ...]:
-    """Return the alternatives of an Accept header that can be served at all, best first. Raises `ApiError` 406."""
+    """Return the forms of an Accept header that the server knows, the client's favourite first. Raises `ApiError` 406
+    if there are none."""
     if not header:
         return (Accept(),)
     weighed = []
@@ -243,7 +245,7 @@ def _read_bool(_: yaml.SafeLoader, node: yaml.Node) -> Any:
 
 
 def _read_number(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> Any:
-    """Return the number; its text if it is none in Go."""
+    """Return the number of a YAML scalar; its text if Go does not read it as a number."""
     text = node.value.replace("_", "")
     if _INT.fullmatch(text) and abs(whole := _whole(text)) < _MOST:
         return whole
@@ -280,7 +282,7 @@ def decode_yaml(body: bytes) -> Any:
 
 
 def _yaml_error(error: Exception) -> str:
-    """As go-yaml tells it: the line, unless it is the first, and the problem."""
+    """Return the message of go-yaml: the line (unless it is the first) and the problem."""
     if not isinstance(error, yaml.MarkedYAMLError) or error.problem is None:
         return re.sub(r"\s+", " ", str(error))
     line = error.problem_mark.line if error.problem_mark is not None else 0

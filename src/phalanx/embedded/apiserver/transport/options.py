@@ -43,7 +43,8 @@ class ListOptions:
 
 
 def list_options(request: Request, *, watch: bool) -> ListOptions:
-    """Raises `ApiError`: 400 for what cannot be read, 422 for contradictions, 500 for a watch from no number."""
+    """Return the options of a list or watch. Raises `ApiError`: 400 for values that cannot be read, 422 for
+    contradictions, 500 for a watch whose resourceVersion is no number."""
     query = request.query
     if not query:
         return ListOptions(watch=watch)
@@ -150,7 +151,7 @@ _DURATION_PART = re.compile(r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)([^0-9.]*)")
 
 
 def check_timeout(request: Request) -> None:
-    """Raises `ApiError` 400 for a timeout that is no duration of Go. The answers here come in time."""
+    """Raises `ApiError` 400 for a timeout that is not a duration of Go. The timeout itself is ignored."""
     text = request.text("timeout")
     if text and (why := _not_duration(text)):
         raise bad_request(f"invalid timeout specified in the request URL - time: {why} duration {shown(text)}")

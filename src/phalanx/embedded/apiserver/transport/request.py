@@ -17,7 +17,7 @@ _NO_QUERY: Query = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """`accept` is never empty. `user_agent` names the field manager when the query does not."""
+    """A request. `accept` is never empty. `user_agent` names the field manager if the query does not."""
 
     method: str
     path: str
@@ -39,13 +39,14 @@ class Request:
         return values[0] if values else default
 
     def flag(self, name: str) -> bool:
-        """A boolean parameter: present and neither `false` nor `0`."""
+        """Return True if a boolean parameter is present and neither `false` nor `0`."""
         values = self.query.get(name)
         return values is not None and values[0].lower() not in ("false", "0")
 
     @property
     def manager(self) -> str:
-        """The field manager: the query's, else the first word of the user agent, as the real server takes it."""
+        """Return the field manager: from the query, otherwise the first word of the user agent, as in the real
+        server."""
         return self.text("fieldManager") or self.user_agent.split("/", 1)[0][:128] or "unknown"
 
 
@@ -59,11 +60,11 @@ class Stream(Protocol):
 
 
 class Tunnel(Stream, Protocol):
-    """A connection on which both sides write as they like once the client's request for another protocol was granted.
-    Its first pieces are the answer to that request."""
+    """A connection after the client's request for another protocol was granted: both sides write at any time. Its first
+    pieces are the answer to that request."""
 
     def write(self, data: bytes) -> bool:
-        """Take what the client says. Return whether it should wait until `drained`."""
+        """Take bytes from the client. Return True if the client should wait until `drained`."""
 
     async def drained(self) -> None: ...
 

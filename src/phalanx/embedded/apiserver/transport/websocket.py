@@ -52,7 +52,7 @@ def wrapped(payload: bytes) -> bytes:
 
 
 def _frame(opcode: int, payload: bytes, masked: int = 0, mask: bytes = b"") -> bytes:
-    """Unmasked, as a server sends them (section 5.2), unless told otherwise."""
+    """Return a frame. It is unmasked, as a server sends frames (section 5.2), unless `masked` and `mask` are given."""
     size, first = len(payload), bytes((_FINAL | opcode,))
     if size <= _SHORT:
         return first + bytes((masked | size,)) + mask + payload
@@ -62,14 +62,14 @@ def _frame(opcode: int, payload: bytes, masked: int = 0, mask: bytes = b"") -> b
 
 
 class Unwrapper:
-    """A reader of a server's binary messages. `over`: it has said goodbye."""
+    """A reader of a server's binary messages. `over`: True if the server has sent a close frame."""
 
     def __init__(self) -> None:
         self._rest = bytearray()
         self.over = False
 
     def hear(self, data: bytes) -> bytes:
-        """Return what the messages carry that are whole now."""
+        """Add received bytes. Return the payload of all messages that are complete now."""
         self._rest += data
         found = bytearray()
         while len(self._rest) >= 2 and not self.over:
@@ -88,7 +88,8 @@ class Unwrapper:
 
 
 class Listener:
-    """A reader of what a client of a watch says: `hear` returns the answer to send; None: the client said goodbye."""
+    """A reader of the frames that the client of a watch sends. `hear` yields the answers to send, and None when the
+    client closes the connection."""
 
     def __init__(self) -> None:
         self._rest = b""

@@ -32,7 +32,8 @@ def needs_scale(spec: Mapping[str, Any]) -> bool:
 
 
 def expected(spec: Mapping[str, Any], pods: int, scale: int) -> Expected:
-    """`pods`: how many match now; `scale`: how many their controllers want together."""
+    """Return the expected and the required numbers of pods of a budget. `pods`: the number of matching pods; `scale`:
+    the sum of the replicas that their controllers want."""
     if (most := spec.get("maxUnavailable")) is not None:
         return Expected(pods=scale, healthy=max(0, scale - _number(most, scale)))
     least = spec.get("minAvailable", 1)
@@ -42,7 +43,8 @@ def expected(spec: Mapping[str, Any], pods: int, scale: int) -> Expected:
 
 
 def disrupted(budget: Object, pods: Sequence[Object], now_s: float) -> dict[str, str]:
-    """Return the evicted pods that are still to be counted as gone: they exist, and their deletion has not begun."""
+    """Return the evicted pods that must be counted as gone although they still exist and their deletion has not begun:
+    name -> time of the eviction. After `DISRUPTED_FOR_S` an eviction is ignored."""
     listed: dict[str, str] = budget.get("status", {}).get("disruptedPods") or {}
     staying = {pod["metadata"]["name"] for pod in pods if not is_deleting(pod)}
     return {name: at for name, at in listed.items() if name in staying and seconds(at) + DISRUPTED_FOR_S > now_s}

@@ -46,7 +46,8 @@ class Gangs:
         self._made.pop(uid, None)
 
     async def group_of(self, job: Object) -> str:
-        """Return the name of the PodGroup for the pods of `job`, made if need be; "" where it is no gang."""
+        """Return the name of the PodGroup for the pods of `job`, and create it if it does not exist; "" if the Job is
+        no gang."""
         if not is_gang(job):
             return ""
         uid = uid_of(job)

@@ -144,7 +144,8 @@ class Aggregated:
             del self._streams[user]
 
     async def _ask(self, asked: _Asked) -> tuple[int, bytes]:
-        """Return the status code and the whole body of an answer. Raises OSError, and ValueError for a body that is too long."""
+        """Return the status code and the whole body of an answer. Raises OSError, and ValueError for a body that is too
+        long."""
         code, reader, writer = await _opened(self._folder, asked)
         try:
             parts: list[bytes] = []

@@ -64,7 +64,7 @@ def not_negative(found: Found, holder: Mapping[str, Any], keys: Iterable[str], p
 
 
 def chosen(found: Found, field: str, value: str | None, choices: Collection[str]) -> None:
-    """A value of an enumeration that must be set."""
+    """Check that a required value is set, and is one of `choices`."""
     if not value:
         found.append(required(field))
     elif value not in choices:
@@ -77,14 +77,14 @@ def unchanged(found: Found, field: str, now: Any, before: Any) -> None:
 
 
 def labels(found: Found, given: Mapping[str, str] | None, path: str) -> None:
-    """Keys and values of labels, of a node selector or of `matchLabels`."""
+    """Check the keys and values of labels, of a node selector or of `matchLabels`."""
     for key, value in (given or {}).items():
         formatted(found, path, key, formats.qualified_name)
         formatted(found, path, value, formats.label_value)
 
 
 def label_selector(found: Found, selector: Mapping[str, Any] | None, path: str) -> None:
-    """`metav1.LabelSelector`."""
+    """Check a label selector (`metav1.LabelSelector`)."""
     if not selector:
         return
     labels(found, selector.get("matchLabels"), f"{path}.matchLabels")
@@ -132,12 +132,12 @@ def _expression_holds(one: Mapping[str, Any], given: Mapping[str, str]) -> bool:
 
 
 def is_native(name: str) -> bool:
-    """`cpu`, `kubernetes.io/batteries`: everything that no vendor's domain prefixes."""
+    """Return True for the name of a resource without a vendor's domain: `cpu`, `kubernetes.io/batteries`."""
     return "/" not in name or "kubernetes.io/" in name
 
 
 def is_extended(name: str) -> bool:
-    """`nvidia.com/gpu`."""
+    """Return True for the name of a resource with a vendor's domain: `nvidia.com/gpu`."""
     return not is_native(name) and not name.startswith("requests.") and not formats.qualified_name(f"requests.{name}")
 
 
@@ -147,7 +147,7 @@ def is_overcommitable(name: str) -> bool:
 
 
 def resource_name(found: Found, name: str, path: str) -> None:
-    """The name of any resource: a standard one, or one with a domain."""
+    """Check the name of a resource of any object: it is a standard name, or has a domain."""
     if problems := formats.qualified_name(name):
         complain(found, path, name, problems)
     elif "/" not in name and not (name in STANDARD_RESOURCES or name.startswith(QUOTA_HUGE_PAGES)):
@@ -155,7 +155,7 @@ def resource_name(found: Found, name: str, path: str) -> None:
 
 
 def container_resource_name(found: Found, name: str, path: str) -> None:
-    """The name of a resource of containers; a wrong name gets each cause that it has."""
+    """Check the name of a resource of containers. All errors of a wrong name are added, not only the first."""
     resource_name(found, name, path)
     if "/" not in name:
         if name not in ("cpu", "memory", "ephemeral-storage") and not name.startswith("hugepages-"):
@@ -165,7 +165,7 @@ def container_resource_name(found: Found, name: str, path: str) -> None:
 
 
 def resource_amount(found: Found, name: str, amount: str, path: str) -> None:
-    """Not negative, and whole where only whole ones exist."""
+    """Check that an amount is not negative, and that it is an integer if the resource cannot be divided."""
     nano = quantity.of(amount)
     if nano < 0:
         found.append(invalid_value(path, amount, NEGATIVE))
@@ -174,7 +174,7 @@ def resource_amount(found: Found, name: str, amount: str, path: str) -> None:
 
 
 def requirements(found: Found, given: Mapping[str, Any] | None, path: str) -> None:
-    """`limits` and `requests` of a container."""
+    """Check `limits` and `requests` of a container."""
     if not given:
         return
     limits, requests = given.get("limits") or {}, given.get("requests") or {}
@@ -210,7 +210,7 @@ def _request_within_limit(found: Found, name: str, amount: str, limit: str | Non
 
 
 def count_or_percent(found: Found, value: int | str, path: str) -> None:
-    """A count, or a percentage."""
+    """Check that a value is a count, not negative, or a percentage."""
     if isinstance(value, int):
         if value < 0:
             found.append(invalid_value(path, value, NEGATIVE))

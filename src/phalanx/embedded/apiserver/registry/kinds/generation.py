@@ -42,7 +42,7 @@ class SpecAndStatus(ResourceStrategy):
 
 
 class Counted(ResourceStrategy):
-    """A kind without status that has generations, as PriorityClass."""
+    """The strategy of a kind that has no status but counts generations, as PriorityClass does."""
 
     spec_fields: tuple[str, ...] = ("spec",)
 

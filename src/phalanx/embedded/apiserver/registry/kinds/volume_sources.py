@@ -79,7 +79,7 @@ def plain_source(found: Found, sort: str, source: Source, path: str) -> None:
 
 
 def driver_name(found: Found, name: str, path: str) -> None:
-    """The name of a driver of volumes, in any case."""
+    """Check the name of a driver of volumes; capital letters are allowed."""
     if not name:
         found.append(required(path))
         return

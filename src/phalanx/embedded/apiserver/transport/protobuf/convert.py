@@ -117,7 +117,8 @@ def _collection(shape: str, one: Values | None) -> Values | None:
 
 
 def _object(node: Type, value: Any) -> Object:
-    """Looked up only now, as definitions refer to themselves."""
+    """Convert an object of a nested definition. The definition is looked up only here, because definitions can contain
+    themselves."""
     return values(node.name)(value)
 
 
@@ -236,7 +237,7 @@ def _read_texts(value: Any, budget: SizeBudget) -> list[str]:
 
 
 def _time(value: Any, fraction: str) -> str | None:
-    """Return an instant; the zero time, which Go writes for none, is an empty message. Raises OverflowError."""
+    """Return a time as text; None for an empty message, which Go writes for "no time". Raises OverflowError."""
     if not value.HasField("seconds"):
         return None
     at = _EPOCH + dt.timedelta(seconds=value.seconds)

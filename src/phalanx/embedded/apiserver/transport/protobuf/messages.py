@@ -95,8 +95,8 @@ def embedded_name(name: str, struct: str) -> str:
 
 
 def leaf(node: Type) -> str:
-    """Return which message of `_LEAVES` holds the values of a type; empty if they are a scalar or a kind's own
-    message."""
+    """Return the message of `_LEAVES` that holds the values of a type; "" if the type is a scalar or has a message of
+    its own."""
     if node.shape == "list":  # the values of a map are lists, which Protobuf cannot express
         return "Texts"
     return _SPECIAL.get(node.name) or _SPECIAL.get(node.shape) or ("Raw" if node.shape == "any" else "")
@@ -147,7 +147,7 @@ def _is_empty(name: str) -> bool:
 
 
 def _add(made: DescriptorProto, owner: str, field: ProtobufField, node: Type) -> None:
-    """Add a field of an object of the type `node` to its message."""
+    """Add a field to the message `made` of objects of the type `node`."""
     if field.embedded:
         descriptor = made.field.add(name=proto_name(field.name), number=field.number)
         _typed(descriptor, embedded_name(owner, field.name))
@@ -187,5 +187,5 @@ def _typed(descriptor: FieldDescriptorProto, kind: int | str, *, repeated: bool 
 
 
 def _identifier(name: str) -> str:
-    """Return a definition's name as a message's, where a dot would say that it is within another message."""
+    """Return the name of a definition's message: without dots, because a dot would mean a message nested in another."""
     return re.sub(r"\W", "_", name)

@@ -72,7 +72,8 @@ def _summary(spec: Object, status: Object, sidecars: set[str]) -> _Summary:
 
 
 def _sum_init_containers(summary: _Summary, spec: Object, status: Object, sidecars: set[str]) -> bool:
-    """True while an init container holds the pod up; its state is the reason then."""
+    """Add the init containers to the summary. Return True if one of them keeps the pod from starting; its state is then
+    the reason."""
     for place, container in enumerate(status.get("initContainerStatuses") or ()):
         summary.add_restarts(container)
         state = container.get("state", {})

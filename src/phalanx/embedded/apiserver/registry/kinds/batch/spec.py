@@ -368,7 +368,7 @@ def last_host_name(found: Found, job: Spec) -> None:
 
 
 def generated_labels(uid: str, name: str) -> dict[str, str]:
-    """Return what every pod of a Job carries, under the old and the new names."""
+    """Return the labels that every pod of a Job has: the Job's uid and name, each under the old and the new key."""
     return {
         "batch.kubernetes.io/controller-uid": uid,
         "batch.kubernetes.io/job-name": name,
@@ -378,7 +378,7 @@ def generated_labels(uid: str, name: str) -> dict[str, str]:
 
 
 def no_template_selector(found: Found, spec: Spec, path: str) -> None:
-    """In a CronJob the selector is always generated."""
+    """Add an error if the Job template of a CronJob has a selector: it is always generated."""
     if spec.get("selector") is not None:
         found.append(
             invalid_value(

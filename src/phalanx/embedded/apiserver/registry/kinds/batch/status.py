@@ -28,7 +28,7 @@ def is_finished(conditions: frozenset[str]) -> bool:
 
 
 def status_update(found: Found, job: Job, old: Job) -> None:
-    """Everything that `/status` of a Job must heed."""
+    """Add the errors of an update of a Job's status."""
     status, before = job.get("status") or {}, old.get("status") or {}
     now, then = true_conditions(job), true_conditions(old)
     changed = {key for key in {*status, *before} if status.get(key) != before.get(key)}

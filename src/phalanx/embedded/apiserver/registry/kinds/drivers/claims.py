@@ -125,7 +125,8 @@ def _each(
     check: Callable[[Found, Any, str], None],
     key: str = "",
 ) -> None:
-    """Check each value of a list of at most `most`. `key`: the field that two values must not share."""
+    """Check a list: it has at most `most` values, and each of them passes `check`. No two values may have the same
+    `key`; without a key, no two texts may be equal."""
     values = values or ()
     if len(values) > most:
         found.append(too_many(path, len(values), most))

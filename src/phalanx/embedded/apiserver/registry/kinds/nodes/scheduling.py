@@ -50,7 +50,7 @@ def _node_affinity(found: Found, given: Mapping[str, Any], path: str) -> None:
 
 
 def node_selector(found: Found, given: Mapping[str, Any], path: str) -> None:
-    """`v1.NodeSelector`: terms of expressions on labels and fields."""
+    """Check a `v1.NodeSelector`: terms of expressions on labels and fields."""
     terms = given.get("nodeSelectorTerms") or ()
     if not terms:
         found.append(required(f"{path}.nodeSelectorTerms", "must have at least one node selector term"))
@@ -197,7 +197,7 @@ def _spread_details(found: Found, one: Mapping[str, Any], action: str, path: str
 
 
 def gates(found: Found, given: Sequence[Mapping[str, Any]], path: str) -> None:
-    """Scheduling gates: qualified names, each once."""
+    """Check scheduling gates: each name is a qualified name and occurs once."""
     seen: set[str] = set()
     for index, gate in enumerate(given):
         name = gate.get("name", "")

@@ -48,7 +48,7 @@ _SUBSCRIPTED = re.compile(r"(.*)\['(.*)'\]")
 
 
 def containers(found: Found, given: Sequence[Container], volumes: Volumes, spec: Container, path: str) -> None:
-    """The regular containers, at least one."""
+    """Check the regular containers; there must be at least one."""
     if not given:
         found.append(required(path))
         return
@@ -97,7 +97,8 @@ def _restart_policy(found: Found, policy: str | None, path: str) -> None:
 def ephemeral_containers(
     found: Found, given: Sequence[Container], others: Sequence[Container], volumes: Volumes, spec: Container, path: str
 ) -> None:
-    """Check ephemeral containers: they are for looking at a pod, so nothing that serves may be set."""
+    """Check ephemeral containers. They exist to inspect a pod, so ports, probes and other fields of serving containers
+    are forbidden."""
     lasting = {one.get("name", "") for one in others}
     names = set(lasting)
     for index, one in enumerate(given):
@@ -208,7 +209,7 @@ def _value_from(found: Found, source: Container, value: str | None, path: str) -
 
 
 def field_selector(found: Found, given: Container, allowed: Sequence[str], path: str) -> None:
-    """`fieldRef` of the downward API."""
+    """Check a `fieldRef` of the downward API. `allowed`: the field paths that it may name."""
     field = given.get("fieldPath", "")
     if not given.get("apiVersion"):
         found.append(required(f"{path}.apiVersion"))
@@ -230,7 +231,7 @@ def field_selector(found: Found, given: Container, allowed: Sequence[str], path:
 
 
 def resource_selector(found: Found, given: Container, path: str, *, of_volume: bool) -> None:
-    """`resourceFieldRef` of the downward API."""
+    """Check a `resourceFieldRef` of the downward API. `of_volume`: True in a volume, which must name the container."""
     resource, divisor = given.get("resource", ""), given.get("divisor", "0")
     if of_volume and not given.get("containerName"):
         found.append(required(f"{path}.containerName"))
@@ -305,7 +306,7 @@ def _mount_details(found: Found, mount: Container, path: str, all_of: str) -> No
 
 
 def descending(found: Found, text: str, path: str) -> None:
-    """A path that stays below where it starts."""
+    """Check that a path is relative and does not contain `..`."""
     if text.startswith("/"):
         found.append(invalid_value(path, text, "must be a relative path"))
     if ".." in text.split("/"):
@@ -365,7 +366,7 @@ def _security(found: Found, given: Container, path: str) -> None:
 
 
 def app_armor(found: Found, given: Container | None, path: str) -> None:
-    """`appArmorProfile` of a container or a pod."""
+    """Check the `appArmorProfile` of a container or a pod."""
     if given is None:
         return
     sort, local = given.get("type", ""), given.get("localhostProfile")

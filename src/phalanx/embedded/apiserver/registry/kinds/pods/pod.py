@@ -44,7 +44,8 @@ class PodStrategy(SpecAndStatus):
         return status
 
     def prepare_status_update(self, obj: Object, old: Object) -> None:
-        """Labels and annotations pass; owners do not, since old kubelets corrupted them."""
+        """Restore the fields that a status update may not change. Labels and annotations may change. Owner references
+        may not, because old kubelets corrupted them."""
         super().prepare_status_update(obj, old)
         meta, before = obj["metadata"], old["metadata"]
         for key in ("ownerReferences", "deletionTimestamp", "deletionGracePeriodSeconds"):
@@ -90,7 +91,8 @@ class PodStrategy(SpecAndStatus):
         }
 
     def deletion_grace_s(self, obj: Object, asked_s: int | None) -> int:
-        """Unbound and finished pods go at once; a negative grace period means one second."""
+        """Return the grace period of a pod: 0 for a pod without a node or that has ended, 1 if the asked period is
+        negative."""
         if not obj["spec"].get("nodeName") or obj.get("status", {}).get("phase") in ("Succeeded", "Failed"):
             return 0
         grace_s = asked_s if asked_s is not None else obj["spec"].get("terminationGracePeriodSeconds", 30)

@@ -59,7 +59,7 @@ def template(found: Found, given: Spec, path: str) -> None:
 
 
 def new_pod(found: Found, pod: Spec) -> None:
-    """A pod at its creation."""
+    """Check a pod at its creation."""
     live_pod(found, pod)
     spec = pod["spec"]
     if spec.get("ephemeralContainers"):
@@ -70,7 +70,7 @@ def new_pod(found: Found, pod: Spec) -> None:
 
 
 def live_pod(found: Found, pod: Spec) -> None:
-    """A pod at any time."""
+    """Check a pod by the rules that apply to it at any time."""
     spec = pod["spec"]
     if annotations := pod["metadata"].get("annotations"):
         _annotations(found, annotations, spec, "metadata.annotations")
@@ -112,8 +112,8 @@ def _tokens_need_an_account(found: Found, spec: Spec) -> None:
 
 
 def pod_spec(found: Found, spec: Spec, path: str, *, of_pod: bool) -> None:
-    """`PodSpec`, of a pod or of a template. One in which nothing was found is not looked through again: pods are made
-    from templates, and a Job's is checked with each of its writes."""
+    """Check the `PodSpec` of a pod or of a template. A spec without errors is remembered and not checked again: pods
+    are created from templates, and the template of a Job is checked at each write of the Job."""
     content = (_encode(spec), of_pod)
     if content in _SOUND:
         return
@@ -171,7 +171,8 @@ def _check(found: Found, spec: Spec, path: str, *, of_pod: bool) -> None:
 
 
 def _resource_claims(found: Found, claims: Sequence[Spec], path: str) -> None:
-    """Claims of devices (DRA): named once, each by itself or by a template."""
+    """Check claims of devices (DRA): each name occurs once, and each claim names either a ResourceClaim or a
+    template."""
     names: set[str] = set()
     sources = ("resourceClaimName", "resourceClaimTemplateName")
     for index, claim in enumerate(claims):
@@ -231,7 +232,8 @@ def _security(found: Found, given: Spec, spec: Spec, path: str) -> None:
 
 
 def _sysctl(found: Found, name: str, known: Sequence[str], spec: Spec, path: str) -> None:
-    """A setting of the kernel, of a namespace that the pod has for itself."""
+    """Check the name of a kernel setting (sysctl). A setting of a namespace that the pod shares with its node is
+    forbidden."""
     if not name:
         found.append(required(path))
     elif len(name) > _SYSCTL_BYTES or not re.fullmatch(_SYSCTL, name):

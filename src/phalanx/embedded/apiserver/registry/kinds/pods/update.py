@@ -33,7 +33,8 @@ CHECKED_APART = ("containers", "initContainers", "activeDeadlineSeconds", "toler
 
 
 def update(found: Found, pod: Object, old: Object) -> None:
-    """Through `pods/NAME`: images, a shorter deadline, more tolerations, fewer gates."""
+    """Check an update through `pods/NAME`. It may change images, shorten the deadline, add tolerations and remove
+    scheduling gates."""
     spec, before = pod["spec"], old["spec"]
     for key in ("containers", "initContainers"):
         if not _images(found, spec.get(key) or (), before.get(key) or (), f"spec.{key}"):
@@ -49,7 +50,8 @@ def update(found: Found, pod: Object, old: Object) -> None:
 
 
 def _images(found: Found, now: Sequence[Object], then: Sequence[Object], path: str) -> bool:
-    """Return whether it makes sense to look further."""
+    """Check the images of containers. Return False if later checks make no sense, because containers were added or
+    removed."""
     if len(now) != len(then):
         found.append(forbidden_field(path, "pod updates may not add or remove containers"))
         return False
@@ -117,8 +119,8 @@ def _rest(found: Found, spec: Object, before: Object) -> None:
 
 
 def _gated(found: Found, spec: dict[str, Any], before: Object) -> None:
-    """A gated pod's node selector may grow and its required node affinity may narrow. What is judged here becomes as
-    it was in `spec`."""
+    """Check the scheduling constraints of a gated pod: its node selector may get more keys, and its required node
+    affinity may become narrower. The fields that are checked here get their old values in `spec`."""
     selector, former = spec.pop("nodeSelector", None) or {}, before.get("nodeSelector") or {}
     if any(selector.get(key) != value for key, value in former.items()):
         text = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
@@ -161,7 +163,7 @@ def _node_affinity(found: Found, now: Object, then: Object) -> None:
 
 
 def status_update(found: Found, pod: Object, old: Object) -> None:
-    """Through `pods/NAME/status`."""
+    """Check an update through `pods/NAME/status`."""
     status, before = pod["status"], old["status"]
     for index, condition in enumerate(status.get("conditions") or ()):
         if (sort := condition.get("type", "")) not in SYSTEM_CONDITIONS:
@@ -189,7 +191,7 @@ def status_update(found: Found, pod: Object, old: Object) -> None:
 def _no_revival(
     found: Found, now: Sequence[Object], then: Sequence[Object], policy: str, free: set[str] | frozenset[str], path: str
 ) -> None:
-    """A container that ended for good stays ended."""
+    """Check that the state of a container which has ended and will not be restarted stays `terminated`."""
     for index, old in enumerate(then):
         ended = (old.get("state") or {}).get("terminated")
         if not ended or (ended.get("exitCode") and policy == "OnFailure") or old.get("name") in free:
@@ -213,7 +215,8 @@ def _addresses(found: Found, given: Sequence[Object], path: str) -> None:
 
 
 def resize(found: Found, pod: Object, old: Object) -> None:
-    """Through `pods/NAME/resize`: cpu and memory of containers, nothing removed, the QoS class kept."""
+    """Check an update through `pods/NAME/resize`. It may change cpu and memory of containers, but may not remove an
+    amount or change the QoS class."""
     if "kubernetes.io/config.mirror" in (old["metadata"].get("annotations") or {}):
         found.append(forbidden_field("", "static pods cannot be resized"))
         return
@@ -245,7 +248,7 @@ def _resized(found: Found, one: Object, before: Object, path: str) -> None:
 
 
 def ephemeral_update(found: Found, pod: Object, old: Object) -> None:
-    """Through `pods/NAME/ephemeralcontainers`: they are only ever added."""
+    """Check an update through `pods/NAME/ephemeralcontainers`. It may only add containers."""
     now = {one.get("name"): one for one in pod["spec"].get("ephemeralContainers") or ()}
     for one in old["spec"].get("ephemeralContainers") or ():
         name = one["name"]

@@ -120,7 +120,8 @@ def _param_kind(found: Found, given: Object) -> None:
 
 
 def _matches(found: Found, match: Object, path: str, *, mutates: bool) -> None:
-    """The objects of a policy or a binding. A mutation sees objects that are created or updated."""
+    """Check which objects a policy or a binding matches. `mutates`: True for a mutating policy, which may match only
+    creations and updates."""
     if (policy := match.get("matchPolicy")) is not None:  # a default
         chosen(found, f"{path}.matchPolicy", policy, _MATCH_POLICIES)
     for key in ("namespaceSelector", "objectSelector"):

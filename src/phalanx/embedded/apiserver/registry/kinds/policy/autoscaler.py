@@ -111,7 +111,7 @@ def _target_object(found: Found, target: Object, path: str) -> None:
 
 
 def _metric(found: Found, metric: Object, path: str) -> None:
-    """A metric names its source by its type, and has this source."""
+    """Check a metric: its type names a source, and the field of this source is set and valid."""
     sort = metric.get("type", "")
     if not sort:
         found.append(required(f"{path}.type", "must specify a metric source type"))
@@ -155,7 +155,7 @@ def _target(found: Found, target: Object, sort: str, path: str) -> None:
 
 
 def _rules(found: Found, rules: Object, path: str) -> None:
-    """How fast the number of replicas may change."""
+    """Check the rules about how fast the number of replicas may change."""
     window = rules.get("stabilizationWindowSeconds")
     if window is not None and window < 0:
         text = "must be greater than or equal to zero"

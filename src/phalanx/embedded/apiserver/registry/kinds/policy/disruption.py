@@ -69,8 +69,9 @@ class BudgetStrategy(SpecAndStatus):
 
 
 def allow(pod: Object, budgets: Iterable[Object], now: str) -> Object | None:
-    """Return the budget to store (with one disruption less and the pod noted) before the pod is deleted; None if none
-    applies. `budgets` are those of the pod's namespace, `now` is an RFC 3339 time. Raises ApiError."""
+    """Return the budget that must be stored before the pod is evicted: it allows one disruption less, and names the
+    pod. None if no budget needs a change. `budgets`: all budgets of the pod's namespace; `now`: an RFC 3339 time.
+    Raises ApiError."""
     status = pod.get("status") or {}
     if status.get("phase") in ("Pending", "Succeeded", "Failed") or pod["metadata"].get("deletionTimestamp"):
         return None
@@ -93,7 +94,8 @@ def _is_ready(status: Mapping[str, Any]) -> bool:
 
 
 def _ignores_unready(budget: Object) -> bool:
-    """Pods that are not ready may go: always, or while enough others are healthy."""
+    """Return True if pods that are not ready may be evicted without the budget: always (AlwaysAllow), or because enough
+    pods are healthy."""
     if budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
         return True
     status = budget.get("status") or {}
@@ -149,7 +151,7 @@ def _with(status: Mapping[str, Any], told: Object, now: str) -> list[Object]:
 
 
 def too_many_requests(why: str, retry_after_s: int | None = None) -> ApiError:
-    """429 with the budget as its cause."""
+    """Return an error 429 with a disruption budget as its cause."""
     details = {"causes": [{"reason": "DisruptionBudget", "message": why}]}
     return ApiError(429, "TooManyRequests", REFUSAL, details=details, retry_after_s=retry_after_s)
 

@@ -81,7 +81,8 @@ class LimitRangeStrategy(ResourceStrategy):
 
 
 def _container_defaults(item: Object) -> None:
-    """A limit defaults to the maximum, a request to the limit, else to the minimum."""
+    """Set the default limits and requests of an item: a limit is the maximum by default; a request is the limit, or,
+    without a limit, the minimum."""
     limits = item.get("default") or {}
     for name, amount in (item.get("max") or {}).items():
         limits.setdefault(name, amount)
@@ -118,7 +119,7 @@ def _item(found: Found, item: Item, sort: str, path: str) -> None:
 
 
 def _ratio(found: Found, item: Item, name: str, ratio: str, path: str) -> None:
-    """The most that a limit may be of its request: it fits between the minimum and the maximum."""
+    """Check a maxLimitRequestRatio: it is at least 1, and at most the maximum divided by the minimum."""
     wanted = quantity.of(ratio)
     if wanted < quantity.NANO:
         found.append(invalid_value(path, ratio, f"ratio {ratio} is less than 1"))
@@ -169,7 +170,7 @@ def _scope_requirement(found: Found, one: Item, path: str) -> None:
 
 
 def _scopes(found: Found, spec: Mapping[str, Any]) -> None:
-    """Scopes are about pods: of a quota with scopes, all amounts must be."""
+    """Check the scopes of a quota. A quota with scopes counts only pods, so it may limit only resources of pods."""
     scopes = spec.get("scopes") or []
     for scope in scopes:
         if scope not in _SCOPES:

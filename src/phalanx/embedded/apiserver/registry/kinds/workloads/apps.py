@@ -88,7 +88,7 @@ class WorkloadStrategy(SpecAndStatus):
         return found
 
     def _selector(self, found: Found, selector: Object | None, labels: Object | None) -> None:
-        """The selector of pods, which must select the pods of the template."""
+        """Check the selector: it must select the pods of the template."""
         before = len(found)
         if selector is None:
             if self.kind != "daemonset":

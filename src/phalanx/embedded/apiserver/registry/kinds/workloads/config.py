@@ -95,7 +95,7 @@ class ServiceAccountStrategy(ResourceStrategy):
 
 
 def _frozen(obj: Object, old: Object, fields: Iterable[str]) -> list[Cause]:
-    """Return what an immutable object does not allow."""
+    """Return an error for each changed field of an object that is immutable."""
     if not old.get("immutable"):
         return []
     found = [] if obj.get("immutable") else [forbidden_field("immutable", FROZEN)]

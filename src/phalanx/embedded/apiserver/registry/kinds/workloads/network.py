@@ -111,7 +111,7 @@ class IngressClassStrategy(Counted):
 
 
 def _host(text: str) -> Problems:
-    """A name of a host; `*.` stands for one label of a name."""
+    """Return what is wrong with the name of a host, in which `*.` may stand for one label."""
     return formats.wildcard_subdomain(text) if "*" in text else formats.dns_subdomain(text)
 
 

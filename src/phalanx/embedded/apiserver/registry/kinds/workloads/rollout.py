@@ -33,7 +33,7 @@ _PARTITIONED: Mapping[str, Any] = {"partition": 0, "maxUnavailable": None}
 
 
 def deployment(found: Found, spec: Object) -> None:
-    """`strategy` and `progressDeadlineSeconds` of a Deployment."""
+    """Check `strategy` and `progressDeadlineSeconds` of a Deployment."""
     strategy, path = spec.get("strategy") or {}, "spec.strategy"
     rolling = strategy.get("rollingUpdate")
     match strategy.get("type", ""):
@@ -57,7 +57,7 @@ def deployment(found: Found, spec: Object) -> None:
 
 
 def stateful_set(found: Found, spec: Object) -> None:
-    """Order and strategy of a StatefulSet, and what becomes of its claims."""
+    """Check the order and the update strategy of a StatefulSet, and the retention policy of its claims."""
     if (order := spec.get("podManagementPolicy", "")) not in ("OrderedReady", "Parallel"):
         found.append(invalid_value("spec.podManagementPolicy", order, "must be 'OrderedReady' or 'Parallel'"))
     strategy, path = spec.get("updateStrategy") or {}, "spec.updateStrategy"
@@ -99,7 +99,8 @@ def _shown(sort: str, rolling: Object | None, fields: Mapping[str, Any]) -> Obje
 
 
 def daemon_set(found: Found, spec: Object) -> None:
-    """`updateStrategy` of a DaemonSet: pods are replaced in place, or beside the old ones."""
+    """Check the `updateStrategy` of a DaemonSet: the new pod on a node starts after the old pod has ended
+    (maxUnavailable), or before (maxSurge)."""
     strategy, path = spec.get("updateStrategy") or {}, "spec.updateStrategy"
     sort, rolling = strategy.get("type", ""), strategy.get("rollingUpdate")
     if sort == _ON_DELETE:
@@ -126,6 +127,6 @@ def _counts(found: Found, rolling: Object, path: str) -> None:
 
 
 def _amount(rolling: Object, key: str) -> int:
-    """Return the number, of a percentage too; 0 of what is neither."""
+    """Return the number of a count or of a percentage; 0 if the value is neither."""
     text = str(rolling.get(key, 0)).removesuffix("%")
     return int(text) if text.lstrip("-").isdigit() and len(text) <= 10 else 0

@@ -113,7 +113,8 @@ class ServiceStrategy(SpecAndStatus):
 
 
 def _drop_unneeded(spec: Object, before: Spec) -> None:
-    """Drop what the former type needed and the new one does not, where the client leaves it as it was."""
+    """Drop the fields that the old type of the service needed and the new type does not need, if the client has not
+    changed them."""
     sort, former = spec["type"], before.get("type", "")
     dropped: list[str] = []
     if sort == "ExternalName" and former != "ExternalName":

@@ -95,7 +95,7 @@ def _without_nulls(spec: Spec) -> dict[str, Any]:
 
 
 def _sized(now: Spec, before: Spec) -> Spec:
-    """The resources of a claim, with the size that it had."""
+    """Return the resources `now` of a claim with the size from `before`."""
     if "requests" not in now:
         return now
     size = (before.get("requests") or {}).get("storage")
@@ -103,7 +103,7 @@ def _sized(now: Spec, before: Spec) -> Spec:
 
 
 def claim_spec(found: Found, spec: Spec, path: str) -> None:
-    """The spec of a claim, or of a template of claims."""
+    """Check the spec of a claim, or of a template of claims."""
     label_selector(found, spec.get("selector"), f"{path}.selector")
     _access_modes(found, spec.get("accessModes") or (), "at least 1 access mode is required", path)
     size = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
@@ -120,7 +120,7 @@ def claim_spec(found: Found, spec: Spec, path: str) -> None:
 
 
 def _data_sources(found: Found, spec: Spec, path: str) -> None:
-    """`dataSource`, and `dataSourceRef`, which replaces it and may name another namespace."""
+    """Check `dataSource`, and `dataSourceRef`, which replaces it and may name another namespace."""
     source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
     for key, one in (("dataSource", source), ("dataSourceRef", reference)):
         if one is None:
@@ -146,7 +146,8 @@ def _named(reference: Spec) -> tuple[str, ...]:
 
 
 def _both_sources(spec: dict[str, Any]) -> None:
-    """Write `dataSource` and `dataSourceRef` where one is given. The older form knows claims and snapshots only."""
+    """If one of `dataSource` and `dataSourceRef` is given, set the other, too. `dataSource` can name only claims and
+    snapshots; with another kind it is dropped."""
     source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
     if source is not None and _named(source)[:2] not in OLD_SOURCES:
         source = spec.pop("dataSource") and None
@@ -270,7 +271,7 @@ def _parameters(found: Found, given: Mapping[str, str]) -> None:
 
 
 def _topologies(found: Found, terms: Sequence[Spec]) -> None:
-    """The places where volumes may be made: no term and no key twice."""
+    """Check the allowed topologies, the places in which volumes may be created: no term and no key may occur twice."""
     seen: list[dict[str, set[str]]] = []
     for index, term in enumerate(terms):
         places: dict[str, set[str]] = {}
